@@ -1,0 +1,79 @@
+"""Axes beside the worker count: a name such as ``precision`` or ``options.compile`` -> a field of the workload."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from pydantic import ValidationError
+
+from scalebench_api.experiment import AxisValue, Batch, Data, Optimizer, Options, Sizes, Workload
+from scalebench_api.model import Model
+
+_NESTED: dict[str, type[Model]] = {
+    "data": Data,
+    "optimizer": Optimizer,
+    "options": Options,
+    "sizes": Sizes,
+    "batch": Batch,
+}
+_NOT_AXES = frozenset({"data", "optimizer", "options", "sizes", "env", "command"})
+RESERVED = ("mode", "workers", "layout")
+
+
+def _wire_names(model: type[Model]) -> Iterator[str]:
+    for field in model.model_fields.values():
+        assert field.alias is not None
+        yield field.alias
+
+
+AXIS_NAMES: tuple[str, ...] = (
+    *(name for name in _wire_names(Workload) if name not in _NOT_AXES),
+    *(f"{outer}.{inner}" for outer, model in _NESTED.items() for inner in _wire_names(model)),
+)
+
+
+def known_axis(name: str) -> bool:
+    """Whether ``name`` may stand in ``spec.matrix``; ``env.NAME`` sets an environment variable."""
+    return name in AXIS_NAMES or (name.startswith("env.") and len(name) > len("env."))
+
+
+def resolve(workload: Workload, batch: Batch, axes: Mapping[str, AxisValue]) -> tuple[Workload, Batch]:
+    """Write the axes' values into the workload and the batch.
+
+    Raises:
+        AxisError: for the first value that its field does not take.
+    """
+    if not axes:
+        return workload, batch
+    tree: dict[str, Any] = {**workload.wire(), "batch": batch.wire()}
+    for name, value in axes.items():
+        outer, dot, inner = name.partition(".")
+        if not dot:
+            tree[outer] = value
+        else:
+            tree[outer] = {**tree.get(outer, {}), inner: str(value) if outer == "env" else value}
+    sizes = tree.pop("batch")
+    try:
+        return Workload.model_validate(tree), Batch.model_validate(sizes)
+    except ValidationError as error:
+        raise _axis_error(error, axes) from error
+
+
+class AxisError(ValueError):
+    """A matrix value that its field does not take."""
+
+    def __init__(self, name: str, value: AxisValue, allowed: str) -> None:
+        """Keep the axis, the value given and what is allowed."""
+        super().__init__(f"matrix.{name}: {value!r}: {allowed}")
+        self.name, self.value, self.allowed = name, value, allowed
+
+
+def _axis_error(error: ValidationError, axes: Mapping[str, AxisValue]) -> AxisError:
+    first = error.errors(include_url=False)[0]
+    where = ".".join(str(part) for part in first["loc"])
+    for name, value in axes.items():
+        if name == where or name.endswith(f".{where}") or where.startswith(name):
+            return AxisError(name, value, first["msg"])
+    name, value = next(iter(axes.items()))
+    return AxisError(name, value, f"{where}: {first['msg']}")

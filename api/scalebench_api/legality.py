@@ -1,0 +1,131 @@
+"""Which combinations of program, strategy, count, layout, device and library can mean what they say.
+
+Each rule returns one sentence for people, or None. ``illegal`` is asked for every point before a device is
+taken; the sources of the rules are the traps met in the frameworks themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from scalebench_api.experiment import (
+    AllReduce,
+    Backend,
+    Communication,
+    CrossDeviceOps,
+    Device,
+    Precision,
+    Program,
+    Strategy,
+    Workload,
+)
+
+STRATEGIES: dict[Program, tuple[Strategy, ...]] = {
+    Program.torch: (Strategy.ddp, Strategy.single, Strategy.dp, Strategy.fsdp, Strategy.zero1),
+    Program.tensorflow: (
+        Strategy.one_device,
+        Strategy.mirrored,
+        Strategy.multi_worker_mirrored,
+        Strategy.parameter_server,
+    ),
+    Program.horovod: (),
+    Program.allreduce: (),
+    Program.custom: (),
+}
+BACKENDS: dict[Program, tuple[Backend, ...]] = {
+    Program.torch: (Backend.auto, Backend.nccl, Backend.gloo),
+    Program.tensorflow: (Backend.auto, Backend.nccl),
+    Program.horovod: (Backend.auto, Backend.nccl, Backend.gloo, Backend.mpi),
+    Program.allreduce: (Backend.auto, Backend.nccl, Backend.gloo, Backend.mpi),
+    Program.custom: tuple(Backend),
+}
+ONE_NODE = (Strategy.single, Strategy.dp, Strategy.one_device, Strategy.mirrored)
+ONE_WORKER = (Strategy.single, Strategy.one_device)
+
+
+def strategy_of(workload: Workload) -> Strategy | None:
+    """The strategy that runs when none is named: the first of the program's own; None where it has none."""
+    known = STRATEGIES[workload.program]
+    return workload.strategy or (known[0] if known else None)
+
+
+def illegal(workload: Workload, workers: int, nodes: int) -> Iterator[tuple[str, object, str]]:
+    """Yield ``(field, given, what is allowed)`` for every rule the combination breaks.
+
+    ``field`` is relative to ``spec``; whatever is settled only on the machine (``auto``) is not judged here.
+    """
+    yield from _strategy(workload, workers, nodes)
+    yield from _device(workload)
+    yield from _tensorflow(workload, workers)
+    if workload.program is Program.custom and not workload.command:
+        yield (
+            "workload.command",
+            workload.command,
+            "the program 'custom' needs a command, as [python, train.py]",
+        )
+    if workload.program is not Program.custom and workload.command:
+        yield "workload.command", workload.command, "a command goes with program 'custom' only"
+    if workload.sizes.max_bytes < workload.sizes.min_bytes:
+        yield (
+            "workload.sizes.maxBytes",
+            workload.sizes.max_bytes,
+            f"at least minBytes, {workload.sizes.min_bytes}",
+        )
+
+
+def _strategy(workload: Workload, workers: int, nodes: int) -> Iterator[tuple[str, object, str]]:
+    known = STRATEGIES[workload.program]
+    given = workload.strategy
+    if given is not None and given not in known:
+        allowed = f"one of {', '.join(known)}" if known else "nothing: this program has no strategies"
+        yield "workload.strategy", given.value, f"{allowed} for program {workload.program.value}"
+        return
+    strategy = strategy_of(workload)
+    if strategy in ONE_WORKER and workers > 1:
+        yield "workload.strategy", strategy.value, f"1 worker only, and {workers} are asked for"
+    if strategy in ONE_NODE and nodes > 1:
+        yield "workload.strategy", strategy.value, f"one node only, and the layout has {nodes}"
+    if strategy is Strategy.dp and workload.device is Device.cpu:
+        yield "workload.strategy", strategy.value, "GPUs only: DataParallel on CPUs is a pass-through"
+
+
+def _device(workload: Workload) -> Iterator[tuple[str, object, str]]:
+    cpu = workload.device is Device.cpu
+    if workload.backend not in BACKENDS[workload.program]:
+        allowed = ", ".join(BACKENDS[workload.program])
+        yield (
+            "workload.backend",
+            workload.backend.value,
+            f"one of {allowed} for program {workload.program.value}",
+        )
+    if cpu and workload.backend is Backend.nccl:
+        yield "workload.backend", "nccl", "gloo or mpi on device cpu: NCCL needs GPUs"
+    if cpu and workload.precision in (Precision.tf32, Precision.fp16):
+        yield "workload.precision", workload.precision.value, "fp32 or bf16 on device cpu"
+    if workload.all_reduce is AllReduce.tree and (cpu or workload.backend is Backend.gloo):
+        yield "workload.allReduce", "tree", "auto or ring: gloo on CPUs has no tree all-reduce"
+    if workload.all_reduce is not AllReduce.auto and workload.program is Program.tensorflow:
+        yield "workload.allReduce", workload.all_reduce.value, "auto: TensorFlow takes workload.communication"
+
+
+def _tensorflow(workload: Workload, workers: int) -> Iterator[tuple[str, object, str]]:
+    ops, strategy = workload.cross_device_ops, strategy_of(workload)
+    if ops is not None and strategy is not Strategy.mirrored:
+        yield "workload.crossDeviceOps", ops.value, "goes with program tensorflow, strategy mirrored only"
+    elif ops is CrossDeviceOps.hierarchical_copy and workers % 2 and workers > 1:
+        # Seen in TF 2.21: with 3 replicas the third is dropped from the sum, without any error.
+        yield (
+            "workload.crossDeviceOps",
+            ops.value,
+            f"1 or an even number of workers: with {workers} it sums wrongly and says nothing",
+        )
+    elif ops is CrossDeviceOps.nccl and workload.device is Device.cpu:
+        yield "workload.crossDeviceOps", "nccl", "another value on device cpu: NCCL needs GPUs"
+    if workload.communication is not None and strategy is not Strategy.multi_worker_mirrored:
+        yield (
+            "workload.communication",
+            workload.communication.value,
+            "goes with program tensorflow, strategy multi-worker-mirrored only",
+        )
+    elif workload.communication is Communication.nccl and workload.device is Device.cpu:
+        yield "workload.communication", "nccl", "auto or ring on device cpu: NCCL needs GPUs"

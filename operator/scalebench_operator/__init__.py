@@ -1,0 +1,1 @@
+"""The operator: arrives with issue B; until then this room holds no code and nothing imports it."""

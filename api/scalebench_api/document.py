@@ -1,0 +1,121 @@
+"""YAML with the line of every field: files -> plain values and a map from field path to line.
+
+PyYAML's node tree is walked instead of its loader, so that duplicate keys are refused, aliases cannot explode
+(a node met again is counted again), and every error can name its line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import yaml
+
+from scalebench_api.problem import Problem
+
+MAX_BYTES = 1 << 20
+MAX_NODES = 200_000
+MAX_DEPTH = 64
+
+Path = tuple[str | int, ...]
+
+
+@dataclass
+class Document:
+    """One YAML document: its value, and the 1-based line of every path in it."""
+
+    file: str
+    value: Any
+    lines: dict[Path, int] = field(default_factory=dict)
+
+    def line(self, path: Path) -> int | None:
+        """The line of ``path``, or of the nearest thing around it."""
+        for end in range(len(path), -1, -1):
+            if path[:end] in self.lines:
+                return self.lines[path[:end]]
+        return None
+
+
+class _Refused(Exception):
+    def __init__(self, problem: Problem) -> None:
+        super().__init__(problem.allowed)
+        self.problem = problem
+
+
+class _Loader(yaml.SafeLoader):
+    """Safe, and keeps dates as the text they are."""
+
+
+_Loader.yaml_implicit_resolvers = {
+    letter: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
+    for letter, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
+
+
+def read_documents(text: str, file: str) -> tuple[list[Document], list[Problem]]:
+    """Every document of a YAML text, or what is wrong with it; never raises on bad input."""
+    if len(text) > MAX_BYTES:
+        return [], [Problem(file, None, "", f"{len(text)} characters", f"at most {MAX_BYTES}")]
+    documents: list[Document] = []
+    try:
+        loader = _Loader(text)
+        while loader.check_node():
+            documents.append(_document(loader, loader.get_node(), file))
+    except _Refused as refused:
+        return documents, [refused.problem]
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        said = " ".join(part for part in (error.context, error.problem) if part)
+        return documents, [Problem(file, mark.line + 1 if mark else None, "", said, "well-formed YAML")]
+    except (yaml.YAMLError, RecursionError, ValueError) as error:
+        return documents, [Problem(file, None, "", f"{error}".splitlines()[0], "well-formed YAML")]
+    return documents, []
+
+
+def _document(loader: _Loader, root: Any, file: str) -> Document:
+    lines: dict[Path, int] = {}
+    counted = [0]
+    value = _value(loader, root, (), lines, counted, file)
+    return Document(file, value, lines)
+
+
+def _value(loader: _Loader, node: yaml.Node, path: Path, lines: dict[Path, int], counted: list[int], file: str) -> Any:
+    line = node.start_mark.line + 1
+    lines.setdefault(path, line)
+    counted[0] += 1
+    if counted[0] > MAX_NODES or len(path) > MAX_DEPTH:
+        where = f"at most {MAX_NODES} values, nested at most {MAX_DEPTH} deep"
+        raise _Refused(Problem(file, line, spell(path), "a document that grows beyond that", where))
+    if isinstance(node, yaml.MappingNode):
+        mapping: dict[str, Any] = {}
+        for key, child in _pairs(loader, node, path, file):
+            lines[(*path, key)] = child[0]
+            mapping[key] = _value(loader, child[1], (*path, key), lines, counted, file)
+        return mapping
+    if isinstance(node, yaml.SequenceNode):
+        return [_value(loader, child, (*path, i), lines, counted, file) for i, child in enumerate(node.value)]
+    return loader.construct_object(node)
+
+
+def _pairs(
+    loader: _Loader, node: yaml.MappingNode, path: Path, file: str
+) -> Iterator[tuple[str, tuple[int, yaml.Node]]]:
+    seen: set[str] = set()
+    for key_node, child in node.value:
+        line = key_node.start_mark.line + 1
+        if not isinstance(key_node, yaml.ScalarNode):
+            raise _Refused(Problem(file, line, spell(path), "a key that is a list or a mapping", "a plain name"))
+        key = key_node.value
+        if key in seen:
+            raise _Refused(Problem(file, line, spell((*path, key)), "given twice", "once"))
+        seen.add(key)
+        yield key, (line, child)
+
+
+def spell(path: Path) -> str:
+    """A field path as people write it: ``spec.scaling.workers[2]``."""
+    text = ""
+    for part in path:
+        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else str(part)
+    return text

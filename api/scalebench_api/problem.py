@@ -1,0 +1,40 @@
+"""One thing wrong with an input: where, what was given, what is allowed, and the nearest right spelling."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from difflib import get_close_matches
+
+
+@dataclass(frozen=True)
+class Problem:
+    """An error for people; ``str`` is one line."""
+
+    file: str
+    line: int | None
+    field: str
+    given: object
+    allowed: str
+    suggestion: str | None = None
+
+    def __str__(self) -> str:
+        """``file:line: field: given X; allowed: Y (did you mean Z?)``."""
+        where = self.file if self.line is None else f"{self.file}:{self.line}"
+        hint = f" (did you mean {self.suggestion!r}?)" if self.suggestion else ""
+        head = f"{where}: {self.field}: " if self.field else f"{where}: "
+        return f"{head}given {shorten(self.given)}; allowed: {self.allowed}{hint}"
+
+
+def nearest(word: str, known: list[str]) -> str | None:
+    """The known word that ``word`` is most likely meant to be, or None."""
+    by_lower = {name.lower(): name for name in known}
+    found = get_close_matches(word.lower(), list(by_lower), n=1, cutoff=0.7)
+    return by_lower[found[0]] if found else None
+
+
+def shorten(value: object, most: int = 120) -> str:
+    """A value on one line, cut where it is long."""
+    text = value if isinstance(value, str) and " " in value else json.dumps(value, default=str, ensure_ascii=False)
+    text = " ".join(text.split())
+    return text if len(text) <= most else text[: most - 3] + "..."

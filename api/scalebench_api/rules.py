@@ -1,0 +1,210 @@
+"""Rules over several fields: what a well-formed experiment must also keep before a device is taken."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from scalebench_api.axes import AXIS_NAMES, RESERVED, AxisError, known_axis, resolve
+from scalebench_api.catalogue import MODELS
+from scalebench_api.document import Path
+from scalebench_api.experiment import (
+    AxisValue,
+    Batch,
+    DataSource,
+    ExperimentSpec,
+    Launcher,
+    Mode,
+    Program,
+    ScalingExperiment,
+    Workload,
+)
+from scalebench_api.legality import ONE_WORKER, illegal, strategy_of
+from scalebench_api.model import canonical_json
+from scalebench_api.plan import MAX_TRIALS, count_trials, expand_points, layouts_of
+from scalebench_api.problem import nearest
+from scalebench_api.trial import Point
+
+Finding = tuple[Path, object, str, str | None]
+
+
+def check(experiment: ScalingExperiment) -> list[Finding]:
+    """Every broken rule as ``(path, given, what is allowed, suggestion)``; empty when the experiment is right."""
+    spec = experiment.spec
+    single = [*_scaling(spec), *_placement(spec), *_measure(spec), *_matrix_names(spec), *_exclude_names(spec)]
+    if single:
+        return single
+    if (count := count_trials(spec, MAX_TRIALS)) > MAX_TRIALS:
+        allowed = f"at most {MAX_TRIALS} trials; make an axis shorter, or exclude combinations"
+        return [(("spec",), f"more than {MAX_TRIALS} trials", allowed, None)]
+    if not count:
+        return [(("spec", "exclude"), "rules that leave no trial", "at least one trial", None)]
+    return list({repr(finding): finding for finding in _points(spec)}.values())
+
+
+def _scaling(spec: ExperimentSpec) -> Iterator[Finding]:
+    scaling = spec.scaling
+    for name, values in (("workers", scaling.workers), ("modes", scaling.modes)):
+        for index, value in enumerate(values):
+            if value in values[:index]:
+                yield ("spec", "scaling", name, index), value, "each value once", None
+    if scaling.baseline != "auto" and scaling.baseline not in scaling.workers:
+        counts = ", ".join(map(str, scaling.workers))
+        yield ("spec", "scaling", "baseline"), scaling.baseline, f"auto, or a worker count: {counts}", None
+    if spec.workload.program is Program.allreduce:
+        return
+    for mode, wire, value in (
+        (Mode.strong, "global", scaling.batch.global_),
+        (Mode.weak, "perWorker", scaling.batch.per_worker),
+    ):
+        if mode in scaling.modes and value is None and f"batch.{wire}" not in spec.matrix:
+            yield ("spec", "scaling", "batch", wire), "nothing", f"required for {mode.value} scaling, in samples", None
+
+
+def _placement(spec: ExperimentSpec) -> Iterator[Finding]:
+    placement, counts = spec.placement, spec.scaling.workers
+    where: Path = ("spec", "placement", "layouts")
+    if placement.layouts and placement.workers_per_node is not None:
+        yield where, list(placement.layouts), "either layouts or workersPerNode, not both", None
+        return
+    for index, layout in enumerate(placement.layouts):
+        nodes, each = map(int, layout.split("x"))
+        if nodes * each not in counts:
+            listed = ", ".join(map(str, counts))
+            yield (
+                (*where, index),
+                layout,
+                f"a layout that gives a worker count ({listed}), and it gives {nodes * each}",
+                None,
+            )
+    for index, workers in enumerate(counts):
+        if not layouts_of(spec, workers):
+            if placement.layouts:
+                allowed = f"a worker count that a layout gives ({', '.join(placement.layouts)})"
+            else:
+                allowed = f"a multiple of placement.workersPerNode, {placement.workers_per_node}, or fewer"
+            yield ("spec", "scaling", "workers", index), workers, allowed, None
+
+
+def _measure(spec: ExperimentSpec) -> Iterator[Finding]:
+    measure, data = spec.measure, spec.workload.data
+    if measure.max_warmup_steps < measure.warmup_steps:
+        allowed = f"at least warmupSteps, {measure.warmup_steps}"
+        yield ("spec", "measure", "maxWarmupSteps"), measure.max_warmup_steps, allowed, None
+    if measure.accuracy is not None and data.source is DataSource.synthetic and "data.source" not in spec.matrix:
+        real = ", ".join(source.value for source in DataSource if source is not DataSource.synthetic)
+        yield ("spec", "workload", "data", "source"), data.source.value, f"real data for measure.accuracy: {real}", None
+
+
+def _matrix_names(spec: ExperimentSpec) -> Iterator[Finding]:
+    for name, values in spec.matrix.items():
+        if not known_axis(name):
+            allowed = f"a field of the workload: {', '.join(AXIS_NAMES)}, env.NAME"
+            if name in RESERVED:
+                allowed = f"another axis: {name} is set by spec.scaling and spec.placement"
+            yield ("spec", "matrix", name), f"an unknown axis {name!r}", allowed, nearest(name, list(AXIS_NAMES))
+            continue
+        for index, value in enumerate(values):
+            if any(value == earlier and type(value) is type(earlier) for earlier in values[:index]):
+                yield ("spec", "matrix", name, index), value, "each value once", None
+            try:
+                resolve(spec.workload, spec.scaling.batch, {name: value})
+            except AxisError as error:
+                yield ("spec", "matrix", name, index), value, _plain(error.allowed), None
+
+
+def _exclude_names(spec: ExperimentSpec) -> Iterator[Finding]:
+    known: dict[str, Sequence[AxisValue]] = {
+        "mode": [mode.value for mode in spec.scaling.modes],
+        "workers": spec.scaling.workers,
+        "layout": [f"{n}x{each}" for count in spec.scaling.workers for n, each in layouts_of(spec, count)],
+        **spec.matrix,
+    }
+    for index, rule in enumerate(spec.exclude):
+        where: Path = ("spec", "exclude", index)
+        if not rule:
+            yield where, "{}", "at least one axis and its value", None
+        for name, value in rule.items():
+            if name not in known:
+                yield (
+                    (*where, name),
+                    f"an unknown axis {name!r}",
+                    f"one of {', '.join(known)}",
+                    nearest(name, list(known)),
+                )
+            elif value not in known[name]:
+                listed = ", ".join(str(each) for each in known[name])
+                yield (*where, name), value, f"a value that axis has: {listed}", nearest(str(value), listed.split(", "))
+
+
+def _points(spec: ExperimentSpec) -> Iterator[Finding]:
+    resolved: dict[str, tuple[Workload, Batch]] = {}
+    series: dict[str, set[int]] = {}
+    alone: set[str] = set()
+    for point in expand_points(spec):
+        key = canonical_json(dict(point.axes))
+        if key not in resolved:
+            try:
+                resolved[key] = resolve(spec.workload, spec.scaling.batch, point.axes)
+            except AxisError as error:
+                yield ("spec", "matrix", error.name), error.value, _plain(error.allowed), None
+                return
+            yield from _workload(resolved[key][0])
+        workload, batch = resolved[key]
+        for field, given, allowed in illegal(workload, point.workers, point.nodes):
+            where = _where(spec, field)
+            yield where, given, allowed, None
+        if point.mode is Mode.strong and workload.program is not Program.allreduce:
+            yield from _divides(spec, workload, batch, point)
+        series.setdefault(point.series, set()).add(point.workers)
+        if strategy_of(workload) in ONE_WORKER or workload.program is Program.allreduce:
+            alone.add(point.series)
+    for name, counts in series.items():
+        if len(counts) == 1 and name not in alone:
+            given = f"series {name!r} has one point, {next(iter(counts))} workers"
+            yield ("spec", "scaling", "workers"), given, "at least two worker counts in every series", None
+
+
+def _divides(spec: ExperimentSpec, workload: Workload, batch: Batch, point: Point) -> Iterator[Finding]:
+    parts = point.workers * workload.options.gradient_accumulation
+    total = batch.global_
+    if total is None or total % parts == 0:
+        return
+    near = sorted({max(parts, total // parts * parts), (total // parts + 1) * parts})
+    why = f"{point.workers} workers"
+    if workload.options.gradient_accumulation > 1:
+        why += f" x {workload.options.gradient_accumulation} gradientAccumulation"
+    where: Path = (
+        ("spec", "matrix", "batch.global") if "batch.global" in point.axes else ("spec", "scaling", "batch", "global")
+    )
+    near_text = " or ".join(map(str, near))
+    yield where, total, f"a multiple of {parts} for strong scaling to {why}, as {near_text}", None
+
+
+def _workload(workload: Workload) -> Iterator[Finding]:
+    program, data = workload.program, workload.data
+    if program is Program.torch and workload.model not in MODELS:
+        allowed = f"one of {', '.join(MODELS)}"
+        yield ("spec", "workload", "model"), workload.model, allowed, nearest(workload.model, list(MODELS))
+    on_disk = (DataSource.fashion_mnist, DataSource.cifar10, DataSource.image_folder)
+    if data.source in on_disk and data.path is None and program is not Program.custom:
+        yield ("spec", "workload", "data", "path"), "nothing", f"the folder that holds {data.source.value}", None
+    if workload.options.compile and workload.options.static_graph:
+        # pytorch/pytorch#93672
+        yield (
+            ("spec", "workload", "options", "staticGraph"),
+            True,
+            "false with compile: DDP's static graph is eager only",
+            None,
+        )
+    if workload.launcher is Launcher.processes and program is not Program.custom:
+        allowed = f"torchrun or mpirun for program {program.value}"
+        yield ("spec", "workload", "launcher"), "processes", allowed, None
+
+
+def _where(spec: ExperimentSpec, field: str) -> Path:
+    name = field.removeprefix("workload.")
+    return ("spec", "matrix", name) if name in spec.matrix else ("spec", *field.split("."))
+
+
+def _plain(message: str) -> str:
+    return message.removeprefix("Input should be ")

@@ -1,0 +1,150 @@
+"""YAML text -> experiments, or every problem at once, each with its line and what is allowed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, get_args
+
+from pydantic import ValidationError
+
+from scalebench_api.document import Document, Path, read_documents, spell
+from scalebench_api.experiment import ScalingExperiment
+from scalebench_api.model import Model
+from scalebench_api.problem import Problem, nearest
+from scalebench_api.rules import check
+
+
+@dataclass(frozen=True)
+class Validated:
+    """What one file holds: experiments that are right, and problems of those that are not."""
+
+    experiments: tuple[ScalingExperiment, ...]
+    problems: tuple[Problem, ...]
+
+
+def validate_text(text: str, file: str) -> Validated:
+    """Check every document of a YAML text. Never raises on bad input."""
+    documents, problems = read_documents(text, file)
+    experiments: list[ScalingExperiment] = []
+    if not documents and not problems:
+        problems = [Problem(file, None, "", "an empty file", "a ScalingExperiment")]
+    for document in documents:
+        experiment, found = validate_document(document)
+        problems = [*problems, *found]
+        if experiment is not None and not found:
+            experiments.append(experiment)
+    return Validated(tuple(experiments), tuple(problems))
+
+
+def validate_document(document: Document) -> tuple[ScalingExperiment | None, list[Problem]]:
+    """Check one document: the shape first, and when that is right the rules over several fields."""
+    if not isinstance(document.value, dict):
+        given = "an empty document" if document.value is None else document.value
+        return None, [Problem(document.file, document.line(()), "", given, "a ScalingExperiment (a mapping)")]
+    try:
+        experiment = ScalingExperiment.model_validate(document.value)
+    except ValidationError as error:
+        return None, list(_shape_problems(error, document))
+    return experiment, [
+        Problem(document.file, document.line(path), spell(path), given, allowed, suggestion)
+        for path, given, allowed, suggestion in check(experiment)
+    ]
+
+
+def _shape_problems(error: ValidationError, document: Document) -> Iterator[Problem]:
+    """One problem a field: the branches of a union are one choice, not several errors."""
+    grouped: dict[Path, list[Mapping[str, Any]]] = {}
+    for entry in error.errors(include_url=False):
+        grouped.setdefault(_real_path(entry, document.value), []).append(dict(entry))
+    for path, entries in grouped.items():
+        allowed, suggestion = _allowed(path, entries)
+        given = "nothing" if entries[0]["type"] == "missing" else entries[0]["input"]
+        if entries[0]["type"] == "extra_forbidden":
+            given = f"an unknown field {path[-1]!r}"
+        yield Problem(document.file, document.line(path), spell(path), given, allowed, suggestion)
+
+
+def _real_path(entry: Mapping[str, Any], value: Any) -> Path:
+    """The error's location without pydantic's names for branches of a union."""
+    path: list[str | int] = []
+    for part in entry["loc"]:
+        inside = (isinstance(value, dict) and part in value) or (
+            isinstance(value, list) and isinstance(part, int) and part < len(value)
+        )
+        if not inside:
+            if entry["type"] == "missing":
+                path.append(part)
+            break
+        path.append(part)
+        value = value[part]
+    return tuple(path)
+
+
+def _allowed(path: Path, entries: list[Mapping[str, Any]]) -> tuple[str, str | None]:
+    first = entries[0]
+    if first["type"] == "extra_forbidden":
+        known = _fields_at(path[:-1])
+        return f"one of {', '.join(known)}", nearest(str(path[-1]), known)
+    if first["type"] == "missing":
+        return "required" + _description(path), None
+    texts = list(dict.fromkeys(_spell_rule(entry) for entry in entries))
+    suggestion = None
+    if isinstance(first["input"], str):
+        words = [
+            word for entry in entries for word in re.findall(r"'([^']+)'", str(entry.get("ctx", {}).get("expected")))
+        ]
+        suggestion = nearest(first["input"], words)
+    return " or ".join(texts), suggestion
+
+
+def _spell_rule(entry: Mapping[str, Any]) -> str:
+    message = str(entry["msg"])
+    for before, after in _WORDING:
+        message = re.sub(before, after, message)
+    return message
+
+
+_WORDING = (
+    (r"^Input should be ", ""),
+    (r"^(String|List|Dictionary|Value) should ", "it should "),
+    (r"^a valid (\w+).*", r"a \1"),
+    (r"\ba integer", "a whole number"),
+    (r"\ba dictionary\b", "a mapping"),
+    (r"should match pattern '(.+)'", r"match \1"),
+    (r"it should match \^\[a-z0-9\].*", "lower-case letters, digits and dashes"),
+    (r"it should match \^\[1-9\]\[0-9\]\{0,4\}x.*", "nodes x workers a node, as 2x4"),
+)
+
+
+def _model_at(path: Path) -> type[Model] | None:
+    model: type[Model] = ScalingExperiment
+    for part in path:
+        if isinstance(part, int):
+            continue
+        field = next((f for f in model.model_fields.values() if f.alias == part), None)
+        inner = None if field is None else _model_in(field.annotation)
+        if inner is None:
+            return None
+        model = inner
+    return model
+
+
+def _model_in(annotation: Any) -> type[Model] | None:
+    if isinstance(annotation, type) and issubclass(annotation, Model):
+        return annotation
+    return next((found for arg in get_args(annotation) if (found := _model_in(arg)) is not None), None)
+
+
+def _fields_at(path: Path) -> list[str]:
+    model = _model_at(path)
+    return [field.alias for field in model.model_fields.values() if field.alias] if model else []
+
+
+def _description(path: Path) -> str:
+    model = _model_at(path[:-1])
+    for field in model.model_fields.values() if model else ():
+        if field.alias == path[-1] and field.description:
+            return f": {field.description}"
+    return ""

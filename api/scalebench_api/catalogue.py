@@ -2,4 +2,36 @@
 
 from __future__ import annotations
 
-MODELS: tuple[str, ...] = ("resnet18",)
+MODELS: tuple[str, ...] = (
+    "resnet18",
+    "resnet34",
+    "resnet50",
+    "resnet101",
+    "resnet152",
+    "vgg16",
+    "vgg19",
+    "alexnet",
+    "googlenet",
+    "inception_v3",
+    "resnet20_cifar",
+    "resnet32_cifar",
+    "resnet44_cifar",
+    "resnet56_cifar",
+    "resnet110_cifar",
+    "mlp",
+    "gpt2_small",
+    "gpt2_medium",
+    "gpt2_large",
+    "gpt2_xl",
+    "llama_160m",
+    "llama_1b",
+    "llama_3b",
+    "llama_8b",
+    "gpt2_tiny",
+    "llama_tiny",
+    "resnet20",
+    "resnet32",
+    "resnet44",
+    "resnet56",
+    "resnet110",
+)

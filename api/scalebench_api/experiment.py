@@ -16,7 +16,7 @@ AxisValue = StrictBool | StrictInt | StrictFloat | StrictStr
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$", max_length=40)]
 Layout = Annotated[str, StringConstraints(pattern=r"^[1-9][0-9]{0,4}x[1-9][0-9]{0,4}$")]
 Workers = Annotated[int, Field(ge=1, le=65536, strict=True)]
-Count = Annotated[int, Field(ge=1, le=1_000_000_000, strict=True)]
+Count = Annotated[int, Field(ge=1, le=1 << 40, strict=True)]
 Natural = Annotated[int, Field(ge=0, le=1_000_000_000, strict=True)]
 Real = Annotated[float, Field(strict=True)]
 

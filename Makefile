@@ -1,0 +1,93 @@
+# Every target uses .venv/ in this folder and makes it when it is not there. `make help` lists them.
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DELETE_ON_ERROR:
+.DEFAULT_GOAL := help
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+RESULTS ?= results
+
+# The build of torch. Another one:        make quickstart TORCH=torch==2.13.0
+# From an index of your own, for example: make quickstart TORCH="torch --index-url https://download.pytorch.org/whl/cpu"
+# Left out, a torch that $(PYTHON) already imports is used as it is.
+TORCH ?=
+
+RUNTIME := $(VENV)/.runtime
+DEV := $(VENV)/.dev
+
+.PHONY: help
+help:  ## list the targets
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 22
+
+$(VENV)/bin/python:
+	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; sys.exit(0 if (3, 11) <= v <= (3, 13) else f"Scalebench needs Python 3.11 to 3.13, and $(PYTHON) is {v[0]}.{v[1]}; say which: make PYTHON=python3.12 ...")'
+	@if [ -z "$(TORCH)" ] && $(PYTHON) -c 'import torch' 2>/dev/null; then \
+	    echo "using the torch that $(PYTHON) has"; $(PYTHON) -m venv --system-site-packages $(VENV); \
+	else $(PYTHON) -m venv $(VENV); fi
+
+$(RUNTIME): $(VENV)/bin/python pyproject.toml constraints.txt
+	@if [ -n "$(TORCH)" ]; then $(BIN)/python -m pip install --quiet $(TORCH); \
+	elif ! $(BIN)/python -c 'import torch' 2>/dev/null; then \
+	    echo "installing torch: the index's own build, about 5.5 GB with CUDA (make TORCH=... takes another)"; \
+	    $(BIN)/python -m pip install --quiet -c constraints-torch.txt torch; fi
+	@$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[torch]'
+	@touch $@
+
+$(DEV): $(RUNTIME)
+	@$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[torch,dev]'
+	@touch $@
+
+.PHONY: install
+install: $(RUNTIME)  ## make .venv/ with everything a run and a report need
+
+.PHONY: quickstart
+quickstart: $(RUNTIME)  ## run a real experiment on this machine and write its report
+	@$(BIN)/scalebench quickstart --into $(RESULTS)
+
+.PHONY: test
+test: $(DEV)  ## install what tests need, and run them all
+	@$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+.PHONY: lint
+lint: $(DEV)  ## formatting, lint, types, and the one-way imports
+	@$(BIN)/ruff format --check .
+	@$(BIN)/ruff check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+
+.PHONY: format
+format: $(DEV)  ## rewrite the sources as ruff formats them
+	@$(BIN)/ruff format .
+	@$(BIN)/ruff check --fix .
+
+.PHONY: bench
+bench: $(DEV)  ## the benchmarks that need no GPU: cost of the harness, coverage of the intervals, large reports
+	@$(BIN)/python benchmarks/harness_cost.py
+	@$(BIN)/python benchmarks/coverage.py
+	@$(BIN)/python benchmarks/report_scale.py
+
+.PHONY: soak
+soak: $(DEV)  ## 200 runs killed at random moments and resumed
+	@$(BIN)/python benchmarks/soak.py
+
+.PHONY: crds
+crds: $(DEV)  ## generate the CRDs from the models
+	@$(BIN)/python -m scalebench_api.crd manifests/crds
+
+LOCK := $(BIN)/uv pip compile --universal --python-version 3.11 --no-emit-index-url --no-header --no-annotate --quiet
+# torch pins its own CUDA packages; kept apart, they never stand in the way of another build of torch.
+SHARED := jinja2|markupsafe|typing-extensions
+
+.PHONY: lock
+lock: $(DEV)  ## resolve both constraints files anew, for Python 3.11 to 3.13
+	@$(BIN)/python -m pip install --quiet uv
+	@echo 'torch>=2.6' | $(LOCK) - --output-file constraints-torch.txt
+	@$(LOCK) pyproject.toml --extra torch --extra dev --output-file constraints.txt \
+	    $$(sed -E 's/==.*//' constraints-torch.txt | sort -u | grep -vE '^($(SHARED))$$' | sed 's/^/--no-emit-package /')
+
+.PHONY: clean
+clean:  ## remove .venv/, results/ and every cache
+	@rm -rf $(VENV) $(RESULTS) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache build dist
+	@find . -name __pycache__ -type d -not -path './.git/*' -prune -exec rm -rf {} +

@@ -84,7 +84,7 @@ SHARED := jinja2|markupsafe|typing-extensions
 lock: $(DEV)  ## resolve both constraints files anew, for Python 3.11 to 3.13
 	@$(BIN)/python -m pip install --quiet uv
 	@echo 'torch==2.14.*' | $(LOCK) - --output-file constraints-torch.txt
-	@$(LOCK) pyproject.toml --extra torch --extra dev --output-file constraints.txt \
+	@$(LOCK) pyproject.toml --extra torch --extra dev --constraint constraints-torch.txt --output-file constraints.txt \
 	    $$(sed -E 's/==.*//' constraints-torch.txt | sort -u | grep -vE '^($(SHARED))$$' | sed 's/^/--no-emit-package /')
 
 .PHONY: clean

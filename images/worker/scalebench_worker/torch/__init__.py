@@ -1,0 +1,1 @@
+"""The PyTorch side of the worker; nothing outside this package imports torch."""

@@ -1,0 +1,129 @@
+"""The curves as tables: one row a point."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from scalebench.scaling import PointResult, Scaling, SeriesResult
+from scalebench.statistics.estimate import Estimate
+from scalebench.table import PENDING, Cell, Column, Table
+
+RowOf = Callable[[SeriesResult, PointResult], list[Cell]]
+
+_WHERE = (
+    Column("series", "Series"),
+    Column("workers", "Workers", "count"),
+    Column("layout", "Layout"),
+)
+_BUNDLE = Column("experiment", "Experiment")
+
+
+def scaling_table(result: Scaling) -> Table:
+    """Throughput, step time, speed-up and efficiency of every point, with the batch it really used."""
+    columns = (
+        Column("trials", "Good trials"),
+        Column("throughput", "Throughput", "number", _unit(result, "/s"), interval=True),
+        Column("step_ms", "Step", "number", "ms", interval=True),
+        Column("speedup", "Speed-up", "number", interval=True),
+        Column("efficiency", "Efficiency", "percent", interval=True),
+        Column("baseline", "Baseline", "count"),
+        Column("effective_batch", "Batch a step", "number"),
+        Column("batch_per_worker", "Batch a worker", "number"),
+    )
+
+    def row(series: SeriesResult, p: PointResult) -> list[Cell]:
+        batch = p.effective_batch
+        return [
+            f"{p.counts.succeeded}/{p.counts.planned}",
+            *_or_pending(p, p.throughput, _scaled(p.step_s, 1e3), p.speedup, p.efficiency),
+            series.baseline,
+            batch if batch is not None else p.point.global_batch,
+            batch / p.workers if batch is not None else p.point.batch_per_worker,
+        ]
+
+    notes = [note for series in result.series for note in series.notes]
+    unfinished = result.unfinished()
+    if unfinished:
+        notes.append(f"{unfinished} trials are not finished; a point without any good trial shows ?")
+    return build(result, "scaling", "Scaling", columns, row, notes)
+
+
+def split_table(result: Scaling) -> Table:
+    """Where the time of a step goes, and how well the device is used."""
+    columns = (
+        Column("step_ms", "Step", "number", "ms", interval=True),
+        Column("compute_ms", "Without all-reduce", "number", "ms", interval=True),
+        Column("exposed_ms", "Exposed communication", "number", "ms", interval=True),
+        Column("exposed_share", "Share of the step", "percent", interval=True),
+        Column("plain_throughput", "Unwrapped, 1 worker", "number", _unit(result, "/s"), interval=True),
+        Column("mfu", "MFU", "percent", interval=True),
+        Column("energy_j", "Energy a sample", "number", "J", interval=True),
+        Column("peak_memory_mib", "Peak memory", "number", "MiB"),
+    )
+
+    def row(_: SeriesResult, p: PointResult) -> list[Cell]:
+        memory = None if p.peak_memory_bytes is None else p.peak_memory_bytes / (1 << 20)
+        return [
+            *_or_pending(p, _scaled(p.step_s, 1e3), _scaled(p.compute_s, 1e3), _scaled(p.exposed_s, 1e3)),
+            *_or_pending(p, p.exposed_share, p.plain_throughput, p.mfu, p.energy_j, memory),
+        ]
+
+    return build(result, "split", "Compute, communication and use of the device", columns, row)
+
+
+def excluded_table(result: Scaling) -> Table:
+    """Trials that enter no curve, and why."""
+    columns = (
+        _BUNDLE,
+        Column("trial", "Trial"),
+        *_WHERE[:2],
+        Column("phase", "Phase"),
+        Column("reason", "Reason"),
+        Column("message", "What happened"),
+    )
+    rows = [(e.bundle, e.trial, e.series, e.workers, e.phase, e.reason, e.message) for e in result.excluded]
+    notes = ("None of these enters a curve.",) if rows else ()
+    return Table("excluded", "Invalid, Failed and Cancelled trials", columns, tuple(rows), notes)
+
+
+def problem_table(result: Scaling) -> Table:
+    """Files that could not be used."""
+    columns = (_BUNDLE, Column("file", "File"), Column("what", "What is wrong"))
+    rows = tuple((label, problem.file, problem.what) for label, problem in result.problems)
+    return Table("problems", "Files that could not be used", columns, rows)
+
+
+def build(
+    result: Scaling, name: str, title: str, columns: Sequence[Column], row: RowOf, notes: Sequence[str] = ()
+) -> Table:
+    """A table of one row a point; the experiment's column is there only where it tells rows apart."""
+    several = len({series.bundle for series in result.series}) > 1
+    rows = [
+        (
+            *((series.bundle,) if several else ()),
+            series.name,
+            p.workers,
+            p.point.layout,
+            *row(series, p),
+        )
+        for series in result.series
+        for p in series.points
+    ]
+    head = (*((_BUNDLE,) if several else ()), *_WHERE)
+    return Table(name, title, (*head, *columns), tuple(rows), tuple(notes))
+
+
+def _or_pending(point: PointResult, *cells: Cell | Estimate) -> list[Cell]:
+    """``?`` for every number of a point that may still come."""
+    if not point.measured and point.counts.unfinished:
+        return [PENDING] * len(cells)
+    return list(cells)
+
+
+def _scaled(estimate: Estimate | None, factor: float) -> Estimate | None:
+    return None if estimate is None else estimate.scaled(factor)
+
+
+def _unit(result: Scaling, suffix: str) -> str:
+    units = {series.sample_unit for series in result.series}
+    return (units.pop() if len(units) == 1 else "samples or tokens") + suffix

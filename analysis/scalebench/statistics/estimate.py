@@ -1,0 +1,121 @@
+"""What goes into an interval and what comes out: totals of repetitions, and an estimate with its interval."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+
+class Method(StrEnum):
+    """How an interval was found; stands beside every number that is shown."""
+
+    REPETITIONS = "t on repetition means"
+    WELCH = "Welch t on repetition means"
+    PAIRED = "paired t on repetition means"
+    WITHIN_RUN = "within-run only"
+    NONE = "no interval"
+    DEFINITION = "exact by definition"
+
+
+@dataclass(frozen=True, slots=True)
+class RepetitionTotals:
+    """One repetition of a point (one trial): the work and the wall time of each of its timed windows.
+
+    `samples` counts whatever the rate is a rate of (samples over all workers, tokens, or steps when the wanted
+    quantity is step time); `wall_s` is in seconds. Both have one entry for each window, any number of windows.
+    Raises ValueError for no window, different lengths, or an entry that is not finite and positive.
+    """
+
+    samples: tuple[float, ...]
+    wall_s: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        if len(self.samples) != len(self.wall_s) or not self.samples:
+            raise ValueError(
+                "a repetition needs the samples and the wall time of each of one or more windows, given "
+                f"{len(self.samples)} samples and {len(self.wall_s)} wall times"
+            )
+        for name, values in (("samples", self.samples), ("wall_s", self.wall_s)):
+            for index, value in enumerate(values):
+                if not (1e-100 <= value <= 1e100):  # sums and quotients of these stay finite
+                    raise ValueError(f"{name}[{index}] must be finite and positive, given {value!r}")
+
+    @classmethod
+    def of(cls, samples: Sequence[float], wall_s: Sequence[float]) -> RepetitionTotals:
+        """From any two sequences (lists, arrays) of one value a window."""
+        return cls(tuple(float(value) for value in samples), tuple(float(value) for value in wall_s))
+
+    @property
+    def total_samples(self) -> float:
+        return math.fsum(self.samples)
+
+    @property
+    def total_wall_s(self) -> float:
+        return math.fsum(self.wall_s)
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A value with the interval that covers the truth in `level` of all experiments, in the unit of the value.
+
+    `low` and `high` are None together where the data cannot give an interval (a single window). `repetitions` is
+    the smallest number of repetitions behind any side of the estimate.
+    """
+
+    value: float
+    low: float | None
+    high: float | None
+    level: float
+    method: Method
+    repetitions: int
+
+    @property
+    def has_interval(self) -> bool:
+        return self.low is not None and self.high is not None
+
+    @property
+    def within_run_only(self) -> bool:
+        """True when the interval says nothing of how another run would differ."""
+        return self.method is Method.WITHIN_RUN
+
+    @property
+    def half_width(self) -> float | None:
+        """Half of the width of the interval, or None without one."""
+        return None if self.low is None or self.high is None else (self.high - self.low) / 2
+
+    def covers(self, truth: float) -> bool:
+        """Whether `truth` lies in the interval; False without an interval."""
+        return self.low is not None and self.high is not None and self.low <= truth <= self.high
+
+    def scaled(self, factor: float) -> Estimate:
+        """The estimate times a known positive factor (a price, N0/N); raises ValueError for another factor."""
+        if not (math.isfinite(factor) and factor > 0):
+            raise ValueError(f"an estimate scales by a finite positive factor, given {factor!r}")
+        return replace(
+            self,
+            value=self.value * factor,
+            low=None if self.low is None else self.low * factor,
+            high=None if self.high is None else self.high * factor,
+        )
+
+    def reciprocal(self) -> Estimate:
+        """1 / estimate, for a positive one (throughput → seconds per sample); raises ValueError otherwise."""
+        if self.value <= 0 or (self.low is not None and self.low < 0):
+            raise ValueError(f"only a positive estimate has a reciprocal, given {self.value!r} from {self.low!r}")
+        return replace(
+            self,
+            value=1 / self.value,
+            low=None if self.high is None else 1 / self.high,
+            high=None if self.low is None else (1 / self.low if self.low > 0 else math.inf),
+        )
+
+    def complement(self) -> Estimate:
+        """1 - estimate (the share of a step that is not compute)."""
+        return replace(
+            self,
+            value=1 - self.value,
+            low=None if self.high is None else 1 - self.high,
+            high=None if self.low is None else 1 - self.low,
+        )

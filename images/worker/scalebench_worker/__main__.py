@@ -1,0 +1,59 @@
+"""``python -m scalebench_worker``: one rank of a built-in program, under any launcher."""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+
+from scalebench_worker.startup import StartupError, prepare
+
+
+def main() -> int:
+    """Bind this process, then run the trial's program; 0, or 1 after saying why not."""
+    try:
+        prepare()
+        _run()
+    except Exception as error:
+        _fail(error)
+        return 1
+    return 0
+
+
+def _run() -> None:
+    # Loaded only now: OpenMP reads its thread count once, and threads inherit the cores of the one that makes them.
+    from scalebench_api.contract import TRIAL_ENV
+    from scalebench_worker.failure import WorkloadError
+    from scalebench_worker.programs import program
+    from scalebench_worker.session import read_trial
+
+    trial = read_trial()
+    if trial is None:
+        raise WorkloadError(f"{TRIAL_ENV} is not set: it names the trial's JSON, which an engine writes")
+    os.environ.update(trial.workload.env)
+    program(trial.workload.program)(trial)
+
+
+def _fail(error: Exception) -> None:
+    from scalebench_worker.failure import WorkloadError, explain
+    from scalebench_worker.identity import identify
+    from scalebench_worker.recorder import write_failure
+    from scalebench_worker.session import out_folder
+
+    failure = explain(identify().rank, error)
+    if not isinstance(error, WorkloadError | StartupError):
+        traceback.print_exception(error)
+    print(f"scalebench: rank {failure.rank}: {failure.message}", file=sys.stderr)
+    out = out_folder()
+    if out is not None:
+        write_failure(out, failure)
+
+
+if __name__ == "__main__":
+    status = main()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    if status:
+        # Teardown of a broken collective library can hang for minutes; all is said and written.
+        os._exit(status)
+    sys.exit(0)

@@ -1,0 +1,61 @@
+"""What a rank can still say when it cannot go on."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from types import TracebackType
+
+from scalebench_api.record.rank import RankFailure
+from scalebench_api.trial import FailedReason
+from scalebench_worker.recorder import write_failure
+
+
+class WorkloadError(ValueError):
+    """A workload that this worker, or this machine, cannot run; one line says what is allowed."""
+
+
+def reason_of(error: BaseException) -> FailedReason:
+    """The kind of an error: the user's request, memory, or the rank itself."""
+    if isinstance(error, WorkloadError):
+        return FailedReason.bad_workload
+    if _out_of_memory(error):
+        return FailedReason.out_of_memory
+    return FailedReason.rank_failed
+
+
+def explain(rank: int, error: BaseException) -> RankFailure:
+    """The error in one line."""
+    text = " ".join(str(error).split())
+    name = type(error).__name__
+    message = text if isinstance(error, WorkloadError) else f"{name}: {text}" if text else name
+    return RankFailure(rank=rank, reason=reason_of(error).value, message=message[:1000])
+
+
+def report_uncaught(out: Path | None, rank: int) -> None:
+    """Write a failure file for any error that ends this process; the traceback is printed as ever."""
+    if out is None:
+        return
+    before = sys.excepthook
+
+    def hook(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+        if not issubclass(kind, KeyboardInterrupt):
+            write_failure(out, explain(rank, error))
+        before(kind, error, trace)
+
+    sys.excepthook = hook
+
+
+def _out_of_memory(error: BaseException) -> bool:
+    if isinstance(error, MemoryError):
+        return True
+    torch = sys.modules.get("torch")
+    kinds = tuple(
+        kind for kind in (getattr(torch, "OutOfMemoryError", None), getattr(torch, "AcceleratorError", None)) if kind
+    )
+    if isinstance(error, kinds):
+        return type(error).__name__ == "OutOfMemoryError" or "out of memory" in str(error)
+    # torch's allocator for the host raises a plain RuntimeError.
+    return isinstance(error, RuntimeError) and (
+        "not enough memory" in str(error) or "out of memory" in str(error).lower()
+    )

@@ -1,0 +1,68 @@
+"""Losses of steps, kept as they come and read when reading costs nothing."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from scalebench_api.record.journal import NO_LOSS
+
+_MOST_UNREAD = 4096
+
+
+class Losses:
+    """Numbers, or torch scalars wherever they live.
+
+    A device's scalar is never read while its window is open: a copy to the host would wait for all that is queued.
+    Steps that are written out before the window closes then stand without a loss, but are still checked.
+    """
+
+    def __init__(self) -> None:
+        self._by_step: dict[int, Any] = {}
+        self._unread: list[Any] = []
+        self.finite: bool | None = None
+
+    def keep(self, step: int, loss: Any) -> None:
+        """The loss of a step; a tensor is detached, and not read."""
+        self._by_step[step] = loss.detach() if hasattr(loss, "detach") else loss
+
+    def take(self, first: int, count: int, settled: bool) -> list[float]:
+        """Losses of ``count`` steps from ``first`` on, NaN where unknown; ``settled`` once the device is idle."""
+        values = [self._by_step.pop(step, None) for step in range(first, first + count)]
+        if settled:
+            return self._read_all(values)
+        return [self._defer(value) if _on_device(value) else self._read(value) for value in values]
+
+    def _defer(self, value: Any) -> float:
+        self._unread.append(value)
+        if len(self._unread) >= _MOST_UNREAD:
+            from scalebench_worker.torch.scalars import add
+
+            # NaN and infinity survive a sum, so one scalar stands for all of them.
+            self._unread = [add(self._unread)]
+        return NO_LOSS
+
+    def _read_all(self, values: list[Any]) -> list[float]:
+        on_device = [value for value in (*self._unread, *values) if _on_device(value)]
+        numbers: list[float] = []
+        if on_device:
+            from scalebench_worker.torch.scalars import read
+
+            numbers = read(on_device)
+        deferred = len(self._unread)
+        self._unread = []
+        for number in numbers[:deferred]:
+            self._note(number)
+        known = iter(numbers[deferred:])
+        return [self._note(next(known)) if _on_device(value) else self._read(value) for value in values]
+
+    def _read(self, value: Any) -> float:
+        return NO_LOSS if value is None else self._note(float(value))
+
+    def _note(self, loss: float) -> float:
+        self.finite = math.isfinite(loss) and self.finite is not False
+        return loss
+
+
+def _on_device(value: Any) -> bool:
+    return bool(getattr(value, "is_cuda", False))

@@ -1,0 +1,102 @@
+"""The live view: one registry and one port a rank, fed from finished steps. Never the record."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from scalebench_api.contract import METRICS_PORT_ENV
+
+if TYPE_CHECKING:
+    from scalebench_api.trial import TrialSpec
+
+BUCKETS = tuple(round(10 ** (power / 10), 7) for power in range(-40, 21))
+"""Upper bounds from 100 us to 100 s by a ratio of 1.26, alike on every rank so that ranks can be added up."""
+
+_LABELS = ("experiment", "trial", "workers", "rank")
+
+
+class MetricsError(RuntimeError):
+    """A metrics port that cannot be had."""
+
+
+class Metrics:
+    """The families of one rank, with their labels bound once."""
+
+    def __init__(self, trial: TrialSpec, rank: int, port: int) -> None:
+        from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, start_http_server
+
+        registry = CollectorRegistry()
+        labels = (trial.experiment, trial.name, str(trial.point.workers), str(rank))
+
+        def bound(family: Any) -> Any:
+            return family.labels(*labels)
+
+        self._duration = bound(
+            Histogram(
+                "scalebench_step_duration_seconds",
+                "Time of a step in a train window, on this rank",
+                _LABELS,
+                buckets=BUCKETS,
+                registry=registry,
+            )
+        )
+        self._samples = bound(Counter("scalebench_samples", "Samples of train windows", _LABELS, registry=registry))
+        self._steps = bound(Counter("scalebench_steps", "Steps of train windows", _LABELS, registry=registry))
+        self._exposed = bound(
+            Gauge(
+                "scalebench_exposed_communication_seconds",
+                "Seconds of a step that its all-reduce adds, by the last two windows",
+                _LABELS,
+                registry=registry,
+            )
+        )
+        facts = ("mode", "program", "strategy", "model", "precision")
+        info = Gauge("scalebench_trial_info", "1, and what the trial is", (*_LABELS, *facts), registry=registry)
+        workload = trial.workload
+        info.labels(
+            *labels,
+            trial.point.mode.value,
+            workload.program.value,
+            workload.strategy.value if workload.strategy else "",
+            workload.model,
+            workload.precision.value,
+        ).set(1)
+        try:
+            server, _ = start_http_server(port, registry=registry)
+        except OSError as error:
+            raise MetricsError(f"{METRICS_PORT_ENV}: cannot listen on port {port}: {error}") from error
+        self.port: int = server.server_port
+
+    def observe(self, durations_s: Sequence[float], samples: int) -> None:
+        """Steps of a train window that have ended."""
+        for duration in durations_s:
+            self._duration.observe(duration)
+        self._steps.inc(len(durations_s))
+        self._samples.inc(samples)
+
+    def exposed(self, seconds: float) -> None:
+        """Exposed communication of a step, by the last two windows."""
+        self._exposed.set(seconds)
+
+
+def open_metrics(trial: TrialSpec | None, rank: int, local_rank: int) -> Metrics | None:
+    """Serve /metrics where the engine asks for it.
+
+    Raises:
+        MetricsError: a port that is no number or is taken.
+    """
+    given = os.environ.get(METRICS_PORT_ENV, "")
+    if trial is None or not given:
+        return None
+    if not given.isdigit() or int(given) > 65535:
+        raise MetricsError(f"{METRICS_PORT_ENV}={given!r}: a port number is wanted, or 0")
+    return Metrics(trial, rank, int(given) + local_rank if int(given) else 0)
+
+
+def linger(seconds: float) -> None:
+    """Stay up for a last scrape."""
+    if seconds > 0:
+        threading.Event().wait(seconds)

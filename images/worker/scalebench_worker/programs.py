@@ -1,0 +1,32 @@
+"""The built-in programs of this release, loaded when they run."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+from collections.abc import Callable
+
+from scalebench_api.experiment import Program
+from scalebench_api.trial import TrialSpec
+from scalebench_worker.failure import WorkloadError
+
+_PROGRAMS = {
+    Program.torch: ("scalebench_worker.torch.program", "torch"),
+    Program.allreduce: ("scalebench_worker.torch.allreduce", "torch"),
+}
+
+
+def program(name: Program) -> Callable[[TrialSpec], None]:
+    """The function that runs a trial of a program on this rank.
+
+    Raises:
+        WorkloadError: not in this release, or its framework is not installed.
+    """
+    if name not in _PROGRAMS:
+        allowed = ", ".join(_PROGRAMS)
+        raise WorkloadError(f"workload.program: {name.value} is not built in; allowed: {allowed}")
+    module, framework = _PROGRAMS[name]
+    if importlib.util.find_spec(framework) is None:
+        raise WorkloadError(f"workload.program: {name.value} needs {framework}, which is not installed here")
+    run: Callable[[TrialSpec], None] = importlib.import_module(module).run
+    return run

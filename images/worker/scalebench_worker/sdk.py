@@ -1,0 +1,309 @@
+"""``attach`` and ``Bench``: the loop of any training script, timed in windows."""
+
+from __future__ import annotations
+
+import math
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from typing import Any, Protocol
+
+from scalebench_api.record.journal import StepRow
+from scalebench_api.record.rank import RankRecord, Window, WindowKind
+from scalebench_worker.cpu_load import CpuMeter, foreign_share
+from scalebench_worker.failure import report_uncaught
+from scalebench_worker.identity import identify
+from scalebench_worker.losses import Losses
+from scalebench_worker.nvml import DeviceMonitor
+from scalebench_worker.schedule import Block, Schedule
+from scalebench_worker.session import Measured, Session, out_folder
+from scalebench_worker.summary import print_summary
+from scalebench_worker.timing import Clock, HostClock
+from scalebench_worker.warmup import slowest
+
+DRAIN_NS = 400_000_000
+"""The journal is at most so far behind the steps that have ended."""
+
+
+class Alternate(Protocol):
+    """Another kind of step that takes turns with training, as the same step without its all-reduce."""
+
+    @property
+    def kind(self) -> WindowKind:
+        """How its windows are recorded."""
+
+    @property
+    def method(self) -> str | None:
+        """How communication is taken out, by name; None where it is not about that."""
+
+    def enter(self) -> None:
+        """The next steps are of this kind; the device is idle."""
+
+    def leave(self) -> None:
+        """The next steps train again, from the state that ``enter`` found."""
+
+
+class Bench:
+    """Times steps: warm-up until stable, then the windows. Every rank makes the same calls."""
+
+    def __init__(self, session: Session, clock: Clock, model: Any = None, alternate: Alternate | None = None) -> None:
+        self.session = session
+        self.samples_per_step: int | None = session.trial.point.batch_per_worker if session.trial else None
+        self._clock = clock
+        self._model = model
+        self._alternate = alternate
+        self._schedule = Schedule(session.measure, alternate.kind if alternate else None)
+        self._losses = Losses()
+        self._cpu = CpuMeter(session.topology.cores)
+        device = session.topology.device
+        self._monitor = DeviceMonitor(device) if device.startswith("GPU-") else None
+        self._measured = Measured()
+        self._samples: list[int] = []
+        self._times: list[float] = []
+        self._block: Block | None = None
+        self._left = 0
+        self._drain_at = 0
+        self._alternating = False
+        self._opened_ns = 0
+        self._energy_mj: int | None = None
+        self._begun_steps = 0
+        self._drained_steps = 0
+        self._window_samples = 0
+        self._first_step = 0
+        self._step_s: dict[WindowKind, float] = {}
+        self._ended = False
+
+    @property
+    def kind(self) -> WindowKind:
+        """What the step that runs now is: train (warm-up too), or the alternate kind."""
+        block = self._block
+        return WindowKind.train if block is None or block.kind is WindowKind.warmup else block.kind
+
+    def steps(self, loader: Iterable[Any], samples: int | None = None) -> Iterator[Any]:
+        """The loader's batches, from the start again when it ends, until every window is measured.
+
+        ``samples`` is the number in each batch; left out, it is the first dimension of the batch or of its first
+        tensor, else the trial's batch, else 1.
+
+        Raises:
+            ValueError: the loader gives nothing.
+        """
+        batches = iter(loader)
+        while self._advance():
+            try:
+                batch = next(batches)
+            except StopIteration:
+                batches = iter(loader)
+                try:
+                    batch = next(batches)
+                except StopIteration:
+                    raise ValueError(
+                        "bench.steps: the loader gives no batches (a generator cannot be repeated)"
+                    ) from None
+            self._samples.append(samples or self._samples_of(batch))
+            yield batch
+
+    def step(self, samples: int | None = None) -> bool:
+        """Whether one more step of ``samples`` samples is to be run; a step ends where the next call begins."""
+        if self._advance():
+            self._samples.append(samples or self.samples_per_step or 1)
+            return True
+        return False
+
+    def loss(self, value: Any) -> None:
+        """The loss of the step that runs now, a number or a scalar tensor; a device's is read after the window."""
+        if self._block is not None:
+            self._losses.keep(self._begun_steps - 1, value)
+
+    def finish(self, checksum: str | None = None) -> RankRecord:
+        """Check what can be checked, and write the record. Every rank calls it once, after its last step.
+
+        ``checksum`` is a digest of the parameters, for programs whose model is not torch's.
+        """
+        if self._block is not None:
+            self._abandon()
+        self._ended = True
+        measured = self._measured
+        measured.warmup = self._schedule.warmup
+        measured.parameter_checksum = checksum or self._checksum()
+        measured.finite_loss = self._losses.finite
+        if self._alternate and self._alternate.kind in self._step_s:
+            measured.exposed_method = self._alternate.method
+        self._look_around()
+        record = self.session.finish(measured)
+        print_summary(self.session, record)
+        return record
+
+    def _advance(self) -> bool:
+        # The whole cost of a step: keep it to a few calls.
+        if self._left:
+            self._left -= 1
+            self._begun_steps += 1
+            if self._clock.mark() >= self._drain_at:
+                self._drain(settled=False)
+            return True
+        return self._turn()
+
+    def _turn(self) -> bool:
+        if self._ended:
+            return False
+        times: list[float] = []
+        if self._block is not None:
+            block = self._block
+            self._close(block)
+            if block.judges_warmup:
+                times = slowest(self.session.communicator.all_gather(self._times))
+        self._switch(self._schedule.next_block(times))
+        if self._block is None:
+            self._ended = True
+            return False
+        self._open(self._block)
+        return True
+
+    def _switch(self, block: Block | None) -> None:
+        self._block = block
+        if self._alternate is None:
+            return
+        wanted = block is not None and block.kind is self._alternate.kind
+        if wanted and not self._alternating:
+            self._alternate.enter()
+        elif self._alternating and not wanted:
+            self._alternate.leave()
+        self._alternating = wanted
+
+    def _open(self, block: Block) -> None:
+        self._left = block.steps - 1
+        self._first_step = self._begun_steps
+        self._begun_steps += 1
+        self._window_samples = 0
+        self._times = []
+        self._clock.synchronize()
+        if block.measured:
+            self._cpu.begin()
+            self._energy_mj = self._monitor.energy_mj() if self._monitor else None
+        self.session.communicator.barrier()
+        self._opened_ns = self._clock.open()
+        self._drain_at = time.monotonic_ns() + DRAIN_NS
+        if self._measured.first_step_ns is None:
+            self._measured.first_step_ns = self._opened_ns
+        if block.kind is WindowKind.train and block.measured and self._monitor:
+            self._monitor.resume()
+
+    def _close(self, block: Block) -> None:
+        self._clock.mark()
+        wall_ns = self._clock.close()
+        energy_mj = self._spent_mj() if block.measured else None
+        if self._monitor:
+            self._monitor.pause()
+        self.session.communicator.barrier()
+        self._drain(settled=True)
+        if not block.measured:
+            return
+        self._cpu.end()
+        self._measured.windows.append(
+            Window(
+                index=block.window,
+                kind=block.kind,
+                open_ns=self._opened_ns,
+                wall_ns=wall_ns,
+                first_step=self._first_step,
+                steps=block.steps,
+                samples=self._window_samples,
+                energy_mj=energy_mj,
+            )
+        )
+        self._step_s[block.kind] = wall_ns / 1e9 / block.steps
+        if self.session.metrics and block.kind is WindowKind.no_communication:
+            self.session.metrics.exposed(self._step_s[WindowKind.train] - self._step_s[block.kind])
+
+    def _drain(self, settled: bool) -> None:
+        """Write out the steps that have ended; ``settled`` when the window has closed and all of them have."""
+        block = self._block
+        if block is None:
+            return
+        spans = self._clock.finished()
+        count = len(spans)
+        samples = self._samples[:count]
+        del self._samples[:count]
+        losses = self._losses.take(self._drained_steps, count, settled)
+        self.session.recorder.append(
+            StepRow(self._drained_steps + i, block.window, span.start_ns, span.duration_ns, samples[i], losses[i])
+            for i, span in enumerate(spans)
+        )
+        self._drained_steps += count
+        known = [loss for loss in losses if math.isfinite(loss)]
+        if known and block.kind is WindowKind.train:
+            self._measured.last_loss = known[-1]
+        self._window_samples += sum(samples)
+        seconds = [span.duration_ns / 1e9 for span in spans]
+        if block.judges_warmup:
+            self._times += seconds
+        elif self.session.metrics and block.measured and block.kind is WindowKind.train:
+            self.session.metrics.observe(seconds, sum(samples))
+        self._drain_at = time.monotonic_ns() + DRAIN_NS
+
+    def _abandon(self) -> None:
+        """The loop was left inside a window: what has ended is kept in the journal, and the window does not count."""
+        self._clock.close()
+        self._drain(settled=True)
+        self._switch(None)
+
+    def _spent_mj(self) -> int | None:
+        now = self._monitor.energy_mj() if self._monitor else None
+        return None if now is None or self._energy_mj is None else now - self._energy_mj
+
+    def _samples_of(self, batch: Any) -> int:
+        found = batch_size(batch)
+        return found if found is not None else self.samples_per_step or 1
+
+    def _checksum(self) -> str | None:
+        if not hasattr(self._model, "named_parameters"):
+            return None
+        from scalebench_worker.torch.checksum import parameter_checksum
+
+        return parameter_checksum(self._model)
+
+    def _look_around(self) -> None:
+        """Load of others on the cores and the device; ranks that share them are not others."""
+        topology, used = self.session.topology, self._cpu.used()
+        mine = [topology.host, topology.cores, topology.device, used.own_s if used else None]
+        ranks = self.session.communicator.all_gather(mine)
+        beside = [rank for rank in ranks if rank[0] == topology.host]
+        if used is not None:
+            sharers = [own or 0.0 for _, cores, _, own in beside if not set(cores).isdisjoint(topology.cores)]
+            self._measured.foreign_load = foreign_share(used, len(topology.cores), sum(sharers))
+        if self._monitor:
+            self._measured.device_samples = self._monitor.result(sum(rank[2] == topology.device for rank in beside))
+
+
+def attach(model: Any = None) -> Bench:
+    """Join the trial that the environment names, or measure alone; call it after torch.distributed is initialised.
+
+    ``model`` is optional: a torch module says which device to time, and its parameters are compared over all ranks
+    at the end. Errors that end the process from here on are told to the engine.
+
+    Raises:
+        WorkloadError: a trial that cannot be read.
+        CommunicatorError: ranks that cannot meet.
+        MetricsError: a metrics port that cannot be had.
+    """
+    report_uncaught(out_folder(), identify().rank)
+    if "torch" in sys.modules:
+        from scalebench_worker.torch.attach import attach_torch
+
+        return attach_torch(model)
+    session = Session()
+    return Bench(session, HostClock(session.unix), model)
+
+
+def batch_size(batch: Any) -> int | None:
+    """The first dimension of a tensor, or of the first one in a tuple, list or dict; the length of a plain list."""
+    shape = getattr(batch, "shape", None)
+    if shape is not None:
+        return int(shape[0]) if len(shape) else None
+    if isinstance(batch, dict):
+        return batch_size(next(iter(batch.values()))) if batch else None
+    if isinstance(batch, list | tuple) and batch:
+        inner = batch_size(batch[0]) if hasattr(batch[0], "shape") else None
+        return len(batch) if inner is None else inner
+    return None

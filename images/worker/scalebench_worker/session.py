@@ -1,0 +1,170 @@
+"""A rank's place in its trial: who it is, whom it meets, what was asked, and where it writes."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import ValidationError
+
+from scalebench_api.contract import METRICS_LINGER_ENV, OUT_ENV, TRIAL_ENV
+from scalebench_api.experiment import Measure
+from scalebench_api.record.rank import (
+    AllReduceRow,
+    DeviceSamples,
+    Evaluation,
+    RankRecord,
+    RankTopology,
+    Warmup,
+    Window,
+)
+from scalebench_api.trial import TrialSpec
+from scalebench_worker.communicator import Communicator, find_communicator
+from scalebench_worker.failure import WorkloadError
+from scalebench_worker.identity import Identity, identify
+from scalebench_worker.metrics import Metrics, linger, open_metrics
+from scalebench_worker.recorder import Recorder
+from scalebench_worker.timing import UnixTime
+from scalebench_worker.topology import environment, topology, versions
+
+UNNAMED = "unnamed"
+
+
+@dataclass
+class Facts:
+    """What a program knows about itself, for the record; left at the default where it does not."""
+
+    backend: str | None = None
+    strategy: str | None = None
+    versions: dict[str, str] = field(default_factory=dict)
+    parameters: int | None = None
+    flops_per_sample: float | None = None
+    sample_unit: Literal["samples", "tokens"] = "samples"
+    peak_flops: float | None = None
+    peak_memory_bytes: int | None = None
+    evaluations: list[Evaluation] = field(default_factory=list)
+    allreduce: list[AllReduceRow] = field(default_factory=list)
+    options: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass
+class Measured:
+    """What was timed and checked."""
+
+    windows: list[Window] = field(default_factory=list)
+    warmup: Warmup | None = None
+    exposed_method: str | None = None
+    parameter_checksum: str | None = None
+    finite_loss: bool | None = None
+    last_loss: float | None = None
+    foreign_load: float | None = None
+    device_samples: DeviceSamples | None = None
+    first_step_ns: int | None = None
+
+
+class Session:
+    """One rank of one trial, joined; without an engine there is no trial, and nothing is written unless asked."""
+
+    def __init__(self, device: str | None = None, device_name: str | None = None) -> None:
+        """Join the other ranks and say so in the ready file.
+
+        Raises:
+            WorkloadError: a trial that cannot be read.
+            CommunicatorError: ranks that cannot meet.
+            MetricsError: a metrics port that cannot be had.
+        """
+        self.unix = UnixTime()
+        self.started_ns = self.unix.now()
+        self.trial: TrialSpec | None = read_trial()
+        self.out: Path | None = out_folder()
+        by_launcher = identify()
+        # Stale files of an earlier run go before anybody can meet: a reader takes what it finds after that.
+        own_rank = by_launcher.rank
+        self.communicator: Communicator = find_communicator(by_launcher, self.out)
+        if by_launcher.world == 1:
+            own_rank = self.communicator.rank
+        self.identity = Identity(own_rank, self.communicator.world, by_launcher.local_rank)
+        self.topology: RankTopology = topology(self.identity, device, device_name)
+        self.recorder = Recorder(self.out, self.identity.rank)
+        self.metrics: Metrics | None = open_metrics(self.trial, self.identity.rank, self.identity.local_rank)
+        self.facts = Facts(backend=self.communicator.library)
+        self.recorder.ready(self.topology)
+
+    @property
+    def measure(self) -> Measure:
+        """How long to time: as the trial says, or the defaults."""
+        return self.trial.measure if self.trial else Measure()
+
+    def finish(self, measured: Measured) -> RankRecord:
+        """Write the rank record, then stay up for a last scrape."""
+        facts = self.facts
+        record = RankRecord(
+            trial=self.trial.name if self.trial else UNNAMED,
+            world=self.identity.world,
+            topology=self.topology,
+            backend=facts.backend,
+            strategy=facts.strategy,
+            versions={**versions(), **facts.versions},
+            environment=environment(),
+            windows=measured.windows,
+            warmup=measured.warmup,
+            parameter_checksum=measured.parameter_checksum,
+            parameters=facts.parameters,
+            flops_per_sample=facts.flops_per_sample,
+            sample_unit=facts.sample_unit,
+            peak_flops=facts.peak_flops,
+            exposed_method=measured.exposed_method,
+            finite_loss=measured.finite_loss,
+            last_loss=measured.last_loss,
+            peak_memory_bytes=facts.peak_memory_bytes,
+            foreign_load=measured.foreign_load,
+            device_samples=measured.device_samples,
+            metrics_port=self.metrics.port if self.metrics else None,
+            evaluations=facts.evaluations,
+            allreduce=facts.allreduce,
+            options=facts.options,
+            started_ns=self.started_ns,
+            first_step_ns=measured.first_step_ns,
+            ended_ns=self.unix.now(),
+        )
+        self.recorder.finish(record)
+        if self.metrics:
+            linger(_seconds(METRICS_LINGER_ENV))
+        return record
+
+
+def read_trial() -> TrialSpec | None:
+    """The trial of ``SCALEBENCH_TRIAL``, a path or the JSON itself; None where there is no engine.
+
+    Raises:
+        WorkloadError: a file that cannot be read, or no trial in it.
+    """
+    given = os.environ.get(TRIAL_ENV, "").strip()
+    if not given:
+        return None
+    source = TRIAL_ENV if given.startswith("{") else given
+    try:
+        text = given if given.startswith("{") else Path(given).read_text()
+        return TrialSpec.model_validate_json(text)
+    except OSError as error:
+        raise WorkloadError(f"{TRIAL_ENV}={given}: cannot be read: {error.strerror}") from error
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"])) or "the whole"
+        raise WorkloadError(f"{source}: not a trial: {where}: {first['msg']}") from error
+
+
+def out_folder() -> Path | None:
+    """The folder of ``SCALEBENCH_OUT``, where it is set."""
+    given = os.environ.get(OUT_ENV, "").strip()
+    return Path(given) if given else None
+
+
+def _seconds(name: str) -> float:
+    given = os.environ.get(name, "").strip()
+    try:
+        return float(given or 0)
+    except ValueError:
+        raise WorkloadError(f"{name}={given!r}: a number of seconds is wanted") from None

@@ -1,0 +1,71 @@
+"""Where a rank really runs, and with what software: looked up, never taken from the request."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import platform
+import socket
+import sys
+from pathlib import Path
+
+from scalebench_api.record.rank import RankTopology
+from scalebench_worker.identity import Identity
+
+_RECORDED = ("NCCL_", "OMP_", "MKL_", "KMP_", "GLOO_", "CUDA_", "CUBLAS_", "TORCH_", "PYTORCH_", "UCX_", "OMPI_MCA_")
+_SECRET = ("TOKEN", "SECRET", "PASSWORD", "CREDENTIAL", "APIKEY", "API_KEY")
+
+
+def topology(identity: Identity, device: str | None = None, device_name: str | None = None) -> RankTopology:
+    """Host, process, cores and device of this rank; without a device its cores are one."""
+    cores = allowed_cores()
+    threads = os.environ.get("OMP_NUM_THREADS", "")
+    return RankTopology(
+        rank=identity.rank,
+        local_rank=identity.local_rank,
+        host=socket.gethostname(),
+        pid=os.getpid(),
+        pod=os.environ.get("POD_NAME"),
+        node=os.environ.get("NODE_NAME"),
+        device=device or f"cpu:{','.join(map(str, cores))}",
+        device_name=device_name or processor_name(),
+        cores=cores,
+        threads=int(threads) if threads.isdigit() else None,
+    )
+
+
+def allowed_cores() -> list[int]:
+    """Cores this process may run on, by number."""
+    if sys.platform == "linux":
+        return sorted(os.sched_getaffinity(0))
+    return list(range(os.cpu_count() or 1))
+
+
+def processor_name() -> str:
+    """The processor as the kernel names it."""
+    try:
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    except OSError:
+        pass
+    return platform.processor() or platform.machine()
+
+
+def versions() -> dict[str, str]:
+    """Python, kernel and Scalebench; a program adds its framework's."""
+    found = {"python": platform.python_version(), "kernel": platform.release()}
+    try:
+        found["scalebench"] = importlib.metadata.version("scalebench")
+    except importlib.metadata.PackageNotFoundError:
+        found["scalebench"] = "not installed"
+    return found
+
+
+def environment() -> dict[str, str]:
+    """Variables that change how fast a step is, by prefix; nothing that looks like a secret."""
+    return {
+        name: value
+        for name, value in sorted(os.environ.items())
+        if name.startswith(_RECORDED) and not any(word in name.upper() for word in _SECRET)
+    }

@@ -1,0 +1,29 @@
+"""A digest of what every replica must agree on, taken outside of any window."""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+from typing import Any
+
+from torch import Tensor, nn
+
+
+def parameter_checksum(model: nn.Module) -> str:
+    """Digest of names, shapes, types and bits of all parameters, by name.
+
+    Buffers are left out: DDP copies rank 0's before each forward pass, which then changes batch norm's running
+    statistics by the rank's own batch, so they differ between healthy replicas.
+    """
+    digest = hashlib.blake2b(digest_size=16)
+    for name, parameter in sorted(model.named_parameters()):
+        digest.update(f"{name}{tuple(parameter.shape)}{parameter.dtype}".encode())
+        digest.update(_bytes(parameter.detach()))
+    return digest.hexdigest()
+
+
+def _bytes(tensor: Tensor) -> Any:
+    # Without numpy a tensor has no buffer interface; its memory has.
+    host = tensor.cpu().contiguous()
+    size = host.numel() * host.element_size()
+    return bytes((ctypes.c_char * size).from_address(host.data_ptr())) if size else b""

@@ -1,0 +1,177 @@
+"""``program: torch``: a model of the catalog trained on synthetic or real data, and timed."""
+
+from __future__ import annotations
+
+import copy
+
+import torch
+from torch import nn
+
+from scalebench_api.experiment import Strategy, Workload
+from scalebench_api.legality import strategy_of
+from scalebench_api.trial import TrialSpec
+from scalebench_worker.failure import WorkloadError
+from scalebench_worker.identity import identify
+from scalebench_worker.sdk import Bench
+from scalebench_worker.session import Facts
+from scalebench_worker.torch import models
+from scalebench_worker.torch.alternates import NoSync, Plain
+from scalebench_worker.torch.attach import attach_torch
+from scalebench_worker.torch.checksum import parameter_checksum
+from scalebench_worker.torch.data.loader import Batch, DataSpec, Loader, Split
+from scalebench_worker.torch.data.synthetic import Synthetic, random_images, random_tokens
+from scalebench_worker.torch.device import choose_device
+from scalebench_worker.torch.flops import FlopCountError, count_step_flops, device_peak_flops
+from scalebench_worker.torch.group import ask_for_algorithm, choose_backend, join_group, leave_group
+from scalebench_worker.torch.memory import PeakMemory
+from scalebench_worker.torch.precision import set_arithmetic
+from scalebench_worker.torch.strategies import Spread, strategy
+from scalebench_worker.torch.training import Trainer, make_optimizer
+
+
+def run(trial: TrialSpec) -> None:
+    """Train and time one trial on this rank.
+
+    Raises:
+        WorkloadError: what is asked for does not go on this machine or in this release.
+    """
+    workload = trial.workload
+    device = choose_device(workload.device, identify().local_rank)
+    set_arithmetic(workload.precision, device, workload.options.deterministic)
+    if strategy_of(workload) is not Strategy.single:
+        backend = choose_backend(workload.backend, device)
+        ask_for_algorithm(workload.all_reduce, backend)
+        join_group(backend, device)
+    Job(trial, device).run()
+    leave_group()
+
+
+class Job:
+    """One rank's share of a trial of ``program: torch``."""
+
+    def __init__(self, trial: TrialSpec, device: torch.device) -> None:
+        self.trial = trial
+        self.workload: Workload = trial.workload
+        self.device = device
+        self.spec = models.spec(self.workload.model)
+        self.strategy = strategy_of(self.workload) or Strategy.ddp
+        self.batch = _batch_per_worker(trial)
+
+    def run(self) -> None:
+        """Time the training, then write the record."""
+        model = self.build()
+        twin = copy.deepcopy(model) if self._compares_plain() else None
+        trainer = self.trainer(strategy(self.strategy)(model, self.device, self.workload.options))
+        memory = PeakMemory(self.device)
+        alternate = self._alternate(trainer, twin, memory)
+        bench = attach_torch(trainer.spread.module, alternate)
+        data = self.data("train")
+        self._note(bench.session.facts, trainer, data)
+        self._time(bench, trainer, alternate, data)
+        bench.session.facts.peak_memory_bytes = memory.bytes()
+        bench.finish(parameter_checksum(trainer.spread.module))
+
+    def build(self) -> nn.Module:
+        """The model on its device, with parameters drawn from the trial's seed: the same on every rank."""
+        torch.manual_seed(self.trial.seed)
+        asked = self.workload.data
+        model = models.build(self.spec.name, classes=asked.classes, input_shape=asked.shape)
+        model = model.to(self.device).train()
+        return model.to(memory_format=torch.channels_last) if self.workload.options.channels_last else model
+
+    def trainer(self, spread: Spread) -> Trainer:
+        """The spread model with its optimizer, compiled where that is asked for."""
+        forward = torch.compile(spread.module) if self.workload.options.compile else spread.module
+        optimizer = make_optimizer(spread.module, self.workload.optimizer)
+        weight = self.spec.auxiliary_weight
+        return Trainer(spread, forward, optimizer, self.workload.precision, self.device, weight)
+
+    def data(self, split: Split) -> Loader:
+        """Batches of this rank."""
+        identity = identify()
+        shape = tuple(self.workload.data.shape or self.spec.shape)
+        classes = self.workload.data.classes or self.spec.classes
+        tokens = self.spec.kind == "tokens"
+        spec = DataSpec(
+            "synthetic", split, shape, classes, self.batch * 100, self.batch, 100, shape[0] if tokens else 1
+        )
+        if tokens:
+            pool = random_tokens(spec, size=1, seed=self.trial.seed, rank=identity.rank, device=self.device)
+        else:
+            pool = random_images(
+                spec,
+                size=1,
+                seed=self.trial.seed,
+                rank=identity.rank,
+                device=self.device,
+                dtype=torch.float32,
+                channels_last=self.workload.options.channels_last,
+            )
+        return Synthetic(spec, pool)
+
+    def _time(self, bench: Bench, trainer: Trainer, alternate: NoSync | Plain | None, data: Loader) -> None:
+        parts = self.workload.options.gradient_accumulation
+        batches = data.endless()
+        samples = data.spec.samples_per_step
+        while bench.step(samples):
+            batch = split_batch(next(batches), parts)
+            if alternate is not None and bench.kind is alternate.kind:
+                loss = alternate.update(batch)
+            else:
+                loss = trainer.update(batch)
+            bench.loss(loss)
+
+    def _compares_plain(self) -> bool:
+        return self.trial.measure.exposed_communication and self.strategy is Strategy.ddp and identify().world == 1
+
+    def _alternate(self, trainer: Trainer, twin: nn.Module | None, memory: PeakMemory) -> NoSync | Plain | None:
+        if twin is not None:
+            return Plain(self.trainer(Spread(twin, None)), memory)
+        if self.trial.measure.exposed_communication and identify().world > 1 and trainer.spread.no_sync_method:
+            return NoSync(trainer, memory)
+        return None
+
+    def _note(self, facts: Facts, trainer: Trainer, data: Loader) -> None:
+        """What the record says of the program; FLOPs by one item, so that the batch does not matter."""
+        options = self.workload.options
+        facts.strategy = trainer.spread.wrapper
+        facts.parameters = sum(parameter.numel() for parameter in trainer.spread.module.parameters())
+        facts.sample_unit = "tokens" if self.spec.kind == "tokens" else "samples"
+        facts.options = {
+            "device": str(self.device),
+            "batchPerWorker": self.batch,
+            "cudnnBenchmark": torch.backends.cudnn.benchmark,
+            "optimizer": type(trainer.optimizer).__name__,
+            "threads": torch.get_num_threads(),
+            **options.wire(),
+        }
+        inputs, _ = next(iter(data))
+        try:
+            counted = count_step_flops(trainer.spread.module, inputs)
+        except FlopCountError as error:
+            facts.options["flops"] = str(error)
+            return
+        facts.flops_per_sample = counted.total / data.spec.samples_per_step
+        if self.device.type == "cuda":
+            name = torch.cuda.get_device_name(self.device)
+            facts.peak_flops = device_peak_flops(name, self.workload.precision.value)
+
+
+def split_batch(batch: Batch, parts: int) -> list[Batch]:
+    """Micro-batches of equal size; the batch divides by ``parts``."""
+    if parts == 1:
+        return [batch]
+    inputs, targets = batch
+    return list(zip(inputs.chunk(parts), targets.chunk(parts), strict=True))
+
+
+def _batch_per_worker(trial: TrialSpec) -> int:
+    batch = trial.point.batch_per_worker
+    parts = trial.workload.options.gradient_accumulation
+    if batch is None:
+        raise WorkloadError("scaling.batch: program torch needs global (strong) or perWorker (weak)")
+    if batch % parts:
+        raise WorkloadError(
+            f"workload.options.gradientAccumulation: {parts}, which does not divide the batch of a worker, {batch}"
+        )
+    return batch

@@ -1,0 +1,16 @@
+"""Many scalars of a device in one copy."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+
+def read(scalars: list[Tensor]) -> list[float]:
+    """Their values; one kernel and one copy, which waits for the device."""
+    return [float(value) for value in torch.stack([scalar.reshape(()).float() for scalar in scalars]).tolist()]
+
+
+def add(scalars: list[Tensor]) -> Tensor:
+    """Their sum, on the device; nothing is read."""
+    return torch.stack([scalar.reshape(()).float() for scalar in scalars]).sum()

@@ -1,0 +1,74 @@
+"""One optimizer update, as a careful engineer would write it by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import nullcontext
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from scalebench_api.experiment import Optimizer, Precision
+from scalebench_worker.torch.data.loader import Batch
+from scalebench_worker.torch.models import training_loss
+from scalebench_worker.torch.precision import autocast, scaler_for
+from scalebench_worker.torch.strategies import Spread
+
+
+def make_optimizer(module: nn.Module, asked: Optimizer) -> torch.optim.Optimizer:
+    """SGD with momentum or AdamW; foreach and fused are left to torch's own default for the device."""
+    if asked.name == "adamw":
+        return torch.optim.AdamW(module.parameters(), lr=asked.learning_rate, weight_decay=asked.weight_decay)
+    return torch.optim.SGD(
+        module.parameters(), lr=asked.learning_rate, momentum=asked.momentum, weight_decay=asked.weight_decay
+    )
+
+
+class Trainer:
+    """A spread model, its optimizer and its arithmetic."""
+
+    def __init__(
+        self,
+        spread: Spread,
+        forward: Callable[[Tensor], Any],
+        optimizer: torch.optim.Optimizer,
+        precision: Precision,
+        device: torch.device,
+        auxiliary_weight: float = 0.3,
+    ) -> None:
+        """``forward`` is the module to call: the spread one, or its compiled form."""
+        self.spread = spread
+        self.forward = forward
+        self.optimizer = optimizer
+        self.scaler = scaler_for(precision, device)
+        self._precision = precision
+        self._device = device
+        self._auxiliary_weight = auxiliary_weight
+
+    def update(self, batches: list[Batch], communicate: bool = True) -> Tensor:
+        """One step over micro-batches of equal size; their mean loss, a scalar on the device.
+
+        Gradients are reduced with the last micro-batch, or never where ``communicate`` is False.
+        """
+        self.optimizer.zero_grad(set_to_none=True)
+        last = len(batches) - 1
+        losses: list[Tensor] = []
+        for index, batch in enumerate(batches):
+            reduce = communicate and index == last
+            with nullcontext() if reduce else self.spread.no_sync():
+                losses.append(self._accumulate(batch, len(batches)))
+        if self.scaler is None:
+            self.optimizer.step()
+        else:
+            self.scaler.step(self.optimizer)
+            self.scaler.update()
+        return losses[0] if last == 0 else torch.stack(losses).mean()
+
+    def _accumulate(self, batch: Batch, parts: int) -> Tensor:
+        inputs, targets = batch
+        with autocast(self._precision, self._device):
+            loss = training_loss(self.forward(inputs), targets, auxiliary_weight=self._auxiliary_weight)
+        share = loss if parts == 1 else loss / parts
+        torch.autograd.backward(share if self.scaler is None else self.scaler.scale(share))
+        return loss.detach()

@@ -71,7 +71,7 @@ def drift(durations: ArrayLike, least: float = 0.01) -> Drift:
     (autocorrelation-consistent as in Newey and West, Econometrica 55, 1987, with Geyer's choice of lags), and t has
     as many degrees of freedom as the residuals have effective steps, less 2. `durations`: shape (steps,). Strongly
     autocorrelated noise over a short run looks like drift to anyone: with 250 steps at a lag-1 correlation of 0.95
-    about 1 run in 100 is called drifting. Raises ValueError for fewer than 10 steps or values that are not finite
+    1 or 2 runs in 100 are called drifting. Raises ValueError for fewer than 10 steps or values that are not finite
     and positive.
     """
     series, _ = block_means(step_series(durations, 10), MAX_BLOCKS)

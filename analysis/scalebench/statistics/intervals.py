@@ -17,9 +17,11 @@ Sources
 - R. M. Bell and D. F. McCaffrey, Survey Methodology 28 (2002): the variance of few unequally weighted clusters, in
   `_weighted_mean`.
 
-Where coverage leaves 93-97 %: with 2 repetitions, 91.3 % (only the other side has more, and this one has many times
-its variance) to 97.7 % (2 against 2, equally noisy); 3 against 10 falls to 92.8 %; one repetition a fifth as long as
-the other two falls to 91.8 % at variances 1:10. An interval is for one point, not for a whole curve at once.
+Where coverage leaves 93-97 %: with 2 repetitions, 91.3 % (the other side has 3, and this one has many times its
+variance) to 97.7 % (2 against 2, equally noisy); 3 noisy repetitions against 5 quiet ones at variances 10:1 come to
+93.4 %, or 92.5 % when steps are strongly autocorrelated and skewed, 3 against 10 to 92.8 %; one repetition a fifth as
+long as the other two gives about 91 % at 10:1. Within one run windows of 50 steps at a lag-1 correlation of 0.95
+cover that run's own mean in about 90 %. An interval is for one point, not for a whole curve at once.
 """
 
 from __future__ import annotations

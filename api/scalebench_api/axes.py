@@ -17,7 +17,8 @@ _NESTED: dict[str, type[Model]] = {
     "sizes": Sizes,
     "batch": Batch,
 }
-_NOT_AXES = frozenset({"data", "optimizer", "options", "sizes", "env", "command"})
+# Lists and mappings: the values of an axis are scalars.
+_NOT_AXES = frozenset({"data", "data.shape", "optimizer", "options", "sizes", "env", "command"})
 RESERVED = ("mode", "workers", "layout")
 
 
@@ -27,9 +28,13 @@ def _wire_names(model: type[Model]) -> Iterator[str]:
         yield field.alias
 
 
-AXIS_NAMES: tuple[str, ...] = (
-    *(name for name in _wire_names(Workload) if name not in _NOT_AXES),
-    *(f"{outer}.{inner}" for outer, model in _NESTED.items() for inner in _wire_names(model)),
+AXIS_NAMES: tuple[str, ...] = tuple(
+    name
+    for name in (
+        *_wire_names(Workload),
+        *(f"{outer}.{inner}" for outer, model in _NESTED.items() for inner in _wire_names(model)),
+    )
+    if name not in _NOT_AXES
 )
 
 

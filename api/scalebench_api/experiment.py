@@ -19,6 +19,11 @@ Workers = Annotated[int, Field(ge=1, le=65536, strict=True)]
 Count = Annotated[int, Field(ge=1, le=1 << 40, strict=True)]
 Natural = Annotated[int, Field(ge=0, le=1_000_000_000, strict=True)]
 Real = Annotated[float, Field(strict=True)]
+# No program can be started with a NUL in its arguments or its environment.
+Text = Annotated[str, StringConstraints(pattern=r"^[^\x00]*$", max_length=32_768)]
+FilePath = Annotated[str, StringConstraints(pattern=r"^[^\x00]+$", max_length=4096)]
+Quantity = StrictInt | StrictFloat | Annotated[StrictStr, Field(max_length=64)]
+Variable = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_.-]*$", max_length=256)]
 
 
 class Mode(StrEnum):
@@ -161,7 +166,7 @@ class Data(Model):
     """What a step consumes."""
 
     source: DataSource = DataSource.synthetic
-    path: str | None = Field(default=None, min_length=1, description="folder of a data set on disk")
+    path: FilePath | None = Field(default=None, description="folder of a data set on disk")
     shape: list[Count] | None = Field(
         default=None, min_length=1, max_length=4, description="shape of one sample, as [3, 224, 224]"
     )
@@ -218,8 +223,8 @@ class Workload(Model):
     sizes: Sizes = Sizes()
     launcher: Launcher | None = Field(default=None, description="left out: torchrun for torch and allreduce")
     image: str | None = Field(default=None, min_length=1, max_length=500)
-    command: list[str] | None = Field(default=None, min_length=1, max_length=1000)
-    env: dict[str, str] = Field(default={}, max_length=200)
+    command: list[Text] | None = Field(default=None, min_length=1, max_length=1000)
+    env: dict[Variable, Text] = Field(default={}, max_length=200)
 
 
 class Accuracy(Model):
@@ -263,7 +268,7 @@ class Cost(Model):
 class Resources(Model):
     """For one worker; any extended resource by its name, as nvidia.com/gpu."""
 
-    limits: dict[str, StrictInt | StrictFloat | StrictStr] = Field(default={}, max_length=50)
+    limits: dict[Annotated[str, Field(max_length=317)], Quantity] = Field(default={}, max_length=50)
 
 
 class FailurePolicy(Model):

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
+
+from pydantic import StringConstraints
 
 from scalebench_api.experiment import AxisValue, Cost, Measure, Metadata, Mode, Resources, Runner, Workload
 from scalebench_api.model import Model
@@ -94,11 +96,17 @@ class TrialSpec(Model):
     deadline_seconds: int = 3600
 
 
+class TrialMetadata(Metadata):
+    """As an experiment's, with room for the experiment's name before the trial's."""
+
+    name: Annotated[str, StringConstraints(pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$", max_length=63)]
+
+
 class ScalingTrial(Model):
     """The child object of an experiment, as Kubernetes stores it."""
 
     api_version: Literal["scalebench.dev/v1alpha1"] = "scalebench.dev/v1alpha1"
     kind: Literal["ScalingTrial"] = "ScalingTrial"
-    metadata: Metadata
+    metadata: TrialMetadata
     spec: TrialSpec
     status: dict[str, Any] | None = None

@@ -7,7 +7,7 @@ tables beside it. A record that does not match its digest is refused on loading.
 from __future__ import annotations
 
 import hashlib
-from typing import Final, Literal
+from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
@@ -44,7 +44,7 @@ class TrialWindow(Model):
 class Timeline(Model):
     """When a phase began, in Unix ns."""
 
-    phase: str
+    phase: Annotated[str, Field(max_length=64)]
     at_ns: int
 
 

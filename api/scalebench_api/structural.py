@@ -1,0 +1,130 @@
+"""A pydantic model -> the structural OpenAPI schema that Kubernetes takes for a custom resource.
+
+Kubernetes wants a type at every level, no references, no unions of types, ``properties`` or ``additionalProperties``
+but never both, and defaults that its own pruning would keep. pydantic writes JSON Schema 2020-12, which has all of
+what is refused. The rules: https://kubernetes.io/docs/tasks/extend-kubernetes/custom-resources/
+custom-resource-definitions/#specifying-a-structural-schema
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import BaseModel
+
+Schema = dict[str, Any]
+
+PRESERVE = "x-kubernetes-preserve-unknown-fields"
+INT_OR_STRING = "x-kubernetes-int-or-string"
+
+_KEPT = (
+    "type",
+    "format",
+    "enum",
+    "pattern",
+    "minimum",
+    "maximum",
+    "minLength",
+    "maxLength",
+    "minItems",
+    "maxItems",
+    "minProperties",
+    "maxProperties",
+    "required",
+    "x-kubernetes-list-type",
+    "x-kubernetes-list-map-keys",
+)
+
+
+class SchemaError(ValueError):
+    """A model says something that no structural schema can."""
+
+
+def structural_schema(model: type[BaseModel]) -> Schema:
+    """The structural schema of a model in its camelCase form.
+
+    Raises:
+        SchemaError: for a union that folds into nothing Kubernetes knows.
+    """
+    whole = model.model_json_schema(by_alias=True, mode="validation")
+    return _fold(whole, whole.get("$defs", {}))
+
+
+def _fold(node: Mapping[str, Any], definitions: Mapping[str, Any]) -> Schema:
+    node = _inlined(node, definitions)
+    folded: Schema = {}
+    if "description" in node:
+        folded["description"] = " ".join(str(node["description"]).split())
+    folded |= {key: node[key] for key in _KEPT if key in node}
+    folded |= _bounds(node)
+    if "const" in node:
+        folded["enum"] = [node["const"]]
+    if "items" in node:
+        folded["items"] = _fold(node["items"], definitions)
+    if "properties" in node:
+        folded["properties"] = {name: _fold(child, definitions) for name, child in node["properties"].items()}
+    elif isinstance(node.get("additionalProperties"), Mapping):
+        values = _fold(node["additionalProperties"], definitions)
+        if _untyped(values):
+            # Values of no known type would make the whole map invisible to CEL; an open object is compared as it is.
+            folded[PRESERVE] = True
+        else:
+            folded["additionalProperties"] = values
+    if "anyOf" in node:
+        folded |= _union(node["anyOf"], definitions)
+    if folded.keys() <= {"description"}:
+        folded[PRESERVE] = True
+    if node.get("default") is not None:
+        # An object's default is written by the defaults of its fields.
+        folded["default"] = {} if isinstance(node["default"], Mapping) else node["default"]
+    return folded
+
+
+def _inlined(node: Mapping[str, Any], definitions: Mapping[str, Any]) -> dict[str, Any]:
+    """The node with its reference followed and a null branch dropped; what stands beside a reference wins."""
+    plain = dict(node)
+    if "anyOf" in plain:
+        # A null is pruned by the API server where a field is not nullable: the same as leaving it out.
+        branches = [branch for branch in plain["anyOf"] if branch.get("type") != "null"]
+        plain["anyOf"] = branches
+        if len(branches) == 1:
+            plain = {**branches[0], **{key: value for key, value in plain.items() if key != "anyOf"}}
+    if "$ref" in plain:
+        target = definitions[str(plain.pop("$ref")).removeprefix("#/$defs/")]
+        return _inlined({**target, **plain}, definitions)
+    if "patternProperties" in plain:
+        # Kubernetes cannot hold a map's keys to a pattern; what the values are it can.
+        (plain["additionalProperties"],) = plain.pop("patternProperties").values()
+    return plain
+
+
+def _untyped(schema: Schema) -> bool:
+    """CEL's "unknown type": no type, or a list or a map of such."""
+    inside = schema.get("items") or schema.get("additionalProperties")
+    return ("type" not in schema and PRESERVE in schema) or (inside is not None and _untyped(inside))
+
+
+def _bounds(node: Mapping[str, Any]) -> Schema:
+    """OpenAPI 3.0 says with a switch beside ``minimum`` what JSON Schema says with a number."""
+    bounds: Schema = {}
+    for limit, exclusive in (("minimum", "exclusiveMinimum"), ("maximum", "exclusiveMaximum")):
+        if exclusive in node:
+            bounds |= {limit: node[exclusive], exclusive: True}
+    return bounds
+
+
+def _union(branches: list[Mapping[str, Any]], definitions: Mapping[str, Any]) -> Schema:
+    """Whole numbers and strings make Kubernetes' int-or-string; with booleans nothing is left to say but 'anything'."""
+    parts = [_inlined(branch, definitions) for branch in branches]
+    kinds = {part.get("type") for part in parts}
+    if not kinds <= {"integer", "number", "string", "boolean"}:
+        raise SchemaError(f"a union of {sorted(map(str, kinds))} has no structural form")
+    if "boolean" in kinds or "string" not in kinds:
+        return {PRESERVE: True}
+    union: Schema = {INT_OR_STRING: True, "anyOf": [{"type": "integer"}, {"type": "string"}]}
+    for part in parts:
+        union |= {key: part[key] for key in ("minimum", "maximum", "minLength", "maxLength", "pattern") if key in part}
+        if "const" in part:
+            union["pattern"] = f"^{part['const']}$"
+    return union

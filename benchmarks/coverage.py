@@ -10,14 +10,25 @@ from __future__ import annotations
 
 import argparse
 import time
+import timeit
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import special, stats
 
-from scalebench.statistics import RepetitionTotals, bimodality, difference, drift, efficiency, throughput, warm_up
+from scalebench.statistics import (
+    RepetitionTotals,
+    autocorrelation,
+    bimodality,
+    difference,
+    drift,
+    efficiency,
+    throughput,
+    warm_up,
+)
 from scalebench.statistics.synthetic import SyntheticPoint
 
 FIVE = (50,) * 5
@@ -222,6 +233,10 @@ def main() -> None:
             for step_cv in (0.02, 0.1):
                 row = "".join(f"{r:7.1f}" for r in detector_rates(steps, rho, step_cv, draws // 4, seed))
                 print(f"   {steps:5} steps, lag-1 {rho:4}, noise {step_cv:4}: {row}", flush=True)
+    print("\n6. One call on 500,000 steps, best of 5, ms")
+    run = np.random.default_rng(seed).lognormal(-2.0, 0.1, 500_000)
+    for detect in (autocorrelation, drift, bimodality, warm_up):
+        print(f"   {detect.__name__:16}{1e3 * min(timeit.repeat(partial(detect, run), number=1, repeat=5)):6.1f}")
     print(f"\n{time.perf_counter() - start:.0f} s")
 
 

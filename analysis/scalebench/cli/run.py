@@ -1,0 +1,144 @@
+"""``scalebench run FILE``."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from scalebench.cli import EXIT_INPUT, EXIT_INTERRUPTED
+from scalebench.cli.output import fail, load_experiment, output_option, show
+
+if TYPE_CHECKING:
+    from scalebench_api.experiment import ScalingExperiment
+    from scalebench_local import RunResult
+
+
+@click.command("run")
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--bundle", type=click.Path(path_type=Path), help="Folder for the records. [default: results/<name>]")
+@click.option("--resume", is_flag=True, help="Continue a run that was interrupted, in the same bundle.")
+@click.option("--dry-run", is_flag=True, help="Show the plan and what each worker would get; start nothing.")
+@click.option("--oversubscribe", is_flag=True, help="Run more workers than devices; such trials come out Invalid.")
+@click.option("--no-wait", is_flag=True, help="Refuse at once when another run holds the devices.")
+@click.option(
+    "--metrics-port",
+    type=click.IntRange(0, 65535),
+    help="Serve /metrics of local rank 0 here, further ranks counting up; 0 lets the system choose.",
+)
+@click.option("-q", "--quiet", is_flag=True, help="No progress.")
+@output_option
+def command(
+    file: Path,
+    bundle: Path | None,
+    resume: bool,
+    dry_run: bool,
+    oversubscribe: bool,
+    no_wait: bool,
+    metrics_port: int | None,
+    quiet: bool,
+    output: str,
+) -> None:
+    """Run an experiment on this machine's GPUs or CPUs, one trial at a time, and print the scaling table.
+
+    Ctrl-C stops the processes and keeps what is recorded; --resume goes on from there, also after a power cut.
+    """
+    experiment, source = load_experiment(file)
+    if dry_run:
+        _dry_run(experiment, oversubscribe, output)
+        return
+    folder = bundle or Path("results") / experiment.metadata.name
+    result = run_experiment(
+        experiment,
+        source,
+        folder,
+        resume=resume,
+        oversubscribe=oversubscribe,
+        wait=not no_wait,
+        metrics_port=metrics_port,
+        quiet=quiet,
+    )
+    show_result(result, output)
+    if result.interrupted:
+        again = f"scalebench run {file} --bundle {folder} --resume"
+        fail(f"interrupted after {result.status.message}; go on with: {again}", EXIT_INTERRUPTED)
+    sys.exit(result.exit_code)
+
+
+def run_experiment(
+    experiment: ScalingExperiment,
+    source: str,
+    bundle: Path,
+    *,
+    resume: bool = False,
+    oversubscribe: bool = False,
+    wait: bool = True,
+    metrics_port: int | None = None,
+    quiet: bool = False,
+) -> RunResult:
+    """Run with a live line and Ctrl-C handled; an engine's error ends the process with its exit code."""
+    from scalebench.cli.live import LiveLine
+    from scalebench_local import EngineError, StopRequest, run
+
+    stop = StopRequest()
+    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        with LiveLine(quiet) as line:
+            return run(
+                experiment,
+                source,
+                bundle,
+                resume=resume,
+                oversubscribe=oversubscribe,
+                wait=wait,
+                metrics_port=metrics_port,
+                report=line,
+                stop=stop,
+            )
+    except EngineError as error:
+        fail(str(error), error.exit_code)
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def show_result(result: RunResult, output: str) -> None:
+    """The scaling table of what is recorded, and every trial that did not succeed with its reason."""
+    from scalebench.bundle import open_bundle
+    from scalebench.problem import BundleError
+    from scalebench.scaling import scaling
+    from scalebench.scaling_tables import excluded_table, scaling_table
+
+    try:
+        measured = scaling([open_bundle(result.bundle)])
+    except BundleError as error:
+        # Interrupted before anything was written.
+        if not result.interrupted:
+            fail(str(error), EXIT_INPUT)
+        return
+    tables = [scaling_table(measured)]
+    excluded = excluded_table(measured)
+    if excluded.rows:
+        tables.append(excluded)
+    show(tables, output, {"bundle": str(result.bundle), "phase": result.status.phase.value})
+    if output == "table":
+        click.echo(f"\n{result.status.message}\nrecords: {result.bundle}\nreport:  scalebench report {result.bundle}")
+
+
+def _dry_run(experiment: ScalingExperiment, oversubscribe: bool, output: str) -> None:
+    from scalebench.cli.doctor import allotment_of
+    from scalebench.planning import plan
+    from scalebench_local import EngineError
+
+    planned = plan(experiment)
+    try:
+        allotment = allotment_of(experiment, oversubscribe)
+    except EngineError as error:
+        show(planned.tables(), output)
+        fail(str(error), error.exit_code)
+    show(planned.tables(), output, {"notes": list(allotment.notes)})
+    if output == "table":
+        click.echo("".join(f"note: {note}\n" for note in allotment.notes) + "dry run: nothing was started")

@@ -1,0 +1,158 @@
+"""An ended attempt -> its result, kept beside it: the record, its tables and its logs, whole or absent."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from scalebench_api import contract
+from scalebench_api.experiment import Launcher
+from scalebench_api.record import journal
+from scalebench_api.record.assemble import Assembled, assemble
+from scalebench_api.record.journal import JournalError
+from scalebench_api.record.outcome import Outcome
+from scalebench_api.record.trial_record import Timeline, TrialRecord
+from scalebench_api.trial import FailedReason, TrialPhase, TrialSpec
+from scalebench_local import durable
+from scalebench_local.attempt import LOGS, RESULT, Attempt, Order
+from scalebench_local.ending import Ending, end_of_log, judge_ending, tail
+from scalebench_local.launch import launcher_of
+
+ENGINE = "local"
+_LOG_HEAD, _LOG_TAIL = 1 << 20, 3 << 20
+
+
+def collect(trial: TrialSpec, attempt: Attempt) -> TrialRecord:
+    """Judge an attempt whose processes have ended, and keep the result.
+
+    Raises:
+        StorageError: when it cannot be kept.
+    """
+    workers = trial.point.workers
+    ranks, wrong = attempt.ranks(workers)
+    journals, foreign = _sound(attempt.journals(workers))
+    logs = {str(rank): end_of_log(attempt.rank_log(rank)) for rank in range(workers)}
+    logs["launcher"] = end_of_log(attempt.launcher_log)
+    ending = _ending(trial, attempt, logs, journals)
+    wrong |= foreign
+    if wrong and ending.reason is None:
+        rank = min(wrong)
+        ending = Ending(FailedReason.bad_workload, f"rank {rank}: {wrong[rank]}", ending.exit_codes)
+    order, report = attempt.order, attempt.exit
+    assembled = assemble(
+        trial,
+        ranks,
+        journals,
+        Outcome(
+            engine=ENGINE,
+            attempt=attempt.number,
+            failure=ending.reason,
+            message=ending.message,
+            cancelled=report is not None and report.cause == "cancelled" and not attempt.whole(workers),
+            oversubscribed=order is not None and order.oversubscribed,
+            requested_devices=order.devices if order is not None else [],
+            exit_codes=ending.exit_codes,
+            log_tail={who: tail(text) for who, text in logs.items() if text},
+            timeline=_timeline(attempt, order, workers),
+        ),
+    )
+    _keep(attempt, assembled, workers)
+    return assembled.record
+
+
+def _ending(trial: TrialSpec, attempt: Attempt, logs: Mapping[str, str], journals: Mapping[int, bytes]) -> Ending:
+    """An attempt that was cut short, and yet is whole, ended as well as one could wish."""
+    report, workers = attempt.exit, trial.point.workers
+    if report is None or report.cause in ("stopped", "engine-gone", "cancelled"):
+        return Ending(None, "", {})
+    return judge_ending(
+        report,
+        launcher_of(trial) is not Launcher.processes,
+        workers,
+        attempt.failures(workers),
+        logs,
+        _standing(trial, attempt, journals),
+    )
+
+
+def _standing(trial: TrialSpec, attempt: Attempt, journals: Mapping[int, bytes]) -> str:
+    """How far the ranks had come at the deadline."""
+    workers = trial.point.workers
+    late = sorted(set(range(workers)) - set(attempt.ready(workers)))
+    steps = {rank: len(journal.body(data)) // journal.ROW.size for rank, data in journals.items()}
+    where = ", ".join(f"rank {rank} after {steps.get(rank, 0)} steps" for rank in range(min(workers, 8)))
+    joined = f"; never ready: rank {', '.join(map(str, late[:8]))}" if late else ""
+    return f"did not end within deadlineSeconds, {trial.deadline_seconds}: {where}{joined}"
+
+
+def _sound(journals: Mapping[int, bytes]) -> tuple[dict[int, bytes], dict[int, str]]:
+    """Journals that are such, and what is wrong with the others; one without a whole header was only begun."""
+    good: dict[int, bytes] = {}
+    bad: dict[int, str] = {}
+    for rank, data in journals.items():
+        if len(data) < journal.HEADER.size:
+            continue
+        try:
+            written_by = journal.read_rank(data, contract.journal_file(rank))
+        except JournalError as error:
+            bad[rank] = str(error)
+            continue
+        if written_by == rank:
+            good[rank] = data
+        else:
+            bad[rank] = f"{contract.journal_file(rank)} was written by rank {written_by}"
+    return good, bad
+
+
+def _timeline(attempt: Attempt, order: Order | None, workers: int) -> list[Timeline]:
+    seen = []
+    if order is not None:
+        seen.append(Timeline(phase=TrialPhase.starting, at_ns=order.begun_ns))
+    if len(attempt.ready(workers)) == workers:
+        joined = [(attempt.folder / contract.ready_file(rank)).stat().st_mtime_ns for rank in range(workers)]
+        seen.append(Timeline(phase=TrialPhase.running, at_ns=max(joined)))
+    report = attempt.exit
+    seen.append(Timeline(phase=TrialPhase.collecting, at_ns=report.ended_ns if report else time.time_ns()))
+    return seen
+
+
+def _keep(attempt: Attempt, assembled: Assembled, workers: int) -> None:
+    building = attempt.folder / f"{RESULT}.new"
+    durable.remove(building)
+    durable.make_folder(building / LOGS)
+    for rank in range(workers):
+        _copy_log(attempt.rank_log(rank), building / LOGS)
+    _copy_log(attempt.launcher_log, building / LOGS)
+    for name, data in assembled.tables.items():
+        durable.write_file(building / name, data)
+    durable.write_file(building / contract.TRIAL_FILE, record_bytes(assembled.record))
+    durable.rename(building, attempt.folder / RESULT)
+
+
+def record_bytes(record: TrialRecord) -> bytes:
+    """``trial.json`` as stored."""
+
+    return (json.dumps(record.wire(), indent=1, sort_keys=True, allow_nan=False) + "\n").encode()
+
+
+def _copy_log(source: Path, folder: Path) -> None:
+    """Keep a log; of a huge one its beginning and its end, with a line between that says so."""
+    with durable.storing("copy", source):
+        size = source.stat().st_size if source.exists() else 0
+        if size == 0:
+            return
+        with source.open("rb") as old, (folder / source.name).open("wb") as new:
+            if size <= _LOG_HEAD + _LOG_TAIL:
+                shutil.copyfileobj(old, new)
+            else:
+                new.write(old.read(_LOG_HEAD))
+                new.write(f"\n[{size - _LOG_HEAD - _LOG_TAIL} bytes left out here]\n".encode())
+                old.seek(size - _LOG_TAIL)
+                shutil.copyfileobj(old, new)
+            new.flush()
+            os.fsync(new.fileno())
+    durable.sync_folder(folder)

@@ -1,0 +1,121 @@
+"""The CPU cores this process may use: its affinity, its control groups' quota, and which threads share a core."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path("/")
+
+
+@dataclass(frozen=True)
+class Cores:
+    """``siblings`` has one entry a physical core: its usable hardware threads, the first of them first.
+
+    ``quota`` is what the control groups allow, in cores; None is no limit.
+    """
+
+    siblings: tuple[tuple[int, ...], ...]
+    quota: float | None = None
+
+    @property
+    def threads(self) -> int:
+        """Hardware threads in all."""
+        return sum(map(len, self.siblings))
+
+    @property
+    def budget(self) -> int:
+        """The most threads that may be busy at once under the quota; at least one."""
+        return self.threads if self.quota is None else max(1, min(self.threads, int(self.quota + 1e-9)))
+
+
+def survey_cores(root: Path = ROOT) -> Cores:
+    """What the running kernel and the control groups allow this process."""
+    usable = os.sched_getaffinity(0)
+    return Cores(group_siblings(usable, root), read_quota(root))
+
+
+def group_siblings(usable: Iterable[int], root: Path = ROOT) -> tuple[tuple[int, ...], ...]:
+    """Threads by physical core, in the order of the first; a kernel that does not say gives each its own."""
+    usable = set(usable)
+    groups: dict[tuple[int, ...], None] = {}
+    for cpu in sorted(usable):
+        path = root / f"sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list"
+        try:
+            together = parse_list(path.read_text())
+        except (OSError, ValueError):
+            together = {cpu}
+        groups[tuple(sorted((together | {cpu}) & usable))] = None
+    return tuple(groups)
+
+
+def parse_list(text: str) -> set[int]:
+    """The kernel's list form, as ``0-3,8``."""
+    found: set[int] = set()
+    for part in text.strip().split(","):
+        low, _, high = part.partition("-")
+        found |= set(range(int(low), int(high or low) + 1))
+    return found
+
+
+def read_quota(root: Path = ROOT) -> float | None:
+    """The smallest CPU quota of this process's control group and those above it, in cores (v1 and v2)."""
+    limits = [limit for folder in control_groups("cpu", root) if (limit := _quota_of(folder)) is not None]
+    return min(limits, default=None)
+
+
+def oom_counters(root: Path = ROOT) -> list[str]:
+    """Files that count processes killed for want of memory: this process's control group's, else the machine's."""
+    names = ("memory.events", "memory.oom_control")
+    for folder in control_groups("memory", root):
+        found = [str(folder / name) for name in names if (folder / name).is_file()]
+        if found:
+            return found[:1]
+    return [str(root / "proc/vmstat")]
+
+
+def control_groups(controller: str, root: Path = ROOT) -> Iterator[Path]:
+    """Folders of this process's control group for ``controller``, innermost first, up to where it is mounted."""
+    try:
+        memberships = (root / "proc/self/cgroup").read_text().splitlines()
+        mounts = (root / "proc/self/mountinfo").read_text().splitlines()
+    except OSError:
+        return
+    for line in memberships:
+        _, names, inside = line.split(":", 2)
+        unified = names == ""
+        if not unified and controller not in names.split(","):
+            continue
+        for top, base in _mounts(mounts, None if unified else controller):
+            # In a container the path may name a place outside of what is mounted: then the mount itself is ours.
+            relative = os.path.relpath(inside, base) if inside.startswith(base) else "."
+            folder = Path(os.path.normpath(root / top.lstrip("/") / relative))
+            highest = root / top.lstrip("/")
+            while True:
+                if folder.is_dir():
+                    yield folder
+                if folder == highest or highest not in folder.parents:
+                    break
+                folder = folder.parent
+
+
+def _mounts(lines: Iterable[str], controller: str | None) -> Iterator[tuple[str, str]]:
+    """``(mount point, root of the mount)`` of cgroup2, or of the v1 hierarchy with ``controller``."""
+    for line in lines:
+        before, _, after = line.partition(" - ")
+        fields, kind, options = before.split(), after.split(" ")[0], after.rsplit(" ", 1)[-1].split(",")
+        if kind == ("cgroup2" if controller is None else "cgroup") and controller in (None, *options):
+            yield fields[4], fields[3]
+
+
+def _quota_of(folder: Path) -> float | None:
+    try:
+        if (folder / "cpu.max").is_file():
+            quota, period = (folder / "cpu.max").read_text().split()[:2]
+            return None if quota == "max" else int(quota) / int(period)
+        quota_us = int((folder / "cpu.cfs_quota_us").read_text())
+        return quota_us / int((folder / "cpu.cfs_period_us").read_text()) if quota_us > 0 else None
+    except (OSError, ValueError):
+        return None

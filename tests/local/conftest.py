@@ -1,0 +1,133 @@
+"""Experiments of a light custom program, and the engine run on them in this process or in one of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+import scalebench_local
+from scalebench_api.experiment import ScalingExperiment
+from scalebench_api.validate import validate_text
+from scalebench_local.locks import LOCKS_ENV
+
+PROGRAMS = Path(__file__).parent / "programs"
+LIGHT = PROGRAMS / "light.py"
+DRIVE = PROGRAMS / "drive.py"
+
+
+@pytest.fixture(autouse=True)
+def own_locks(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tests run beside each other: only those that mean to meet share a folder of locks."""
+    monkeypatch.setenv(LOCKS_ENV, str(tmp_path_factory.mktemp("locks")))
+
+
+@pytest.fixture(autouse=True)
+def nothing_left_behind(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[None]:
+    """After every test no process is left whose environment or command line names the test's folder."""
+    yield
+    left = processes_of(tmp_path)
+    for pid in left:
+        os.kill(pid, signal.SIGKILL)
+    assert not left, f"processes left behind: {left}"
+
+
+def processes_of(folder: Path) -> dict[int, str]:
+    """Living processes but this one that name ``folder`` in their environment or command line."""
+    found: dict[int, str] = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit() and int(entry.name) != os.getpid():
+            try:
+                text = (entry / "environ").read_bytes() + (entry / "cmdline").read_bytes()
+                state = (entry / "stat").read_bytes().rpartition(b")")[2].split()[0]
+            except OSError:
+                continue
+            if str(folder).encode() in text and state not in (b"Z", b"X"):
+                found[int(entry.name)] = (entry / "comm").read_text().strip()
+    return found
+
+
+class Lab:
+    """One experiment in one folder, and ways to run it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.bundle, self.file = folder, folder / "bundle", folder / "experiment.yaml"
+        self.ledger = folder / "ledger"
+
+    def write(self, *do: str, step_ms: float = 1.0, **spec: Any) -> ScalingExperiment:
+        """An experiment of the light program; ``spec`` replaces fields, and ``do`` says how it misbehaves."""
+        command = [sys.executable, str(LIGHT), "--step-ms", str(step_ms), "--ledger", str(self.ledger)]
+        command += [word for what in do for word in ("--do", what)]
+        workload = {"program": "custom", "device": "cpu", "command": command, **spec.pop("workload", {})}
+        tree = {
+            "apiVersion": "scalebench.dev/v1alpha1",
+            "kind": "ScalingExperiment",
+            "metadata": {"name": "lab"},
+            "spec": {
+                "scaling": {"modes": ["weak"], "workers": [1, 2], "batch": {"perWorker": 4}},
+                "workload": workload,
+                "measure": {"warmupSteps": 3, "windows": 2, "stepsPerWindow": 10, "repetitions": 1},
+                **spec,
+            },
+        }
+        self.file.write_text(yaml.safe_dump(tree, sort_keys=False))
+        checked = validate_text(self.file.read_text(), str(self.file))
+        assert not checked.problems, checked.problems
+        self.experiment = checked.experiments[0]
+        return self.experiment
+
+    def run(self, **options: Any) -> scalebench_local.RunResult:
+        """The engine in this process."""
+        return scalebench_local.run(self.experiment, self.file.read_text(), self.bundle, **options)
+
+    def begin(self, *options: str, environment: dict[str, str] | None = None) -> subprocess.Popen[str]:
+        """The engine in a process of its own."""
+        return subprocess.Popen(
+            [sys.executable, str(DRIVE), str(self.file), str(self.bundle), *options],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, **(environment or {})},
+        )
+
+    def drive(self, *options: str, environment: dict[str, str] | None = None) -> tuple[int, dict[str, Any], str]:
+        """The same to its end: exit code, ``{trial: [phase, reason, attempt]}``, what it said."""
+        process = self.begin(*options, environment=environment)
+        out, err = process.communicate(timeout=120)
+        return process.returncode, json.loads(out) if out else {}, err
+
+    def record(self, trial: str) -> dict[str, Any]:
+        """``trial.json`` of a published trial."""
+        return dict(json.loads((self.bundle / "trials" / trial / "trial.json").read_text()))
+
+    def published(self) -> list[str]:
+        """Names of the trials that are in the bundle."""
+        folder = self.bundle / "trials"
+        return sorted(entry.name for entry in folder.iterdir()) if folder.is_dir() else []
+
+    def notes(self) -> list[dict[str, Any]]:
+        """The ledger: what executions noted, in order."""
+        return [json.loads(line) for line in self.ledger.read_text().splitlines()] if self.ledger.exists() else []
+
+
+@pytest.fixture
+def lab(tmp_path: Path) -> Lab:
+    return Lab(tmp_path)
+
+
+def until(condition: Callable[[], Any], seconds: float = 20.0) -> Any:
+    """Poll until the condition holds, and return what it gave."""
+    end = time.monotonic() + seconds
+    while not (found := condition()):
+        assert time.monotonic() < end, "waited in vain"
+        time.sleep(0.005)
+    return found

@@ -115,6 +115,10 @@ class Bench:
         if self._block is not None:
             self._losses.keep(self._begun_steps - 1, value)
 
+    def not_finite(self) -> None:
+        """Say that a loss outside of the timed steps was not finite."""
+        self._losses.finite = False
+
     def finish(self, checksum: str | None = None) -> RankRecord:
         """Check what can be checked, and write the record. Every rank calls it once, after its last step.
 

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from scalebench_api.record.rank import WindowKind
-from scalebench_worker.torch.data.loader import Batch
+from scalebench_worker.torch.data import Batch
 from scalebench_worker.torch.memory import PeakMemory
 from scalebench_worker.torch.training import Trainer
 

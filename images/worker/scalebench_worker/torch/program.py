@@ -7,7 +7,7 @@ import copy
 import torch
 from torch import nn
 
-from scalebench_api.experiment import Strategy, Workload
+from scalebench_api.experiment import DataSource, Strategy, Workload
 from scalebench_api.legality import strategy_of
 from scalebench_api.trial import TrialSpec
 from scalebench_worker.failure import WorkloadError
@@ -15,11 +15,11 @@ from scalebench_worker.identity import identify
 from scalebench_worker.sdk import Bench
 from scalebench_worker.session import Facts
 from scalebench_worker.torch import models
+from scalebench_worker.torch.accuracy import train_to_accuracy
 from scalebench_worker.torch.alternates import NoSync, Plain
 from scalebench_worker.torch.attach import attach_torch
 from scalebench_worker.torch.checksum import parameter_checksum
-from scalebench_worker.torch.data.loader import Batch, DataSpec, Loader, Split
-from scalebench_worker.torch.data.synthetic import Synthetic, random_images, random_tokens
+from scalebench_worker.torch.data import Batch, DataError, DataOptions, DataSpec, Loader, Split, open_data
 from scalebench_worker.torch.device import choose_device
 from scalebench_worker.torch.flops import FlopCountError, count_step_flops, device_peak_flops
 from scalebench_worker.torch.group import ask_for_algorithm, choose_backend, join_group, leave_group
@@ -42,7 +42,10 @@ def run(trial: TrialSpec) -> None:
         backend = choose_backend(workload.backend, device)
         ask_for_algorithm(workload.all_reduce, backend)
         join_group(backend, device)
-    Job(trial, device).run()
+    try:
+        Job(trial, device).run()
+    except (models.ModelError, DataError) as error:
+        raise WorkloadError(f"workload: {error}") from error
     leave_group()
 
 
@@ -58,26 +61,24 @@ class Job:
         self.batch = _batch_per_worker(trial)
 
     def run(self) -> None:
-        """Time the training, then write the record."""
-        model = self.build()
-        twin = copy.deepcopy(model) if self._compares_plain() else None
-        trainer = self.trainer(strategy(self.strategy)(model, self.device, self.workload.options))
-        memory = PeakMemory(self.device)
-        alternate = self._alternate(trainer, twin, memory)
-        bench = attach_torch(trainer.spread.module, alternate)
+        """Time the training, then train to accuracy where that is asked for, and write the record."""
         data = self.data("train")
-        self._note(bench.session.facts, trainer, data)
-        self._time(bench, trainer, alternate, data)
-        bench.session.facts.peak_memory_bytes = memory.bytes()
-        bench.finish(parameter_checksum(trainer.spread.module))
+        bench, checksum = self._measure(data)
+        if self.trial.measure.accuracy is not None:
+            train_to_accuracy(self, bench, data, self.trial.measure.accuracy)
+        data.close()
+        bench.finish(checksum)
 
-    def build(self) -> nn.Module:
+    def build(self, data: DataSpec) -> nn.Module:
         """The model on its device, with parameters drawn from the trial's seed: the same on every rank."""
         torch.manual_seed(self.trial.seed)
-        asked = self.workload.data
-        model = models.build(self.spec.name, classes=asked.classes, input_shape=asked.shape)
+        model = models.build(self.spec.name, classes=data.classes, input_shape=data.shape)
         model = model.to(self.device).train()
         return model.to(memory_format=torch.channels_last) if self.workload.options.channels_last else model
+
+    def spread(self, model: nn.Module) -> Spread:
+        """The model as the strategy spreads it over workers."""
+        return strategy(self.strategy)(model, self.device, self.workload.options)
 
     def trainer(self, spread: Spread) -> Trainer:
         """The spread model with its optimizer, compiled where that is asked for."""
@@ -87,39 +88,45 @@ class Job:
         return Trainer(spread, forward, optimizer, self.workload.precision, self.device, weight)
 
     def data(self, split: Split) -> Loader:
-        """Batches of this rank."""
-        identity = identify()
-        shape = tuple(self.workload.data.shape or self.spec.shape)
-        classes = self.workload.data.classes or self.spec.classes
-        tokens = self.spec.kind == "tokens"
-        spec = DataSpec(
-            "synthetic", split, shape, classes, self.batch * 100, self.batch, 100, shape[0] if tokens else 1
+        """Batches of this rank; synthetic ones take the model's own shape and classes where none are named."""
+        asked, identity = self.workload.data, identify()
+        synthetic = asked.source is DataSource.synthetic
+        return open_data(
+            asked.source.value,
+            batch=self.batch,
+            path=asked.path,
+            shape=asked.shape or (self.spec.shape if synthetic else None),
+            classes=asked.classes or (self.spec.classes if synthetic else None),
+            seed=self.trial.seed,
+            rank=identity.rank,
+            world=identity.world,
+            split=split,
+            device=self.device,
+            options=DataOptions(kind=self.spec.kind, channels_last=self.workload.options.channels_last),
         )
-        if tokens:
-            pool = random_tokens(spec, size=1, seed=self.trial.seed, rank=identity.rank, device=self.device)
-        else:
-            pool = random_images(
-                spec,
-                size=1,
-                seed=self.trial.seed,
-                rank=identity.rank,
-                device=self.device,
-                dtype=torch.float32,
-                channels_last=self.workload.options.channels_last,
-            )
-        return Synthetic(spec, pool)
 
-    def _time(self, bench: Bench, trainer: Trainer, alternate: NoSync | Plain | None, data: Loader) -> None:
-        parts = self.workload.options.gradient_accumulation
+    def micro_batches(self, batch: Batch) -> list[Batch]:
+        """The parts of a batch whose gradients are added up before an update."""
+        return split_batch(batch, self.workload.options.gradient_accumulation)
+
+    def _measure(self, data: Loader) -> tuple[Bench, str]:
+        model = self.build(data.spec)
+        twin = copy.deepcopy(model) if self._compares_plain() else None
+        trainer = self.trainer(self.spread(model))
+        memory = PeakMemory(self.device)
+        alternate = self._alternate(trainer, twin, memory)
+        bench = attach_torch(trainer.spread.module, alternate)
+        self._note(bench.session.facts, trainer, data)
         batches = data.endless()
         samples = data.spec.samples_per_step
         while bench.step(samples):
-            batch = split_batch(next(batches), parts)
+            parts = self.micro_batches(next(batches))
             if alternate is not None and bench.kind is alternate.kind:
-                loss = alternate.update(batch)
+                bench.loss(alternate.update(parts))
             else:
-                loss = trainer.update(batch)
-            bench.loss(loss)
+                bench.loss(trainer.update(parts))
+        bench.session.facts.peak_memory_bytes = memory.bytes()
+        return bench, parameter_checksum(trainer.spread.module)
 
     def _compares_plain(self) -> bool:
         return self.trial.measure.exposed_communication and self.strategy is Strategy.ddp and identify().world == 1

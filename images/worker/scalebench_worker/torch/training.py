@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from scalebench_api.experiment import Optimizer, Precision
-from scalebench_worker.torch.data.loader import Batch
+from scalebench_worker.torch.data import Batch
 from scalebench_worker.torch.models import training_loss
 from scalebench_worker.torch.precision import autocast, scaler_for
 from scalebench_worker.torch.strategies import Spread

@@ -21,6 +21,7 @@ VERBS: dict[str, str] = {
     "diagnose": "Look for stragglers, drift, bimodal steps and short warm-ups.",
     "allreduce": "Show the all-reduce microbenchmark: latency, algbw, busbw.",
     "cost": "Show cost and time of every point, the cheapest and the fastest.",
+    "predict": "Predict step time and scaling, also before anything ran.",
     "doctor": "Say what this machine has, and whether an experiment could start.",
 }
 

@@ -1,0 +1,36 @@
+"""``scalebench predict MODEL``: one subcommand a model, imported when it is called."""
+
+from __future__ import annotations
+
+import importlib
+
+import click
+
+# model -> (module that holds its ``command``, what it does in a line)
+MODELS: dict[str, tuple[str, str]] = {}
+
+
+class ModelGroup(click.Group):
+    """Lists models from the table; help imports none of them."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """The models, in the order of the table."""
+        return list(MODELS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import the module of the model."""
+        if cmd_name not in MODELS:
+            return None
+        command = importlib.import_module(MODELS[cmd_name][0]).command
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Help lines from the table."""
+        with formatter.section("Models"):
+            formatter.write_dl([(name, line) for name, (_, line) in MODELS.items()])
+
+
+@click.group("predict", cls=ModelGroup)
+def command() -> None:
+    """Predict step time, throughput and scaling with one of the models."""

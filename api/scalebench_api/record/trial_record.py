@@ -22,7 +22,7 @@ class Check(Model):
     """One thing looked at; ``passed`` None means that it could not be checked, and ``detail`` says why."""
 
     name: str
-    passed: bool | None
+    passed: bool | None = None
     detail: str
 
 

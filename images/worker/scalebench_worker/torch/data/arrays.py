@@ -1,0 +1,101 @@
+"""Small image sets, kept whole on the device as bytes and made into batches there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+from torch import Tensor
+
+from scalebench_worker.torch.data.form import Form, Normaliser
+from scalebench_worker.torch.data.loader import Batch, DataError, DataSpec, Loader
+from scalebench_worker.torch.data.order import Shard, epoch_order, stream_seed
+
+PAD = 4  # pixels on each side, for the random crop of He et al. 2016, section 4.2
+
+
+@dataclass(frozen=True)
+class ImageArrays:
+    """One split of a set as arrays.
+
+    ``images`` is uint8 (items, channels, height, width), ``labels`` int64 (items,); ``mean`` and ``deviation`` are
+    per channel, on the scale of the bytes. ``flips`` tells whether a mirrored image is still of its class, and so
+    whether the standard crop-and-flip augmentation applies.
+    """
+
+    images: NDArray[np.uint8]
+    labels: NDArray[np.int64]
+    classes: int
+    mean: tuple[float, ...]
+    deviation: tuple[float, ...]
+    flips: bool = False
+
+
+class ArrayLoader(Loader):
+    """Batches gathered, augmented, normalised and brought to the asked size on the device."""
+
+    def __init__(self, spec: DataSpec, arrays: ImageArrays, shard: Shard, form: Form, *, augment: bool) -> None:
+        super().__init__(spec)
+        self.shard = shard
+        self.form = form
+        self.augment = augment and arrays.flips and spec.split == "train"
+        self.normalise = Normaliser(arrays.mean, arrays.deviation, form.device)
+        self.images = torch.from_numpy(arrays.images).to(form.device)
+        self.labels = torch.from_numpy(arrays.labels).to(form.device)
+
+    def _batches(self, epoch: int) -> Iterator[Batch]:
+        order = epoch_order(self.spec, self.shard, epoch).to(self.form.device)
+        random = torch.Generator(self.form.device)
+        random.manual_seed(stream_seed(self.shard.seed, self.shard.rank, epoch))
+        for step in range(self.spec.steps):
+            chosen = order[step * self.spec.batch : (step + 1) * self.spec.batch]
+            images = self.images.index_select(0, chosen)
+            if self.augment:
+                images = crop_and_flip(images, random)
+            yield self._finish(images), self.labels.index_select(0, chosen)
+
+    def _finish(self, images: Tensor) -> Tensor:
+        """Bytes (batch, c, h, w) -> normalised numbers (batch, *shape)."""
+        x = self.normalise(images)
+        channels, *size = self.spec.shape
+        if list(x.shape[2:]) != size:
+            smaller = size[0] < x.shape[2] or size[1] < x.shape[3]
+            x = F.interpolate(x, size=size, mode="bilinear", antialias=smaller)
+        return self.form.lay(x.expand(-1, channels, -1, -1))
+
+
+def crop_and_flip(images: Tensor, generator: torch.Generator) -> Tensor:
+    """Pad by four, crop at random to the same size, mirror half of the images: (batch, c, h, w) -> the same.
+
+    The augmentation of He et al. 2016, section 4.2; each image has its own draw, all in one gather.
+    """
+    batch, _, height, width = images.shape
+    device = images.device
+    padded = F.pad(images, (PAD, PAD, PAD, PAD))
+    corner = torch.randint(2 * PAD + 1, (2, batch, 1), generator=generator, device=device)
+    mirrored = torch.rand((batch, 1), generator=generator, device=device) < 0.5
+    rows = corner[0] + torch.arange(height, device=device)
+    columns = corner[1] + torch.arange(width, device=device)
+    columns = torch.where(mirrored, columns.flip(1), columns)
+    item = torch.arange(batch, device=device)
+    cropped = padded[item[:, None, None], :, rows[:, :, None], columns[:, None, :]]
+    return cropped.permute(0, 3, 1, 2)
+
+
+def check_arrays(source: str, arrays: ImageArrays, *, shape: tuple[int, ...], classes: int) -> None:
+    """Refuse a shape or a class count that the set cannot be brought to.
+
+    Raises:
+        DataError: fewer classes asked than the set has, or colour asked to become grey.
+    """
+    channels = arrays.images.shape[1]
+    if classes < arrays.classes:
+        raise DataError(f"{source}: classes {classes}: the set has {arrays.classes}")
+    if len(shape) != 3:
+        raise DataError(f"{source}: shape {list(shape)}: [channels, height, width] is wanted")
+    if channels != 1 and shape[0] != channels:
+        raise DataError(f"{source}: shape {list(shape)}: the images have {channels} channels")

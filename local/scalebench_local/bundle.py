@@ -15,9 +15,9 @@ from typing import Any
 from pydantic import ValidationError
 
 from scalebench_api import contract
+from scalebench_api.document import read_documents
 from scalebench_api.experiment import ScalingExperiment
 from scalebench_api.record.trial_record import TrialRecord
-from scalebench_api.validate import validate_text
 from scalebench_local import durable
 from scalebench_local.attempt import RESULT, Attempt, attempts_in
 from scalebench_local.durable import storing
@@ -156,24 +156,23 @@ def _damaged(path: Path, what: str) -> BadInput:
 
 
 def _same_experiment(path: Path, text: bytes, experiment: ScalingExperiment) -> None:
-    found = validate_text(text.decode("utf-8", "replace"), str(path))
-    if found.problems:
-        raise BadInput(f"cannot resume: {found.problems[0]}")
-    want = _request(experiment)
-    for there in found.experiments:
-        if there.metadata.name == experiment.metadata.name:
-            difference = first_difference(_request(there), want)
-            if difference is None:
-                return
-            raise BadInput(f"{path}: cannot resume, as this bundle is of another experiment: {difference}")
-    names = ", ".join(there.metadata.name for there in found.experiments)
-    raise BadInput(f"{path}: cannot resume {experiment.metadata.name}: this bundle is of the experiment {names}")
+    documents, problems = read_documents(text.decode("utf-8", "replace"), str(path))
+    if problems:
+        raise BadInput(f"cannot resume: {problems[0]}")
+    try:
+        (there,) = (ScalingExperiment.model_validate(document.value) for document in documents)
+    except ValueError as error:
+        raise BadInput(f"{path}: cannot resume, as this is no one ScalingExperiment: {error}") from error
+    difference = first_difference(_request(there), _request(experiment))
+    if difference is not None:
+        raise BadInput(f"{path}: cannot resume, as this bundle is of another experiment: {difference}")
 
 
 def _request(experiment: ScalingExperiment) -> dict[str, Any]:
     """What may not change once started: the spec, but for its switches."""
     spec = experiment.spec.wire()
-    return {"spec": {name: value for name, value in spec.items() if name not in _SWITCHES}}
+    kept = {name: value for name, value in spec.items() if name not in _SWITCHES}
+    return {"metadata": {"name": experiment.metadata.name}, "spec": kept}
 
 
 def first_difference(there: Any, given: Any, path: str = "") -> str | None:

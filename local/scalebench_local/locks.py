@@ -96,7 +96,7 @@ def take(
             f"another run (process {holder.pid}, bundle {holder.bundle})" if holder else "another run"
         )
         if (alive and not wait) or (ending_since and not wait and time.monotonic() - ending_since > _ENDING_S):
-            raise Unavailable(f"{who}; wait for it to end (--wait does), or stop it")
+            raise Unavailable(f"{who}; wait for it to end (without --no-wait this does), or stop it")
         message = f"{who}; waiting" if alive else "waiting for the processes of an earlier run to end"
         if message != said:
             say(message)

@@ -62,7 +62,9 @@ def descendants(root: int) -> list[int]:
 def identity(pid: int) -> str:
     """A name for a process that no later one with the same number shares (within one boot)."""
     stat = stat_of(pid)
-    return f"{pid}/{stat[2] if stat else 0}/{os.readlink('/proc/self/ns/pid')}"
+    # In a container whose first process collects nobody, the dead stay as zombies for ever: they do not count.
+    start = stat[2] if stat and stat[1] not in "ZX" else 0
+    return f"{pid}/{start}/{os.readlink('/proc/self/ns/pid')}"
 
 
 def write_durably(path: str, text: str) -> None:

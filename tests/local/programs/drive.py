@@ -7,17 +7,15 @@ import signal
 import sys
 from pathlib import Path
 
+import yaml
+
 import scalebench_local
-from scalebench_api.validate import validate_text
+from scalebench_api.experiment import ScalingExperiment
 
 
 def main() -> int:
     file, bundle, *options = sys.argv[1:]
     source = Path(file).read_text()
-    checked = validate_text(source, file)
-    if checked.problems:
-        print("\n".join(map(str, checked.problems)), file=sys.stderr)
-        return 2
     stop = scalebench_local.StopRequest()
     signal.signal(signal.SIGINT, stop)
     signal.signal(signal.SIGTERM, stop)
@@ -30,7 +28,7 @@ def main() -> int:
 
     try:
         result = scalebench_local.run(
-            checked.experiments[0],
+            ScalingExperiment.model_validate(yaml.safe_load(source)),
             source,
             Path(bundle),
             resume="resume" in options,

@@ -1,0 +1,223 @@
+"""Killed at any moment and resumed: nothing lost, nothing run twice, nothing left running."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import scalebench_local
+from scalebench_local.supervisor import descendants
+
+from .conftest import Lab, living, processes_of, until
+
+pytestmark = pytest.mark.processes
+SIX: dict[str, Any] = {"measure": {"warmupSteps": 3, "windows": 2, "stepsPerWindow": 10, "repetitions": 3}}
+ONE: dict[str, Any] = {"scaling": {"modes": ["weak"], "workers": [1], "batch": {"perWorker": 4}}}
+T1 = "weak-1-1x1-r1"
+
+
+def none_lost_none_twice(lab: Lab, total: int) -> None:
+    """Every planned trial has its record, of an execution after which the trial was never begun again."""
+    assert len(lab.published()) == total
+    notes = [note for note in lab.notes() if note["rank"] == 0]
+    ended = Counter(note["trial"] for note in notes if note["event"] == "end")
+    assert all(count == 1 for count in ended.values()), f"run twice: {ended}"
+    for trial in lab.published():
+        record = lab.record(trial)
+        assert record["phase"] == "Succeeded"
+        begun = [note["run"] for note in notes if note["trial"] == trial and note["event"] == "begin"]
+        assert begun[-1] == record["options"]["run"], "the last execution begun is the one that was kept"
+
+
+def test_interrupted_at_random_moments_and_resumed(lab: Lab) -> None:
+    lab.write(step_ms=4, **SIX)
+    chance, options, kills = random.Random(5), [], 0
+    while True:
+        engine = lab.begin(*options)
+        try:
+            code = engine.wait(chance.uniform(0.3, 1.5))
+        except Exception:
+            engine.send_signal(chance.choice([signal.SIGINT, signal.SIGTERM]))
+            kills += 1
+            code = engine.wait(30)
+            assert code in (0, 130)
+        engine.communicate()
+        assert not processes_of(lab.bundle)
+        options = ["resume"]
+        if code == 0:
+            break
+    assert kills
+    none_lost_none_twice(lab, 6)
+
+
+def test_killed_at_random_moments_and_resumed(lab: Lab) -> None:
+    lab.write(step_ms=4, **SIX)
+    chance, options = random.Random(7), []
+    for _ in range(8):
+        engine = lab.begin(*options)
+        time.sleep(chance.uniform(0.2, 1.3))
+        engine.kill()
+        engine.wait()
+        engine.communicate()
+        options = ["resume"]
+    code, _, said = lab.drive("resume")
+    assert code == 0, said
+    none_lost_none_twice(lab, 6)
+    assert sorted(entry.name for entry in lab.bundle.iterdir()) == ["experiment.yaml", "trials"]
+    assert not processes_of(lab.bundle)
+
+
+def test_engine_and_supervisor_killed_at_once_leave_orphans_to_the_next_run(lab: Lab) -> None:
+    lab.write(f"daemon:{lab.folder}/daemon", f"once:{lab.folder}/flag:hang:0", **ONE)
+    engine = lab.begin()
+    until(lambda: (lab.folder / "daemon").exists() and (lab.folder / "flag").exists())
+    daemon = int(until((lab.folder / "daemon").read_text))
+    (supervisor, *_) = (pid for pid in descendants(engine.pid) if "supervisor.py" in cmdline(pid))
+    os.kill(engine.pid, signal.SIGSTOP)
+    os.kill(supervisor, signal.SIGKILL)
+    engine.kill()
+    engine.communicate()
+    assert daemon in processes_of(lab.folder)
+    code, _, said = lab.drive("resume")
+    assert code == 0
+    assert "processes that an earlier run had left" in said
+    assert not living(daemon)
+    none_lost_none_twice(lab, 1)
+
+
+def cmdline(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_text()
+    except OSError:
+        return ""
+
+
+def test_a_second_interrupt_kills_at_once(lab: Lab) -> None:
+    lab.write("stubborn", "hang:0", **ONE)
+    engine = lab.begin()
+    until(
+        lambda: "about to hang" in "".join(p.read_text() for p in lab.bundle.glob(".work/*/attempt-1/logs/rank-0.log"))
+    )
+    began = time.monotonic()
+    engine.send_signal(signal.SIGINT)
+    time.sleep(0.3)
+    assert engine.poll() is None, "a stubborn rank is given its grace"
+    engine.send_signal(signal.SIGINT)
+    assert engine.wait(10) == 130
+    assert time.monotonic() - began < 2.5
+    engine.communicate()
+
+
+def test_a_run_whose_processes_had_ended_is_collected_not_repeated(lab: Lab) -> None:
+    """As after a power cut in the moment between the ranks' end and the supervisor's report."""
+    lab.write("hang:0", **ONE)
+    lab.write(**ONE)
+    engine = lab.begin()
+    attempt = lab.bundle / ".work" / T1 / "attempt-1"
+    until(lambda: (attempt / "rank-0.json").exists())
+    engine.kill()
+    engine.communicate()
+    until(lambda: not processes_of(lab.bundle))
+    for report in attempt.glob("exit.json"):
+        report.unlink()
+    code, _, said = lab.drive("resume")
+    assert code == 0, said
+    none_lost_none_twice(lab, 1)
+    assert len(lab.notes()) == 2
+    assert lab.record(T1)["attempt"] == 1
+
+
+def test_an_interrupted_attempt_is_run_anew_under_the_next_number(lab: Lab) -> None:
+    lab.write(f"once:{lab.folder}/flag:hang:0", **ONE)
+    engine = lab.begin()
+    until((lab.folder / "flag").exists)
+    engine.send_signal(signal.SIGINT)
+    assert engine.wait(20) == 130
+    engine.communicate()
+    assert lab.published() == []
+    assert lab.drive("resume")[0] == 0
+    assert lab.record(T1)["attempt"] == 2
+
+
+def test_resume_of_a_finished_run_does_nothing(lab: Lab) -> None:
+    lab.write()
+    lab.run()
+    before = {path: path.stat().st_mtime_ns for path in lab.bundle.rglob("*") if path.is_file()}
+    assert lab.run(resume=True).exit_code == 0
+    assert {path: path.stat().st_mtime_ns for path in lab.bundle.rglob("*") if path.is_file()} == before
+
+
+def test_resume_where_nothing_is_yet_starts(lab: Lab) -> None:
+    lab.write(**ONE)
+    assert lab.run(resume=True).exit_code == 0
+
+
+def test_a_bundle_that_holds_something_is_refused_without_resume(lab: Lab) -> None:
+    lab.write(**ONE)
+    lab.run()
+    with pytest.raises(scalebench_local.BadInput, match=r"holds an experiment already; continue it with --resume"):
+        lab.run()
+    (lab.folder / "full").mkdir()
+    (lab.folder / "full" / "thesis.tex").touch()
+    lab.bundle = lab.folder / "full"
+    for resume in (False, True):
+        with pytest.raises(scalebench_local.BadInput, match=r"thesis\.tex"):
+            lab.run(resume=resume)
+    lab.bundle = lab.file
+    with pytest.raises(scalebench_local.BadInput, match="a file stands there"):
+        lab.run(resume=True)
+
+
+def test_a_bundle_of_another_experiment_is_refused_by_the_field(lab: Lab) -> None:
+    lab.write(**ONE)
+    lab.run()
+    lab.write(deadlineSeconds=7, **ONE)
+    with pytest.raises(
+        scalebench_local.BadInput, match=r"another experiment: spec\.deadlineSeconds is 3600 there and 7"
+    ):
+        lab.run(resume=True)
+    lab.write(suspend=True, **ONE)
+    assert lab.run(resume=True).exit_code == 0, "the switches may change"
+
+
+def test_a_damaged_bundle_is_refused_and_named(lab: Lab) -> None:
+    lab.write(**ONE)
+    lab.run()
+    path = lab.bundle / "trials" / T1 / "trial.json"
+    whole = path.read_text()
+    for text, said in (
+        (whole[:100], "is no trial record"),
+        (whole.replace('"attempt": 1', '"attempt": 4'), "does not match its digest"),
+    ):
+        path.write_text(text)
+        with pytest.raises(scalebench_local.BadInput, match=said):
+            lab.run(resume=True)
+    path.write_text(whole)
+    (lab.bundle / "trials" / T1 / "steps.parquet").write_bytes(b"PAR1")
+    with pytest.raises(scalebench_local.BadInput, match=r"steps\.parquet: does not match its checksum"):
+        lab.run(resume=True)
+    (lab.bundle / "experiment.yaml").write_text("spec: [")
+    with pytest.raises(scalebench_local.BadInput, match=r"cannot resume: .*experiment\.yaml"):
+        lab.run(resume=True)
+
+
+def test_a_suspended_experiment_starts_nothing(lab: Lab) -> None:
+    lab.write(suspend=True, **ONE)
+    result = lab.run()
+    assert (result.status.phase, lab.published()) == ("Suspended", [])
+    lab.write(**ONE)
+    assert lab.run(resume=True).exit_code == 0
+
+
+def test_a_bundle_that_cannot_be_made_gives_a_clear_message(lab: Lab) -> None:
+    lab.write(**ONE)
+    lab.bundle = Path("/proc/self/no-such-folder")
+    with pytest.raises(scalebench_local.StorageError, match="cannot make the folder /proc/self/no-such-folder"):
+        lab.run()

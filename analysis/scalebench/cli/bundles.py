@@ -1,0 +1,39 @@
+"""Arguments and opening of bundles, the same for every verb that reads them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from scalebench.cli import EXIT_INPUT
+from scalebench.cli.output import fail
+
+if TYPE_CHECKING:
+    from scalebench.bundle import Bundle
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def bundles_argument(function: F) -> F:
+    """``BUNDLE...``: one or several folders."""
+    return click.argument("folders", metavar="BUNDLE...", nargs=-1, required=True, type=click.Path(path_type=Path))(
+        function
+    )
+
+
+def open_all(folders: Sequence[Path]) -> tuple[Bundle, ...]:
+    """Open every bundle, and say on stderr which of their files cannot be used; a path that is none ends the verb."""
+    from scalebench.bundle import open_bundles
+    from scalebench.problem import BundleError
+
+    try:
+        bundles = open_bundles(folders)
+    except BundleError as error:
+        fail(str(error), EXIT_INPUT)
+    for bundle in bundles:
+        for problem in bundle.problems:
+            click.echo(f"scalebench: {bundle.path}/{problem}", err=True)
+    return bundles

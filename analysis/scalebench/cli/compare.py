@@ -1,0 +1,33 @@
+"""``scalebench compare BEFORE AFTER``."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from scalebench.cli import EXIT_FAILED
+from scalebench.cli.bundles import open_all
+from scalebench.cli.output import output_option, show
+
+
+@click.command("compare")
+@click.argument("before", type=click.Path(path_type=Path))
+@click.argument("after", type=click.Path(path_type=Path))
+@click.option(
+    "--threshold",
+    type=click.FloatRange(0, 10),
+    default=0.0,
+    show_default=True,
+    help="Share of throughput, as 0.05: exit with 1 when a point changed by more than that, beyond noise.",
+)
+@output_option
+def command(before: Path, after: Path, threshold: float, output: str) -> None:
+    """Say which points changed beyond noise; exit code 1 when one changed past the threshold."""
+    from scalebench.compare import compare
+
+    first, second = open_all([before, after])
+    comparison = compare(first, second, threshold)
+    show([comparison.table()], output, {"pastThreshold": comparison.past_threshold})
+    sys.exit(EXIT_FAILED if comparison.past_threshold else 0)

@@ -1,0 +1,61 @@
+"""First experiments that fit a machine: templates, and which of them to run on what is there. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib.resources import files
+from string import Template
+
+_MOST = 8
+
+
+@dataclass(frozen=True)
+class Starter:
+    """One experiment of the quickstart: its name, its YAML, and why it is this one."""
+
+    name: str
+    text: str
+
+
+def starters(gpus: int, cores: int) -> tuple[list[Starter], str]:
+    """The experiments for a machine with so many GPUs and usable cores, and a sentence that says what was chosen.
+
+    Raises:
+        ValueError: for a machine with one core and fewer than two GPUs: nothing can scale there.
+    """
+    if gpus >= 2:
+        counts = worker_counts(gpus)
+        said = f"{gpus} GPUs: ResNet-50 in bf16 on {_spell(counts)} of them, and real digits with accuracy"
+        return [
+            _starter("gpu", "quickstart", counts, "gpu"),
+            _starter("digits", "quickstart-digits", counts, "gpu"),
+        ], said
+    if cores >= 2:
+        counts = worker_counts(min(cores, 4))
+        why = "one GPU cannot show scaling, so CPU cores stand for workers" if gpus else "no GPU: CPU cores are workers"
+        said = f"{why}; a CIFAR ResNet on {_spell(counts)} of {cores} cores, and real digits with accuracy"
+        return [
+            _starter("cpu", "quickstart", counts, "cpu"),
+            _starter("digits", "quickstart-digits", counts, "cpu"),
+        ], said
+    raise ValueError("this machine has one core and no two GPUs: a scaling experiment needs two workers")
+
+
+def worker_counts(most: int) -> list[int]:
+    """Powers of two up to ``most``, at most 8 workers: a quickstart is to be quick."""
+    counts = [1]
+    while counts[-1] * 2 <= min(most, _MOST):
+        counts.append(counts[-1] * 2)
+    return counts
+
+
+def _starter(template: str, name: str, counts: list[int], device: str) -> Starter:
+    text = (files(__package__) / f"{template}.yaml").read_text(encoding="utf-8")
+    filled = Template(text).substitute(
+        name=name, workers=", ".join(map(str, counts)), device=device, cpu_global=16 * counts[-1]
+    )
+    return Starter(name, filled)
+
+
+def _spell(counts: list[int]) -> str:
+    return ", ".join(map(str, counts[:-1])) + f" and {counts[-1]}"

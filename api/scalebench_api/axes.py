@@ -9,6 +9,7 @@ from pydantic import ValidationError
 
 from scalebench_api.experiment import AxisValue, Batch, Data, Optimizer, Options, Sizes, Workload
 from scalebench_api.model import Model
+from scalebench_api.wording import plain
 
 _NESTED: dict[str, type[Model]] = {
     "data": Data,
@@ -57,12 +58,22 @@ def resolve(workload: Workload, batch: Batch, axes: Mapping[str, AxisValue]) -> 
         if not dot:
             tree[outer] = value
         else:
-            tree[outer] = {**tree.get(outer, {}), inner: str(value) if outer == "env" else value}
+            tree[outer] = {**tree.get(outer, {}), inner: spell_value(value) if outer == "env" else value}
     sizes = tree.pop("batch")
     try:
         return Workload.model_validate(tree), Batch.model_validate(sizes)
     except ValidationError as error:
         raise _axis_error(error, axes) from error
+
+
+def same_value(given: AxisValue, value: AxisValue) -> bool:
+    """Whether both mean the same: 2 and 2.0 do, 1 and true do not."""
+    return given == value and isinstance(given, bool) == isinstance(value, bool)
+
+
+def spell_value(value: AxisValue) -> str:
+    """A value as it is written in YAML: ``true``, not ``True``."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 class AxisError(ValueError):
@@ -78,7 +89,7 @@ def _axis_error(error: ValidationError, axes: Mapping[str, AxisValue]) -> AxisEr
     first = error.errors(include_url=False)[0]
     where = ".".join(str(part) for part in first["loc"])
     for name, value in axes.items():
-        if name == where or name.endswith(f".{where}") or where.startswith(name):
-            return AxisError(name, value, first["msg"])
+        if name == where or name.endswith(f".{where}") or where.startswith(f"{name}."):
+            return AxisError(name, value, plain(first["msg"]))
     name, value = next(iter(axes.items()))
-    return AxisError(name, value, f"{where}: {first['msg']}")
+    return AxisError(name, value, f"{where}: {plain(first['msg'])}")

@@ -7,21 +7,21 @@ falls on every point alike and is not aliased into the worker count (blocked rep
 from __future__ import annotations
 
 import hashlib
-import itertools
+import json
 import random
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from scalebench_api.axes import resolve
+from scalebench_api.axes import resolve, spell_value
+from scalebench_api.combinations import Rule, count, distinct, expand, narrowed
 from scalebench_api.experiment import AxisValue, Batch, ExperimentSpec, Mode, ScalingExperiment, Workload
 from scalebench_api.model import canonical_json
 from scalebench_api.trial import Point, TrialSpec
 
 MAX_TRIALS = 10_000
 _MAX_NAME = 44
-
-Rule = Mapping[str, AxisValue]
+_DIGEST = 10
 
 
 @dataclass(frozen=True)
@@ -48,16 +48,16 @@ def layouts_of(spec: ExperimentSpec, workers: int) -> list[tuple[int, int]]:
 
 
 def count_trials(spec: ExperimentSpec, limit: int | None = None) -> int:
-    """How many trials the spec expands to, excluded combinations left out.
+    """How many trials the spec expands to, excluded combinations left out; axes are never multiplied out.
 
-    Axes are never multiplied out: values that no exclusion names are counted together. With ``limit`` the
-    count stops as soon as it is passed, so the answer is then only known to be larger.
+    With ``limit`` the count stops as soon as it is passed, so the answer is then only known to be larger.
     """
-    axes = [(name, _distinct(values)) for name, values in spec.matrix.items()]
+    axes = {name: distinct(values) for name, values in spec.matrix.items()}
+    rules = _rules(spec)
     bound = None if limit is None else limit // spec.measure.repetitions
     points = 0
     for base in _base_points(spec):
-        points += _count_free(axes, _still_possible(spec.exclude, base), bound)
+        points += count(axes, narrowed(rules, base), bound)
         if bound is not None and points > bound:
             break
     return points * spec.measure.repetitions
@@ -65,17 +65,14 @@ def count_trials(spec: ExperimentSpec, limit: int | None = None) -> int:
 
 def expand_points(spec: ExperimentSpec) -> Iterator[Point]:
     """Every point that is not excluded, in the order of the spec."""
-    names = list(spec.matrix)
-    values = [_distinct(spec.matrix[name]) for name in names]
-    several_nodes = len({nodes for n in spec.scaling.workers for nodes, _ in layouts_of(spec, n)}) > 1
-    by_nodes = several_nodes and bool(spec.placement.layouts)
+    axes = {name: distinct(values) for name, values in spec.matrix.items()}
+    rules = _rules(spec)
+    # Where a count has several layouts each number of nodes makes a curve of its own; where it has one, that is it.
+    by_nodes = any(len(set(layouts_of(spec, workers))) > 1 for workers in spec.scaling.workers)
     for base in _base_points(spec):
         nodes, each = map(int, str(base["layout"]).split("x"))
-        for combination in itertools.product(*values):
-            axes = dict(zip(names, combination, strict=True))
-            if any(_matches(rule, {**base, **axes}) for rule in spec.exclude):
-                continue
-            yield _point(spec, Mode(str(base["mode"])), nodes, each, axes, by_nodes)
+        for combination in expand(axes, narrowed(rules, base)):
+            yield _point(spec, Mode(str(base["mode"])), nodes, each, combination, by_nodes)
 
 
 def make_plan(experiment: ScalingExperiment) -> Plan:
@@ -124,52 +121,10 @@ def _base_points(spec: ExperimentSpec) -> Iterator[dict[str, AxisValue]]:
                 yield {"mode": mode.value, "workers": workers, "layout": f"{nodes}x{each}"}
 
 
-def _distinct(values: Sequence[AxisValue]) -> list[AxisValue]:
-    # True == 1 == 1.0 in Python; as axis values they are three.
-    return list({(type(value), value): value for value in values}.values())
-
-
-def _same(given: AxisValue, value: AxisValue) -> bool:
-    return given == value and isinstance(given, bool) == isinstance(value, bool)
-
-
-def _matches(rule: Rule, values: Rule) -> bool:
-    return bool(rule) and all(key in values and _same(given, values[key]) for key, given in rule.items())
-
-
-def _still_possible(rules: Sequence[Rule], chosen: Rule) -> list[Rule]:
-    """The rules that ``chosen`` does not contradict, without the parts it already satisfies."""
-    return [
-        {key: value for key, value in rule.items() if key not in chosen}
-        for rule in rules
-        if rule and all(key not in chosen or _same(value, chosen[key]) for key, value in rule.items())
-    ]
-
-
-def _count_free(axes: list[tuple[str, list[AxisValue]]], rules: list[Rule], bound: int | None) -> int:
-    """Combinations of ``axes`` that no rule excludes; an emptied rule excludes all of them."""
-    names = {name for name, _ in axes}
-    rules = [rule for rule in rules if rule.keys() <= names]
-    if any(not rule for rule in rules):
-        return 0
-    if not rules:
-        total = 1
-        for _, values in axes:
-            total *= len(values)
-        return total
-    mentioned = next(i for i, (name, _) in enumerate(axes) if any(name in rule for rule in rules))
-    name, values = axes[mentioned]
-    rest = axes[:mentioned] + axes[mentioned + 1 :]
-    named = [value for value in values if any(name in rule and _same(rule[name], value) for rule in rules)]
-    total = 0
-    if len(values) > len(named):
-        untouched = [rule for rule in rules if name not in rule]
-        total = (len(values) - len(named)) * _count_free(rest, untouched, bound)
-    for value in named:
-        if bound is not None and total > bound:
-            break
-        total += _count_free(rest, _still_possible(rules, {name: value}), bound)
-    return total
+def _rules(spec: ExperimentSpec) -> list[Rule]:
+    """The exclusions that can ever match: an empty one, or one over an unknown axis, excludes nothing."""
+    known = {"mode", "workers", "layout", *spec.matrix}
+    return [rule for rule in spec.exclude if rule and rule.keys() <= known]
 
 
 def _point(
@@ -183,7 +138,7 @@ def _point(
     if mode is Mode.weak and batch.per_worker is not None:
         total, per_worker = batch.per_worker * workers, batch.per_worker
     parts = [mode.value, *([f"nodes={nodes}"] if by_nodes else [])]
-    parts += [f"{name}={_text(value)}" for name, value in axes.items()]
+    parts += [f"{name}={_series_value(value)}" for name, value in axes.items()]
     return Point(
         mode=mode,
         workers=workers,
@@ -202,20 +157,22 @@ def _batch(batch: Batch, axes: Mapping[str, AxisValue]) -> Batch:
     return Batch.model_validate({**batch.wire(), **given}) if given else batch
 
 
-def _text(value: AxisValue) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
+def _series_value(value: AxisValue) -> str:
+    """As written; in quotes where it could be taken for more than one axis."""
+    text = spell_value(value)
+    return json.dumps(text) if re.search(r'[\s="]', text) or not text.isprintable() else text
 
 
 def _point_name(mode: Mode, nodes: int, each: int, axes: Mapping[str, AxisValue]) -> str:
-    """A DNS label that is readable where it can be and unique always (a digest where spelling loses something)."""
+    """A DNS label, readable where it can be; the digest (40 bits for 10,000 points) keeps it unique where not."""
     head = f"{mode.value}-{nodes * each}-{nodes}x{each}"
     if not axes:
         return head
-    spelled = "-".join(re.sub(r"[^a-z0-9]+", "-", _text(value).lower()).strip("-") or "0" for value in axes.values())
-    digest = hashlib.sha256(canonical_json([[k, _text(v), type(v).__name__] for k, v in axes.items()]).encode())
-    name = f"{head}-{spelled}"
-    room = _MAX_NAME - 7
-    return f"{name[:room].rstrip('-')}-{digest.hexdigest()[:6]}"
+    spelled = [re.sub(r"[^a-z0-9]+", "-", spell_value(value).lower()).strip("-") or "0" for value in axes.values()]
+    typed = [[name, spell_value(value), type(value).__name__] for name, value in axes.items()]
+    digest = hashlib.sha256(canonical_json(typed).encode()).hexdigest()[:_DIGEST]
+    readable = "-".join([head, *spelled])[: _MAX_NAME - _DIGEST - 1].rstrip("-")
+    return f"{readable}-{digest}"
 
 
 def _seed(seed: int, repetition: int) -> int:

@@ -4,7 +4,11 @@ import gzip
 import itertools
 import os
 import pickle
+import signal
 import struct
+import subprocess
+import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -667,3 +671,50 @@ def test_middle_crops_are_centred_and_keep_the_proportions(size: tuple[int, int]
 def test_the_middle_of_a_photograph_is_what_torchvision_takes() -> None:
     """Shorter side to 256, then the middle 224: the middle 7/8 of the shorter side."""
     assert middle_crop((500, 400), (224, 224)) == (75.0, 25.0, 425.0, 375.0)
+
+
+KILLED = """
+import sys, time
+from scalebench_worker.torch.data import DataOptions, open_data
+if __name__ == "__main__":
+    options = DataOptions(loaders=2)
+    stream = open_data("image-folder", path=sys.argv[1], batch=3, shape=(3, 24, 24), options=options).endless()
+    next(stream)
+    print("running", flush=True)
+    time.sleep(60)
+"""
+
+
+def descendants(pid: int) -> list[int]:
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return [number for child in children for number in (int(child), *descendants(int(child)))]
+
+
+def alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+@pytest.mark.processes
+def test_a_killed_worker_leaves_no_decoding_process(tmp_path: Path) -> None:
+    write_images(tmp_path)
+    script = tmp_path / "killed.py"
+    script.write_text(KILLED)
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    with subprocess.Popen(
+        [sys.executable, script, tmp_path], stdout=subprocess.PIPE, env=environment, text=True
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "running\n"
+        started = descendants(process.pid)
+        assert len(started) >= 3  # the fork server and two decoders
+        process.kill()
+    deadline = time.monotonic() + 20
+    while any(alive(pid) for pid in started) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    left = [pid for pid in started if alive(pid)]
+    for pid in left:
+        os.kill(pid, signal.SIGKILL)
+    assert left == []

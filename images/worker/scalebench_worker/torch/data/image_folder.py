@@ -10,7 +10,9 @@ import os
 import struct
 from collections.abc import Iterator
 from importlib.util import find_spec
+from multiprocessing import parent_process
 from pathlib import Path
+from threading import Thread
 
 import numpy as np
 import torch
@@ -204,9 +206,25 @@ def _decoding(
         pin_memory=pin,
         num_workers=loaders,
         multiprocessing_context=context,
+        worker_init_fn=_end_with_the_worker,
         prefetch_factor=BATCHES_AHEAD,
         persistent_workers=True,
     )
+
+
+def _end_with_the_worker(_: int) -> None:
+    """Let a decoding process end when its worker is gone, even killed.
+
+    torch watches the parent process, which is the fork server here; and the server lives as long as its children.
+    """
+    worker = parent_process()
+    assert worker is not None
+
+    def watch() -> None:
+        worker.join()
+        os._exit(1)
+
+    Thread(target=watch, daemon=True).start()
 
 
 def open_image_list(path: Path, split: Split, *, shape: tuple[int, ...], classes: int | None) -> ImageList:

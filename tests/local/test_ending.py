@@ -1,0 +1,142 @@
+"""From exit codes, logs and what ranks could say to one reason."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from scalebench_api.record.rank import RankFailure
+from scalebench_api.trial import FailedReason
+from scalebench_local.attempt import CommandStatus, ExitReport
+from scalebench_local.ending import Ending, end_of_log, exit_codes, judge_ending, tail
+
+TORCHRUN = """
+E1120 elastic/multiprocessing/api.py:1003] failed (exitcode: -9) local_rank: 1 (pid: 77) of binary: /bin/sh
+Root Cause (first observed failure):
+[0]:
+  time      : 2026-11-20_11:00:00
+  host      : box
+  rank      : 1 (local_rank: 1)
+  exitcode  : -9 (pid: 77)
+  error_file: <N/A>
+  traceback : Signal 9 (SIGKILL) received by PID 77
+"""
+MPIRUN = """
+prterun detected that one or more processes exited with non-zero status, thus causing
+the job to be terminated. The first process to do so was:
+
+   Process name: [prterun-box-28@1,1]
+   Exit code:    3
+"""
+MPIRUN_SIGNAL = (
+    "prterun noticed that process rank 0 with PID 2356 on node box exited on signal 11 (Segmentation fault)."
+)
+
+
+def ended(*codes: int | None, **other: Any) -> ExitReport:
+    statuses = [
+        None if code is None else CommandStatus(code=code) if code >= 0 else CommandStatus(signal=-code)
+        for code in codes
+    ]
+    return ExitReport(cause="ended", statuses=statuses, started_ns=0, ended_ns=1, **other)
+
+
+def judge(report: ExitReport, *failures: RankFailure, launcher: bool = False, **logs: str) -> Ending:
+    named = {name.removeprefix("rank"): text for name, text in logs.items()}
+    return judge_ending(report, launcher, 2, failures, named, "rank 0 after 7 steps")
+
+
+def said(rank: int, reason: str, message: str) -> RankFailure:
+    return RankFailure(rank=rank, reason=reason, message=message)
+
+
+def test_all_well() -> None:
+    assert judge(ended(0, 0)) == Ending(None, "", {"0": 0, "1": 0})
+    assert judge(ended(0), launcher=True) == Ending(None, "", {"0": 0, "1": 0, "launcher": 0})
+
+
+def test_the_kernel_counted_a_kill_for_memory() -> None:
+    assert judge(ended(-15, -9)).reason is FailedReason.rank_killed
+    found = judge(ended(-15, -9, oom_kills=1))
+    assert (found.reason, found.message) == (
+        FailedReason.out_of_memory,
+        "rank 1 was killed for want of memory (the kernel counted 1)",
+    )
+    assert judge(ended(137, -15, oom_kills=1)).reason is FailedReason.out_of_memory, "137 is a shell's SIGKILL"
+
+
+def test_a_killed_rank_comes_before_its_peers_complaints() -> None:
+    found = judge(ended(1, -9), said(0, "RankFailed", "connection reset by peer"))
+    assert (found.reason, found.message) == (FailedReason.rank_killed, "rank 1 was ended by SIGKILL")
+
+
+def test_a_ranks_word_on_memory_comes_before_aborts_it_caused() -> None:
+    found = judge(ended(1, -6), said(0, "OutOfMemory", "CUDA out of memory"))
+    assert (found.reason, found.message) == (FailedReason.out_of_memory, "rank 0: CUDA out of memory")
+
+
+def test_a_ranks_word_comes_before_the_abort_of_another() -> None:
+    found = judge(ended(1, -6), said(0, "RankFailed", "bad batch"))
+    assert (found.reason, found.message) == (FailedReason.rank_failed, "rank 0: bad batch")
+
+
+def test_the_first_to_speak_is_believed_and_unknown_words_are_a_failed_rank() -> None:
+    found = judge(ended(1, 1), said(1, "Strange", "first"), said(0, "RankFailed", "second"))
+    assert (found.reason, found.message) == (FailedReason.rank_failed, "rank 1: first")
+
+
+def test_a_traceback_of_memory_is_read_from_the_log() -> None:
+    found = judge(ended(1, -15), rank0="Traceback\ntorch.OutOfMemoryError: CUDA out of memory. Tried\nmore\n")
+    assert found.message == "rank 0: torch.OutOfMemoryError: CUDA out of memory. Tried"
+
+
+def test_torchrun_says_which_rank() -> None:
+    found = judge(ended(1), launcher=True, launcher_=TORCHRUN)
+    assert found.exit_codes == {"0": None, "1": None, "launcher": 1}
+    found = judge_ending(ended(1), True, 2, (), {"launcher": TORCHRUN}, "")
+    assert found == Ending(FailedReason.rank_killed, "rank 1 was ended by SIGKILL", {"0": None, "1": -9, "launcher": 1})
+
+
+def test_mpirun_says_which_rank() -> None:
+    logs = {"1": "oh\ndear\n\n", "launcher": MPIRUN}
+    found = judge_ending(ended(3), True, 2, (), logs, "")
+    assert (found.message, found.exit_codes["1"]) == ("rank 1 exited with code 3: dear", 3)
+    found = judge_ending(ended(139), True, 2, (), {"launcher": MPIRUN_SIGNAL}, "")
+    assert (found.reason, found.message) == (FailedReason.rank_killed, "rank 0 was ended by SIGSEGV")
+
+
+def test_a_launcher_that_says_nothing_of_ranks() -> None:
+    found = judge_ending(ended(2), True, 2, (), {"launcher": "no such option\n"}, "")
+    assert (found.reason, found.message) == (
+        FailedReason.rank_failed,
+        "the launcher exited with code 2: no such option",
+    )
+
+
+@pytest.mark.parametrize(
+    ("cause", "reason", "message"),
+    [
+        ("deadline", FailedReason.deadline_exceeded, "rank 0 after 7 steps"),
+        ("start-failed", FailedReason.start_failed, "could not be started: why"),
+        ("supervisor-lost", FailedReason.rank_killed, "why"),
+    ],
+)
+def test_causes_of_the_engine(cause: Any, reason: FailedReason, message: str) -> None:
+    report = ended(None, -15).model_copy(update={"cause": cause, "message": "why"})
+    assert judge(report) == Ending(reason, message, {"0": None, "1": -15})
+
+
+def test_codes_of_plain_processes_are_their_own() -> None:
+    assert exit_codes(ended(0, -15, None), False, 3, "") == {"0": 0, "1": -15, "2": None}
+
+
+def test_ends_of_logs(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    assert end_of_log(log) == ""
+    log.write_bytes(b"first\nsecond \xff\nthird\n")
+    assert end_of_log(log) == "first\nsecond \ufffd\nthird\n"
+    assert end_of_log(log, 10) == "third\n"
+    assert tail("\n".join(map(str, range(99))))[0] == "59"
+    assert len(tail("x" * 9999)[0]) == 500

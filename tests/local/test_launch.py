@@ -1,0 +1,99 @@
+"""Command lines and environments of a trial."""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from scalebench_api.trial import TrialSpec
+from scalebench_local.attempt import Attempt
+from scalebench_local.environment import trial_environment
+from scalebench_local.launch import commands
+from scalebench_local.port import ReservedPort
+from scalebench_local.shares import Share
+
+from .test_shares import plan
+
+HERE = Attempt(Path("/b/.work/t/attempt-1"), 1)
+
+
+def trial(**workload: Any) -> TrialSpec:
+    return next(t for t in plan([1, 2], workload=workload) if t.point.workers == 2)
+
+
+def test_the_built_in_program_runs_under_torchrun_on_the_loopback() -> None:
+    (command,) = commands(trial(), HERE)
+    assert command.argv[:7] == [
+        sys.executable,
+        "-P",
+        "-m",
+        "torch.distributed.run",
+        "--standalone",
+        "--local-addr=127.0.0.1",
+        "--nproc-per-node=2",
+    ]
+    assert command.argv[-4:] == [sys.executable, "-P", "-m", "scalebench_worker"]
+    assert command.log == "/b/.work/t/attempt-1/logs/launcher.log"
+
+
+def test_a_custom_command_runs_as_plain_processes_with_ranks() -> None:
+    found = commands(trial(program="custom", command=["./train", "--x"], env={"A": "b"}), HERE)
+    assert [command.env["RANK"] for command in found] == ["0", "1"]
+    assert {command.env["WORLD_SIZE"] for command in found} == {"2"}
+    assert found[1].env["A"] == "b"
+    assert found[1].argv == [sys.executable, "-P", "-m", "scalebench_worker.exec", "./train", "--x"]
+    assert found[1].log == "/b/.work/t/attempt-1/logs/rank-1.log"
+
+
+def environment(share: Share, inherited: dict[str, str] | None = None, hide: bool = False) -> dict[str, str]:
+    base = {"PATH": "/usr/bin", **(inherited or {})}
+    return trial_environment(base, Path("/t.json"), Path("/out"), share, Path("/tmp/x"), 29999, None, hide)
+
+
+def test_cores_threads_and_devices_are_told() -> None:
+    cpu = environment(Share(2, cores=((0, 1), (2, 3))))
+    assert (cpu["SCALEBENCH_CORES"], cpu["SCALEBENCH_THREADS"], cpu["OMP_NUM_THREADS"]) == ("0,1;2,3", "2", "2")
+    assert "CUDA_VISIBLE_DEVICES" not in cpu
+    assert environment(Share(2, cores=((0, 1),)), hide=True)["CUDA_VISIBLE_DEVICES"] == ""
+    gpu = environment(Share(4, gpus=("GPU-a", "GPU-b", "GPU-a")))
+    assert gpu["SCALEBENCH_DEVICES"] == "GPU-a,GPU-b,GPU-a"
+    assert gpu["CUDA_VISIBLE_DEVICES"] == "GPU-a,GPU-b"
+    assert "SCALEBENCH_CORES" not in gpu
+
+
+def test_another_jobs_variables_do_not_pass_and_the_users_network_does() -> None:
+    found = environment(
+        Share(1),
+        {
+            "WORLD_SIZE": "64",
+            "TORCHELASTIC_RUN_ID": "x",
+            "OMPI_COMM_WORLD_RANK": "3",
+            "SCALEBENCH_OUT": "/else",
+            "SCALEBENCH_METRICS_LINGER_SECONDS": "5",
+            "NCCL_SOCKET_IFNAME": "eth0",
+            "HOME": "/h",
+        },
+    )
+    assert not {"WORLD_SIZE", "TORCHELASTIC_RUN_ID", "OMPI_COMM_WORLD_RANK"} & found.keys()
+    assert (found["SCALEBENCH_OUT"], found["SCALEBENCH_METRICS_LINGER_SECONDS"]) == ("/out", "5")
+    assert (found["NCCL_SOCKET_IFNAME"], found["HOME"]) == ("eth0", "/h")
+    assert (found["MASTER_ADDR"], found["MASTER_PORT"]) == ("127.0.0.1", "29999")
+    assert found["PATH"].split(os.pathsep)[0] == str(Path(sys.executable).parent)
+
+
+def test_a_reserved_port_is_given_to_nobody_else_but_its_own_server() -> None:
+    reserved = ReservedPort()
+    with socket.socket() as other, pytest.raises(OSError, match="in use"):
+        other.bind(("127.0.0.1", reserved.number))
+    with socket.socket() as server:
+        server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        server.bind(("", reserved.number))
+        server.listen()
+        with socket.create_connection(("127.0.0.1", reserved.number), timeout=5):
+            pass
+    reserved.close()

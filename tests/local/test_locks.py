@@ -1,0 +1,76 @@
+"""Locks that only the end of everybody who inherited them frees."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from scalebench_local.errors import StorageError, Unavailable
+from scalebench_local.locks import Interrupted, Locks, take
+from scalebench_local.supervisor import identity
+
+
+def grab(*files: Path, wait: bool = False, stopped: bool = False, said: list[str] | None = None) -> Locks:
+    say = (said if said is not None else []).append
+    return take(files, "it", Path("/bundle"), wait=wait, say=say, stopped=lambda: stopped)
+
+
+def test_one_at_a_time_and_the_holder_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "locks" / "core-0.lock"
+    held = grab(file)
+    with pytest.raises(Unavailable, match=rf"in use by another run \(process {os.getpid()}, bundle /bundle\)"):
+        grab(file)
+    held.release()
+    grab(file).release()
+
+
+def test_all_or_none(tmp_path: Path) -> None:
+    one, two = tmp_path / "1", tmp_path / "2"
+    held = grab(two)
+    with pytest.raises(Unavailable):
+        grab(one, two)
+    grab(one).release()
+    held.release()
+
+
+def test_waiting_ends_when_a_stop_is_asked_for(tmp_path: Path) -> None:
+    held, said = grab(tmp_path / "1"), list[str]()
+    with pytest.raises(Interrupted):
+        grab(tmp_path / "1", wait=True, stopped=True, said=said)
+    assert "waiting" in said[0]
+    held.release()
+
+
+def test_a_child_that_inherited_it_keeps_it_and_is_waited_for_when_the_engine_is_dead(tmp_path: Path) -> None:
+    """As a supervisor does that still ends processes."""
+    file, said = tmp_path / "1", list[str]()
+    held = grab(file)
+    gone = f"{os.getpid()}/1/{identity(os.getpid()).rpartition('/')[2]}"
+    file.write_text(json.dumps({"pid": os.getpid(), "identity": gone, "bundle": "/b"}))
+    child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(0.4)"], pass_fds=held.descriptors)
+    held.release()
+    again = grab(file, wait=False, said=said)
+    assert child.wait() == 0
+    assert said == ["waiting for the processes of an earlier run to end"]
+    again.release()
+
+
+def test_a_lock_file_that_was_removed_while_it_was_opened_is_not_taken_for_the_lock(tmp_path: Path) -> None:
+    file = tmp_path / "lock"
+    held = grab(file)
+    file.unlink()
+    second = grab(file)
+    with pytest.raises(Unavailable):
+        grab(file)
+    held.release()
+    second.release()
+
+
+def test_a_folder_that_cannot_be_made_is_named() -> None:
+    with pytest.raises(StorageError, match="/proc/nowhere"):
+        grab(Path("/proc/nowhere/core-0.lock"))

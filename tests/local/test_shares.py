@@ -1,0 +1,178 @@
+"""Shares of a machine: the same for every worker count, nested, and refused with counts when there is not enough."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scalebench_api.experiment import ScalingExperiment
+from scalebench_api.plan import make_plan
+from scalebench_api.trial import TrialSpec
+from scalebench_local.cores import Cores
+from scalebench_local.errors import BadInput, EngineError, Unavailable
+from scalebench_local.gpus import Gpu
+from scalebench_local.shares import Allotment, Machine, allot
+
+GPUS = tuple(Gpu(f"GPU-{letter * 4}", "H200") for letter in "abcd")
+
+
+def plan(workers: list[int], **spec: Any) -> tuple[TrialSpec, ...]:
+    tree = {
+        "apiVersion": "scalebench.dev/v1alpha1",
+        "kind": "ScalingExperiment",
+        "metadata": {"name": "x"},
+        "spec": {
+            "scaling": {"modes": ["weak"], "workers": workers, "batch": {"perWorker": 1}},
+            "measure": {"repetitions": 1},
+            **spec,
+        },
+    }
+    return make_plan(ScalingExperiment.model_validate(tree)).trials
+
+
+def flat(count: int, quota: float | None = None) -> Cores:
+    return Cores(tuple((core,) for core in range(count)), quota)
+
+
+def paired(count: int) -> Cores:
+    """Two threads a core, numbered as most machines do: 0 and 0 + count together."""
+    return Cores(tuple((core, core + count) for core in range(count)))
+
+
+def by_count(trials: tuple[TrialSpec, ...], allotment: Allotment) -> dict[int, tuple[tuple[int, ...], ...]]:
+    return {trial.point.workers: allotment.shares[trial.name].cores for trial in trials}
+
+
+def cores_for(workers: list[int], cores: Cores, oversubscribe: bool = False, **spec: Any) -> dict[int, Any]:
+    trials = plan(workers, **spec)
+    return by_count(trials, allot(trials, Machine(cores), oversubscribe))
+
+
+def test_the_largest_count_settles_the_share_of_all() -> None:
+    assert cores_for([1, 2, 3], flat(8)) == {1: ((0, 1),), 2: ((0, 1), (2, 3)), 3: ((0, 1), (2, 3), (4, 5))}
+
+
+def test_one_thread_of_a_physical_core_while_that_is_enough() -> None:
+    assert cores_for([1, 2], paired(4)) == {1: ((0, 1),), 2: ((0, 1), (2, 3))}
+    assert "siblings are left idle" in " ".join(allot(plan([1, 2]), Machine(paired(4)), False).notes)
+
+
+def test_whole_physical_cores_when_more_threads_are_wanted() -> None:
+    limits = {"resources": {"limits": {"cpu": 4}}}
+    assert cores_for([1, 2], paired(4), **limits) == {1: ((0, 4, 1, 5),), 2: ((0, 4, 1, 5), (2, 6, 3, 7))}
+    notes = allot(plan([1, 2], **limits), Machine(paired(4)), False).notes
+    assert "workers have whole physical cores with all their hardware threads" in notes
+
+
+def test_more_workers_than_physical_cores_share_them_and_it_is_said() -> None:
+    assert cores_for([1, 6], paired(4))[6] == ((0,), (1,), (2,), (3,), (4,), (5,))
+    assert "two workers may share a physical core" in " ".join(allot(plan([1, 6]), Machine(paired(4)), False).notes)
+
+
+def test_a_quota_counts_as_cores_that_are_not_there() -> None:
+    assert cores_for([1, 2], flat(8, 2.5)) == {1: ((0,),), 2: ((0,), (1,))}
+    with pytest.raises(Unavailable, match=r"3 workers of 1 cores need 3 cores, and 2 may be used"):
+        cores_for([1, 3], flat(8, 2.5))
+
+
+@pytest.mark.parametrize(("given", "each"), [(2, 2), ("2", 2), ("2000m", 2), (2.0, 2)])
+def test_limits_cpu_is_the_share(given: Any, each: int) -> None:
+    assert len(cores_for([1, 2], flat(8), resources={"limits": {"cpu": given}})[1][0]) == each
+
+
+@pytest.mark.parametrize("given", [0, "500m", 1.5, "many", -1])
+def test_parts_of_a_core_are_refused(given: Any) -> None:
+    with pytest.raises(BadInput, match=r"resources\.limits\.cpu: given .* whole cores"):
+        cores_for([1, 2], flat(8), resources={"limits": {"cpu": given}})
+
+
+def test_gpus_are_given_by_uuid_from_the_first_on() -> None:
+    trials = plan([1, 2, 4])
+    allotment = allot(trials, Machine(flat(64), GPUS), False)
+    shares = {trial.point.workers: allotment.shares[trial.name] for trial in trials}
+    assert shares[2].gpus == ("GPU-aaaa", "GPU-bbbb")
+    assert shares[2].devices == ["GPU-aaaa", "GPU-bbbb"]
+    assert {share.threads for share in shares.values()} == {16}
+    assert not any(share.cores for share in shares.values())
+    assert allotment.locks == tuple(f"gpu-{gpu.uuid}" for gpu in GPUS)
+
+
+def test_gpus_with_a_core_limit_are_pinned() -> None:
+    trials = plan([1, 2], resources={"limits": {"cpu": 4, "nvidia.com/gpu": 1}})
+    share = allot(trials, Machine(flat(64), GPUS), False).shares[trials[-1].name]
+    assert (len(share.cores[0]), share.threads, len(share.gpus)) == (4, 4, len(share.cores))
+
+
+def test_too_few_gpus() -> None:
+    with pytest.raises(Unavailable, match="8 workers need 8 GPUs, and 4 are visible; --oversubscribe"):
+        allot(plan([1, 8]), Machine(flat(64), GPUS), False)
+    trials = plan([1, 8])
+    shares = allot(trials, Machine(flat(64), GPUS), True).shares
+    by_workers = {trial.point.workers: shares[trial.name] for trial in trials}
+    assert not by_workers[1].oversubscribed
+    assert by_workers[8].oversubscribed
+    assert by_workers[8].gpus[:5] == ("GPU-aaaa", "GPU-bbbb", "GPU-cccc", "GPU-dddd", "GPU-aaaa")
+
+
+def test_a_device_axis_shares_out_both_kinds() -> None:
+    trials = plan([1, 2], matrix={"device": ["cpu", "gpu"]})
+    allotment = allot(trials, Machine(flat(4), GPUS), False)
+    assert allotment.locks == ("core-0", "core-1", "core-2", "core-3", "gpu-GPU-aaaa", "gpu-GPU-bbbb")
+
+
+@pytest.mark.parametrize(
+    ("spec", "error", "said"),
+    [
+        ({"workload": {"program": "tensorflow"}}, BadInput, "given tensorflow; allowed on one machine"),
+        ({"workload": {"program": "horovod"}}, BadInput, "given horovod"),
+        ({"workload": {"device": "gpu"}}, Unavailable, "device: gpu asks for a GPU, and none"),
+        ({"workload": {"backend": "nccl"}}, Unavailable, "backend: nccl asks for a GPU"),
+        ({"workload": {"backend": "nccl", "device": "cpu"}}, BadInput, "gloo or mpi, as NCCL needs GPUs"),
+        ({"resources": {"limits": {"nvidia.com/gpu": 1}}}, Unavailable, r"nvidia\.com/gpu: 1 asks for a GPU"),
+        ({"resources": {"limits": {"nvidia.com/gpu": 2}}}, BadInput, "a worker drives one GPU"),
+        ({"placement": {"workersPerNode": 1}}, BadInput, "layout 2x1 .* needs 2 nodes"),
+    ],
+)
+def test_what_one_machine_cannot_do_is_refused(spec: Any, error: type[EngineError], said: str) -> None:
+    with pytest.raises(error, match=said):
+        allot(plan([1, 2], **spec), Machine(flat(4)), False)
+
+
+counts = st.lists(st.integers(1, 40), min_size=1, max_size=6, unique=True)
+machines = st.builds(
+    Cores,
+    st.integers(1, 32).flatmap(
+        lambda count: st.sampled_from(
+            [tuple((core,) for core in range(count)), tuple((core, core + count) for core in range(count))]
+        )
+    ),
+    st.none() | st.floats(0.1, 80),
+)
+
+
+@given(counts, machines, st.none() | st.integers(1, 8), st.booleans())
+def test_shares_are_equal_nested_and_apart(
+    workers: list[int], cores: Cores, limit: int | None, oversubscribe: bool
+) -> None:
+    spec = {} if limit is None else {"resources": {"limits": {"cpu": limit}}}
+    trials = plan(workers, **spec)
+    try:
+        allotment = allot(trials, Machine(cores), oversubscribe)
+    except Unavailable:
+        assert not oversubscribe
+        assert max(workers) * (limit or 1) > (cores.budget if limit is None else 0)
+        return
+    shares = sorted((allotment.shares[trial.name] for trial in trials), key=lambda share: len(share.cores))
+    assert len({(share.threads, len(share.cores[0])) for share in shares}) == 1, "the same share for every count"
+    for smaller, larger in pairwise(shares):
+        assert larger.cores[: len(smaller.cores)] == smaller.cores, "nested"
+    for share in shares:
+        given = [core for part in share.cores for core in part]
+        assert set(given) <= {thread for group in cores.siblings for thread in group}
+        assert share.oversubscribed or len(given) == len(set(given)), "nobody shares a core"
+        assert share.oversubscribed is (len(share.cores) * share.threads > cores.budget)
+        assert set(allotment.locks) >= {f"core-{core}" for core in given}

@@ -50,6 +50,7 @@ def order(items: int, batch: int, shard: Shard, epoch: int = 0, split: Any = "tr
     return list(epoch_order(spec, shard, epoch).tolist())
 
 
+@settings(deadline=None)
 @given(
     world=st.integers(1, 8), batch=st.integers(1, 7), extra=st.integers(0, 60), seed=st.integers(0, 99),
     epoch=st.integers(0, 9),
@@ -73,6 +74,7 @@ def test_training_order_is_that_of_the_distributed_sampler(
         assert order(items, batch, Shard(rank, world, seed), epoch) == expected[:full]
 
 
+@settings(deadline=None)
 @given(workers=st.sampled_from([1, 2, 3, 4, 6]), extra=st.integers(0, 30), epoch=st.integers(0, 3))
 def test_strong_scaling_consumes_the_same_global_batches(workers: int, extra: int, epoch: int) -> None:
     items, global_batch = 48 + extra, 12
@@ -84,6 +86,7 @@ def test_strong_scaling_consumes_the_same_global_batches(workers: int, extra: in
         assert together == set(alone[step * global_batch : (step + 1) * global_batch])
 
 
+@settings(deadline=None)
 @given(items=st.integers(0, 50), world=st.integers(1, 8), batch=st.integers(1, 9))
 def test_validation_takes_every_item_once(items: int, world: int, batch: int) -> None:
     shards = [order(items, batch, Shard(rank, world, 0), split="val") for rank in range(world)]
@@ -366,7 +369,7 @@ def test_an_empty_fashion_mnist_is_named(tmp_path: Path) -> None:
         open_data("fashion-mnist", path=tmp_path, batch=1)
 
 
-@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_any_damage_to_a_zipped_idx_file_is_an_error_or_harmless(tmp_path: Path, data: st.DataObject) -> None:
     content = bytearray(gzip.compress(idx(np.arange(24).reshape(2, 3, 4))))
@@ -594,6 +597,7 @@ def test_other_processes_decode_the_same_pictures(tmp_path: Path) -> None:
     for file in (tmp_path / "train").rglob("*.png"):
         Image.fromarray(random.integers(0, 256, (48, 40, 3), dtype=np.uint8)).save(file)
     here, there = folder_loader(tmp_path), folder_loader(tmp_path, options=DataOptions(loaders=2))
+    next(iter(there))  # begun and not finished
     for epoch in (0, 1):
         here.set_epoch(epoch)
         there.set_epoch(epoch)
@@ -645,6 +649,7 @@ def test_a_wrong_folder_is_named(tmp_path: Path) -> None:
 SIZES = st.tuples(st.integers(1, 5000), st.integers(1, 5000))
 
 
+@settings(deadline=None)
 @given(size=SIZES, seed=st.integers(0, 2**32))
 def test_random_crops_lie_inside_and_keep_to_their_limits(size: tuple[int, int], seed: int) -> None:
     width, height = size
@@ -658,6 +663,7 @@ def test_random_crops_lie_inside_and_keep_to_their_limits(size: tuple[int, int],
             assert 0.95 * RATIO[0] <= (right - left) / (bottom - top) <= 1.05 * RATIO[1]
 
 
+@settings(deadline=None)
 @given(size=SIZES, wanted=st.tuples(st.integers(1, 500), st.integers(1, 500)))
 def test_middle_crops_are_centred_and_keep_the_proportions(size: tuple[int, int], wanted: tuple[int, int]) -> None:
     left, top, right, bottom = middle_crop(size, wanted)

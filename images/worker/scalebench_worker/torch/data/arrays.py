@@ -48,7 +48,8 @@ class ArrayLoader(Loader):
         self.labels = torch.from_numpy(arrays.labels).to(form.device)
 
     def _batches(self, epoch: int) -> Iterator[Batch]:
-        order = epoch_order(self.spec, self.shard, epoch).to(self.form.device)
+        # A blocking copy would wait for the steps before this epoch.
+        order = epoch_order(self.spec, self.shard, epoch).to(self.form.device, non_blocking=True)
         random = torch.Generator(self.form.device)
         random.manual_seed(stream_seed(self.shard.seed, self.shard.rank, epoch))
         for step in range(self.spec.steps):

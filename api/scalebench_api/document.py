@@ -37,6 +37,10 @@ class Document:
         return None
 
 
+_PLAIN = {f"tag:yaml.org,2002:{name}" for name in ("null", "bool", "int", "float", "str", "map", "seq")}
+_MAX_BITS = 4096
+
+
 class _Refused(Exception):
     def __init__(self, problem: Problem) -> None:
         super().__init__(problem.allowed)
@@ -44,11 +48,12 @@ class _Refused(Exception):
 
 
 class _Loader(yaml.SafeLoader):
-    """Safe, and keeps dates as the text they are."""
+    """Safe, and keeps dates, ``<<`` and ``=`` as the text they are."""
 
 
+_TEXT = {f"tag:yaml.org,2002:{name}" for name in ("timestamp", "merge", "value")}
 _Loader.yaml_implicit_resolvers = {
-    letter: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
+    letter: [(tag, pattern) for tag, pattern in resolvers if tag not in _TEXT]
     for letter, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
 }
 
@@ -58,6 +63,7 @@ def read_documents(text: str, file: str) -> tuple[list[Document], list[Problem]]
     if len(text) > MAX_BYTES:
         return [], [Problem(file, None, "", f"{len(text)} characters", f"at most {MAX_BYTES}")]
     documents: list[Document] = []
+    loader: _Loader | None = None
     try:
         loader = _Loader(text)
         while loader.check_node():
@@ -68,9 +74,16 @@ def read_documents(text: str, file: str) -> tuple[list[Document], list[Problem]]
         mark = error.problem_mark or error.context_mark
         said = " ".join(part for part in (error.context, error.problem) if part)
         return documents, [Problem(file, mark.line + 1 if mark else None, "", said, "well-formed YAML")]
-    except (yaml.YAMLError, RecursionError, ValueError) as error:
-        return documents, [Problem(file, None, "", f"{error}".splitlines()[0], "well-formed YAML")]
-    return documents, []
+    except RecursionError:
+        line = loader.get_mark().line + 1 if loader else None
+        return documents, [Problem(file, line, "", "deeper nesting than can be followed", f"at most {MAX_DEPTH} deep")]
+    except yaml.reader.ReaderError as error:
+        line, character = text.count("\n", 0, error.position) + 1, f"the character U+{ord(text[error.position]):04X}"
+        return documents, [Problem(file, line, "", character, "printable text, or an escape in double quotes")]
+    except yaml.YAMLError as error:
+        return documents, [Problem(file, None, "", " ".join(str(error).split()), "well-formed YAML")]
+    # An empty document beside others is what a stray '---' leaves.
+    return [each for each in documents if each.value is not None or len(documents) == 1], []
 
 
 def _document(loader: _Loader, root: Any, file: str) -> Document:
@@ -87,6 +100,8 @@ def _value(loader: _Loader, node: yaml.Node, path: Path, lines: dict[Path, int],
     if counted[0] > MAX_NODES or len(path) > MAX_DEPTH:
         where = f"at most {MAX_NODES} values, nested at most {MAX_DEPTH} deep"
         raise _Refused(Problem(file, line, spell(path), "a document that grows beyond that", where))
+    if node.tag not in _PLAIN:
+        raise _Refused(Problem(file, line, spell(path), f"the tag {_short_tag(node.tag)}", "plain values without tags"))
     if isinstance(node, yaml.MappingNode):
         mapping: dict[str, Any] = {}
         for key, child in _pairs(loader, node, path, file):
@@ -95,7 +110,31 @@ def _value(loader: _Loader, node: yaml.Node, path: Path, lines: dict[Path, int],
         return mapping
     if isinstance(node, yaml.SequenceNode):
         return [_value(loader, child, (*path, i), lines, counted, file) for i, child in enumerate(node.value)]
-    return loader.construct_object(node)
+    return _scalar(loader, node, path, file)
+
+
+def _scalar(loader: _Loader, node: yaml.Node, path: Path, file: str) -> Any:
+    try:
+        value = loader.construct_object(node)
+    except (ValueError, LookupError, AttributeError, yaml.YAMLError):
+        # PyYAML's constructors trust the tag: !!bool on another word is a KeyError, and so on.
+        value = None
+    given, line = str(node.value), node.start_mark.line + 1
+    if isinstance(value, int) and value.bit_length() > _MAX_BITS:
+        raise _Refused(Problem(file, line, spell(path), given, "a number of a size that can be meant"))
+    if value is None and node.tag != "tag:yaml.org,2002:null":
+        raise _Refused(Problem(file, line, spell(path), given, f"a value that can be read as {_short_tag(node.tag)}"))
+    if isinstance(value, str) and not _encodable(value):
+        raise _Refused(Problem(file, line, spell(path), value, "text of whole Unicode characters"))
+    return value
+
+
+def _short_tag(tag: str) -> str:
+    return tag.replace("tag:yaml.org,2002:", "!!")
+
+
+def _encodable(text: str) -> bool:
+    return not any("\ud800" <= character <= "\udfff" for character in text)
 
 
 def _pairs(
@@ -106,7 +145,9 @@ def _pairs(
         line = key_node.start_mark.line + 1
         if not isinstance(key_node, yaml.ScalarNode):
             raise _Refused(Problem(file, line, spell(path), "a key that is a list or a mapping", "a plain name"))
-        key = key_node.value
+        key = str(key_node.value)
+        if not _encodable(key):
+            raise _Refused(Problem(file, line, spell(path), key, "a key of whole Unicode characters"))
         if key in seen:
             raise _Refused(Problem(file, line, spell((*path, key)), "given twice", "once"))
         seen.add(key)

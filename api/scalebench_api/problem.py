@@ -23,7 +23,7 @@ class Problem:
         where = self.file if self.line is None else f"{self.file}:{self.line}"
         hint = f" (did you mean {self.suggestion!r}?)" if self.suggestion else ""
         head = f"{where}: {self.field}: " if self.field else f"{where}: "
-        return f"{head}given {shorten(self.given)}; allowed: {self.allowed}{hint}"
+        return printable(f"{head}given {shorten(self.given)}; allowed: {self.allowed}{hint}")
 
 
 def nearest(word: str, known: list[str]) -> str | None:
@@ -35,6 +35,16 @@ def nearest(word: str, known: list[str]) -> str | None:
 
 def shorten(value: object, most: int = 120) -> str:
     """A value on one line, cut where it is long."""
-    text = value if isinstance(value, str) and " " in value else json.dumps(value, default=str, ensure_ascii=False)
+    try:
+        text = value if isinstance(value, str) and " " in value else json.dumps(value, default=str, ensure_ascii=False)
+    except (ValueError, RecursionError):  # a number of thousands of digits, a list within itself
+        text = f"(a {type(value).__name__} that cannot be shown)"
     text = " ".join(text.split())
     return text if len(text) <= most else text[: most - 3] + "..."
+
+
+def printable(text: str) -> str:
+    """``text`` with everything that would move a terminal's cursor, or cannot be encoded, spelled out."""
+    return "".join(
+        character if character.isprintable() else character.encode("unicode_escape").decode() for character in text
+    )

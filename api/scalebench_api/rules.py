@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from scalebench_api.axes import AXIS_NAMES, RESERVED, AxisError, known_axis, resolve
+from scalebench_api.axes import AXIS_NAMES, RESERVED, AxisError, known_axis, resolve, same_value, spell_value
 from scalebench_api.catalogue import MODELS
 from scalebench_api.document import Path
 from scalebench_api.experiment import (
@@ -23,6 +23,7 @@ from scalebench_api.model import canonical_json
 from scalebench_api.plan import MAX_TRIALS, count_trials, expand_points, layouts_of
 from scalebench_api.problem import nearest
 from scalebench_api.trial import Point
+from scalebench_api.wording import few
 
 Finding = tuple[Path, object, str, str | None]
 
@@ -103,13 +104,14 @@ def _matrix_names(spec: ExperimentSpec) -> Iterator[Finding]:
                 allowed = f"another axis: {name} is set by spec.scaling and spec.placement"
             yield ("spec", "matrix", name), f"an unknown axis {name!r}", allowed, nearest(name, list(AXIS_NAMES))
             continue
+        spelled = [spell_value(value) for value in values]
         for index, value in enumerate(values):
-            if any(value == earlier and type(value) is type(earlier) for earlier in values[:index]):
+            if spell_value(value) in spelled[:index]:
                 yield ("spec", "matrix", name, index), value, "each value once", None
             try:
                 resolve(spec.workload, spec.scaling.batch, {name: value})
             except AxisError as error:
-                yield ("spec", "matrix", name, index), value, _plain(error.allowed), None
+                yield ("spec", "matrix", name, index), value, error.allowed, None
 
 
 def _exclude_names(spec: ExperimentSpec) -> Iterator[Finding]:
@@ -131,9 +133,9 @@ def _exclude_names(spec: ExperimentSpec) -> Iterator[Finding]:
                     f"one of {', '.join(known)}",
                     nearest(name, list(known)),
                 )
-            elif value not in known[name]:
-                listed = ", ".join(str(each) for each in known[name])
-                yield (*where, name), value, f"a value that axis has: {listed}", nearest(str(value), listed.split(", "))
+            elif not any(same_value(value, each) for each in known[name]):
+                allowed = f"a value that axis has: {few(map(spell_value, known[name]))}"
+                yield (*where, name), value, allowed, nearest(spell_value(value), [*map(spell_value, known[name])][:60])
 
 
 def _points(spec: ExperimentSpec) -> Iterator[Finding]:
@@ -146,9 +148,9 @@ def _points(spec: ExperimentSpec) -> Iterator[Finding]:
             try:
                 resolved[key] = resolve(spec.workload, spec.scaling.batch, point.axes)
             except AxisError as error:
-                yield ("spec", "matrix", error.name), error.value, _plain(error.allowed), None
+                yield ("spec", "matrix", error.name), error.value, error.allowed, None
                 return
-            yield from _workload(resolved[key][0])
+            yield from _workload(spec, resolved[key][0])
         workload, batch = resolved[key]
         for field, given, allowed in illegal(workload, point.workers, point.nodes):
             where = _where(spec, field)
@@ -180,31 +182,27 @@ def _divides(spec: ExperimentSpec, workload: Workload, batch: Batch, point: Poin
     yield where, total, f"a multiple of {parts} for strong scaling to {why}, as {near_text}", None
 
 
-def _workload(workload: Workload) -> Iterator[Finding]:
+def _workload(spec: ExperimentSpec, workload: Workload) -> Iterator[Finding]:
     program, data = workload.program, workload.data
     if program is Program.torch and workload.model not in MODELS:
-        allowed = f"one of {', '.join(MODELS)}"
-        yield ("spec", "workload", "model"), workload.model, allowed, nearest(workload.model, list(MODELS))
+        allowed = f"one of {few(MODELS)}"
+        yield _where(spec, "workload.model"), workload.model, allowed, nearest(workload.model, list(MODELS))
     on_disk = (DataSource.fashion_mnist, DataSource.cifar10, DataSource.image_folder)
     if data.source in on_disk and data.path is None and program is not Program.custom:
-        yield ("spec", "workload", "data", "path"), "nothing", f"the folder that holds {data.source.value}", None
+        yield _where(spec, "workload.data.path"), "nothing", f"the folder that holds {data.source.value}", None
     if workload.options.compile and workload.options.static_graph:
         # pytorch/pytorch#93672
         yield (
-            ("spec", "workload", "options", "staticGraph"),
+            _where(spec, "workload.options.staticGraph"),
             True,
             "false with compile: DDP's static graph is eager only",
             None,
         )
     if workload.launcher is Launcher.processes and program is not Program.custom:
         allowed = f"torchrun or mpirun for program {program.value}"
-        yield ("spec", "workload", "launcher"), "processes", allowed, None
+        yield _where(spec, "workload.launcher"), "processes", allowed, None
 
 
 def _where(spec: ExperimentSpec, field: str) -> Path:
     name = field.removeprefix("workload.")
     return ("spec", "matrix", name) if name in spec.matrix else ("spec", *field.split("."))
-
-
-def _plain(message: str) -> str:
-    return message.removeprefix("Input should be ")

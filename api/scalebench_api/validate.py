@@ -14,6 +14,7 @@ from scalebench_api.experiment import ScalingExperiment
 from scalebench_api.model import Model
 from scalebench_api.problem import Problem, nearest
 from scalebench_api.rules import check
+from scalebench_api.wording import few, plain
 
 
 @dataclass(frozen=True)
@@ -29,7 +30,7 @@ def validate_text(text: str, file: str) -> Validated:
     documents, problems = read_documents(text, file)
     experiments: list[ScalingExperiment] = []
     if not documents and not problems:
-        problems = [Problem(file, None, "", "an empty file", "a ScalingExperiment")]
+        problems = [Problem(file, None, "document", "an empty file", "a ScalingExperiment")]
     for document in documents:
         experiment, found = validate_document(document)
         problems = [*problems, *found]
@@ -42,7 +43,7 @@ def validate_document(document: Document) -> tuple[ScalingExperiment | None, lis
     """Check one document: the shape first, and when that is right the rules over several fields."""
     if not isinstance(document.value, dict):
         given = "an empty document" if document.value is None else document.value
-        return None, [Problem(document.file, document.line(()), "", given, "a ScalingExperiment (a mapping)")]
+        return None, [Problem(document.file, document.line(()), "document", given, "a ScalingExperiment (a mapping)")]
     try:
         experiment = ScalingExperiment.model_validate(document.value)
     except ValidationError as error:
@@ -73,7 +74,7 @@ def _real_path(entry: Mapping[str, Any], value: Any) -> Path:
         inside = (isinstance(value, dict) and part in value) or (
             isinstance(value, list) and isinstance(part, int) and part < len(value)
         )
-        if not inside:
+        if not inside or (value is entry["input"] and entry["type"] != "missing"):
             if entry["type"] == "missing":
                 path.append(part)
             break
@@ -86,10 +87,10 @@ def _allowed(path: Path, entries: list[Mapping[str, Any]]) -> tuple[str, str | N
     first = entries[0]
     if first["type"] == "extra_forbidden":
         known = _fields_at(path[:-1])
-        return f"one of {', '.join(known)}", nearest(str(path[-1]), known)
+        return f"one of {few(known)}", nearest(str(path[-1]), known)
     if first["type"] == "missing":
         return "required" + _description(path), None
-    texts = list(dict.fromkeys(_spell_rule(entry) for entry in entries))
+    texts = list(dict.fromkeys(plain(str(entry["msg"])) for entry in entries))
     suggestion = None
     if isinstance(first["input"], str):
         words = [
@@ -97,25 +98,6 @@ def _allowed(path: Path, entries: list[Mapping[str, Any]]) -> tuple[str, str | N
         ]
         suggestion = nearest(first["input"], words)
     return " or ".join(texts), suggestion
-
-
-def _spell_rule(entry: Mapping[str, Any]) -> str:
-    message = str(entry["msg"])
-    for before, after in _WORDING:
-        message = re.sub(before, after, message)
-    return message
-
-
-_WORDING = (
-    (r"^Input should be ", ""),
-    (r"^(String|List|Dictionary|Value) should ", "it should "),
-    (r"^a valid (\w+).*", r"a \1"),
-    (r"\ba integer", "a whole number"),
-    (r"\ba dictionary\b", "a mapping"),
-    (r"should match pattern '(.+)'", r"match \1"),
-    (r"it should match \^\[a-z0-9\].*", "lower-case letters, digits and dashes"),
-    (r"it should match \^\[1-9\]\[0-9\]\{0,4\}x.*", "nodes x workers a node, as 2x4"),
-)
 
 
 def _model_at(path: Path) -> type[Model] | None:

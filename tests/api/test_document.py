@@ -1,0 +1,126 @@
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scalebench_api.document import MAX_BYTES, MAX_DEPTH, Document, read_documents, spell
+
+
+def one(text: str) -> Document:
+    (document,), problems = read_documents(text, "file.yaml")
+    assert not problems
+    return document
+
+
+def refusal(text: str) -> tuple[int | None, str, object, str]:
+    _, (problem,) = read_documents(text, "file.yaml")
+    assert problem.file == "file.yaml"
+    return problem.line, problem.field, problem.given, problem.allowed
+
+
+def test_every_field_has_its_line() -> None:
+    document = one("a: 1\nb:\n  - x\n  - {c: 2,\n     d: 3}\n")
+    assert document.value == {"a": 1, "b": ["x", {"c": 2, "d": 3}]}
+    lines = {spell(path): line for path, line in document.lines.items()}
+    assert lines == {"": 1, "a": 1, "b": 2, "b[0]": 3, "b[1]": 4, "b[1].c": 4, "b[1].d": 5}
+
+
+def test_a_path_that_is_not_there_has_the_line_around_it() -> None:
+    document = one("a: 1\nb:\n  c: 2\n")
+    assert document.line(("b", "missing", 3)) == 2
+    assert document.line(("missing",)) == 1
+
+
+def test_several_documents_and_stray_separators() -> None:
+    documents, problems = read_documents("---\na: 1\n---\nb: 2\n---\n", "file.yaml")
+    assert [document.value for document in documents] == [{"a": 1}, {"b": 2}]
+    assert [document.line(("b",)) for document in documents] == [2, 4]
+    assert not problems
+
+
+def test_dates_and_merges_stay_text() -> None:
+    assert one("a: 2026-11-20\nb: =\n<<: {c: 1}\n").value == {"a": "2026-11-20", "b": "=", "<<": {"c": 1}}
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "field", "given", "allowed"),
+    [
+        ("a: 1\na: 2\n", 2, "a", "given twice", "once"),
+        ("x:\n  b: 1\n  b: 2\n", 3, "x.b", "given twice", "once"),
+        ("x:\n  [1, 2]: 3\n", 2, "x", "a key that is a list or a mapping", "a plain name"),
+        ("x: !!binary aGk=\n", 1, "x", "the tag !!binary", "plain values without tags"),
+        ("x: !!timestamp soon\n", 1, "x", "the tag !!timestamp", "plain values without tags"),
+        ("x: !!set {a, b}\n", 1, "x", "the tag !!set", "plain values without tags"),
+        ("x: !!python/name:os []\n", 1, "x", "the tag !!python/name:os", "plain values without tags"),
+        ("x:\n - !!bool maybe\n", 2, "x[0]", "maybe", "a value that can be read as !!bool"),
+        ("x: !!int abc\n", 1, "x", "abc", "a value that can be read as !!int"),
+        ("x: !!float abc\n", 1, "x", "abc", "a value that can be read as !!float"),
+        ('x: "\\ud800"\n', 1, "x", "\ud800", "text of whole Unicode characters"),
+        ('"\\udfff": 1\n', 1, "", "\udfff", "a key of whole Unicode characters"),
+        ("a: 1\nb: c\x01d\n", 2, "", "the character U+0001", "printable text, or an escape in double quotes"),
+        ("a: 1\nb: *gone\n", 2, "", "found undefined alias 'gone'", "well-formed YAML"),
+        ("a: b: c\n", 1, "", "mapping values are not allowed here", "well-formed YAML"),
+        ("a: 1\n\tb: 2\n", 2, "", "while scanning for the next token found character '\\t' that cannot start any token",
+         "well-formed YAML"),
+        ("a: [1, 2\n", 2, "", "while parsing a flow sequence expected ',' or ']', but got '<stream end>'",
+         "well-formed YAML"),
+        ("%YAML 9.9\n---\na: 1\n", 1, "", "found incompatible YAML document (version 1.* is required)",
+         "well-formed YAML"),
+    ],
+)  # fmt: skip
+def test_what_is_refused(text: str, line: int, field: str, given: str, allowed: str) -> None:
+    assert refusal(text) == (line, field, given, allowed)
+
+
+@pytest.mark.parametrize("number", ["9" * 6000, "9" * 4000, "0x" + "f" * 6000, "0b" + "1" * 60_000, "0" + "7" * 9000])
+def test_numbers_that_python_would_not_print(number: str) -> None:
+    # Found raising ValueError: hexadecimal digits are read without limit and printed with one.
+    line, field, given, _ = refusal(f"a: 1\nx: [{number}]\n")
+    assert (line, field, given) == (2, "x[0]", number)
+
+
+def test_aliases_cannot_explode() -> None:
+    levels = [f"{chr(98 + i)}: &{chr(98 + i)} [{','.join(['*' + chr(97 + i)] * 10)}]\n" for i in range(12)]
+    begun = time.process_time()
+    line, _, given, allowed = refusal("a: &a [x,x,x,x,x,x,x,x,x,x]\n" + "".join(levels))
+    assert time.process_time() - begun < 5
+    assert (line, given) == (1, "a document that grows beyond that")
+    assert allowed.startswith("at most 200000 values")
+
+
+def test_an_alias_of_itself_is_refused() -> None:
+    assert refusal("a: &a [1, *a]\n")[2] == "a document that grows beyond that"
+
+
+@pytest.mark.parametrize("opening", ["[", "{a: ", "- ", "!!seq ["])
+def test_deep_nesting_is_refused(opening: str) -> None:
+    assert f"at most {MAX_DEPTH} deep" in refusal("x:\n  " + opening * 3000)[3]
+
+
+def test_a_long_text_is_not_even_parsed() -> None:
+    assert refusal("#" * (MAX_BYTES + 1)) == (None, "", f"{MAX_BYTES + 1} characters", f"at most {MAX_BYTES}")
+
+
+@given(st.text(st.characters(), max_size=200))
+def test_any_text_is_read_or_refused(text: str) -> None:
+    documents, problems = read_documents(text, "file.yaml")
+    assert len(problems) <= 1
+    for problem in problems:
+        assert str(problem).startswith("file.yaml")
+        str(problem).encode()
+    for document in documents:
+        assert document.line(()) is not None
+
+
+YAML_LIKE = st.lists(
+    st.sampled_from(
+        ["a", "1", ": ", "\n", "  ", "- ", "[", "]", "{", "}", ",", "&a ", "*a", "!!int ", "'", '"', "#", "|"]
+    ),
+    max_size=40,
+).map("".join)
+
+
+@given(YAML_LIKE)
+def test_text_that_looks_like_yaml_is_read_or_refused(text: str) -> None:
+    read_documents(text, "file.yaml")

@@ -1,0 +1,203 @@
+"""Rules over several fields: what a well-formed experiment must also keep."""
+
+from typing import Any
+
+import pytest
+import yaml
+from example_experiments import REMOVED, changed, experiment, problems
+
+from scalebench_api.plan import MAX_TRIALS
+from scalebench_api.rules import check
+from scalebench_api.validate import validate_text
+
+CUSTOM = {"workload": {"program": "custom", "command": ["python", "train.py"]}}
+
+
+@pytest.mark.parametrize(
+    ("changes", "field", "given", "allowed", "suggestion"),
+    [
+        # the scaling itself
+        ({"scaling/workers": [1, 2, 1]}, "spec.scaling.workers[2]", 1, "each value once", None),
+        ({"scaling/modes": ["weak", "weak"]}, "spec.scaling.modes[1]", "weak", "each value once", None),
+        ({"scaling/baseline": 4}, "spec.scaling.baseline", 4, "auto, or a worker count: 1, 2", None),
+        ({"scaling/batch": {"global": 16}}, "spec.scaling.batch.perWorker", "nothing",
+         "required for weak scaling, in samples", None),
+        ({"scaling/batch": {}, "scaling/modes": ["strong"]}, "spec.scaling.batch.global", "nothing",
+         "required for strong scaling, in samples", None),
+        ({"scaling/workers": [1, 2, 3], "scaling/modes": ["strong"]}, "spec.scaling.batch.global", 16,
+         "a multiple of 3 for strong scaling to 3 workers, as 15 or 18", None),
+        ({"scaling/workers": [1, 32], "scaling/modes": ["strong"]}, "spec.scaling.batch.global", 16,
+         "a multiple of 32 for strong scaling to 32 workers, as 32", None),
+        ({"scaling/workers": [1, 2], "scaling/modes": ["strong"], "workload/options": {"gradientAccumulation": 16}},
+         "spec.scaling.batch.global", 16,
+         "a multiple of 32 for strong scaling to 2 workers x 16 gradientAccumulation, as 32", None),
+        ({"scaling/modes": ["strong"], "scaling/workers": [1, 2, 4], "matrix": {"batch.global": [16, 18]}},
+         "spec.matrix.batch.global", 18, "a multiple of 4 for strong scaling to 4 workers, as 16 or 20", None),
+        ({"scaling/workers": [4]}, "spec.scaling.workers", "series 'weak' has one point, 4 workers",
+         "at least two worker counts in every series", None),
+        ({"scaling/workers": [1, 2, 4], "matrix": {"precision": ["fp32", "bf16"]},
+          "exclude": [{"workers": 2, "precision": "bf16"}, {"workers": 4, "precision": "bf16"}]},
+         "spec.scaling.workers", "series 'weak precision=bf16' has one point, 1 workers",
+         "at least two worker counts in every series", None),
+        # the placement
+        ({"placement": {"workersPerNode": 2, "layouts": ["1x1", "1x2"]}}, "spec.placement.layouts", ["1x1", "1x2"],
+         "either layouts or workersPerNode, not both", None),
+        ({"placement/layouts": ["1x1", "1x2", "2x2"]}, "spec.placement.layouts[2]", "2x2",
+         "a layout that gives a worker count (1, 2), and it gives 4", None),
+        ({"placement/layouts": ["1x1"]}, "spec.scaling.workers[1]", 2,
+         "a worker count that a layout gives (1x1)", None),
+        ({"scaling/workers": [1, 6], "placement/workersPerNode": 4}, "spec.scaling.workers[1]", 6,
+         "a multiple of placement.workersPerNode, 4, or fewer", None),
+        # measuring
+        ({"measure": {"warmupSteps": 30, "maxWarmupSteps": 20}}, "spec.measure.maxWarmupSteps", 20,
+         "at least warmupSteps, 30", None),
+        ({"measure": {"accuracy": {}}}, "spec.workload.data.source", "synthetic",
+         "real data for measure.accuracy: digits, fashion-mnist, cifar10, image-folder", None),
+        # further axes
+        ({"matrix": {"allreduce": ["ring"]}}, "spec.matrix.allreduce", "an unknown axis 'allreduce'",
+         "a field of the workload: program,", "allReduce"),
+        ({"matrix": {"workers": [1, 2]}}, "spec.matrix.workers", "an unknown axis 'workers'",
+         "another axis: workers is set by spec.scaling and spec.placement", None),
+        ({"matrix": {"precision": ["fp32", "bf16", "fp32"]}}, "spec.matrix.precision[2]", "fp32",
+         "each value once", None),
+        ({"matrix": {"env.A": [1, "1"]}}, "spec.matrix.env.A[1]", "1", "each value once", None),
+        ({"matrix": {"precision": ["fp32", "fp8"]}}, "spec.matrix.precision[1]", "fp8", "'fp32', 'tf32'", None),
+        ({"matrix": {"options.compile": ["yes"]}}, "spec.matrix.options.compile[0]", "yes", "a boolean", None),
+        ({"matrix": {"batch.perWorker": [8, 0]}}, "spec.matrix.batch.perWorker[1]", 0,
+         "greater than or equal to 1", None),
+        # exclusions
+        ({"exclude": [{}]}, "spec.exclude[0]", "{}", "at least one axis and its value", None),
+        ({"exclude": [{"wokers": 1}]}, "spec.exclude[0].wokers", "an unknown axis 'wokers'",
+         "one of mode, workers, layout", "workers"),
+        ({"exclude": [{"precision": "fp32"}]}, "spec.exclude[0].precision", "an unknown axis 'precision'",
+         "one of mode, workers, layout", None),
+        ({"exclude": [{"workers": 4}]}, "spec.exclude[0].workers", 4, "a value that axis has: 1, 2", None),
+        ({"exclude": [{"workers": True}]}, "spec.exclude[0].workers", True, "a value that axis has: 1, 2", None),
+        ({"exclude": [{"layout": "2x1"}]}, "spec.exclude[0].layout", "2x1", "a value that axis has: 1x1, 1x2", None),
+        ({"exclude": [{"mode": "weak"}]}, "spec.exclude", "rules that leave no trial", "at least one trial", None),
+        # size
+        ({"matrix": {f"env.A{i}": list(range(10)) for i in range(12)}}, "spec", f"more than {MAX_TRIALS} trials",
+         f"at most {MAX_TRIALS} trials; make an axis shorter, or exclude combinations", None),
+        # the workload
+        ({"workload/model": "resnet-50"}, "spec.workload.model", "resnet-50", "one of resnet18, resnet34", "resnet50"),
+        ({"matrix": {"model": ["resnet50", "vgg_16"]}}, "spec.matrix.model", "vgg_16", "one of resnet18", "vgg16"),
+        ({"workload/data": {"source": "cifar10"}}, "spec.workload.data.path", "nothing",
+         "the folder that holds cifar10", None),
+        ({"workload/options": {"compile": True, "staticGraph": True}}, "spec.workload.options.staticGraph", True,
+         "false with compile: DDP's static graph is eager only", None),
+        ({"workload/options": {"compile": True}, "matrix": {"options.staticGraph": [True, False]}},
+         "spec.matrix.options.staticGraph", True, "false with compile: DDP's static graph is eager only", None),
+        ({"workload/launcher": "processes"}, "spec.workload.launcher", "processes",
+         "torchrun or mpirun for program torch", None),
+        # legality: strategy
+        ({"workload/strategy": "mirrored"}, "spec.workload.strategy", "mirrored",
+         "one of ddp, single, dp, fsdp, zero1 for program torch", None),
+        ({"workload": {"program": "horovod", "strategy": "ddp"}}, "spec.workload.strategy", "ddp",
+         "nothing: this program has no strategies for program horovod", None),
+        ({"workload/strategy": "single"}, "spec.workload.strategy", "single",
+         "1 worker only, and 2 are asked for", None),
+        ({"workload": {"program": "tensorflow", "strategy": "one-device"}}, "spec.workload.strategy", "one-device",
+         "1 worker only, and 2 are asked for", None),
+        ({"workload/strategy": "dp", "placement/workersPerNode": 1}, "spec.workload.strategy", "dp",
+         "one node only, and the layout has 2", None),
+        ({"workload": {"strategy": "dp", "device": "cpu"}}, "spec.workload.strategy", "dp",
+         "GPUs only: DataParallel on CPUs is a pass-through", None),
+        ({"workload": {"program": "tensorflow", "strategy": "mirrored"}, "placement/workersPerNode": 1},
+         "spec.workload.strategy", "mirrored", "one node only, and the layout has 2", None),
+        ({"matrix": {"strategy": ["ddp", "single"]}}, "spec.matrix.strategy", "single",
+         "1 worker only, and 2 are asked for", None),
+        # legality: device and library
+        ({"workload/backend": "mpi"}, "spec.workload.backend", "mpi",
+         "one of auto, nccl, gloo for program torch", None),
+        ({"workload": {"backend": "nccl", "device": "cpu"}}, "spec.workload.backend", "nccl",
+         "gloo or mpi on device cpu: NCCL needs GPUs", None),
+        ({"workload": {"precision": "fp16", "device": "cpu"}}, "spec.workload.precision", "fp16",
+         "fp32 or bf16 on device cpu", None),
+        ({"workload/device": "cpu", "matrix": {"precision": ["fp32", "tf32"]}}, "spec.matrix.precision", "tf32",
+         "fp32 or bf16 on device cpu", None),
+        ({"workload": {"allReduce": "tree", "device": "cpu"}}, "spec.workload.allReduce", "tree",
+         "auto or ring: gloo on CPUs has no tree all-reduce", None),
+        ({"workload": {"allReduce": "tree", "backend": "gloo"}}, "spec.workload.allReduce", "tree",
+         "auto or ring: gloo on CPUs has no tree all-reduce", None),
+        ({"workload": {"program": "tensorflow", "strategy": "mirrored", "allReduce": "ring"}},
+         "spec.workload.allReduce", "ring",
+         "auto: TensorFlow takes workload.communication", None),
+        # legality: TensorFlow's own switches
+        ({"workload": {"crossDeviceOps": "nccl"}}, "spec.workload.crossDeviceOps", "nccl",
+         "goes with program tensorflow, strategy mirrored only", None),
+        ({"scaling/workers": [1, 2, 3],
+          "workload": {"program": "tensorflow", "strategy": "mirrored", "crossDeviceOps": "hierarchical-copy"}},
+         "spec.workload.crossDeviceOps", "hierarchical-copy",
+         "1 or an even number of workers: with 3 it sums wrongly and says nothing", None),
+        ({"workload": {"program": "tensorflow", "strategy": "mirrored", "crossDeviceOps": "nccl", "device": "cpu"}},
+         "spec.workload.crossDeviceOps", "nccl", "another value on device cpu: NCCL needs GPUs", None),
+        ({"workload": {"communication": "ring"}}, "spec.workload.communication", "ring",
+         "goes with program tensorflow, strategy multi-worker-mirrored only", None),
+        ({"workload": {"program": "tensorflow", "strategy": "multi-worker-mirrored", "communication": "nccl",
+                       "device": "cpu"}},
+         "spec.workload.communication", "nccl", "auto or ring on device cpu: NCCL needs GPUs", None),
+        # legality: commands and sizes
+        ({"workload": {"program": "custom"}}, "spec.workload.command", "null",
+         "the program 'custom' needs a command, as [python, train.py]", None),
+        ({"workload/command": ["python"]}, "spec.workload.command", '["python"]',
+         "a command goes with program 'custom' only", None),
+        ({"workload": {"program": "allreduce", "sizes": {"minBytes": 1024, "maxBytes": 8}}},
+         "spec.workload.sizes.maxBytes", 8, "at least minBytes, 1024", None),
+    ],
+)  # fmt: skip
+def test_a_broken_rule(
+    changes: dict[str, Any], field: str, given: object, allowed: str, suggestion: str | None
+) -> None:
+    (problem,) = problems(changes)
+    assert problem.field == field
+    assert problem.given == given or str(given) in str(problem)
+    assert allowed in problem.allowed
+    assert problem.suggestion == suggestion
+    assert problem.file == "file.yaml"
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"scaling/baseline": 2},
+        {"scaling/modes": ["strong", "weak"]},
+        {"scaling/workers": [1, 2, 4], "placement/layouts": ["1x1", "1x2", "2x1", "1x4", "2x2"]},
+        {"scaling/batch": {}, "matrix": {"batch.perWorker": [8, 16]}},
+        {"scaling/workers": [3], "workload": {"program": "allreduce"}, "scaling/batch": {}},
+        {"scaling/workers": [1], "workload/strategy": "single"},
+        {"workload": {"program": "tensorflow", "strategy": "mirrored", "crossDeviceOps": "hierarchical-copy"}},
+        {"workload": {"program": "tensorflow", "strategy": "multi-worker-mirrored", "communication": "ring"}},
+        {"workload": {"program": "horovod", "backend": "mpi"}},
+        {"measure": {"accuracy": {"target": 0.9}}, "workload": {"model": "mlp", "data": {"source": "digits"}}},
+        {"matrix": {"env.OMP_NUM_THREADS": [1, 2], "options.compile": [True, False]}},
+        {"exclude": [{"workers": 2, "mode": "strong"}], "scaling/modes": ["strong", "weak"],
+         "scaling/workers": [1, 2, 4]},
+        CUSTOM,
+        CUSTOM | {"workload/launcher": "processes"},
+    ],
+)  # fmt: skip
+def test_what_is_allowed(changes: dict[str, Any]) -> None:
+    assert not problems(changes)
+
+
+def test_a_rule_names_the_line_of_its_field() -> None:
+    text = yaml.safe_dump(changed({"scaling/baseline": 4}), sort_keys=False)
+    (problem,) = validate_text(text, "file.yaml").problems
+    assert text.splitlines()[(problem.line or 0) - 1].strip() == "baseline: 4"
+
+
+def test_what_is_missing_has_the_line_around_it() -> None:
+    text = yaml.safe_dump(changed({"scaling/batch/perWorker": REMOVED}), sort_keys=False)
+    (problem,) = validate_text(text, "file.yaml").problems
+    assert text.splitlines()[(problem.line or 0) - 1].strip() == "batch:"
+
+
+def test_the_same_finding_over_many_points_is_said_once() -> None:
+    changes = {"workload": {"backend": "nccl", "device": "cpu"}, "matrix": {"env.A": list(range(100))}}
+    assert len(check(experiment(changes))) == 1
+
+
+def test_long_axes_are_not_listed_in_full() -> None:
+    changes = {"matrix": {"env.A": [f"v{i}" for i in range(1000)]}, "exclude": [{"env.A": "w"}]}
+    (problem,) = problems(changes)
+    assert problem.allowed.endswith("v59 and 940 more")

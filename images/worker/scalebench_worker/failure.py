@@ -10,6 +10,8 @@ from scalebench_api.record.rank import RankFailure
 from scalebench_api.trial import FailedReason
 from scalebench_worker.recorder import write_failure
 
+_NO_MEMORY = ("out of memory", "not enough memory", "can't allocate memory")
+
 
 class WorkloadError(ValueError):
     """A workload that this worker, or this machine, cannot run; one line says what is allowed."""
@@ -56,6 +58,4 @@ def _out_of_memory(error: BaseException) -> bool:
     if isinstance(error, kinds):
         return type(error).__name__ == "OutOfMemoryError" or "out of memory" in str(error)
     # torch's allocator for the host raises a plain RuntimeError.
-    return isinstance(error, RuntimeError) and (
-        "not enough memory" in str(error) or "out of memory" in str(error).lower()
-    )
+    return isinstance(error, RuntimeError) and any(text in str(error).lower() for text in _NO_MEMORY)

@@ -24,6 +24,7 @@ from scalebench_worker.identity import identify
 from scalebench_worker.session import Measured, Session
 from scalebench_worker.timing import Clock, HostClock
 from scalebench_worker.torch.clock import CudaClock
+from scalebench_worker.torch.communicator import backend_for
 from scalebench_worker.torch.device import choose_device, device_identity, framework_versions
 from scalebench_worker.torch.group import ask_for_algorithm, choose_backend, join_group, leave_group
 
@@ -98,7 +99,7 @@ class Benchmark:
         """Measure, and write the record."""
         facts = self._session.facts
         facts.versions = framework_versions(self._device)
-        facts.backend = str(dist.get_backend())
+        facts.backend = backend_for(self._device)
         available = min(self._session.communicator.all_gather(_available_bytes(self._device)))
         element = torch.empty((), dtype=self._dtype).element_size()
         fitting, left_out = message_sizes(self._sizes, element, available)

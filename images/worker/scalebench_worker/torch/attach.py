@@ -11,6 +11,7 @@ from scalebench_worker.sdk import Alternate, Bench
 from scalebench_worker.session import Session
 from scalebench_worker.timing import HostClock
 from scalebench_worker.torch.clock import CudaClock
+from scalebench_worker.torch.communicator import backend_for
 from scalebench_worker.torch.device import device_identity, framework_versions
 
 # torch leaves it without types.
@@ -25,6 +26,7 @@ def attach_torch(model: Any = None, alternate: Alternate | None = None) -> Bench
     device = device_of(model)
     session = Session(*device_identity(device))
     session.facts.versions = framework_versions(device)
+    session.facts.backend = backend_for(device)
     if hasattr(model, "parameters"):
         session.facts.parameters = sum(parameter.numel() for parameter in model.parameters())
         session.facts.strategy = wrapper_of(model)

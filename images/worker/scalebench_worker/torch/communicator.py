@@ -6,20 +6,34 @@ second communicator is built, and a program's own NCCL work stays as it was.
 
 from __future__ import annotations
 
+import itertools
 import json
 from datetime import timedelta
 from typing import Any
 
+import torch
 import torch.distributed as dist
 from torch._C._distributed_c10d import PrefixStore, Store, TCPStore
 from torch.distributed import distributed_c10d
 
 _PATIENCE = timedelta(hours=1)
+_made = itertools.count()
 
 
 def initialised() -> bool:
     """Whether the program has joined a torch.distributed group."""
     return dist.is_available() and dist.is_initialized()
+
+
+def backend_for(device: torch.device) -> str | None:
+    """The library that carries collectives of a device's tensors; None outside of a group.
+
+    A group made without naming one has several, as ``cpu:gloo,cuda:nccl``.
+    """
+    if not initialised():
+        return None
+    pairs = (part.partition(":") for part in str(dist.get_backend_config()).split(","))
+    return {kind: library for kind, _, library in pairs}.get(device.type)
 
 
 class TorchCommunicator:
@@ -28,8 +42,9 @@ class TorchCommunicator:
     def __init__(self) -> None:
         self.rank: int = dist.get_rank()
         self.world: int = dist.get_world_size()
-        self.library: str | None = str(dist.get_backend()) if self.world > 1 else None
-        self._store = PrefixStore("scalebench", _own_connection(distributed_c10d._get_default_store()))
+        self.library: str | None = str(dist.get_backend())
+        # Every rank makes its communicators in the same order; the keys of an earlier one may still be there.
+        self._store = PrefixStore(f"scalebench/{next(_made)}", _own_connection(distributed_c10d._get_default_store()))
         self._store.set_timeout(_PATIENCE)
         self._barriers = 0
         self._gathers = 0

@@ -9,6 +9,7 @@ from torch import nn
 
 from scalebench_api.experiment import DataSource, Strategy, Workload
 from scalebench_api.legality import strategy_of
+from scalebench_api.record.rank import RankRecord
 from scalebench_api.trial import TrialSpec
 from scalebench_worker.failure import WorkloadError
 from scalebench_worker.identity import identify
@@ -60,14 +61,14 @@ class Job:
         self.strategy = strategy_of(self.workload) or Strategy.ddp
         self.batch = _batch_per_worker(trial)
 
-    def run(self) -> None:
+    def run(self) -> RankRecord:
         """Time the training, then train to accuracy where that is asked for, and write the record."""
         data = self.data("train")
         bench, checksum = self._measure(data)
         if self.trial.measure.accuracy is not None:
             train_to_accuracy(self, bench, data, self.trial.measure.accuracy)
         data.close()
-        bench.finish(checksum)
+        return bench.finish(checksum)
 
     def build(self, data: DataSpec) -> nn.Module:
         """The model on its device, with parameters drawn from the trial's seed: the same on every rank."""

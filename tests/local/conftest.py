@@ -73,7 +73,8 @@ class Lab:
         """An experiment of the light program; ``spec`` replaces fields, and ``do`` says how it misbehaves."""
         command = [sys.executable, str(LIGHT), "--step-ms", str(step_ms), "--ledger", str(self.ledger)]
         command += [word for what in do for word in ("--do", what)]
-        workload = {"program": "custom", "device": "cpu", "command": command, **spec.pop("workload", {})}
+        workload = {"program": "custom", "device": "cpu", "command": command} | spec.pop("workload", {})
+        workload = {name: value for name, value in workload.items() if value is not None}
         tree = {
             "apiVersion": "scalebench.dev/v1alpha1",
             "kind": "ScalingExperiment",

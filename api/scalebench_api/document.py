@@ -6,6 +6,7 @@ PyYAML's node tree is walked instead of its loader, so that duplicate keys are r
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -47,8 +48,22 @@ class _Refused(Exception):
         self.problem = problem
 
 
+class _TooDeep(Exception):
+    """Nesting that PyYAML would follow until Python's stack ends, slowly."""
+
+
 class _Loader(yaml.SafeLoader):
     """Safe, and keeps dates, ``<<`` and ``=`` as the text they are."""
+
+    _depth = 0
+
+    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+        self._depth += 1
+        if self._depth > MAX_DEPTH:
+            raise _TooDeep
+        node = super().compose_node(parent, index)
+        self._depth -= 1
+        return node
 
 
 _TEXT = {f"tag:yaml.org,2002:{name}" for name in ("timestamp", "merge", "value")}
@@ -63,7 +78,6 @@ def read_documents(text: str, file: str) -> tuple[list[Document], list[Problem]]
     if len(text) > MAX_BYTES:
         return [], [Problem(file, None, "", f"{len(text)} characters", f"at most {MAX_BYTES}")]
     documents: list[Document] = []
-    loader: _Loader | None = None
     try:
         loader = _Loader(text)
         while loader.check_node():
@@ -74,9 +88,9 @@ def read_documents(text: str, file: str) -> tuple[list[Document], list[Problem]]
         mark = error.problem_mark or error.context_mark
         said = " ".join(part for part in (error.context, error.problem) if part)
         return documents, [Problem(file, mark.line + 1 if mark else None, "", said, "well-formed YAML")]
-    except RecursionError:
-        line = loader.get_mark().line + 1 if loader else None
-        return documents, [Problem(file, line, "", "deeper nesting than can be followed", f"at most {MAX_DEPTH} deep")]
+    except _TooDeep:
+        line = loader.get_mark().line + 1
+        return documents, [Problem(file, line, "", "deeper nesting", f"values nested at most {MAX_DEPTH} deep")]
     except yaml.reader.ReaderError as error:
         line, character = text.count("\n", 0, error.position) + 1, f"the character U+{ord(text[error.position]):04X}"
         return documents, [Problem(file, line, "", character, "printable text, or an escape in double quotes")]
@@ -158,5 +172,10 @@ def spell(path: Path) -> str:
     """A field path as people write it: ``spec.scaling.workers[2]``."""
     text = ""
     for part in path:
-        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else str(part)
+        if isinstance(part, int):
+            text += f"[{part}]"
+        else:
+            text += ("." if text else "") + (
+                part if part and part.isprintable() and " " not in part else json.dumps(part)
+            )
     return text

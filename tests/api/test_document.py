@@ -32,6 +32,13 @@ def test_a_path_that_is_not_there_has_the_line_around_it() -> None:
     assert document.line(("missing",)) == 1
 
 
+def test_paths_are_spelled_as_people_write_them() -> None:
+    assert spell(("spec", "scaling", "workers", 2)) == "spec.scaling.workers[2]"
+    assert spell(("spec", "matrix", "env.A")) == "spec.matrix.env.A"
+    assert spell(("",)) == '""', "a field with an empty name has a name to be shown"
+    assert spell(("a", "b c\n")) == 'a."b c\\n"'
+
+
 def test_several_documents_and_stray_separators() -> None:
     documents, problems = read_documents("---\na: 1\n---\nb: 2\n---\n", "file.yaml")
     assert [document.value for document in documents] == [{"a": 1}, {"b": 2}]
@@ -95,7 +102,16 @@ def test_an_alias_of_itself_is_refused() -> None:
 
 @pytest.mark.parametrize("opening", ["[", "{a: ", "- ", "!!seq ["])
 def test_deep_nesting_is_refused(opening: str) -> None:
-    assert f"at most {MAX_DEPTH} deep" in refusal("x:\n  " + opening * 3000)[3]
+    begun = time.process_time()
+    assert refusal("x:\n  " + opening * 3000) == (2, "", "deeper nesting", f"values nested at most {MAX_DEPTH} deep")
+    assert time.process_time() - begun < 0.5
+
+
+def test_what_is_not_too_deep_is_read() -> None:
+    value = one("[" * (MAX_DEPTH - 1) + "1" + "]" * (MAX_DEPTH - 1)).value
+    for _ in range(MAX_DEPTH - 1):
+        (value,) = value
+    assert value == 1
 
 
 def test_a_long_text_is_not_even_parsed() -> None:

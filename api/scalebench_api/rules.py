@@ -155,7 +155,7 @@ def _points(spec: ExperimentSpec) -> Iterator[Finding]:
         for field, given, allowed in illegal(workload, point.workers, point.nodes):
             where = _where(spec, field)
             yield where, given, allowed, None
-        if point.mode is Mode.strong and workload.program is not Program.allreduce:
+        if workload.program is not Program.allreduce:
             yield from _divides(spec, workload, batch, point)
         series.setdefault(point.series, set()).add(point.workers)
         if strategy_of(workload) in ONE_WORKER or workload.program is Program.allreduce:
@@ -167,19 +167,32 @@ def _points(spec: ExperimentSpec) -> Iterator[Finding]:
 
 
 def _divides(spec: ExperimentSpec, workload: Workload, batch: Batch, point: Point) -> Iterator[Finding]:
-    parts = point.workers * workload.options.gradient_accumulation
+    accumulation = workload.options.gradient_accumulation
+    if point.mode is Mode.weak:
+        if batch.per_worker is not None and batch.per_worker % accumulation:
+            allowed = f"a multiple of gradientAccumulation, {accumulation}"
+            yield _batch_path(point, "perWorker"), batch.per_worker, allowed, None
+        return
+    parts = point.workers * accumulation
     total = batch.global_
     if total is None or total % parts == 0:
         return
     near = sorted({max(parts, total // parts * parts), (total // parts + 1) * parts})
     why = f"{point.workers} workers"
-    if workload.options.gradient_accumulation > 1:
-        why += f" x {workload.options.gradient_accumulation} gradientAccumulation"
-    where: Path = (
-        ("spec", "matrix", "batch.global") if "batch.global" in point.axes else ("spec", "scaling", "batch", "global")
-    )
+    if accumulation > 1:
+        why += f" x {accumulation} gradientAccumulation"
     near_text = " or ".join(map(str, near))
-    yield where, total, f"a multiple of {parts} for strong scaling to {why}, as {near_text}", None
+    yield (
+        _batch_path(point, "global"),
+        total,
+        f"a multiple of {parts} for strong scaling to {why}, as {near_text}",
+        None,
+    )
+
+
+def _batch_path(point: Point, name: str) -> Path:
+    axis = f"batch.{name}"
+    return ("spec", "matrix", axis) if axis in point.axes else ("spec", "scaling", "batch", name)
 
 
 def _workload(spec: ExperimentSpec, workload: Workload) -> Iterator[Finding]:

@@ -111,7 +111,10 @@ class Status:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """Actions in the order to take them, and the status to show."""
+    """Actions in the order to take them, and the status to show.
+
+    A final status may still come with actions (a job to remove): an engine has ended when there is nothing to do.
+    """
 
     actions: tuple[Action, ...]
     status: Status
@@ -187,7 +190,7 @@ def _status(spec: ExperimentSpec, phases: tuple[TrialPhase, ...], too_many: bool
     if done == total:
         if too_many:
             phase = ExperimentPhase.failed
-        elif spec.cancel and counts[TrialPhase.cancelled]:
+        elif counts[TrialPhase.cancelled]:
             phase = ExperimentPhase.cancelled
         else:
             phase = ExperimentPhase.succeeded

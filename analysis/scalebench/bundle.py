@@ -14,6 +14,7 @@ from scalebench.problem import BundleError, FileError, Problem
 from scalebench.record_file import read_experiment, read_record
 from scalebench_api.axes import AxisError
 from scalebench_api.experiment import ScalingExperiment
+from scalebench_api.model import canonical_json
 from scalebench_api.plan import MAX_TRIALS, Plan, count_trials, make_plan
 from scalebench_api.record.trial_record import TrialRecord
 from scalebench_api.trial import TrialPhase, TrialSpec
@@ -21,6 +22,8 @@ from scalebench_api.trial import TrialPhase, TrialSpec
 EXPERIMENT_FILE = "experiment.yaml"
 TRIALS_FOLDER = "trials"
 RECORD_FILE = "trial.json"
+
+Run = tuple[str, int, int, str, int]
 
 
 @dataclass(frozen=True)
@@ -77,10 +80,10 @@ def open_bundle(path: str | os.PathLike[str]) -> Bundle:
     problems: list[Problem] = []
     experiment, plan = _planned(root, problems)
     name = experiment.metadata.name if experiment else None
-    planned = {trial.name: trial for trial in plan.trials} if plan else {}
-    found = {trial.name: trial for trial in _recorded(root, name, planned if plan else None, problems)}
-    trials = [found.pop(trial.name, Trial(trial, root / TRIALS_FOLDER / trial.name)) for trial in planned.values()]
-    trials += [found[key] for key in sorted(found)]
+    planned = {_run_of(trial): trial for trial in plan.trials} if plan else {}
+    found = {_run_of(trial.spec): trial for trial in _recorded(root, name, planned if plan else None, problems)}
+    trials = [_matched(found.pop(run, None), trial, root) for run, trial in planned.items()]
+    trials += sorted(found.values(), key=lambda trial: trial.name)
     if name is None:
         name = trials[0].spec.experiment if trials else "unnamed"
     return Bundle(name, root, experiment, plan, tuple(trials), tuple(sorted(problems)))
@@ -117,8 +120,22 @@ def _planned(root: Path, problems: list[Problem]) -> tuple[ScalingExperiment | N
         return None, None
 
 
+def _matched(found: Trial | None, planned: TrialSpec, root: Path) -> Trial:
+    """A planned trial with its record, if there is one; the plan's spelling of names holds."""
+    if found is None:
+        return Trial(planned, root / TRIALS_FOLDER / planned.name)
+    return Trial(planned, found.folder, found.record)
+
+
+def _run_of(trial: TrialSpec) -> Run:
+    """Which run of which point this is; names are left out, for they are spelled and may be spelled otherwise once."""
+    point = trial.point
+    axes = canonical_json(dict(point.axes))
+    return point.mode.value, point.nodes, point.workers_per_node, axes, trial.repetition
+
+
 def _recorded(
-    root: Path, experiment: str | None, planned: dict[str, TrialSpec] | None, problems: list[Problem]
+    root: Path, experiment: str | None, planned: dict[Run, TrialSpec] | None, problems: list[Problem]
 ) -> Iterator[Trial]:
     """Trials whose record can be used; everything else under ``trials/`` becomes a problem."""
     for folder in _folders(root / TRIALS_FOLDER, problems):
@@ -130,6 +147,10 @@ def _recorded(
             problems.append(Problem(file, str(error)))
         else:
             yield Trial(record.trial, folder, record)
+
+
+def _batch(trial: TrialSpec) -> tuple[int | None, int | None]:
+    return trial.point.global_batch, trial.point.batch_per_worker
 
 
 def _folders(trials: Path, problems: list[Problem]) -> list[Path]:
@@ -156,7 +177,7 @@ def printable(name: str) -> str:
 
 
 def _check_belongs(
-    record: TrialRecord, folder: str, experiment: str | None, planned: dict[str, TrialSpec] | None
+    record: TrialRecord, folder: str, experiment: str | None, planned: dict[Run, TrialSpec] | None
 ) -> None:
     """Refuse a record of another experiment, of another trial, or of a trial that is planned otherwise."""
     trial = record.trial
@@ -166,13 +187,11 @@ def _check_belongs(
         raise FileError(f"foreign: the record of trial {trial.name!r} in the folder of {printable(folder)!r}")
     if planned is None:
         return
-    plan = planned.get(trial.name)
+    plan = planned.get(_run_of(trial))
     if plan is None:
         raise FileError(f"foreign: {EXPERIMENT_FILE} plans no trial {trial.name!r}")
-    differing = [
-        field for field in ("point", "repetition", "seed", "workload") if getattr(plan, field) != getattr(trial, field)
-    ]
-    if differing:
-        raise FileError(f"foreign: ran with another {', '.join(differing)} than {EXPERIMENT_FILE} plans")
+    if plan.workload != trial.workload or _batch(plan) != _batch(trial):
+        what = "batch" if plan.workload == trial.workload else "workload"
+        raise FileError(f"foreign: ran with another {what} than {EXPERIMENT_FILE} plans")
     if not record.phase.final:
         raise FileError(f"phase is {record.phase.value}: a record is written when a trial has ended")

@@ -11,7 +11,7 @@ from functools import cached_property
 
 from scalebench.bundle import Bundle, Trial
 from scalebench.statistics.estimate import RepetitionTotals
-from scalebench_api.experiment import ExperimentSpec, Mode
+from scalebench_api.experiment import ExperimentSpec, Mode, Program
 from scalebench_api.plan import baseline_of
 from scalebench_api.record.rank import WindowKind
 from scalebench_api.record.trial_record import TrialRecord, TrialWindow
@@ -101,6 +101,11 @@ class MeasuredSeries:
         units = {record.summary.sample_unit for p in self.points for record in p.timed if record.summary}
         return units.pop() if len(units) == 1 else "samples"
 
+    @property
+    def trains(self) -> bool:
+        """Whether it trains something; the all-reduce microbenchmark has no curve."""
+        return any(trial.spec.workload.program is not Program.allreduce for p in self.points for trial in p.trials)
+
     def base_point(self) -> MeasuredPoint | None:
         """The point that speed-up is measured against, None where it was not measured."""
         return next((p for p in self.points if p.point.workers == self.baseline and p.timed), None)
@@ -108,10 +113,12 @@ class MeasuredSeries:
 
 def measure(bundle: Bundle) -> tuple[MeasuredSeries, ...]:
     """The curves of a bundle, in the order of its spec; worker counts ascend as numbers."""
-    by_series: dict[tuple[str, str], dict[str, list[Trial]]] = {}
+    by_series: dict[tuple[str, str], dict[tuple[int, int], list[Trial]]] = {}
     for trial in bundle.trials:
         point = trial.spec.point
-        by_series.setdefault((point.series, _shape(point, bundle)), {}).setdefault(point.name, []).append(trial)
+        by_series.setdefault((point.series, _shape(point, bundle)), {}).setdefault(
+            (point.workers, point.nodes), []
+        ).append(trial)
     spec = bundle.experiment.spec if bundle.experiment else None
     order = {name: rank for rank, name in enumerate(dict.fromkeys(p.series for p in _planned_points(bundle)))}
     keys = sorted(by_series, key=lambda key: (order.get(key[0], len(order)), key))

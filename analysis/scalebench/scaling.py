@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from scalebench import spelling
 from scalebench.bundle import Bundle, Trial
@@ -78,6 +78,7 @@ class SeriesResult:
     mode: Mode
     baseline: int
     sample_unit: str
+    trains: bool
     points: tuple[PointResult, ...]
     headline: str
     notes: tuple[str, ...]
@@ -109,6 +110,10 @@ class Scaling:
     excluded: tuple[Excluded, ...]
     problems: tuple[tuple[str, Problem], ...]
 
+    def curves(self) -> Scaling:
+        """The same with the series that train something only."""
+        return replace(self, series=tuple(series for series in self.series if series.trains))
+
     def unfinished(self) -> int:
         """Trials still to come (or whose record cannot be used)."""
         return sum(point.counts.unfinished for series in self.series for point in series.points)
@@ -133,6 +138,7 @@ def series_result(series: MeasuredSeries, level: float = 0.95) -> SeriesResult:
         mode=series.mode,
         baseline=series.baseline,
         sample_unit=series.sample_unit,
+        trains=series.trains,
         points=points,
         headline=_headline(series, points, level),
         notes=tuple(_notes(series, points)),

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
+from scalebench.pairing import identities
+from scalebench.problem import Problem
 from scalebench.scaling import PointResult, Scaling, SeriesResult
 from scalebench.statistics.estimate import Estimate
 from scalebench.table import PENDING, Cell, Column, Table
@@ -26,26 +29,35 @@ def scaling_table(result: Scaling) -> Table:
         Column("step_ms", "Step", "number", "ms", interval=True),
         Column("speedup", "Speed-up", "number", interval=True),
         Column("efficiency", "Efficiency", "percent", interval=True),
-        Column("baseline", "Baseline", "count"),
-        Column("effective_batch", "Batch a step", "number"),
-        Column("batch_per_worker", "Batch a worker", "number"),
+        Column("baseline", "Baseline", "count", detail=True),
+        Column("effective_batch", "Batch per step", "number"),
+        Column("batch_per_worker", "Batch per worker", "number"),
     )
 
     def row(series: SeriesResult, p: PointResult) -> list[Cell]:
         batch = p.effective_batch
         return [
             f"{p.counts.succeeded}/{p.counts.planned}",
-            *_or_pending(p, p.throughput, _scaled(p.step_s, 1e3), p.speedup, p.efficiency),
+            *or_pending(p, p.throughput, _scaled(p.step_s, 1e3), p.speedup, p.efficiency),
             series.baseline,
             batch if batch is not None else p.point.global_batch,
             batch / p.workers if batch is not None else p.point.batch_per_worker,
         ]
 
-    notes = [note for series in result.series for note in series.notes]
+    notes = [*_baselines(result), *(note for series in result.series for note in series.notes)]
     unfinished = result.unfinished()
     if unfinished:
         notes.append(f"{unfinished} trials are not finished; a point without any good trial shows ?")
     return build(result, "scaling", "Scaling", columns, row, notes)
+
+
+def _baselines(result: Scaling) -> list[str]:
+    """Which worker count speed-up is measured against: one sentence where it is the same everywhere."""
+    counts = {series.baseline for series in result.series}
+    if len(counts) == 1:
+        count = counts.pop()
+        return [f"The baseline is {'1 worker' if count == 1 else f'{count} workers'} in every series."]
+    return [f"The baseline of {series.name} is {series.baseline} workers." for series in result.series]
 
 
 def split_table(result: Scaling) -> Table:
@@ -57,18 +69,61 @@ def split_table(result: Scaling) -> Table:
         Column("exposed_share", "Share of the step", "percent", interval=True),
         Column("plain_throughput", "Unwrapped, 1 worker", "number", _unit(result, "/s"), interval=True),
         Column("mfu", "MFU", "percent", interval=True),
-        Column("energy_j", "Energy a sample", "number", "J", interval=True),
+        Column("energy_j", "Energy per sample", "number", "J", interval=True),
         Column("peak_memory_mib", "Peak memory", "number", "MiB"),
     )
 
     def row(_: SeriesResult, p: PointResult) -> list[Cell]:
         memory = None if p.peak_memory_bytes is None else p.peak_memory_bytes / (1 << 20)
         return [
-            *_or_pending(p, _scaled(p.step_s, 1e3), _scaled(p.compute_s, 1e3), _scaled(p.exposed_s, 1e3)),
-            *_or_pending(p, p.exposed_share, p.plain_throughput, p.mfu, p.energy_j, memory),
+            *or_pending(p, _scaled(p.step_s, 1e3), _scaled(p.compute_s, 1e3), _scaled(p.exposed_s, 1e3)),
+            *or_pending(p, p.exposed_share, p.plain_throughput, p.mfu, p.energy_j, memory),
         ]
 
     return build(result, "split", "Compute, communication and use of the device", columns, row)
+
+
+def side_by_side_table(result: Scaling) -> Table:
+    """Strong and weak scaling of the same thing in one row; empty where there is only one mode."""
+    pairs = identities(result.series)
+    several = len({identity.label for identity in pairs.values()}) > 1
+    cells: dict[tuple[str, int, str], dict[str, PointResult]] = {}
+    for series in result.series:
+        for p in series.points:
+            label = pairs[series.bundle, series.name].label
+            cells.setdefault((label, p.workers, p.point.layout), {})[series.mode.value] = p
+    modes = [mode for mode in ("strong", "weak") if any(mode in found for found in cells.values())]
+    columns = [*((Column("curve", "Curve"),) if several else ()), *_WHERE[1:]]
+    for mode in modes:
+        columns += [
+            Column(f"{mode}_throughput", f"{mode.title()}: throughput", "number", _unit(result, "/s"), interval=True),
+            Column(f"{mode}_speedup", "speed-up", "number", interval=True),
+            Column(f"{mode}_efficiency", "efficiency", "percent", interval=True),
+        ]
+    rows = []
+    for (label, workers, layout), found in cells.items() if len(modes) == 2 else ():
+        row: list[Cell] = [*((label,) if several else ()), workers, layout]
+        for mode in modes:
+            at = found.get(mode)
+            row += [None] * 3 if at is None else or_pending(at, at.throughput, at.speedup, at.efficiency)
+        rows.append(tuple(row))
+    return Table("modes", "Strong and weak side by side", tuple(columns), tuple(rows))
+
+
+def accuracy_table(result: Scaling) -> Table:
+    """What training to accuracy reached, and how long it took; only points that were trained so."""
+    columns = (
+        Column("best_accuracy", "Best accuracy", "percent"),
+        Column("to_target_s", "Time to the target", "number", "s", interval=True),
+        Column("effective_batch", "Batch per step", "number"),
+    )
+
+    def row(_: SeriesResult, p: PointResult) -> list[Cell]:
+        return [p.best_accuracy, p.to_target_s, p.effective_batch]
+
+    whole = build(result, "accuracy", "Training to accuracy", columns, row)
+    at = len(whole.columns) - len(columns)
+    return replace(whole, rows=tuple(cells for cells in whole.rows if cells[at] is not None))
 
 
 def excluded_table(result: Scaling) -> Table:
@@ -86,10 +141,10 @@ def excluded_table(result: Scaling) -> Table:
     return Table("excluded", "Invalid, Failed and Cancelled trials", columns, tuple(rows), notes)
 
 
-def problem_table(result: Scaling) -> Table:
-    """Files that could not be used."""
+def problem_table(result: Scaling, further: Sequence[tuple[str, Problem]] = ()) -> Table:
+    """Files that could not be used; ``further`` are those found while reading step tables."""
     columns = (_BUNDLE, Column("file", "File"), Column("what", "What is wrong"))
-    rows = tuple((label, problem.file, problem.what) for label, problem in result.problems)
+    rows = tuple((label, problem.file, problem.what) for label, problem in (*result.problems, *further))
     return Table("problems", "Files that could not be used", columns, rows)
 
 
@@ -113,7 +168,7 @@ def build(
     return Table(name, title, (*head, *columns), tuple(rows), tuple(notes))
 
 
-def _or_pending(point: PointResult, *cells: Cell | Estimate) -> list[Cell]:
+def or_pending(point: PointResult, *cells: Cell | Estimate) -> list[Cell]:
     """``?`` for every number of a point that may still come."""
     if not point.measured and point.counts.unfinished:
         return [PENDING] * len(cells)

@@ -49,6 +49,12 @@ def percent_interval(estimate: Estimate) -> str:
     return f"{_fixed(value, decimals)} % ({_range(low, high)})"
 
 
+def parted(estimate: Estimate, as_percent: bool) -> tuple[str, str]:
+    """(value, interval) apart: ``1.82`` and ``1.75–1.89``; the second is empty where there is no interval."""
+    value, _, rest = (percent_interval if as_percent else interval)(estimate).partition(" (")
+    return value, rest.removesuffix(")")
+
+
 def seconds(value: float) -> str:
     """A duration in the unit that suits it: 12.3 ms, 4.56 s, 7.8 min, 9.1 h."""
     size = abs(value)
@@ -84,7 +90,7 @@ def _interval_decimals(value: float, width: float) -> int:
     The rule that the Particle Data Group rounds by (Review of Particle Physics, Introduction, 5.3), simplified.
     """
     half = width / 2
-    leading = half / 10 ** math.floor(math.log10(half)) if half > 0 else 1
+    leading = 10 ** (math.log10(half) % 1) if half > 0 else 1
     wanted = _decimals(half, 2 if leading < 3.55 else 1)
     if abs(value) <= half:
         return wanted

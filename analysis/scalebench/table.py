@@ -12,7 +12,7 @@ import json
 import math
 import unicodedata
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -39,13 +39,17 @@ Cell = str | int | float | bool | Estimate | Mark | None
 
 @dataclass(frozen=True)
 class Column:
-    """``name`` is for programs (with its unit), ``title`` for people; ``interval`` columns hold estimates."""
+    """``name`` is for programs (with its unit), ``title`` for people.
+
+    ``interval`` columns hold estimates; ``detail`` ones are not shown to people.
+    """
 
     name: str
     title: str
     kind: Kind = "text"
     unit: str = ""
     interval: bool = False
+    detail: bool = False
 
     @property
     def heading(self) -> str:
@@ -72,13 +76,23 @@ class Table:
         """Every cell as people read it."""
         return [[spell(cell, column) for cell, column in zip(row, self.columns, strict=True)] for row in self.rows]
 
+    def compact(self) -> Table:
+        """Without details and without columns in which no row has a value: what people are shown."""
+        kept = [
+            index
+            for index, column in enumerate(self.columns)
+            if not column.detail and (not self.rows or any(row[index] is not None for row in self.rows))
+        ]
+        rows = tuple(tuple(row[i] for i in kept) for row in self.rows)
+        return replace(self, columns=tuple(self.columns[i] for i in kept), rows=rows)
+
     def text(self) -> str:
         """Aligned plain text for a terminal."""
-        return _text(self)
+        return _text(self.compact())
 
     def markdown(self) -> str:
         """A Markdown table under its title; no cell can break out of it."""
-        return _markdown(self)
+        return _markdown(self.compact())
 
     def csv(self) -> str:
         """One header line of names; an interval column becomes three: value, low, high."""

@@ -94,10 +94,11 @@ def write_bundle(
     evaluations: Callable[[TrialSpec], list[Evaluation]] | None = None,
     allreduce: Callable[[TrialSpec], list[AllReduceRow]] | None = None,
     change: Callable[[TrialRecord], TrialRecord] | None = None,
+    rename: Callable[[str], str] = str,
 ) -> Path:
     """Write the bundle; trials named in ``absent`` leave nothing, ``endings`` gives some another end than Succeeded.
 
-    ``change`` may alter a record before it is sealed.
+    ``change`` may alter a record before it is sealed, ``rename`` gives trials other names than the plan's.
     """
     folder.mkdir(parents=True, exist_ok=True)
     tree = of.wire()
@@ -106,6 +107,7 @@ def write_bundle(
         if trial.name in absent:
             continue
         phase, reason, message = (endings or {}).get(trial.name, (TrialPhase.succeeded, None, ""))
+        trial = trial.model_copy(update={"name": rename(trial.name)})
         home = folder / "trials" / trial.name
         home.mkdir(parents=True, exist_ok=True)
         record, files = run(trial, truth, seed=[seed, order], tables=tables)

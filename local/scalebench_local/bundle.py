@@ -22,6 +22,7 @@ from scalebench_local import durable
 from scalebench_local.attempt import RESULT, Attempt, attempts_in
 from scalebench_local.durable import storing
 from scalebench_local.errors import BadInput
+from scalebench_local.supervisor import remove_tree
 
 EXPERIMENT_FILE = "experiment.yaml"
 TRIALS = "trials"
@@ -138,7 +139,7 @@ class BundleFolder:
         durable.make_folder(empty)
         order = attempt.order
         if order is not None:
-            durable.remove(Path(order.temporary))
+            remove_tree(order.temporary)
         durable.remove(attempt.folder)
 
     def publish(self, trial: str, attempt: Attempt) -> None:

@@ -6,6 +6,7 @@ Everything it knows is on disk, so it may be killed at any moment and a later on
 from __future__ import annotations
 
 import os
+import platform
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,9 +23,9 @@ from scalebench_local.attempt import INTERRUPTIONS, Attempt
 from scalebench_local.bundle import BundleFolder
 from scalebench_local.collect import collect
 from scalebench_local.cores import survey_cores
-from scalebench_local.errors import BadInput
+from scalebench_local.errors import BadInput, Unavailable
 from scalebench_local.gpus import survey_gpus
-from scalebench_local.locks import Interrupted, Locks, lock_folder, take
+from scalebench_local.locks import Interrupted, Locks, device_lock_files, take
 from scalebench_local.orphans import end_orphans
 from scalebench_local.progress import Progress, estimate_remaining, read_pace, seconds_taken
 from scalebench_local.shares import Allotment, Machine, allot
@@ -77,6 +78,8 @@ def run(
         StorageError: when files cannot be read or written (3).
     """
     stop, say = stop or StopRequest(), report or (lambda _: None)
+    if platform.system() != "Linux":
+        raise Unavailable(f"experiments run on Linux only (prctl, /proc), and this is {platform.system()}")
     try:
         plan = make_plan(experiment)
     except AxisError as error:
@@ -89,7 +92,7 @@ def run(
     waiting = _Waiting(plan, allotment, say)
     locks = Locks([])
     try:
-        devices = [lock_folder() / f"{name}.lock" for name in allotment.locks]
+        devices = device_lock_files(allotment.locks)
         locks.extend(
             take(devices, "a device of this run", folder.path, wait=wait, say=waiting, stopped=lambda: stop.asked)
         )

@@ -58,9 +58,20 @@ class Locks:
             os.close(self.descriptors.pop())
 
 
-def lock_folder() -> Path:
-    """Where device locks lie: not under TMPDIR, which differs between the runs that must meet here."""
-    return Path(os.environ.get(LOCKS_ENV) or "/tmp/scalebench-locks")
+def device_lock_files(names: Sequence[str]) -> list[Path]:
+    """Lock files of devices, in a folder that every user's runs on this machine share.
+
+    Not under TMPDIR, which differs between the runs that must meet here; ``SCALEBENCH_LOCKS`` names another folder.
+
+    Raises:
+        StorageError: when the folder cannot be made.
+    """
+    folder = Path(os.environ.get(LOCKS_ENV) or "/tmp/scalebench-locks")
+    with storing("make the folder of device locks", folder):
+        if not folder.is_dir():
+            folder.mkdir(parents=True, exist_ok=True)
+            folder.chmod(0o1777)
+    return [folder / f"{name.replace(os.sep, '_')}.lock" for name in names]
 
 
 def take(
@@ -130,10 +141,7 @@ def _open(file: Path) -> int:
     In a sticky folder the kernel may refuse O_CREAT on somebody else's file (fs.protected_regular): try without first.
     """
     with storing("open the lock", file):
-        if not file.parent.exists():
-            file.parent.mkdir(parents=True, exist_ok=True)
-            with suppress(PermissionError):
-                file.parent.chmod(0o1777)
+        file.parent.mkdir(parents=True, exist_ok=True)
         while True:
             try:
                 return os.open(file, os.O_RDWR | os.O_NOFOLLOW)

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import uuid
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -19,7 +20,7 @@ from scalebench_local import durable, supervisor
 from scalebench_local.attempt import EXIT_FILE, LOGS, ORDER_FILE, Attempt, ExitReport, Order
 from scalebench_local.cores import oom_counters
 from scalebench_local.environment import trial_environment
-from scalebench_local.errors import StorageError, Unavailable
+from scalebench_local.errors import EngineError, StorageError, Unavailable
 from scalebench_local.launch import commands
 from scalebench_local.orphans import end_marked
 from scalebench_local.port import ReservedPort
@@ -53,31 +54,34 @@ class RunningTrial:
         trial_file = attempt.folder / contract.TRIAL_FILE
         durable.write_file(trial_file, canonical_json(trial.wire()).encode())
         durable.make_folder(attempt.folder / LOGS)
-        with durable.storing("make a temporary folder", Path(tempfile.gettempdir())):
-            temporary = Path(tempfile.mkdtemp(prefix="scalebench-"))
+        # Named in the order before it is made, so that nobody's kill can leave it behind unknown.
+        temporary = Path(tempfile.gettempdir(), f"scalebench-{uuid.uuid4().hex[:12]}")
+        with durable.storing("find the current folder", Path()):
+            cwd = str(Path.cwd())
+        order = Order(
+            commands=commands(trial, attempt),
+            cwd=cwd,
+            deadline_seconds=trial.deadline_seconds,
+            grace_seconds=GRACE_S,
+            exit_file=str(attempt.folder / EXIT_FILE),
+            temporary=str(temporary),
+            oom_counters=oom_counters(),
+            begun_ns=time.time_ns(),
+            devices=share.devices,
+            oversubscribed=share.oversubscribed,
+        )
+        durable.write_file(attempt.folder / ORDER_FILE, canonical_json(order.wire()).encode())
+        with durable.storing("make a temporary folder", temporary):
+            temporary.mkdir(mode=0o700)
         self.port = ReservedPort()
+        environment = trial_environment(
+            inherited, trial_file, attempt.folder, share, temporary, self.port.number, metrics_port, hide_gpus
+        )
         try:
-            order = Order(
-                commands=commands(trial, attempt),
-                cwd=str(Path.cwd()),
-                deadline_seconds=trial.deadline_seconds,
-                grace_seconds=GRACE_S,
-                exit_file=str(attempt.folder / EXIT_FILE),
-                temporary=str(temporary),
-                oom_counters=oom_counters(),
-                begun_ns=time.time_ns(),
-                devices=share.devices,
-                oversubscribed=share.oversubscribed,
-            )
-            durable.write_file(attempt.folder / ORDER_FILE, canonical_json(order.wire()).encode())
-            environment = trial_environment(
-                inherited, trial_file, attempt.folder, share, temporary, self.port.number, metrics_port, hide_gpus
-            )
             self.process = _start(attempt, environment, [*locks, self.port.fileno()])
-        except BaseException:
+        except EngineError:
             self.port.close()
-            with suppress(OSError):
-                temporary.rmdir()
+            supervisor.remove_tree(str(temporary))
             raise
         self.mark = supervisor.identity(self.process.pid)
         # A pidfd becomes readable when its process ends (pidfd_open(2)): no polling, no SIGCHLD handler.

@@ -68,6 +68,7 @@ class Lab:
     def __init__(self, folder: Path) -> None:
         self.folder, self.bundle, self.file = folder, folder / "bundle", folder / "experiment.yaml"
         self.ledger = folder / "ledger"
+        self.started: list[subprocess.Popen[str]] = []
 
     def write(self, *do: str, step_ms: float = 1.0, **spec: Any) -> ScalingExperiment:
         """An experiment of the light program; ``spec`` replaces fields, and ``do`` says how it misbehaves."""
@@ -97,19 +98,28 @@ class Lab:
 
     def begin(self, *options: str, environment: dict[str, str] | None = None) -> subprocess.Popen[str]:
         """The engine in a process of its own."""
-        return subprocess.Popen(
+        process = subprocess.Popen(
             [sys.executable, str(DRIVE), str(self.file), str(self.bundle), *options],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
             env={**os.environ, **(environment or {})},
         )
+        self.started.append(process)
+        return process
 
     def drive(self, *options: str, environment: dict[str, str] | None = None) -> tuple[int, dict[str, Any], str]:
         """The same to its end: exit code, ``{trial: [phase, reason, attempt]}``, what it said."""
         process = self.begin(*options, environment=environment)
         out, err = process.communicate(timeout=120)
         return process.returncode, json.loads(out) if out else {}, err
+
+    def end(self) -> None:
+        """Let nothing of a failed test hang about."""
+        for process in self.started:
+            if process.poll() is None:
+                process.kill()
+            process.communicate()
 
     def record(self, trial: str) -> dict[str, Any]:
         """``trial.json`` of a published trial."""
@@ -126,11 +136,26 @@ class Lab:
 
 
 @pytest.fixture
-def lab(tmp_path: Path) -> Lab:
-    return Lab(tmp_path)
+def new_lab() -> Iterator[Callable[[Path], Lab]]:
+    """A maker of further labs in folders of their own."""
+    made: list[Lab] = []
+
+    def make(folder: Path) -> Lab:
+        folder.mkdir(exist_ok=True)
+        made.append(Lab(folder))
+        return made[-1]
+
+    yield make
+    for lab in made:
+        lab.end()
 
 
-def until(condition: Callable[[], Any], seconds: float = 20.0) -> Any:
+@pytest.fixture
+def lab(tmp_path: Path, new_lab: Callable[[Path], Lab]) -> Lab:
+    return new_lab(tmp_path)
+
+
+def until(condition: Callable[[], Any], seconds: float = 90.0) -> Any:
     """Poll until the condition holds, and return what it gave."""
     end = time.monotonic() + seconds
     while not (found := condition()):

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ pytestmark = pytest.mark.processes
 CORES = len(os.sched_getaffinity(0))
 ONE: dict[str, Any] = {"scaling": {"modes": ["weak"], "workers": [1], "batch": {"perWorker": 4}}}
 TWO: dict[str, Any] = {"scaling": {"modes": ["weak"], "workers": [2], "batch": {"perWorker": 4}}}
+NewLab = Callable[[Path], Lab]
 T1, T2 = "weak-1-1x1-r1", "weak-2-1x2-r1"
 
 
@@ -176,12 +178,11 @@ def test_a_huge_log_is_kept_in_part_and_says_so(lab: Lab) -> None:
 
 
 @pytest.mark.parametrize("launcher", ["torchrun", "mpirun"])
-def test_launchers_run_ranks_and_their_failures_are_understood(lab: Lab, launcher: str) -> None:
+def test_launchers_run_ranks_and_their_failures_are_understood(lab: Lab, new_lab: NewLab, launcher: str) -> None:
     lab.write(workload={"launcher": launcher}, **TWO)
     assert lab.run().exit_code == 0
     assert lab.record(T2)["exitCodes"] == {"0": 0, "1": 0, "launcher": 0}
-    worse = Lab(lab.folder / "worse")
-    worse.folder.mkdir()
+    worse = new_lab(lab.folder / "worse")
     worse.write("exit:1:3", "hang:0", workload={"launcher": launcher}, **TWO)
     worse.run()
     record = worse.record(T2)
@@ -225,12 +226,10 @@ def test_a_killed_supervisor_leaves_nothing_and_fails_the_trial(lab: Lab) -> Non
     assert record["message"] == "the supervisor was ended by signal 9"
 
 
-def test_runs_beside_each_other_share_no_port_and_no_folder(tmp_path: Path) -> None:
-    labs = []
-    for name in ("a", "b", "c"):
-        (tmp_path / name).mkdir()
-        labs.append(Lab(tmp_path / name))
-        labs[-1].write(**TWO)
+def test_runs_beside_each_other_share_no_port_and_no_folder(tmp_path: Path, new_lab: NewLab) -> None:
+    labs = [new_lab(tmp_path / name) for name in ("a", "b", "c")]
+    for lab in labs:
+        lab.write(**TWO)
     engines = [lab.begin(environment={"SCALEBENCH_LOCKS": str(lab.folder)}) for lab in labs]
     assert [engine.wait(60) for engine in engines] == [0, 0, 0]
     for engine in engines:
@@ -240,12 +239,11 @@ def test_runs_beside_each_other_share_no_port_and_no_folder(tmp_path: Path) -> N
     assert len({option["tmp"] for option in options}) == 3
 
 
-def test_a_second_run_on_the_same_devices_waits_or_is_refused(lab: Lab, tmp_path: Path) -> None:
+def test_a_second_run_on_the_same_devices_waits_or_is_refused(lab: Lab, new_lab: NewLab) -> None:
     lab.write(step_ms=40, **ONE)
     first = lab.begin()
     until(lambda: list(lab.bundle.glob(".work/*/attempt-1/rank-0.ready.json")))
-    (tmp_path / "other").mkdir()
-    other = Lab(tmp_path / "other")
+    other = new_lab(lab.folder / "other")
     other.write(**ONE)
     code, _, said = other.drive("refuse")
     assert code == 3

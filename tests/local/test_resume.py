@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import signal
+import subprocess
 import time
 from collections import Counter
 from pathlib import Path
@@ -43,11 +44,12 @@ def test_interrupted_at_random_moments_and_resumed(lab: Lab) -> None:
         engine = lab.begin(*options)
         try:
             code = engine.wait(chance.uniform(0.3, 1.5))
-        except Exception:
-            engine.send_signal(chance.choice([signal.SIGINT, signal.SIGTERM]))
+        except subprocess.TimeoutExpired:
+            number = chance.choice([signal.SIGINT, signal.SIGTERM])
+            engine.send_signal(number)
             kills += 1
-            code = engine.wait(30)
-            assert code in (0, 130)
+            code = engine.wait(60)
+            assert code in (0, 130, -number), "the last: it came before anything was set up"
         engine.communicate()
         assert not processes_of(lab.bundle)
         options = ["resume"]
@@ -117,7 +119,6 @@ def test_a_second_interrupt_kills_at_once(lab: Lab) -> None:
 
 def test_a_run_whose_processes_had_ended_is_collected_not_repeated(lab: Lab) -> None:
     """As after a power cut in the moment between the ranks' end and the supervisor's report."""
-    lab.write("hang:0", **ONE)
     lab.write(**ONE)
     engine = lab.begin()
     attempt = lab.bundle / ".work" / T1 / "attempt-1"
@@ -144,6 +145,32 @@ def test_an_interrupted_attempt_is_run_anew_under_the_next_number(lab: Lab) -> N
     assert lab.published() == []
     assert lab.drive("resume")[0] == 0
     assert lab.record(T1)["attempt"] == 2
+
+
+def test_a_machine_that_shuts_down_fails_no_trial(lab: Lab) -> None:
+    """Everybody gets SIGTERM at once: the ranks' end is not the trial's own."""
+    lab.write(f"once:{lab.folder}/flag:hang:0", **ONE)
+    engine = lab.begin()
+    until((lab.folder / "flag").exists)
+    for pid in [*reversed(descendants(engine.pid)), engine.pid]:
+        os.kill(pid, signal.SIGTERM)
+    assert engine.wait(20) == 130
+    engine.communicate()
+    assert lab.drive("resume")[0] == 0
+    assert lab.record(T1)["attempt"] == 2
+
+
+def test_a_retry_that_is_interrupted_keeps_the_failure_before_it(lab: Lab) -> None:
+    flags = [f"once:{lab.folder}/one:exit:0:1", f"once:{lab.folder}/two:hang:0"]
+    lab.write(*flags, failurePolicy={"retries": 1}, **ONE)
+    engine = lab.begin()
+    until((lab.folder / "two").exists)
+    engine.kill()
+    engine.communicate()
+    assert lab.published() == []
+    assert lab.drive("resume")[0] == 0
+    assert lab.record(T1)["attempt"] == 3
+    assert len([note for note in lab.notes() if note["event"] == "begin"]) == 3
 
 
 def test_resume_of_a_finished_run_does_nothing(lab: Lab) -> None:

@@ -21,8 +21,8 @@ from scalebench.statistics import (
     stragglers,
     warm_up,
 )
-from scalebench.steps import StepTable, quantiles, read_steps
-from scalebench_api.record.tables import STEPS_FILE
+from scalebench.steps import StepTable, quantiles, read_steps, verified_bytes
+from scalebench_api.record.tables import EVALS_FILE, STEPS_FILE
 
 if TYPE_CHECKING:
     from scalebench.steps import Durations
@@ -71,16 +71,15 @@ def digest_all(bundles: Sequence[Bundle], threads: int = THREADS) -> Digests:
     """Digests of every Succeeded trial; the result depends neither on ``threads`` nor on the order of finishing."""
     import pyarrow as pa
 
-    jobs = [(bundle.label, trial) for bundle in bundles for trial in bundle.trials if _has_steps(trial)]
+    jobs = [(bundle.label, trial) for bundle in bundles for trial in bundle.trials if _has_tables(trial)]
     with ThreadPoolExecutor(threads, thread_name_prefix="digest") as pool:
         found = list(pool.map(_one, (trial for _, trial in jobs)))
     pa.default_memory_pool().release_unused()
     of: dict[tuple[str, str], StepDigest] = {}
     problems: list[tuple[str, Problem]] = []
-    for (label, trial), result in zip(jobs, found, strict=True):
-        if isinstance(result, Problem):
-            problems.append((label, result))
-        else:
+    for (label, trial), (result, wrong) in zip(jobs, found, strict=True):
+        problems += [(label, problem) for problem in wrong]
+        if result is not None:
             of[label, trial.name] = result
     return Digests(of, tuple(problems))
 
@@ -108,20 +107,28 @@ def digest(table: StepTable) -> StepDigest:
         drift=None if seconds is None else drift(seconds),
         modes=None if seconds is None else bimodality(seconds),
         warm_up=None if seconds is None else warm_up(seconds),
-        slow_ranks=slow_ranks(medians) if len(medians) > 1 else None,
+        slow_ranks=slow_ranks(medians) if len(medians) > 1 and own.shape[1] >= ENOUGH_STEPS else None,
         stragglers=late,
     )
 
 
-def _has_steps(trial: Trial) -> bool:
-    return trial.good and trial.record is not None and STEPS_FILE in trial.record.files
+def _has_tables(trial: Trial) -> bool:
+    return trial.good and trial.record is not None and bool(trial.record.files)
 
 
-def _one(trial: Trial) -> StepDigest | Problem:
-    try:
-        return digest(read_steps(trial))
-    except FileError as error:
-        return Problem(f"trials/{printable(trial.folder.name)}/{STEPS_FILE}", str(error))
+def _one(trial: Trial) -> tuple[StepDigest | None, list[Problem]]:
+    """The digest of a trial's steps; its evaluations stand in the record, their table is only verified."""
+    found: StepDigest | None = None
+    problems: list[Problem] = []
+    for name, sha256 in sorted(trial.record.files.items() if trial.record else ()):
+        try:
+            if name == STEPS_FILE:
+                found = digest(read_steps(trial))
+            elif name == EVALS_FILE:
+                verified_bytes(trial.folder / name, sha256)
+        except FileError as error:
+            problems.append(Problem(f"trials/{printable(trial.folder.name)}/{name}", str(error)))
+    return found, problems
 
 
 def _median(durations: Durations) -> float:
@@ -134,7 +141,7 @@ def _stragglers(own: Durations) -> Stragglers | None:
     """The slowest rank against the median rank, over at most ``STRAGGLER_STEPS`` steps spread over the run."""
     import numpy as np
 
-    if len(own) < 2:
+    if len(own) < 2 or own.shape[1] < ENOUGH_STEPS:
         return None
     some = own[:, :: max(1, own.shape[1] // STRAGGLER_STEPS)] / 1e9
     return stragglers(some.max(axis=0), np.median(some, axis=0))

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from scalebench.bundle import Trial
@@ -51,14 +52,24 @@ def read_steps(trial: Trial) -> StepTable:
     record = trial.record
     if record is None or STEPS_FILE not in record.files:
         raise FileError("the record names no such table")
-    data = read_bytes(trial.folder / STEPS_FILE, MAX_TABLE_BYTES)
-    if hashlib.sha256(data).hexdigest() != record.files[STEPS_FILE]:
-        raise FileError("does not match the sha256 in trial.json: changed or damaged after it was written")
+    data = verified_bytes(trial.folder / STEPS_FILE, record.files[STEPS_FILE])
     timed = _windows(record, WindowKind.train)
     own = _windows(record, WindowKind.no_communication)
     if not timed:
         raise FileError("trial.json has no timed windows")
     return _decode(data, record.trial.point.workers, timed, own)
+
+
+def verified_bytes(path: Path, sha256: str) -> bytes:
+    """The whole file, whose sha256 is the stated one.
+
+    Raises:
+        FileError: when it is missing or unreadable, or has another sha256.
+    """
+    data = read_bytes(path, MAX_TABLE_BYTES)
+    if hashlib.sha256(data).hexdigest() != sha256:
+        raise FileError("does not match the sha256 in trial.json: changed or damaged after it was written")
+    return data
 
 
 def quantiles(values: Durations) -> tuple[float, ...]:

@@ -48,6 +48,8 @@ class Truth:
     repetition_cv: float = 0.01
     warmup_steps: int = 20
     slow_rank: int | None = None
+    behind: float = 0.02
+    """How far a rank is ahead of the slowest one of a step, as a share of the step (half-normal scale)."""
     shape: Callable[[TrialSpec, np.ndarray], np.ndarray] | None = None
     """A further factor for each step of a trial, given the steps' indices: drift, two modes, slow first steps."""
     energy_w: float | None = None
@@ -231,7 +233,7 @@ def _journals(
     last = rng.integers(0, workers, count) if truth.slow_rank is None else np.full(count, truth.slow_rank % workers)
     journals = {}
     for rank in range(workers):
-        ahead = np.abs(rng.standard_normal(count, dtype=np.float32)) * 0.02
+        ahead = np.abs(rng.standard_normal(count, dtype=np.float32)) * truth.behind
         rows = np.zeros(count, dtype=np.dtype(journal.ROW_DTYPE))
         rows["step"] = np.arange(count)
         rows["window"] = window_of

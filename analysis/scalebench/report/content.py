@@ -1,0 +1,212 @@
+"""What a report says, before it is HTML, Markdown or JSON: sections of sentences, tables and plots."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from scalebench import spelling
+from scalebench.allreduce import AllReduceReport, allreduce
+from scalebench.bundle import Bundle
+from scalebench.comparability import Difference, difference_table, differences
+from scalebench.cost import CostReport, cost_of
+from scalebench.diagnose import Diagnosis, diagnose_from
+from scalebench.digest import Digests, digest_all
+from scalebench.environment import check_table, environment, environment_table
+from scalebench.measurement import MeasuredSeries, measure
+from scalebench.problem import Problem
+from scalebench.report import canvas
+from scalebench.report.bandwidth import bandwidth
+from scalebench.report.bars import split
+from scalebench.report.canvas import Plot
+from scalebench.report.curves import curves
+from scalebench.report.methods import methods
+from scalebench.report.ranks import step_times
+from scalebench.report.training import accuracy
+from scalebench.scaling import Scaling, scaling
+from scalebench.scaling_tables import (
+    accuracy_table,
+    excluded_table,
+    problem_table,
+    scaling_table,
+    side_by_side_table,
+    split_table,
+)
+from scalebench.step_table import step_table
+from scalebench.table import Table
+
+
+@dataclass(frozen=True)
+class Section:
+    """One heading with what stands under it; empty tables and missing plots are left out beforehand."""
+
+    name: str
+    title: str
+    plots: tuple[Plot, ...] = ()
+    tables: tuple[Table, ...] = ()
+    sentences: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Content:
+    """A whole report. ``warnings`` are what a reader must know before believing a number."""
+
+    title: str
+    headlines: tuple[str, ...]
+    warnings: tuple[str, ...]
+    sections: tuple[Section, ...]
+
+    @property
+    def plots(self) -> tuple[Plot, ...]:
+        """All plots in order."""
+        return tuple(plot for section in self.sections for plot in section.plots)
+
+    @property
+    def tables(self) -> tuple[Table, ...]:
+        """All tables in order."""
+        return tuple(table for section in self.sections for table in section.tables)
+
+
+@dataclass(frozen=True)
+class Findings:
+    """Everything that the verbs have to say about the same bundles, each step table read once."""
+
+    measured: tuple[MeasuredSeries, ...]
+    scaling: Scaling
+    costs: CostReport
+    allreduce: AllReduceReport
+    digests: Digests
+    diagnosis: Diagnosis
+    differences: tuple[Difference, ...]
+    bundles: tuple[Bundle, ...] = field(repr=False)
+
+
+def find(bundles: Sequence[Bundle]) -> Findings:
+    """Read and analyse; nothing is drawn yet."""
+    result = scaling(bundles)
+    digests = digest_all(bundles)
+    return Findings(
+        measured=tuple(series for bundle in bundles for series in measure(bundle)),
+        scaling=result,
+        costs=cost_of(result.curves(), bundles),
+        allreduce=allreduce(bundles),
+        digests=digests,
+        diagnosis=diagnose_from(bundles, digests),
+        differences=differences(bundles),
+        bundles=tuple(bundles),
+    )
+
+
+def compose(found: Findings, draw: bool = True, png: bool = True) -> Content:
+    """Put it into sections; ``draw`` and ``png`` save the time of plots that nobody asked for."""
+    plots: dict[str, Plot] = {}
+    if draw:
+        with canvas.settings():
+            plots = {plot.name: plot for plot in _plots(found, png)}
+    sections = [section for section in _sections(found, plots) if section.plots or section.tables or section.sentences]
+    return Content(
+        title=", ".join(bundle.label for bundle in found.bundles),
+        headlines=tuple(_headlines(found)),
+        warnings=tuple(_warnings(found)),
+        sections=tuple(sections),
+    )
+
+
+def _plots(found: Findings, png: bool) -> Iterator[Plot]:
+    yield from curves(found.scaling.curves(), found.costs, png)
+    yield from split(found.scaling.curves(), png)
+    yield from step_times(found.measured, found.digests, png)
+    yield from accuracy(found.measured, png)
+    yield from bandwidth(found.allreduce, png)
+
+
+def _sections(found: Findings, plots: dict[str, Plot]) -> Iterator[Section]:
+    def drawn(*names: str) -> tuple[Plot, ...]:
+        return tuple(plots[name] for name in names if name in plots)
+
+    measured = any(series.measured for series in found.scaling.series)
+    yield Section(
+        "scaling",
+        "Scaling",
+        drawn("speedup", "efficiency", "throughput"),
+        _shown(side_by_side_table(found.scaling.curves()), scaling_table(found.scaling.curves())),
+    )
+    if measured:
+        yield Section("time", "Where the time goes", drawn("split", "step-times"), _shown(*_time_tables(found)))
+        cost_table = found.costs.table() if found.costs.known else None
+        yield Section("cost", "Time and cost", drawn("epoch", "cost", "energy"), _shown(cost_table))
+    yield Section("accuracy", "Accuracy", drawn("accuracy"), _shown(accuracy_table(found.scaling)))
+    yield Section("allreduce", "All-reduce", drawn("allreduce"), _shown(found.allreduce.table()))
+    if found.digests.rows:
+        yield Section("diagnosis", "Diagnosis", (), (found.diagnosis.table(),))
+    yield Section(
+        "left-out",
+        "What does not count",
+        (),
+        _shown(excluded_table(found.scaling), problem_table(found.scaling, _table_problems(found))),
+    )
+    yield Section("comparability", "Comparability", (), _shown(difference_table(found.differences)))
+    facts = environment(found.bundles)
+    yield Section("environment", "Environment", (), _shown(check_table(found.bundles), environment_table(facts)))
+    yield Section("methods", "How the numbers were obtained", sentences=tuple(methods(found)))
+
+
+def _time_tables(found: Findings) -> tuple[Table, Table]:
+    return split_table(found.scaling.curves()), step_table(found.measured, found.digests)
+
+
+def _shown(*tables: Table | None) -> tuple[Table, ...]:
+    return tuple(table for table in tables if table is not None and table.rows)
+
+
+def _table_problems(found: Findings) -> tuple[tuple[str, Problem], ...]:
+    return found.digests.problems
+
+
+def _headlines(found: Findings) -> Iterator[str]:
+    several = len(found.bundles) > 1
+    best_count = {
+        (c.series.bundle, c.series.name): _cheapest(c.cheapest, c.fastest)
+        for c in found.costs.series
+        if c.cheapest is not None and c.fastest is not None and len(c.series.measured) > 1
+    }
+    for series in found.scaling.curves().series:
+        said = f"{series.bundle}, {series.headline}" if several else series.headline
+        yield said + best_count.get((series.bundle, series.name), "")
+    for point in found.allreduce.points:
+        best = max(point.sizes, key=lambda size: size.busbw.median)
+        where = f"{point.bundle}, " if several else ""
+        yield (
+            f"{where}all-reduce over {_workers(point.point.workers)} ({point.point.layout}): "
+            f"{spelling.number(best.busbw.median)} GB/s of bus bandwidth at {spelling.size(best.bytes)}"
+        )
+
+
+def _cheapest(cheapest: int, fastest: int) -> str:
+    if cheapest == fastest:
+        return f"; cheapest and fastest at {_workers(cheapest)}"
+    return f"; cheapest at {_workers(cheapest)}, fastest at {_workers(fastest)}"
+
+
+def _workers(count: int) -> str:
+    return "1 worker" if count == 1 else f"{count} workers"
+
+
+def _warnings(found: Findings) -> Iterator[str]:
+    problems = [*found.scaling.problems, *_table_problems(found)]
+    if problems:
+        yield f"{_count(len(problems), 'file')} could not be used; the rest is shown."
+    if found.scaling.excluded:
+        yield f"{_count(len(found.scaling.excluded), 'trial')} ended as Invalid, Failed or Cancelled: in no curve."
+    if found.scaling.unfinished():
+        yield f"{_count(found.scaling.unfinished(), 'trial')} not finished; such points show ?."
+    if found.differences:
+        names = ", ".join(dict.fromkeys(difference.what for difference in found.differences))
+        yield f"Points of one curve differ in: {names}."
+    if found.diagnosis.findings:
+        kinds = ", ".join(dict.fromkeys(finding.kind for finding in found.diagnosis.findings))
+        yield f"Noticed in step times: {kinds}."
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" + ("" if number == 1 else "s")

@@ -1,0 +1,282 @@
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from synthetic import Truth, experiment, write_bundle
+
+from scalebench.bundle import open_bundle, open_bundles
+from scalebench.report import FORMATS, report
+from scalebench_api.plan import make_plan
+from scalebench_api.record.rank import AllReduceRow, Evaluation
+from scalebench_api.record.trial_record import TrialRecord
+from scalebench_api.trial import TrialPhase, TrialSpec
+
+PRICE = {"perWorkerHour": 2.5, "datasetSamples": 50_000, "epochs": 10}
+SMALL = experiment(
+    "small",
+    workers=[1, 2, 4],
+    repetitions=2,
+    windows=2,
+    steps_per_window=15,
+    cost=PRICE,
+    matrix={"precision": ["fp32"]},
+)
+CURVES = {"throughput", "speedup", "efficiency", "epoch", "cost", "energy", "split", "step-times", "accuracy"}
+
+
+def accuracies(trial: TrialSpec) -> list[Evaluation]:
+    return [
+        Evaluation(epoch=e, step=e * 10, wall_s=e * 2.0, train_loss=1 / e, loss=1 / e, accuracy=1 - 0.5 / e)
+        for e in (1, 2, 3)
+    ]
+
+
+def whole(folder: Path) -> Path:
+    """Something of everything: an Invalid, a Failed and an unfinished trial, energy, accuracy, other software."""
+    names = [t.name for t in make_plan(SMALL).trials]
+    weak = [name for name in names if name.startswith("weak-4")]
+    strong = [name for name in names if name.startswith("strong-4")]
+
+    def change(record: TrialRecord) -> TrialRecord:
+        odd = record.trial.point.workers == 4
+        return record.model_copy(update={"versions": {**record.versions, "torch": "9.9"}}) if odd else record
+
+    return write_bundle(
+        folder,
+        SMALL,
+        Truth(energy_w=100.0),
+        endings={weak[0]: (TrialPhase.invalid, "Throttled", "a <b>slow</b> | clock")},
+        absent=strong[:1],
+        evaluations=accuracies,
+        change=change,
+    )
+
+
+@pytest.fixture(scope="module")
+def bundle_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return whole(tmp_path_factory.mktemp("whole") / "bundle")
+
+
+@pytest.fixture(scope="module")
+def written(bundle_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("out")
+    paths = report(open_bundles([bundle_folder]), out)
+    assert sorted(paths) == sorted(path for path in out.rglob("*") if path.is_file())
+    return out
+
+
+def test_everything_is_written(written: Path):
+    assert {path.stem for path in (written / "plots").glob("*.png")} == CURVES
+    assert {path.stem for path in (written / "plots").glob("*.svg")} == CURVES
+    assert {path.stem for path in (written / "tables").iterdir()} >= {"scaling", "modes", "split", "steps", "cost"}
+    page = (written / "report.html").read_text()
+    assert page.count("<svg") == len(CURVES)
+    for said in ("4 workers give", "Throttled", "version of torch", "95 % interval", "How the numbers were obtained"):
+        assert said in page
+
+
+class _Page(HTMLParser):
+    """Collects what a browser would fetch or run, and the ids."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.references: list[str] = []
+        self.tags: list[str] = []
+        self.ids: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        for name, value in attrs:
+            if name in ("src", "href", "xlink:href", "srcset", "data", "action") and value:
+                self.references.append(value)
+            if name == "id" and value:
+                self.ids.append(value)
+
+
+def test_the_page_needs_nothing_else(written: Path):
+    page = _Page()
+    text = (written / "report.html").read_text()
+    page.feed(text)
+    assert all(reference.startswith("#") for reference in page.references)
+    assert {reference[1:] for reference in page.references} <= set(page.ids)
+    assert len(page.ids) == len(set(page.ids))
+    assert not {"script", "link", "img", "iframe", "object", "b" + "ase"} & set(page.tags)
+    assert "@import" not in text
+    assert not re.search(r"url\((?!#)", text)
+
+
+def test_words_from_a_bundle_cannot_become_markup(written: Path):
+    page = (written / "report.html").read_text()
+    assert "<b>slow</b>" not in page
+    assert "a &lt;b&gt;slow&lt;/b&gt; | clock" in page
+    assert "a &lt;b&gt;slow&lt;/b&gt; \\| clock" in (written / "report.md").read_text()
+
+
+def test_markdown_links_exist(written: Path):
+    links = re.findall(r"!\[[^\]]*\]\(([^)]+)\)", (written / "report.md").read_text())
+    assert len(links) == len(CURVES)
+    assert all((written / link).is_file() for link in links)
+
+
+def test_json_holds_every_table(written: Path):
+    tree = json.loads((written / "report.json").read_text())
+    assert set(tree["tables"]) == {path.stem for path in (written / "tables").iterdir()}
+    assert tree["tables"]["scaling"]["rows"][0]["throughput"]["level"] == 0.95
+
+
+def test_no_path_of_this_machine_is_in_it(written: Path, bundle_folder: Path):
+    for path in written.rglob("*.*"):
+        if path.suffix != ".png":
+            text = path.read_text()
+            assert str(bundle_folder.parent) not in text
+            assert str(Path.home()) not in text
+
+
+def test_the_same_bundle_gives_the_same_bytes_anywhere(bundle_folder: Path, written: Path, tmp_path: Path):
+    """Another folder, files created in another order, another process, hash seed, locale, time zone and settings."""
+    copy = tmp_path / "elsewhere" / "bundle"
+    (copy / "trials").mkdir(parents=True)
+    for folder in sorted((bundle_folder / "trials").iterdir(), reverse=True):
+        shutil.copytree(folder, copy / "trials" / folder.name)
+    shutil.copy(bundle_folder / "experiment.yaml", copy)
+    (tmp_path / "matplotlibrc").write_text("font.size: 30\naxes.grid: True\n")
+    code = (
+        "import sys; from scalebench.bundle import open_bundles; import scalebench.digest as d; d.THREADS = 1\n"
+        "from scalebench.report import report; report(open_bundles([sys.argv[1]]), sys.argv[2])"
+    )
+    environment = {
+        **os.environ,
+        "PYTHONHASHSEED": "12345",
+        "LC_ALL": "C",
+        "TZ": "Pacific/Kiritimati",
+        "MATPLOTLIBRC": str(tmp_path / "matplotlibrc"),
+    }
+    out = tmp_path / "out"
+    subprocess.run([sys.executable, "-c", code, str(copy), str(out)], check=True, env=environment, cwd=tmp_path)
+    for path in written.rglob("*.*"):
+        assert (out / path.relative_to(written)).read_bytes() == path.read_bytes(), path.name
+
+
+def test_only_what_is_asked_for_is_written(bundle_folder: Path, tmp_path: Path):
+    paths = report(open_bundles([bundle_folder]), tmp_path, ["md", "csv"])
+    assert {path.suffix for path in paths} == {".md", ".csv"}
+
+
+def test_html_alone_draws_no_png(bundle_folder: Path, tmp_path: Path):
+    (page,) = report(open_bundles([bundle_folder]), tmp_path, ["html"])
+    assert page.read_text().count("<svg") == len(CURVES)
+
+
+def test_an_unknown_format_is_refused(bundle_folder: Path, tmp_path: Path):
+    with pytest.raises(ValueError, match=r"given pdf; allowed: html, md"):
+        report(open_bundles([bundle_folder]), tmp_path, ["pdf"])
+    with pytest.raises(ValueError, match="at least one bundle"):
+        report([], tmp_path)
+
+
+def test_nothing_measured_is_a_report_without_plots(tmp_path: Path):
+    folder = write_bundle(tmp_path / "b", SMALL, absent=[t.name for t in make_plan(SMALL).trials])
+    paths = report(open_bundles([folder]), tmp_path / "out")
+    assert not any(path.suffix in (".png", ".svg") for path in paths)
+    assert "nothing measured yet" in (tmp_path / "out" / "report.html").read_text()
+    assert "| ? |" in (tmp_path / "out" / "report.md").read_text()
+
+
+def test_a_bundle_with_nothing_readable(tmp_path: Path):
+    (tmp_path / "b" / "trials" / "x").mkdir(parents=True)
+    (tmp_path / "b" / "experiment.yaml").write_text("{")
+    report(open_bundles([tmp_path / "b"]), tmp_path / "out")
+    assert "experiment.yaml" in (tmp_path / "out" / "report.md").read_text()
+
+
+def test_the_microbenchmark_has_its_own_plot(tmp_path: Path):
+    def rows(trial: TrialSpec) -> list[AllReduceRow]:
+        return [
+            AllReduceRow(
+                bytes=1 << k,
+                in_place=in_place,
+                iterations=5,
+                time_us_median=10 + k,
+                time_us_min=9 + k,
+                time_us_p95=12 + k,
+                algbw=k,
+                busbw=k * 1.5,
+                errors=0,
+            )
+            for k in range(3, 12)
+            for in_place in (False, True)
+        ]
+
+    of = experiment("nccl", modes=["weak"], workers=[2, 4], workload={"program": "allreduce"})
+    folder = write_bundle(tmp_path / "b", of, allreduce=rows, tables=False)
+    paths = report(open_bundles([folder]), tmp_path / "out")
+    assert {path.stem for path in paths if path.suffix == ".svg"} == {"allreduce"}
+    assert "all-reduce over 4 workers (1x4): 16.50 GB/s" in (tmp_path / "out" / "report.md").read_text()
+
+
+def test_names_of_any_alphabet_and_mathematics_are_shown_as_they_are(tmp_path: Path):
+    of = experiment(
+        "odd", modes=["weak"], workers=[1, 2], repetitions=1, windows=2, matrix={"model": ["$x^2", "模型<i>"]}
+    )
+    report(open_bundles([write_bundle(tmp_path / "b", of, tables=False)]), tmp_path / "out")
+    page = (tmp_path / "out" / "report.html").read_text()
+    assert "model=$x^2" in page
+    assert "model=模型&lt;i&gt;" in page
+
+
+def test_many_ranks_and_many_series_are_drawn(tmp_path: Path):
+    of = experiment(
+        "many",
+        modes=["weak"],
+        workers=[1, 48],
+        repetitions=1,
+        windows=2,
+        steps_per_window=5,
+        matrix={"allReduce": ["auto", "ring", "tree"], "precision": ["fp32", "tf32", "bf16"]},
+    )
+    folder = write_bundle(tmp_path / "b", of, evaluations=accuracies)
+    report(open_bundles([folder]), tmp_path / "out")
+    assert "1 more are in the table of steps" in (tmp_path / "out" / "report.md").read_text()
+
+
+def test_analysis_is_quick_to_import():
+    heavy = ["pandas", "matplotlib", "pyarrow", "scipy", "jinja2", "torch"]
+    code = (
+        "import sys, scalebench, scalebench.report, scalebench.report.content, scalebench.diagnose, scalebench.compare,"
+        "scalebench.cost, scalebench.status, scalebench.allreduce\n"
+        f"print([name for name in {heavy} if name in sys.modules])"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=True, capture_output=True).stdout == b"[]\n"
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.data())
+def test_a_report_is_written_whatever_is_broken(bundle_folder: Path, data: st.DataObject):
+    files = sorted(path for path in bundle_folder.rglob("*") if path.is_file())
+    file = data.draw(st.sampled_from(files))
+    before = file.read_bytes()
+    at = data.draw(st.integers(0, len(before) - 1))
+    damaged = data.draw(st.sampled_from([before[:at], before[:at] + b"\xff" + before[at + 1 :], before[at:], b""]))
+    try:
+        file.write_bytes(damaged)
+        out = bundle_folder.parent / "out"
+        bundle = open_bundle(bundle_folder)
+        paths = report([bundle], out, ["md", "json", "csv"])
+    finally:
+        file.write_bytes(before)
+    assert paths
+    good = any(trial.good and trial.folder == file.parent for trial in bundle.trials)
+    if damaged != before and (good or file.name == "trial.json"):
+        assert f"{file.parent.name}/{file.name}" in (out / "report.md").read_text()
+
+
+def test_formats_are_the_ones_the_command_line_offers():
+    assert FORMATS == ("html", "md", "json", "csv", "png", "svg")

@@ -21,6 +21,7 @@ from scalebench_local import durable
 from scalebench_local.attempt import LOGS, RESULT, Attempt, Order
 from scalebench_local.ending import Ending, end_of_log, judge_ending, tail
 from scalebench_local.launch import launcher_of
+from scalebench_local.supervisor import remove_tree
 
 ENGINE = "local"
 _LOG_HEAD, _LOG_TAIL = 1 << 20, 3 << 20
@@ -61,6 +62,9 @@ def collect(trial: TrialSpec, attempt: Attempt) -> TrialRecord:
         ),
     )
     _keep(attempt, assembled, workers)
+    if order is not None:
+        # The supervisor did, unless it was killed after the ranks had written everything.
+        remove_tree(order.temporary)
     return assembled.record
 
 

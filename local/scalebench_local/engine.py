@@ -25,6 +25,7 @@ from scalebench_local.collect import collect
 from scalebench_local.cores import survey_cores
 from scalebench_local.errors import BadInput, Unavailable
 from scalebench_local.gpus import survey_gpus
+from scalebench_local.launch import check_installed
 from scalebench_local.locks import Interrupted, Locks, device_lock_files, take
 from scalebench_local.orphans import end_orphans
 from scalebench_local.progress import Progress, estimate_remaining, read_pace, seconds_taken
@@ -86,6 +87,7 @@ def run(
         raise BadInput(str(error)) from error
     machine = Machine(survey_cores(), survey_gpus(os.environ))
     allotment = allot(plan.trials, machine, oversubscribe)
+    check_installed(plan.trials)
     folder = BundleFolder(bundle.absolute())
     if not resume:
         folder.refuse_unless_empty()

@@ -56,11 +56,11 @@ def _listed() -> tuple[Gpu, ...]:
     try:
         import pynvml
     except ImportError:
-        return _from_smi()
+        return from_smi()
     try:
         pynvml.nvmlInit()
     except pynvml.NVMLError:
-        return ()
+        return from_smi()
     try:
         handles = [pynvml.nvmlDeviceGetHandleByIndex(index) for index in range(pynvml.nvmlDeviceGetCount())]
         return tuple(
@@ -70,7 +70,8 @@ def _listed() -> tuple[Gpu, ...]:
         pynvml.nvmlShutdown()
 
 
-def _from_smi() -> tuple[Gpu, ...]:
+def from_smi() -> tuple[Gpu, ...]:
+    """What ``nvidia-smi`` lists; nothing where it is not installed or fails."""
     program = shutil.which("nvidia-smi")
     if program is None:
         return ()

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib.util
 import shutil
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from scalebench_api.experiment import Launcher, Program
@@ -34,6 +36,21 @@ def launcher_of(trial: TrialSpec) -> Launcher:
     """The launcher that is named, or the program's own."""
     own = Launcher.processes if trial.workload.program is Program.custom else Launcher.torchrun
     return trial.workload.launcher or own
+
+
+def check_installed(trials: Sequence[TrialSpec]) -> None:
+    """Make sure that what a plan needs is installed, before anything is started.
+
+    Raises:
+        Unavailable: when mpirun or torch is wanted and missing.
+    """
+    launchers = {launcher_of(trial) for trial in trials}
+    if Launcher.mpirun in launchers:
+        find_mpirun()
+    built_in = {trial.workload.program for trial in trials} & {Program.torch, Program.allreduce}
+    if (built_in or Launcher.torchrun in launchers) and importlib.util.find_spec("torch") is None:
+        who = f"spec.workload.program: {min(built_in).value}" if built_in else "spec.workload.launcher: torchrun"
+        raise Unavailable(f"{who} needs torch, which is not installed here (pip install 'scalebench[torch]')")
 
 
 def commands(trial: TrialSpec, attempt: Attempt) -> list[Command]:

@@ -54,23 +54,9 @@ class RunningTrial:
         trial_file = attempt.folder / contract.TRIAL_FILE
         durable.write_file(trial_file, canonical_json(trial.wire()).encode())
         durable.make_folder(attempt.folder / LOGS)
-        # Named in the order before it is made, so that nobody's kill can leave it behind unknown.
-        temporary = Path(tempfile.gettempdir(), f"scalebench-{uuid.uuid4().hex[:12]}")
-        with durable.storing("find the current folder", Path()):
-            cwd = str(Path.cwd())
-        order = Order(
-            commands=commands(trial, attempt),
-            cwd=cwd,
-            deadline_seconds=trial.deadline_seconds,
-            grace_seconds=GRACE_S,
-            exit_file=str(attempt.folder / EXIT_FILE),
-            temporary=str(temporary),
-            oom_counters=oom_counters(),
-            begun_ns=time.time_ns(),
-            devices=share.devices,
-            oversubscribed=share.oversubscribed,
-        )
+        order = _order(trial, attempt, share)
         durable.write_file(attempt.folder / ORDER_FILE, canonical_json(order.wire()).encode())
+        temporary = Path(order.temporary)
         with durable.storing("make a temporary folder", temporary):
             temporary.mkdir(mode=0o700)
         self.port = ReservedPort()
@@ -140,6 +126,24 @@ class RunningTrial:
             ended_ns=time.time_ns(),
         )
         durable.write_file(self.attempt.folder / EXIT_FILE, canonical_json(report.wire()).encode())
+
+
+def _order(trial: TrialSpec, attempt: Attempt, share: Share) -> Order:
+    with durable.storing("find the current folder", Path()):
+        cwd = str(Path.cwd())
+    return Order(
+        commands=commands(trial, attempt),
+        cwd=cwd,
+        deadline_seconds=trial.deadline_seconds,
+        grace_seconds=GRACE_S,
+        exit_file=str(attempt.folder / EXIT_FILE),
+        # Named here and made later, so that no kill can leave it behind unknown.
+        temporary=str(Path(tempfile.gettempdir(), f"scalebench-{uuid.uuid4().hex[:12]}")),
+        oom_counters=oom_counters(),
+        begun_ns=time.time_ns(),
+        devices=share.devices,
+        oversubscribed=share.oversubscribed,
+    )
 
 
 def _start(attempt: Attempt, environment: Mapping[str, str], descriptors: Sequence[int]) -> subprocess.Popen[bytes]:

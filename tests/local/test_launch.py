@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import socket
 import sys
@@ -13,7 +14,8 @@ import pytest
 from scalebench_api.trial import TrialSpec
 from scalebench_local.attempt import Attempt
 from scalebench_local.environment import trial_environment
-from scalebench_local.launch import commands
+from scalebench_local.errors import Unavailable
+from scalebench_local.launch import check_installed, commands
 from scalebench_local.port import ReservedPort
 from scalebench_local.shares import Share
 
@@ -48,6 +50,19 @@ def test_a_custom_command_runs_as_plain_processes_with_ranks() -> None:
     assert found[1].env["A"] == "b"
     assert found[1].argv == [sys.executable, "-P", "-m", "scalebench_worker.exec", "./train", "--x"]
     assert found[1].log == "/b/.work/t/attempt-1/logs/rank-1.log"
+
+
+def test_what_is_not_installed_is_said_before_anything_starts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    check_installed([trial(program="custom", command=["./train"])])
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(Unavailable, match=r"program: torch needs torch, .*pip install 'scalebench\[torch\]'"):
+        check_installed([trial()])
+    with pytest.raises(Unavailable, match="launcher: torchrun needs torch"):
+        check_installed([trial(program="custom", command=["./train"], launcher="torchrun")])
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+    with pytest.raises(Unavailable, match="launcher: mpirun is not installed"):
+        check_installed([trial(program="custom", command=["./train"], launcher="mpirun")])
 
 
 def environment(share: Share, inherited: dict[str, str] | None = None, hide: bool = False) -> dict[str, str]:

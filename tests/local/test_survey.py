@@ -9,7 +9,7 @@ import pytest
 
 from scalebench_local.cores import Cores, group_siblings, oom_counters, parse_list, read_quota, survey_cores
 from scalebench_local.errors import Unavailable
-from scalebench_local.gpus import Gpu, survey_gpus, visible
+from scalebench_local.gpus import Gpu, from_smi, survey_gpus, visible
 
 GPUS = (Gpu("GPU-1111", "A"), Gpu("GPU-1222", "A"), Gpu("GPU-3333", "B"))
 
@@ -119,3 +119,14 @@ def test_a_mig_instance_is_taken_by_its_name() -> None:
 
 def test_gpus_of_this_machine_can_be_asked_for() -> None:
     assert all(gpu.uuid.startswith(("GPU-", "MIG-")) for gpu in survey_gpus({}))
+
+
+def test_nvidia_smi_is_understood(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert from_smi() == ()
+    program = tmp_path / "nvidia-smi"
+    program.write_text("#!/bin/sh\necho 'GPU-5f0c, NVIDIA H200'\necho 'GPU-77aa, NVIDIA H200'\n")
+    program.chmod(0o755)
+    assert from_smi() == (Gpu("GPU-5f0c", "NVIDIA H200"), Gpu("GPU-77aa", "NVIDIA H200"))
+    program.write_text("#!/bin/sh\necho no driver\nexit 9\n")
+    assert from_smi() == ()

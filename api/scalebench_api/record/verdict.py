@@ -165,6 +165,8 @@ def _throttled(ranks: Sequence[RankRecord]) -> Check:
     if hot:
         said = "; ".join(f"rank {rank}: {', '.join(reasons)}" for rank, reasons in sorted(hot.items()))
         return Check(name=name, passed=False, detail=f"clocks were held down: {said}")
+    if unread := [record.topology.rank for record in ranks if record.device_samples is None]:
+        return Check(name=name, passed=None, detail=f"no device clocks to read on rank {_few(unread)}")
     return Check(name=name, passed=True, detail="no thermal or hardware slowdown seen")
 
 

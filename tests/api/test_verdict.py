@@ -1,0 +1,290 @@
+"""One test for each way in which a run is not what was asked for, and for what could not be checked."""
+
+from typing import Any
+
+import pytest
+from rank_records import GOOD, MEASURE, rank_record, ranks_of, trial, window
+
+from scalebench_api.record.outcome import Outcome
+from scalebench_api.record.rank import AllReduceRow, DeviceSamples, RankRecord
+from scalebench_api.record.verdict import SAME_SOFTWARE, Verdict, judge
+from scalebench_api.trial import FailedReason, InvalidReason, TrialPhase, TrialSpec
+
+TWO = trial()
+GPU = {"device": "GPU-0", "backend": "nccl"}
+
+
+def of(verdict: Verdict, reason: str) -> tuple[bool | None, str]:
+    (check,) = [check for check in verdict.checks if check.name == reason]
+    return check.passed, check.detail
+
+
+def invalid(ranks: dict[int, RankRecord], of: TrialSpec = TWO, outcome: Outcome = GOOD) -> tuple[str | None, str]:
+    verdict = judge(of, ranks, outcome)
+    assert verdict.phase is TrialPhase.invalid
+    return verdict.reason, verdict.message
+
+
+def two(**changes: Any) -> dict[int, RankRecord]:
+    """A good run of two ranks, of which the second is changed."""
+    return {0: rank_record(0, TWO), 1: rank_record(1, TWO, **changes)}
+
+
+def test_a_good_run_succeeds_and_says_what_was_looked_at() -> None:
+    verdict = judge(TWO, ranks_of(TWO), GOOD)
+    assert (verdict.phase, verdict.reason, verdict.message) == (TrialPhase.succeeded, None, "")
+    assert {check.name for check in verdict.checks} == {*InvalidReason, SAME_SOFTWARE}
+    unchecked = {check.name for check in verdict.checks if check.passed is None}
+    assert unchecked == {"Throttled"}, "there are no device clocks on CPUs"
+    assert all(check.detail for check in verdict.checks)
+
+
+def test_a_cancelled_run_is_not_judged() -> None:
+    outcome = Outcome(engine="local", cancelled=True, failure=FailedReason.rank_killed)
+    assert judge(TWO, {}, outcome) == Verdict(TrialPhase.cancelled, None, "cancelled", ())
+    assert judge(TWO, {}, outcome.model_copy(update={"message": "by the user"})).message == "by the user"
+
+
+def test_a_failed_run_is_failed_whatever_else_is_wrong() -> None:
+    outcome = Outcome(engine="local", failure=FailedReason.out_of_memory, message="rank 1: out of memory")
+    verdict = judge(TWO, {0: rank_record(0, TWO, finite_loss=False)}, outcome)
+    assert (verdict.phase, verdict.reason, verdict.message) == (
+        TrialPhase.failed,
+        "OutOfMemory",
+        "rank 1: out of memory",
+    )
+    assert of(verdict, "NonFiniteLoss")[0] is False
+
+
+def test_the_first_reason_counts_and_all_are_told() -> None:
+    reason, message = invalid(two(finite_loss=False, parameter_checksum="other"))
+    assert reason == "ReplicasDiverged"
+    assert message == "parameters of rank 1 differ from the others'; loss is NaN or infinite on rank 1"
+
+
+# RecordsMissing
+
+
+def test_records_missing() -> None:
+    assert invalid({}) == ("RecordsMissing", "no record from rank 0, 1 of 2")
+    assert invalid({0: rank_record(0, TWO)})[0] == "RecordsMissing"
+    assert invalid({0: rank_record(0, TWO)})[1].startswith("no record from rank 1 of 2")
+
+
+def test_many_missing_records_are_not_all_named() -> None:
+    sixteen = trial(workers=16)
+    assert invalid({0: rank_record(0, sixteen)}, sixteen)[1].startswith(
+        "no record from rank 1, 2, 3, 4, 5, 6 and 9 more of 16"
+    )
+
+
+def test_windows_missing_on_a_rank() -> None:
+    reason, message = invalid(two(windows=[window(0)]))
+    assert reason == "RecordsMissing"
+    assert message == "rank 1 measured 1 windows, 3 steps; asked for: 2 windows of 3 steps"
+
+
+def test_a_window_cut_short() -> None:
+    assert invalid(two(windows=[window(0), window(1, steps=2)]))[0] == "RecordsMissing"
+
+
+def test_windows_of_other_kinds_do_not_stand_in() -> None:
+    assert invalid(two(windows=[window(0), window(1, "no-communication")]))[0] == "RecordsMissing"
+
+
+def test_the_microbenchmark_records_sizes_not_windows() -> None:
+    bench = trial({"workload": {"program": "allreduce"}})
+    row = AllReduceRow(
+        bytes=8, in_place=True, iterations=5, time_us_median=1, time_us_min=1, time_us_p95=1, algbw=1, busbw=1, errors=0
+    )
+    assert judge(bench, ranks_of(bench, windows=[], allreduce=[row]), GOOD).phase is TrialPhase.succeeded
+    assert invalid(ranks_of(bench, windows=[]), bench) == ("RecordsMissing", "0 message sizes measured")
+
+
+# WrongWorldSize
+
+
+def test_wrong_world_size() -> None:
+    reason, message = invalid({rank: rank_record(rank, TWO, world=1) for rank in range(2)})
+    assert (reason, message) == ("WrongWorldSize", "world size 1, asked for 2")
+    assert invalid(two(world=1)) == ("WrongWorldSize", "world size 1, 2, asked for 2")
+
+
+# Oversubscribed
+
+
+def test_oversubscribed_by_request() -> None:
+    reason, message = invalid(ranks_of(TWO), outcome=GOOD.model_copy(update={"oversubscribed": True}))
+    assert reason == "Oversubscribed"
+    assert "--oversubscribe" in message
+
+
+def test_oversubscribed_cores() -> None:
+    assert invalid(two(cores=[0], device="cpu:0")) == ("Oversubscribed", "more than one rank on core 0 on here")
+
+
+def test_oversubscribed_gpus() -> None:
+    assert invalid(ranks_of(TWO, **GPU)) == ("Oversubscribed", "more than one rank on GPU-0 on here")
+
+
+def test_the_same_core_of_another_host_is_another_core() -> None:
+    spread = trial({"placement/workersPerNode": 1})
+    ranks = {rank: rank_record(rank, spread, host=f"host{rank}", cores=[0], device="cpu:0") for rank in range(2)}
+    assert judge(spread, ranks, GOOD).phase is TrialPhase.succeeded
+
+
+# WrongPlacement
+
+
+def test_wrong_placement() -> None:
+    assert invalid(two(host="there")) == (
+        "WrongPlacement",
+        "ranks per place: {'here': 1, 'there': 1}; asked for layout 1x2",
+    )
+
+
+def test_ranks_of_one_pod_are_together_whatever_its_host_is_called() -> None:
+    ranks = {rank: rank_record(rank, TWO, host=f"host{rank}", pod="pod-a") for rank in range(2)}
+    assert of(judge(TWO, ranks, GOOD), "WrongPlacement") == (True, "layout 1x2")
+
+
+def test_uneven_placement() -> None:
+    four = trial({"placement/workersPerNode": 2}, workers=4)
+    ranks = {r: rank_record(r, four, host="a" if r < 3 else "b") for r in range(4)}
+    assert invalid(ranks, four)[1] == "ranks per place: {'a': 3, 'b': 1}; asked for layout 2x2"
+
+
+def test_other_devices_than_were_given() -> None:
+    given = GOOD.model_copy(update={"requested_devices": ["cpu:0", "cpu:7"]})
+    assert invalid(ranks_of(TWO), outcome=given) == ("WrongPlacement", "devices cpu:0, cpu:1; given: cpu:0, cpu:7")
+    given = GOOD.model_copy(update={"requested_devices": ["cpu:0", "cpu:1"]})
+    assert judge(TWO, ranks_of(TWO), given).phase is TrialPhase.succeeded
+
+
+# WrongBackend
+
+
+def test_wrong_backend() -> None:
+    assert invalid(ranks_of(TWO, backend="mpi")) == ("WrongBackend", "used mpi, asked for gloo")
+    assert invalid(two(backend=None)) == ("WrongBackend", "used gloo, none, asked for gloo")
+
+
+def test_auto_means_nccl_on_gpus() -> None:
+    ranks = {rank: rank_record(rank, TWO, device=f"GPU-{rank}", backend="gloo") for rank in range(2)}
+    assert invalid(ranks)[:2] == ("WrongBackend", "used gloo, asked for nccl")
+
+
+def test_a_named_backend_is_held_to() -> None:
+    named = trial({"workload": {"program": "allreduce", "backend": "mpi"}})
+    assert of(judge(named, ranks_of(named), GOOD), "WrongBackend") == (False, "used gloo, asked for mpi")
+
+
+def test_one_worker_needs_no_backend() -> None:
+    one = trial(workers=1)
+    assert of(judge(one, ranks_of(one), GOOD), "WrongBackend") == (True, "used none")
+
+
+def test_the_backend_of_a_custom_program_is_not_known() -> None:
+    custom = trial({"workload": {"program": "custom", "command": ["x"]}})
+    assert of(judge(custom, ranks_of(custom, backend=None), GOOD), "WrongBackend") == (None, "used none")
+
+
+# ReplicasDiverged
+
+
+def test_replicas_diverged() -> None:
+    assert invalid(two(parameter_checksum="other")) == (
+        "ReplicasDiverged",
+        "parameters of rank 1 differ from the others'",
+    )
+
+
+def test_without_a_checksum_nothing_is_claimed() -> None:
+    verdict = judge(TWO, two(parameter_checksum=None), GOOD)
+    assert verdict.phase is TrialPhase.succeeded
+    assert of(verdict, "ReplicasDiverged")[0] is None
+
+
+# NonFiniteLoss
+
+
+def test_non_finite_loss() -> None:
+    assert invalid(two(finite_loss=False)) == ("NonFiniteLoss", "loss is NaN or infinite on rank 1")
+
+
+def test_a_program_that_reports_no_loss() -> None:
+    assert of(judge(TWO, ranks_of(TWO, finite_loss=None), GOOD), "NonFiniteLoss") == (
+        None,
+        "the program reported no loss",
+    )
+    assert of(judge(TWO, two(finite_loss=None), GOOD), "NonFiniteLoss")[0] is True, "rank 0 speaks for all"
+
+
+# Throttled
+
+
+def test_throttled() -> None:
+    hot = DeviceSamples(count=9, throttle_reasons=["sw_thermal_slowdown"])
+    cool = DeviceSamples(count=9)
+    ranks = {0: rank_record(0, TWO, device_samples=cool), 1: rank_record(1, TWO, device_samples=hot)}
+    assert invalid(ranks) == ("Throttled", "clocks were held down: rank 1: sw_thermal_slowdown")
+    verdict = judge(TWO, ranks_of(TWO, device_samples=cool), GOOD)
+    assert of(verdict, "Throttled") == (True, "no thermal or hardware slowdown seen")
+
+
+def test_clocks_of_some_ranks_prove_nothing_for_the_others() -> None:
+    verdict = judge(TWO, two(device_samples=DeviceSamples(count=9)), GOOD)
+    assert of(verdict, "Throttled") == (None, "no device clocks to read on rank 0")
+    assert verdict.phase is TrialPhase.succeeded
+
+
+# NoisyNeighbour
+
+
+def test_a_noisy_neighbour_on_the_cores() -> None:
+    assert invalid(two(foreign_load=0.4)) == (
+        "NoisyNeighbour",
+        "other processes took 40% of the cores of rank 1, allowed 25%",
+    )
+
+
+def test_how_much_is_noise_is_for_the_experiment_to_say() -> None:
+    strict = trial({"measure": {**MEASURE, "maxForeignLoad": 0.0}})
+    assert invalid(ranks_of(strict), strict)[0] == "NoisyNeighbour"
+    off = trial({"measure": {**MEASURE, "maxForeignLoad": 1.0}})
+    assert judge(off, ranks_of(off, foreign_load=1.0), GOOD).phase is TrialPhase.succeeded
+
+
+def test_a_noisy_neighbour_on_the_device() -> None:
+    shared = DeviceSamples(count=9, other_processes=2)
+    ranks = {r: rank_record(r, TWO, device=f"GPU-{r}", backend="nccl", device_samples=shared) for r in range(2)}
+    assert invalid(ranks) == ("NoisyNeighbour", "other processes on the device of rank 0, 1")
+
+
+def test_load_beside_a_gpu_is_told_and_allowed() -> None:
+    ranks = {r: rank_record(r, TWO, device=f"GPU-{r}", backend="nccl", foreign_load=0.9) for r in range(2)}
+    passed, detail = of(judge(TWO, ranks, GOOD), "NoisyNeighbour")
+    assert passed is True
+    assert detail.startswith("other processes took 90%")
+
+
+def test_a_load_that_could_not_be_read() -> None:
+    verdict = judge(TWO, ranks_of(TWO, foreign_load=None), GOOD)
+    assert of(verdict, "NoisyNeighbour") == (None, "the load of others on these cores could not be read")
+
+
+# SameSoftware warns
+
+
+@pytest.mark.parametrize("changes", [{"versions": {"torch": "2.1"}}, {"environment": {}}])
+def test_other_software_on_a_rank_is_a_warning(changes: dict[str, Any]) -> None:
+    verdict = judge(TWO, two(**changes), GOOD)
+    assert verdict.phase is TrialPhase.succeeded
+    assert of(verdict, SAME_SOFTWARE) == (False, "rank 1 differs from rank 0")
+
+
+def test_every_reason_has_its_test() -> None:
+    here = globals()
+    for reason in InvalidReason:
+        name = "".join("_" + c.lower() if c.isupper() else c for c in reason.value).strip("_")
+        assert any(name in test for test in here if test.startswith("test_")), reason

@@ -14,16 +14,17 @@ def slowest_step_times(journals: Mapping[int, bytes], windows: Collection[int]) 
         return None
     import numpy as np
 
+    steps: np.ndarray | None = None
     slowest: np.ndarray | None = None
     for data in journals.values():
         rows = np.frombuffer(journal.body(data), dtype=np.dtype(journal.ROW_DTYPE))
         rows = rows[np.isin(rows["window"], list(windows))]
-        times = rows["duration_ns"][np.argsort(rows["step"], kind="stable")]
-        if slowest is None:
-            slowest = times
+        if steps is None or slowest is None:
+            steps, first = np.unique(rows["step"], return_index=True)
+            slowest = rows["duration_ns"][first]
         else:
-            common = min(len(slowest), len(times))
-            slowest = np.maximum(slowest[:common], times[:common])
+            steps, mine, others = np.intersect1d(steps, rows["step"], return_indices=True)
+            slowest = np.maximum(slowest[mine], rows["duration_ns"][others])
     if slowest is None or not len(slowest):
         return None
     seconds = slowest / 1e9

@@ -30,7 +30,7 @@ def by_force(axes: dict[str, list[Any]], rules: list[dict[str, Any]]) -> list[di
     return [c for c in whole if not any(all(same(rule[key], c[key]) for key in rule) for rule in rules)]
 
 
-@settings(max_examples=300)
+@settings(max_examples=150)
 @given(searches())
 def test_counting_and_expanding_agree_with_trying_everything(search: tuple[Any, Any]) -> None:
     axes, rules = search

@@ -170,7 +170,7 @@ def scripted(script: list[list[TrialPhase]]) -> dict[str, list[TrialPhase]]:
     return dict(zip(names(len(script)), script, strict=True))
 
 
-@settings(max_examples=200)
+@settings(max_examples=120)
 @given(policies, scripts, st.integers(0), st.integers(0), st.integers(0, 8))
 def test_the_end_does_not_depend_on_the_order_of_events(
     policy: dict[str, int], script: list[list[TrialPhase]], one: int, other: int, kills: int
@@ -183,7 +183,7 @@ def test_the_end_does_not_depend_on_the_order_of_events(
         assert first.phases == second.phases
 
 
-@settings(max_examples=200)
+@settings(max_examples=120)
 @given(policies, scripts, st.integers(0), st.integers(0, 8))
 def test_policy_is_kept(policy: dict[str, int], script: list[list[TrialPhase]], seed: int, kills: int) -> None:
     spec, results = spec_of(**policy), scripted(script)
@@ -214,7 +214,7 @@ def expected(results: Sequence[TrialPhase], policy: Mapping[str, int]) -> TrialP
             return history[-1]
 
 
-@settings(max_examples=300)
+@settings(max_examples=150)
 @given(policies, st.lists(views, min_size=1, max_size=6), st.integers(0))
 def test_from_any_observed_state_there_is_an_end(policy: dict[str, int], seen: list[Observed], seed: int) -> None:
     trials = names(len(seen))
@@ -223,7 +223,7 @@ def test_from_any_observed_state_there_is_an_end(policy: dict[str, int], seen: l
     world.run()
 
 
-@settings(max_examples=200)
+@settings(max_examples=120)
 @given(policies, st.lists(views, min_size=1, max_size=6), st.integers(0))
 def test_cancelling_ends_everything_from_anywhere(policy: dict[str, int], seen: list[Observed], seed: int) -> None:
     trials = names(len(seen))
@@ -235,7 +235,7 @@ def test_cancelling_ends_everything_from_anywhere(policy: dict[str, int], seen: 
     assert status.phase.final
 
 
-@settings(max_examples=200)
+@settings(max_examples=60)
 @given(policies, st.lists(views, min_size=1, max_size=6), st.integers(0))
 def test_suspending_starts_nothing_and_lets_what_runs_end(
     policy: dict[str, int], seen: list[Observed], seed: int
@@ -243,7 +243,7 @@ def test_suspending_starts_nothing_and_lets_what_runs_end(
     trials = names(len(seen))
     world = World(spec_of(**policy, suspend=True), {name: [S] for name in trials}, random.Random(seed))
     world.seen = dict(zip(trials, seen, strict=True))
-    for _ in range(200):
+    for _ in range(120):
         decision = world.decide()
         assert not [action for action in decision.actions if isinstance(action, Start | Stop)]
         world.take(decision)

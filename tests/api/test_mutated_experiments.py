@@ -9,11 +9,18 @@ from mutated import EXPERIMENTS, mutated_experiments
 from pydantic import ValidationError
 
 from scalebench_api.crd import experiment_crd
-from scalebench_api.document import read_documents
+from scalebench_api.document import MAX_DEPTH, read_documents
 from scalebench_api.experiment import ScalingExperiment
 from scalebench_api.plan import MAX_TRIALS, count_trials, make_plan
 from scalebench_api.validate import validate_text
 
+BROKEN_YAML = {
+    "well-formed YAML",
+    f"values nested at most {MAX_DEPTH} deep",
+    "printable text, or an escape in double quotes",
+    "a key of whole Unicode characters",
+    "a plain name",
+}
 SCHEMA = experiment_crd()["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
 
 
@@ -21,9 +28,8 @@ SCHEMA = experiment_crd()["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["p
 @given(mutated_experiments())
 def test_two_thousand_mutated_experiments(text: str) -> None:
     validated = validate_text(text, "file.yaml")
-    _, broken = read_documents(text, "file.yaml") if not all(p.field for p in validated.problems) else ([], [])
     for problem in validated.problems:
-        assert problem.field or problem in broken, "only broken YAML has no field"
+        assert problem.field or problem.allowed in BROKEN_YAML
         line = str(problem)
         assert line.startswith("file.yaml:")
         assert line.isprintable()
@@ -37,7 +43,7 @@ def test_two_thousand_mutated_experiments(text: str) -> None:
         assert differences(experiment.spec.wire()) == []
 
 
-@settings(max_examples=400, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=300, suppress_health_check=[HealthCheck.too_slow])
 @given(mutated_experiments())
 def test_the_crd_takes_what_the_model_takes(text: str) -> None:
     documents, _ = read_documents(text, "file.yaml")
@@ -83,7 +89,7 @@ def null_at(value: Any, path: tuple[Any, ...]) -> bool:
 def test_the_mutations_reach_both_sides() -> None:
     good = bad = 0
 
-    @settings(max_examples=300, database=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True)
+    @settings(max_examples=100, database=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True)
     @given(mutated_experiments())
     def look(text: str) -> None:
         nonlocal good, bad
@@ -93,8 +99,8 @@ def test_the_mutations_reach_both_sides() -> None:
             good += 1
 
     look()
-    assert good > 10
-    assert bad > 100
+    assert good > 2
+    assert bad > 30
 
 
 def test_the_examples_themselves_are_right() -> None:

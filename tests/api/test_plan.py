@@ -66,11 +66,13 @@ def planned(of: ExperimentSpec) -> Any:
     return make_plan(ScalingExperiment.model_validate({**experiment().wire(), "spec": of.wire()}))
 
 
+@settings(max_examples=50)
 @given(specs())
 def test_the_count_is_the_length_of_the_expansion(of: ExperimentSpec) -> None:
     assert count_trials(of) == len(list(expand_points(of))) * of.measure.repetitions == len(planned(of).trials)
 
 
+@settings(max_examples=50)
 @given(specs(), st.integers(0, 40))
 def test_a_limited_count_is_exact_up_to_its_limit(of: ExperimentSpec, limit: int) -> None:
     exact = count_trials(of)
@@ -78,6 +80,7 @@ def test_a_limited_count_is_exact_up_to_its_limit(of: ExperimentSpec, limit: int
     assert counted == exact if exact <= limit else counted > limit - of.measure.repetitions
 
 
+@settings(max_examples=50)
 @given(specs())
 def test_each_repetition_of_every_point_stands_once(of: ExperimentSpec) -> None:
     plan = planned(of)
@@ -86,6 +89,7 @@ def test_each_repetition_of_every_point_stands_once(of: ExperimentSpec) -> None:
     assert [trial.repetition for trial in plan.trials] == sorted(trial.repetition for trial in plan.trials)
 
 
+@settings(max_examples=50)
 @given(specs())
 def test_consecutive_repetitions_have_different_orders(of: ExperimentSpec) -> None:
     plan, size = planned(of), len(list(expand_points(of)))
@@ -100,6 +104,7 @@ def test_a_plan_is_deterministic(of: ExperimentSpec) -> None:
     assert planned(of) == planned(of)
 
 
+@settings(max_examples=50)
 @given(specs())
 def test_names_are_unique_labels(of: ExperimentSpec) -> None:
     names = [trial.name for trial in planned(of).trials]
@@ -107,12 +112,14 @@ def test_names_are_unique_labels(of: ExperimentSpec) -> None:
     assert all(LABEL.fullmatch(name) and len(name) <= 50 for name in names)
 
 
+@settings(max_examples=50)
 @given(specs())
 def test_a_series_has_one_point_for_each_worker_count(of: ExperimentSpec) -> None:
     seen = [(point.series, point.workers) for point in expand_points(of)]
     assert len(set(seen)) == len(seen)
 
 
+@settings(max_examples=50)
 @given(specs())
 def test_placements_nest_within_a_series_without_layouts(of: ExperimentSpec) -> None:
     if of.placement.layouts:
@@ -127,6 +134,7 @@ def test_placements_nest_within_a_series_without_layouts(of: ExperimentSpec) -> 
             assert small.workers_per_node <= large.workers_per_node
 
 
+@settings(max_examples=50)
 @given(specs())
 def test_a_placement_gives_the_worker_count(of: ExperimentSpec) -> None:
     for point in expand_points(of):
@@ -134,6 +142,7 @@ def test_a_placement_gives_the_worker_count(of: ExperimentSpec) -> None:
         assert point.workers_per_node <= (of.placement.workers_per_node or point.workers)
 
 
+@settings(max_examples=50)
 @given(specs())
 def test_batches_follow_the_mode(of: ExperimentSpec) -> None:
     for point in expand_points(of):

@@ -1,7 +1,7 @@
 import math
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scalebench_api.problem import Problem, nearest, printable, shorten
@@ -19,6 +19,7 @@ def test_what_is_not_known_is_left_out() -> None:
     assert str(Problem("a.yaml", None, "", "two\nlines here", "one")) == "a.yaml: given two lines here; allowed: one"
 
 
+@settings(max_examples=50)
 @given(st.text(st.characters()), st.text(st.characters()), st.recursive(st.text() | st.floats() | st.none(), st.lists))
 def test_a_problem_can_always_be_printed(file: str, field: str, given: object) -> None:
     line = str(Problem(file, 1, field, given, "something"))

@@ -21,17 +21,21 @@ class Losses:
         self._by_step: dict[int, Any] = {}
         self._unread: list[Any] = []
         self.finite: bool | None = None
+        self.last: float | None = None
 
     def keep(self, step: int, loss: Any) -> None:
         """The loss of a step; a tensor is detached, and not read."""
         self._by_step[step] = loss.detach() if hasattr(loss, "detach") else loss
 
-    def take(self, first: int, count: int, settled: bool) -> list[float]:
-        """Losses of ``count`` steps from ``first`` on, NaN where unknown; ``settled`` once the device is idle."""
+    def take(self, first: int, count: int, *, settled: bool, training: bool) -> list[float]:
+        """Losses of ``count`` steps from ``first`` on, NaN where unknown; ``settled`` once the device is idle.
+
+        Only those of ``training`` are checked: steps without communication may well diverge, and are undone.
+        """
         values = [self._by_step.pop(step, None) for step in range(first, first + count)]
         if settled:
-            return self._read_all(values)
-        return [self._defer(value) if _on_device(value) else self._read(value) for value in values]
+            return self._read_all(values, training)
+        return [self._defer(value) if _on_device(value) else self._read(value, training) for value in values]
 
     def _defer(self, value: Any) -> float:
         self._unread.append(value)
@@ -42,25 +46,28 @@ class Losses:
             self._unread = [add(self._unread)]
         return NO_LOSS
 
-    def _read_all(self, values: list[Any]) -> list[float]:
+    def _read_all(self, values: list[Any], training: bool) -> list[float]:
         on_device = [value for value in (*self._unread, *values) if _on_device(value)]
         numbers: list[float] = []
         if on_device:
             from scalebench_worker.torch.scalars import read
 
             numbers = read(on_device)
-        deferred = len(self._unread)
+        known = iter(numbers)
+        for _ in self._unread:
+            self._note(next(known), training)
         self._unread = []
-        for number in numbers[:deferred]:
-            self._note(number)
-        known = iter(numbers[deferred:])
-        return [self._note(next(known)) if _on_device(value) else self._read(value) for value in values]
+        return [
+            self._note(next(known), training) if _on_device(value) else self._read(value, training) for value in values
+        ]
 
-    def _read(self, value: Any) -> float:
-        return NO_LOSS if value is None else self._note(float(value))
+    def _read(self, value: Any, training: bool) -> float:
+        return NO_LOSS if value is None else self._note(float(value), training)
 
-    def _note(self, loss: float) -> float:
-        self.finite = math.isfinite(loss) and self.finite is not False
+    def _note(self, loss: float, training: bool) -> float:
+        if training:
+            self.finite = math.isfinite(loss) and self.finite is not False
+            self.last = loss if math.isfinite(loss) else self.last
         return loss
 
 

@@ -68,6 +68,7 @@ class Metrics:
             server, _ = start_http_server(port, registry=registry)
         except OSError as error:
             raise MetricsError(f"{METRICS_PORT_ENV}: cannot listen on port {port}: {error}") from error
+        self._server = server
         self.port: int = server.server_port
 
     def observe(self, durations_s: Sequence[float], samples: int) -> None:
@@ -80,6 +81,11 @@ class Metrics:
     def exposed(self, seconds: float) -> None:
         """Exposed communication of a step, by the last two windows."""
         self._exposed.set(seconds)
+
+    def close(self) -> None:
+        """Serve no longer."""
+        self._server.shutdown()
+        self._server.server_close()
 
 
 def open_metrics(trial: TrialSpec | None, rank: int, local_rank: int) -> Metrics | None:

@@ -39,10 +39,15 @@ class Recorder:
 
     def finish(self, record: RankRecord) -> None:
         """Close the journal and write the rank record."""
+        self.close()
+        self._write(rank_file(self._rank), record)
+
+    def close(self) -> None:
+        """Put the journal on the disk; no more steps."""
         if self._journal is not None:
             os.fsync(self._journal.fileno())
             self._journal.close()
-        self._write(rank_file(self._rank), record)
+            self._journal = None
 
     def _write(self, name: str, value: Model) -> None:
         if self._folder is not None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import sys
 import time
 from collections.abc import Iterable, Iterator
@@ -131,6 +130,7 @@ class Bench:
         measured.warmup = self._schedule.warmup
         measured.parameter_checksum = checksum or self._checksum()
         measured.finite_loss = self._losses.finite
+        measured.last_loss = self._losses.last
         if self._alternate and self._alternate.kind in self._step_s:
             measured.exposed_method = self._alternate.method
         self._look_around()
@@ -229,15 +229,13 @@ class Bench:
         count = len(spans)
         samples = self._samples[:count]
         del self._samples[:count]
-        losses = self._losses.take(self._drained_steps, count, settled)
+        training = self._alternate is None or block.kind is not self._alternate.kind
+        losses = self._losses.take(self._drained_steps, count, settled=settled, training=training)
         self.session.recorder.append(
             StepRow(self._drained_steps + i, block.window, span.start_ns, span.duration_ns, samples[i], losses[i])
             for i, span in enumerate(spans)
         )
         self._drained_steps += count
-        known = [loss for loss in losses if math.isfinite(loss)]
-        if known and block.kind is WindowKind.train:
-            self._measured.last_loss = known[-1]
         self._window_samples += sum(samples)
         seconds = [span.duration_ns / 1e9 for span in spans]
         if block.judges_warmup:

@@ -79,13 +79,12 @@ class Session:
         self.started_ns = self.unix.now()
         self.trial: TrialSpec | None = read_trial()
         self.out: Path | None = out_folder()
-        by_launcher = identify()
-        # Stale files of an earlier run go before anybody can meet: a reader takes what it finds after that.
-        own_rank = by_launcher.rank
-        self.communicator: Communicator = find_communicator(by_launcher, self.out)
-        if by_launcher.world == 1:
-            own_rank = self.communicator.rank
-        self.identity = Identity(own_rank, self.communicator.world, by_launcher.local_rank)
+        launched = identify()
+        self.communicator: Communicator = find_communicator(launched, self.out)
+        # Files are named by the launcher's rank: a program that never joined its group is rank 0 of 1 to itself, and
+        # its ranks would write over one another. The world size is the one that was really joined.
+        rank = launched.rank if launched.world > 1 else self.communicator.rank
+        self.identity = Identity(rank, self.communicator.world, launched.local_rank)
         self.topology: RankTopology = topology(self.identity, device, device_name)
         self.recorder = Recorder(self.out, self.identity.rank)
         self.metrics: Metrics | None = open_metrics(self.trial, self.identity.rank, self.identity.local_rank)
@@ -132,6 +131,7 @@ class Session:
         self.recorder.finish(record)
         if self.metrics:
             linger(_seconds(METRICS_LINGER_ENV))
+            self.metrics.close()
         return record
 
 

@@ -13,9 +13,8 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 from scalebench_api.contract import EVALUATIONS_FILE
-from scalebench_api.experiment import Accuracy, DataSource
+from scalebench_api.experiment import Accuracy
 from scalebench_api.record.rank import Evaluation
-from scalebench_worker.failure import WorkloadError
 from scalebench_worker.sdk import Bench
 from scalebench_worker.torch.data import Loader
 from scalebench_worker.torch.models import cross_entropy
@@ -29,12 +28,7 @@ def train_to_accuracy(job: Job, bench: Bench, data: Loader, asked: Accuracy) -> 
     """Train from the trial's seed and evaluate after each epoch, until the target or the last epoch.
 
     Rows go to ``evals.jsonl`` as they come and into rank 0's record. A loss that is not finite ends it.
-
-    Raises:
-        WorkloadError: synthetic data, which hold nothing to be learned.
     """
-    if job.workload.data.source is DataSource.synthetic:
-        raise WorkloadError("measure.accuracy: needs real data, and workload.data.source is synthetic")
     world = bench.session.communicator
     trainer = job.trainer(job.spread(job.build(data.spec)))
     validation = job.data("val")

@@ -45,8 +45,10 @@ def run(trial: TrialSpec) -> None:
         join_group(backend, device)
     try:
         Job(trial, device).run()
-    except (models.ModelError, DataError) as error:
-        raise WorkloadError(f"workload: {error}") from error
+    except models.ModelError as error:
+        raise WorkloadError(f"workload.model: {error}") from error
+    except DataError as error:
+        raise WorkloadError(f"workload.data: {error}") from error
     leave_group()
 
 
@@ -60,6 +62,8 @@ class Job:
         self.spec = models.spec(self.workload.model)
         self.strategy = strategy_of(self.workload) or Strategy.ddp
         self.batch = _batch_per_worker(trial)
+        if trial.measure.accuracy and self.workload.data.source is DataSource.synthetic:
+            raise WorkloadError("measure.accuracy: needs real data, and workload.data.source is synthetic")
 
     def run(self) -> RankRecord:
         """Time the training, then train to accuracy where that is asked for, and write the record."""

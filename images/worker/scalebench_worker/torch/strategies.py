@@ -19,13 +19,14 @@ class Spread:
     """A model ready to train.
 
     ``no_sync`` is the context in which a backward pass leaves out the all-reduce; ``no_sync_method`` names it in the
-    record, and is None where the strategy has none.
+    record, and is None where the strategy has none. ``learns_graph`` means that the first update cannot be without it.
     """
 
     module: nn.Module
     wrapper: str | None
     no_sync: Callable[[], AbstractContextManager[None]] = field(default=nullcontext)
     no_sync_method: str | None = None
+    learns_graph: bool = False
 
 
 Wrap = Callable[[nn.Module, torch.device, Options], Spread]
@@ -52,7 +53,7 @@ def ddp(model: nn.Module, device: torch.device, options: Options) -> Spread:
         # None is torch's own default.
         bucket_cap_mb=options.bucket_cap_mb,
     )
-    return Spread(wrapped, type(wrapped).__name__, wrapped.no_sync, "ddp-no-sync")
+    return Spread(wrapped, type(wrapped).__name__, wrapped.no_sync, "ddp-no-sync", options.static_graph)
 
 
 STRATEGIES: dict[Strategy, Wrap] = {Strategy.single: single, Strategy.ddp: ddp}

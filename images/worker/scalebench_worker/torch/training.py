@@ -42,6 +42,7 @@ class Trainer:
         self.forward = forward
         self.optimizer = optimizer
         self.scaler = scaler_for(precision, device)
+        self._learning = spread.learns_graph
         self._precision = precision
         self._device = device
         self._auxiliary_weight = auxiliary_weight
@@ -49,15 +50,18 @@ class Trainer:
     def update(self, batches: list[Batch], communicate: bool = True) -> Tensor:
         """One step over micro-batches of equal size; their mean loss, a scalar on the device.
 
-        Gradients are reduced with the last micro-batch, or never where ``communicate`` is False.
+        Gradients are reduced with the last micro-batch, or never where ``communicate`` is False. While DDP learns its
+        static graph they are reduced with every one, which comes to the same sum: no_sync there is an internal error
+        of torch (reducer.cpp, expect_autograd_hooks_).
         """
         self.optimizer.zero_grad(set_to_none=True)
         last = len(batches) - 1
         losses: list[Tensor] = []
         for index, batch in enumerate(batches):
-            reduce = communicate and index == last
+            reduce = communicate and (index == last or self._learning)
             with nullcontext() if reduce else self.spread.no_sync():
                 losses.append(self._accumulate(batch, len(batches)))
+        self._learning = False
         if self.scaler is None:
             self.optimizer.step()
         else:

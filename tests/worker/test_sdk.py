@@ -1,0 +1,184 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from worker_ranks import SCRIPTS, launch, make_trial, rank_environment
+
+import scalebench_worker as scalebench
+from scalebench_api.contract import OUT_ENV, TRIAL_ENV, journal_file, rank_file
+from scalebench_api.record.journal import read_rows
+from scalebench_api.record.rank import RankRecord, WindowKind
+from scalebench_worker.failure import WorkloadError
+from scalebench_worker.sdk import Bench, batch_size
+from scalebench_worker.session import Session
+from scalebench_worker.timing import HostClock
+
+
+@pytest.fixture
+def out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A trial of 4 warm-up steps and 2 windows of 3, in this process."""
+    trial = make_trial(measure={"warmupSteps": 4, "maxWarmupSteps": 4})
+    path = tmp_path / "trial.json"
+    path.write_text(trial.model_dump_json(by_alias=True))
+    monkeypatch.setenv(TRIAL_ENV, str(path))
+    monkeypatch.setenv(OUT_ENV, str(tmp_path / "out"))
+    monkeypatch.setattr(sys, "excepthook", sys.excepthook)
+    return tmp_path / "out"
+
+
+def test_a_loader_is_repeated_until_every_window_is_measured(out: Path) -> None:
+    bench = scalebench.attach()
+    seen = [bench.loss(0.5) or len(batch) for batch in bench.steps([[1, 2, 3], [4, 5]])]
+    record = bench.finish()
+    assert seen == [3, 2] * 5
+    assert [(w.kind, w.index, w.first_step, w.steps, w.samples) for w in record.windows] == [
+        (WindowKind.train, 0, 4, 3, 8),
+        (WindowKind.train, 1, 7, 3, 7),
+    ]
+    assert record == RankRecord.model_validate_json((out / rank_file(0)).read_text())
+    assert record.warmup is not None
+    assert (record.warmup.steps, record.warmup.rule) == (4, "4 steps, as asked")
+    assert (record.finite_loss, record.last_loss, record.trial, record.world) == (True, 0.5, "weak-1-r1", 1)
+    rows = list(read_rows(out / journal_file(0)))
+    assert [(row.step, row.window, row.samples) for row in rows] == [
+        (step, -1 if step < 4 else (step - 4) // 3, [3, 2][step % 2]) for step in range(10)
+    ]
+    for window in record.windows:
+        own = [row for row in rows if row.window == window.index]
+        assert own[0].start_ns == window.open_ns
+        assert sum(row.duration_ns for row in own) <= window.wall_ns
+
+
+def test_a_loop_of_ones_own(out: Path) -> None:
+    bench = scalebench.attach()
+    steps = 0
+    while bench.step(samples=16):
+        steps += 1
+    assert steps == 10
+    assert not bench.step()
+    record = bench.finish()
+    assert [window.samples for window in record.windows] == [48, 48]
+    assert record.parameter_checksum is None
+
+
+def test_a_step_without_samples_counts_the_trials_batch(out: Path) -> None:
+    bench = scalebench.attach()
+    while bench.step():
+        pass
+    assert [window.samples for window in bench.finish().windows] == [12, 12]
+
+
+def test_a_loop_that_is_left_keeps_its_steps_but_not_its_window(out: Path) -> None:
+    bench = scalebench.attach()
+    for number, _ in enumerate(bench.steps(range(100))):
+        if number == 8:
+            break
+    record = bench.finish()
+    assert [window.index for window in record.windows] == [0]
+    assert [row.step for row in read_rows(out / journal_file(0))] == list(range(8))
+
+
+def test_a_loader_that_gives_nothing(out: Path) -> None:
+    bench = scalebench.attach()
+
+    def once() -> Iterator[int]:
+        yield 1
+
+    with pytest.raises(ValueError, match="cannot be repeated"):
+        list(bench.steps(once()))
+    bench.session.recorder.close()
+
+
+class Counting:
+    """An alternate that says when it was entered and left."""
+
+    kind = WindowKind.no_communication
+    method = "test"
+
+    def __init__(self) -> None:
+        self.said: list[str] = []
+
+    def enter(self) -> None:
+        self.said.append("enter")
+
+    def leave(self) -> None:
+        self.said.append("leave")
+
+
+def test_alternate_windows_are_entered_and_left(out: Path) -> None:
+    session = Session()
+    alternate = Counting()
+    bench = Bench(session, HostClock(session.unix), alternate=alternate)
+    kinds = []
+    while bench.step():
+        kinds.append(bench.kind)
+    record = bench.finish()
+    assert alternate.said == ["enter", "leave"] * 2
+    assert record.exposed_method == "test"
+    assert [window.kind.value for window in record.windows] == ["train", "no-communication"] * 2
+    assert kinds.count(WindowKind.no_communication) == 3 + 3 + 3 + 3
+    assert [window.first_step for window in record.windows] == [4, 10, 16, 22]
+
+
+def test_a_trial_that_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "excepthook", sys.excepthook)
+    monkeypatch.setenv(TRIAL_ENV, '{"experiment": 3}')
+    with pytest.raises(WorkloadError, match=r"SCALEBENCH_TRIAL: not a trial: experiment: .*string"):
+        scalebench.attach()
+    monkeypatch.setenv(TRIAL_ENV, str(tmp_path / "absent.json"))
+    with pytest.raises(WorkloadError, match=r"absent\.json: cannot be read"):
+        scalebench.attach()
+
+
+class Shaped:
+    def __init__(self, *shape: int) -> None:
+        self.shape = shape
+
+
+@pytest.mark.parametrize(
+    ("batch", "size"),
+    [
+        (Shaped(32, 3), 32),
+        ((Shaped(8, 3), Shaped(8)), 8),
+        ([Shaped(8, 3), Shaped(8)], 8),
+        ({"x": Shaped(5), "y": Shaped(5)}, 5),
+        ({}, None),
+        ([1, 2, 3], 3),
+        (Shaped(), None),
+        (7, None),
+        ("text", None),
+    ],
+)
+def test_batch_size(batch: object, size: int | None) -> None:
+    assert batch_size(batch) == size
+
+
+def test_without_an_engine_it_says_what_it_measured(tmp_path: Path) -> None:
+    code = (
+        "import scalebench_worker as scalebench\n"
+        "bench = scalebench.attach()\n"
+        "for batch in bench.steps([[0] * 10]):\n    bench.loss(1.0)\n"
+        "bench.finish()\n"
+    )
+    environment = rank_environment(tmp_path, None)
+    del environment[OUT_ENV]
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("scalebench: 1 worker, 5 windows of 50 steps: ")
+    assert "samples/s" in done.stdout
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_script_that_runs_out_of_memory_says_so(tmp_path: Path) -> None:
+    script = [sys.executable, str(SCRIPTS / "pure.py")]
+    done = launch(tmp_path, script, make_trial(), fails=True, FAIL_AT="5")
+    assert "MemoryError: cannot hold it" in done.stderr
+    failure = (tmp_path / "rank-0.failure.json").read_text()
+    assert '"reason":"OutOfMemory"' in failure
+    assert not (tmp_path / rank_file(0)).exists()

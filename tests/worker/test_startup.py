@@ -1,0 +1,92 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+
+import pytest
+
+from scalebench_worker.identity import Identity, identify
+from scalebench_worker.startup import StartupError, pin, set_threads
+
+
+@pytest.mark.parametrize(
+    ("environment", "identity"),
+    [
+        ({}, Identity(0, 1, 0)),
+        ({"RANK": "3", "WORLD_SIZE": "4", "LOCAL_RANK": "1"}, Identity(3, 4, 1)),
+        ({"RANK": "3", "WORLD_SIZE": "4"}, Identity(3, 4, 3)),
+        (
+            {"OMPI_COMM_WORLD_RANK": "2", "OMPI_COMM_WORLD_SIZE": "8", "OMPI_COMM_WORLD_LOCAL_RANK": "0"},
+            Identity(2, 8, 0),
+        ),
+        ({"PMI_RANK": "1", "PMI_SIZE": "2"}, Identity(1, 2, 1)),
+        ({"SLURM_PROCID": "1", "SLURM_NTASKS": "2"}, Identity(0, 1, 0)),
+        ({"RANK": "x", "WORLD_SIZE": "2"}, Identity(0, 1, 0)),
+    ],
+)
+def test_identity_by_launcher(environment: dict[str, str], identity: Identity) -> None:
+    assert identify(environment) == identity
+
+
+@pytest.mark.parametrize(
+    ("rank", "sets", "said"),
+    [(0, "0;x", "core numbers"), (2, "0;1", "2 sets, and this is local rank 2"), (0, "99999", "cannot take cores")],
+)
+def test_cores_that_cannot_be_taken(rank: int, sets: str, said: str) -> None:
+    with pytest.raises(StartupError, match=said):
+        pin(rank, sets)
+
+
+def test_threads_must_be_a_number() -> None:
+    with pytest.raises(StartupError, match="SCALEBENCH_THREADS='many'"):
+        set_threads("many")
+
+
+def test_a_command_keeps_its_cores_threads_and_arguments() -> None:
+    core = min(os.sched_getaffinity(0))
+    script = "import os, sys; print(os.sched_getaffinity(0), os.environ['OMP_NUM_THREADS'], sys.argv[1:])"
+    done = subprocess.run(
+        [sys.executable, "-m", "scalebench_worker.exec", sys.executable, "-c", script, "--flag", "a b"],
+        env={**os.environ, "SCALEBENCH_CORES": f"{core}", "SCALEBENCH_THREADS": "1", "OMP_NUM_THREADS": "7"},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    assert done.stdout == f"{{{core}}} 1 ['--flag', 'a b']\n"
+
+
+def test_a_rank_dies_with_its_launcher() -> None:
+    # The launcher starts a rank, prints its pid and is killed; the rank would sleep for a minute.
+    launcher = (
+        "import subprocess, sys, time\n"
+        "rank = subprocess.Popen([sys.executable, '-m', 'scalebench_worker.exec', sys.executable, '-c',"
+        " 'import time; print(1, flush=True); time.sleep(60)'], stdout=subprocess.PIPE)\n"
+        "rank.stdout.readline(); print(rank.pid, flush=True); time.sleep(60)\n"
+    )
+    with subprocess.Popen([sys.executable, "-c", launcher], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        rank = int(process.stdout.readline())
+        process.kill()
+    give_up = time.monotonic() + 10
+    while running(rank) and time.monotonic() < give_up:
+        time.sleep(0.02)
+    assert not running(rank)
+
+
+def running(pid: int) -> bool:
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            return file.read().rpartition(")")[2].split()[0] not in "ZX"
+    except FileNotFoundError:
+        return False
+
+
+@pytest.mark.parametrize("module", ["scalebench_worker", "scalebench_worker.sdk"])
+def test_importing_is_light(module: str) -> None:
+    heavy = "{'torch', 'numpy', 'pandas', 'prometheus_client', 'mpi4py', 'pynvml'}"
+    code = f"import sys, {module}; print(sorted({heavy} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout.strip() == "[]"

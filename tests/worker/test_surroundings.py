@@ -1,0 +1,129 @@
+from __future__ import annotations
+
+import itertools
+import os
+import subprocess
+import sys
+import time
+import urllib.request
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from worker_ranks import make_trial
+
+from scalebench_worker.cpu_load import CpuMeter, CpuUse, busy_seconds, foreign_share
+from scalebench_worker.identity import Identity
+from scalebench_worker.metrics import BUCKETS, MetricsError, open_metrics
+from scalebench_worker.nvml import DeviceMonitor, Sample, summarise
+from scalebench_worker.topology import environment, topology
+
+STAT = "cpu  9 9 9 9 9 9 9 9 0 0\ncpu0 100 20 30 999 999 50 60 5 0 0\ncpu1 1 2 3 4 5 6 7 8 0 0\nintr 12\n"
+
+
+def test_busy_time_leaves_out_waiting_and_interrupts() -> None:
+    assert busy_seconds(STAT, [0], 100) == pytest.approx(1.55)
+    assert busy_seconds(STAT, [0, 1], 100) == pytest.approx(1.69)
+    assert busy_seconds(STAT, [7], 100) is None
+    assert busy_seconds("", [], 100) is None
+
+
+@given(st.floats(0, 100), st.floats(0, 100), st.floats(1, 50), st.integers(1, 64))
+def test_a_share_is_a_share(busy: float, own: float, wall: float, cores: int) -> None:
+    share = foreign_share(CpuUse(busy, own, wall), cores, own)
+    assert share is not None
+    assert 0 <= share <= 1
+    assert busy > own or share == 0
+
+
+def test_too_short_to_tell() -> None:
+    assert foreign_share(CpuUse(0.5, 0.0, 0.9), 1, 0.0) is None
+
+
+def test_a_neighbour_on_the_same_core_is_seen() -> None:
+    core = max(os.sched_getaffinity(0))
+    spin = f"import os, time; os.sched_setaffinity(0, {{{core}}}); t = time.time()\nwhile time.time() - t < 20: pass"
+    with subprocess.Popen([sys.executable, "-c", spin]) as own_child:
+        meter = CpuMeter([core])
+        time.sleep(0.3)
+        meter.begin()
+        time.sleep(1.1)
+        meter.end()
+        used = meter.used()
+        own_child.kill()
+    assert used is not None
+    # The child is this process's own, and no neighbour; without it the core's load is somebody else's.
+    assert used.own_s > 0.2
+    as_neighbour = foreign_share(used, 1, 0.0)
+    assert as_neighbour is not None
+    assert as_neighbour > 0.2
+
+
+def test_metrics_are_scraped_by_name_and_label() -> None:
+    os.environ["SCALEBENCH_METRICS_PORT"] = "0"
+    metrics = open_metrics(make_trial(2), 1, 1)
+    del os.environ["SCALEBENCH_METRICS_PORT"]
+    assert metrics is not None
+    metrics.observe([0.002, 0.004], 8)
+    metrics.exposed(0.001)
+    with urllib.request.urlopen(f"http://127.0.0.1:{metrics.port}/metrics", timeout=5) as answer:
+        text = answer.read().decode()
+    labels = '{experiment="tests",rank="1",trial="weak-2-r1",workers="2"}'
+    for line in (
+        f"scalebench_step_duration_seconds_count{labels} 2.0",
+        f"scalebench_samples_total{labels} 8.0",
+        f"scalebench_steps_total{labels} 2.0",
+        f"scalebench_exposed_communication_seconds{labels} 0.001",
+    ):
+        assert line in text
+    assert 'scalebench_trial_info{experiment="tests"' in text
+    metrics.close()
+
+
+def test_buckets_are_a_fixed_grid() -> None:
+    assert BUCKETS[0] == 1e-4
+    assert BUCKETS[-1] == 100.0
+    assert all(1.25 < b / a < 1.27 for a, b in itertools.pairwise(BUCKETS))
+
+
+def test_a_metrics_port_that_is_no_port(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SCALEBENCH_METRICS_PORT", "http")
+    with pytest.raises(MetricsError, match="SCALEBENCH_METRICS_PORT='http'"):
+        open_metrics(make_trial(), 0, 0)
+
+
+def test_device_samples_keep_the_worst() -> None:
+    samples = [Sample(600.0, 1900, 60, 0x4), Sample(700.0, 1500, 71, 0x40 | 0x1)]
+    found = summarise(samples, other_processes=1)
+    assert (found.count, found.power_w_mean, found.sm_mhz_min, found.sm_mhz_mean) == (2, 650.0, 1500, 1700.0)
+    assert (found.temperature_c_max, found.throttle_reasons) == (71, ["hardware thermal slowdown"])
+    assert found.power_capped
+    assert summarise([], 0).power_w_mean is None
+
+
+def test_a_device_that_is_not_there_is_not_watched() -> None:
+    monitor = DeviceMonitor("GPU-00000000-0000-0000-0000-000000000000")
+    monitor.resume()
+    assert not monitor.available
+    assert monitor.energy_mj() is None
+    assert monitor.result() is None
+
+
+def test_topology_of_a_cpu_rank(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OMP_NUM_THREADS", "2")
+    monkeypatch.setenv("POD_NAME", "worker-3")
+    found = topology(Identity(3, 4, 1))
+    cores = sorted(os.sched_getaffinity(0))
+    assert found.device == "cpu:" + ",".join(map(str, cores))
+    assert (found.rank, found.local_rank, found.pod, found.threads) == (3, 1, "worker-3", 2)
+    assert found.device_name
+
+
+def test_secrets_are_not_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NCCL_ALGO", "Ring")
+    monkeypatch.setenv("NCCL_SECRET_TOKEN", "x")
+    monkeypatch.setenv("UNRELATED", "x")
+    found = environment()
+    assert found["NCCL_ALGO"] == "Ring"
+    assert "NCCL_SECRET_TOKEN" not in found
+    assert "UNRELATED" not in found

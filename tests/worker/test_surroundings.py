@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import re
 import subprocess
 import sys
 import time
@@ -71,11 +72,27 @@ def test_metrics_are_scraped_by_name_and_label() -> None:
     labels = '{experiment="tests",rank="1",trial="weak-2-r1",workers="2"}'
     for line in (
         f"scalebench_step_duration_seconds_count{labels} 2.0",
+        f"scalebench_step_duration_seconds_sum{labels} 0.006",
         f"scalebench_samples_total{labels} 8.0",
         f"scalebench_steps_total{labels} 2.0",
         f"scalebench_exposed_communication_seconds{labels} 0.001",
     ):
         assert line in text
+    found = {
+        parts[1]: float(parts[2])
+        for line in text.splitlines()
+        if (parts := re.split(r'^scalebench_step_duration_seconds_bucket.*le="([^"]+)".* ', line)) and len(parts) == 3
+    }
+    assert len(found) == len(BUCKETS) + 1
+    assert {bound: count for bound, count in found.items() if 0.001 < float(bound) < 0.006} == {
+        "0.0012589": 0,
+        "0.0015849": 0,
+        "0.0019953": 0,
+        "0.0025119": 1,
+        "0.0031623": 1,
+        "0.0039811": 1,
+        "0.0050119": 2,
+    }
     assert 'scalebench_trial_info{experiment="tests"' in text
     metrics.close()
 

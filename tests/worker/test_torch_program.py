@@ -9,21 +9,18 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import torch
 from worker_ranks import SCRIPTS, launch, make_trial, rank_environment, records, torchrun
 
 from scalebench_api.contract import EVALUATIONS_FILE, OUT_ENV, TRIAL_ENV, failure_file, journal_file
 from scalebench_api.record.journal import read_rows
 from scalebench_api.record.rank import Evaluation, RankFailure, WindowKind
 from scalebench_api.trial import TrialSpec
+from scalebench_worker.failure import WorkloadError
+from scalebench_worker.torch.group import leave_group
+from scalebench_worker.torch.program import run
 
-pytest.importorskip("torch", reason="torch is not installed")
 pytestmark = pytest.mark.processes
-
-import torch  # noqa: E402
-
-from scalebench_worker.failure import WorkloadError  # noqa: E402
-from scalebench_worker.torch.group import leave_group  # noqa: E402
-from scalebench_worker.torch.program import run  # noqa: E402
 
 
 def test_two_ranks_train_one_model(tmp_path: Path) -> None:

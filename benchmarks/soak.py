@@ -2,11 +2,12 @@
 
     python benchmarks/soak.py [--runs 200] [--ddp 20] [--seed 0] [--jobs 1]
 
-Every run is ``scalebench run`` in a process of its own. It is killed at a moment drawn evenly over the time that an
-untouched run takes, in one of five ways, and resumed; half of the resumed ones are killed again, and so on, until one
-ends by itself. ``--ddp`` of the runs are real two-process DDP training under torchrun (tests/local/programs/ddp.py),
-the others a light program that keeps the same contract (light.py). Each execution of a trial notes its beginning and,
-once its record is in place, its end in a ledger that the engine knows nothing of. Then:
+Every run is ``scalebench run`` in a process of its own. It is killed at a random moment in one of five ways, and
+resumed; half of the resumed ones are killed again, and so on, until one ends by itself. Of ten moments nine are drawn
+evenly over the time in which an untouched run works on its trials, one over the start before that. ``--ddp`` of the
+runs are real two-process DDP training under torchrun (tests/local/programs/ddp.py), the others a light program that
+keeps the same contract (light.py). Each execution of a trial notes its beginning and, once its record is in place, its
+end in a ledger that the engine knows nothing of. Then:
 
 - lost: a planned trial without a record that says Succeeded;
 - twice: a trial that was run again after an execution of it had been completed;
@@ -43,13 +44,14 @@ ENOUGH = 30
 
 @dataclass
 class Kind:
-    """One program: how its experiment is written, and how long an untouched run takes."""
+    """One program: how its experiment is written, and how long an untouched run starts and works."""
 
     name: str
     workload: dict[str, Any]
     workers: list[int]
     measure: dict[str, Any]
-    seconds: float = 0.0
+    start_s: float = 0.0
+    work_s: float = 0.0
 
 
 @dataclass
@@ -73,8 +75,11 @@ class Found:
 
 
 def kinds() -> dict[str, Kind]:
-    python, steps = sys.executable, {"warmupSteps": 3, "windows": 2, "repetitions": 2, "maxForeignLoad": 1.0}
-    light = [python, str(PROGRAMS / "light.py"), "--step-ms", "4", "--ledger", "ledger"]
+    python, steps = (
+        sys.executable,
+        {"warmupSteps": 3, "maxWarmupSteps": 20, "windows": 2, "repetitions": 2, "maxForeignLoad": 1.0},
+    )
+    light = [python, str(PROGRAMS / "light.py"), "--step-ms", "12", "--ledger", "ledger"]
     ddp = [python, str(PROGRAMS / "ddp.py"), "ledger"]
     custom = {"program": "custom", "device": "cpu"}
     return {
@@ -165,7 +170,7 @@ def soak(kind: Kind, folder: Path, seed: str) -> Found:
         spared = turn > 0 and (turn == ENOUGH - 1 or chance.random() < 0.5)
         code = None
         try:
-            code = engine.wait(300 if spared else chance.uniform(0.0, kind.seconds))
+            code = engine.wait(300) if spared else wait_for_the_moment(engine, kind, folder, chance)
         except subprocess.TimeoutExpired:
             if spared:
                 found.other.append("did not end within 300 s")
@@ -185,6 +190,25 @@ def soak(kind: Kind, folder: Path, seed: str) -> Found:
         found.orphans += [f"after the end: {words}" for words in left.values()]
     look(found, kind)
     return found
+
+
+def wait_for_the_moment(engine: subprocess.Popen[bytes], kind: Kind, folder: Path, chance: random.Random) -> int:
+    """The exit code of an engine that ends before its moment comes.
+
+    Raises:
+        subprocess.TimeoutExpired: now is the moment.
+    """
+    if chance.random() < 0.1:
+        return engine.wait(chance.uniform(0.0, kind.start_s))
+    before = attempts(folder)
+    while attempts(folder) <= before and engine.poll() is None:
+        time.sleep(0.005)
+    return engine.wait(chance.uniform(0.0, kind.work_s))
+
+
+def attempts(folder: Path) -> set[Path]:
+    """Attempts that an engine has begun and not yet published."""
+    return set((folder / "bundle" / ".work").glob("*/attempt-*"))
 
 
 def gone(folder: Path, seconds: float) -> dict[int, str]:
@@ -230,8 +254,15 @@ def calibrate(kind: Kind, folder: Path) -> None:
     """How long a run takes that nobody touches."""
     write(kind, folder)
     began = time.monotonic()
-    code = start(folder, resume=False).wait()
-    kind.seconds = time.monotonic() - began
+    engine = start(folder, resume=False)
+    first = last = 0.0
+    while engine.poll() is None:
+        if attempts(folder):
+            last = time.monotonic()
+            first = first or last
+        time.sleep(0.005)
+    code = engine.wait()
+    kind.start_s, kind.work_s = first - began, last - first
     said = (folder / "said").read_text()
     shutil.rmtree(folder)
     if code != 0:
@@ -250,7 +281,9 @@ def main() -> int:
     names = ["ddp"] * min(arguments.ddp, arguments.runs) + ["light"] * max(0, arguments.runs - arguments.ddp)
     for name in dict.fromkeys(names):
         calibrate(known[name], top / name)
-        print(f"an untouched {name} run takes {known[name].seconds:.1f} s", flush=True)
+        print(
+            f"an untouched {name} run: start {known[name].start_s:.1f} s, work {known[name].work_s:.1f} s", flush=True
+        )
     results: list[Found] = []
 
     def one(index: int) -> None:

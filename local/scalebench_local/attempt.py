@@ -30,7 +30,7 @@ RESULT = "result"
 LOGS = "logs"
 LAUNCHER_LOG = "launcher.log"
 
-Cause = Literal["ended", "deadline", "cancelled", "stopped", "engine-gone", "start-failed", "supervisor-lost"]
+Cause = Literal["ended", "deadline", "stopped", "engine-gone", "start-failed", "supervisor-lost"]
 INTERRUPTIONS = ("stopped", "engine-gone")
 
 

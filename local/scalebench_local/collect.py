@@ -18,7 +18,7 @@ from scalebench_api.record.outcome import Outcome
 from scalebench_api.record.trial_record import Timeline, TrialRecord
 from scalebench_api.trial import FailedReason, TrialPhase, TrialSpec
 from scalebench_local import durable
-from scalebench_local.attempt import LOGS, RESULT, Attempt, Order
+from scalebench_local.attempt import INTERRUPTIONS, LOGS, RESULT, Attempt, Order
 from scalebench_local.ending import Ending, end_of_log, judge_ending, tail
 from scalebench_local.launch import launcher_of
 from scalebench_local.supervisor import remove_tree
@@ -43,7 +43,7 @@ def collect(trial: TrialSpec, attempt: Attempt) -> TrialRecord:
     if wrong and ending.reason is None:
         rank = min(wrong)
         ending = Ending(FailedReason.bad_workload, f"rank {rank}: {wrong[rank]}", ending.exit_codes)
-    order, report = attempt.order, attempt.exit
+    order = attempt.order
     assembled = assemble(
         trial,
         ranks,
@@ -53,7 +53,6 @@ def collect(trial: TrialSpec, attempt: Attempt) -> TrialRecord:
             attempt=attempt.number,
             failure=ending.reason,
             message=ending.message,
-            cancelled=report is not None and report.cause == "cancelled" and not attempt.whole(workers),
             oversubscribed=order is not None and order.oversubscribed,
             requested_devices=order.devices if order is not None else [],
             exit_codes=ending.exit_codes,
@@ -71,7 +70,7 @@ def collect(trial: TrialSpec, attempt: Attempt) -> TrialRecord:
 def _ending(trial: TrialSpec, attempt: Attempt, logs: Mapping[str, str], journals: Mapping[int, bytes]) -> Ending:
     """An attempt that was cut short, and yet is whole, ended as well as one could wish."""
     report, workers = attempt.exit, trial.point.workers
-    if report is None or report.cause in ("stopped", "engine-gone", "cancelled"):
+    if report is None or report.cause in INTERRUPTIONS:
         return Ending(None, "", {})
     return judge_ending(
         report,

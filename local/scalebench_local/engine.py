@@ -14,7 +14,7 @@ from pathlib import Path
 
 from scalebench_api.axes import AxisError
 from scalebench_api.experiment import ScalingExperiment
-from scalebench_api.lifecycle import Action, Collect, ExperimentPhase, Job, Observed, Start, Status, Stop, decide
+from scalebench_api.lifecycle import Action, Collect, ExperimentPhase, Job, Observed, Start, Status, decide
 from scalebench_api.plan import Plan, make_plan
 from scalebench_api.record.trial_record import TrialRecord
 from scalebench_api.trial import TrialPhase, TrialSpec
@@ -210,10 +210,8 @@ class _Engine:
             self.start(trial, action.attempt)
         elif isinstance(action, Collect):
             collect(trial, self.newest(trial))
-        elif isinstance(action, Stop) and self.running is not None:
-            self.running.ask(supervisor.CANCEL)
-            return False
         else:
+            # The spec does not change under a running engine, so there is never a job to stop; none outlives its trial.
             return False
         self.observe(trial.name)
         return True

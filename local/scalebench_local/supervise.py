@@ -76,7 +76,7 @@ class RunningTrial:
         self.watch.register(self.pidfd, select.POLLIN)
 
     def ask(self, word: bytes) -> None:
-        """Send ``supervisor.STOP``, ``KILL`` or ``CANCEL``; one that has ended hears nothing."""
+        """Send ``supervisor.STOP`` or ``KILL``; one that has ended hears nothing."""
         assert self.process.stdin is not None
         with suppress(OSError):
             self.process.stdin.write(word)

@@ -18,7 +18,7 @@ import sys
 import time
 from typing import Any, NoReturn
 
-STOP, KILL, CANCEL = b"S", b"K", b"C"
+STOP, KILL = b"S", b"K"
 SUPERVISOR_ENV = "SCALEBENCH_SUPERVISOR"
 """In every process of a trial: ``pid/start time/pid namespace`` of its supervisor, to find what it left if killed."""
 
@@ -187,8 +187,6 @@ class Supervisor:
         if not word:
             self.engine_open = False
             self.interrupted = self.interrupted or "engine-gone"
-        elif CANCEL in word:
-            self.interrupted = self.interrupted or "cancelled"
         else:
             self.interrupted = self.interrupted or "stopped"
         self.kill = self.kill or KILL in word

@@ -28,6 +28,7 @@ def write(lab: Lab, steps: int, launcher: str = "torchrun") -> None:
         },
         measure={
             "warmupSteps": 3,
+            "maxWarmupSteps": 20,
             "windows": 2,
             "stepsPerWindow": steps,
             "repetitions": 1,
@@ -46,7 +47,7 @@ def rank_pids(lab: Lab) -> list[int]:
 
 
 def test_killed_while_training_and_resumed(lab: Lab) -> None:
-    write(lab, 120)
+    write(lab, 80)
     engine = lab.begin()
     until(lambda: rank_pids(lab))
     engine.kill()

@@ -235,10 +235,11 @@ def test_a_damaged_bundle_is_refused_and_named(lab: Lab) -> None:
         lab.run(resume=True)
 
 
-def test_a_suspended_experiment_starts_nothing(lab: Lab) -> None:
-    lab.write(suspend=True, **ONE)
+@pytest.mark.parametrize(("switch", "phase"), [("suspend", "Suspended"), ("cancel", "Cancelled")])
+def test_a_suspended_or_cancelled_experiment_starts_nothing(lab: Lab, switch: str, phase: str) -> None:
+    lab.write(**{switch: True}, **ONE)
     result = lab.run()
-    assert (result.status.phase, lab.published()) == ("Suspended", [])
+    assert (result.status.phase, lab.published()) == (phase, [])
     lab.write(**ONE)
     assert lab.run(resume=True).exit_code == 0
 

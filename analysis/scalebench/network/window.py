@@ -1,0 +1,48 @@
+"""How far a sliding window reaches: output extents and paddings of convolutions and pools, along one axis."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+Padding = Literal["valid", "same"] | tuple[int, int]
+"""``valid`` none, ``same`` as TensorFlow pads, or (rows, columns) added at each side."""
+
+
+def reach(kernel: int, dilation: int) -> int:
+    """Cells from the first to the last one that a dilated kernel reads."""
+    return (kernel - 1) * dilation + 1
+
+
+def padding_of(padding: Padding, axis: int, size: int, kernel: int, stride: int) -> int:
+    """Cells added before the first one along ``axis``; for ``same`` the smaller half, as TensorFlow has it.
+
+    Negative for a ``same`` window that is smaller than its stride: cells at the edge that are never read.
+    """
+    if padding == "valid":
+        return 0
+    if padding == "same":
+        return ((-(-size // stride) - 1) * stride + kernel - size) // 2
+    return padding[axis]
+
+
+def extent(padding: Padding, axis: int, size: int, kernel: int, stride: int, ceil: bool = False) -> int:
+    """Number of windows along one axis: rounded down, or up for ``ceil`` (never a window wholly in the padding).
+
+    ``kernel`` is the reach of the window. Zero or less when the window does not fit.
+    """
+    if padding == "same":
+        return -(-size // stride)
+    pad = padding_of(padding, axis, size, kernel, stride)
+    room = size + 2 * pad - kernel
+    if room < 0:
+        return 0
+    if not ceil:
+        return room // stride + 1
+    windows = -(-room // stride) + 1
+    return windows - 1 if (windows - 1) * stride >= size + pad else windows
+
+
+def adaptive_window(size: int, windows: int) -> tuple[int, int]:
+    """Kernel and stride of a pool that is told its number of windows; the widest window when they differ in width."""
+    stride = max(1, size // windows)
+    return size - (windows - 1) * stride if size >= windows else 1, stride

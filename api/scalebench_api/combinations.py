@@ -19,6 +19,22 @@ Axes = Mapping[str, Sequence[AxisValue]]
 
 _SMALL = 4096
 """So many combinations are walked through sooner than counted first."""
+_WORK = 300_000
+"""Rules looked at in one search, a second or two; people's own exclusions need some thousands."""
+
+
+class Entangled(ValueError):
+    """Rules that tie so many axes together that their combinations cannot be counted in reasonable time."""
+
+
+class _Search:
+    def __init__(self) -> None:
+        self.left = _WORK
+
+    def spend(self, work: int) -> None:
+        self.left -= work
+        if self.left < 0:
+            raise Entangled("the exclusions tie too many axes together to be counted")
 
 
 def distinct(values: Sequence[AxisValue]) -> list[AxisValue]:
@@ -37,7 +53,16 @@ def narrowed(rules: Sequence[Rule], chosen: Rule) -> list[Rule]:
 
 
 def count(axes: Axes, rules: Sequence[Rule], bound: int | None = None) -> int:
-    """How many combinations no rule excludes; beyond ``bound`` it is only known to be larger."""
+    """How many combinations no rule excludes; beyond ``bound`` it is only known to be larger.
+
+    Raises:
+        Entangled: when that takes too long to find out.
+    """
+    return _count(axes, rules, bound, _Search())
+
+
+def _count(axes: Axes, rules: Sequence[Rule], bound: int | None, search: _Search) -> int:
+    search.spend(1 + len(rules))
     rules = [rule for rule in rules if rule.keys() <= axes.keys()]
     if not all(rules):
         return 0
@@ -46,14 +71,25 @@ def count(axes: Axes, rules: Sequence[Rule], bound: int | None = None) -> int:
     tied = [rule for rule in rules if len(rule) > 1 and all(_has(axes[key], value) for key, value in rule.items())]
     total = 1
     for group in _groups(axes, tied):
-        total *= _count_tied({name: axes[name] for name in group}, [r for r in tied if r.keys() <= group], bound)
+        total *= _count_tied(
+            {name: axes[name] for name in group}, [r for r in tied if r.keys() <= group], bound, search
+        )
         if not total:
             break
     return total
 
 
 def expand(axes: Axes, rules: Sequence[Rule]) -> Iterator[dict[str, AxisValue]]:
-    """Every combination that no rule excludes, the last axis varying fastest; nothing is tried in vain for long."""
+    """Every combination that no rule excludes, the last axis varying fastest; nothing is tried in vain for long.
+
+    Raises:
+        Entangled: when that takes too long to find out.
+    """
+    search = _Search()
+    return _expand(axes, rules, search) if _count(axes, rules, 0, search) else iter(())
+
+
+def _expand(axes: Axes, rules: Sequence[Rule], search: _Search) -> Iterator[dict[str, AxisValue]]:
     if not all(rules):
         return
     if not axes:
@@ -63,25 +99,26 @@ def expand(axes: Axes, rules: Sequence[Rule]) -> Iterator[dict[str, AxisValue]]:
     rest = {other: axes[other] for other in others}
     for value in axes[name]:
         left = narrowed(rules, {name: value})
-        if left and prod(map(len, rest.values())) > _SMALL and not count(rest, left, bound=0):
+        if left and prod(map(len, rest.values())) > _SMALL and not _count(rest, left, 0, search):
             continue
-        for combination in expand(rest, left):
+        for combination in _expand(rest, left, search):
             yield {name: value, **combination}
 
 
-def _count_tied(axes: Axes, rules: Sequence[Rule], bound: int | None) -> int:
+def _count_tied(axes: Axes, rules: Sequence[Rule], bound: int | None, search: _Search) -> int:
     if not rules:
         return prod(map(len, axes.values()))
-    name = Counter(key for rule in rules for key in rule).most_common(1)[0][0]
+    mentions = Counter(key for rule in rules for key in rule)
+    name = min(axes, key=lambda axis: (len(axes[axis]), -mentions[axis]))  # where it fails, it fails soonest
     rest = {other: values for other, values in axes.items() if other != name}
     named = [value for value in axes[name] if any(name in rule and same_value(rule[name], value) for rule in rules)]
     total = 0
     if free := len(axes[name]) - len(named):
-        total = free * count(rest, [rule for rule in rules if name not in rule], bound)
+        total = free * _count(rest, [rule for rule in rules if name not in rule], bound, search)
     for value in named:
         if bound is not None and total > bound:
             break
-        total += count(rest, narrowed(rules, {name: value}), bound)
+        total += _count(rest, narrowed(rules, {name: value}), bound, search)
     return total
 
 

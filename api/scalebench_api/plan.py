@@ -51,6 +51,9 @@ def count_trials(spec: ExperimentSpec, limit: int | None = None) -> int:
     """How many trials the spec expands to, excluded combinations left out; axes are never multiplied out.
 
     With ``limit`` the count stops as soon as it is passed, so the answer is then only known to be larger.
+
+    Raises:
+        Entangled: when the exclusions cannot be counted in reasonable time.
     """
     axes = {name: distinct(values) for name, values in spec.matrix.items()}
     rules = _rules(spec)

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from scalebench_api.axes import AXIS_NAMES, RESERVED, AxisError, known_axis, resolve, same_value, spell_value
 from scalebench_api.catalogue import MODELS
+from scalebench_api.combinations import Entangled
 from scalebench_api.document import Path
 from scalebench_api.experiment import (
     AxisValue,
@@ -34,7 +35,11 @@ def check(experiment: ScalingExperiment) -> list[Finding]:
     single = [*_scaling(spec), *_placement(spec), *_measure(spec), *_matrix_names(spec), *_exclude_names(spec)]
     if single:
         return single
-    if (count := count_trials(spec, MAX_TRIALS)) > MAX_TRIALS:
+    try:
+        count = count_trials(spec, MAX_TRIALS)
+    except Entangled as error:
+        return [(("spec", "exclude"), str(error), "fewer rules, or rules over fewer axes", None)]
+    if count > MAX_TRIALS:
         allowed = f"at most {MAX_TRIALS} trials; make an axis shorter, or exclude combinations"
         return [(("spec",), f"more than {MAX_TRIALS} trials", allowed, None)]
     if not count:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scalebench_api.combinations import count, distinct, expand, narrowed
+from scalebench_api.combinations import Entangled, count, distinct, expand, narrowed
 
 NAMES = "abcde"
 VALUES: st.SearchStrategy[Any] = st.sampled_from([0, 1, 2, True, False, "1", "x", 1.5])
@@ -82,6 +82,16 @@ TEN = {f"axis{i}": list(range(10)) for i in range(12)}
 )  # fmt: skip
 def test_counting_a_million_million_is_instant(rules: list[dict[str, int]], expected: int) -> None:
     assert quickly(lambda: count(TEN, rules)) == expected
+
+
+def test_rules_too_entangled_to_count_are_given_up_soon() -> None:
+    # Twelve pigeons in eleven holes, the textbook case that every such search is slow on.
+    holes = {f"axis{i}": list(range(11)) for i in range(12)}
+    rules = [{one: hole, two: hole} for one, two in itertools.combinations(holes, 2) for hole in range(11)]
+    begun = time.process_time()
+    with pytest.raises(Entangled, match="too many axes together"):
+        count(holes, rules)
+    assert time.process_time() - begun < 10
 
 
 def test_expanding_few_of_a_million_million_is_quick() -> None:

@@ -205,3 +205,11 @@ def test_long_axes_are_not_listed_in_full() -> None:
     changes = {"matrix": {"env.A": [f"v{i}" for i in range(1000)]}, "exclude": [{"env.A": "w"}]}
     (problem,) = problems(changes)
     assert problem.allowed.endswith("v59 and 940 more")
+
+
+def test_exclusions_that_cannot_be_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("scalebench_api.combinations._WORK", 5)
+    ties = [{"env.A": i, "env.B": i} for i in range(5)]
+    (problem,) = problems({"matrix": {"env.A": list(range(9)), "env.B": list(range(9))}, "exclude": ties})
+    assert (problem.field, problem.allowed) == ("spec.exclude", "fewer rules, or rules over fewer axes")
+    assert problem.given == "the exclusions tie too many axes together to be counted"

@@ -78,7 +78,7 @@ class RunningTrial:
     def ask(self, word: bytes) -> None:
         """Send ``supervisor.STOP`` or ``KILL``; one that has ended hears nothing."""
         assert self.process.stdin is not None
-        with suppress(OSError):
+        with suppress(OSError, ValueError):  # ValueError: the pipe was closed when the supervisor was seen to end
             self.process.stdin.write(word)
 
     def wait(self, seconds: float) -> bool:

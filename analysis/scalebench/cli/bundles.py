@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from scalebench.cli import EXIT_INPUT
-from scalebench.cli.output import fail
+from scalebench.cli.output import complain, fail
 
 if TYPE_CHECKING:
     from scalebench.bundle import Bundle
@@ -35,5 +35,5 @@ def open_all(folders: Sequence[Path]) -> tuple[Bundle, ...]:
         fail(str(error), EXIT_INPUT)
     for bundle in bundles:
         for problem in bundle.problems:
-            click.echo(f"scalebench: {bundle.path}/{problem}", err=True)
+            complain(f"{bundle.path}/{problem}")
     return bundles

@@ -1,7 +1,8 @@
-"""How verbs print: tables in the form asked for, errors on stderr with their exit code."""
+"""How verbs read and print: files, numbers, tables in the form asked for, errors on stderr with their exit code."""
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -22,6 +23,17 @@ F = TypeVar("F", bound="Callable[..., Any]")
 FORMS = ("table", "json", "csv", "md")
 
 
+class Real(click.FloatRange):
+    """A number in a range; not ``nan`` and not ``inf``, which pass every comparison or none."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """As a float; anything else is bad usage."""
+        number = super().convert(value, param, ctx)
+        if not math.isfinite(number):
+            self.fail(f"{number} is not a finite number", param, ctx)
+        return number
+
+
 def output_option(function: F) -> F:
     """``--output table|json|csv|md``."""
     return click.option(
@@ -30,43 +42,45 @@ def output_option(function: F) -> F:
 
 
 def show(tables: Sequence[Table], form: str, extra: dict[str, Any] | None = None) -> None:
-    """Print tables: text, Markdown, CSV (one after another, an empty line between), or one JSON document."""
+    """Print tables: as text, as Markdown, all of them in one JSON document, or the first alone as CSV.
+
+    CSV that holds a second header is read by no program, so the others are named on stderr.
+    """
     from scalebench.table import to_json
 
     if form == "json":
         document = {**(extra or {}), **{table.name: table.plain() for table in tables}}
         click.echo(to_json(document), nl=False)
-        return
-    write = {"table": lambda t: t.text(), "md": lambda t: t.markdown(), "csv": lambda t: t.csv()}[form]
-    click.echo("\n".join(write(table) for table in tables), nl=False)
+    elif form == "csv":
+        click.echo(tables[0].csv(), nl=False)
+        if left_out := ", ".join(table.name for table in tables[1:] if table.rows):
+            click.echo(f"scalebench: CSV is one table, {tables[0].name}; --output json also has: {left_out}", err=True)
+    else:
+        click.echo("\n".join(table.markdown() if form == "md" else table.text() for table in tables), nl=False)
 
 
 def fail(message: str, code: int) -> NoReturn:
     """One line on stderr, and the exit code that belongs to it."""
-    click.echo(f"scalebench: {message}", err=True)
+    complain(message)
     sys.exit(code)
 
 
-def read_text(file: Path) -> str:
-    """A file's text, or a clear end."""
-    try:
-        return file.read_text(encoding="utf-8")
-    except OSError as error:
-        fail(f"{file}: cannot be read: {error.strerror}", EXIT_INPUT)
-    except UnicodeDecodeError:
-        fail(f"{file}: is not UTF-8 text; an experiment is a YAML file", EXIT_INPUT)
+def complain(message: str) -> None:
+    """One line on stderr; a path in it may hold anything, and nothing of it reaches the terminal as a command."""
+    from scalebench_api.problem import printable
+
+    click.echo(f"scalebench: {printable(message)}", err=True)
 
 
 def load_experiment(file: Path) -> tuple[ScalingExperiment, str]:
     """The one experiment of a file and the file's text; all its problems are printed when it is not right."""
-    from scalebench_api.validate import validate_text
+    from scalebench.validation import validate
 
-    text = read_text(file)
-    validated = validate_text(text, str(file))
-    for problem in validated.problems:
+    (checked,) = validate([file])
+    for problem in checked.problems:
         click.echo(str(problem), err=True)
-    if validated.problems:
+    if checked.problems:
         sys.exit(EXIT_INPUT)
-    if len(validated.experiments) != 1:
-        fail(f"{file}: holds {len(validated.experiments)} experiments; this verb takes one", EXIT_INPUT)
-    return validated.experiments[0], text
+    if len(checked.experiments) != 1:
+        fail(f"{file}: holds {len(checked.experiments)} experiments; this verb takes one", EXIT_INPUT)
+    return checked.experiments[0], checked.text

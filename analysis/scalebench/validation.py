@@ -1,0 +1,75 @@
+"""Check files of experiments: what each holds, or everything that is wrong with it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from scalebench_api.document import MAX_BYTES
+from scalebench_api.experiment import ScalingExperiment
+from scalebench_api.problem import Problem, shorten
+from scalebench_api.validate import validate_text
+
+if TYPE_CHECKING:
+    from scalebench.table import Cell, Table
+
+_MOST_BYTES = 4 * MAX_BYTES
+
+
+@dataclass(frozen=True)
+class Checked:
+    """One file: its text, the experiments in it that are right, and all that is wrong with the others."""
+
+    file: str
+    text: str
+    experiments: tuple[ScalingExperiment, ...]
+    problems: tuple[Problem, ...]
+
+
+def validate(files: Iterable[str | os.PathLike[str]]) -> tuple[Checked, ...]:
+    """Check every file; one that cannot be read has that as its problem, and never keeps the others from it."""
+    return tuple(_check(Path(file)) for file in files)
+
+
+def problem_table(checked: Iterable[Checked]) -> Table:
+    """One row a problem."""
+    from scalebench.table import Column, Table  # Brings numpy, which checking a file does without.
+
+    names = ("file", "line", "field", "given", "allowed", "suggestion")
+    columns = tuple(Column(name, name.title(), "count" if name == "line" else "text") for name in names)
+    rows: list[tuple[Cell, ...]] = [
+        (p.file, p.line, p.field, shorten(p.given), p.allowed, p.suggestion) for each in checked for p in each.problems
+    ]
+    return Table("problems", "Problems", columns, tuple(rows))
+
+
+def _check(file: Path) -> Checked:
+    try:
+        text = _read(file)
+    except _Unreadable as error:
+        return Checked(str(file), "", (), (Problem(str(file), None, "", str(error), "a YAML file of experiments"),))
+    found = validate_text(text, str(file))
+    return Checked(str(file), text, found.experiments, found.problems)
+
+
+class _Unreadable(Exception):
+    """A file that is no text; the message is what was given instead."""
+
+
+def _read(file: Path) -> str:
+    """A file's text; never more of it than an experiment may have."""
+    if str(file) == "-":
+        raise _Unreadable("standard input, which is not read")
+    try:
+        with file.open("rb") as opened:
+            data = opened.read(_MOST_BYTES + 1)
+        if len(data) > _MOST_BYTES:
+            raise _Unreadable(f"more than {_MOST_BYTES} bytes")
+        return data.decode()
+    except OSError as error:
+        raise _Unreadable(f"a file that cannot be read ({error.strerror})") from error
+    except UnicodeDecodeError as error:
+        raise _Unreadable(f"a file that is not UTF-8 text (at byte {error.start + 1})") from error

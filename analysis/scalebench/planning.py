@@ -1,32 +1,39 @@
 """What an experiment will take: its ordered trials with steps, time and cost, before a device is taken.
 
 Times come from a step time that the user names, or from an earlier bundle: the median wall time of the trials that
-ran the same point. What neither knows is left open, never guessed.
+ran the same point of the same workload. What neither knows is left open, never guessed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from statistics import median
 
 from scalebench.bundle import Bundle
 from scalebench.table import PENDING, Cell, Column, Table
 from scalebench_api.experiment import Program, ScalingExperiment
+from scalebench_api.model import canonical_json
 from scalebench_api.plan import Plan, make_plan
-from scalebench_api.trial import Point, TrialPhase, TrialSpec
+from scalebench_api.record.rank import WindowKind
+from scalebench_api.record.trial_record import TrialRecord
+from scalebench_api.trial import TrialSpec
 
 DEFAULT_STARTUP_SECONDS = 15.0
 
 
 @dataclass(frozen=True)
 class Planned:
-    """The trials in order, with seconds for each (None where unknown), and their tables."""
+    """The trials in order, with seconds for each (None where unknown), and their tables.
+
+    ``source`` says where the seconds come from, a sentence each.
+    """
 
     plan: Plan
     seconds: tuple[float | None, ...]
     per_worker_hour: float | None
     currency: str
+    source: tuple[str, ...] = ()
 
     @property
     def worker_hours(self) -> float | None:
@@ -61,14 +68,29 @@ def plan(
 ) -> Planned:
     """The ordered trials of an experiment, timed by ``earlier`` where it ran the point, else by ``step_seconds``.
 
-    ``step_seconds`` is the time of one step at any worker count; ``startup_seconds`` is added to each trial.
+    ``step_seconds`` is the time of one step at any worker count; ``startup_seconds`` is added to each trial timed so.
     """
     made = make_plan(experiment)
-    known = _trial_seconds(earlier) if earlier else {}
-    by_step = _by_step(step_seconds, startup_seconds) if step_seconds is not None else None
-    seconds = tuple(known.get(_same(t.point)) or (by_step(t) if by_step else None) for t in made.trials)
+    ran = _seconds_in(earlier) if earlier else lambda trial: None
+    known = [ran(trial) for trial in made.trials]
+    seconds = list(known)
+    if step_seconds is not None:
+        stepped = [startup_seconds + steps_of(trial) * step_seconds for trial in made.trials]
+        seconds = [by_step if found is None else found for found, by_step in zip(known, stepped, strict=True)]
+    source = []
+    if earlier is not None:
+        found = sum(value is not None for value in known)
+        source.append(f"{found} of {len(known)} trials are timed as {earlier.label} ran the same point and workload")
+    if step_seconds is not None:
+        source.append(f"{step_seconds:g} s a step and {startup_seconds:g} s to start are taken where no run is known")
     cost = experiment.spec.cost
-    return Planned(made, seconds, cost.per_worker_hour if cost else None, cost.currency if cost else "USD")
+    return Planned(
+        plan=made,
+        seconds=tuple(seconds),
+        per_worker_hour=cost.per_worker_hour if cost else None,
+        currency=cost.currency if cost else "USD",
+        source=tuple(source),
+    )
 
 
 def steps_of(trial: TrialSpec) -> int:
@@ -84,23 +106,41 @@ def steps_of(trial: TrialSpec) -> int:
     return measure.warmup_steps + timed + alternated
 
 
-def _by_step(step_seconds: float, startup_seconds: float) -> Callable[[TrialSpec], float]:
-    return lambda trial: startup_seconds + steps_of(trial) * step_seconds
-
-
-def _same(point: Point) -> str:
-    return point.name
-
-
-def _trial_seconds(bundle: Bundle) -> Mapping[str, float]:
-    """Median seconds of the trials of each point, from the first to the last entry of their timelines."""
-    spans: dict[str, list[float]] = {}
+def _seconds_in(bundle: Bundle) -> Callable[[TrialSpec], float | None]:
+    """What a bundle knows of a trial's duration: the median over the trials that ran the same, None without any."""
+    ran: dict[str, list[TrialRecord]] = {}
     for trial in bundle.trials:
-        record = trial.record
-        if record is not None and record.phase is TrialPhase.succeeded and len(record.timeline) > 1:
-            times = [entry.at_ns for entry in record.timeline]
-            spans.setdefault(_same(trial.spec.point), []).append((max(times) - min(times)) / 1e9)
-    return {name: median(values) for name, values in spans.items()}
+        if trial.good and trial.record is not None:
+            ran.setdefault(_same(trial.spec), []).append(trial.record)
+
+    def seconds(trial: TrialSpec) -> float | None:
+        found = [_as_long_as(record, trial) for record in (ran.get(_same(trial), ()) if ran else ())]
+        known = [value for value in found if value is not None]
+        return median(known) if known else None
+
+    return seconds
+
+
+def _same(trial: TrialSpec) -> str:
+    """What two trials share when one tells how long the other takes, repetition and length of measurement apart."""
+    return canonical_json({"point": trial.point.wire(), "workload": trial.workload.wire()})
+
+
+def _as_long_as(record: TrialRecord, trial: TrialSpec) -> float | None:
+    """Seconds from the first to the last entry of the record's timeline, with this trial's number of steps."""
+    times = [entry.at_ns for entry in record.timeline]
+    if len(times) < 2 or record.trial.measure.accuracy != trial.measure.accuracy:
+        return None
+    span = (max(times) - min(times)) / 1e9
+    before, now = steps_of(record.trial), steps_of(trial)
+    if before == now:
+        return span
+    timed = [window for window in record.windows if window.kind is WindowKind.train]
+    steps = sum(window.steps for window in timed)
+    if not steps:
+        return None
+    step = sum(window.wall_ns for window in timed) / steps / 1e9
+    return max(0.0, span - before * step) + now * step
 
 
 def _trials(planned: Planned) -> Table:
@@ -148,11 +188,12 @@ def _totals(planned: Planned) -> Table:
     values = (planned.hours, planned.worker_hours, planned.cost)
     row: tuple[Cell, ...] = (len(planned.plan.trials), len(planned.plan.points))
     row += tuple(PENDING if value is None else value for value in values)
-    notes = []
+    notes = list(planned.source)
     if open_:
+        left_out = "" if open_ == len(planned.seconds) else " and are left out of the totals"
         notes.append(
-            f"{open_} of {len(planned.seconds)} trials have no time: name one with --step-time, or an earlier "
-            "bundle with --from"
+            f"{open_} of {len(planned.seconds)} trials have no time{left_out}: name one with --step-time, or an "
+            "earlier bundle with --from"
         )
     if planned.per_worker_hour is None:
         notes.append("no price: set spec.cost.perWorkerHour")

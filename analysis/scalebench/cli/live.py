@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from scalebench_local import Progress
 
 
+_ROOM_FOR_A_BAR = 100
+
+
 class LiveLine:
     """A context that shows the newest ``Progress``; finished trials scroll by above it."""
 
@@ -22,7 +25,8 @@ class LiveLine:
         from rich.console import Console
         from rich.live import Live
 
-        self._console = Console(stderr=True, highlight=False)
+        # Asked of the stream itself: FORCE_COLOR and the like, set in many a CI, make no log a terminal.
+        self._console = Console(stderr=True, highlight=False, force_terminal=sys.stderr.isatty())
         self._on = not quiet and self._console.is_terminal
         self._live = Live(console=self._console, auto_refresh=False, transient=True) if self._on else None
         self._said: set[str] = set()
@@ -55,33 +59,40 @@ class LiveLine:
     def _say_once(self, text: str) -> None:
         if text not in self._said and (self._on or text.startswith("waiting")):
             self._said.add(text)
-            self._console.print(text, style="dim", markup=False)
+            self._console.print(text, style="dim", markup=False, soft_wrap=True)
 
     def _scroll(self, progress: Progress) -> None:
-        """A line for every trial that has ended since."""
+        """A line for the trial that has ended since; those cancelled at the end never ran."""
         finals = {phase: count for phase, count in progress.counts.items() if phase.final}
         for phase, count in finals.items():
-            if count > self._counts.get(phase, 0) and self._current:
+            if count > self._counts.get(phase, 0) and self._current and phase is not TrialPhase.cancelled:
                 style = "green" if phase is TrialPhase.succeeded else "red"
                 self._console.print(f"  [{style}]{phase.value:<10}[/] {self._current}")
         self._counts = finals
         self._current = progress.trial.name if progress.trial is not None else self._current
 
     def _line(self, progress: Progress) -> RenderableType:
+        """One line whatever the width: what matters least stands last, and is cut off."""
         from rich.progress_bar import ProgressBar
         from rich.table import Table
+        from rich.text import Text
 
         parts = [f"{progress.done}/{progress.total} trials"]
         for phase in (TrialPhase.failed, TrialPhase.invalid):
             if progress.counts.get(phase):
                 parts.append(f"{progress.counts[phase]} {phase.value.lower()}")
+        if progress.message == "stopping":
+            parts.append("stopping (Ctrl-C once more: at once)")
+        elif progress.remaining_s is not None and progress.trial is not None:
+            parts.append(f"{clock(progress.remaining_s)} left")
         if progress.trial is not None:
             parts.append(progress.trial.point.name + (f" ({progress.phase.value.lower()})" if progress.phase else ""))
         parts += _pace(progress)
-        if progress.remaining_s is not None and progress.trial is not None:
-            parts.append(f"{clock(progress.remaining_s)} left")
         grid = Table.grid(padding=(0, 1))
-        grid.add_row(ProgressBar(total=max(1, progress.total), completed=progress.done, width=24), " · ".join(parts))
+        cells: list[RenderableType] = [Text(" · ".join(parts), no_wrap=True, overflow="ellipsis")]
+        if self._console.width >= _ROOM_FOR_A_BAR:
+            cells.insert(0, ProgressBar(total=max(1, progress.total), completed=progress.done, width=24))
+        grid.add_row(*cells)
         return grid
 
 
@@ -101,8 +112,3 @@ def clock(seconds: float) -> str:
     minutes, rest = divmod(max(0, round(seconds)), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
-
-
-def is_terminal() -> bool:
-    """Whether a person may be looking."""
-    return sys.stderr.isatty()

@@ -21,7 +21,7 @@ def command(into: Path, quiet: bool) -> None:
     """Run a first experiment that fits this machine with real training processes, and write its report."""
     from scalebench.bundle import open_bundles
     from scalebench.cli.doctor import survey
-    from scalebench.cli.run import run_experiment, show_result
+    from scalebench.cli.run import resume_hint, run_experiment, show_result
     from scalebench.quickstart import starters
     from scalebench.report import report
     from scalebench_api.validate import validate_text
@@ -42,10 +42,7 @@ def command(into: Path, quiet: bool) -> None:
         show_result(result, "table")
         click.echo("")
         if result.interrupted:
-            fail(
-                f"interrupted; go on with: scalebench run {bundle}/experiment.yaml --bundle {bundle} --resume",
-                EXIT_INTERRUPTED,
-            )
+            fail(f"interrupted; go on with: {resume_hint(bundle / 'experiment.yaml', bundle)}", EXIT_INTERRUPTED)
         codes.append(result.exit_code)
         bundles.append(bundle)
     written = report(open_bundles(bundles), folder / "report")

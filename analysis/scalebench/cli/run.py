@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import signal
 import sys
 from pathlib import Path
@@ -63,9 +64,17 @@ def command(
     )
     show_result(result, output)
     if result.interrupted:
-        again = f"scalebench run {file} --bundle {folder} --resume"
+        again = resume_hint(file, folder, oversubscribe=oversubscribe, metrics_port=metrics_port)
         fail(f"interrupted after {result.status.message}; go on with: {again}", EXIT_INTERRUPTED)
     sys.exit(result.exit_code)
+
+
+def resume_hint(file: Path, bundle: Path, *, oversubscribe: bool = False, metrics_port: int | None = None) -> str:
+    """The command that goes on, to be typed as it stands in the same folder."""
+    words = ["scalebench", "run", str(file), "--bundle", str(bundle), "--resume"]
+    words += ["--oversubscribe"] if oversubscribe else []
+    words += ["--metrics-port", str(metrics_port)] if metrics_port is not None else []
+    return shlex.join(words)
 
 
 def run_experiment(
@@ -106,7 +115,7 @@ def run_experiment(
 
 
 def show_result(result: RunResult, output: str) -> None:
-    """The scaling table of what is recorded, and every trial that did not succeed with its reason."""
+    """The scaling table of what is recorded, every trial that did not succeed with its reason, and where all lies."""
     from scalebench.bundle import open_bundle
     from scalebench.problem import BundleError
     from scalebench.scaling import scaling
@@ -125,7 +134,10 @@ def show_result(result: RunResult, output: str) -> None:
         tables.append(excluded)
     show(tables, output, {"bundle": str(result.bundle), "phase": result.status.phase.value})
     if output == "table":
-        click.echo(f"\n{result.status.message}\nrecords: {result.bundle}\nreport:  scalebench report {result.bundle}")
+        lines = ["", result.status.message, f"records: {result.bundle}"]
+        lines += [f"logs:    {result.bundle}/trials/<trial>/logs"] if excluded.rows else []
+        lines.append("report:  " + shlex.join(["scalebench", "report", str(result.bundle)]))
+        click.echo("\n".join(lines))
 
 
 def _dry_run(experiment: ScalingExperiment, oversubscribe: bool, output: str) -> None:

@@ -1,0 +1,101 @@
+"""Ctrl-C, hang-ups and other runs: 130, what was recorded is kept, nothing is left running, hints work as typed."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+
+import pytest
+
+from .conftest import SCALEBENCH, Desk, Ran, Terminal, check, processes_of, wait_for
+
+pytestmark = pytest.mark.processes
+HINT = re.compile(r"go on with: (scalebench .*)")
+
+
+def as_typed(desk: Desk, command: str) -> Ran:
+    """The command, put into a shell as it stands."""
+    path = f"{SCALEBENCH.parent}{os.pathsep}{desk.environment['PATH']}"
+    done = subprocess.run(
+        ["sh", "-c", command],
+        cwd=desk.folder,
+        env={**desk.environment, "PATH": path},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    ran = Ran(command, done.returncode, done.stdout, done.stderr)
+    check(ran)
+    return ran
+
+
+def test_ctrl_c_stops_keeps_and_hints(desk: Desk):
+    desk.hold().rename(desk.folder / "my 'own' experiment.yaml")
+    process = desk.begin("run", "my 'own' experiment.yaml", "--bundle", "the bundle", "-o", "json")
+    wait_for(desk.stepping)
+    process.send_signal(signal.SIGINT)
+    ran = desk.end(process)
+    assert ran.code == 130
+    assert not processes_of(desk.folder)
+    assert [row["throughput"] for row in ran.json["scaling"]["rows"]] == ["?", "?"]
+    (hint,) = HINT.findall(ran.err)
+    desk.let_go()
+    assert as_typed(desk, hint).code == 0
+    assert "2 of 2 trials done" in desk.here("status", "the bundle", code=0).out
+
+
+def test_the_hint_repeats_the_options_it_needs(desk: Desk):
+    desk.hold(scaling={"modes": ["weak"], "workers": [1, 3000], "batch": {"perWorker": 1}})
+    process = desk.begin("run", "held.yaml", "--bundle", "b", "--oversubscribe", "--metrics-port", "0", "--quiet")
+    wait_for((desk.folder / "b" / "trials").exists)
+    process.send_signal(signal.SIGTERM)
+    ran = desk.end(process)
+    assert ran.code == 130
+    assert HINT.findall(ran.err) == ["scalebench run held.yaml --bundle b --resume --oversubscribe --metrics-port 0"]
+
+
+def test_ctrl_c_in_a_terminal(desk: Desk):
+    desk.hold()
+    terminal = Terminal(desk, "run", "held.yaml", "--bundle", "b", columns=200)
+    terminal.read(lambda text: "steps/s" in text)
+    terminal.type("\x03")
+    assert terminal.wait() == 130
+    assert "stopping" in terminal.text
+    assert not processes_of(desk.folder)
+    assert HINT.findall(terminal.text) == ["scalebench run held.yaml --bundle b --resume\r"]
+
+
+def test_a_terminal_that_is_closed(desk: Desk):
+    file = desk.hold()
+    terminal = Terminal(desk, "run", file, "--bundle", "b")
+    terminal.read(lambda _: desk.stepping())
+    terminal.close()
+    os.waitpid(terminal.pid, 0)
+    wait_for(lambda: not processes_of(desk.folder))
+    assert "0 of 2 trials done" in desk.here("status", "b", code=0).out
+    desk.let_go()
+    desk("run", file, "--bundle", "b", "--resume", code=0)
+
+
+def test_two_runs_on_the_same_cores(desk: Desk):
+    """The second is refused at once where it may not wait; one that waits can be interrupted, and goes on later."""
+    file = desk.hold()
+    first = desk.begin("run", file, "--bundle", "first")
+    wait_for(desk.stepping)
+    refused = desk("run", file, "--bundle", "b", "--no-wait", code=3)
+    assert f"a device of this run is in use by another run (process {first.pid}, bundle " in refused.err
+    waiting = desk.begin("run", "held.yaml", "--bundle", "b")
+    assert waiting.stderr is not None
+    said = waiting.stderr.readline()
+    assert said.startswith("waiting for a device of this run")
+    assert str(desk.folder / "first") in said
+    waiting.send_signal(signal.SIGINT)
+    interrupted = desk.end(waiting)
+    assert (interrupted.code, interrupted.out) == (130, "")
+    assert not (desk.folder / "b").exists()
+    desk.let_go()
+    assert desk.end(first).code == 0
+    (hint,) = HINT.findall(interrupted.err)
+    assert as_typed(desk, hint).code == 0

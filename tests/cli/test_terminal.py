@@ -1,0 +1,42 @@
+"""What a run shows while it runs: one live line on a terminal, nothing elsewhere."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from .conftest import CONTROL, Desk, Terminal
+
+pytestmark = pytest.mark.processes
+ESCAPE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+
+
+def test_the_live_line(desk: Desk):
+    terminal = Terminal(desk, "run", desk.write(measure={"stepsPerWindow": 300}), "--bundle", "b", columns=160)
+    assert terminal.wait() == 0
+    shown = ESCAPE.sub("", terminal.text)
+    assert "each worker computes with 1 core" in shown
+    assert "0/2 trials · weak-" in shown
+    assert re.search(r"step \d+ \((warm-up|window \d)\) · [\d.]+ steps/s, [\d,]+ samples/s", shown)
+    assert re.search(r"1/2 trials · \d:\d\d left · weak-", shown)
+    assert sorted(re.findall(r"Succeeded +(\S+)\r", shown)) == ["weak-1-1x1-r1", "weak-2-1x2-r1"]
+    assert terminal.text.count("\x1b[?25l") == terminal.text.count("\x1b[?25h") == 1, "the cursor is back"
+    left = shown[shown.index("Scaling\r\n") :]
+    assert not CONTROL.search(left.replace("\r\n", "\n")), "the result itself is plain text"
+
+
+def test_a_narrow_terminal_has_one_line_too(desk: Desk):
+    terminal = Terminal(desk, "run", desk.write(), "--bundle", "b", columns=40)
+    assert terminal.wait() == 0
+    live = terminal.text[: terminal.text.index("Scaling\r\n")]
+    lines = [ESCAPE.sub("", line) for line in re.split(r"[\r\n]+", live) if "trials" in line]
+    assert max(map(len, lines)) <= 40
+    assert live.count("\x1b[1A") <= 1, "only to take itself away at the end: it never was more than a line"
+
+
+def test_quiet_shows_the_result_alone(desk: Desk):
+    terminal = Terminal(desk, "run", desk.write(), "--bundle", "b", "--quiet")
+    assert terminal.wait() == 0
+    assert terminal.text.startswith("Scaling\r\n")
+    assert "\x1b" not in terminal.text

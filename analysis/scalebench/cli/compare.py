@@ -9,7 +9,7 @@ import click
 
 from scalebench.cli import EXIT_FAILED
 from scalebench.cli.bundles import open_all
-from scalebench.cli.output import output_option, show
+from scalebench.cli.output import Real, output_option, show
 
 
 @click.command("compare")
@@ -17,7 +17,7 @@ from scalebench.cli.output import output_option, show
 @click.argument("after", type=click.Path(path_type=Path))
 @click.option(
     "--threshold",
-    type=click.FloatRange(0, 10),
+    type=Real(0, 10),
     default=0.0,
     show_default=True,
     help="Share of throughput, as 0.05: exit with 1 when a point changed by more than that, beyond noise.",

@@ -8,12 +8,12 @@ import click
 
 from scalebench.cli import EXIT_INPUT
 from scalebench.cli.bundles import bundles_argument, open_all
-from scalebench.cli.output import fail, output_option, show
+from scalebench.cli.output import Real, fail, output_option, show
 
 
 @click.command("cost")
 @bundles_argument
-@click.option("--per-worker-hour", type=click.FloatRange(min=0), help="Another price than the experiment's.")
+@click.option("--per-worker-hour", type=Real(min=0, max=1e6), help="Another price than the experiment's.")
 @click.option("--currency", default="USD", show_default=True, help="Of --per-worker-hour, in three letters.")
 @click.option("--dataset-samples", type=click.IntRange(min=1), help="Samples of one epoch.")
 @click.option("--epochs", type=click.IntRange(min=1), help="Epochs of the whole training.")
@@ -31,6 +31,7 @@ def command(
 
     from scalebench.cost import cost
     from scalebench_api.experiment import Cost
+    from scalebench_api.wording import plain
 
     price = None
     if per_worker_hour is not None:
@@ -41,7 +42,7 @@ def command(
         except ValidationError as error:
             first = error.errors()[0]
             option = str(first["loc"][0]).replace("_", "-")
-            fail(f"--{option}: given {first['input']!r}; {first['msg']}", EXIT_INPUT)
+            fail(f"--{option}: given {first['input']!r}; allowed: {plain(first['msg'])}", EXIT_INPUT)
     elif dataset_samples is not None or epochs is not None:
         fail("--dataset-samples and --epochs go with --per-worker-hour", EXIT_INPUT)
     show([cost(open_all(folders), price).table()], output)

@@ -1,0 +1,160 @@
+"""The verbs that read bundles, on good, damaged, unfinished and foreign ones."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from .conftest import Desk
+
+READING = ("status", "cost", "diagnose", "allreduce")
+TABLES = {"status": "status", "cost": "cost", "diagnose": "diagnosis", "allreduce": "allreduce", "compare": "compare"}
+
+
+def read(desk: Desk, verb: str, bundle: Path, *words: str, code: int = 0) -> str:
+    """stdout of a reading verb; ``compare`` takes the bundle twice, ``report`` writes beside it."""
+    if verb == "report":
+        out = ["--out", "written", "--format", "md", "--format", "csv", "--format", "json"]
+        return desk.here("report", bundle, *out, code=code).out
+    return desk.here(verb, bundle, *([bundle] if verb == "compare" else []), *words, code=code).out
+
+
+@pytest.mark.parametrize("verb", [*READING, "compare"])
+def test_every_form_of_every_table(desk: Desk, bundle: Path, verb: str):
+    folders = [bundle, bundle] if verb == "compare" else [bundle]
+    text = desk(verb, *folders, code=0).out
+    tree = desk.here(verb, *folders, "-o", "json", code=0).json
+    rows = desk.here(verb, *folders, "-o", "csv", code=0).rows
+    table = tree[TABLES[verb]]
+    assert len(table["rows"]) == len(rows)
+    assert all(set(row) == {column["name"] for column in table["columns"]} for row in table["rows"])
+    if verb != "diagnose":  # what it notices depends on the machine's mood
+        assert [row["workers"] for row in rows] == [str(row["workers"]) for row in table["rows"]]
+        assert len(rows) >= 2
+        assert text.count("\nweak ") == len(rows)
+    assert "finished" in tree.get("headlines", ["finished"])[0]
+
+
+def test_markdown(desk: Desk, bundle: Path):
+    out = desk.here("allreduce", bundle, "-o", "md", code=0).out
+    widths = {line.count(" | ") for line in out.splitlines() if line.startswith("| ")}
+    assert len(widths) == 1
+    assert "1 MiB" in out
+
+
+def test_several_bundles_are_one_document(desk: Desk, bundle: Path):
+    again = desk.folder / "again"
+    shutil.copytree(bundle, again)
+    tree = desk.here("status", bundle, again, "-o", "json", code=0).json
+    assert tree["headlines"] == ["finished: 4 of 4 trials done", "finished#2: 4 of 4 trials done"]
+    assert tree["finished"] is True
+    rows = desk.here("status", bundle, again, "-o", "csv", code=0).rows
+    assert [row["experiment"] for row in rows] == ["finished", "finished", "finished#2", "finished#2"]
+    assert len(desk.here("cost", bundle, again, "-o", "csv", code=0).rows) == 4
+
+
+def test_a_price_of_ones_own(desk: Desk, bundle: Path):
+    words = ["--per-worker-hour", "3.6", "--currency", "EUR", "--dataset-samples", "1000000", "--epochs", "2"]
+    tree = desk.here("cost", bundle, *words, "-o", "json", code=0).json["cost"]
+    first = tree["rows"][0]
+    throughput = json.loads(desk.here("status", bundle, "-o", "json").out)["status"]["rows"][0]["throughput"]["value"]
+    assert first["epoch_s"]["value"] == pytest.approx(1e6 / throughput, rel=1e-4)
+    assert first["epoch_cost"]["value"] == pytest.approx(1e6 / throughput * 0.001, rel=1e-4)
+    assert {column["unit"] for column in tree["columns"] if "cost" in column["name"]} == {"EUR"}
+    assert "--currency: given 'euro'; allowed: three capital letters, as USD" in (
+        desk.here("cost", bundle, "--per-worker-hour", "1", "--currency", "euro", code=2).err
+    )
+    assert "go with --per-worker-hour" in desk.here("cost", bundle, "--epochs", "2", code=2).err
+
+
+def test_compare_with_itself_and_with_a_slower_one(desk: Desk, bundle: Path):
+    """Half the speed is past any threshold; twice of it is a change as well."""
+    from scalebench_api.record.trial_record import TrialRecord
+
+    slower = desk.folder / "slower"
+    shutil.copytree(bundle, slower)
+    for path in slower.rglob("trial.json"):
+        record = TrialRecord.model_validate_json(path.read_bytes())
+        windows = [window.model_copy(update={"wall_ns": window.wall_ns * 100}) for window in record.windows]
+        record = record.model_copy(update={"windows": windows}).sealed()
+        path.write_text(record.model_dump_json(by_alias=True, exclude_none=True))
+    assert desk.here("compare", bundle, bundle, "--threshold", "0", "-o", "json", code=0).json["pastThreshold"] is False
+    worse = desk("compare", bundle, slower, "--threshold", "0.05", "-o", "json", code=1)
+    assert worse.json["pastThreshold"] is True
+
+
+def test_the_report(desk: Desk, bundle: Path):
+    ran = desk("report", bundle, "--out", "r", code=0)
+    first, *_ = ran.out.splitlines()
+    assert first == "r/report.html"
+    page = (desk.folder / "r" / "report.html").read_text()
+    assert "<html" in page
+    assert str(desk.folder) not in page
+    written = [path for path in (desk.folder / "r").rglob("*") if path.is_file()]
+    assert ran.out.splitlines()[-1] == f"{len(written)} files in r"
+    assert not (bundle / "report").exists()
+
+
+@pytest.mark.parametrize("place", ["file", "file/inside", "/proc/report"])
+def test_a_report_into_a_folder_that_cannot_be_written(desk: Desk, bundle: Path, place: str):
+    (desk.folder / "file").touch()
+    ran = desk.here("report", bundle, "--out", place, "--format", "md", code=3)
+    assert ran.err.startswith(f"scalebench: {place}: cannot be written: ")
+    assert ran.out == ""
+
+
+@pytest.mark.parametrize("verb", [*READING, "compare", "report"])
+def test_a_damaged_bundle_shows_the_rest_and_names_the_file(desk: Desk, bundle: Path, verb: str):
+    damaged = desk.folder / "damaged"
+    shutil.copytree(bundle, damaged)
+    records = sorted(damaged.rglob("trial.json"))
+    records[0].write_bytes(records[0].read_bytes()[:-100])
+    records[1].write_text(records[1].read_text().replace('"wallNs"', '"wallNs" '))
+    records[2].write_text(records[2].read_text().replace("4", "5"))
+    (damaged / "trials" / "stray").mkdir()
+    for table in damaged.rglob("steps.parquet"):
+        table.write_bytes(table.read_bytes()[:50])
+    words = {"compare": [damaged, damaged], "report": [damaged, "--out", "written", "--format", "md"]}
+    ran = desk.here(verb, *words.get(verb, [damaged]), code=0)
+    for broken in (records[0], records[2]):
+        assert f"{broken.relative_to(desk.folder)}: " in ran.err
+    assert "trials/stray/trial.json" in ran.err
+
+
+def test_an_experiment_that_cannot_be_read_leaves_the_trials(desk: Desk, bundle: Path):
+    damaged = desk.folder / "damaged"
+    shutil.copytree(bundle, damaged)
+    (damaged / "experiment.yaml").write_bytes(b"\xff\xfe\x00spec: [")
+    ran = desk("status", damaged, code=0)
+    assert "how many were planned is unknown" in ran.out
+    assert "damaged/experiment.yaml: " in ran.err
+    (damaged / "experiment.yaml").write_text('metadata: {name: "\\e[2Jboo"}')
+    assert "experiment.yaml" in desk.here("status", damaged, code=0).err
+
+
+@pytest.mark.parametrize("verb", [*READING, "compare", "report"])
+def test_an_unfinished_bundle_shows_question_marks(desk: Desk, bundle: Path, verb: str):
+    unfinished = desk.folder / "unfinished"
+    shutil.copytree(bundle, unfinished)
+    for path in unfinished.glob("trials/weak-2*"):
+        shutil.rmtree(path)
+    (unfinished / ".work").mkdir()
+    out = read(desk, verb, unfinished)
+    if verb == "status":
+        assert out.startswith("finished: 2 of 4 trials done\n")
+        assert [row["efficiency"] for row in desk.here(verb, unfinished, "-o", "csv").rows] == ["1.0", "?"]
+        assert desk.here(verb, unfinished, "-o", "json").json["finished"] is False
+    elif verb == "report":
+        assert " ? |" in (desk.folder / "written" / "report.md").read_text()
+
+
+@pytest.mark.parametrize("verb", [*READING, "report"])
+def test_a_folder_that_is_no_bundle(desk: Desk, verb: str):
+    (desk.folder / "photos").mkdir()
+    assert desk.here(verb, "absent", code=2).err.startswith("scalebench: absent: no such folder")
+    ran = desk.here(verb, "photos", code=2)
+    assert ran.err == "scalebench: photos: not a bundle: it holds neither experiment.yaml nor trials/\n"
+    assert list((desk.folder / "photos").iterdir()) == []

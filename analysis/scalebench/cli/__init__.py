@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 import sys
+from io import TextIOWrapper
 from typing import Any
 
 import click
@@ -21,6 +22,7 @@ VERBS: dict[str, str] = {
     "diagnose": "Look for stragglers, drift, bimodal steps and short warm-ups.",
     "allreduce": "Show the all-reduce microbenchmark: latency, algbw, busbw.",
     "cost": "Show cost and time of every point, the cheapest and the fastest.",
+    "network": "Show the arithmetic of a network: shapes, parameters, FLOPs, receptive fields.",
     "predict": "Predict step time and scaling, also before anything ran.",
     "doctor": "Say what this machine has, and whether an experiment could start.",
 }
@@ -51,6 +53,14 @@ class LazyGroup(click.Group):
         with formatter.section("Verbs"):
             formatter.write_dl(list(VERBS.items()))
 
+    def invoke(self, ctx: click.Context) -> Any:
+        """Ctrl-C has its own exit code; click's would be that of a failed trial."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            click.echo("scalebench: interrupted", err=True)
+            sys.exit(EXIT_INTERRUPTED)
+
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
@@ -64,7 +74,11 @@ class LazyGroup(click.Group):
         return super().resolve_command(ctx, args)
 
 
-@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.group(
+    cls=LazyGroup,
+    subcommand_metavar="VERB ...",
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+)
 @click.version_option(package_name="scalebench", message="scalebench %(version)s")
 def cli() -> None:
     """How does this training job scale, why does it bend, what does it cost, and can I believe the number?
@@ -77,9 +91,18 @@ def cli() -> None:
 
 def main(args: list[str] | None = None) -> Any:
     """Entry point of the ``scalebench`` command."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            # A terminal that has no such character is shown its code; "?" would mean an unfinished point.
+            stream.reconfigure(errors="backslashreplace")
     try:
         return cli.main(args=args, prog_name="scalebench")
     except BrokenPipeError:
         # The reader has gone (| head): nothing more to say, and no traceback at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(EXIT_FAILED)
+    except OSError as error:
+        # What no verb has words of its own for: a path that the system refuses, a full disk behind the output.
+        from scalebench.cli.output import fail
+
+        fail(f"{error.filename or 'output'}: {error.strerror or error}", EXIT_ENVIRONMENT)

@@ -7,7 +7,9 @@ import importlib
 import click
 
 # model -> (module that holds its ``command``, what it does in a line)
-MODELS: dict[str, tuple[str, str]] = {}
+MODELS: dict[str, tuple[str, str]] = {
+    "paleo": ("scalebench.cli.predict_paleo", "Layer by layer from FLOPs and bytes (Qi et al., ICLR 2017)."),
+}
 
 
 class ModelGroup(click.Group):
@@ -28,7 +30,8 @@ class ModelGroup(click.Group):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Help lines from the table."""
         with formatter.section("Models"):
-            formatter.write_dl([(name, line) for name, (_, line) in MODELS.items()])
+            lines = [(name, line) for name, (_, line) in MODELS.items()]
+            formatter.write_dl(lines or [("(none)", "This release has none yet.")])
 
 
 @click.group("predict", cls=ModelGroup)

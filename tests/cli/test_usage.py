@@ -1,0 +1,122 @@
+"""The door itself: help, version, unknown words, readers that go away, disks that are full, Ctrl-C."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+
+from .conftest import SCALEBENCH, Desk, Ran, check, wait_for
+
+
+def test_help_lists_every_verb_and_the_exit_codes(desk: Desk):
+    out = desk("--help", code=0).out
+    assert all(f"\n  {verb} " in out for verb in ("validate", "plan", "run", "status", "report", "compare", "doctor"))
+    assert "130 interrupted" in out
+    assert "Usage: scalebench [OPTIONS] VERB" in out
+    assert desk("-h", code=0).out == out
+    assert desk("--version", code=0).out == f"scalebench {version('scalebench')}\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["plna", "x.yaml"], "No verb 'plna'. Did you mean 'plan'?"),
+        (["Validate"], "Did you mean 'validate'?"),
+        (["frobnicate"], "No verb 'frobnicate'. Verbs: validate, plan"),
+        (["\x1b[31mplan"], "No verb '\\x1b[31mplan'"),
+        (["--frobnicate"], "No such option"),
+        (["validate"], "Missing argument 'FILE...'"),
+        (["plan"], "Missing argument 'FILE'"),
+        (["status", "--bogus", "x"], "No such option"),
+        (["status", "x", "-o", "xml"], "'xml' is not one of 'table', 'json', 'csv', 'md'"),
+        (["compare", "one"], "Missing argument 'AFTER'"),
+        (["plan", "x.yaml", "--step-time", "nan"], "nan is not a finite number"),
+        (["plan", "x.yaml", "--step-time", "inf"], "inf is not in the range"),
+        (["plan", "x.yaml", "--startup", "-1"], "-1.0 is not in the range"),
+        (["compare", "a", "b", "--threshold", "nan"], "nan is not a finite number"),
+        (["cost", "a", "--per-worker-hour", "many"], "'many' is not a valid float"),
+        (["run", "x.yaml", "--metrics-port", "70000"], "70000 is not in the range"),
+        (["predict", "frobnicate"], "No such command"),
+    ],
+)
+def test_what_is_not_understood_is_said_and_exits_with_2(desk: Desk, words: list[str], said: str):
+    ran = desk.here(*words, code=2)
+    assert said in ran.err
+    assert ran.out == ""
+
+
+def test_an_unknown_verb_as_a_process(desk: Desk):
+    ran = desk("plna", "x.yaml", code=2)
+    assert "No verb 'plna'. Did you mean 'plan'?" in ran.err
+
+
+def test_predict_shows_its_models_also_when_there_are_none(desk: Desk):
+    assert "Models:" in desk.here("predict", "--help", code=0).out
+
+
+@pytest.mark.parametrize("words", [["plan", "long.yaml", "-o", "json"], ["plan", "long.yaml"], ["--help"]])
+def test_a_reader_that_goes_away_sees_no_traceback(desk: Desk, words: list[str]):
+    desk.write("long.yaml", measure={"repetitions": 1000})
+    process = desk.begin(*words)
+    line = process.stdout.readline()
+    process.stdout.close()
+    err = process.stderr.read()
+    process.stderr.close()
+    check(Ran(str(words), process.wait(60), line, err))
+
+
+@pytest.mark.parametrize("words", [["--help"], ["plan", "experiment.yaml"], ["plan", "experiment.yaml", "-o", "csv"]])
+def test_a_full_disk_behind_the_output_is_said(desk: Desk, words: list[str]):
+    desk.write()
+    with Path("/dev/full").open("w") as full:
+        process = desk.begin(*words, stdout=full)
+        _, err = process.communicate(timeout=60)
+    assert (process.returncode, err) == (3, "scalebench: output: No space left on device\n")
+
+
+def test_terminals_that_lack_a_character_are_shown_its_code(desk: Desk, bundle: Path):
+    latin = desk("compare", bundle, bundle, environment={"PYTHONIOENCODING": "latin-1"}, code=0)
+    assert "finished \\u2192 finished#2" in latin.out
+    plain = desk("compare", bundle, bundle, environment={"PYTHONIOENCODING": "utf-8"}, code=0)
+    assert "finished → finished#2" in plain.out
+    old = {"LC_ALL": "C", "LANG": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    desk("compare", bundle, bundle, environment=old, code=0)
+
+
+def test_an_empty_environment_is_enough(desk: Desk, bundle: Path):
+    done = subprocess.run([SCALEBENCH, "status", bundle], env={}, cwd="/", capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "4 of 4 trials done" in done.stdout
+
+
+def test_a_path_that_the_system_refuses_is_bad_input(desk: Desk):
+    for verb in ("status", "report", "diagnose"):
+        ran = desk.here(verb, "a" * 300)
+        assert ran.code in (2, 3)
+        assert "a" * 300 in ran.err
+    assert "File name too long" in desk.here("validate", "a" * 300, code=2).out
+
+
+def test_ctrl_c_ends_a_reading_verb_with_130(desk: Desk):
+    """A fifo without a writer stands for work that takes long."""
+    os.mkfifo(desk.folder / "fifo.yaml")
+    process = desk.begin("validate", "fifo.yaml")
+    wait_for(lambda: Path(f"/proc/{process.pid}/wchan").exists() and opening(process.pid))
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=30)
+    assert (process.returncode, out, err) == (130, "", "scalebench: interrupted\n")
+
+
+def opening(pid: int) -> bool:
+    """Whether the process sleeps in the kernel for a tenth of a second on end, as it does when nobody writes."""
+    for _ in range(10):
+        if Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "S":
+            return False
+        time.sleep(0.01)
+    return True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import threading
 from bisect import bisect_left
@@ -116,13 +117,15 @@ def open_metrics(trial: TrialSpec | None, rank: int, local_rank: int) -> Metrics
     """Serve /metrics where the engine asks for it.
 
     Raises:
-        MetricsError: a port that is no number or is taken.
+        MetricsError: a port that is no number or is taken, or no client library.
     """
     given = os.environ.get(METRICS_PORT_ENV, "")
     if trial is None or not given:
         return None
     if not given.isdigit() or int(given) > 65535:
         raise MetricsError(f"{METRICS_PORT_ENV}={given!r}: a port number is wanted, or 0")
+    if importlib.util.find_spec("prometheus_client") is None:
+        raise MetricsError(f"{METRICS_PORT_ENV}={given!r}: needs prometheus-client, which is not installed here")
     return Metrics(trial, rank, int(given) + local_rank if int(given) else 0)
 
 

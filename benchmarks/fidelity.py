@@ -21,7 +21,7 @@ import tempfile
 import time
 import traceback
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -71,6 +71,9 @@ def main() -> int:
     arguments.add_argument("--quick", action="store_true", help="a tiny model on CPUs, to try the script")
     arguments.add_argument("--compile", action="store_true", help="the compiled ResNet-50 only")
     arguments.add_argument("--exposed", action="store_true", help="alternate with no-communication windows too")
+    arguments.add_argument("--models", nargs="+", help="only configurations of these")
+    arguments.add_argument("--one-window", action="store_true", help="as many steps, in one window")
+    arguments.add_argument("--fixed-batch", action="store_true", help="the plain loop trains on one batch for ever")
     arguments.add_argument("--limit", type=float, default=240.0, help="seconds for one torchrun")
     arguments.add_argument("--out", type=Path, default=None, help="file for the JSON")
     arguments.add_argument("--inside", type=Path, default=None, help=argparse.SUPPRESS)
@@ -81,7 +84,10 @@ def main() -> int:
     choose = quick if given.quick else compiled if given.compile else configurations
     rows: list[dict[str, Any]] = []
     for workers in given.workers or default_workers(given.quick):
-        rows += run_workers(choose(workers), workers, given)
+        wanted = [each for each in choose(workers) if not given.models or each.model in given.models]
+        if given.one_window:
+            wanted = [replace(each, steps=each.steps * each.windows, windows=1) for each in wanted]
+        rows += run_workers(wanted, workers, given)
         if given.out:
             given.out.write_text(json.dumps(report(rows), indent=1) + "\n")
     print(json.dumps(report(rows), indent=1))
@@ -111,7 +117,7 @@ def launch(
 ) -> tuple[list[dict[str, Any]], str | None]:
     with tempfile.TemporaryDirectory() as folder:
         request = Path(folder, "request.json")
-        settings = {"pairs": given.pairs, "cpu": given.quick, "exposed": given.exposed}
+        settings = {"pairs": given.pairs, "cpu": given.quick, "exposed": given.exposed, "fixed": given.fixed_batch}
         request.write_text(json.dumps({**settings, "configurations": [asdict(each) for each in wanted]}))
         command = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={workers}"]
         command += [__file__, "--inside", str(request)]
@@ -143,14 +149,14 @@ def run_inside(request: Path) -> None:
         torch.cuda.set_device(device)
     dist.init_process_group("gloo" if asked["cpu"] else "nccl", device_id=None if asked["cpu"] else device)
     for fields in asked["configurations"]:
-        row = compare(Configuration(**fields), asked["pairs"], asked["exposed"], device)
+        row = compare(Configuration(**fields), asked["pairs"], asked["exposed"], asked["fixed"], device)
         if dist.get_rank() == 0:
             with request.with_name("results.jsonl").open("a") as file:
                 file.write(json.dumps(row) + "\n")
     dist.destroy_process_group()
 
 
-def compare(configuration: Configuration, pairs: int, exposed: bool, device: Any) -> dict[str, Any]:
+def compare(configuration: Configuration, pairs: int, exposed: bool, fixed: bool, device: Any) -> dict[str, Any]:
     import torch
 
     plain: list[float] = []
@@ -160,7 +166,7 @@ def compare(configuration: Configuration, pairs: int, exposed: bool, device: Any
         for pair in range(pairs):
             for name in ("harness", "plain") if pair % 2 == 0 else ("plain", "harness"):
                 if name == "plain":
-                    plain.append(run_plain(configuration, device))
+                    plain.append(run_plain(configuration, fixed, device))
                 else:
                     harness.append(run_harness(configuration, pair, exposed, device))
                 gc.collect()
@@ -188,11 +194,12 @@ def compare(configuration: Configuration, pairs: int, exposed: bool, device: Any
     }
 
 
-def run_plain(configuration: Configuration, device: Any) -> float:
-    from plain_ddp import measure
+def run_plain(configuration: Configuration, fixed: bool, device: Any) -> float:
+    from plain_ddp import POOL, measure
 
     steps = configuration.steps * configuration.windows
-    return measure(configuration.model, configuration.batch, steps, WARMUP, device, configuration.compiled)
+    pool = 1 if fixed else POOL
+    return measure(configuration.model, configuration.batch, steps, WARMUP, device, configuration.compiled, pool)
 
 
 def run_harness(configuration: Configuration, repetition: int, exposed: bool, device: Any) -> float:

@@ -8,6 +8,7 @@ Prints samples a second over all workers: samples over the slowest rank's wall t
 from __future__ import annotations
 
 import argparse
+import itertools
 import os
 import time
 from contextlib import nullcontext
@@ -19,9 +20,19 @@ from torch.nn.parallel import DistributedDataParallel
 
 from scalebench_worker.torch.models import build, spec
 
+POOL = 4
+"""Batches served in turn, as many as the harness's synthetic data has: a batch trained on again and again is learnt by
+heart, its activations fall to zero, and a GPU at its power limit then runs faster."""
+
 
 def measure(
-    model_name: str, batch: int, steps: int, warmup: int, device: torch.device, compiled: bool = False
+    model_name: str,
+    batch: int,
+    steps: int,
+    warmup: int,
+    device: torch.device,
+    compiled: bool = False,
+    pool: int = POOL,
 ) -> float:
     """Samples a second over all workers; ``batch`` is each worker's. The process group is joined already."""
     rank, world = dist.get_rank(), dist.get_world_size()
@@ -35,13 +46,16 @@ def measure(
     optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
 
     generator = torch.Generator(device).manual_seed(1 + rank)
-    inputs = torch.randn(batch, *shape, device=device, generator=generator)
-    if inputs.dim() == 4:
-        inputs = inputs.to(memory_format=torch.channels_last)
-    targets = torch.randint(classes, (batch,), device=device, generator=generator)
+    data = []
+    for _ in range(pool):
+        inputs = torch.randn(batch, *shape, device=device, generator=generator)
+        if inputs.dim() == 4:
+            inputs = inputs.to(memory_format=torch.channels_last)
+        data.append((inputs, torch.randint(classes, (batch,), device=device, generator=generator)))
+    batches = itertools.cycle(data)
 
     def train(count: int) -> None:
-        for _ in range(count):
+        for inputs, targets in itertools.islice(batches, count):
             optimizer.zero_grad(set_to_none=True)
             with torch.autocast(device.type, dtype=torch.bfloat16):
                 loss = F.cross_entropy(forward(inputs), targets)

@@ -8,12 +8,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
+from typing import TYPE_CHECKING
 
 from scalebench import spelling
 from scalebench.bundle import Bundle
 from scalebench.table import Column, Table
 from scalebench_api.record.rank import AllReduceRow
 from scalebench_api.trial import Point
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 @dataclass(frozen=True)
@@ -57,6 +61,10 @@ class AllReduceReport:
     def table(self) -> Table:
         """One row a message size."""
         return _table(self)
+
+    def frame(self) -> pd.DataFrame:
+        """The table as a pandas DataFrame with every digit."""
+        return self.table().frame()
 
 
 def allreduce(bundles: Sequence[Bundle]) -> AllReduceReport:

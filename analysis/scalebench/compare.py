@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from scalebench.bundle import Bundle, distinct_labels
 from scalebench.comparability import Difference, differences_between
@@ -11,6 +12,9 @@ from scalebench.measurement import MeasuredPoint, measure
 from scalebench.statistics import Change, Estimate, changes, throughput
 from scalebench.table import Column, Table
 from scalebench_api.trial import Point
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 @dataclass(frozen=True)
@@ -57,6 +61,10 @@ class Comparison:
     def table(self) -> Table:
         """One row a point."""
         return _table(self)
+
+    def frame(self) -> pd.DataFrame:
+        """The table as a pandas DataFrame with every digit."""
+        return self.table().frame()
 
 
 def compare(before: Bundle, after: Bundle, threshold: float = 0.0, level: float = 0.95) -> Comparison:

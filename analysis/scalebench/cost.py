@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from scalebench.bundle import Bundle
 from scalebench.scaling import PointResult, Scaling, SeriesResult, scaling
@@ -15,8 +16,14 @@ from scalebench.statistics import Estimate
 from scalebench.table import Cell, Column, Table
 from scalebench_api.experiment import Cost
 
+if TYPE_CHECKING:
+    import pandas as pd
+
 DATASET_OPTION = "dataset_samples"
 """Key of ``TrialRecord.options`` under which a program says how many samples an epoch of its data set has."""
+
+LEAST_PRICE = 1e-9
+"""A worker's hour that costs less is as good as free."""
 
 
 @dataclass(frozen=True)
@@ -65,6 +72,10 @@ class CostReport:
         """One row a point."""
         return _table(self)
 
+    def frame(self) -> pd.DataFrame:
+        """The table as a pandas DataFrame with every digit."""
+        return self.table().frame()
+
 
 def cost(bundles: Sequence[Bundle], price: Cost | None = None, level: float = 0.95) -> CostReport:
     """Cost of every point; ``price`` takes the place of what the experiments say."""
@@ -87,7 +98,7 @@ def _series_cost(series: SeriesResult, bundle: Bundle, price: Cost | None) -> Se
     fastest, as_fast = _best(
         [(p.result.workers, p.result.throughput.reciprocal() if p.result.throughput else None) for p in points]
     )
-    currency = price.currency if price and price.per_worker_hour > 0 else None
+    currency = price.currency if price and price.per_worker_hour >= LEAST_PRICE else None
     return SeriesCost(series, currency, size, epochs, points, cheapest, as_cheap, fastest, as_fast)
 
 
@@ -114,7 +125,7 @@ def _point_cost(p: PointResult, price: Cost | None, size: int | None, epochs: in
     a_sample = p.throughput.reciprocal()
     epoch_s = a_sample.scaled(size) if size else None
     total_s = epoch_s.scaled(epochs) if epoch_s and epochs else None
-    if price is None or price.per_worker_hour <= 0:
+    if price is None or price.per_worker_hour < LEAST_PRICE:
         return PointCost(p, epoch_s, total_s)
     rate = price.per_worker_hour * p.workers / 3600
     return PointCost(

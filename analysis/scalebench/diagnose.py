@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from scalebench import spelling
 from scalebench.bundle import Bundle, Trial
@@ -16,6 +17,9 @@ from scalebench.digest import Digests, StepDigest, digest_all
 from scalebench.measurement import MeasuredPoint, measure
 from scalebench.problem import Problem
 from scalebench.table import Column, Table
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 DISAGREEMENT = 0.05
 """Repetitions whose throughputs spread by more than this (relative, largest to smallest) are reported."""
@@ -51,6 +55,10 @@ class Diagnosis:
     def table(self) -> Table:
         """One row a finding."""
         return _table(self)
+
+    def frame(self) -> pd.DataFrame:
+        """The table as a pandas DataFrame with every digit."""
+        return self.table().frame()
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from typing import Any, NoReturn
 
 from pydantic import ValidationError
 
+from scalebench.plausibility import check_plausible
 from scalebench.problem import FileError
 from scalebench_api.document import read_documents
 from scalebench_api.experiment import ScalingExperiment
@@ -68,7 +69,7 @@ def read_record(path: Path) -> TrialRecord:
     """A trial's record, its digest verified.
 
     Raises:
-        FileError: when the file is missing, truncated, not of this format, or does not match its digest.
+        FileError: when the file is missing, truncated, not of this format, changed after it was written, or impossible.
     """
     tree = _read_json(path)
     if not isinstance(tree, dict) or "schema" not in tree:
@@ -79,9 +80,11 @@ def read_record(path: Path) -> TrialRecord:
     if stated != stored_digest(tree):
         raise FileError("does not match its digest: changed or damaged after it was written")
     try:
-        return TrialRecord.model_validate(tree)
+        record = TrialRecord.model_validate(tree)
     except (ValidationError, RecursionError) as error:
         raise FileError(f"not a trial record: {_first_error(error)}") from error
+    check_plausible(record)
+    return record
 
 
 def stored_digest(tree: dict[str, Any]) -> str:
@@ -93,6 +96,8 @@ def _read_json(path: Path) -> Any:
     data = read_bytes(path, MAX_RECORD_BYTES)
     if not data:
         raise FileError("empty")
+    if b"\\ud" in data.lower() and not _is_unicode(data):
+        raise FileError("not JSON: holds half of a surrogate pair, which is no text")
     try:
         return json.loads(data, parse_constant=_no_constant, parse_float=_finite)
     except json.JSONDecodeError as error:
@@ -100,6 +105,17 @@ def _read_json(path: Path) -> Any:
         raise FileError(f"{what}: {error.msg} at line {error.lineno}, column {error.colno}") from error
     except (UnicodeDecodeError, ValueError, RecursionError) as error:
         raise FileError(f"not JSON: {_first_line(error)}") from error
+
+
+def _is_unicode(data: bytes) -> bool:
+    """Whether every escape of a surrogate is one of a pair."""
+    try:
+        json.dumps(json.loads(data), ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return False
+    except (ValueError, RecursionError):
+        pass  # not JSON at all: said by who reads it next
+    return True
 
 
 def _no_constant(text: str) -> NoReturn:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from scalebench import spelling
 from scalebench.bundle import Bundle, Trial
@@ -18,6 +19,11 @@ from scalebench.statistics.estimate import Estimate, RepetitionTotals
 from scalebench.statistics.intervals import difference, efficiency, ratio, throughput
 from scalebench_api.experiment import Mode
 from scalebench_api.trial import Point, TrialPhase
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from scalebench.table import Table
 
 
 @dataclass(frozen=True)
@@ -113,6 +119,16 @@ class Scaling:
     def curves(self) -> Scaling:
         """The same with the series that train something only."""
         return replace(self, series=tuple(series for series in self.series if series.trains))
+
+    def table(self) -> Table:
+        """One row a point: throughput, step time, speed-up, efficiency, batch."""
+        from scalebench.scaling_tables import scaling_table
+
+        return scaling_table(self)
+
+    def frame(self) -> pd.DataFrame:
+        """The table as a pandas DataFrame with every digit."""
+        return self.table().frame()
 
     def unfinished(self) -> int:
         """Trials still to come (or whose record cannot be used)."""

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from scalebench.bundle import Bundle
 from scalebench.problem import Problem
 from scalebench.scaling import Counts, PointResult, Scaling, SeriesResult, scaling
 from scalebench.scaling_tables import build, or_pending
 from scalebench.table import Cell, Column, Table
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 @dataclass(frozen=True)
@@ -29,6 +33,10 @@ class Status:
     def table(self) -> Table:
         """One row a point."""
         return _table(self)
+
+    def frame(self) -> pd.DataFrame:
+        """The table as a pandas DataFrame with every digit."""
+        return self.table().frame()
 
 
 def status(bundle: Bundle, level: float = 0.95) -> Status:

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from synthetic import Truth, experiment, write_bundle
 
 from scalebench.bundle import open_bundle, open_bundles
+from scalebench.record_file import stored_digest
 from scalebench.report import FORMATS, report
 from scalebench_api.plan import make_plan
 from scalebench_api.record.rank import AllReduceRow, Evaluation
@@ -257,7 +258,7 @@ def test_analysis_is_quick_to_import():
     assert subprocess.run([sys.executable, "-c", code], check=True, capture_output=True).stdout == b"[]\n"
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(st.data())
 def test_a_report_is_written_whatever_is_broken(bundle_folder: Path, data: st.DataObject):
     files = sorted(path for path in bundle_folder.rglob("*") if path.is_file())
@@ -280,3 +281,70 @@ def test_a_report_is_written_whatever_is_broken(bundle_folder: Path, data: st.Da
 
 def test_formats_are_the_ones_the_command_line_offers():
     assert FORMATS == ("html", "md", "json", "csv", "png", "svg")
+
+
+ODD = st.one_of(
+    st.integers(-(10**30), 10**30),
+    st.sampled_from(
+        [0, -1, 1, 2**63, 1e308, -1e308, 1e-308, 5e-324, 0.5, "", "x" * 3000, "\x00", "\ud800", None, True]
+    ),
+    st.sampled_from([[], {}, [[]], {"a": []}]),
+)
+
+
+def _replace_leaf(tree: object, data: st.DataObject) -> None:
+    """Replace, double or remove one thing somewhere in a JSON tree."""
+    assert isinstance(tree, dict | list)
+    keys = list(tree) if isinstance(tree, dict) else list(range(len(tree)))
+    key = data.draw(st.sampled_from(keys))
+    inner = tree[key]
+    if isinstance(inner, dict | list) and inner and data.draw(st.integers(0, 5)):
+        _replace_leaf(inner, data)
+    elif data.draw(st.integers(0, 9)):
+        tree[key] = data.draw(ODD)
+    else:
+        del tree[key]
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.data())
+def test_a_report_is_written_whatever_a_sealed_record_says(bundle_folder: Path, data: st.DataObject):
+    """A digest vouches for who wrote a record, not for its sense."""
+    name = data.draw(st.sampled_from([t.name for t in make_plan(SMALL).trials]))
+    form = data.draw(st.sampled_from(["md", "md", "csv", "html"]))
+    without_plan = data.draw(st.booleans())
+    file, plan = bundle_folder / "trials" / name / "trial.json", bundle_folder / "experiment.yaml"
+    if not file.exists():
+        return
+    before, planned = file.read_bytes(), plan.read_bytes()
+    tree = json.loads(before)
+    for _ in range(data.draw(st.integers(1, 3))):
+        _replace_leaf(tree, data)
+    tree["digest"] = stored_digest(tree)
+    try:
+        file.write_text(json.dumps(tree))
+        if without_plan:
+            plan.write_text("no plan")
+        report([open_bundle(bundle_folder)], bundle_folder.parent / "out", [form])
+    finally:
+        file.write_bytes(before)
+        plan.write_bytes(planned)
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "said"),
+    [
+        ("flopsPerSample", 5e-324, "flopsPerSample is"),
+        ("peakFlops", 1e300, "peakFlops is 1e+300"),
+        ("message", "\ud800", "half of a surrogate pair"),
+        ("windows", [{}], "not a trial record: windows.0"),
+    ],
+)
+def test_impossible_records_are_refused(tmp_path: Path, field: str, value: object, said: str):
+    folder = write_bundle(tmp_path, experiment(modes=["weak"], workers=[1, 2], repetitions=1), tables=False)
+    file = folder / "trials" / "weak-1-1x1-r1" / "trial.json"
+    tree = {**json.loads(file.read_bytes()), field: value}
+    tree["digest"] = stored_digest(tree)
+    file.write_text(json.dumps(tree))
+    (problem,) = open_bundle(folder).problems
+    assert said in problem.what

@@ -97,11 +97,11 @@ class Plot:
 
 
 def style(index: int) -> Style:
-    """The look of the series with this index; the first six differ in colour, all in marker and line."""
+    """The look of the series with this index: the first six differ in colour, the first 28 in marker and line."""
     return Style(
         PALETTE[index % len(PALETTE)],
         MARKERS[index % len(MARKERS)],
-        DASHES[(index // len(PALETTE) + index) % len(DASHES)],
+        DASHES[(index + 2 * (index // len(MARKERS))) % len(DASHES)],
     )
 
 

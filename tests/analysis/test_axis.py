@@ -1,0 +1,46 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scalebench.report import axis
+from scalebench.report.canvas import PALETTE, style
+
+
+@given(st.lists(st.integers(1, 65536), min_size=1, max_size=64))
+def test_few_worker_counts_are_labelled_and_all_of_them_are_real(counts: list[int]):
+    kept = axis.thinned(counts)
+    assert kept
+    assert set(kept) <= set(counts)
+    assert len(kept) <= axis.MOST_TICKS
+    assert kept == sorted(set(kept))
+
+
+def test_powers_of_two_stay():
+    assert set(axis.thinned(range(1, 17))) >= {1, 2, 4, 8, 16}
+
+
+@given(st.floats(1e-12, 1e12), st.floats(1.01, 1e9))
+def test_log_ticks_lie_inside_and_are_few(low: float, ratio: float):
+    high = low * ratio
+    ticks = axis.round_ticks(low, high)
+    assert 1 <= len(ticks) <= 9
+    assert all(low * (1 - 1e-9) <= tick <= high * (1 + 1e-9) for tick in ticks)
+
+
+@given(st.floats(-1e9, 1e9), st.floats(1e-6, 1e9))
+def test_linear_ticks_lie_inside_and_are_few(low: float, width: float):
+    ticks = axis.linear_ticks(low, low + width)
+    if width > 1e-6 * abs(low):
+        assert len(ticks) <= 12
+        assert all(low - width * 1e-6 <= tick <= low + width * (1 + 1e-6) for tick in ticks)
+
+
+@pytest.mark.parametrize(("last", "ticks"), [(1, [0, 1]), (7, list(range(8))), (10, [0, 2, 4, 6, 8, 10])])
+def test_epochs_are_whole(last: int, ticks: list[int]):
+    assert axis.whole_ticks(last) == ticks
+
+
+def test_series_are_told_apart_without_colour():
+    looks = [style(index) for index in range(28)]
+    assert len({look.color for look in looks[: len(PALETTE)]}) == len(PALETTE)
+    assert len({(look.marker, str(look.line)) for look in looks}) == len(looks)

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from scalebench.planning import DEFAULT_STARTUP_SECONDS
+
 from .conftest import Desk
 
 
@@ -23,6 +25,10 @@ def test_totals_by_a_step_time(desk: Desk):
     assert totals["hours"] == pytest.approx(6 * seconds / 3600, rel=1e-4)
     assert totals["worker_hours"] == pytest.approx((3 * 1 + 3 * 2) * seconds / 3600, rel=1e-4)
     assert totals["cost"] == pytest.approx(2 * totals["worker_hours"], rel=1e-4)
+
+
+def test_help_names_the_default(desk: Desk):
+    assert f"[default: ({DEFAULT_STARTUP_SECONDS:g})" in desk.here("plan", "--help", code=0).out
 
 
 def test_without_times_totals_are_open_and_say_what_to_do(desk: Desk):

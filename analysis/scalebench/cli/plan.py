@@ -8,7 +8,12 @@ import click
 
 from scalebench.cli.bundles import open_all
 from scalebench.cli.output import Real, load_experiment, output_option, show
-from scalebench.planning import DEFAULT_STARTUP_SECONDS
+
+
+def _startup() -> float:
+    from scalebench.planning import DEFAULT_STARTUP_SECONDS
+
+    return DEFAULT_STARTUP_SECONDS
 
 
 @click.command("plan")
@@ -17,8 +22,8 @@ from scalebench.planning import DEFAULT_STARTUP_SECONDS
 @click.option(
     "--startup",
     type=Real(min=0, max=1e9),
-    default=DEFAULT_STARTUP_SECONDS,
-    show_default=True,
+    default=_startup,
+    show_default="15",
     help="Seconds that each trial takes beside its steps.",
 )
 @click.option("--from", "earlier", type=click.Path(path_type=Path), help="An earlier bundle to take times from.")

@@ -1,0 +1,102 @@
+"""Imports go one way, and nothing heavy is loaded before it is needed."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from scalebench.cli import VERBS, cli
+
+ROOT = Path(__file__).parents[1]
+HEAVY = {"pandas", "numpy", "scipy", "torch", "kubernetes", "kopf", "matplotlib", "pyarrow", "pydantic", "rich", "yaml"}
+
+# What stands behind a verb under its own name; other verbs have scalebench.<verb>.<verb>.
+ELSEWHERE = {"validate": "scalebench.validation", "plan": "scalebench.planning", "run": "scalebench_local"}
+GROUPS = ("network", "predict")
+# Quickstart is two runs and a report, each with its own function; doctor looks at this machine and makes no numbers.
+WITHOUT = (*GROUPS, "quickstart", "doctor")
+
+
+def test_imports_go_one_way():
+    """The contracts are in pyproject.toml."""
+    linter = Path(sys.executable).with_name("lint-imports")
+    done = subprocess.run([linter, "--no-cache"], cwd=ROOT, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert " 0 broken." in done.stdout
+
+
+def loaded(program: str) -> set[str]:
+    """The top-level modules that a new interpreter holds after the program."""
+    code = (
+        f"import sys\ntry:\n    {program}\nexcept SystemExit: pass\nimport json; print(json.dumps(list(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    return {name.partition(".")[0] for name in json.loads(done.stdout.splitlines()[-1])}
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        "import scalebench",
+        "import scalebench.cli; scalebench.cli.main(['--help'])",
+        "import scalebench.cli; scalebench.cli.main(['--version'])",
+        "import scalebench.cli; scalebench.cli.main(['frobnicate'])",
+        "import scalebench.cli; scalebench.cli.main(['validate', '--help'])",
+    ],
+)
+def test_the_first_touch_is_light(program: str):
+    assert not loaded(program) & HEAVY
+
+
+@pytest.mark.parametrize(
+    ("program", "without"),
+    [
+        ("import scalebench_api.validate", {"numpy", "pandas", "pyarrow", "torch", "kubernetes", "click", "rich"}),
+        ("import scalebench_worker", {"numpy", "pandas", "pyarrow", "torch", "kubernetes", "click", "rich"}),
+        ("import scalebench_local", {"numpy", "pandas", "pyarrow", "torch", "kubernetes", "click", "rich"}),
+        ("import scalebench.validation", {"numpy", "pandas", "pyarrow", "torch", "kubernetes", "click", "rich"}),
+        ("import scalebench.status", {"pandas", "matplotlib", "torch", "kubernetes", "click", "rich"}),
+        ("import scalebench.report", {"torch", "kubernetes", "click", "rich"}),
+    ],
+)
+def test_rooms_load_what_they_need_and_no_more(program: str, without: set[str]):
+    assert not loaded(program) & without
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_verb_has_its_command_and_its_help(verb: str):
+    command = importlib.import_module(f"scalebench.cli.{verb}").command
+    assert isinstance(command, click.Command)
+    assert command.name == verb
+    shown = CliRunner().invoke(cli, [verb, "--help"], prog_name="scalebench")
+    assert shown.exit_code == 0, shown.output
+    assert shown.output.startswith(f"Usage: scalebench {verb} ")
+    assert "-h, --help" in shown.output
+    assert len(VERBS[verb]) <= 80
+    assert isinstance(command, click.Group) == (verb in GROUPS)
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_every_verb_of_a_group_has_its_help(group: str):
+    command = importlib.import_module(f"scalebench.cli.{group}").command
+    for name in command.list_commands(click.Context(command)):
+        shown = CliRunner().invoke(cli, [group, name, "--help"], prog_name="scalebench")
+        assert shown.exit_code == 0, shown.output
+        assert shown.output.startswith(f"Usage: scalebench {group} {name} ")
+
+
+@pytest.mark.parametrize("verb", [verb for verb in VERBS if verb not in WITHOUT])
+def test_every_verb_has_a_python_function_of_its_name(verb: str):
+    module = importlib.import_module(ELSEWHERE.get(verb, f"scalebench.{verb}"))
+    function = getattr(module, verb)
+    assert inspect.isfunction(function)
+    assert function.__doc__
+    assert all(p.annotation is not p.empty for p in inspect.signature(function).parameters.values())

@@ -15,7 +15,6 @@ from scalebench.table import PENDING, Cell, Column, Table
 from scalebench_api.experiment import Program, ScalingExperiment
 from scalebench_api.model import canonical_json
 from scalebench_api.plan import Plan, make_plan
-from scalebench_api.record.rank import WindowKind
 from scalebench_api.record.trial_record import TrialRecord
 from scalebench_api.trial import TrialSpec
 
@@ -135,11 +134,11 @@ def _as_long_as(record: TrialRecord, trial: TrialSpec) -> float | None:
     before, now = steps_of(record.trial), steps_of(trial)
     if before == now:
         return span
-    timed = [window for window in record.windows if window.kind is WindowKind.train]
-    steps = sum(window.steps for window in timed)
+    steps = sum(window.steps for window in record.windows)
     if not steps:
         return None
-    step = sum(window.wall_ns for window in timed) / steps / 1e9
+    # Of all kinds of windows, for the longer trial takes turns between them too.
+    step = sum(window.wall_ns for window in record.windows) / steps / 1e9
     return max(0.0, span - before * step) + now * step
 
 

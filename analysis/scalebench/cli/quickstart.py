@@ -22,14 +22,15 @@ def command(into: Path, quiet: bool) -> None:
     from scalebench.bundle import open_bundles
     from scalebench.cli.doctor import survey
     from scalebench.cli.run import resume_hint, run_experiment, show_result
-    from scalebench.quickstart import starters
+    from scalebench.quickstart import starters, usable_cores
     from scalebench.report import report
     from scalebench_api.validate import validate_text
     from scalebench_local import EngineError
 
     try:
         machine = survey()
-        chosen, said = starters(len(machine.gpus), len(machine.cores.siblings))
+        cores = usable_cores(len(machine.cores.siblings), machine.cores.budget)
+        chosen, said = starters(len(machine.gpus), cores)
     except (EngineError, ValueError) as error:
         fail(str(error), EXIT_ENVIRONMENT)
     click.echo(said)

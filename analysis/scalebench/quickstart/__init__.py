@@ -41,6 +41,15 @@ def starters(gpus: int, cores: int) -> tuple[list[Starter], str]:
     raise ValueError("this machine has one core and no two GPUs: a scaling experiment needs two workers")
 
 
+def usable_cores(physical: int, threads: int) -> int:
+    """How many cores can stand for workers; ``threads`` is how many hardware threads may be busy at once.
+
+    Physical ones, as two threads of a core do not do twice the work; the threads of a machine that has one core, as
+    many a rented machine of two has.
+    """
+    return threads if physical < 2 else min(physical, threads)
+
+
 def worker_counts(most: int) -> list[int]:
     """Powers of two up to ``most``, at most 8 workers: a quickstart is to be quick."""
     counts = [1]

@@ -1,0 +1,125 @@
+"""``scalebench network``: what is printed, and one line and exit code 2 for what cannot be."""
+
+import csv
+import io
+import json
+import subprocess
+import sys
+
+import pytest
+from click.testing import CliRunner
+
+from scalebench.cli import cli
+from scalebench.network import SHIPPED
+
+
+def run(*arguments):
+    return CliRunner().invoke(cli, ["network", *arguments])
+
+
+def test_show_spells_the_arithmetic_out():
+    result = run("show", "vgg16")
+    assert result.exit_code == 0
+    assert "(3*3*64)*64 = 36,864" in result.output
+    assert "138,357,544" in result.output
+    assert "99.2 %" in result.output
+
+
+def test_show_as_json_and_csv():
+    document = json.loads(run("show", "vgg16", "--flops", "lu", "--output", "json").output)
+    (sums,) = document["totals"]["rows"]
+    assert (sums["parameters"], sums["macs"], sums["flops"]) == (138_357_544, 15_470_264_320, 15_503_498_216)
+    assert sums["convolution_share"] == pytest.approx(0.9908, abs=5e-5)
+    layers = {row["layer"]: row for row in document["layers"]["rows"]}
+    assert layers["conv1_2"]["weights_spelled"] == "(3*3*64)*64 = 36,864"
+    assert layers["pool5"]["receptive_field"] == "212x212"
+    rows = list(csv.DictReader(io.StringIO(run("show", "alexnet", "--output", "csv").stdout)))
+    assert sum(int(row["macs"]) for row in rows) == 724_406_816
+
+
+def test_compare_and_list():
+    rows = json.loads(run("compare", "resnet50", "resnet50_v1", "-o", "json").output)["totals"]["rows"]
+    assert [row["parameters"] for row in rows] == [25_557_032, 25_557_032]
+    assert rows[0]["macs"] > rows[1]["macs"]
+    listed = json.loads(run("list", "-o", "json").output)["totals"]["rows"]
+    assert [row["network"] for row in listed] == list(SHIPPED)
+
+
+def test_inception():
+    document = json.loads(run("inception", "-o", "json").output)
+    naive, reduced = document["summary"]["rows"]
+    assert (naive["output"], naive["flops"]) == ("32x32x672", 1_115_684_864)
+    assert (reduced["output"], reduced["flops"]) == ("32x32x480", 354_418_688)
+    assert reduced["saving"] == pytest.approx(0.682, abs=5e-4)
+    other = json.loads(run("inception", "--input", "28x28x192", "--filters", "64,128,32", "--reduce", "96,16",
+                           "--project", "32", "-o", "json").output)  # fmt: skip
+    assert other["summary"]["rows"][1]["output"] == "28x28x256"
+
+
+def test_stack():
+    document = json.loads(run("stack", "5", "5", "5", "--channels", "64", "-o", "json").output)
+    last = document["stack"]["rows"][-1]
+    assert (last["receptive_field"], last["weights"], last["single_weights"]) == ("13x13", 307_200, 692_224)
+    assert "9x3" in run("stack", "5x1", "5x3").output
+
+
+def test_inference_says_which_convention_its_bound_is_of():
+    result = run("inference", "vgg16", "resnet50", "--device", "K80")
+    assert "5,600 GFLOPS, which count a multiply-add as two" in result.output
+    wrong = run("inference", "vgg16", "--device", "K80", "--flops", "mac")
+    assert "the bound is twice too fast" in wrong.output
+
+
+def test_other_input_sizes_files_and_conversion(tmp_path):
+    assert "resnet50: ResNet-50, version 1.5, input 128x96x3" in run("show", "resnet50", "--input", "128x96").output
+    converted = run("convert", "nin")
+    file = tmp_path / "mine.yaml"
+    file.write_text(converted.output)
+    ours = json.loads(run("show", str(file), "-o", "json").output)
+    assert ours["totals"]["rows"] == json.loads(run("show", "nin", "-o", "json").output)["totals"]["rows"]
+
+
+def test_a_torch_module_by_its_name():
+    pytest.importorskip("torch")
+    result = run("show", "torch.nn:Identity", "--input", "8x8x3")
+    assert result.exit_code == 0
+    assert "Traced from torch.nn" in result.output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["show", "vgg17"], "network 'vgg17' is not known; did you mean 'vgg19'?"),
+        (["show", "none.yaml"], "none.yaml: cannot be read"),
+        (["show", "vgg16", "--flops", "flop"], "convention 'flop': known are mac, 2mac, lu"),
+        (["show", "vgg16", "--input", "256x256"], "layer fc6: takes 25,088 features"),
+        (["show", "vgg16", "--input", "0x0"], "shape '0x0': positive sizes"),
+        (["show", "alexnet", "--input", "9x9"], "layer conv1: a kernel of 11x11 does not fit into 9x9"),
+        (["show", "resnet50", "--input", "8x8x8x8"], "conv takes height x width x channels, given 8x8x8x8"),
+        (["inception", "--filters", "1,2"], "--filters takes three numbers"),
+        (["inception", "--filters", "1,2,x"], "--filters: '1,2,x': whole numbers"),
+        (["inception", "--project", "-1"], "filters: project -1"),
+        (["stack", "3x3x3"], "a stack takes kernels as 3 or 1x7"),
+        (["stack", "0"], "shape '0': positive sizes"),
+        (["inference", "vgg16", "--device", "K81"], "device 'K81' is not known; did you mean 'K80'?"),
+        (["inference", "vgg16", "--device", "K80", "--batch", "-1"], "batch -1: a whole number"),
+        (["inference", "vgg16", "--device", "K80", "--ppp", "nan"], "ppp nan: a positive number"),
+        (["show", "no.such:thing"], "no.such:thing: cannot be imported"),
+    ],
+)
+def test_what_cannot_be_is_one_line_and_exit_code_2(arguments, message):
+    result = run(*arguments)
+    assert result.exit_code == 2
+    assert message in result.stderr
+    assert result.stderr.count("\n") == 1
+    assert result.stdout == ""
+
+
+def test_showing_a_network_imports_no_torch_and_no_pandas():
+    code = (
+        "import sys; from scalebench.cli import cli\n"
+        "cli.main(['network', 'show', 'resnet18'], standalone_mode=False)\n"
+        "bad = {'torch', 'pandas', 'matplotlib'} & set(sys.modules)\n"
+        "sys.exit(f'imported {bad}' if bad else 0)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.DEVNULL)

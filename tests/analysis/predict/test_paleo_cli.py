@@ -1,0 +1,144 @@
+"""``scalebench predict paleo``: the rows of its JSON, its tables, and one line and exit code 2 for what cannot be."""
+
+import csv
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from scalebench.cli import cli
+
+REFERENCE = Path(__file__).parents[2] / "reference"
+
+
+def run(*arguments):
+    return CliRunner().invoke(cli, ["predict", "paleo", *arguments])
+
+
+def rows(*arguments):
+    result = run(*arguments, "--output", "json")
+    assert result.exit_code == 0, result.stderr
+    return json.loads(result.stdout)
+
+
+def test_json_is_a_list_of_rows_that_are_those_of_the_authors_code():
+    given = csv.DictReader((REFERENCE / "paleo_authors_steps.csv").read_text(encoding="utf-8").splitlines())
+    for row in [row for row in given if row["network"] == "inception_v3"][:6]:
+        options = [f"--{name.replace('_', '-')}={row[name]}" for name in (
+            "network", "device", "link", "batch", "scaling", "workers", "ppp_comp", "ppp_comm", "revision",
+        )]  # fmt: skip
+        (got,) = rows(*options, *(["--pipeline"] if row["pipeline"] == "1" else []))
+        for key in ("forward_ms", "backward_ms", "update_ms"):
+            assert got[key] == pytest.approx(float(row[key]), rel=1e-8)
+        wanted = {name: float(row[f"{name}_ms"]) for name in ("one_to_all", "tree", "butterfly")}
+        assert got["communication_ms"] == pytest.approx(wanted, rel=1e-8)
+        step = got["forward_ms"] + got["backward_ms"] + got["update_ms"] + got["communication_ms"]["tree"]
+        assert got["step_ms"] == pytest.approx(step)
+
+
+def test_the_issues_command():
+    got = rows(
+        "--network", "inception_v3", "--device", "K80", "--link", "ethernet20", "--batch", "128", "--scaling", "strong",
+        "--workers", "1,2,4,8", "--ppp-comp", "0.62", "--ppp-comm", "0.72", "--revision", "head",
+    )  # fmt: skip
+    assert [row["workers"] for row in got] == [1, 2, 4, 8]
+    assert all(row["throughput"] == pytest.approx(128e3 / row["step_ms"]) for row in got)
+
+
+def test_tables_of_every_kind():
+    common = ["--device", "K80", "--batch", "64"]
+    for arguments, text in [
+        (["--network", "vgg16", *common, "--workers", "1,8"], "Paleo: vgg16, weak scaling"),
+        (["--network", "alex_v2_4gpu", *common, "--parallel", "model"], "branches at once (ms)"),
+        (
+            ["--network", "alex_v2_4gpu", *common, "--parallel", "hybrid", "--workers", "4"],
+            "Paleo: alex_v2_4gpu, hybrid",
+        ),
+        (["--network", "vgg16", *common, "--workers", "1,8", "--plus", "--overlap", "3"], "Paleo+ is no part of Paleo"),
+    ]:
+        result = run(*arguments)
+        assert result.exit_code == 0, result.stderr
+        assert text in result.output
+        assert run(*arguments, "-o", "csv").exit_code == run(*arguments, "-o", "md").exit_code == 0
+
+
+def test_plus_adds_to_the_rows_and_leaves_paleos_parts():
+    common = ["--network", "resnet50", "--device", "H200", "--link", "nvlink4", "--batch", "128", "--workers", "1,4"]
+    plain, plus = rows(*common), rows(*common, "--plus", "--latency-us", "20", "--overlap", "2")
+    assert [row["forward_ms"] for row in plain] == [row["forward_ms"] for row in plus]
+    assert plus[1]["model"] == "paleo+"
+    assert plus[1]["step_ms"] == pytest.approx((plus[1]["step_ms"] - plus[1]["exposed_ms"]) + plus[1]["exposed_ms"])
+    assert plus[1]["exchange_ms"] > 6 * 20 / 1e3
+
+
+def test_model_and_hybrid_rows():
+    forward, backward = rows("--network", "alex_v2_2gpu", "--device", "K20", "--batch", "32", "--parallel", "model")
+    assert (forward["pass"], backward["pass"]) == ("forward", "backward")
+    assert forward["lower_ms"] <= forward["upper_ms"]
+    parts = rows(
+        "--network", "alex_v2_2gpu", "--device", "K20", "--batch", "32", "--parallel", "hybrid", "--workers", "2"
+    )
+    assert [part["part"] for part in parts] == ["data", "model"]
+
+
+def test_measured_steps_calibrate(tmp_path):
+    file = tmp_path / "steps.csv"
+    file.write_text("batch,step_ms\n32,881.54\n")
+    result = run("--network", "vgg16", "--device", "K80", "--batch", "32", "--measured", str(file))
+    assert result.exit_code == 0
+    assert "PPP for computing: 0.694" in result.output
+    (row,) = rows("--network", "vgg16", "--device", "K80", "--batch", "32", "--measured", str(file))
+    assert row["step_ms"] == pytest.approx(881.54)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"network": "vgg17"}, "network 'vgg17' is not known"),
+        ({"device": "K81"}, "device 'K81' is not known"),
+        ({"link": "smoke"}, "link 'smoke' is not known"),
+        ({"batch": "0"}, "batch 0: a whole number from 1"),
+        ({"batch": "-4"}, "batch -4: "),
+        ({"workers": "0"}, "workers 0: "),
+        ({"workers": "1,,2"}, "--workers: '1,,2': whole numbers"),
+        ({"workers": "-1"}, "--workers: '-1': whole numbers"),
+        ({"workers": ""}, "--workers: '': whole numbers"),
+        ({"scaling": "wide"}, "scaling 'wide': known are strong, weak"),
+        ({"revision": "old"}, "revision 'old': known are head, release"),
+        ({"ppp-comp": "0"}, "ppp_comp 0.0: a positive number"),
+        ({"ppp-comm": "nan"}, "ppp_comm nan: a positive number"),
+        ({"software": "torch"}, "--software 'torch': known are peak, tensorflow, mxnet, caffe"),
+        ({"precision": "bf16"}, "device K80: no peak for 'bf16'"),
+        ({"parallel": "pipeline"}, "--parallel 'pipeline': known are data, model, hybrid"),
+        ({"overlap": "2"}, "--overlap belongs to Paleo+: add --plus"),
+        ({"measured": "none.csv"}, "none.csv: cannot be read"),
+        ({"network": "alex_v2_8gpu", "parallel": "model"}, "8 splits: the authors' code stops"),
+        ({"network": "resnet50_paleo", "revision": "release"}, "use revision head"),
+    ],
+)
+def test_what_cannot_be_is_one_line_and_exit_code_2(change, message):
+    options = {"network": "vgg16", "device": "K80", "batch": "64"} | change
+    result = run(*[part for name, value in options.items() for part in (f"--{name}", value)])
+    assert result.exit_code == 2
+    assert message in result.stderr
+    assert result.stderr.count("\n") == 1
+    assert result.stdout == ""
+
+
+def test_a_cyclic_graph_of_paleos_json(tmp_path):
+    layer = {"type": "Convolution", "filter": [3, 3, -1, 4], "strides": [1, 1, 1, 1], "padding": "SAME"}
+    file = tmp_path / "loop.json"
+    file.write_text(json.dumps({"name": "loop", "layers": {
+        "data": {"parents": [], "type": "Input", "tensor": [1, 8, 8, 3]},
+        "a": {"parents": ["b"], **layer}, "b": {"parents": ["a"], **layer},
+    }}))  # fmt: skip
+    result = run("--network", str(file), "--device", "K80", "--batch", "1")
+    assert result.exit_code == 2
+    assert result.stderr == f"scalebench: {file}: the graph has a cycle: a <- b <- a\n"
+
+
+def test_help_lists_the_models_and_imports_none():
+    result = CliRunner().invoke(cli, ["predict", "--help"])
+    assert result.exit_code == 0
+    assert "paleo" in result.output

@@ -4,7 +4,8 @@
     python benchmarks/harness_cost.py --device gpu
 
 Steps of 50 us and of 5 ms, which the host spends computing or the device spins through. A window is long enough to
-hold several writes of the journal and of the metrics. Bars: 5 us a step, and 0.1 % of a 5 ms step.
+hold several writes of the journal and of the metrics. On a CPU processor time is compared, which other programs on a
+busy machine do not add to; on a GPU wall time. Bars: 5 us a step, and 0.1 % of a 5 ms step.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -78,9 +79,9 @@ def calibrate(torch: Any) -> float:
 
 
 def spin(seconds: float) -> None:
-    """Compute: sleeping would let the scheduler decide how long a step is."""
-    until = time.perf_counter() + seconds
-    while time.perf_counter() < until:
+    """Compute for so much processor time: sleeping would let the scheduler decide how long a step is."""
+    until = time.thread_time() + seconds
+    while time.thread_time() < until:
         pass
 
 
@@ -105,24 +106,32 @@ def compare(name: str, model: Any, work: Work, steps: int, pairs: int, folder: P
 
 
 def plain_loop(model: Any, work: Work, steps: int, folder: Path) -> float:
-    """Seconds of the bare loop, the device idle at both ends."""
-    batches = range(steps)
-    wait_for_device(model)
-    began = time.perf_counter()
-    for _ in batches:
-        work()
-    wait_for_device(model)
-    return time.perf_counter() - began
+    """Seconds of the bare loop."""
+    return seconds_of(range(steps), model, work, steps)
 
 
 def bench_loop(model: Any, work: Work, steps: int, folder: Path) -> float:
     """Seconds of one window of the same loop under the harness, journal and metrics included."""
     with environment(steps, folder), contextlib.redirect_stdout(io.StringIO()):
         bench = scalebench.attach(model)
-        for _ in bench.steps(range(steps), samples=1):
-            work()
-        record = bench.finish()
-    return record.windows[0].wall_ns / 1e9
+        seconds = seconds_of(bench.steps(range(steps), samples=1), model, work, steps)
+        bench.finish()
+    return seconds
+
+
+def seconds_of(batches: Iterable[int], model: Any, work: Work, steps: int) -> float:
+    """From the beginning of the first step to the beginning of the last, on a device that is idle at both."""
+    now = time.perf_counter if model is not None else time.process_time
+    began = ended = 0.0
+    for step in batches:
+        if step == 0:
+            began = now()
+        elif step == steps - 1:
+            wait_for_device(model)
+            ended = now()
+        work()
+    wait_for_device(model)
+    return (ended - began) * steps / (steps - 1)
 
 
 @contextlib.contextmanager

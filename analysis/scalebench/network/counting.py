@@ -140,6 +140,21 @@ def totals(network: Network) -> Totals:
     )
 
 
+def by_kind(network: Network, convention: Convention) -> dict[str, int]:
+    """FLOPs of the network proper by what they are for; the rows of the tables of Lu et al."""
+    counted = [entry for entry in count(network) if not entry.layer.auxiliary]
+    factor = 2 if convention == "2mac" else 1
+    kinds = {"convolutions": 0, "fully connected": 0}
+    for entry in counted:
+        kind = "convolutions" if entry.convolution else "fully connected"
+        kinds[kind] += factor * entry.work.macs + (entry.work.bias_adds if convention == "lu" else 0)
+    if convention == "lu":
+        whole = _sum([entry.work for entry in counted])
+        rest = {"ReLU": whole.activated, "pooling": whole.pooled, "local normalisation": whole.lrn}
+        kinds |= rest | {"batch normalisation": 4 * whole.normed, "sums": 2 * whole.summed}
+    return kinds
+
+
 def convention(name: str) -> Convention:
     """Check the name of a convention. Raises NetworkError."""
     for known in CONVENTIONS:

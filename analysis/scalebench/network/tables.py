@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from scalebench.network import spelled
-from scalebench.network.counting import CONVENTIONS, Convention, LayerCount, count, totals
+from scalebench.network.counting import CONVENTIONS, Convention, LayerCount, by_kind, count, totals
 from scalebench.network.graph import Network
 from scalebench.network.inception import InceptionAnalysis
 from scalebench.network.layer import Input, Pair, spell
@@ -29,8 +29,25 @@ _LAYER_COLUMNS = (
 
 
 def network_tables(network: Network, convention: Convention = "mac", batch: int = 1) -> list[Table]:
-    """Every layer of a network, and its totals."""
-    return [layer_table(network, convention, batch), totals_table([network], convention, batch)]
+    """Every layer of a network, what the work is for, and the totals."""
+    return [
+        layer_table(network, convention, batch),
+        kinds_table(network, convention),
+        totals_table([network], convention, batch),
+    ]
+
+
+def kinds_table(network: Network, convention: Convention = "mac") -> Table:
+    """What the work is for: convolutions, fully connected layers, and by Lu et al.'s rule the lesser operations."""
+    kinds = by_kind(network, convention)
+    whole = sum(kinds.values()) or 1
+    columns = (
+        Column("kind", "kind"),
+        Column("flops", TITLES[convention], "count"),
+        Column("share", "share", "number", "%"),
+    )
+    rows = tuple((kind, flops, 100 * flops / whole) for kind, flops in kinds.items() if flops)
+    return Table("kinds", "What the work is for", columns, rows)
 
 
 def layer_table(network: Network, convention: Convention = "mac", batch: int = 1) -> Table:
@@ -111,10 +128,7 @@ def _totals_row(network: Network, convention: Convention, batch: int) -> tuple[C
     sums, counted = totals(network), count(network)
     convolutions = [entry for entry in counted if entry.convolution and not entry.layer.auxiliary]
     flops = sums.work.flops(convention)
-    own = sum(entry.work.flops(convention) for entry in convolutions)
-    if convention == "lu":
-        # Their tables have a row for ReLU; a convolution's share is its multiply-adds and its bias.
-        own = sum(entry.work.macs + entry.work.bias_adds for entry in convolutions)
+    own = by_kind(network, convention)["convolutions"]
     parts = (sums.work, sums.auxiliary)
     return (
         network.name,

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scalebench.network import SHIPPED, NetworkError, Work, count, find, network_of_model, shipped, totals
-from scalebench.network.counting import CONVENTIONS, convention
+from scalebench.network.counting import CONVENTIONS, by_kind, convention
 
 REFERENCE = Path(__file__).parents[2] / "reference"
 
@@ -100,6 +100,16 @@ def test_vgg_activations_and_share_of_convolutions(name, activations, share):
     sums = totals(shipped(name))
     assert sums.activations == activations
     assert sums.convolution_macs / sums.work.macs == pytest.approx(share, abs=5e-5)
+
+
+def test_lus_rows_of_vgg16():
+    kinds = by_kind(shipped("vgg16"), "lu")
+    assert {kind: round(flops / 1e6) for kind, flops in kinds.items() if flops} == {
+        "convolutions": 15360, "fully connected": 124, "ReLU": 14, "pooling": 6,
+    }  # fmt: skip
+    for name in SHIPPED:
+        for named in CONVENTIONS:
+            assert sum(by_kind(shipped(name), named).values()) == totals(shipped(name)).work.flops(named)
 
 
 def test_vgg19_multiply_adds_of_convolutions_and_of_the_rest():

@@ -3,17 +3,20 @@
     python benchmarks/coverage.py [--draws 2000] [--seed 1]
 
 Every interval and every detector is called through the public functions of `scalebench.statistics` on synthetic
-points of known truth. A share of 2,000 draws has a standard error of 0.5 points at 95 %. Takes about a minute.
+points of known truth, and those of efficiency once more through whole bundles and `scalebench.scaling`. A share of
+2,000 draws has a standard error of 0.5 points at 95 %. Takes about a minute.
 """
 
 from __future__ import annotations
 
 import argparse
+import sys
 import time
 import timeit
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +33,8 @@ from scalebench.statistics import (
     warm_up,
 )
 from scalebench.statistics.synthetic import SyntheticPoint
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "analysis"))
 
 FIVE = (50,) * 5
 UNEQUAL = (FIVE, (50, 30, 20, 60), (80, 50, 20, 50, 40, 60))
@@ -186,6 +191,19 @@ def detector_rates(steps: int, autocorrelation: float, step_cv: float, draws: in
     return [flagged(d, runs) for d in detectors] + [flagged(d, p) for d, p in zip(detectors, planted, strict=True)]
 
 
+def print_bundles(draws: int, seed: int) -> None:
+    from drawn_bundles import CURVES, coverage
+
+    print(f"   {'':40}{'efficiency':>12}{'(half width)':>14}{'throughput':>12}")
+    for curve in CURVES:
+        found = coverage(curve, draws, seed)
+        outside = " " if 93 <= found.efficiency <= 97 else "*"
+        print(
+            f"   {curve.name:40}{found.efficiency:11.2f}{outside}{found.half_width:12.1f} %{found.throughput:12.2f}",
+            flush=True,
+        )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--draws", type=int, default=2000)
@@ -233,7 +251,9 @@ def main() -> None:
             for step_cv in (0.02, 0.1):
                 row = "".join(f"{r:7.1f}" for r in detector_rates(steps, rho, step_cv, draws // 4, seed))
                 print(f"   {steps:5} steps, lag-1 {rho:4}, noise {step_cv:4}: {row}", flush=True)
-    print("\n6. One call on 500,000 steps, best of 5, ms")
+    print("\n6. Whole bundles: 3 trials of 1 and of 4 workers through their records, 95 % intervals: coverage in %")
+    print_bundles(draws, seed)
+    print("\n7. One call on 500,000 steps, best of 5, ms")
     run = np.random.default_rng(seed).lognormal(-2.0, 0.1, 500_000)
     for detect in (autocorrelation, drift, bimodality, warm_up):
         print(f"   {detect.__name__:16}{1e3 * min(timeit.repeat(partial(detect, run), number=1, repeat=5)):6.1f}")

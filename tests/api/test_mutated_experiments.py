@@ -110,4 +110,4 @@ def test_the_examples_themselves_are_right() -> None:
         assert [str(problem) for problem in validated.problems] == []
         names += [experiment.metadata.name for experiment in validated.experiments]
         assert yaml.safe_load(path.read_text(encoding="utf-8"))["metadata"]["name"] == path.stem
-    assert names == ["allreduce", "custom-script", "quickstart-digits", "quickstart", "resnet50-ddp"]
+    assert names == ["allreduce", "custom-script", "digits-accuracy", "resnet20-cpu", "resnet50-ddp"]

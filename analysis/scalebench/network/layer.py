@@ -31,7 +31,7 @@ def _padding(value: Any) -> Any:
     return "valid" if value == 0 else pair
 
 
-Count = Annotated[int, Field(ge=1, strict=True)]
+Count = Annotated[int, Field(ge=1, le=10**9, strict=True)]
 Pair = Annotated[tuple[Count, Count], BeforeValidator(_pair)]
 Pad = Annotated[Padding, BeforeValidator(_padding)]
 Dimensions = Annotated[tuple[Count, ...], BeforeValidator(lambda v: tuple(v) if isinstance(v, list) else v)]

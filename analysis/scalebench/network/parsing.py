@@ -20,7 +20,7 @@ def parse_layer(entry: Mapping[str, Any]) -> AnyLayer:
     """A layer from its fields. Raises NetworkError that names the layer, the field, what was given and is allowed."""
     name = entry.get("name")
     kind = entry.get("type")
-    if kind not in _TYPES:
+    if not isinstance(kind, str) or kind not in _TYPES:
         raise NetworkError(f"layer {name}: type {kind!r} is not known{_near(str(kind), _TYPES)}")
     try:
         return _LAYER.validate_python(dict(entry))

@@ -75,6 +75,8 @@ def test_no_layers_at_all():
         ({"strid": 1}, r"layer a: 'strid' is no field of conv; did you mean 'stride'\?"),
         ({"type": "covn"}, r"layer a: type 'covn' is not known; did you mean 'conv'\?"),
         ({"filters": None}, r"layer a: filters: None: "),
+        ({"filters": 10**30}, r"layer a: filters: 10+: "),
+        ({"type": ["conv"]}, r"layer a: type \['conv'\] is not known"),
     ],
 )
 def test_fields_that_cannot_be_are_named(fields, message):

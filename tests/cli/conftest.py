@@ -29,6 +29,7 @@ from scalebench.cli import main
 
 SCALEBENCH = Path(sys.executable).with_name("scalebench")
 STEPS = Path(__file__).parent / "programs" / "steps.py"
+HINT = re.compile(r"go on with: (scalebench .*)")
 EXIT_CODES = {0, 1, 2, 3, 130}
 CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import os
-import re
 import signal
 import subprocess
 
 import pytest
 
-from .conftest import SCALEBENCH, Desk, Ran, Terminal, check, processes_of, wait_for
+from .conftest import HINT, SCALEBENCH, Desk, Ran, Terminal, check, processes_of, wait_for
 
 pytestmark = pytest.mark.processes
-HINT = re.compile(r"go on with: (scalebench .*)")
 
 
 def as_typed(desk: Desk, command: str) -> Ran:

@@ -105,4 +105,5 @@ def main(args: list[str] | None = None) -> Any:
         # What no verb has words of its own for: a path that the system refuses, a full disk behind the output.
         from scalebench.cli.output import fail
 
-        fail(f"{error.filename or 'output'}: {error.strerror or error}", EXIT_ENVIRONMENT)
+        said = error.strerror or str(error)
+        fail(f"{error.filename}: {said}" if error.filename else f"the system refused: {said}", EXIT_ENVIRONMENT)

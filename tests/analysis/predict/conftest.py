@@ -1,0 +1,25 @@
+"""Lets the tests of this folder use the synthetic bundles beside it, and the reference data of the project."""
+
+from __future__ import annotations
+
+import csv
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
+
+REFERENCE = Path(__file__).parents[2] / "reference"
+
+
+@pytest.fixture(scope="session")
+def reference() -> Callable[[str], list[dict[str, str]]]:
+    """Rows of a file of ``tests/reference``; lines that begin with # name its source."""
+
+    def read(name: str) -> list[dict[str, str]]:
+        text = (REFERENCE / name).read_text(encoding="utf-8").splitlines()
+        return list(csv.DictReader(line for line in text if not line.startswith("#")))
+
+    return read

@@ -1,0 +1,75 @@
+"""Which algorithm explains the measurements, where they can tell at all; and the timed points of a bundle."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from scalebench.allreduce import allreduce
+from scalebench.bundle import Bundle
+from scalebench.predict.collectives.collective_fit import JudgedCollective, Timed, judge_collective
+from scalebench.predict.collectives.costs import ALGORITHMS, Shape
+from scalebench.predict.fitting import FitError
+
+SAME_CURVE = (
+    "one worker count: every algorithm over one kind of link draws the same curve, and α and β are its names for it"
+)
+
+
+@dataclass(frozen=True)
+class CollectiveComparison:
+    """All algorithms on the points of one series; ``best`` predicts left-out worker counts best.
+
+    ``best`` is None, and ``note`` says why, where the points cannot tell the algorithms apart.
+    """
+
+    series: str
+    points: tuple[Timed, ...]
+    algorithms: tuple[JudgedCollective, ...]
+    refusals: tuple[str, ...]
+    best: JudgedCollective | None
+    note: str
+
+    def algorithm(self, name: str) -> JudgedCollective | None:
+        """One of them by name, None where it could not be fitted."""
+        return next((judged for judged in self.algorithms if judged.fit.algorithm.name == name), None)
+
+
+def compare_algorithms(
+    points: Sequence[Timed], *, series: str = "", servers: int | None = None, level: float = 0.95
+) -> CollectiveComparison:
+    """Fit every algorithm; the sharded parameter server only where ``servers`` says how many there were.
+
+    Raises:
+        FitError: where not one algorithm can be fitted, with the reason.
+    """
+    placed = [Timed(Shape(p.shape.ranks, p.shape.nodes, servers or 1), p.bytes, p.seconds) for p in points]
+    judged, refusals = [], []
+    several_nodes = any(p.shape.nodes > 1 and p.shape.per_node > 1 for p in placed)
+    for name, algorithm in ALGORITHMS.items():
+        if (name == "sharded-server" and not servers) or (algorithm.links > 1 and not several_nodes):
+            continue
+        try:
+            judged.append(judge_collective(algorithm, placed, level=level))
+        except FitError as error:
+            refusals.append(str(error))
+    if not judged:
+        raise FitError(refusals[0])
+    known = [j for j in judged if j.by_ranks]
+    best = min(known, key=lambda j: j.ranks_error or 0.0, default=None)
+    note = "" if best else SAME_CURVE
+    return CollectiveComparison(series, tuple(placed), tuple(judged), tuple(refusals), best, note)
+
+
+def timed_points(bundle: Bundle) -> dict[str, tuple[Timed, ...]]:
+    """The microbenchmark's points of a bundle by series, medians over repetitions; in place where both were timed."""
+    out: dict[str, list[Timed]] = {}
+    for found in allreduce([bundle]).points:
+        in_place = any(size.in_place for size in found.sizes)
+        shape = Shape(found.point.workers, found.point.nodes)
+        out.setdefault(found.point.series, []).extend(
+            Timed(shape, size.bytes, size.time_us.median / 1e6)
+            for size in found.sizes
+            if size.in_place == in_place and size.errors == 0 and size.time_us.median > 0
+        )
+    return {series: tuple(points) for series, points in out.items() if points}

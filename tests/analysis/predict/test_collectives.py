@@ -1,0 +1,232 @@
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from synthetic import experiment, write_bundle
+
+from scalebench.bundle import open_bundle
+from scalebench.predict.collectives import (
+    ALGORITHMS,
+    HIERARCHICAL,
+    Shape,
+    Timed,
+    algorithm_of,
+    compare_algorithms,
+    cost,
+    fit_collective,
+    hierarchical_cost,
+    judge_collective,
+    lower_bound,
+    timed_points,
+)
+from scalebench.predict.collectives.regimes import cuts, lines
+from scalebench.predict.fitting import FitError
+from scalebench_api.record.rank import AllReduceRow
+
+A, B, G = 3e-6, 2e-10, 5e-11
+SIZES = [8 * 4**i for i in range(13)]
+SINGLE = [algorithm for algorithm in ALGORITHMS.values() if algorithm.links == 1]
+
+
+@pytest.mark.parametrize("n", [2, 4, 8, 64])
+def test_costs_are_the_table_of_the_literature(n):
+    size, log = 1e6, math.log2(n)
+    expected = {
+        "parameter-server": 2 * n * (A + size * B),
+        "sharded-server": 2 * n / 4 * size * B + 2 * n * A,
+        "tree": 2 * log * (A + size * B) + log * size * G,
+        "recursive-doubling": log * (A + size * B + size * G),
+        "rabenseifner": 2 * log * A + 2 * (n - 1) / n * size * B + (n - 1) / n * size * G,
+        "ring": 2 * (n - 1) * A + 2 * (n - 1) / n * size * B + (n - 1) / n * size * G,
+        "double-tree": 2 * log * A + 2 * size * B,
+        "in-network": A + size * B,
+    }
+    for name, seconds in expected.items():
+        assert cost(algorithm_of(name), Shape(n, servers=4), size, A, B, G) == pytest.approx(seconds), name
+
+
+def test_hierarchical_sends_only_its_share_between_nodes():
+    size, within, between = 1e8, (1e-6, 1e-11), (5e-6, 1e-9)
+    seconds = hierarchical_cost(Shape(32, nodes=4), size, (within[0], between[0]), (within[1], between[1]))
+    expected = 2 * 7 * within[0] + 2 * 3 * between[0] + 2 * 7 / 8 * size * within[1] + 2 * 3 / 4 * size / 8 * between[1]
+    assert seconds == pytest.approx(expected)
+    with pytest.raises(FitError, match="two kinds of links"):
+        cost(HIERARCHICAL, Shape(32, nodes=4), size, 1e-6, 1e-11)
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS.values(), ids=lambda a: a.name)
+def test_one_rank_costs_nothing(algorithm):
+    zeros = (1.0,) * algorithm.links
+    if algorithm.links == 1:
+        assert cost(algorithm, Shape(1), 1e9, 1, 1, 1) == 0
+    else:
+        assert hierarchical_cost(Shape(1), 1e9, (*zeros,), (*zeros,), 1) == 0
+
+
+@given(st.integers(2, 300), st.floats(1, 1e10))
+def test_bandwidth_optimal_algorithms_meet_the_lower_bound_and_none_beats_it(n, size):
+    bound = lower_bound(n, size, 1 / B)
+    for algorithm in SINGLE:
+        if algorithm.name in ("in-network", "sharded-server"):
+            continue  # the switch adds up, the servers send beside the ranks: the bound is not theirs
+        assert cost(algorithm, Shape(n), size, 0, B) >= bound * (1 - 1e-12)
+    assert cost(algorithm_of("ring"), Shape(n), size, 0, B) == pytest.approx(bound)
+
+
+def test_no_power_of_two_costs_two_further_steps():
+    assert cost(algorithm_of("rabenseifner"), Shape(6), 0, A, B) == pytest.approx((2 * 2 + 2) * A)
+    assert cost(algorithm_of("recursive-doubling"), Shape(6), 0, A, B) == pytest.approx((2 + 2) * A)
+    assert cost(algorithm_of("tree"), Shape(6), 0, A, B) == pytest.approx(2 * 3 * A)
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda: Shape(0), "ranks must be a whole number of at least 1, given 0"),
+        (lambda: Shape(8, servers=-1), "servers must be a whole number"),
+        (lambda: Shape(6, nodes=4), "6 ranks do not spread evenly over 4 nodes"),
+        (lambda: cost(algorithm_of("ring"), Shape(4), -8, A, B), "must not be negative"),
+        (lambda: algorithm_of("rign"), "no algorithm 'rign'; algorithms: parameter-server"),
+        (lambda: fit_collective(algorithm_of("ring"), []), "needs at least 3 message sizes, given 0"),
+        (lambda: fit_collective(algorithm_of("ring"), points("ring", [1], SIZES)), "single rank, which sends nothing"),
+        (lambda: fit_collective(algorithm_of("ring"), points("ring", [4], SIZES[:2])), "at least 3 message sizes"),
+        (lambda: judge_collective(algorithm_of("ring"), points("ring", [4], SIZES[:3])), "one size left out"),
+        (
+            lambda: fit_collective(algorithm_of("ring"), [Timed(Shape(2), s, 0.0) for s in SIZES]),
+            "times must be finite positive numbers, given 0 as number 1",
+        ),
+    ],
+)
+def test_bad_input_is_refused_in_one_line(make, said):
+    with pytest.raises(FitError, match=said) as caught:
+        make()
+    assert "\n" not in str(caught.value)
+
+
+def points(name, ranks, sizes, alpha=A, beta=B, noise=0.0, seed=0):
+    rng = np.random.default_rng(seed)
+    algorithm = algorithm_of(name)
+    return [
+        Timed(Shape(n), size, float(cost(algorithm, Shape(n), size, alpha, beta) * np.exp(noise * rng.normal())) or 1.0)
+        for n in ranks
+        for size in sizes
+    ]
+
+
+@pytest.mark.parametrize("algorithm", [a for a in SINGLE if a.name != "sharded-server"], ids=lambda a: a.name)
+def test_known_latency_and_bandwidth_come_back(algorithm):
+    fit = fit_collective(algorithm, points(algorithm.name, [2, 4, 8], SIZES))
+    (regime,) = fit.regimes
+    assert regime.latencies[0].value == pytest.approx(A)
+    assert regime.bandwidths[0].value == pytest.approx(1e-9 / B)
+    assert fit.seconds(Shape(64), 1e9) == pytest.approx(cost(algorithm, Shape(64), 1e9, A, B))
+
+
+def test_links_of_two_kinds_come_back_apart():
+    shapes = [Shape(8), Shape(16, 2), Shape(32, 4), Shape(8, 8)]
+    given_ = [
+        Timed(s, size, hierarchical_cost(s, size, (2e-6, 9e-6), (3e-12, 4e-11))) for s in shapes for size in SIZES
+    ]
+    fit = fit_collective(HIERARCHICAL, given_)
+    assert [p.value for p in fit.regimes[0].latencies] == pytest.approx([2e-6, 9e-6])
+    assert [p.value for p in fit.regimes[0].inverse] == pytest.approx([3e-12, 4e-11])
+    one_node = fit_collective(HIERARCHICAL, [p for p in given_ if p.shape.nodes == 1])
+    assert one_node.regimes[0].inverse[1].note == "not identifiable: no point depends on it"
+
+
+def test_the_right_algorithm_is_found_by_worker_counts_it_did_not_see():
+    for name in ("ring", "tree", "rabenseifner"):
+        compared = compare_algorithms(points(name, [2, 4, 8, 16], SIZES, noise=0.02))
+        assert compared.best.fit.algorithm.name == name
+        assert compared.best.ranks_error < 0.04
+
+
+def test_one_worker_count_cannot_tell_algorithms_apart_and_that_is_said():
+    compared = compare_algorithms(points("ring", [8], SIZES, noise=0.02))
+    assert compared.best is None
+    assert "one worker count" in compared.note
+    errors = {judged.size_error for judged in compared.algorithms}
+    assert max(errors) - min(errors) < 1e-9
+
+
+def protocols(size, n=8):
+    """Seconds as NCCL's own model has them: the fastest of LL, LL128 and Simple, each with its α and β."""
+    lines_ = ((1.0e-6, 1 / 60e9), (1.4e-6, 1 / 180e9), (3.7e-6, 1 / 370e9))
+    return min(2 * (n - 1) * a + 2 * (n - 1) / n * size * b for a, b in lines_)
+
+
+def test_switched_protocols_are_seen_and_left_out_sizes_predicted():
+    rng = np.random.default_rng(1)
+    sizes = [8 * 2**i for i in range(28)]
+    given_ = [Timed(Shape(8), size, protocols(size) * float(np.exp(0.02 * rng.normal()))) for size in sizes]
+    one = judge_collective(algorithm_of("ring"), given_, most=1)
+    several = judge_collective(algorithm_of("ring"), given_)
+    assert len(several.fit.regimes) > 1
+    assert several.size_error < one.size_error / 2
+    assert several.large_error <= 0.10
+    assert several.small_error <= 0.20
+    assert several.fit.regimes[-1].bandwidths[0].value == pytest.approx(370, rel=0.05)
+
+
+def test_a_single_protocol_is_left_in_one_piece():
+    judged = judge_collective(algorithm_of("ring"), points("ring", [8], SIZES, noise=0.01))
+    assert len(judged.fit.regimes) == 1
+    assert judged.fit.regimes[0].latencies[0].low < A < judged.fit.regimes[0].latencies[0].high
+
+
+@settings(deadline=None, max_examples=30)
+@given(st.integers(6, 14), st.integers(0, 10_000))
+def test_pieces_are_the_best_of_all_divisions(count, seed):
+    rng = np.random.default_rng(seed)
+    size = np.cumsum(rng.uniform(1, 5, count))
+    time = rng.uniform(0.5, 2, count) * (1 + size)
+    table = lines(np.arange(count), 1 / time, size / time, count)
+    best = min(
+        (table.error[0, cut - 1] + table.error[cut, count - 1] for cut in range(1, count)),
+        default=np.inf,
+    )
+    divisions = cuts(table.error, 2)
+    (first, second) = divisions[1]
+    assert table.error[first] + table.error[second] == pytest.approx(best)
+    assert table.error[0, count - 1] >= 0
+    assert (table.alpha >= 0).all() or np.isinf(table.error[table.alpha < 0]).all()
+
+
+def test_a_prediction_has_an_interval_and_wants_a_size():
+    fit = fit_collective(algorithm_of("ring"), points("ring", [2, 4], SIZES, noise=0.05))
+    prediction = fit.predict(Shape(4), 1 << 20)
+    assert prediction.low < prediction.value < prediction.high
+    with pytest.raises(FitError, match="must have a positive size, given 0 bytes"):
+        fit.predict(Shape(4), 0)
+
+
+def test_points_come_from_the_rows_of_a_bundle(tmp_path):
+    spec = experiment(
+        "bench", modes=["weak"], workers=[2, 4], repetitions=2, workload={"program": "allreduce", "device": "cpu"}
+    )
+
+    def rows(trial):
+        n = trial.point.workers
+        times = {size: cost(algorithm_of("ring"), Shape(n), size, A, B) * 1e6 for size in SIZES}
+        return [
+            AllReduceRow(
+                bytes=size,
+                in_place=True,
+                iterations=20,
+                time_us_median=us,
+                time_us_min=us,
+                time_us_p95=us,
+                algbw=size / us / 1e3,
+                busbw=size / us / 1e3 * 2 * (n - 1) / n,
+                errors=0,
+            )
+            for size, us in times.items()
+        ]
+
+    found = timed_points(open_bundle(write_bundle(tmp_path / "b", spec, allreduce=rows, tables=False)))
+    assert list(found) == ["weak"]
+    assert len(found["weak"]) == 2 * len(SIZES)
+    compared = compare_algorithms(found["weak"], series="weak")
+    assert compared.algorithm("ring").ranks_error < 1e-9

@@ -1,0 +1,72 @@
+import numpy as np
+import pytest
+
+from scalebench.predict.fitting import FitError
+from scalebench.predict.optimus import LossRun, fit_loss, leave_out_depth, regress
+
+DEPTHS = (20, 32, 44, 56, 110)
+STEPS = np.arange(1.0, 200)
+
+
+def run(depth, device="gpu-a", seed=0, noise=0.02, effect=0.4, spread=0.0):
+    """A net of the given depth, whose b0 grows with its parameters and whose seed moves every coefficient."""
+    rng = np.random.default_rng([depth, seed, len(device)])
+    size = depth * 13_000
+    factor = np.exp(spread * rng.standard_normal(3))
+    b = np.array([0.05 * (size / 3e5) ** effect, 0.4, 0.2 * (size / 3e5) ** -effect]) * factor
+    losses = (1 / (b[0] * STEPS + b[1]) + b[2]) * (1 + noise * rng.standard_normal(len(STEPS)))
+    fit = fit_loss(STEPS, losses)
+    return LossRun(f"resnet{depth}", fit, STEPS, losses, depth, size, device, "cifar")
+
+
+def test_a_real_dependence_on_size_is_found_and_predicts_a_left_out_depth():
+    runs = [run(depth, seed=seed) for depth in DEPTHS for seed in range(2)]
+    b0, b1, _ = regress(runs).coefficients
+    assert b0.slope.low <= 0.4 <= b0.slope.high
+    assert b0.verdict.startswith("depends on size")
+    assert b0.held_out < b0.mean_held_out
+    assert b1.verdict.startswith(("noise", "not shown"))
+    assert b0.seed_scatter < 0.2
+    for left in leave_out_depth(runs, 44):
+        assert left.better_than_mean
+        assert left.error < 0.1
+        assert left.own_error <= left.error * 1.05
+        assert len(left.predicted) == len(STEPS)
+
+
+def test_seeds_alone_are_called_noise():
+    runs = [run(depth, effect=0, spread=0.3) for depth in DEPTHS]
+    verdicts = [c.verdict.split(":")[0] for c in regress(runs).coefficients]
+    assert verdicts.count("depends on size") <= 1
+    assert "one seed a run" in regress(runs).notes[0]
+
+
+def test_the_device_is_said_to_be_noise():
+    runs = [run(depth, device) for depth in DEPTHS for device in ("gpu-a", "gpu-bb")]
+    found = regress(runs)
+    assert found.coefficients[0].device is not None
+    assert any("does not depend on the device" in note for note in found.notes)
+    assert regress(runs[:1] + runs[2:3]).coefficients[0].device is None
+
+
+def test_depths_of_two_families_are_not_one_axis():
+    runs = [run(depth) for depth in DEPTHS]
+    wide = LossRun("resnet18", runs[0].fit, STEPS, runs[0].losses, 18, 11_000_000, "gpu-a", "wide")
+    assert any("not one axis" in note for note in regress([*runs, wide], "depth").notes)
+
+
+def test_two_depths_fit_any_line_and_say_so():
+    found = regress([run(20), run(56)])
+    assert all("any line" in c.verdict for c in found.coefficients)
+    assert all(c.slope.low is None for c in found.coefficients)
+
+
+def test_bad_input_is_refused_in_one_line():
+    runs = [run(20), run(56)]
+    with pytest.raises(FitError, match="no run of depth 99; depths: 20, 56"):
+        leave_out_depth(runs, 99)
+    with pytest.raises(FitError, match="at least 2 different parameters to see any slope, given 1"):
+        leave_out_depth(runs, 20)
+    unknown = LossRun("mlp", runs[0].fit, STEPS, runs[0].losses)
+    with pytest.raises(FitError, match="the depth of mlp are not known"):
+        regress([unknown, *runs], "depth")

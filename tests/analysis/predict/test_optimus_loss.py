@@ -1,0 +1,218 @@
+import math
+import time
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from scalebench.predict.fitting import FitError
+from scalebench.predict.optimus import LossTracker, fit_loss, refits
+from scalebench.predict.optimus.thinning import outliers, thinned, without_outliers
+
+PAPER = np.array([0.21, 1.07, 0.07])  # Seq2Seq of the Optimus paper
+STEPS = np.arange(350.0)
+
+
+def losses(values, steps=STEPS):
+    return 1 / (values[0] * steps + values[1]) + values[2]
+
+
+def noisy(values, steps=STEPS, noise=0.03, seed=0):
+    return losses(values, steps) * (1 + noise * np.random.default_rng(seed).standard_normal(len(steps)))
+
+
+@settings(deadline=None, max_examples=30)
+@given(st.floats(1e-4, 2), st.floats(0.05, 10), st.floats(0, 3), st.floats(1, 1e4), st.integers(30, 500))
+def test_known_coefficients_come_back_from_a_clean_curve(b0, b1, b2, stretch, count):
+    steps = np.arange(float(count)) * stretch
+    truth = np.array([max(b0, b1 / count) / stretch, b1, b2])
+    fit = fit_loss(steps.tolist(), losses(truth, steps).tolist())
+    assert fit.values[:2] == pytest.approx(truth[:2], rel=0.01)
+    assert fit.values[2] == pytest.approx(b2, rel=0.01, abs=1e-6)
+    assert fit.replaced <= 1
+
+
+@pytest.mark.parametrize("noise", ["relative", "absolute"])
+def test_coefficients_come_back_at_three_percent_noise(noise):
+    errors = []
+    for seed in range(25):
+        rng = np.random.default_rng(seed)
+        clean = losses(PAPER)
+        size = clean if noise == "relative" else clean.mean()
+        fit = fit_loss(STEPS.tolist(), (clean + 0.03 * size * rng.standard_normal(350)).tolist())
+        errors.append(np.abs(fit.values / PAPER - 1))
+    assert np.median(errors, axis=0).max() <= 0.02
+    assert np.quantile(errors, 0.9, axis=0).max() <= 0.05
+
+
+def test_the_first_fifty_noisy_points_tell_the_rest():
+    errors = [np.abs(fit_loss(STEPS[:50], noisy(PAPER, seed=s)[:50]).values / PAPER - 1) for s in range(25)]
+    assert np.median(errors, axis=0).max() <= 0.06
+
+
+@pytest.mark.parametrize("noise", ["relative", "absolute"])
+def test_intervals_hold_the_truth_as_often_as_they_say(noise):
+    covered = np.zeros(3)
+    for seed in range(100):
+        rng = np.random.default_rng(1000 + seed)
+        clean = losses(PAPER)
+        size = clean if noise == "relative" else clean.mean()
+        fit = fit_loss(STEPS.tolist(), (clean + 0.03 * size * rng.standard_normal(350)).tolist())
+        covered += [p.low <= truth <= p.high for p, truth in zip(fit.parameters, PAPER, strict=True)]
+    assert covered.min() >= 88
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.03])
+def test_outliers_do_not_move_the_curve(noise):
+    errors = []
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        curve = noisy(PAPER, noise=noise, seed=seed)
+        where = rng.choice(350, 10, replace=False)
+        curve[where] *= rng.choice([0.1, 0.3, 2, 5], 10)
+        fit = fit_loss(STEPS.tolist(), curve.tolist())
+        errors.append(np.abs(fit.values / PAPER - 1).max())
+        assert 8 <= fit.replaced <= 25
+    assert max(errors) <= (0.01 if noise == 0 else 0.1)
+    assert np.median(errors) <= 0.05
+
+
+def test_a_falling_curve_has_no_outliers_and_an_ordinary_tail_few():
+    assert not outliers(losses(PAPER)).any()
+    assert outliers(noisy(PAPER)).sum() <= 3
+    spoilt = losses(PAPER)
+    spoilt[100] *= 3
+    smooth, count = without_outliers(spoilt)
+    assert count == 1
+    assert smooth[100] == pytest.approx((spoilt[99] + spoilt[101]) / 2)
+
+
+def test_long_runs_are_thinned_without_moving_the_curve():
+    steps = np.arange(200_000.0)
+    truth = PAPER * [1e-3, 1, 1]
+    began = time.perf_counter()
+    fit = fit_loss(steps, noisy(truth, steps))
+    assert time.perf_counter() - began < 1
+    assert fit.values == pytest.approx(truth, rel=0.01)
+    k, loss, weight = thinned(steps, losses(truth, steps), 1000)
+    assert len(k) <= 1000
+    assert weight.sum() == 200_000
+    assert loss == pytest.approx(losses(truth, k), rel=1e-4)
+
+
+def test_late_weights_are_those_of_the_authors_code():
+    steps = np.arange(9.0)
+    measured = losses(PAPER, steps) + np.array([0.05, 0, 0, 0, 0, 0, 0, 0, 0])
+    even, late = (
+        fit_loss(steps, measured, weighting=w, noise="absolute", replace_outliers=False) for w in ("even", "late")
+    )
+    assert abs(late.loss([8.0])[0] - measured[8]) < abs(even.loss([8.0])[0] - measured[8])
+
+
+def test_steps_to_a_loss_invert_the_curve():
+    fit = fit_loss(STEPS, losses(PAPER))
+    for step in (5.0, 100.0, 5000.0):
+        assert fit.steps_to(float(losses(PAPER, np.array([step]))[0])).steps == pytest.approx(step, rel=1e-6)
+    assert fit.steps_to(10.0).steps == 0
+
+
+def test_a_loss_below_the_floor_is_never_reached_and_says_so():
+    reach = fit_loss(STEPS, noisy(PAPER)).steps_to(0.05)
+    assert reach.steps is None
+    assert reach.high is None
+    assert "flattens at 0.0" in reach.why
+    near = fit_loss(STEPS[:60], noisy(PAPER)[:60]).steps_to(0.075)
+    assert near.low is not None
+    assert near.high is None or math.isinf(near.high)
+
+
+def test_the_interval_of_steps_holds_the_truth():
+    truth = 1 / (0.1 - 0.07)
+    truth = (truth - 1.07) / 0.21
+    inside = 0
+    for seed in range(40):
+        reach = fit_loss(STEPS[:100], noisy(PAPER, seed=seed)[:100]).steps_to(0.1)
+        inside += reach.low <= truth <= reach.high
+    assert inside >= 34
+
+
+def test_convergence_is_the_first_step_that_falls_by_little():
+    fit = fit_loss(STEPS, losses(PAPER))
+    for drop, over in ((0.05, 10), (0.001, 1), (0.01, 50)):
+        step = fit.converges_at(drop, over)
+        fall = fit.loss([step])[0] - fit.loss([step + over])[0]
+        assert fall <= drop * (1 + 1e-6)
+        if step:
+            assert fit.loss([step - 1])[0] - fit.loss([step - 1 + over])[0] > drop
+    assert fit.converges_at(1e-9, 1, cap=100) is None
+
+
+def test_a_cut_learning_rate_is_reported_and_its_pieces_fit():
+    first, second = losses(np.array([0.1, 0.5, 0.4])), losses(np.array([0.4, 6.0, 0.1]), np.arange(150.0))
+    measured = np.concatenate([first, second]) * (1 + 0.01 * np.random.default_rng(2).standard_normal(500))
+    steps = np.arange(500.0)
+    assert any(note.startswith("misfit") for note in fit_loss(steps, measured).notes)
+    piece = fit_loss(steps[350:], measured[350:], first_step=350)
+    assert piece.notes == ()
+    assert piece.values[2] == pytest.approx(0.1, rel=0.05)
+    assert piece.loss([400.0])[0] == pytest.approx(measured[400], rel=0.05)
+
+
+def test_a_loss_that_does_not_fall_is_said():
+    fit = fit_loss(STEPS[:20], [1.0] * 20)
+    assert "the loss does not fall" in fit.notes
+    assert any(p.value is None and p.note.startswith("not identifiable") for p in fit.parameters)
+
+
+def test_three_points_have_no_error():
+    fit = fit_loss([1, 2, 3], [1.0, 0.8, 0.7])
+    assert all(p.low is None for p in fit.parameters)
+    assert fit.steps_to(0.65).low is None
+
+
+@pytest.mark.parametrize(
+    ("steps", "values", "said"),
+    [
+        ([1, 2], [1.0, 0.9], "3 parameters need at least 3 different steps, given 2"),
+        ([1, 2, 3], [1.0, float("nan"), 0.9], "losses must be finite positive numbers, given nan as number 2"),
+        ([1, 2, 3], [1.0, -0.5, 0.9], "given -0.5 as number 2"),
+        ([1, 2, float("inf")], [1.0, 0.5, 0.9], "steps must be finite"),
+        ([1, 2], [1.0, 0.5, 0.9], "as many values of each are needed, given 2 steps, 3 losses"),
+        ([-1, 2, 3], [1.0, 0.5, 0.9], "not before the first"),
+    ],
+)
+def test_bad_input_is_refused_in_one_line(steps, values, said):
+    with pytest.raises(FitError, match=said) as caught:
+        fit_loss(steps, values)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_target_must_be_positive():
+    with pytest.raises(FitError, match="target loss must be positive, given 0"):
+        fit_loss(STEPS, losses(PAPER)).steps_to(0)
+
+
+def test_refits_get_better_as_points_arrive():
+    found = refits(STEPS.tolist(), noisy(PAPER).tolist(), (0.003, 0.1, 0.5, 1.0))
+    assert found[0].fit is None
+    assert "given 1" in found[0].refusal
+    assert found[1].ahead_error > found[2].ahead_error
+    assert found[3].ahead_error is None
+    assert abs(found[3].last_error) < 0.02
+    with pytest.raises(FitError, match=r"shares of a run lie in \(0, 1\]"):
+        refits([1, 2], [1, 2], (2.0,))
+
+
+def test_a_tracker_follows_a_run():
+    tracker = LossTracker()
+    with pytest.raises(FitError, match="given 0"):
+        tracker.fit()
+    for step, loss in zip(STEPS, losses(PAPER), strict=True):
+        tracker.add(step, loss)
+    assert tracker.fit().values == pytest.approx(PAPER)
+    whole = fit_loss(STEPS, losses(PAPER)).steps_to(0.08).steps
+    assert tracker.remaining(0.08).steps == pytest.approx(whole - 349)
+    held = tracker.fit()
+    tracker.add(350, 0.08)
+    assert tracker.fit() is held

@@ -108,7 +108,7 @@ def _spread(values: Sequence[float]) -> Spread:
 def _table(report: AllReduceReport) -> Table:
     several = len({p.bundle for p in report.points}) > 1
     columns = (
-        *((Column("experiment", "Experiment"),) if several else ()),
+        Column("experiment", "Experiment", detail=not several),
         Column("series", "Series"),
         Column("workers", "Workers", "count"),
         Column("layout", "Layout"),
@@ -127,7 +127,7 @@ def _table(report: AllReduceReport) -> Table:
     )
     rows = [
         (
-            *((p.bundle,) if several else ()),
+            p.bundle,
             p.point.series,
             p.point.workers,
             p.point.layout,

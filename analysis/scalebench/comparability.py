@@ -72,8 +72,9 @@ def differences_between(before: Bundle, after: Bundle) -> tuple[Difference, ...]
 
 def difference_table(found: Sequence[Difference]) -> Table:
     """One row a difference."""
+    several = len({difference.bundle for difference in found}) > 1
     columns = (
-        Column("experiment", "Experiment"),
+        Column("experiment", "Experiment", detail=not several),
         Column("series", "Series"),
         Column("what", "What differs"),
         Column("values", "Value at worker counts"),

@@ -19,7 +19,7 @@ from scalebench_api.experiment import Cost
 if TYPE_CHECKING:
     import pandas as pd
 
-DATASET_OPTION = "dataset_samples"
+DATASET_OPTION = "datasetSamples"
 """Key of ``TrialRecord.options`` under which a program says how many samples an epoch of its data set has."""
 
 LEAST_PRICE = 1e-9

@@ -213,7 +213,7 @@ def _repetitions(point: MeasuredPoint) -> _Noticed | None:
     if spread < DISAGREEMENT or spread < 2 * within:
         return None
     spelled = ", ".join(spelling.number(rate) for rate in rates)
-    evidence = f"repetitions do {spelled} a second: {spelling.percent(spread)} from smallest to largest"
+    evidence = f"repetitions do {spelled} samples/s: {spelling.percent(spread)} from smallest to largest"
     if within > 0:
         evidence += f", while the windows of one run agree to {spelling.percent(within)}"
     advice = "something changes from run to run (placement, clocks, neighbours): fix it, or raise measure.repetitions"
@@ -230,8 +230,9 @@ def _p(value: float) -> str:
 
 
 def _table(diagnosis: Diagnosis) -> Table:
+    several = len({finding.bundle for finding in diagnosis.findings}) > 1
     columns = (
-        Column("experiment", "Experiment"),
+        Column("experiment", "Experiment", detail=not several),
         Column("series", "Series"),
         Column("workers", "Workers", "count"),
         Column("kind", "Noticed"),

@@ -37,7 +37,12 @@ def environment(bundles: Sequence[Bundle]) -> tuple[Fact, ...]:
 
 def environment_table(facts: Sequence[Fact]) -> Table:
     """One row a fact."""
-    columns = (Column("experiment", "Experiment"), Column("what", "What"), Column("value", "Value"))
+    several = len({fact.bundle for fact in facts}) > 1
+    columns = (
+        Column("experiment", "Experiment", detail=not several),
+        Column("what", "What"),
+        Column("value", "Value"),
+    )
     rows = tuple((fact.bundle, fact.what, _spelled(fact)) for fact in facts)
     return Table("environment", "Environment", columns, rows)
 
@@ -45,7 +50,7 @@ def environment_table(facts: Sequence[Fact]) -> Table:
 def check_table(bundles: Sequence[Bundle]) -> Table:
     """Every check with how often it passed, did not, or could not be made, over trials that entered a curve."""
     columns = (
-        Column("experiment", "Experiment"),
+        Column("experiment", "Experiment", detail=len(bundles) == 1),
         Column("check", "Check"),
         Column("passed", "Passed", "count"),
         Column("not_passed", "Not passed", "count"),

@@ -18,6 +18,8 @@ from scalebench_api.record.trial_record import TrialRecord, TrialWindow
 from scalebench_api.trial import Point, TrialPhase
 
 Totals = tuple[RepetitionTotals, ...]
+LEAST_JOULES = 1e-6
+"""A window that used less than this has a broken counter."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +81,7 @@ class MeasuredPoint:
         for record in self.timed:
             windows = _usable(record.windows, WindowKind.train)
             joules = [window.energy_j for window in windows]
-            if all(value is not None and value > 0 for value in joules):
+            if all(value is not None and value >= LEAST_JOULES for value in joules):
                 known = [value for value in joules if value is not None]
                 out.append(RepetitionTotals.of([window.samples for window in windows], known))
         return tuple(out)

@@ -254,7 +254,8 @@ def _headline(series: MeasuredSeries, points: Sequence[PointResult], level: floa
     name = series.name
     largest = max((p for p in points if p.measured), key=lambda p: p.workers, default=None)
     if largest is None or largest.throughput is None:
-        return f"{name}: nothing measured yet"
+        waits = any(p.counts.unfinished for p in points)
+        return f"{name}: nothing measured yet" if waits else f"{name}: nothing was measured"
     unit = f"{series.sample_unit}/s"
     if largest.speedup is None or largest.efficiency is None:
         return (

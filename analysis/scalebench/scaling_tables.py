@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from scalebench.pairing import identities
@@ -18,17 +18,16 @@ _WHERE = (
     Column("workers", "Workers", "count"),
     Column("layout", "Layout"),
 )
-_BUNDLE = Column("experiment", "Experiment")
 
 
 def scaling_table(result: Scaling) -> Table:
     """Throughput, step time, speed-up and efficiency of every point, with the batch it really used."""
     columns = (
         Column("trials", "Good trials"),
-        Column("throughput", "Throughput", "number", _unit(result, "/s"), interval=True),
+        Column("throughput", "Throughput", "number", _unit(result, "/s"), interval=True, keep=True),
         Column("step_ms", "Step", "number", "ms", interval=True),
-        Column("speedup", "Speed-up", "number", interval=True),
-        Column("efficiency", "Efficiency", "percent", interval=True),
+        Column("speedup", "Speed-up", "number", interval=True, keep=True),
+        Column("efficiency", "Efficiency", "percent", interval=True, keep=True),
         Column("baseline", "Baseline", "count", detail=True),
         Column("effective_batch", "Batch per step", "number"),
         Column("batch_per_worker", "Batch per worker", "number"),
@@ -129,7 +128,7 @@ def accuracy_table(result: Scaling) -> Table:
 def excluded_table(result: Scaling) -> Table:
     """Trials that enter no curve, and why."""
     columns = (
-        _BUNDLE,
+        _bundle_column(e.bundle for e in result.excluded),
         Column("trial", "Trial"),
         *_WHERE[:2],
         Column("phase", "Phase"),
@@ -143,29 +142,32 @@ def excluded_table(result: Scaling) -> Table:
 
 def problem_table(result: Scaling, further: Sequence[tuple[str, Problem]] = ()) -> Table:
     """Files that could not be used; ``further`` are those found while reading step tables."""
-    columns = (_BUNDLE, Column("file", "File"), Column("what", "What is wrong"))
-    rows = tuple((label, problem.file, problem.what) for label, problem in (*result.problems, *further))
+    problems = (*result.problems, *further)
+    columns = (
+        _bundle_column(label for label, _ in problems),
+        Column("file", "File"),
+        Column("what", "What is wrong"),
+    )
+    rows = tuple((label, problem.file, problem.what) for label, problem in problems)
     return Table("problems", "Files that could not be used", columns, rows)
 
 
 def build(
     result: Scaling, name: str, title: str, columns: Sequence[Column], row: RowOf, notes: Sequence[str] = ()
 ) -> Table:
-    """A table of one row a point; the experiment's column is there only where it tells rows apart."""
-    several = len({series.bundle for series in result.series}) > 1
+    """A table of one row a point; people see the experiment only where it tells rows apart."""
     rows = [
-        (
-            *((series.bundle,) if several else ()),
-            series.name,
-            p.workers,
-            p.point.layout,
-            *row(series, p),
-        )
+        (series.bundle, series.name, p.workers, p.point.layout, *row(series, p))
         for series in result.series
         for p in series.points
     ]
-    head = (*((_BUNDLE,) if several else ()), *_WHERE)
+    head = (_bundle_column(series.bundle for series in result.series), *_WHERE)
     return Table(name, title, (*head, *columns), tuple(rows), tuple(notes))
+
+
+def _bundle_column(labels: Iterable[str]) -> Column:
+    """The experiment of a row: always there for programs, shown to people where there are several."""
+    return Column("experiment", "Experiment", detail=len(set(labels)) < 2)
 
 
 def or_pending(point: PointResult, *cells: Cell | Estimate) -> list[Cell]:

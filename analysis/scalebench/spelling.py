@@ -93,7 +93,7 @@ def _interval_decimals(value: float, width: float) -> int:
     leading = 10 ** (math.log10(half) % 1) if half > 0 else 1
     wanted = _decimals(half, 2 if leading < 3.55 else 1)
     if abs(value) <= half:
-        return wanted
+        return max(wanted, _decimals(value, 2)) if value else wanted
     return max(min(wanted, _decimals(value, 6)), _decimals(value, 3))
 
 

@@ -17,7 +17,7 @@ def step_table(series: Sequence[MeasuredSeries], digests: Digests) -> Table:
     """One row a point: quantiles of the slowest rank's step (the median over repetitions), and who is slowest."""
     several = len({each.bundle for each in series}) > 1
     columns = (
-        *((Column("experiment", "Experiment"),) if several else ()),
+        Column("experiment", "Experiment", detail=not several),
         Column("series", "Series"),
         Column("workers", "Workers", "count"),
         Column("layout", "Layout"),
@@ -33,7 +33,7 @@ def step_table(series: Sequence[MeasuredSeries], digests: Digests) -> Table:
             known = [digests.of[each.bundle, t.name] for t in p.trials if (each.bundle, t.name) in digests.of]
             if known:
                 where = (each.name, p.point.workers, p.point.layout)
-                rows.append((*((each.bundle,) if several else ()), *where, *_numbers(known)))
+                rows.append((each.bundle, *where, *_numbers(known)))
     notes = ("Step times are the slowest rank's; quantiles are the median over repetitions.",) if rows else ()
     return Table("steps", "Step times", columns, tuple(rows), notes)
 

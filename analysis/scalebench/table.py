@@ -41,7 +41,8 @@ Cell = str | int | float | bool | Estimate | Mark | None
 class Column:
     """``name`` is for programs (with its unit), ``title`` for people.
 
-    ``interval`` columns hold estimates; ``detail`` ones are not shown to people.
+    ``interval`` columns hold estimates; ``detail`` ones are not shown to people, and ``keep`` ones also
+    when they are empty.
     """
 
     name: str
@@ -50,6 +51,7 @@ class Column:
     unit: str = ""
     interval: bool = False
     detail: bool = False
+    keep: bool = False
 
     @property
     def heading(self) -> str:
@@ -81,7 +83,7 @@ class Table:
         kept = [
             index
             for index, column in enumerate(self.columns)
-            if not column.detail and (not self.rows or any(row[index] is not None for row in self.rows))
+            if not column.detail and (column.keep or not self.rows or any(row[index] is not None for row in self.rows))
         ]
         rows = tuple(tuple(row[i] for i in kept) for row in self.rows)
         return replace(self, columns=tuple(self.columns[i] for i in kept), rows=rows)
@@ -90,9 +92,9 @@ class Table:
         """Aligned plain text for a terminal."""
         return _text(self.compact())
 
-    def markdown(self) -> str:
-        """A Markdown table under its title; no cell can break out of it."""
-        return _markdown(self.compact())
+    def markdown(self, titled: bool = True) -> str:
+        """A Markdown table, under its title unless ``titled`` is off; no cell can break out of it."""
+        return _markdown(self.compact(), titled)
 
     def csv(self) -> str:
         """One header line of names; an interval column becomes three: value, low, high."""
@@ -236,8 +238,8 @@ def _width(text: str) -> int:
     return sum(2 if unicodedata.east_asian_width(char) in "WF" else 1 for char in text)
 
 
-def _markdown(table: Table) -> str:
-    lines = [f"### {markdown_text(table.title)}", ""]
+def _markdown(table: Table, titled: bool) -> str:
+    lines = [f"### {markdown_text(table.title)}", ""] if titled else []
     if table.rows:
         lines.append("| " + " | ".join(markdown_text(column.heading) for column in table.columns) + " |")
         lines.append("|" + "|".join(" ---: " if column.numeric else " --- " for column in table.columns) + "|")

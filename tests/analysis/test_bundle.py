@@ -47,7 +47,7 @@ def test_unfinished_trials_are_known_and_print_a_question_mark(tmp_path: Path):
     bundle = open_bundle(write_bundle(tmp_path, TINY, absent=["weak-2-1x2-r1", "weak-2-1x2-r2"], tables=False))
     result = scaling([bundle])
     row = scaling_table(result).spelled()[1]
-    assert row[:5] == ["weak", "2", "1x2", "0/2", "?"]
+    assert row[1:6] == ["weak", "2", "1x2", "0/2", "?"]
     assert result.unfinished() == 2
 
 

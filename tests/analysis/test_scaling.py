@@ -143,7 +143,9 @@ def test_one_repetition_is_marked(tmp_path: Path):
 def test_a_record_without_timed_windows_has_no_place_on_a_curve(tmp_path: Path):
     found = result(tmp_path, weak(workers=[1, 2]), change=lambda record: record.model_copy(update={"windows": []}))
     assert [p.measured for p in found.series[0].points] == [False, False]
-    assert scaling_table(found).spelled()[0][4] == "–"
+    assert scaling_table(found).spelled()[0][5] == "–"
+    assert "Throughput" in scaling_table(found).text()
+    assert found.series[0].headline == "weak: nothing was measured"
 
 
 def test_windows_of_no_length_are_not_divided_by(tmp_path: Path):

@@ -66,7 +66,7 @@ class TestCost:
 
     def test_the_programs_own_data_set_counts(self, tmp_path: Path):
         def sized(record: TrialRecord) -> TrialRecord:
-            return record.model_copy(update={"options": {"dataset_samples": 6400}})
+            return record.model_copy(update={"options": {"datasetSamples": 6400}})
 
         report = cost([bundle(tmp_path, change=sized)])
         assert report.series[0].points[0].epoch_s.value == pytest.approx(10)
@@ -74,7 +74,7 @@ class TestCost:
     def test_unfinished_points_show_a_question_mark(self, tmp_path: Path):
         of = weak(cost=PRICE)
         absent = [t.name for t in make_plan(of).trials if t.point.workers == 4]
-        assert cost([bundle(tmp_path, of, absent=absent)]).table().spelled()[2][3:8] == ["?"] * 5
+        assert cost([bundle(tmp_path, of, absent=absent)]).table().spelled()[2][4:9] == ["?"] * 5
 
 
 class TestAllReduce:
@@ -107,7 +107,7 @@ class TestAllReduce:
             (10.008, 11.008, 12.008)
         )
         assert sizes[0].repetitions == 3
-        assert report.table().spelled()[2][3] == "1 GiB"
+        assert report.table().spelled()[2][4] == "1 GiB"
 
     def test_wrong_sums_are_said(self, tmp_path: Path):
         def wrong(trial: TrialSpec) -> list[AllReduceRow]:
@@ -229,7 +229,7 @@ class TestStatus:
     def test_nothing_but_a_plan(self, tmp_path: Path):
         of = weak()
         state = status(bundle(tmp_path, of, absent=[t.name for t in make_plan(of).trials]))
-        assert [row[3] for row in state.table().spelled()] == ["0/3"] * 3
+        assert [row[4] for row in state.table().spelled()] == ["0/3"] * 3
 
 
 class TestComparability:

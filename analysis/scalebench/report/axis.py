@@ -18,7 +18,8 @@ def workers_axis(axes: Axes, counts: Sequence[int], label: bool = True) -> None:
     """log2 over worker counts, ticks at counts that were measured."""
     counts = sorted(set(counts))
     axes.set_xscale("log", base=2)
-    axes.set_xlim(counts[0] / 2**0.35, counts[-1] * 2**0.35)
+    octaves = math.log2(counts[-1] / counts[0])
+    axes.set_xlim(counts[0] / 2 ** (0.3 + octaves * 0.03), counts[-1] * 2 ** (0.35 + octaves * 0.11))
     fixed_ticks(axes, "x", thinned(counts), [str(count) for count in thinned(counts)])
     if label:
         axes.set_xlabel("Workers")

@@ -9,7 +9,7 @@ from scalebench import spelling
 from scalebench.allreduce import AllReduceReport, allreduce
 from scalebench.bundle import Bundle
 from scalebench.comparability import Difference, difference_table, differences
-from scalebench.cost import CostReport, cost_of
+from scalebench.cost import CostReport, SeriesCost, cost_of
 from scalebench.diagnose import Diagnosis, diagnose_from
 from scalebench.digest import Digests, digest_all
 from scalebench.environment import check_table, environment, environment_table
@@ -165,11 +165,7 @@ def _table_problems(found: Findings) -> tuple[tuple[str, Problem], ...]:
 
 def _headlines(found: Findings) -> Iterator[str]:
     several = len(found.bundles) > 1
-    best_count = {
-        (c.series.bundle, c.series.name): _cheapest(c.cheapest, c.fastest)
-        for c in found.costs.series
-        if c.cheapest is not None and c.fastest is not None and len(c.series.measured) > 1
-    }
+    best_count = {(c.series.bundle, c.series.name): _best(c) for c in found.costs.series if len(c.series.measured) > 1}
     for series in found.scaling.curves().series:
         said = f"{series.bundle}, {series.headline}" if several else series.headline
         yield said + best_count.get((series.bundle, series.name), "")
@@ -182,10 +178,21 @@ def _headlines(found: Findings) -> Iterator[str]:
         )
 
 
-def _cheapest(cheapest: int, fastest: int) -> str:
-    if cheapest == fastest:
-        return f"; cheapest and fastest at {_workers(cheapest)}"
-    return f"; cheapest at {_workers(cheapest)}, fastest at {_workers(fastest)}"
+def _best(costs: SeriesCost) -> str:
+    """Which count is cheapest and which fastest, where there is a price; what noise hides is said."""
+    if costs.cheapest is None or costs.fastest is None:
+        return ""
+    cheapest = f"{_workers(costs.cheapest)}{_as_good(costs.as_cheap)}"
+    fastest = f"{_workers(costs.fastest)}{_as_good(costs.as_fast)}"
+    return (
+        f"; cheapest and fastest at {cheapest}"
+        if cheapest == fastest
+        else f"; cheapest at {cheapest}, fastest at {fastest}"
+    )
+
+
+def _as_good(counts: Sequence[int]) -> str:
+    return f" (not told apart from {', '.join(map(str, counts))})" if counts else ""
 
 
 def _workers(count: int) -> str:
@@ -203,6 +210,9 @@ def _warnings(found: Findings) -> Iterator[str]:
     if found.differences:
         names = ", ".join(dict.fromkeys(difference.what for difference in found.differences))
         yield f"Points of one curve differ in: {names}."
+    doubtful = [str(row[1]) for row in check_table(found.bundles).rows if row[3]]
+    if doubtful:
+        yield f"Checks that did not pass in trials that are shown: {', '.join(dict.fromkeys(doubtful))}."
     if found.diagnosis.findings:
         kinds = ", ".join(dict.fromkeys(finding.kind for finding in found.diagnosis.findings))
         yield f"Noticed in step times: {kinds}."

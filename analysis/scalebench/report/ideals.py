@@ -31,14 +31,14 @@ def diagonal(axes: Axes, series: SeriesResult, value: Value, color: str) -> list
     low, high = _ends(series)
     heights = [low / series.baseline, high / series.baseline]
     axes.plot([low, high], heights, color=canvas.FAINT, linewidth=1, linestyle=_DASHES, zorder=1)
-    _word(axes, "ideal ", (high, heights[1]), "right")
+    _word(axes, high, heights[1])
     return heights
 
 
 def hundred(axes: Axes, series: SeriesResult, value: Value, color: str) -> list[float]:
     """An efficiency of 1."""
     axes.axhline(1, color=canvas.FAINT, linewidth=1, linestyle=_DASHES, zorder=1)
-    _word(axes, "ideal", (_ends(series)[1], 1.004), "center")
+    _word(axes, _ends(series)[1], 1)
     return [1.0]
 
 
@@ -59,7 +59,7 @@ def _ends(series: SeriesResult) -> tuple[int, int]:
     return min(counts), max(counts)
 
 
-def _word(axes: Axes, text: str, at: tuple[float, float], align: Any) -> None:
-    """A word beside an ideal line, once in a panel."""
+def _word(axes: Axes, x: float, y: float) -> None:
+    """A word right of the end of an ideal line, once in a panel; intervals stand left of it."""
     if not axes.texts:
-        axes.text(*at, text, ha=align, va="bottom", color=canvas.FAINT, fontsize=8.5)
+        axes.text(x * 2**0.12, y, "ideal", ha="left", va="bottom", color=canvas.FAINT, fontsize=8.5)

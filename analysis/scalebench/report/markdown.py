@@ -30,7 +30,7 @@ def _lines(content: Content, image: str) -> Iterator[str]:
             yield f"*{markdown_text(plot.caption)}*"
         for table in section.tables:
             yield ""
-            yield table.markdown().rstrip("\n")
+            yield table.markdown(titled=table.title != section.title).rstrip("\n")
         if section.sentences:
             yield ""
             yield from (f"- {markdown_text(sentence)}" for sentence in section.sentences)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 
 from scalebench.predict.fitting import (
+    NOT_IDENTIFIABLE,
     SAME,
     Array,
     FitError,
@@ -25,6 +26,7 @@ from scalebench.predict.optimus.thinning import MOST_POINTS, WINDOW, thinned, wi
 from scalebench.statistics.intervals import student_quantile
 
 NAMES = ("b0", "b1", "b2")
+UNITS = ("1/step", "", "")
 MODEL = "loss curve"
 Weighting = Literal["even", "late"]
 _DRAWS = 4000
@@ -212,38 +214,42 @@ def _uncertainty(
     values: Array, k: Array, error: Array, weights: Array, level: float
 ) -> tuple[tuple[Parameter, ...], Array | None, float | None, int]:
     """Parameters with intervals from the Jacobian at the solution."""
-    units = ("1/step", "", "")
     jacobian = gradient(values, k) * weights[:, None]
     scale = np.sqrt((jacobian**2).sum(axis=0))
     _, singular, right = np.linalg.svd(jacobian / scale, full_matrices=False)
     rank = int((singular > SAME * singular[0]).sum())
     degrees = len(k) - rank
+    if _flat(values, k):
+        why = f"{NOT_IDENTIFIABLE}: the loss does not fall"
+        return _without_intervals(values, {"b0": why, "b1": why}), None, None, degrees
     if rank < len(values):
         shared = np.abs(right[rank:]).max(axis=0) > 1e-3
         tied = [name for name, is_tied in zip(NAMES, shared, strict=True) if is_tied]
-        parameters = tuple(
-            Parameter(name, None, None, None, unit, tied_note(name, tied))
-            if name in tied
-            else Parameter(name, float(value), None, None, unit)
-            for name, value, unit in zip(NAMES, values, units, strict=True)
-        )
-        return parameters, None, None, degrees
+        return _without_intervals(values, {name: tied_note(name, tied) for name in tied}), None, None, degrees
     if degrees <= 0:
-        note = "as many points as parameters: no error can be told"
-        exact = tuple(
-            Parameter(name, float(value), None, None, unit, note)
-            for name, value, unit in zip(NAMES, values, units, strict=True)
-        )
-        return exact, None, None, 0
+        return _without_intervals(values, {}), None, None, 0
     variance = float(((error * weights) ** 2).sum()) / degrees
-    inverse = (right.T / singular**2) @ right / np.outer(scale, scale)
-    covariance: Array = variance * inverse
+    covariance: Array = variance * ((right.T / singular**2) @ right) / np.outer(scale, scale)
     half = student_quantile(degrees, level) * np.sqrt(np.diag(covariance))
     parameters = tuple(
         Parameter(name, float(value), max(0.0, float(value - h)), float(value + h), unit, _remark(value, h))
-        for name, value, h, unit in zip(NAMES, values, half, units, strict=True)
+        for name, value, h, unit in zip(NAMES, values, half, UNITS, strict=True)
     )
     return parameters, covariance, math.sqrt(variance), degrees
+
+
+def _without_intervals(values: Array, unknown: Mapping[str, str]) -> tuple[Parameter, ...]:
+    """Parameters without intervals; those that are ``unknown`` without a value, and why."""
+    exact = "" if unknown else "as many points as parameters: no error can be told"
+    return tuple(
+        Parameter(name, None if name in unknown else float(value), None, None, unit, unknown.get(name, exact))
+        for name, value, unit in zip(NAMES, values, UNITS, strict=True)
+    )
+
+
+def _flat(values: Array, k: Array) -> bool:
+    first, last = curve(values, k[[0, -1]])
+    return bool(first - last < 1e-3 * first)
 
 
 def _remark(value: float, half: float) -> str:
@@ -261,8 +267,7 @@ def steps_at(values: Array, target: float) -> Array:
 
 def _notes(values: Array, k: Array, error: Array, loss: Array) -> list[str]:
     notes = []
-    first, last = curve(values, k[[0, -1]])
-    if first - last < 1e-3 * first:
+    if _flat(values, k):
         notes.append("the loss does not fall")
     runs = _runs(error)
     size = float(np.sqrt((error**2).mean()) / loss.mean())

@@ -86,6 +86,15 @@ def test_compare_with_itself_and_with_a_slower_one(desk: Desk, bundle: Path):
     assert worse.json["pastThreshold"] is True
 
 
+def test_nothing_in_common_is_no_agreement(desk: Desk, bundle: Path):
+    other = desk.folder / "other"
+    other.mkdir()
+    desk.write("other/experiment.yaml")
+    ran = desk.here("compare", bundle, other, "-o", "json", code=2)
+    assert ran.json["compare"]["rows"] == []
+    assert "have measured no point in common: nothing was compared" in ran.err
+
+
 def test_the_report(desk: Desk, bundle: Path):
     ran = desk("report", bundle, "--out", "r", code=0)
     first, *_ = ran.out.splitlines()

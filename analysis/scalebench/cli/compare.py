@@ -7,9 +7,9 @@ from pathlib import Path
 
 import click
 
-from scalebench.cli import EXIT_FAILED
+from scalebench.cli import EXIT_FAILED, EXIT_INPUT
 from scalebench.cli.bundles import open_all
-from scalebench.cli.output import Real, output_option, show
+from scalebench.cli.output import Real, fail, output_option, show
 
 
 @click.command("compare")
@@ -24,10 +24,15 @@ from scalebench.cli.output import Real, output_option, show
 )
 @output_option
 def command(before: Path, after: Path, threshold: float, output: str) -> None:
-    """Say which points changed beyond noise; exit code 1 when one changed past the threshold."""
+    """Say which points changed beyond noise; exit code 1 when one changed past the threshold.
+
+    Two bundles without a common point are bad input (2): "nothing changed" would be no answer.
+    """
     from scalebench.compare import compare
 
     first, second = open_all([before, after])
     comparison = compare(first, second, threshold)
     show([comparison.table()], output, {"pastThreshold": comparison.past_threshold})
+    if not comparison.points:
+        fail(f"{before} and {after} have measured no point in common: nothing was compared", EXIT_INPUT)
     sys.exit(EXIT_FAILED if comparison.past_threshold else 0)

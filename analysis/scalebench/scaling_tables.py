@@ -43,7 +43,9 @@ def scaling_table(result: Scaling) -> Table:
             batch / p.workers if batch is not None else p.point.batch_per_worker,
         ]
 
-    notes = [*_baselines(result), *(note for series in result.series for note in series.notes)]
+    several = len({series.bundle for series in result.series}) > 1
+    notes = _baselines(result)
+    notes += [f"{series.bundle}, {note}" if several else note for series in result.series for note in series.notes]
     unfinished = result.unfinished()
     if unfinished:
         notes.append(f"{unfinished} trials are not finished; a point without any good trial shows ?")

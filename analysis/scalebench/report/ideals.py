@@ -62,4 +62,4 @@ def _ends(series: SeriesResult) -> tuple[int, int]:
 def _word(axes: Axes, x: float, y: float) -> None:
     """A word right of the end of an ideal line, once in a panel; intervals stand left of it."""
     if not axes.texts:
-        axes.text(x * 2**0.12, y, "ideal", ha="left", va="bottom", color=canvas.FAINT, fontsize=8.5)
+        axes.annotate("ideal", (x, y), (9, 2), textcoords="offset points", color=canvas.FAINT, fontsize=8.5)

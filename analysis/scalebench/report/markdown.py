@@ -28,9 +28,9 @@ def _lines(content: Content, image: str) -> Iterator[str]:
             yield f"![{markdown_text(plot.title)}](plots/{plot.name}.{image})"
             yield ""
             yield f"*{markdown_text(plot.caption)}*"
-        for table in section.tables:
+        for index, table in enumerate(section.tables):
             yield ""
-            yield table.markdown(titled=table.title != section.title).rstrip("\n")
+            yield table.markdown(titled=index > 0 or table.title != section.title).rstrip("\n")
         if section.sentences:
             yield ""
             yield from (f"- {markdown_text(sentence)}" for sentence in section.sentences)

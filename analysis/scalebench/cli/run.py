@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from scalebench.cli import EXIT_INPUT, EXIT_INTERRUPTED
-from scalebench.cli.output import fail, load_experiment, output_option, show
+from scalebench.cli.output import complain, fail, load_experiment, output_option, show
 
 if TYPE_CHECKING:
     from scalebench_api.experiment import ScalingExperiment
@@ -63,9 +63,11 @@ def command(
         quiet=quiet,
     )
     show_result(result, output)
+    again = resume_hint(file, folder, oversubscribe=oversubscribe, metrics_port=metrics_port)
     if result.interrupted:
-        again = resume_hint(file, folder, oversubscribe=oversubscribe, metrics_port=metrics_port)
         fail(f"interrupted after {result.status.message}; go on with: {again}", EXIT_INTERRUPTED)
+    if experiment.spec.suspend and not result.status.phase.final:
+        complain(f"{file}: spec.suspend is true, so nothing was started; take it out and go on with: {again}")
     sys.exit(result.exit_code)
 
 

@@ -45,7 +45,7 @@ def test_ctrl_c_stops_keeps_and_hints(desk: Desk):
 
 
 def test_the_hint_repeats_the_options_it_needs(desk: Desk):
-    desk.hold(scaling={"modes": ["weak"], "workers": [1, 3000], "batch": {"perWorker": 1}})
+    desk.hold()
     process = desk.begin("run", "held.yaml", "--bundle", "b", "--oversubscribe", "--metrics-port", "0", "--quiet")
     wait_for((desk.folder / "b" / "trials").exists)
     process.send_signal(signal.SIGTERM)

@@ -1,7 +1,8 @@
 """What is wrong with a measurement, in numbers, and what to do about it.
 
 Looked for in every Succeeded trial: drift, steps of two kinds, a slow rank, waiting for stragglers, too short a
-warm-up; and over the trials of a point: repetitions that disagree more than their windows do.
+warm-up, cores shared with other processes; and over the trials of a point: repetitions that disagree more than their
+windows do.
 """
 
 from __future__ import annotations
@@ -23,13 +24,16 @@ if TYPE_CHECKING:
 
 DISAGREEMENT = 0.05
 """Repetitions whose throughputs spread by more than this (relative, largest to smallest) are reported."""
+SHARED_CORES = 0.1
+"""From this share of a worker's cores on, what other processes take is reported."""
 
 
 @dataclass(frozen=True)
 class Finding:
     """One thing noticed at a point, in ``trials`` of its ``of`` Succeeded ones: evidence in numbers, and advice.
 
-    ``severity`` is the relative effect on step time that the evidence shows; findings are sorted by it.
+    ``severity`` is the relative effect on step time that the evidence shows, None where it shows none; findings are
+    sorted by it.
     """
 
     bundle: str
@@ -38,7 +42,7 @@ class Finding:
     workers: int
     trials: tuple[str, ...]
     of: int
-    severity: float
+    severity: float | None
     evidence: str
     advice: str
 
@@ -65,7 +69,7 @@ class Diagnosis:
 class _Noticed:
     kind: str
     trial: str
-    severity: float
+    severity: float | None
     evidence: str
     advice: str
 
@@ -82,7 +86,7 @@ def diagnose_from(bundles: Sequence[Bundle], digests: Digests) -> Diagnosis:
         for series in measure(bundle):
             for point in series.points:
                 findings += _of_point(bundle.label, series.name, point, digests)
-    findings.sort(key=lambda f: (-round(f.severity, 6), f.bundle, f.series, f.workers, f.kind))
+    findings.sort(key=lambda f: (-_weight(f.severity), f.bundle, f.series, f.workers, f.kind))
     return Diagnosis(tuple(findings), len(digests.of), digests.rows, digests.problems)
 
 
@@ -92,15 +96,16 @@ def _of_point(bundle: str, series: str, point: MeasuredPoint, digests: Digests) 
     trials = [trial for trial in point.trials if trial.good]
     for trial in trials:
         found = digests.of.get((bundle, trial.name))
-        for look in _LOOKS:
-            seen = look(trial, found) if found else None
-            if seen:
-                noticed.setdefault(seen.kind, []).append(seen)
+        seen = [look(trial) for look in _LOOKS_AT_RECORDS]
+        seen += [look(trial, found) for look in _LOOKS_AT_STEPS] if found else []
+        for each in seen:
+            if each:
+                noticed.setdefault(each.kind, []).append(each)
     disagreement = _repetitions(point)
     if disagreement:
         noticed[disagreement.kind] = [disagreement]
     for kind, several in noticed.items():
-        worst = max(several, key=lambda n: (n.severity, n.trial))
+        worst = max(several, key=lambda n: (_weight(n.severity), n.trial))
         names = tuple(n.trial for n in several if n.trial)
         yield Finding(
             bundle=bundle,
@@ -113,6 +118,31 @@ def _of_point(bundle: str, series: str, point: MeasuredPoint, digests: Digests) 
             evidence=worst.evidence,
             advice=worst.advice,
         )
+
+
+def _weight(severity: float | None) -> float:
+    """What findings are sorted by; rounded, so that the last bits of two machines cannot change the order."""
+    return 0.0 if severity is None else round(severity, 6)
+
+
+def _never_steady(trial: Trial) -> _Noticed | None:
+    warmup = trial.record.warmup if trial.record else None
+    if warmup is None or warmup.stable:
+        return None
+    evidence = f"step time had not become steady after {warmup.steps} warm-up steps, and timing began all the same"
+    advice = "raise measure.maxWarmupSteps, or look for what disturbs the machine"
+    return _Noticed("never steady", trial.name, None, evidence, advice)
+
+
+def _shared_cores(trial: Trial) -> _Noticed | None:
+    loads = [load for load in (trial.record.foreign_load if trial.record else []) if load is not None]
+    if not loads or max(loads) < SHARED_CORES:
+        return None
+    evidence = f"other processes took up to {spelling.percent(max(loads), 0)} of a worker's cores"
+    advice = (
+        "stop them, or give the trial cores of its own; measure.maxForeignLoad decides when such a trial is Invalid"
+    )
+    return _Noticed("shared cores", trial.name, None, evidence, advice)
 
 
 def _drift(trial: Trial, found: StepDigest) -> _Noticed | None:
@@ -194,7 +224,8 @@ def _stragglers(trial: Trial, found: StepDigest) -> _Noticed | None:
     return _Noticed("stragglers", trial.name, seen.cost, evidence, advice)
 
 
-_LOOKS: tuple[Callable[[Trial, StepDigest], _Noticed | None], ...] = (
+_LOOKS_AT_RECORDS: tuple[Callable[[Trial], _Noticed | None], ...] = (_never_steady, _shared_cores)
+_LOOKS_AT_STEPS: tuple[Callable[[Trial, StepDigest], _Noticed | None], ...] = (
     _drift,
     _modes,
     _warm_up,

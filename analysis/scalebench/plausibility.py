@@ -60,6 +60,8 @@ def _values(record: TrialRecord) -> Iterator[Value]:
     for index, samples in enumerate(record.device_samples):
         if samples is not None:
             yield f"deviceSamples[{index}].smMhzMean", samples.sm_mhz_mean, 0, 1e6
+    for rank, load in enumerate(record.foreign_load):
+        yield f"foreignLoad[{rank}]", load, 0, 1e6
     yield from _of_summary(record)
 
 

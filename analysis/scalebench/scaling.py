@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from scalebench import spelling
 from scalebench.bundle import Bundle, Trial
 from scalebench.measurement import MeasuredPoint, MeasuredSeries, measure
 from scalebench.problem import Problem
+from scalebench.remarks import headline, notes
 from scalebench.statistics.estimate import Estimate, RepetitionTotals
 from scalebench.statistics.intervals import difference, efficiency, ratio, throughput
 from scalebench_api.experiment import Mode
@@ -156,8 +156,8 @@ def series_result(series: MeasuredSeries, level: float = 0.95) -> SeriesResult:
         sample_unit=series.sample_unit,
         trains=series.trains,
         points=points,
-        headline=_headline(series, points, level),
-        notes=tuple(_notes(series, points)),
+        headline=headline(series, points, level),
+        notes=tuple(notes(series, points)),
     )
 
 
@@ -247,70 +247,3 @@ def _excluded(bundle: str, trial: Trial) -> Excluded:
         reason=record.reason or record.phase.value,
         message=record.message,
     )
-
-
-def _headline(series: MeasuredSeries, points: Sequence[PointResult], level: float) -> str:
-    """One sentence about the largest measured point."""
-    name = series.name
-    largest = max((p for p in points if p.measured), key=lambda p: p.workers, default=None)
-    if largest is None or largest.throughput is None:
-        waits = any(p.counts.unfinished for p in points)
-        return f"{name}: nothing measured yet" if waits else f"{name}: nothing was measured"
-    unit = f"{series.sample_unit}/s"
-    if largest.speedup is None or largest.efficiency is None:
-        return (
-            f"{name}: {_workers(largest.workers)} do {spelling.number(largest.throughput.value)} {unit}; "
-            f"no speed-up, for the baseline of {_workers(series.baseline)} was not measured"
-        )
-    if largest.workers == series.baseline:
-        return f"{name}: {_workers(largest.workers)} do {spelling.interval(largest.throughput)} {unit}"
-    gives = spelling.interval(largest.speedup).split(" (")
-    low_high = f" ({level * 100:g} % interval {gives[1]}" if len(gives) > 1 else ""
-    against = "" if series.baseline == 1 else f" that of {series.baseline}"
-    return (
-        f"{name}: {_workers(largest.workers)} give {gives[0]}×{against}{low_high}, "
-        f"efficiency {spelling.percent(largest.efficiency.value, 0)}"
-    )
-
-
-def _workers(count: int) -> str:
-    return "1 worker" if count == 1 else f"{count} workers"
-
-
-def _notes(series: MeasuredSeries, points: Sequence[PointResult]) -> list[str]:
-    notes = []
-    measured = [p for p in points if p.measured]
-    if measured and all(p.efficiency is None for p in measured):
-        notes.append(
-            f"{series.name}: the baseline, {_workers(series.baseline)}, has no Succeeded trial: speed-up and "
-            "efficiency are left out rather than measured against another point"
-        )
-    notes += [_superlinear(series.name, p, p.efficiency) for p in measured if p.efficiency and p.efficiency.value > 1]
-    alone = [p.workers for p in measured if p.throughput and p.throughput.repetitions == 1]
-    if alone:
-        notes.append(
-            f"{series.name}: one repetition only at {_list(alone)} workers: the interval there shows how steady that "
-            "run was and says nothing of how another run would differ"
-        )
-    for p in measured:
-        planned, real = p.point.global_batch, p.effective_batch
-        if series.sample_unit == "samples" and planned and real and abs(real / planned - 1) > 1e-3:
-            used = f"{_workers(p.workers)} used {spelling.number(real)} samples a step"
-            notes.append(f"{series.name}: {used}, planned were {planned}")
-    return notes
-
-
-def _superlinear(name: str, point: PointResult, value: Estimate) -> str:
-    text = f"{name}: efficiency above 1 at {_workers(point.workers)} ({spelling.percent(value.value)})"
-    if value.low is None or value.low <= 1:
-        return f"{text} is within the noise of 1"
-    why = (
-        "a smaller batch for each worker may fit caches and memory better"
-        if point.point.mode is Mode.strong
-        else "the baseline may have been slowed (clocks, other load, cold start)"
-    )
-    return f"{text} is beyond noise: {why}; compare the points' clocks and environment before believing it"
-
-
-def _list(counts: Sequence[int]) -> str:
-    return ", ".join(str(count) for count in counts)

@@ -189,6 +189,17 @@ class TestDiagnose:
         assert all(finding.severity > 0.01 and finding.evidence and finding.advice for finding in found)
         assert all(len(finding.trials) == 2 for finding in found)
 
+    def test_what_records_say_is_noticed_without_tables(self, tmp_path: Path):
+        def unsteady(record: TrialRecord) -> TrialRecord:
+            warmup = record.warmup.model_copy(update={"stable": False})
+            return record.model_copy(update={"warmup": warmup, "foreign_load": [0.3] * record.trial.point.workers})
+
+        found = diagnose([bundle(tmp_path, change=unsteady)])
+        assert {(f.kind, f.workers) for f in found.findings} == {
+            (kind, workers) for kind in ("never steady", "shared cores") for workers in (1, 2, 4)
+        }
+        assert all(len(f.trials) == f.of == 3 and f.severity is None for f in found.findings)
+
     def test_a_slow_rank_is_named(self, tmp_path: Path):
         (finding,) = planted(tmp_path, slow_rank=2, behind=0.2).findings
         assert (finding.kind, finding.workers) == ("slow rank", 4)

@@ -48,6 +48,14 @@ def test_a_suspended_experiment_says_that_it_is(desk: Desk):
     assert "2 of 2 trials done" in desk("run", "experiment.yaml", "--bundle", "b", "--resume", code=0).out
 
 
+def test_the_name_of_a_bundle_cannot_speak_to_the_terminal(desk: Desk):
+    file = desk.write()
+    assert "not UTF-8" in desk("run", file, "--bundle", "\udcff", code=2).err
+    ran = desk("run", file, "--bundle", "b\x1b[31m", code=0)
+    assert ran.out.endswith("b\\x1b[31m'\n")
+    assert desk("report", "b\x1b[31m", "--format", "md", code=0).out.startswith("b\\x1b[31m/report/report.md")
+
+
 def test_a_dry_run_starts_nothing(desk: Desk):
     ran = desk("run", desk.write(), "--dry-run", code=0)
     assert ran.out.endswith(

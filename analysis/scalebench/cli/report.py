@@ -29,12 +29,14 @@ if TYPE_CHECKING:
 )
 def command(folders: tuple[Path, ...], out: Path | None, formats: tuple[str, ...]) -> None:
     """Write the report: one self-contained HTML page, Markdown, CSV tables, PNG and SVG plots."""
+    from scalebench_api.problem import printable
+
     target = out or folders[0] / "report"
     written = write_report(open_all(folders), target, formats)
     for path in sorted(written, key=lambda path: (path.suffix != ".html", path.suffix != ".md", str(path))):
         if path.suffix in (".html", ".md") or len(written) < 8:
-            click.echo(path)
-    click.echo(f"{len(written)} files in {target}")
+            click.echo(printable(str(path)))
+    click.echo(printable(f"{len(written)} files in {target}"))
 
 
 def write_report(bundles: Sequence[Bundle], target: Path, formats: Sequence[str] = ()) -> list[Path]:

@@ -94,6 +94,10 @@ def run_experiment(
     from scalebench.cli.live import LiveLine
     from scalebench_local import EngineError, StopRequest, run
 
+    try:
+        str(bundle.absolute()).encode()
+    except UnicodeEncodeError:
+        fail(f"{bundle}: a folder whose name is not UTF-8 cannot be written into records; name another", EXIT_INPUT)
     stop = StopRequest()
     before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
@@ -122,6 +126,7 @@ def show_result(result: RunResult, output: str) -> None:
     from scalebench.problem import BundleError
     from scalebench.scaling import scaling
     from scalebench.scaling_tables import excluded_table, scaling_table
+    from scalebench_api.problem import printable
 
     try:
         measured = scaling([open_bundle(result.bundle)])
@@ -139,7 +144,7 @@ def show_result(result: RunResult, output: str) -> None:
         lines = ["", result.status.message, f"records: {result.bundle}"]
         lines += [f"logs:    {result.bundle}/trials/<trial>/logs"] if excluded.rows else []
         lines.append("report:  " + shlex.join(["scalebench", "report", str(result.bundle)]))
-        click.echo("\n".join(lines))
+        click.echo("\n".join(map(printable, lines)))
 
 
 def _dry_run(experiment: ScalingExperiment, oversubscribe: bool, output: str) -> None:

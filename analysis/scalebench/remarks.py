@@ -34,7 +34,7 @@ def headline(series: MeasuredSeries, points: Sequence[PointResult], level: float
     against = "" if series.baseline == 1 else f" that of {series.baseline}"
     return (
         f"{name}: {_workers(largest.workers)} give {gives[0]}×{against}{low_high}, "
-        f"efficiency {spelling.percent(largest.efficiency.value, 0)}"
+        f"efficiency {spelling.percent(largest.efficiency.value)}"
     )
 
 

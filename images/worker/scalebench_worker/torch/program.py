@@ -157,6 +157,8 @@ class Job:
             "threads": torch.get_num_threads(),
             **options.wire(),
         }
+        if data.spec.source != DataSource.synthetic.value:
+            facts.options["datasetSamples"] = data.spec.samples
         inputs, _ = next(iter(data))
         try:
             counted = count_step_flops(trainer.spread.module, inputs)

@@ -133,7 +133,7 @@ def processes_of(folder: Path) -> dict[int, str]:
             try:
                 marked = mark in (entry / "environ").read_bytes()
                 state = (entry / "stat").read_bytes().rpartition(b")")[2].split()[0]
-                words = (entry / "cmdline").read_text().replace("\0", " ").strip()
+                words = (entry / "cmdline").read_text(errors="replace").replace("\0", " ").strip()
             except OSError:
                 continue
             if marked and state not in (b"Z", b"X"):

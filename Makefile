@@ -63,7 +63,8 @@ format: $(DEV)  ## rewrite the sources as ruff formats them
 	@$(BIN)/ruff check --fix .
 
 .PHONY: bench
-bench: $(DEV)  ## the benchmarks that need no GPU: cost of the harness, coverage of the intervals, large reports
+bench: $(DEV)  ## the benchmarks that need no GPU: first touch, cost of the harness, coverage of the intervals, large reports
+	@$(BIN)/python benchmarks/first_touch.py
 	@$(BIN)/python benchmarks/harness_cost.py
 	@$(BIN)/python benchmarks/coverage.py
 	@$(BIN)/python benchmarks/report_scale.py

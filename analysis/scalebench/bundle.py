@@ -74,7 +74,8 @@ def open_bundle(path: str | os.PathLike[str]) -> Bundle:
     """
     root = Path(path)
     if not root.is_dir():
-        raise BundleError(f"{root}: no such folder; give the folder that `scalebench run` wrote")
+        what = "is a file" if root.exists() else "no such folder"
+        raise BundleError(f"{root}: {what}; give the folder that `scalebench run` wrote")
     if not (root / EXPERIMENT_FILE).exists() and not (root / TRIALS_FOLDER).is_dir():
         raise BundleError(f"{root}: not a bundle: it holds neither {EXPERIMENT_FILE} nor {TRIALS_FOLDER}/")
     problems: list[Problem] = []

@@ -7,6 +7,17 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 
 
+class Nothing:
+    """Stands for a field that was left out, which is not the word "nothing"."""
+
+    def __str__(self) -> str:
+        """As people read it."""
+        return "nothing"
+
+
+NOTHING = Nothing()
+
+
 @dataclass(frozen=True)
 class Problem:
     """An error for people; ``str`` is one line."""
@@ -35,6 +46,8 @@ def nearest(word: str, known: list[str]) -> str | None:
 
 def shorten(value: object, most: int = 120) -> str:
     """A value on one line, cut where it is long."""
+    if value is NOTHING:
+        return "nothing"
     try:
         text = value if isinstance(value, str) and " " in value else json.dumps(value, default=str, ensure_ascii=False)
     except (ValueError, RecursionError):  # a number of thousands of digits, a list within itself

@@ -22,7 +22,7 @@ from scalebench_api.experiment import (
 from scalebench_api.legality import ONE_WORKER, illegal, strategy_of
 from scalebench_api.model import canonical_json
 from scalebench_api.plan import MAX_TRIALS, count_trials, expand_points, layouts_of
-from scalebench_api.problem import nearest
+from scalebench_api.problem import NOTHING, nearest
 from scalebench_api.trial import Point
 from scalebench_api.wording import few
 
@@ -63,7 +63,7 @@ def _scaling(spec: ExperimentSpec) -> Iterator[Finding]:
         (Mode.weak, "perWorker", scaling.batch.per_worker),
     ):
         if mode in scaling.modes and value is None and f"batch.{wire}" not in spec.matrix:
-            yield ("spec", "scaling", "batch", wire), "nothing", f"required for {mode.value} scaling, in samples", None
+            yield ("spec", "scaling", "batch", wire), NOTHING, f"required for {mode.value} scaling, in samples", None
 
 
 def _placement(spec: ExperimentSpec) -> Iterator[Finding]:
@@ -207,7 +207,7 @@ def _workload(spec: ExperimentSpec, workload: Workload) -> Iterator[Finding]:
         yield _where(spec, "workload.model"), workload.model, allowed, nearest(workload.model, list(MODELS))
     on_disk = (DataSource.fashion_mnist, DataSource.cifar10, DataSource.image_folder)
     if data.source in on_disk and data.path is None and program is not Program.custom:
-        yield _where(spec, "workload.data.path"), "nothing", f"the folder that holds {data.source.value}", None
+        yield _where(spec, "workload.data.path"), NOTHING, f"the folder that holds {data.source.value}", None
     if workload.options.compile and workload.options.static_graph:
         # pytorch/pytorch#93672
         yield (

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from scalebench_api.document import Document, Path, read_documents, spell
 from scalebench_api.experiment import ScalingExperiment
 from scalebench_api.model import Model
-from scalebench_api.problem import Problem, nearest
+from scalebench_api.problem import NOTHING, Problem, nearest
 from scalebench_api.rules import check
 from scalebench_api.wording import few, plain
 
@@ -61,7 +61,7 @@ def _shape_problems(error: ValidationError, document: Document) -> Iterator[Prob
         grouped.setdefault(_real_path(entry, document.value), []).append(dict(entry))
     for path, entries in grouped.items():
         allowed, suggestion = _allowed(path, entries)
-        given = "nothing" if entries[0]["type"] == "missing" else entries[0]["input"]
+        given: object = NOTHING if entries[0]["type"] == "missing" else entries[0]["input"]
         if entries[0]["type"] == "extra_forbidden":
             given = f"an unknown field {path[-1]!r}"
         yield Problem(document.file, document.line(path), spell(path), given, allowed, suggestion)

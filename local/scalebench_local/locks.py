@@ -105,7 +105,7 @@ def take(
         ending_since = None if alive else ending_since or time.monotonic()
         by = f"another run (process {holder.pid}, bundle {holder.bundle})" if holder else "another run"
         if (alive and not wait) or (ending_since and not wait and time.monotonic() - ending_since > _ENDING_S):
-            raise Unavailable(f"{what} is in use by {by}; wait for it to end (without --no-wait this does), or stop it")
+            raise Unavailable(f"{what} is in use by {by}; wait for it to end, or stop it")
         message = (
             f"waiting for {what}, in use by {by}" if alive else "waiting for the processes of an earlier run to end"
         )

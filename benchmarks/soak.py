@@ -208,7 +208,10 @@ def wait_for_the_moment(engine: subprocess.Popen[bytes], kind: Kind, folder: Pat
 
 def attempts(folder: Path) -> set[Path]:
     """Attempts that an engine has begun and not yet published."""
-    return set((folder / "bundle" / ".work").glob("*/attempt-*"))
+    try:
+        return set((folder / "bundle" / ".work").glob("*/attempt-*"))
+    except FileNotFoundError:  # the engine removes its working state when all trials are final
+        return set()
 
 
 def gone(folder: Path, seconds: float) -> dict[int, str]:

@@ -30,7 +30,7 @@ def test_all_problems_at_once_each_with_its_line() -> None:
     text = EXAMPLE.replace("[weak]", "[waek]").replace("perWorker: 8", "perWorker: eight")
     assert [str(problem) for problem in validate_text(text, "file.yaml").problems] == [
         "file.yaml:6: spec.scaling.modes[0]: given \"waek\"; allowed: 'strong' or 'weak' (did you mean 'weak'?)",
-        'file.yaml:5: spec.scaling.workers: given nothing; allowed: required: worker counts, one point each',
+        "file.yaml:5: spec.scaling.workers: given nothing; allowed: required: worker counts, one point each",
         'file.yaml:8: spec.scaling.batch.perWorker: given "eight"; allowed: a whole number',
         "file.yaml:7: spec.scaling.workes: given an unknown field 'workes'; "
         "allowed: one of modes, workers, batch, baseline (did you mean 'workers'?)",

@@ -20,6 +20,8 @@ Array = NDArray[np.float64]
 # Below this share of the largest singular value two columns are the same but for rounding.
 SAME = 1e-9
 NOT_IDENTIFIABLE = "not identifiable"
+NOTHING = float(np.log(1000))
+"""An interval of a thousandth to a thousand times a value says nothing of it."""
 
 
 class FitError(ValueError):
@@ -58,6 +60,18 @@ class Prediction:
     value: float
     low: float | None = None
     high: float | None = None
+
+    @property
+    def bounded(self) -> bool:
+        """Whether the interval says anything; False also where there is none."""
+        return self.low is not None and self.high is not None and self.low > 0 and self.high < np.inf
+
+
+def around(value: float, half: float) -> Prediction:
+    """A positive prediction whose log is known to ``half``; from 0 to infinity where that is worth nothing."""
+    if not half <= NOTHING:
+        return Prediction(value, 0.0, np.inf)
+    return Prediction(value, value * float(np.exp(-half)), value * float(np.exp(half)))
 
 
 @dataclass(frozen=True)
@@ -98,7 +112,8 @@ class LinearFit:
         low = max(0.0, value - half)
         high = max(0.0, float(self.free[index]) + half) if value == 0 else value + half
         if value == 0:
-            return Parameter(name, 0.0, 0.0, high, unit, "at its bound of 0")
+            note = "at its bound of 0" if high > 0 else "at its bound of 0, and these points pull below it"
+            return Parameter(name, 0.0, 0.0, high, unit, note)
         return Parameter(name, value, low, high, unit, "cannot be told from 0" if low == 0 else "")
 
 

@@ -18,6 +18,7 @@ from scalebench.predict.fitting import (
     FitError,
     Parameter,
     Prediction,
+    around,
     enough,
     mean_absolute,
     nonnegative,
@@ -88,7 +89,7 @@ class CollectiveFit:
             return Prediction(value)
         spread = regime._variance + float(row @ regime._covariance @ row) / value**2
         half = student_quantile(regime._degrees, self.level) * float(np.sqrt(spread))
-        return Prediction(value, value * float(np.exp(-half)), value * float(np.exp(min(half, 300.0))))
+        return around(value, half)
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,7 @@ from scalebench.predict.fitting import (
     FitError,
     Parameter,
     Prediction,
+    around,
     mean_absolute,
     positive,
 )
@@ -101,7 +102,7 @@ class OverlapFit:
         slope = slopes(self.values, self._free, Runs.of([(workers, nodes, batch)]))[1][0]
         spread = self._variance + float(slope @ self._covariance @ slope)
         half = student_quantile(self._degrees, self.level) * math.sqrt(spread)
-        return Prediction(value, value * math.exp(-half), value * math.exp(min(half, 300.0)))
+        return around(value, half)
 
 
 def fit_overlap(points: Sequence[StepTime], level: float = 0.95) -> OverlapFit:

@@ -18,6 +18,7 @@ from scalebench.predict.fitting import (
     Parameter,
     Prediction,
     alike,
+    around,
     enough,
     nonnegative,
     positive,
@@ -64,8 +65,7 @@ class LawFit:
         spread = variance + float(gradient @ self._linear.covariance @ gradient)
         spread += self._from_baseline(workers) ** 2 * variance / self._baseline_points
         half = student_quantile(self._linear.degrees, self.level) * float(np.sqrt(spread))
-        # On the log scale, where no throughput is negative; so wide as to say nothing is said so.
-        return Prediction(value, value * float(np.exp(-half)), value * float(np.exp(min(half, 300.0))))
+        return around(value, half)
 
     def _speedup(self, values: Array, workers: Sequence[int]) -> Array:
         return self.form.speedup(values, np.asarray(workers, dtype=np.float64))

@@ -26,6 +26,7 @@ from scalebench.predict.fitting import (
     Parameter,
     Prediction,
     alike,
+    around,
     enough,
     nonnegative,
     nonnegative_values,
@@ -123,7 +124,7 @@ class SpeedFit:
             return Prediction(value)
         row = self._row(workers, servers, batch) * value / (workers if self.equation.by_worker else 1.0)
         half = student_quantile(self._linear.degrees, self.level) * math.sqrt(variance + float(row @ covariance @ row))
-        return Prediction(value, value * math.exp(-half), value * math.exp(min(half, 300.0)))
+        return around(value, half)
 
     def drawn(self, count: int, workers: float, *, servers: float = 1, batch: float | None = None) -> Array:
         """Seeded draws of steps/s as the coefficients' uncertainty leaves it open."""

@@ -19,6 +19,7 @@ from scalebench.predict.fitting import (
     Parameter,
     Prediction,
     alike,
+    around,
     nonnegative,
     nonnegative_values,
     positive,
@@ -52,7 +53,7 @@ class EnergyFit:
             return Prediction(value)
         spread = self._linear.variance + float(row @ self._linear.covariance @ row) / value**2
         half = student_quantile(self._linear.degrees, self.level) * math.sqrt(spread)
-        return Prediction(value, value * math.exp(-half), value * math.exp(min(half, 300.0)))
+        return around(value, half)
 
 
 def fit_energy(

@@ -19,6 +19,7 @@ from scalebench.predict.fitting import (
     Parameter,
     Prediction,
     alike,
+    around,
     nonnegative,
     nonnegative_values,
     positive,
@@ -57,7 +58,7 @@ class UtilizationFit:
             return Prediction(value)
         spread = self._linear.variance + float(row @ self._linear.covariance @ row) / value**2
         half = student_quantile(self._linear.degrees, self.level) * math.sqrt(spread)
-        return Prediction(value, value * math.exp(-half), value * math.exp(min(half, 300.0)))
+        return around(value, half)
 
     def mfu(self, batch: float) -> Prediction | None:
         """The share of the peak; None without FLOPs or peak."""
@@ -67,7 +68,7 @@ class UtilizationFit:
         work = self.flops_per_sample * batch / self.peak
         if time.low is None or time.high is None:
             return Prediction(work / time.value)
-        return Prediction(work / time.value, work / time.high, work / time.low)
+        return Prediction(work / time.value, work / time.high, work / time.low if time.low > 0 else math.inf)
 
 
 def fit_utilization(

@@ -1,0 +1,326 @@
+"""Predictions beside measurements: throughput, run time and cost at every worker count, by every model, with error.
+
+A prediction that stands beside a measurement was made without it: the point is left out and predicted from the others
+(or held out by name, and predicted by fits that never saw it). What a fit says of points that it was fitted to is the
+``in_sample`` column of the models' table, and proves nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from scalebench.bundle import Bundle
+from scalebench.cost import SeriesCost, cost
+from scalebench.predict.fitting import Parameter
+from scalebench.predict.observations import ObservedSeries, observed, programs
+from scalebench.predict.parameters import PARAMETER_COLUMNS, PARAMETER_NOTE, parameter_cells
+from scalebench.predict.series_models import SeriesModel, SeriesPrediction, predict_series
+from scalebench.table import Cell, Column, Table
+from scalebench_api.experiment import Cost
+
+LEFT_OUT, HELD_OUT, BASELINE, NOT_MEASURED = "left out", "held out", "baseline", "not measured"
+_DENSE = 48
+
+
+@dataclass(frozen=True)
+class Work:
+    """What run time and cost are of: so many samples, and the price of a worker's hour (None without one)."""
+
+    title: str
+    samples: float
+    per_worker_hour: float | None
+    currency: str
+
+    def seconds(self, throughput: float | None) -> float | None:
+        """At so many samples/s."""
+        return None if throughput is None else self.samples / throughput
+
+    def cost(self, throughput: float | None, workers: int) -> float | None:
+        """In ``currency``."""
+        seconds = self.seconds(throughput)
+        if seconds is None or self.per_worker_hour is None:
+            return None
+        return seconds / 3600 * workers * self.per_worker_hour
+
+
+@dataclass(frozen=True)
+class Beside:
+    """One model at one worker count, in samples/s; ``how`` says what the model had seen (the constants above)."""
+
+    workers: int
+    model: str
+    how: str
+    measured: float | None
+    predicted: float | None
+    low: float | None = None
+    high: float | None = None
+
+    @property
+    def error(self) -> float | None:
+        """predicted/measured - 1 of the throughput."""
+        return None if self.measured is None or self.predicted is None else self.predicted / self.measured - 1
+
+
+@dataclass(frozen=True)
+class Curve:
+    """A model's line for a plot, from one worker to the largest count: samples/s with the interval for a new run."""
+
+    model: str
+    workers: tuple[float, ...]
+    throughput: tuple[float, ...]
+    low: tuple[float | None, ...]
+    high: tuple[float | None, ...]
+    held_out_mean: float | None
+    best: bool
+
+
+@dataclass(frozen=True)
+class SeriesBeside:
+    """One curve with everything that models say of it; ``measured`` are (workers, samples/s) for a plot's marks."""
+
+    prediction: SeriesPrediction
+    work: Work
+    rows: tuple[Beside, ...]
+    measured: tuple[tuple[int, float], ...]
+    curves: tuple[Curve, ...]
+
+    @property
+    def series(self) -> ObservedSeries:
+        """The curve."""
+        return self.prediction.series
+
+
+def beside(
+    bundle: Bundle,
+    workers: Sequence[int] = (),
+    hold_out: Collection[int] = (),
+    price: Cost | None = None,
+    level: float = 0.95,
+) -> tuple[SeriesBeside, ...]:
+    """Every model on every curve of a bundle, at the measured worker counts and at the further ``workers``.
+
+    ``hold_out`` are counts that no fit may see; at the others each prediction leaves its own point out. ``price`` takes
+    the place of what the experiment says.
+    """
+    series = observed(bundle)
+    stated = price or _stated_price(bundle)
+    works = {costs.series.name: _work(costs, stated) for costs in cost([bundle], price).series}
+    found = {}
+    for program in programs(series).values():
+        for prediction in predict_series(program, hold_out, level):
+            found[prediction.series.name] = prediction
+    return tuple(_beside(found[each.name], works[each.name], workers) for each in series if each.name in found)
+
+
+def predicted_tables(bundle: Bundle, *, every_model: bool = True) -> tuple[Table, ...]:
+    """Four tables: predictions beside measurements, errors of every model at every count, the models, their parameters.
+
+    With ``every_model`` False the first holds only the best model of every curve. Empty where nothing was measured.
+    """
+    return tables_of(beside(bundle), every_model=every_model)
+
+
+def tables_of(found: Sequence[SeriesBeside], *, every_model: bool = True) -> tuple[Table, ...]:
+    """The same of what ``beside`` has found."""
+    if not found:
+        return ()
+    return _predicted(found, every_model), _errors(found), _models(found), _parameters(found)
+
+
+def _work(costs: SeriesCost, price: Cost | None) -> Work:
+    hour = price.per_worker_hour if price and costs.currency else None
+    currency = costs.currency or ""
+    if costs.dataset_samples and costs.epochs:
+        return Work("whole training", costs.dataset_samples * costs.epochs, hour, currency)
+    if costs.dataset_samples:
+        return Work("an epoch", costs.dataset_samples, hour, currency)
+    return Work(f"a million {costs.series.sample_unit}", 1e6, hour, currency)
+
+
+def _stated_price(bundle: Bundle) -> Cost | None:
+    if bundle.experiment is not None:
+        return bundle.experiment.spec.cost
+    return next((trial.spec.cost for trial in bundle.trials), None)
+
+
+def _beside(prediction: SeriesPrediction, work: Work, workers: Sequence[int]) -> SeriesBeside:
+    series = prediction.series
+    counts = sorted({*series.workers, *workers})
+    rows = [_row(prediction, model, count) for count in counts for model in prediction.models if not model.refusal]
+    return SeriesBeside(
+        prediction=prediction,
+        work=work,
+        rows=tuple(rows),
+        measured=tuple((point.workers, point.throughput) for point in series.points),
+        curves=tuple(_curve(model, prediction, counts) for model in prediction.models if model.predict),
+    )
+
+
+def _row(prediction: SeriesPrediction, model: SeriesModel, workers: int) -> Beside:
+    point = prediction.series.at(workers)
+    measured = point.throughput if point else None
+    seen = prediction.fitted_to.at(workers) is not None
+    if not seen:
+        found = model.predict(workers) if model.predict else None
+        how = NOT_MEASURED if measured is None else HELD_OUT
+        if found is None:
+            return Beside(workers, model.name, how, measured, None)
+        return Beside(workers, model.name, how, measured, found.value, found.low, found.high)
+    if workers not in (model.left_out or {}):
+        return Beside(workers, model.name, BASELINE, measured, None)
+    return Beside(workers, model.name, LEFT_OUT, measured, (model.left_out or {})[workers])
+
+
+def _curve(model: SeriesModel, prediction: SeriesPrediction, counts: Sequence[int]) -> Curve:
+    """Whole worker counts only: models say nothing of half a worker."""
+    assert model.predict is not None
+    last = counts[-1]
+    grid = sorted({*range(1, min(last, _DENSE) + 1), *counts, *(round(last ** (i / _DENSE)) for i in range(_DENSE))})
+    found = [model.predict(workers) for workers in grid]
+    return Curve(
+        model=model.name,
+        workers=tuple(float(n) for n in grid),
+        throughput=tuple(each.value for each in found),
+        low=tuple(each.low for each in found),
+        high=tuple(each.high for each in found),
+        held_out_mean=model.held_out_mean,
+        best=prediction.best is not None and model.name == prediction.best.name,
+    )
+
+
+def _predicted(found: Sequence[SeriesBeside], every_model: bool) -> Table:
+    work = {each.work.title for each in found}
+    of_what = f" ({work.pop()})" if len(work) == 1 else ""
+    currencies = {each.work.currency for each in found if each.work.currency}
+    money = currencies.pop() if len(currencies) == 1 else ""
+    unit = _unit(found)
+    columns = (
+        *_where(found),
+        Column("model", "Model"),
+        Column("how", "Point was"),
+        Column("measured", "Throughput", "number", unit),
+        Column("predicted", "predicted", "number", unit),
+        Column("low", "from", "number", unit),
+        Column("high", "to", "number", unit),
+        Column("error", "error", "percent"),
+        Column("measured_s", f"Run time{of_what}", "number", "s"),
+        Column("predicted_s", "predicted", "number", "s"),
+        Column("error_s", "error", "percent"),
+        Column("measured_cost", f"Cost{of_what}", "number", money),
+        Column("predicted_cost", "predicted", "number", money),
+        Column("error_cost", "error", "percent"),
+    )
+    rows = [
+        _cells(each, row)
+        for each in found
+        for row in each.rows
+        if every_model or (each.prediction.best is not None and row.model == each.prediction.best.name)
+    ]
+    notes = ["A point that was left out is predicted by a fit to all others; from and to are for a new run."]
+    if not every_model:
+        notes.append("Of every curve its best model only: the one with the smallest error at left-out points.")
+    return Table("predicted", "Predicted beside measured", columns, tuple(rows), tuple(notes))
+
+
+def _cells(each: SeriesBeside, row: Beside) -> tuple[Cell, ...]:
+    work, n = each.work, row.workers
+    measured_s, predicted_s = work.seconds(row.measured), work.seconds(row.predicted)
+    measured_cost, predicted_cost = work.cost(row.measured, n), work.cost(row.predicted, n)
+    # Run time is as the inverse of throughput, and cost is in proportion to run time.
+    time_error = None if row.error is None else 1 / (1 + row.error) - 1
+    return (
+        *_place(each, n),
+        row.model,
+        row.how,
+        *(row.measured, row.predicted, row.low, row.high, row.error),
+        *(measured_s, predicted_s, time_error),
+        *(measured_cost, predicted_cost, None if measured_cost is None else time_error),
+    )
+
+
+def _errors(found: Sequence[SeriesBeside]) -> Table:
+    """One row a point, one column a model."""
+    names = list(dict.fromkeys(model.name for each in found for model in each.prediction.models))
+    columns = (
+        *_where(found),
+        Column("measured", "Throughput", "number", _unit(found)),
+        *(Column(name.replace("-", "_"), name, "percent", keep=True) for name in names),
+        Column("best", "Best on this curve"),
+    )
+    rows = []
+    for each in found:
+        best = each.prediction.best.name if each.prediction.best else None
+        for workers, measured in each.measured:
+            errors = {row.model: row.error for row in each.rows if row.workers == workers}
+            rows.append((*_place(each, workers), measured, *(errors.get(name) for name in names), best))
+    notes = ("predicted/measured - 1 of the throughput, at points that the model did not see.",)
+    return Table("prediction_errors", "Errors of every model", columns, tuple(rows), notes)
+
+
+def _models(found: Sequence[SeriesBeside]) -> Table:
+    columns = (
+        Column("experiment", "Experiment", detail=True),
+        Column("series", "Series"),
+        Column("model", "Model"),
+        Column("in_sample", "Mean error, in sample", "percent"),
+        Column("held_out", "left out", "percent"),
+        Column("held_out_largest", "largest", "percent"),
+        Column("best", "Best", "flag"),
+        Column("note", "Note"),
+        Column("equation", "Equation"),
+    )
+    rows = []
+    for each in found:
+        best = each.prediction.best
+        for model in each.prediction.models:
+            note = "; ".join(part for part in (model.refusal, *model.notes) if part)
+            rows.append(
+                (
+                    *(each.series.bundle, each.series.name, model.name),
+                    *(model.in_sample_mean, model.held_out_mean, model.held_out_largest),
+                    *(best is not None and model.name == best.name, note or None, model.equation),
+                )
+            )
+    notes = ("The best model is chosen by its mean error at left-out points, never by how it fits those that it saw.",)
+    return Table("models", "Models and how they were judged", columns, tuple(rows), notes)
+
+
+def _parameters(found: Sequence[SeriesBeside]) -> Table:
+    """Every parameter once: the step models are fitted to all curves of a program together."""
+    fits: dict[tuple[str, tuple[Parameter, ...]], list[str]] = {}
+    for each in found:
+        for model in each.prediction.models:
+            if model.parameters:
+                fits.setdefault((model.name, model.parameters), []).append(each.series.name)
+    columns = (
+        Column("experiment", "Experiment", detail=True),
+        Column("series", "Series"),
+        Column("model", "Model"),
+        *PARAMETER_COLUMNS,
+    )
+    bundle = found[0].series.bundle
+    rows = [
+        (bundle, "; ".join(series), model, *parameter_cells(parameter))
+        for (model, parameters), series in fits.items()
+        for parameter in parameters
+    ]
+    return Table("parameters", "Parameters of the models", columns, tuple(rows), (PARAMETER_NOTE,) if rows else ())
+
+
+def _where(found: Sequence[SeriesBeside]) -> tuple[Column, ...]:
+    several = len({each.series.bundle for each in found}) > 1
+    return (
+        Column("experiment", "Experiment", detail=not several),
+        Column("series", "Series"),
+        Column("workers", "Workers", "count"),
+    )
+
+
+def _place(each: SeriesBeside, workers: int) -> tuple[Cell, ...]:
+    return each.series.bundle, each.series.name, workers
+
+
+def _unit(found: Sequence[SeriesBeside]) -> str:
+    units = {each.series.sample_unit for each in found}
+    return (units.pop() if len(units) == 1 else "samples or tokens") + "/s"

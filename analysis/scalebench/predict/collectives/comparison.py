@@ -11,6 +11,8 @@ from scalebench.predict.collectives.collective_fit import JudgedCollective, Time
 from scalebench.predict.collectives.costs import ALGORITHMS, Shape
 from scalebench.predict.fitting import FitError
 
+FEWEST_SIZES = 4
+"""Three for a fit, and one to leave out."""
 SAME_CURVE = (
     "one worker count: every algorithm over one kind of link draws the same curve, and α and β are its names for it"
 )
@@ -43,6 +45,9 @@ def compare_algorithms(
     Raises:
         FitError: where not one algorithm can be fitted, with the reason.
     """
+    sizes = len({point.bytes for point in points})
+    if sizes < FEWEST_SIZES:
+        raise FitError(f"collectives: needs at least {FEWEST_SIZES} message sizes, given {sizes}")
     placed = [Timed(Shape(p.shape.ranks, p.shape.nodes, servers or 1), p.bytes, p.seconds) for p in points]
     judged, refusals = [], []
     several_nodes = any(p.shape.nodes > 1 and p.shape.per_node > 1 for p in placed)

@@ -1,0 +1,60 @@
+"""``scalebench recommend BUNDLE``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from scalebench.cli.bundles import open_all
+from scalebench.cli.models import refusals, whole_numbers
+from scalebench.cli.output import Real, output_option, show
+
+
+@click.command("recommend")
+@click.argument("folder", metavar="BUNDLE", type=click.Path(path_type=Path))
+@click.option("--workers", metavar="N,N", help="Further counts, predicted by the models: 16,32,64.")
+@click.option("--target", type=Real(min=0, max=1), help="Accuracy to reach.  [default: the experiment's]")
+@click.option("--target-loss", type=Real(min=0), help="Loss to reach, in its place.")
+@click.option("--deadline", type=Real(min=0), metavar="HOURS", help="Ask for the cheapest count within so many hours.")
+@click.option("--budget", type=Real(min=0), help="Ask for the fastest count for so much money (or worker-hours).")
+@click.option("--noise-scale", type=Real(min=0), help="Gradient noise scale in samples: weighs larger batches.")
+@click.option("--per-worker-hour", type=Real(min=0, max=1e6), help="Another price than the experiment's.")
+@click.option("--currency", default="USD", show_default=True, help="Of --per-worker-hour, in three letters.")
+@click.option("--dataset-samples", type=click.IntRange(min=1), help="With --per-worker-hour: samples of one epoch.")
+@click.option("--epochs", type=click.IntRange(min=1), help="With --per-worker-hour: epochs of the whole training.")
+@output_option
+def command(
+    folder: Path,
+    workers: str | None,
+    target: float | None,
+    target_loss: float | None,
+    deadline: float | None,
+    budget: float | None,
+    noise_scale: float | None,
+    per_worker_hour: float | None,
+    currency: str,
+    dataset_samples: int | None,
+    epochs: int | None,
+    output: str,
+) -> None:
+    """Say which worker count is the cheapest and which the fastest, also to a target, and how sure that is."""
+    from scalebench.cli.price import price_of
+    from scalebench.recommend import recommend
+
+    with refusals():
+        found = recommend(
+            open_all([folder])[0],
+            workers=whole_numbers(workers, "--workers") if workers else [],
+            price=price_of(per_worker_hour, currency, dataset_samples, epochs),
+            target=target,
+            target_loss=target_loss,
+            deadline_s=None if deadline is None else deadline * 3600,
+            budget=budget,
+            noise_scale=noise_scale,
+        )
+    if output == "table":
+        for answer in found.answers:
+            click.echo(answer.sentence)
+        click.echo()
+    show(found.tables(), output)

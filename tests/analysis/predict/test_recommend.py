@@ -1,0 +1,139 @@
+from pathlib import Path
+
+import numpy as np
+import pytest
+from synthetic import Truth, experiment, write_bundle
+
+from scalebench.bundle import Bundle, open_bundle
+from scalebench.predict.fitting import FitError
+from scalebench.recommend import recommend
+from scalebench_api.experiment import Cost
+from scalebench_api.trial import Point
+
+COST = {"perWorkerHour": 1.0, "currency": "EUR", "datasetSamples": 1_000_000}
+
+
+def step_s(point: Point) -> float:
+    """Strong scaling turns around between 8 and 16 workers."""
+    n = point.workers
+    return 0.4 / n + 0.004 * (n - 1) if point.mode == "strong" else 0.1 * (1 + 0.05 * (1 - 1 / n))
+
+
+def bundle_at(folder: Path, **more: object) -> Bundle:
+    spec = experiment("choose", workers=[1, 2, 4, 8, 16], windows=2, steps_per_window=4, cost=COST, **more)
+    truth = Truth(step_s=step_s, repetition_cv=0.004, step_cv=0.01)
+    return open_bundle(write_bundle(folder, spec, truth, tables=False))
+
+
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory: pytest.TempPathFactory) -> Bundle:
+    return bundle_at(tmp_path_factory.mktemp("choose"))
+
+
+def answers(found, series):
+    return {answer.goal: answer for answer in found.answers if answer.series == series}
+
+
+def test_the_fastest_and_the_cheapest_are_those_of_the_truth(measured: Bundle):
+    strong = answers(recommend(measured), "strong")
+    assert strong["fastest"].workers == 8
+    assert strong["fastest"].sure
+    assert strong["cheapest"].workers == 1
+    assert strong["fastest"].decides == ""
+    weak = answers(recommend(measured), "weak")
+    assert (weak["fastest"].workers, weak["cheapest"].workers) == (16, 1)
+
+
+def test_counts_that_cannot_be_told_apart_are_named(tmp_path: Path):
+    spec = experiment("close", modes=["weak"], workers=[1, 2, 4], windows=2, steps_per_window=4, cost=COST)
+    truth = Truth(step_s=lambda point: 0.1 * point.workers, repetition_cv=0.05)
+    found = recommend(open_bundle(write_bundle(tmp_path / "b", spec, truth, tables=False)))
+    fastest = answers(found, "weak")["fastest"]
+    assert not fastest.sure
+    assert len(fastest.others) >= 1
+    assert "do not tell" in fastest.decides
+    assert "repetitions there decide" in fastest.sentence
+
+
+def test_a_count_that_was_not_run_is_predicted_and_said_to_be(measured: Bundle):
+    found = recommend(measured, workers=[64])
+    fastest = answers(found, "weak")["fastest"]
+    assert fastest.workers == 64
+    assert "64 was not measured but predicted by" in fastest.decides
+    choice = next(c for c in found.series[1].choices if c.workers == 64)
+    assert not choice.measured
+    truth = 1e6 / (64 * 64) * 0.1 * (1 + 0.05 * 63 / 64)
+    low, high = np.quantile(choice.seconds, [0.025, 0.975])
+    assert low <= truth <= high
+
+
+def test_limits_are_kept_surely_or_refused_with_the_nearest(measured: Bundle):
+    found = recommend(measured, deadline_s=400, budget=0.3)
+    strong = answers(found, "strong")
+    within = next(answer for goal, answer in strong.items() if goal.startswith("cheapest within"))
+    chosen = next(c for c in found.series[0].choices if c.workers == within.workers)
+    assert (chosen.seconds <= 400).mean() >= 0.95
+    cheaper = [c for c in found.series[0].choices if c.cost.mean() < chosen.cost.mean()]
+    assert all((c.seconds <= 400).mean() < 0.95 for c in cheaper)
+    never = answers(recommend(measured, deadline_s=1e-3), "strong")["cheapest within 1 ms"]
+    assert never.workers is None
+    assert "no count keeps that surely" in never.decides
+    assert never.decides in never.sentence
+
+
+def test_without_a_price_cost_is_in_worker_hours_and_another_price_counts(tmp_path: Path):
+    spec = experiment("free", modes=["strong"], workers=[1, 2, 4], windows=2, steps_per_window=3)
+    bundle = open_bundle(write_bundle(tmp_path / "b", spec, Truth(step_s=step_s), tables=False))
+    found = recommend(bundle)
+    assert found.series[0].currency == "worker-hours"
+    assert any("No price is known" in note for note in found.notes)
+    priced = recommend(bundle, price=Cost(per_worker_hour=2, currency="USD", dataset_samples=10_000))
+    assert priced.series[0].currency == "USD"
+    assert priced.series[0].what == "an epoch"
+    hours = priced.series[0].choices[0].seconds / 3600
+    assert priced.series[0].choices[0].cost == pytest.approx(hours * 2)
+
+
+def test_a_target_is_asked_of_runs_that_were_trained(tmp_path: Path):
+    from test_learning import evaluations
+
+    measure = {"windows": 2, "stepsPerWindow": 3, "repetitions": 3, "accuracy": {"epochs": 40, "target": 0.9}}
+    spec = experiment("goal", modes=["weak"], workers=[1, 2, 4], measure=measure, cost=COST)
+    bundle = open_bundle(write_bundle(tmp_path / "b", spec, tables=False, evaluations=evaluations))
+    found = recommend(bundle, workers=[8])
+    goal = next(each for each in found.series if each.what == "to an accuracy of 0.9")
+    fastest = goal.answers[0]
+    assert fastest.workers == 4
+    times = {c.workers: c.seconds for c in goal.choices}
+    assert times[8] is None
+    assert any("a weak point must have been trained itself" in note for note in found.notes)
+    steps = 400 * (1 + 64 / 256)
+    assert times[4].mean() == pytest.approx(steps * 0.1, rel=0.15)
+
+
+def test_a_small_noise_scale_makes_large_batches_worth_less(measured: Bundle):
+    plain, weighed = recommend(measured), recommend(measured, noise_scale=100)
+    before, after = (next(c for c in f.series[1].choices if c.workers == 16) for f in (plain, weighed))
+    assert after.seconds.mean() == pytest.approx(before.seconds.mean() * (100 + 16 * 64) / (100 + 64), rel=0.01)
+    strong = [next(c for c in f.series[0].choices if c.workers == 16).seconds.mean() for f in (plain, weighed)]
+    assert strong[0] == pytest.approx(strong[1])
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"workers": [0]}, "worker counts must be at least 1, given 0"),
+        ({"target": 1.5}, "a target accuracy lies between 0 and 1, given 1.5"),
+        ({"deadline_s": -1.0}, "deadline must be a finite positive number, given -1"),
+        ({"budget": float("inf")}, "budget must be a finite positive number"),
+        ({"noise_scale": 0.0}, "noise scale must be a finite positive number, given 0"),
+    ],
+)
+def test_bad_limits_are_refused_in_one_line(measured: Bundle, given: dict, said: str):
+    with pytest.raises(FitError, match=said):
+        recommend(measured, **given)
+
+
+def test_the_same_bundle_gives_the_same_bytes(measured: Bundle):
+    first, second = ("".join(t.json() for t in recommend(measured, workers=[32]).tables()) for _ in range(2))
+    assert first == second

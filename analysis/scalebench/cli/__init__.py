@@ -24,6 +24,8 @@ VERBS: dict[str, str] = {
     "cost": "Show cost and time of every point, the cheapest and the fastest.",
     "network": "Show the arithmetic of a network: shapes, parameters, FLOPs, receptive fields.",
     "predict": "Predict step time and scaling, also before anything ran.",
+    "fit": "Fit every model to the measured points, and show predicted beside measured.",
+    "recommend": "Say which worker count is cheapest and which fastest, and how sure that is.",
     "doctor": "Say what this machine has, and whether an experiment could start.",
 }
 

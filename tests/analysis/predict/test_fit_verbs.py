@@ -1,0 +1,151 @@
+"""``scalebench fit``, ``recommend`` and the scaling models of ``predict`` from the command line."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from synthetic import Truth, experiment, write_bundle
+
+from scalebench.cli import EXIT_INPUT, cli
+from scalebench.predict.fitting import FitError
+from scalebench.predict.optimus import speed
+from scalebench.predict.points_file import fit_file
+
+
+def run(*args: object) -> Result:
+    result = CliRunner().invoke(cli, [str(arg) for arg in args], prog_name="scalebench")
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    return result
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    spec = experiment(
+        "verbs", workers=[1, 2, 4, 8], windows=2, steps_per_window=4, cost={"perWorkerHour": 0.9, "currency": "USD"}
+    )
+    return write_bundle(tmp_path_factory.mktemp("verbs"), spec, Truth(), tables=False)
+
+
+@pytest.mark.parametrize("form", ["table", "json", "csv", "md"])
+@pytest.mark.parametrize("verb", ["fit", "recommend"])
+def test_every_form_is_printed(folder: Path, verb: str, form: str):
+    result = run(verb, folder, "--output", form)
+    assert result.exit_code == 0, result.output
+    if form == "json":
+        assert {"fit": "models", "recommend": "choices"}[verb] in json.loads(result.stdout)
+    else:
+        assert result.stdout
+
+
+def test_fit_prints_the_best_model_alone_unless_asked(folder: Path):
+    few, many = run("fit", folder), run("fit", folder, "--all")
+    assert few.stdout.count("left out") < many.stdout.count("left out")
+    document = json.loads(run("fit", folder, "--hold-out", "8", "-o", "json").stdout)
+    held = [row for row in document["predicted"]["rows"] if row["how"] == "held out"]
+    assert {row["workers"] for row in held} == {8}
+    assert {row["model"] for row in held} >= {"linear", "amdahl", "gustafson", "usl", "ring", "overlap", "optimus"}
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (["fit", "{}", "--hold-out", "3"], "hold out 3: no point of 3 workers was measured; measured: 1, 2, 4, 8"),
+        (["fit", "{}", "--hold-out", "a"], "whole numbers with commas"),
+        (["fit", "nowhere"], "no such folder"),
+        (["fit", "nowhere.csv"], "cannot be read: No such file"),
+        (["recommend", "{}", "--workers", "0"], "worker counts must be at least 1"),
+        (["recommend", "{}", "--deadline", "0"], "deadline must be a finite positive number"),
+        (["recommend", "{}", "--epochs", "3"], "go with --per-worker-hour"),
+        (["recommend", "{}", "--per-worker-hour", "1", "--currency", "dollars"], "--currency: given 'dollars'"),
+    ],
+)
+def test_bad_input_ends_with_one_line_and_code_2(folder: Path, args: list[str], said: str):
+    result = run(*(arg.format(folder) for arg in args))
+    assert result.exit_code == EXIT_INPUT
+    assert said in result.stderr
+    assert len(result.stderr.strip().splitlines()) == 1
+
+
+def test_recommend_says_its_answers_in_sentences(folder: Path):
+    result = run("recommend", folder, "--workers", "16", "--deadline", "1", "--budget", "5")
+    assert result.exit_code == 0, result.output
+    first = result.stdout.splitlines()[0]
+    assert first.startswith("strong: fastest (a million samples) at ")
+    assert "16 was not measured but predicted by" in result.stdout
+
+
+def csv_of(path: Path, text: str) -> Path:
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_scaling_points_of_a_file(tmp_path: Path):
+    rows = [f"a,{n},{100 * (n - 0.1 * (n - 1))}" for n in (1, 2, 4, 8)]
+    rows += [f"b,{n},{90.0 * n}" for n in (1, 2, 4)]
+    path = csv_of(tmp_path / "p.csv", "# from elsewhere\nseries,workers,throughput\n" + "\n".join(rows) + "\n")
+    document = json.loads(run("fit", path, "-o", "json").stdout)
+    best = {row["series"]: row["model"] for row in document["models"]["rows"] if row["best"]}
+    assert best == {"a": "gustafson", "b": "linear"}
+    assert len(document["predicted"]["rows"]) == 5 * 3 + 5 * 2
+
+
+def test_speeds_of_a_file_leave_unusable_rows_out_and_say_so(tmp_path: Path):
+    theta = (1.02, 2.78, 4.92, 0.0, 0.02)
+    rows = [f"{w},{p},{speed('sync', theta, w, servers=p, batch=40)},40" for w in (1, 2, 4, 8) for p in (1, 2, 4)]
+    path = csv_of(
+        tmp_path / "s.csv", "workers,servers,steps_per_s,batch\n2,0,1.0,40\n" + "\n".join(rows) + "\n4,2,0,40\n"
+    )
+    document = json.loads(run("fit", path, "-o", "json").stdout)
+    values = [row["value"] for row in document["parameters"]["rows"]]
+    assert values == pytest.approx([1.02, 2.78, 4.92, 0, 0.02], abs=1e-5)
+    assert "2 rows hold a number that is not positive, and took no part: line 2, 15." in document["predicted"]["notes"]
+
+
+def test_losses_and_all_reduces_of_a_file(tmp_path: Path):
+    steps = np.arange(100)
+    text = "step,loss\n" + "\n".join(f"{k},{1 / (0.2 * k + 1) + 0.1}" for k in steps)
+    document = json.loads(run("fit", csv_of(tmp_path / "l.csv", text), "-o", "json").stdout)
+    assert [row["value"] for row in document["parameters"]["rows"]] == pytest.approx([0.2, 1, 0.1])
+    sizes = [8 * 4**i for i in range(10)]
+    rows = [f"{n},{s},{2 * (n - 1) * 3 + 2 * (n - 1) / n * s * 2e-4}" for n in (2, 4, 8) for s in sizes]
+    path = csv_of(tmp_path / "a.csv", "workers,bytes,time_us\n" + "\n".join(rows))
+    document = json.loads(run("fit", path, "-o", "json").stdout)
+    best = [row["algorithm"] for row in document["collectives"]["rows"] if row["best"]]
+    assert best == ["ring"]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", r"columns \(none\) are of no known points"),
+        ("a,b\n1,2\n", "columns a,b are of no known points; known: workers,throughput"),
+        ("workers,throughput\n1,2,3\n", ":2: 3 values under 2 columns"),
+        ("workers,throughput\n1,x\n", "holds no row whose numbers are all finite and positive"),
+        ("workers,throughput\n1.5,3\n2,4\n", "whole numbers are wanted"),
+        ("workers,throughput,mode\n1,3,odd\n2,4,odd\n", "mode 'odd': known are strong, weak"),
+        ("step,loss\n1,2\n", "3 parameters need at least 3 different steps, given 1"),
+        ("workers,servers,steps_per_s,kind\n1,1,2,odd\n", "kind 'odd': known are sync, async"),
+        ("workers,bytes,time_us\n2,8,1\n", "needs at least"),
+    ],
+)
+def test_files_that_cannot_be_fitted_are_refused_in_one_line(tmp_path: Path, text: str, said: str):
+    with pytest.raises(FitError, match=said) as caught:
+        fit_file(csv_of(tmp_path / "x.csv", text))
+    assert "\n" not in str(caught.value)
+    assert "x.csv" in str(caught.value)
+
+
+@settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    st.sampled_from(["workers,throughput", "step,loss", "workers,servers,steps_per_s", "workers,bytes,time_us"]),
+    st.lists(st.lists(st.sampled_from(["1", "2", "8", "1e9", "-1", "0", "nan", "", "x"]), max_size=4), max_size=8),
+)
+def test_no_file_makes_a_traceback(tmp_path: Path, header: str, rows: list[list[str]]):
+    path = csv_of(tmp_path / "any.csv", "\n".join([header, *(",".join(row) for row in rows)]))
+    result = run("fit", path)
+    assert result.exit_code in (0, EXIT_INPUT)
+    assert "Traceback" not in result.output

@@ -75,7 +75,7 @@ def test_more_workers_than_physical_cores_share_them_and_it_is_said() -> None:
 
 def test_a_quota_counts_as_cores_that_are_not_there() -> None:
     assert cores_for([1, 2], flat(8, 2.5)) == {1: ((0,),), 2: ((0,), (1,))}
-    with pytest.raises(Unavailable, match=r"3 workers need 3 cores \(1 each\), and 2 may be used"):
+    with pytest.raises(Unavailable, match=r"3 workers with 1 core each need 3 cores, and 2 may be used"):
         cores_for([1, 3], flat(8, 2.5))
 
 

@@ -169,8 +169,9 @@ def _enough_gpus(workers: int, gpus: int, oversubscribe: bool) -> None:
 
 def _enough_cores(workers: int, each: int, usable: int, oversubscribe: bool) -> None:
     if workers * each > usable and not oversubscribe:
+        share = f"{each} core{'s' if each > 1 else ''}"
         raise Unavailable(
-            f"spec.scaling.workers: {workers} workers with {each} core{'s' if each > 1 else ''} each need {workers * each} cores, and {usable} may be "
+            f"spec.scaling.workers: {workers} workers with {share} each need {workers * each} cores, and {usable} may be "
             "used; --oversubscribe runs it nevertheless, and its trials come out Invalid"
         )
 

@@ -1,4 +1,5 @@
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -21,8 +22,9 @@ from scalebench.predict.collectives import (
     lower_bound,
     timed_points,
 )
-from scalebench.predict.collectives.regimes import cuts, lines
-from scalebench.predict.fitting import FitError
+from scalebench.predict.collectives.regimes import divisions, piece_errors
+from scalebench.predict.collectives.tables import collective_tables
+from scalebench.predict.fitting import FitError, nonnegative
 from scalebench_api.record.rank import AllReduceRow
 
 A, B, G = 3e-6, 2e-10, 5e-11
@@ -143,6 +145,18 @@ def test_the_right_algorithm_is_found_by_worker_counts_it_did_not_see():
         assert compared.best.ranks_error < 0.04
 
 
+def test_a_cost_of_every_call_is_told_from_that_of_every_message():
+    given_ = [Timed(p.shape, p.bytes, p.seconds + 20e-6) for p in points("ring", [2, 4, 8], SIZES, noise=0.01)]
+    compared = compare_algorithms(given_)
+    assert compared.best.fit.algorithm.name == "ring"
+    launch = compared.best.fit.regimes[0].launch
+    assert launch.low <= 20e-6 <= launch.high
+    assert compared.best.fit.regimes[0].latencies[0].value == pytest.approx(A, rel=0.2)
+    alone = fit_collective(algorithm_of("ring"), [p for p in given_ if p.shape.ranks == 4])
+    assert alone.regimes[0].launch is None
+    assert alone.seconds(Shape(1), 1e6) == 0
+
+
 def test_one_worker_count_cannot_tell_algorithms_apart_and_that_is_said():
     compared = compare_algorithms(points("ring", [8], SIZES, noise=0.02))
     assert compared.best is None
@@ -177,21 +191,20 @@ def test_a_single_protocol_is_left_in_one_piece():
 
 
 @settings(deadline=None, max_examples=30)
-@given(st.integers(6, 14), st.integers(0, 10_000))
-def test_pieces_are_the_best_of_all_divisions(count, seed):
+@given(st.integers(6, 12), st.integers(1, 3), st.integers(0, 10_000))
+def test_pieces_are_the_best_of_all_divisions(count, width, seed):
     rng = np.random.default_rng(seed)
-    size = np.cumsum(rng.uniform(1, 5, count))
-    time = rng.uniform(0.5, 2, count) * (1 + size)
-    table = lines(np.arange(count), 1 / time, size / time, count)
-    best = min(
-        (table.error[0, cut - 1] + table.error[cut, count - 1] for cut in range(1, count)),
-        default=np.inf,
-    )
-    divisions = cuts(table.error, 2)
-    (first, second) = divisions[1]
-    assert table.error[first] + table.error[second] == pytest.approx(best)
-    assert table.error[0, count - 1] >= 0
-    assert (table.alpha >= 0).all() or np.isinf(table.error[table.alpha < 0]).all()
+    rows = rng.uniform(0.1, 2, (2 * count, width)) * [1, 1e3, 1e-3][:width]
+    size_of = np.arange(2 * count) // 2
+    errors = piece_errors(size_of, rows, count)
+    for first in range(count):
+        for last in range(first + 2, count):
+            here = (size_of >= first) & (size_of <= last)
+            exact = nonnegative(rows[here], np.ones(int(here.sum())), "abc"[:width]).residuals
+            assert errors[first, last] == pytest.approx(float(exact @ exact), rel=1e-6, abs=1e-9)
+    best = min((errors[0, cut - 1] + errors[cut, count - 1] for cut in range(1, count)), default=np.inf)
+    first, second = divisions(errors, 2)[1]
+    assert errors[first] + errors[second] == pytest.approx(best)
 
 
 def test_a_prediction_has_an_interval_and_wants_a_size():
@@ -229,4 +242,21 @@ def test_points_come_from_the_rows_of_a_bundle(tmp_path):
     assert list(found) == ["weak"]
     assert len(found["weak"]) == 2 * len(SIZES)
     compared = compare_algorithms(found["weak"], series="weak")
-    assert compared.algorithm("ring").ranks_error < 1e-9
+    assert compared.best.fit.algorithm.name == "ring"
+    assert compared.best.size_error < 1e-9
+    assert compared.best.ranks_error is None
+    assert collective_tables([compared])[2].frame()["error"].abs().max() < 1e-9
+
+
+EVIDENCE = Path(__file__).parents[3] / "docs/evidence/h200/allreduce-bundle"
+
+
+def test_left_out_sizes_of_a_real_record_are_predicted(capsys):
+    found = timed_points(open_bundle(EVIDENCE))
+    compared = compare_algorithms(next(iter(found.values())))
+    small, large = compared.best.small_error, compared.best.large_error
+    with capsys.disabled():
+        print(f"\nNCCL on H200, left-out sizes, {compared.best.fit.algorithm.name}:", end=" ")
+        print(f"{small:.1%} below 1 MiB, {large:.1%} from 1 MiB on")
+    assert small <= 0.20
+    assert large <= 0.10

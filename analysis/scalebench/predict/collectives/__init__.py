@@ -14,12 +14,15 @@ from scalebench.predict.collectives.costs import (
     ALGORITHMS,
     HIERARCHICAL,
     Algorithm,
+    Link,
     Shape,
     algorithm_of,
     cost,
+    cost_of,
     hierarchical_cost,
     lower_bound,
 )
+from scalebench.predict.collectives.tables import collective_tables, cost_table
 
 __all__ = [
     "ALGORITHMS",
@@ -29,12 +32,16 @@ __all__ = [
     "CollectiveFit",
     "JudgedCollective",
     "LeftOut",
+    "Link",
     "Regime",
     "Shape",
     "Timed",
     "algorithm_of",
+    "collective_tables",
     "compare_algorithms",
     "cost",
+    "cost_of",
+    "cost_table",
     "fit_collective",
     "hierarchical_cost",
     "judge_collective",

@@ -2,6 +2,9 @@
 
 Residuals are relative, so that 8 bytes weigh as much as 1 GiB. γ stands in β: with one algorithm the bytes added up
 are a fixed share of the bytes sent, and no timing can tell the two apart.
+
+A real call also costs what does not grow with the ranks (launching a kernel; NCCL's base latency, tuning.cc). That is
+one more latency, ``launch``: told from α by several worker counts, and left out where there is only one.
 """
 
 from __future__ import annotations
@@ -12,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from scalebench.predict.collectives.costs import Algorithm, Shape
-from scalebench.predict.collectives.regimes import cuts, lines
+from scalebench.predict.collectives.regimes import divisions, piece_errors
 from scalebench.predict.fitting import (
     Array,
     FitError,
@@ -42,12 +45,14 @@ class Timed:
 
 @dataclass(frozen=True)
 class Regime:
-    """One pair of α and β; ``up_to`` is the largest size it stands for, None for the last one.
+    """One set of parameters; ``up_to`` is the largest size it stands for, None for the last one.
 
-    ``latencies`` are in seconds a message, ``inverse`` in seconds a byte, one of each for every kind of link.
+    ``launch`` is in seconds a call (None where it was left out), ``latencies`` in seconds a message and ``inverse`` in
+    seconds a byte, one of each for every kind of link.
     """
 
     up_to: float | None
+    launch: Parameter | None
     latencies: tuple[Parameter, ...]
     inverse: tuple[Parameter, ...]
     _values: Array
@@ -83,7 +88,9 @@ class CollectiveFit:
         if not (np.isfinite(size) and size > 0):
             raise FitError(f"{self.algorithm.name}: the message must have a positive size, given {size:g} bytes")
         regime = next(r for r in self.regimes if r.up_to is None or size <= r.up_to)
-        row = _row(self.algorithm, shape, size)
+        if shape.ranks == 1:
+            return Prediction(0.0)
+        row = _row(self.algorithm, shape, size, regime.launch is not None)
         value = float(row @ regime._values)
         if regime._covariance is None or regime._variance is None or value == 0:
             return Prediction(value)
@@ -130,8 +137,14 @@ class JudgedCollective:
 
     @property
     def ranks_error(self) -> float | None:
-        """Over all left-out worker counts; None with a single one."""
-        return mean_absolute([left.error for left in self.by_ranks])
+        """Over all left-out worker counts; None with fewer than three, where one would have to tell the other alone."""
+        counts = {left.point.shape.ranks for left in self.by_ranks}
+        return mean_absolute([left.error for left in self.by_ranks]) if len(counts) > 2 else None
+
+    @property
+    def held_out(self) -> float:
+        """What algorithms are chosen by: the errors at left-out sizes and, where there are any, at left-out counts."""
+        return mean_absolute([self.size_error, self.ranks_error]) or 0.0
 
 
 def fit_collective(
@@ -194,14 +207,20 @@ def _fits(algorithm: Algorithm, points: Sequence[Timed], most: int, level: float
     """With 1, 2, … regimes."""
     sizes = np.array(sorted({point.bytes for point in points}), dtype=np.float64)
     times = np.array([point.seconds for point in points])
-    rows = np.stack([_row(algorithm, point.shape, point.bytes) for point in points])
+    launch = _launch_apart(algorithm, points)
+    rows = np.stack([_row(algorithm, point.shape, point.bytes, launch) for point in points])
     size_of = np.searchsorted(sizes, [point.bytes for point in points])
-    divisions: list[tuple[tuple[int, int], ...]]
-    if algorithm.links > 1:
-        divisions = [((0, len(sizes) - 1),)]
+    if most == 1:
+        found: list[tuple[tuple[int, int], ...]] = [((0, len(sizes) - 1),)]
     else:
-        divisions = cuts(lines(size_of, rows[:, 0] / times, rows[:, 1] / times, len(sizes)).error, most)
-    return [_fit(algorithm, division, sizes, size_of, rows, times, level) for division in divisions]
+        found = divisions(piece_errors(size_of, rows / times[:, None], len(sizes)), most)
+    return [_fit(algorithm, division, sizes, size_of, rows, times, launch, level) for division in found]
+
+
+def _launch_apart(algorithm: Algorithm, points: Sequence[Timed]) -> bool:
+    """Whether the points tell a cost a call from the costs of messages."""
+    counts = np.array([(1.0, *algorithm.coefficients(shape)[0]) for shape in {point.shape for point in points}])
+    return bool(np.linalg.matrix_rank(counts) == counts.shape[1])
 
 
 def _fit(
@@ -211,22 +230,27 @@ def _fit(
     size_of: np.ndarray,
     rows: Array,
     times: Array,
+    launch: bool,
     level: float,
 ) -> CollectiveFit:
+    links = algorithm.links
+    names = ("launch", *algorithm.symbols) if launch else algorithm.symbols
+    units = ["s"] * (len(names) - links) + ["s/B"] * links
     found = []
     residuals = np.zeros(len(times))
     for first, last in division:
         here = (size_of >= first) & (size_of <= last)
-        linear = nonnegative(rows[here] / times[here, None], np.ones(int(here.sum())), algorithm.symbols)
+        linear = nonnegative(rows[here] / times[here, None], np.ones(int(here.sum())), names)
         residuals[here] = linear.residuals
-        parameters = linear.parameters(["s"] * algorithm.links + ["s/B"] * algorithm.links, level)
+        parameters = linear.parameters(units, level)
         # Halfway, in ratio, to the first size of the next piece.
         up_to = None if last == len(sizes) - 1 else float(np.sqrt(sizes[last] * sizes[last + 1]))
         found.append(
             Regime(
                 up_to=up_to,
-                latencies=parameters[: algorithm.links],
-                inverse=parameters[algorithm.links :],
+                launch=parameters[0] if launch else None,
+                latencies=parameters[-2 * links : -links],
+                inverse=parameters[-links:],
                 _values=linear.values,
                 _covariance=linear.covariance,
                 _variance=linear.variance,
@@ -252,9 +276,9 @@ def _leave_out(
     return [tuple(found) for found in out]
 
 
-def _row(algorithm: Algorithm, shape: Shape, size: float) -> Array:
+def _row(algorithm: Algorithm, shape: Shape, size: float, launch: bool) -> Array:
     messages, sent, _ = algorithm.coefficients(shape)
-    return np.array([*messages, *(share * size for share in sent)])
+    return np.array([*([1.0] if launch else []), *messages, *(share * size for share in sent)])
 
 
 def _bandwidth(inverse: Parameter) -> Parameter:

@@ -11,6 +11,8 @@ from scalebench.predict.collectives.collective_fit import JudgedCollective, Time
 from scalebench.predict.collectives.costs import ALGORITHMS, Shape
 from scalebench.predict.fitting import FitError
 
+USUAL = "ring"
+_ALIKE = 0.02
 FEWEST_SIZES = 4
 """Three for a fit, and one to leave out."""
 SAME_CURVE = (
@@ -20,7 +22,7 @@ SAME_CURVE = (
 
 @dataclass(frozen=True)
 class CollectiveComparison:
-    """All algorithms on the points of one series; ``best`` predicts left-out worker counts best.
+    """All algorithms on the points of one series; ``best`` predicts what was left out best (``held_out``).
 
     ``best`` is None, and ``note`` says why, where the points cannot tell the algorithms apart.
     """
@@ -60,10 +62,19 @@ def compare_algorithms(
             refusals.append(str(error))
     if not judged:
         raise FitError(refusals[0])
-    known = [j for j in judged if j.by_ranks]
-    best = min(known, key=lambda j: j.ranks_error or 0.0, default=None)
-    note = "" if best else SAME_CURVE
+    several = len({point.shape.ranks for point in placed if point.shape.ranks > 1}) > 1
+    best, note = _best(judged) if several else (None, SAME_CURVE)
     return CollectiveComparison(series, tuple(placed), tuple(judged), tuple(refusals), best, note)
+
+
+def _best(judged: Sequence[JudgedCollective]) -> tuple[JudgedCollective, str]:
+    """The least held-out error; the usual algorithm among those that the points do not tell from it."""
+    least = min(each.held_out for each in judged)
+    alike = [each for each in judged if each.held_out <= least * (1 + _ALIKE)]
+    names = [each.fit.algorithm.name for each in alike]
+    best = alike[names.index(USUAL)] if USUAL in names else alike[0]
+    others = ", ".join(name for name in names if name != best.fit.algorithm.name)
+    return best, f"these points do not tell {best.fit.algorithm.name} from {others}" if others else ""
 
 
 def timed_points(bundle: Bundle) -> dict[str, tuple[Timed, ...]]:

@@ -79,6 +79,26 @@ def hierarchical_cost(
     return _sum(HIERARCHICAL.coefficients(shape), size, alpha, beta, gamma)
 
 
+@dataclass(frozen=True)
+class Link:
+    """α in seconds a message and β in seconds a byte."""
+
+    alpha: float
+    beta: float
+
+
+def cost_of(algorithm: Algorithm, shape: Shape, size: float, within: Link, between: Link, gamma: float = 0.0) -> float:
+    """Seconds over one kind of link or two: where there are nodes, an algorithm that knows none waits for ``between``.
+
+    Raises:
+        FitError: for negative numbers.
+    """
+    if algorithm.links == 1:
+        link = between if shape.nodes > 1 else within
+        return cost(algorithm, shape, size, link.alpha, link.beta, gamma)
+    return hierarchical_cost(shape, size, (within.alpha, between.alpha), (within.beta, between.beta), gamma)
+
+
 def lower_bound(ranks: int, size: float, bandwidth: float) -> float:
     """Seconds that no all-reduce can beat: every rank sends 2(n-1)/n of the vector at ``bandwidth`` bytes/s."""
     return 2 * (ranks - 1) / ranks * size / bandwidth

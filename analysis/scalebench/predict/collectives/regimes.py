@@ -1,13 +1,13 @@
-"""Where one pair of α and β ends and the next begins: libraries switch protocol with the message size.
+"""Where one set of latency and bandwidth ends and the next begins: libraries switch protocol with the message size.
 
-NCCL, for one, takes the fastest of low-latency and high-bandwidth protocols by its own α-β lines (tuning.cc), so the
-time over size is made of pieces. Pieces are contiguous in size; all cuts of up to ``most`` pieces are compared by
-their squared relative error (dynamic programming), on sums that make each piece's fit cost nothing.
+NCCL, for one, takes the fastest of low-latency and high-bandwidth protocols by its own straight lines (tuning.cc), so
+the time over size is made of pieces. Pieces are contiguous in size; all divisions into up to ``most`` of them are
+compared by their squared relative error (dynamic programming), on sums that make a piece's fit cost next to nothing.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from itertools import combinations
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,50 +16,51 @@ from scalebench.predict.fitting import Array
 
 FEWEST = 3
 """Sizes in a piece: two would be fitted exactly, whatever they say."""
+_RIDGE = 1e-13
 
 
-@dataclass(frozen=True)
-class Lines:
-    """For every first and last size the best α, β >= 0 (upper triangles, infinite error elsewhere)."""
+def piece_errors(size_of: NDArray[np.intp], rows: Array, count: int) -> Array:
+    """Squared error of the best non-negative fit of ``rows @ x = 1`` to every range of sizes, shape (first, last).
 
-    alpha: Array
-    beta: Array
-    error: Array
-
-
-def lines(size_of: NDArray[np.intp], messages: Array, sent: Array, count: int) -> Lines:
-    """The best line of every range of sizes; rows are (messages/t, bytes sent/t) whose product with (α, β) is 1.
-
-    ``size_of`` gives each row's size as an index below ``count``.
+    ``size_of`` gives each row's size as an index below ``count``; infinite where a range has too few sizes.
     """
-    scale = np.array([np.abs(messages).max() or 1.0, np.abs(sent).max() or 1.0])
-    a, b = messages / scale[0], sent / scale[1]
-    sums = np.zeros((6, count + 1))
-    for row, values in enumerate((a * a, a * b, b * b, a, b, np.ones_like(a))):
-        sums[row, 1:] = np.cumsum(np.bincount(size_of, values, count))
-    aa, ab, bb, at, bt, tt = sums[:, None, 1:] - sums[:, :-1, None]
-    with np.errstate(all="ignore"):
-        determinant = aa * bb - ab * ab
-        both = (at * bb - bt * ab) / determinant, (bt * aa - at * ab) / determinant
-        inside = (determinant > 1e-12 * aa * bb) & (both[0] >= 0) & (both[1] >= 0)
-        only_a, only_b = at / aa, bt / bb
-        a_is_better = np.nan_to_num(at * only_a) >= np.nan_to_num(bt * only_b)
-    alpha = np.where(inside, both[0], np.where(a_is_better, only_a, 0.0))
-    beta = np.where(inside, both[1], np.where(a_is_better, 0.0, only_b))
-    error = np.maximum(tt - alpha * at - beta * bt, 0.0)
-    long_enough = np.subtract.outer(np.arange(count), np.arange(count)).T >= FEWEST - 1
-    error = np.where(long_enough, np.nan_to_num(error, nan=np.inf), np.inf)
-    return Lines(alpha / scale[0], beta / scale[1], error)
+    width = rows.shape[1]
+    scale = np.abs(rows).max(axis=0)
+    scaled = rows / np.where(scale > 0, scale, 1.0)
+    products = (scaled[:, :, None] * scaled[:, None, :]).reshape(len(rows), -1)
+    summed = _between(np.concatenate([products, scaled, np.ones((len(rows), 1))], axis=1), size_of, count)
+    gram = summed[..., : width * width].reshape(count, count, width, width)
+    target, total = summed[..., width * width : -1], summed[..., -1]
+    best = total.copy()  # of x = 0
+    for size in range(1, width + 1):
+        for chosen in map(list, combinations(range(width), size)):
+            # Every set of parameters that are not 0: the best with none below 0 is among them.
+            some = gram[..., chosen, :][..., chosen] + _RIDGE * np.eye(size)
+            values = np.linalg.solve(some, target[..., chosen, None])[..., 0]
+            error = total - (values * target[..., chosen]).sum(axis=-1)
+            best = np.where((values >= 0).all(axis=-1) & (error < best), error, best)
+    sizes = np.arange(count)[None, :] - np.arange(count)[:, None] + 1
+    errors: Array = np.where(sizes >= FEWEST, np.maximum(best, 0.0), np.inf)
+    return errors
 
 
-def cuts(error: Array, most: int) -> list[tuple[tuple[int, int], ...]]:
-    """The best division into 1, 2, … ``most`` pieces, each piece as (first, last) size; shorter where sizes run out."""
-    count = len(error)
-    best = [error[0]]
+def _between(values: Array, size_of: NDArray[np.intp], count: int) -> Array:
+    """Sums over every range of sizes, shape (first, last, columns)."""
+    by_size = np.zeros((count + 1, values.shape[1]))
+    np.add.at(by_size, size_of + 1, values)
+    running = by_size.cumsum(axis=0)
+    sums: Array = running[None, 1:, :] - running[:-1, None, :]
+    return sums
+
+
+def divisions(errors: Array, most: int) -> list[tuple[tuple[int, int], ...]]:
+    """The best division into 1, 2, … ``most`` pieces, each piece as (first, last) size; fewer where sizes run out."""
+    count = len(errors)
+    best = [errors[0]]
     origin: list[NDArray[np.intp]] = [np.zeros(count, dtype=np.intp)]
     for _ in range(1, most):
         before = np.concatenate([[np.inf], best[-1][:-1]])
-        total = before[:, None] + error
+        total = before[:, None] + errors
         origin.append(total.argmin(axis=0))
         best.append(total.min(axis=0))
     out = []

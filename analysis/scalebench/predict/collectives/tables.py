@@ -6,22 +6,56 @@ from collections.abc import Sequence
 
 from scalebench import spelling
 from scalebench.predict.collectives.collective_fit import JudgedCollective
-from scalebench.predict.collectives.comparison import CollectiveComparison
+from scalebench.predict.collectives.comparison import USUAL, CollectiveComparison
+from scalebench.predict.collectives.costs import ALGORITHMS, Link, Shape, cost_of
 from scalebench.predict.fitting import Parameter
 from scalebench.predict.parameters import PARAMETER_COLUMNS, PARAMETER_NOTE, parameter_cells
 from scalebench.table import Cell, Column, Table
 
-DEFAULT = "ring"
-
 
 def shown(compared: CollectiveComparison) -> JudgedCollective:
     """The algorithm whose numbers stand in the tables: the best, or the ring where none can be told from the others."""
-    return compared.best or compared.algorithm(DEFAULT) or compared.algorithms[0]
+    return compared.best or compared.algorithm(USUAL) or compared.algorithms[0]
 
 
 def collective_tables(found: Sequence[CollectiveComparison]) -> tuple[Table, ...]:
     """Three tables; empty where no all-reduce was timed."""
     return (_judged(found), _parameters(found), _beside(found)) if found else ()
+
+
+def cost_table(
+    workers: Sequence[int],
+    sizes: Sequence[int],
+    within: Link,
+    between: Link,
+    *,
+    gamma: float = 0.0,
+    nodes: int = 1,
+    servers: int = 1,
+) -> Table:
+    """Microseconds of every algorithm at every worker count and size, for latencies and bandwidths that are given.
+
+    Raises:
+        FitError: for ranks that do not spread over the nodes, or numbers that are negative.
+    """
+    columns = (
+        Column("workers", "Workers", "count"),
+        Column("size", "Size"),
+        Column("bytes", "Bytes", "count", detail=True),
+        Column("algorithm", "Algorithm"),
+        Column("us", "Time", "number", "µs"),
+        Column("bus_gb_s", "busbw", "number", "GB/s"),
+        Column("equation", "Equation"),
+    )
+    rows: list[tuple[Cell, ...]] = []
+    for n in workers:
+        shape = Shape(n, nodes, servers)
+        for size in sizes:
+            for algorithm in ALGORITHMS.values():
+                seconds = cost_of(algorithm, shape, size, within, between, gamma)
+                bus = size / seconds * 2 * (n - 1) / n / 1e9 if seconds else None
+                rows.append((n, spelling.size(size), size, algorithm.name, seconds * 1e6, bus, algorithm.equation))
+    return Table("collective", "All-reduce by algorithm", columns, tuple(rows))
 
 
 def _judged(found: Sequence[CollectiveComparison]) -> Table:
@@ -64,7 +98,8 @@ def _parameters(found: Sequence[CollectiveComparison]) -> Table:
         for regime in fit.regimes:
             limit = "any" if regime.up_to is None else spelling.size(round(regime.up_to))
             head = (compared.series, fit.algorithm.name, limit, regime.up_to)
-            parameters: list[Parameter] = [each.scaled(1e6, "µs") for each in regime.latencies]
+            known = ([regime.launch] if regime.launch else []) + list(regime.latencies)
+            parameters: list[Parameter] = [each.scaled(1e6, "µs") for each in known]
             rows += [(*head, *parameter_cells(parameter)) for parameter in (*parameters, *regime.bandwidths)]
     notes = (
         "γ, adding up, stands in the bandwidth: of one algorithm the bytes added are a fixed share of the bytes sent.",

@@ -49,7 +49,10 @@ class FitReport:
             *((_device_table(self.devices),) if self.scaling else ()),
         )
         kept = tuple(table for table in found if table.rows)
-        return kept or (Table("predicted", "Nothing was measured that a model could be fitted to", (), ()),)
+        nothing = Table(
+            "predicted", "Nothing was measured that a model could be fitted to", (Column("series", "Series"),), ()
+        )
+        return kept or (nothing,)
 
 
 def fit(bundle: Bundle, hold_out: Collection[int] = (), level: float = 0.95) -> FitReport:

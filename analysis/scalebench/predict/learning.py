@@ -24,8 +24,9 @@ from scalebench.predict.optimus import (
     regress,
     steps_to_accuracy,
 )
-from scalebench.predict.optimus.records import LearningCurve, learning_curves
+from scalebench.predict.optimus.records import STEPS, LearningCurve, learning_curves
 from scalebench.problem import Problem
+from scalebench_api.experiment import DataSource, Program
 from scalebench_api.trial import Point
 
 HALF = 0.5
@@ -78,15 +79,24 @@ class Learning:
 
 def learning(bundle: Bundle, target_loss: float | None = None, target: float | None = None) -> Learning:
     """Fit every point that recorded losses; targets take the place of the experiment's own target accuracy."""
-    curves, problems = learning_curves(bundle)
+    found, problems = learning_curves(bundle)
+    curves = [curve for curve in found if not _of_noise(curve)]
     series = {each.name: each for each in observed(bundle)}
     groups: dict[str, list[LearningCurve]] = {}
     for curve in curves:
         groups.setdefault(curve.record.trial.point.name, []).append(curve)
     points = tuple(_point(found, series, target_loss, target) for found in groups.values())
     notes: list[str] = []
+    if len(curves) < len(found):
+        notes.append("Random data teach nothing: the losses of steps on synthetic data took no part.")
     depth, left_out = _depth(curves, notes)
     return Learning(points, depth, left_out, _critical(points, notes), tuple(notes), problems)
+
+
+def _of_noise(curve: LearningCurve) -> bool:
+    workload = curve.record.trial.workload
+    built_in = workload.program is not Program.custom
+    return built_in and workload.data.source is DataSource.synthetic and curve.kind == STEPS
 
 
 def _point(

@@ -103,11 +103,11 @@ def test_depth_and_family_are_read_from_the_name(model: str, known: tuple[int | 
     assert depth_and_family(model) == known
 
 
-def with_losses(folder: Path) -> Path:
+def with_losses(folder: Path, source: str = "cifar10") -> Path:
     """A bundle whose steps carry losses, of three depths."""
     spec = experiment(
         "depths", modes=["weak"], workers=[2], repetitions=1, windows=4, steps_per_window=50,
-        matrix={"model": ["resnet20", "resnet32", "resnet56"]},
+        matrix={"model": ["resnet20", "resnet32", "resnet56"]}, workload={"data": {"source": source}},
     )  # fmt: skip
     write_bundle(folder, spec, tables=False)
     for order, trial in enumerate(make_plan(spec).trials):
@@ -159,3 +159,10 @@ def test_a_damaged_table_of_steps_is_said_and_the_rest_is_fitted(tmp_path: Path)
     assert "does not match the sha256" in found.problems[0].what
     steps, _ = step_losses(bundle.trials[1])
     assert len(steps)
+
+
+def test_losses_on_random_data_take_no_part(tmp_path: Path):
+    found = learning(open_bundle(with_losses(tmp_path / "b", "synthetic")))
+    assert found.points == ()
+    assert found.depth is None
+    assert "Random data teach nothing" in found.notes[0]

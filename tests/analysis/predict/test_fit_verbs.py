@@ -78,6 +78,66 @@ def test_recommend_says_its_answers_in_sentences(folder: Path):
     assert "16 was not measured but predicted by" in result.stdout
 
 
+def test_predict_scaling_shows_every_model_at_counts_that_were_not_run(folder: Path):
+    document = json.loads(run("predict", "scaling", folder, "--workers", "8,64", "-o", "json").stdout)
+    rows = document["predicted"]["rows"]
+    assert {row["workers"] for row in rows} == {8, 64}
+    assert {row["how"] for row in rows if row["workers"] == 64} == {"not measured"}
+    assert {row["how"] for row in rows if row["workers"] == 8} == {"left out"}
+    assert len(document["models"]["rows"]) == 14
+
+
+def test_predict_collective_prices_every_algorithm():
+    args = ["--bytes", "8,100000000", "--workers", "8", "--alpha-us", "3", "--gb-s", "360"]
+    rows = json.loads(run("predict", "collective", *args, "-o", "json").stdout)["collective"]["rows"]
+    times = {(row["algorithm"], row["bytes"]): row["us"] for row in rows}
+    assert times["ring", 8] == pytest.approx(42, rel=1e-4)
+    assert times["ring", 100_000_000] == pytest.approx(42 + 1.75 * 1e8 / 360e9 * 1e6, rel=1e-4)
+    assert times["hierarchical", 8] == pytest.approx(times["ring", 8])
+    further = ["--nodes", "2", "--out-gb-s", "25", "--alpha-out-us", "10"]
+    over = json.loads(run("predict", "collective", *args, *further, "-o", "json").stdout)["collective"]["rows"]
+    assert next(row["us"] for row in over if row["algorithm"] == "ring") == pytest.approx(140, rel=1e-4)
+
+
+def test_predict_optimus_finds_the_best_workers_for_each_number_of_servers():
+    args = ["--theta", "1.02,2.78,4.92,0,0.02", "--batch", "40", "--workers", "1,2,4,8,16", "--servers", "2,4"]
+    loss = ["--loss", "0.21,1.07,0.07", "--target-loss", "0.1"]
+    rows = json.loads(run("predict", "optimus", *args, *loss, "-o", "json").stdout)["optimus"]["rows"]
+    assert [(row["servers"], row["workers"]) for row in rows if row["best"]] == [(2, 4), (4, 8)]
+    steps = (1 / 0.03 - 1.07) / 0.21
+    assert all(row["seconds"] == pytest.approx(steps / row["steps_per_s"], rel=1e-4) for row in rows)
+
+
+def test_predict_roofline_says_what_limits():
+    args = ["predict", "roofline", "--device", "K80", "--flops", "1e9", "-o", "json", "--bytes"]
+    rows = [json.loads(run(*args, moved).stdout)["roofline"]["rows"][0] for moved in ("1e6", "1e9")]
+    assert [row["limit"] for row in rows] == ["compute", "memory"]
+    assert rows[1]["ms"] == pytest.approx(1e9 / 480e9 * 1e3, rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (["predict", "scaling", "{}", "--workers", "0"], "worker counts must be at least 1, given 0"),
+        (["predict", "collective", "--bytes", "8", "--workers", "6", "--alpha-us", "1", "--gb-s", "1", "--nodes", "4"],
+         "6 ranks do not spread evenly over 4 nodes"),
+        (["predict", "optimus", "--theta", "1,2", "--workers", "1"], "five (sync) or four (async) coefficients"),
+        (["predict", "optimus", "--theta", "1,x", "--workers", "1"], "--theta: '1,x': numbers with commas"),
+        (["predict", "optimus", "--theta", "1,1,1,1,1", "--workers", "1"], "needs the global batch M"),
+        (["predict", "optimus", "--theta", "1,1,1,1", "--workers", "1", "--loss", "1,1,1"], "go together"),
+        (["predict", "optimus", "--theta", "1,1,1,1", "--workers", "1", "--loss", "1,1,1", "--target-loss", "0.5"],
+         "flattens at 1, and never reaches the target of 0.5"),
+        (["predict", "roofline", "--device", "K81", "--flops", "1", "--bytes", "1"], "device 'K81' is not known"),
+        (["predict", "roofline", "--device", "K80", "--flops", "0", "--bytes", "0"], "must not be negative or nothing"),
+    ],
+)  # fmt: skip
+def test_predictions_of_nonsense_are_refused_in_one_line(folder: Path, args: list[str], said: str):
+    result = run(*(arg.format(folder) for arg in args))
+    assert result.exit_code == EXIT_INPUT
+    assert said in result.stderr
+    assert len(result.stderr.strip().splitlines()) == 1
+
+
 def csv_of(path: Path, text: str) -> Path:
     path.write_text(text, encoding="utf-8")
     return path

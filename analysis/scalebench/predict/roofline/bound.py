@@ -11,6 +11,7 @@ from typing import Literal
 
 from scalebench.predict.fitting import FitError
 from scalebench.predict.hardware import find_device
+from scalebench.table import Column, Table
 
 MODEL = "roofline"
 Limit = Literal["compute", "memory"]
@@ -65,3 +66,27 @@ def roof_of(device: str, precision: str = "fp32") -> Roof:
     """
     found = find_device(device)
     return Roof(found.peak(precision) * 1e9, found.memory_gb_s * 1e9)
+
+
+def roofline_table(device: str, precision: str, roof: Roof, flops: float, moved: float) -> Table:
+    """One row: the device, its ridge, the work's intensity, its least time and what sets it.
+
+    Raises:
+        FitError: for work that is negative or nothing.
+    """
+    seconds, limit = roof.seconds(flops, moved)
+    columns = (
+        Column("device", "Device"),
+        Column("precision", "Precision"),
+        Column("peak_tflops", "Peak", "number", "TFLOP/s"),
+        Column("bandwidth_gb_s", "Memory", "number", "GB/s"),
+        Column("ridge", "Ridge", "number", "FLOP/B"),
+        Column("intensity", "Work", "number", "FLOP/B"),
+        Column("limit", "Limited by"),
+        Column("ms", "Least time", "number", "ms"),
+        Column("share", "Of the peak at best", "percent"),
+    )
+    intensity = flops / moved if moved else None
+    row = (device, precision, roof.peak / 1e12, roof.bandwidth / 1e9, roof.ridge, intensity, limit)
+    share = flops / roof.peak / seconds
+    return Table("roofline", "Roofline", columns, ((*row, seconds * 1e3, share),))

@@ -171,8 +171,8 @@ def _enough_cores(workers: int, each: int, usable: int, oversubscribe: bool) -> 
     if workers * each > usable and not oversubscribe:
         share = f"{each} core{'s' if each > 1 else ''}"
         raise Unavailable(
-            f"spec.scaling.workers: {workers} workers with {share} each need {workers * each} cores, and {usable} may be "
-            "used; --oversubscribe runs it nevertheless, and its trials come out Invalid"
+            f"spec.scaling.workers: {workers} workers with {share} each need {workers * each} cores, and {usable} may "
+            "be used; --oversubscribe runs it nevertheless, and its trials come out Invalid"
         )
 
 

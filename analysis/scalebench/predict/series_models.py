@@ -133,7 +133,9 @@ def _laws(series: ObservedSeries, level: float) -> list[SeriesModel]:
 
 
 def _exact(fit: LawFit) -> str:
-    return f"{len(fit.parameters)} parameters through {len(set(fit.workers))} points and the baseline: shape not tested"
+    parameters, points = len(fit.parameters), len(set(fit.workers))
+    through = f"{parameters} parameter" + "s" * (parameters > 1) + f" through {points} point" + "s" * (points > 1)
+    return f"{through} and the baseline: its shape was not tested"
 
 
 def _overlap(series: Sequence[ObservedSeries], level: float) -> Callable[[ObservedSeries], SeriesModel]:

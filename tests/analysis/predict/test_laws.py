@@ -87,6 +87,14 @@ def test_the_prediction_interval_covers_a_new_run():
     assert 0.9 <= inside / 300 <= 0.99
 
 
+def test_a_share_is_at_most_one_however_slow_more_workers_are():
+    fit = fit_law(form_of("amdahl"), [1, 2, 4], [100, 50, 20])
+    (share,) = fit.parameters
+    assert (share.value, share.high) == (1.0, 1.0)
+    assert share.note == "at its bound of 1: slower than this law can say"
+    assert fit.throughput([8])[0] == pytest.approx(100)
+
+
 def test_values_that_are_no_throughput_are_refused():
     for rates in ([10, 0, 3], [10, -1, 3], [10, float("nan"), 3]):
         with pytest.raises(FitError, match=r"throughputs must be finite positive numbers, given .* as number 2"):

@@ -162,6 +162,15 @@ def test_a_loss_that_does_not_fall_is_said():
     assert any(p.value is None and p.note.startswith("not identifiable") for p in fit.parameters)
 
 
+def test_a_curve_that_begins_infinitely_high_has_b1_at_its_bound():
+    steps = np.arange(1.0, 60)
+    fit = fit_loss(steps, (1 / (0.3 * steps) + 0.02) * (1 + 0.02 * np.random.default_rng(1).standard_normal(59)))
+    b1 = fit.parameters[1]
+    assert b1.value == pytest.approx(0, abs=0.02)
+    assert b1.note in ("at its bound of 0", "cannot be told from 0")
+    assert b1.high > 0
+
+
 def test_three_points_have_no_error():
     fit = fit_loss([1, 2, 3], [1.0, 0.8, 0.7])
     assert all(p.low is None for p in fit.parameters)

@@ -123,7 +123,7 @@ def fit_law(
         baseline=int(base),
         baseline_throughput=base_rate,
         values=values,
-        parameters=linear.parameters([""] * needed, level, shared),
+        parameters=tuple(_capped(each, form) for each in linear.parameters([""] * needed, level, shared)),
         workers=tuple(int(count) for count in counts[~at_base]),
         residuals=tuple(float(error) for error in fitted / rates[~at_base] - 1),
         exact=len(others) == needed,
@@ -132,6 +132,15 @@ def fit_law(
         _nudged=nudged,
         _baseline_points=int(at_base.sum()),
     )
+
+
+def _capped(parameter: Parameter, form: Form) -> Parameter:
+    """A share is at most 1, also where more workers are slower than fewer."""
+    if parameter.value is None or parameter.value <= form.at_most:
+        return parameter
+    low = None if parameter.low is None else min(parameter.low, form.at_most)
+    note = f"at its bound of {form.at_most:g}: slower than this law can say"
+    return Parameter(parameter.name, form.at_most, low, form.at_most, parameter.unit, note)
 
 
 def _solve(form: Form, workers: Array, baseline: float, gains: Array) -> tuple[LinearFit, Array]:

@@ -33,6 +33,7 @@ _DRAWS = 4000
 _ROUNDS = 8
 _MOST_DROPPED = 0.05
 _FEWEST_KEPT = 10
+_SMALLEST = 1e-9
 
 
 @dataclass(frozen=True)
@@ -232,8 +233,8 @@ def _uncertainty(
     covariance: Array = variance * ((right.T / singular**2) @ right) / np.outer(scale, scale)
     half = student_quantile(degrees, level) * np.sqrt(np.diag(covariance))
     parameters = tuple(
-        Parameter(name, float(value), max(0.0, float(value - h)), float(value + h), unit, _remark(value, h))
-        for name, value, h, unit in zip(NAMES, values, half, UNITS, strict=True)
+        Parameter(name, value, max(0.0, value - h), value + h, unit, _remark(value, h))
+        for name, value, h, unit in zip(NAMES, _rounded_off(values), half.tolist(), UNITS, strict=True)
     )
     return parameters, covariance, math.sqrt(variance), degrees
 
@@ -252,7 +253,15 @@ def _flat(values: Array, k: Array) -> bool:
     return bool(first - last < 1e-3 * first)
 
 
+def _rounded_off(values: Array) -> list[float]:
+    """Without what keeps a solver inside of its bounds: a curve may begin infinitely high, with b1 = 0."""
+    b0, b1, b2 = values.tolist()
+    return [b0, b1 if b1 > _SMALLEST * (1 + b0) else 0.0, b2]
+
+
 def _remark(value: float, half: float) -> str:
+    if value == 0:
+        return "at its bound of 0"
     return "cannot be told from 0" if value <= half else ""
 
 

@@ -215,7 +215,8 @@ def _parameter(
     # The others are fitted by their logarithms.
     low, high = value * math.exp(-half), value * math.exp(min(half, 300.0))
     if half > math.log(10):
-        why = f"{NOT_IDENTIFIABLE}: a tenth or ten times {value:.2g} fit hardly worse"
+        # Nor is the value named: where nothing holds it, its digits are the machine's.
+        why = f"{NOT_IDENTIFIABLE}: a tenth of it, or ten times as much, fits hardly worse"
         return Parameter(name, None, None, None, unit, why)
     return Parameter(name, value, low, high, unit)
 

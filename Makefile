@@ -63,11 +63,12 @@ format: $(DEV)  ## rewrite the sources as ruff formats them
 	@$(BIN)/ruff check --fix .
 
 .PHONY: bench
-bench: $(DEV)  ## the benchmarks that need no GPU: first touch, cost of the harness, coverage of the intervals, large reports
+bench: $(DEV)  ## the benchmarks that need no GPU: first touch, cost of the harness, coverage of the intervals, large reports, fits
 	@$(BIN)/python benchmarks/first_touch.py
 	@$(BIN)/python benchmarks/harness_cost.py
 	@$(BIN)/python benchmarks/coverage.py
 	@$(BIN)/python benchmarks/report_scale.py
+	@$(BIN)/python benchmarks/fit_speed.py
 
 .PHONY: soak
 soak: $(DEV)  ## 200 runs killed at random moments and resumed

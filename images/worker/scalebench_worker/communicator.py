@@ -36,7 +36,7 @@ class Communicator(Protocol):
         """How many processes there are."""
 
     @property
-    def library(self) -> str | None:
+    def backend(self) -> str | None:
         """The program's own collective library, as ``nccl``; None where it has none."""
 
     def barrier(self) -> None:
@@ -51,7 +51,7 @@ class Alone:
 
     rank = 0
     world = 1
-    library = None
+    backend = None
 
     def barrier(self) -> None:
         """Nothing to wait for."""
@@ -68,7 +68,7 @@ class Folder:
     the name of a fresh folder, and only ranks whose word was answered go on.
     """
 
-    library = None
+    backend = None
 
     def __init__(self, folder: Path, rank: int, world: int, patience_s: float = _PATIENCE_S) -> None:
         self.rank = rank

@@ -88,7 +88,7 @@ class Session:
         self.topology: RankTopology = topology(self.identity, device, device_name)
         self.recorder = Recorder(self.out, self.identity.rank)
         self.metrics: Metrics | None = open_metrics(self.trial, self.identity.rank, self.identity.local_rank)
-        self.facts = Facts(backend=self.communicator.library)
+        self.facts = Facts(backend=self.communicator.backend)
         self.recorder.ready(self.topology)
 
     @property

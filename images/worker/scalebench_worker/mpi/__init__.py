@@ -14,7 +14,7 @@ def available() -> bool:
 class MPICommunicator:
     """A duplicate of MPI's world, so that no message of the program is ever taken for ours."""
 
-    library = "mpi"
+    backend = "mpi"
 
     def __init__(self) -> None:
         from mpi4py import MPI

@@ -42,7 +42,7 @@ class TorchCommunicator:
     def __init__(self) -> None:
         self.rank: int = dist.get_rank()
         self.world: int = dist.get_world_size()
-        self.library: str | None = str(dist.get_backend())
+        self.backend: str | None = str(dist.get_backend())
         # Every rank makes its communicators in the same order; the keys of an earlier one may still be there.
         self._store = PrefixStore(f"scalebench/{next(_made)}", _own_connection(distributed_c10d._get_default_store()))
         self._store.set_timeout(_PATIENCE)

@@ -50,3 +50,33 @@ def ready_file(rank: int) -> str:
 def failure_file(rank: int) -> str:
     """Name of the file in which a rank says why it cannot go on: a ``RankFailure``."""
     return f"rank-{rank}.failure.json"
+
+
+# Between the operator and a pod of a trial, besides the above. TRIAL_ENV then holds the JSON itself.
+
+ATTEMPT_ENV = "SCALEBENCH_ATTEMPT"
+"""Number of the attempt, from 1."""
+
+PODS_ENV = "SCALEBENCH_PODS"
+"""How many pods carry workers; each carries workers / pods of them. Its presence means: records go to rank 0's log."""
+
+POD_INDEX_ENV = "SCALEBENCH_POD_INDEX"
+"""Which of them this is, from 0; where the job kind numbers pods itself, its own variable is read instead."""
+
+COORDINATOR_ENV = "SCALEBENCH_COORDINATOR"
+"""``host:port`` where the workers meet; where the job kind has a name for it, its own variable is read instead."""
+
+HOSTFILE_ENV = "SCALEBENCH_HOSTFILE"
+"""In an MPI launcher: the host file to give mpirun by hand, for Open MPI 5 reads no other."""
+
+BUDGET_ENV = "SCALEBENCH_RECORD_BYTES"
+"""The most bytes of a record's payload that may go through a log; what does not fit is left out and named."""
+
+RESULTS_ENV = "SCALEBENCH_RESULTS"
+"""Folder of the claim that takes everything, in a folder for each attempt; unset where there is none."""
+
+TERMINATION_ENV = "SCALEBENCH_TERMINATION_LOG"
+"""File for the termination message; unset is /dev/termination-log."""
+
+POD_NAME_ENV = "POD_NAME"
+NODE_NAME_ENV = "NODE_NAME"

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 from pydantic import ConfigDict, Field, StrictBool, StrictFloat, StrictInt, StrictStr, StringConstraints
 
 from scalebench_api.model import Model
+from scalebench_api.pod_options import DnsName, Nesting, PodOptions, Results
 
 AxisValue = StrictBool | StrictInt | StrictFloat | StrictStr
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$", max_length=40)]
@@ -160,6 +161,12 @@ class Placement(Model):
     layouts: list[Layout] = Field(
         default=[], max_length=64, description="nodes x workers a node, as 2x4; each must give a worker count"
     )
+    pods_per_node: Annotated[int, Field(ge=1, le=64, strict=True)] = Field(
+        default=1, description="on a cluster, over how many pods the workers of a node are spread"
+    )
+    nesting: Nesting = Field(
+        default=Nesting.prefer, description="on a cluster, keep a series on nested sets of nodes"
+    )
 
 
 class Data(Model):
@@ -306,6 +313,13 @@ class ExperimentSpec(Model):
         default=3600, description="a trial that has not ended by then is Failed"
     )
     parallelism: Annotated[int, Field(ge=1, le=1000, strict=True)] = 1
+    pool: Name = Field(default="default", description="on a cluster, experiments of one pool take turns")
+    queue: DnsName | None = Field(default=None, description="Kueue's local queue that admits the jobs")
+    pod: PodOptions = PodOptions()
+    results: Results | None = None
+    ttl_seconds_after_finished: Annotated[int, Field(ge=0, le=315_360_000, strict=True)] | None = Field(
+        default=None, description="on a cluster, delete the experiment and its records so long after its end"
+    )
     suspend: StrictBool = False
     cancel: StrictBool = False
 

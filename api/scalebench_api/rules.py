@@ -32,7 +32,7 @@ Finding = tuple[Path, object, str, str | None]
 def check(experiment: ScalingExperiment) -> list[Finding]:
     """Every broken rule as ``(path, given, what is allowed, suggestion)``; empty when the experiment is right."""
     spec = experiment.spec
-    single = [*_scaling(spec), *_placement(spec), *_measure(spec), *_matrix_names(spec), *_exclude_names(spec)]
+    single = [*_scaling(spec), *_placement(spec), *_pods(spec), *_measure(spec), *_matrix_names(spec), *_exclude_names(spec)]
     if single:
         return single
     try:
@@ -89,6 +89,18 @@ def _placement(spec: ExperimentSpec) -> Iterator[Finding]:
             else:
                 allowed = f"a multiple of placement.workersPerNode, {placement.workers_per_node}, or fewer"
             yield ("spec", "scaling", "workers", index), workers, allowed, None
+
+
+def _pods(spec: ExperimentSpec) -> Iterator[Finding]:
+    pods = spec.placement.pods_per_node
+    if pods == 1:
+        return
+    for workers in spec.scaling.workers:
+        for nodes, each in layouts_of(spec, workers):
+            if each % pods:
+                allowed = f"a divisor of every workers-a-node count; layout {nodes}x{each} has {each}"
+                yield ("spec", "placement", "podsPerNode"), pods, allowed, None
+                return
 
 
 def _measure(spec: ExperimentSpec) -> Iterator[Finding]:

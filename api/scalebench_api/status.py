@@ -18,6 +18,7 @@ from scalebench_api.trial import TrialPhase
 
 MAX_BYTES = 100 * 1024
 MAX_CURRENT = 20
+MAX_NODES = 512
 MAX_HEADLINES = 40
 MAX_HISTORY = 208
 """More than failurePolicy can ever ask for: 100 Failed and 100 Invalid attempts, and the last."""
@@ -154,6 +155,10 @@ class TrialStatus(Model):
         default=[], max_length=MAX_HISTORY, description="attempts whose result is kept, oldest first"
     )
     job: ObjectName | None = Field(default=None, description="the newest attempt's job")
+    job_uid: Word | None = Field(default=None, description="set once the job was seen to exist")
+    nodes: Annotated[list[ObjectName], _first(MAX_NODES)] = Field(
+        default=[], max_length=MAX_NODES, description="where the newest attempt's pods ran"
+    )
     throughput: Word | None = Field(default=None, description="spelled for people")
     summary: Summary | None = None
     record: KeptRecord | None = None

@@ -18,7 +18,7 @@ from scalebench_api.trial import TrialPhase
 
 MAX_BYTES = 100 * 1024
 MAX_CURRENT = 20
-MAX_NODES = 512
+MAX_NODES = 64
 MAX_HEADLINES = 40
 MAX_HISTORY = 208
 """More than failurePolicy can ever ask for: 100 Failed and 100 Invalid attempts, and the last."""
@@ -47,6 +47,7 @@ def _first(most: int) -> BeforeValidator:
 Word = Annotated[str, _line(64), StringConstraints(max_length=64)]
 Title = Annotated[str, _line(128), StringConstraints(max_length=128)]
 Line = Annotated[str, _line(512), StringConstraints(max_length=512)]
+Hostname = Annotated[str, StringConstraints(max_length=63)]
 ObjectName = Annotated[str, StringConstraints(max_length=253)]
 
 
@@ -156,7 +157,7 @@ class TrialStatus(Model):
     )
     job: ObjectName | None = Field(default=None, description="the newest attempt's job")
     job_uid: Word | None = Field(default=None, description="set once the job was seen to exist")
-    nodes: Annotated[list[ObjectName], _first(MAX_NODES)] = Field(
+    nodes: Annotated[list[Hostname], _first(MAX_NODES)] = Field(
         default=[], max_length=MAX_NODES, description="where the newest attempt's pods ran"
     )
     throughput: Word | None = Field(default=None, description="spelled for people")

@@ -20,6 +20,7 @@ BROKEN_YAML = {
     "printable text, or an escape in double quotes",
     "a key of whole Unicode characters",
     "a plain name",
+    "plain values without tags",
 }
 SCHEMA = experiment_crd()["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
 

@@ -10,8 +10,11 @@ import hashlib
 import json
 import random
 import re
+from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from typing import overload
 
 from scalebench_api.axes import resolve, spell_value
 from scalebench_api.combinations import Rule, count, distinct, expand, narrowed
@@ -22,6 +25,80 @@ from scalebench_api.trial import Point, TrialSpec
 MAX_TRIALS = 10_000
 _MAX_NAME = 44
 _DIGEST = 10
+_SHARED_WORKLOADS = 1024
+
+
+class Trials(Sequence[TrialSpec]):
+    """The trials of a plan, in order; each is built when it is asked for, so 10,000 of them weigh what an order does.
+
+    A slice is again such a sequence. Trials of one point share it, and trials of one combination of axes share their
+    workload (of the last 1,024 combinations that were asked for).
+    """
+
+    def __init__(self, experiment: ScalingExperiment, points: Sequence[Point], order: Sequence[int]) -> None:
+        """``order`` holds the index of each trial's point, one repetition after another."""
+        self._experiment, self._points, self._order = experiment, points, order
+        self._positions = range(len(order))
+        spec = experiment.spec
+
+        @lru_cache(_SHARED_WORKLOADS)
+        def workload(axes: str) -> Workload:
+            return resolve(spec.workload, spec.scaling.batch, json.loads(axes))[0]
+
+        self._workload = workload
+
+    @overload
+    def __getitem__(self, index: int) -> TrialSpec: ...
+    @overload
+    def __getitem__(self, index: slice) -> Trials: ...
+    def __getitem__(self, index: int | slice) -> TrialSpec | Trials:
+        """One trial, or a part of them."""
+        if isinstance(index, slice):
+            part = Trials(self._experiment, self._points, self._order)
+            part._positions, part._workload = self._positions[index], self._workload
+            return part
+        return self._build(self._positions[index])
+
+    def __len__(self) -> int:
+        """How many."""
+        return len(self._positions)
+
+    def __iter__(self) -> Iterator[TrialSpec]:
+        """One after another."""
+        return map(self._build, self._positions)
+
+    def __eq__(self, other: object) -> bool:
+        """Whether ``other`` holds the same trials in the same order."""
+        if not isinstance(other, Trials):
+            return NotImplemented
+        return len(self) == len(other) and all(one == two for one, two in zip(self, other, strict=True))
+
+    __hash__ = None  # type: ignore[assignment]  # as the trials themselves, which hold mappings
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Every trial's name, in order; no trial is built for it."""
+        return tuple(map(self._name, self._positions))
+
+    def _name(self, position: int) -> str:
+        return f"{self._points[self._order[position]].name}-r{position // len(self._points) + 1}"
+
+    def _build(self, position: int) -> TrialSpec:
+        spec, point = self._experiment.spec, self._points[self._order[position]]
+        repetition = position // len(self._points)
+        return TrialSpec(
+            experiment=self._experiment.metadata.name,
+            name=self._name(position),
+            point=point,
+            repetition=repetition,
+            seed=_seed(spec.measure.seed, repetition),
+            workload=self._workload(json.dumps(point.axes)),
+            measure=spec.measure,
+            cost=spec.cost,
+            runner=spec.runner,
+            resources=spec.resources,
+            deadline_seconds=spec.deadline_seconds,
+        )
 
 
 @dataclass(frozen=True)
@@ -30,12 +107,18 @@ class Plan:
 
     experiment: str
     points: tuple[Point, ...]
-    trials: tuple[TrialSpec, ...]
+    trials: Trials
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Every trial's name, in order, without building a trial."""
+        return self.trials.names
 
     @property
     def worker_runs(self) -> int:
         """Sum of worker counts over trials: times seconds a trial gives worker-seconds."""
-        return sum(trial.point.workers for trial in self.trials)
+        repetitions = len(self.trials) // max(1, len(self.points))
+        return repetitions * sum(point.workers for point in self.points)
 
 
 def layouts_of(spec: ExperimentSpec, workers: int) -> list[tuple[int, int]]:
@@ -86,35 +169,32 @@ def make_plan(experiment: ScalingExperiment) -> Plan:
     """
     spec = experiment.spec
     points = tuple(expand_points(spec))
-    resolved: dict[str, Workload] = {}
-    for point in points:
-        key = canonical_json(dict(point.axes))
-        if key not in resolved:
-            resolved[key] = resolve(spec.workload, spec.scaling.batch, point.axes)[0]
-    trials = [
-        TrialSpec(
-            experiment=experiment.metadata.name,
-            name=f"{points[index].name}-r{repetition + 1}",
-            point=points[index],
-            repetition=repetition,
-            seed=_seed(spec.measure.seed, repetition),
-            workload=resolved[canonical_json(dict(points[index].axes))],
-            measure=spec.measure,
-            cost=spec.cost,
-            runner=spec.runner,
-            resources=spec.resources,
-            deadline_seconds=spec.deadline_seconds,
-        )
-        for repetition, order in enumerate(_orders(len(points), spec.measure.repetitions, spec.measure.seed))
-        for index in order
-    ]
-    return Plan(experiment=experiment.metadata.name, points=points, trials=tuple(trials))
+    _check_axes(spec, points)
+    order = array("I")
+    for each in _orders(len(points), spec.measure.repetitions, spec.measure.seed):
+        order.extend(each)
+    return Plan(experiment.metadata.name, points, Trials(experiment, points, order))
 
 
 def baseline_of(spec: ExperimentSpec, workers: Sequence[int]) -> int:
     """The worker count that a series with these counts is measured against."""
     named = spec.scaling.baseline
     return min(workers) if named == "auto" or named not in workers else named
+
+
+def _check_axes(spec: ExperimentSpec, points: Sequence[Point]) -> None:
+    """Raise AxisError for a value that does not fit; fields are independent, so each value is tried alone, once.
+
+    The first point is tried whole: how many variables there are is the same for all of them.
+    """
+    tried: set[tuple[str, str]] = set()
+    for point in points:
+        for name, value in point.axes.items():
+            if (key := (name, canonical_json(value))) not in tried:
+                tried.add(key)
+                resolve(spec.workload, spec.scaling.batch, {name: value})
+    if points:
+        resolve(spec.workload, spec.scaling.batch, points[0].axes)
 
 
 def _base_points(spec: ExperimentSpec) -> Iterator[dict[str, AxisValue]]:

@@ -1,6 +1,7 @@
 import itertools
 import re
 import time
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 
 from scalebench_api.axes import AxisError
 from scalebench_api.experiment import ExperimentSpec, Mode, ScalingExperiment
-from scalebench_api.plan import MAX_TRIALS, baseline_of, count_trials, expand_points, layouts_of, make_plan
+from scalebench_api.plan import MAX_TRIALS, Plan, baseline_of, count_trials, expand_points, layouts_of, make_plan
 from scalebench_api.rules import check
 from scalebench_api.trial import Point
 
@@ -62,7 +63,7 @@ def specs(draw: st.DrawFn) -> ExperimentSpec:
     )
 
 
-def planned(of: ExperimentSpec) -> Any:
+def planned(of: ExperimentSpec) -> Plan:
     return make_plan(ScalingExperiment.model_validate({**experiment().wire(), "spec": of.wire()}))
 
 
@@ -102,6 +103,47 @@ def test_consecutive_repetitions_have_different_orders(of: ExperimentSpec) -> No
 @given(specs())
 def test_a_plan_is_deterministic(of: ExperimentSpec) -> None:
     assert planned(of) == planned(of)
+
+
+@settings(max_examples=50)
+@given(specs(), st.data())
+def test_trials_are_a_sequence_like_any_other(of: ExperimentSpec, data: st.DataObject) -> None:
+    trials = planned(of).trials
+    eager = list(trials)
+    assert len(trials) == len(eager)
+    assert list(trials.names) == list(planned(of).names) == [trial.name for trial in eager]
+    assert [trials[i] for i in range(-len(eager), len(eager))] == eager * 2
+    part = data.draw(st.slices(len(eager)))
+    assert list(trials[part]) == eager[part]
+    assert trials[part].names == tuple(trial.name for trial in eager[part])
+    assert list(trials[part][::-1]) == eager[part][::-1]
+    assert trials[:] == trials
+    assert (trials[part] == trials) == (eager[part] == eager)
+    assert list(reversed(trials)) == eager[::-1]
+    with pytest.raises(IndexError):
+        trials[len(eager)]
+
+
+def test_trials_share_their_point_and_their_workload() -> None:
+    plan = make_plan(experiment({"matrix": {"env.A": ["x", "y"]}, "measure": {"repetitions": 3}}))
+    assert {id(trial.point) for trial in plan.trials} == {id(point) for point in plan.points}
+    held = list(plan.trials)
+    assert len({id(trial.workload) for trial in held}) == 2
+    assert [trial.workload.env for trial in held] == [{"A": trial.point.axes["env.A"]} for trial in held]
+    assert plan.trials != plan.trials[1:]
+    assert plan.trials != list(plan.trials)
+
+
+def test_a_plan_of_ten_thousand_trials_weighs_what_its_order_does() -> None:
+    weights = []
+    for repetitions in (1, 1, 1000):
+        of = experiment({"scaling/workers": list(range(1, 11)), "measure": {"repetitions": repetitions}})
+        tracemalloc.start()
+        plan = make_plan(of)
+        weights.append(tracemalloc.get_traced_memory()[0])
+        tracemalloc.stop()
+    assert len(plan.trials) == MAX_TRIALS
+    assert weights[2] - weights[1] < 10 * MAX_TRIALS, "bytes; a trial itself has over a thousand"
 
 
 @settings(max_examples=50)
@@ -252,6 +294,7 @@ def test_a_trial_has_every_axis_written_into_its_workload() -> None:
     assert trial.point.series == "weak precision=bf16 options.compile=true env.A=1 batch.perWorker=32"
 
 
-def test_a_value_that_does_not_fit_is_named() -> None:
+@pytest.mark.parametrize("precisions", [["fp32", "fp8"], ["fp8", "fp32"]])
+def test_a_value_that_does_not_fit_is_named(precisions: list[str]) -> None:
     with pytest.raises(AxisError, match=r"matrix\.precision: 'fp8'"):
-        make_plan(experiment({"matrix": {"precision": ["fp32", "fp8"]}}))
+        make_plan(experiment({"matrix": {"precision": precisions, "env.A": [1, 2]}}))

@@ -6,6 +6,9 @@ in the next observation; until it does, the same action is asked for again, and 
 carries its attempt).
 
 Suspending starts nothing more and lets what runs end: its number is still good. Cancelling stops what runs.
+
+A turn may look at a window of a large experiment: trials that rest are given as counts by phase, and trials that were
+never begun and whose turn is far as a number. So a turn costs what is open, not what was planned.
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from types import MappingProxyType
 
 from scalebench_api.experiment import ExperimentSpec
 from scalebench_api.trial import TrialPhase
@@ -95,7 +99,7 @@ Action = Start | Collect | Stop | Clean
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """The progress of an experiment; ``phases`` has one entry a trial, in plan order."""
+    """The progress of an experiment; ``phases`` has one entry for each trial that was given by name, in plan order."""
 
     phase: ExperimentPhase
     total: int
@@ -121,15 +125,29 @@ class Decision:
 
 
 NOTHING = Observed()
+_NONE: Mapping[TrialPhase, int] = MappingProxyType({})
 
 _ACTIVE = {Job.queued: TrialPhase.queued, Job.starting: TrialPhase.starting, Job.running: TrialPhase.running}
 
 
-def decide(spec: ExperimentSpec, trials: Sequence[str], observed: Mapping[str, Observed]) -> Decision:
-    """One turn over the trials' names in plan order; a trial that ``observed`` does not name was never begun."""
+def decide(
+    spec: ExperimentSpec,
+    trials: Sequence[str],
+    observed: Mapping[str, Observed],
+    *,
+    settled: Mapping[TrialPhase, int] = _NONE,
+    unbegun: int = 0,
+) -> Decision:
+    """One turn over trials' names in plan order; a trial that ``observed`` does not name was never begun.
+
+    All trials may be given by name, or a window of them. Then ``settled`` counts by final phase the trials that are
+    left out because they rest (``rests``) and have no job to remove, and ``unbegun`` those that were never begun and
+    come after the named ones that were not: of these the first ``spec.parallelism`` must be named, or all there are.
+    Actions, counts, phase and message are then the same as if all had been given.
+    """
     views = [observed.get(name, NOTHING) for name in trials]
-    failed = sum(1 for view in views if _rests(spec, view) and view.history[-1] is TrialPhase.failed)
-    too_many = failed > spec.failure_policy.max_failed_trials
+    failed = sum(1 for view in views if rests(spec, view) and view.history[-1] is TrialPhase.failed)
+    too_many = failed + settled.get(TrialPhase.failed, 0) > spec.failure_policy.max_failed_trials
     halted = spec.cancel or too_many
 
     actions: list[Action] = []
@@ -142,7 +160,22 @@ def decide(spec: ExperimentSpec, trials: Sequence[str], observed: Mapping[str, O
             free -= 1
 
     phases = tuple(_phase(spec, view, halted) for view in views)
-    return Decision(tuple(actions), _status(spec, phases, too_many))
+    counts = Counter(phases)
+    counts.update(settled)
+    counts[_phase(spec, NOTHING, halted)] += unbegun
+    return Decision(tuple(actions), _status(spec, phases, +counts, too_many))
+
+
+def rests(spec: ExperimentSpec, view: Observed) -> bool:
+    """Whether the trial has its result, and no attempt is left to make or being made; its job may still be there."""
+    if not view.history or (view.job is not Job.absent and not view.collected):
+        return False
+    last = view.history[-1]
+    if last is TrialPhase.failed:
+        return view.history.count(TrialPhase.failed) > spec.failure_policy.retries
+    if last is TrialPhase.invalid:
+        return view.history.count(TrialPhase.invalid) > spec.failure_policy.retry_invalid
+    return True
 
 
 def _tend(name: str, view: Observed, cancel: bool) -> Action | None:
@@ -156,20 +189,8 @@ def _tend(name: str, view: Observed, cancel: bool) -> Action | None:
     return Stop(name) if cancel else None
 
 
-def _rests(spec: ExperimentSpec, view: Observed) -> bool:
-    """Whether the trial has its result and no attempt is left to make or being made."""
-    if not view.history or (view.job is not Job.absent and not view.collected):
-        return False
-    last = view.history[-1]
-    if last is TrialPhase.failed:
-        return view.history.count(TrialPhase.failed) > spec.failure_policy.retries
-    if last is TrialPhase.invalid:
-        return view.history.count(TrialPhase.invalid) > spec.failure_policy.retry_invalid
-    return True
-
-
 def _wants_start(spec: ExperimentSpec, view: Observed) -> bool:
-    return view.job in (Job.absent, Job.lost) and not _rests(spec, view)
+    return view.job in (Job.absent, Job.lost) and not rests(spec, view)
 
 
 def _phase(spec: ExperimentSpec, view: Observed, halted: bool) -> TrialPhase:
@@ -177,16 +198,17 @@ def _phase(spec: ExperimentSpec, view: Observed, halted: bool) -> TrialPhase:
         return _ACTIVE[view.job]
     if view.job is Job.ended and not view.collected:
         return TrialPhase.collecting
-    if _rests(spec, view):
+    if rests(spec, view):
         return view.history[-1]
     if halted:
         return view.history[-1] if view.history else TrialPhase.cancelled
     return TrialPhase.pending
 
 
-def _status(spec: ExperimentSpec, phases: tuple[TrialPhase, ...], too_many: bool) -> Status:
-    counts = Counter(phases)
-    total, done = len(phases), sum(1 for phase in phases if phase.final)
+def _status(
+    spec: ExperimentSpec, phases: tuple[TrialPhase, ...], counts: Counter[TrialPhase], too_many: bool
+) -> Status:
+    total, done = counts.total(), sum(count for phase, count in counts.items() if phase.final)
     if done == total:
         if too_many:
             phase = ExperimentPhase.failed
@@ -196,7 +218,7 @@ def _status(spec: ExperimentSpec, phases: tuple[TrialPhase, ...], too_many: bool
             phase = ExperimentPhase.succeeded
     elif spec.suspend and not spec.cancel:
         phase = ExperimentPhase.suspended
-    elif done or any(phase is not TrialPhase.pending for phase in phases):
+    elif counts[TrialPhase.pending] < total:
         phase = ExperimentPhase.running
     else:
         phase = ExperimentPhase.pending

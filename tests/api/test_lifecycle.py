@@ -1,6 +1,7 @@
 """The one function that decides, run against simulated engines: random event order, kills, lost actions."""
 
 import random
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -22,6 +23,7 @@ from scalebench_api.lifecycle import (
     Status,
     Stop,
     decide,
+    rests,
 )
 from scalebench_api.trial import TrialPhase
 
@@ -66,6 +68,16 @@ class World:
         assert decision == decide(self.spec, self.trials, dict(reversed(self.seen.items()))), "same view, same decision"
         self.check(decision)
         return decision
+
+    def windowed(self) -> Decision:
+        """As an engine asks that keeps counts of what rests, and a cursor into the plan."""
+        begun = [name for name in self.trials if name in self.seen]
+        fresh = [name for name in self.trials if name not in self.seen]
+        resting = {n for n in begun if rests(self.spec, self.seen[n]) and self.seen[n].job in (Job.absent, Job.lost)}
+        settled = Counter(self.seen[name].history[-1] for name in resting)
+        coming = fresh[: self.spec.parallelism]
+        window = [name for name in self.trials if name in coming or (name in self.seen and name not in resting)]
+        return decide(self.spec, window, self.seen, settled=settled, unbegun=len(fresh) - len(coming))
 
     def check(self, decision: Decision) -> None:
         starts = [action for action in decision.actions if isinstance(action, Start)]
@@ -268,6 +280,53 @@ def test_cancelling_in_the_middle(
     assert status.phase.final
 
 
+@settings(max_examples=300)
+@given(
+    policies,
+    st.lists(st.one_of(st.none(), views), max_size=12),
+    st.sampled_from([{}, {"cancel": True}, {"suspend": True}, {"cancel": True, "suspend": True}]),
+    st.integers(0, 3),
+    st.integers(0),
+)
+def test_a_window_decides_as_the_whole(
+    policy: dict[str, int], seen: list[Observed | None], switches: dict[str, bool], ahead: int, seed: int
+) -> None:
+    spec, draw = spec_of(**policy, **switches), random.Random(seed)
+    trials = names(len(seen))
+    observed = {name: view for name, view in zip(trials, seen, strict=True) if view is not None}
+    whole = decide(spec, trials, observed)
+
+    resting = [name for name, view in observed.items() if rests(spec, view) and view.job in (Job.absent, Job.lost)]
+    left_out = {name for name in resting if draw.random() < 0.8}
+    fresh = [name for name in trials if name not in observed]
+    unbegun = fresh[spec.parallelism + ahead :]
+    window = [name for name in trials if name not in left_out and name not in unbegun]
+    settled = Counter(observed[name].history[-1] for name in left_out)
+    part = decide(spec, window, observed, settled=settled, unbegun=len(unbegun))
+
+    assert part.actions == whole.actions
+    assert replace(part.status, phases=()) == replace(whole.status, phases=())
+    assert part.status.phases == tuple(whole.status.phases[trials.index(name)] for name in window)
+    assert all(part.status.counts.values()), "no phase is named that no trial has"
+
+
+@settings(max_examples=60)
+@given(policies, scripts, st.integers(0), st.integers(0, 8))
+def test_an_experiment_run_through_windows_ends_as_the_whole_would(
+    policy: dict[str, int], script: list[list[TrialPhase]], seed: int, kills: int
+) -> None:
+    world = World(spec_of(**policy), scripted(script * 5), random.Random(seed), kills=kills)
+    for _ in range(TURNS):
+        whole, part = world.decide(), world.windowed()
+        assert part.actions == whole.actions
+        assert part.status == replace(whole.status, phases=part.status.phases)
+        if part.status.phase.final and not part.actions:
+            return
+        world.take(part)
+        world.event()
+    raise AssertionError("no end")
+
+
 # Examples, one for each sentence of the contract.
 
 
@@ -389,6 +448,34 @@ def test_invalid_trials_are_not_failures() -> None:
     decision = one_turn(done, maxFailedTrials=0)
     assert decision.status.phase is ExperimentPhase.succeeded
     assert decision.status.message == "3 of 3 trials done, 3 Invalid"
+
+
+@pytest.mark.parametrize(
+    ("settled", "changes", "phase", "message"),
+    [
+        ({}, {}, ExperimentPhase.pending, "0 of 10000 trials done"),
+        ({S: 9998, I: 1}, {}, ExperimentPhase.running, "9999 of 10000 trials done, 1 Invalid"),
+        ({S: 9999, I: 1}, {}, ExperimentPhase.succeeded, "10000 of 10000 trials done, 1 Invalid"),
+        ({S: 5}, {"suspend": True}, ExperimentPhase.suspended, "5 of 10000 trials done"),
+        ({S: 5}, {"cancel": True}, ExperimentPhase.cancelled, "10000 of 10000 trials done, 9995 Cancelled"),
+        (
+            {S: 5, F: 4},
+            {"maxFailedTrials": 3},
+            ExperimentPhase.failed,
+            "10000 of 10000 trials done, 4 Failed, 9991 Cancelled, "
+            "stopped: more failed than failurePolicy.maxFailedTrials, 3",
+        ),
+    ],
+)
+def test_ten_thousand_trials_of_which_few_are_named(
+    settled: dict[TrialPhase, int], changes: dict[str, Any], phase: ExperimentPhase, message: str
+) -> None:
+    left = 10_000 - sum(settled.values())
+    window = names(min(left, 2))
+    decision = decide(spec_of(**changes), window, {}, settled=settled, unbegun=left - len(window))
+    assert (decision.status.phase, decision.status.message) == (phase, message)
+    assert decision.status.total == 10_000
+    assert decision.actions == ((Start("t0", 1),) if not phase.final and not changes else ())
 
 
 def test_no_trials() -> None:

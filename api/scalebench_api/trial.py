@@ -56,6 +56,12 @@ class FailedReason(StrEnum):
     out_of_memory = "OutOfMemory"
     deadline_exceeded = "DeadlineExceeded"
     bad_workload = "BadWorkload"
+    unschedulable = "Unschedulable"
+    image_pull = "ImagePull"
+    quota_exceeded = "QuotaExceeded"
+    evicted = "Evicted"
+    job_rejected = "JobRejected"
+    job_deleted = "JobDeleted"
 
 
 class Point(Model):

@@ -1,1 +1,1 @@
-"""The operator: arrives with issue B; until then this room holds no code and nothing imports it."""
+"""The operator: experiments on a Kubernetes cluster, carried by jobs of several kinds."""

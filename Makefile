@@ -47,8 +47,16 @@ quickstart: $(RUNTIME)  ## run a real experiment on this machine and write its r
 	@$(BIN)/scalebench quickstart --into $(RESULTS)
 
 .PHONY: test
-test: $(DEV)  ## install what tests need, and run them all
+test: $(DEV) cluster-tools  ## install what tests need, and run them all
 	@$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+.PHONY: cluster-tools
+cluster-tools: $(VENV)/bin/python  ## build what tests/cluster runs, once: etcd, Kubernetes, job operators (10 minutes, needs Go)
+	@$(BIN)/python tests/cluster/toolchain.py || [ $$? -eq 3 ]
+
+.PHONY: cluster
+cluster: $(DEV) cluster-tools  ## a Kubernetes API with job operators and fake GPU nodes on this machine, until Ctrl-C
+	@$(BIN)/python tests/cluster/tier.py up
 
 .PHONY: lint
 lint: $(DEV)  ## formatting, lint, types, and the one-way imports
@@ -75,8 +83,16 @@ soak: $(DEV)  ## 200 runs killed at random moments and resumed
 	@$(BIN)/python benchmarks/soak.py
 
 .PHONY: crds
-crds: $(DEV)  ## generate the CRDs from the models
-	@$(BIN)/python -m scalebench_api.crd manifests/crds
+crds: $(DEV)  ## generate the CRDs from the models, for the manifests and for the chart
+	@for folder in manifests/crds manifests/base/crds charts/scalebench/files/crds; do \
+	    $(BIN)/python -m scalebench_api.crd $$folder; done
+
+.PHONY: chart
+chart: crds  ## generate what follows from the chart: its README, the kustomize base, the golden templates
+	@$(BIN)/python tests/cluster/toolchain.py helm
+	@$(BIN)/python charts/readme.py
+	@$(BIN)/python charts/base.py "$$($(BIN)/python tests/cluster/toolchain.py --path helm)"
+	@SCALEBENCH_GOLDEN=write $(BIN)/python -m pytest -q tests/chart/test_templates.py
 
 LOCK := $(BIN)/uv pip compile --universal --python-version 3.11 --no-emit-index-url --no-header --no-annotate --quiet
 # torch pins its own CUDA packages; kept apart, they never stand in the way of another build of torch.

@@ -89,10 +89,9 @@ crds: $(DEV)  ## generate the CRDs from the models, for the manifests and for th
 
 .PHONY: chart
 chart: crds  ## generate what follows from the chart: its README, the kustomize base, the golden templates
-	@$(BIN)/python tests/cluster/toolchain.py helm
 	@$(BIN)/python charts/readme.py
-	@$(BIN)/python charts/base.py "$$($(BIN)/python tests/cluster/toolchain.py --path helm)"
-	@SCALEBENCH_GOLDEN=write $(BIN)/python -m pytest -q tests/chart/test_templates.py
+	@$(BIN)/python tests/cluster/toolchain.py helm
+	@$(BIN)/python tests/chart/rendering.py
 
 LOCK := $(BIN)/uv pip compile --universal --python-version 3.11 --no-emit-index-url --no-header --no-annotate --quiet
 # torch pins its own CUDA packages; kept apart, they never stand in the way of another build of torch.

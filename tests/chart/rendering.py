@@ -1,0 +1,80 @@
+"""The chart as helm renders it; run as a command it writes the golden templates and the kustomize base anew.
+
+    python tests/chart/rendering.py
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+HERE = Path(__file__).parent
+ROOT = HERE.parents[1]
+sys.path[:0] = [str(ROOT / "tests" / "cluster"), str(ROOT / "charts")]
+
+import base  # noqa: E402
+import toolchain  # noqa: E402
+
+CHART = base.CHART
+GOLDEN = HERE / "golden"
+CASES: dict[str, tuple[str, ...]] = {
+    "default": (),
+    "namespaced": ("-f", str(HERE / "values" / "namespaced.yaml")),
+    "everything": ("-f", str(HERE / "values" / "everything.yaml")),
+}
+MONITORING = "monitoring.coreos.com"
+
+
+def helm() -> Path:
+    return toolchain.binary("helm")
+
+
+def lacking(*names: str) -> str | None:
+    """Why these binaries cannot be run here, in one line; None where they can."""
+    missing = toolchain.missing(names)
+    return f"not built: {', '.join(missing)}; `python tests/cluster/toolchain.py {' '.join(missing)}`" if missing else None
+
+
+def objects(*arguments: str) -> list[dict[str, Any]]:
+    return base.render(helm(), *arguments)
+
+
+def named(found: list[dict[str, Any]], kind: str) -> list[dict[str, Any]]:
+    return [each for each in found if each["kind"] == kind]
+
+
+def refusal(*arguments: str) -> str:
+    """What helm says against it."""
+    command = [helm(), "template", "scalebench", CHART, "--kube-version", base.KUBERNETES, *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode != 0, "helm took it"
+    return done.stderr
+
+
+def golden(case: str) -> str:
+    """The templates of a case as text, without the CRDs, which have a test of their own."""
+    command = [
+        helm(), "template", "scalebench", CHART, "--namespace", base.NAMESPACE, "--kube-version", base.KUBERNETES,
+    ]  # fmt: skip
+    whole = subprocess.run([*command, *CASES[case]], check=True, capture_output=True, text=True).stdout
+    return "---\n" + "---\n".join(
+        part for part in whole.split("---\n") if part.strip() and "scalebench/templates/crds.yaml" not in part
+    )
+
+
+def main() -> None:
+    for case in CASES:
+        (GOLDEN / f"{case}.yaml").write_text(golden(case), encoding="utf-8")
+    base.OUTPUT.write_text(base.text(helm()), encoding="utf-8")
+
+
+def load(path: Path) -> list[dict[str, Any]]:
+    return list(yaml.safe_load_all(path.read_text(encoding="utf-8")))
+
+
+if __name__ == "__main__":
+    main()

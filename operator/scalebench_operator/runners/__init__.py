@@ -6,12 +6,20 @@ from scalebench_api.experiment import ExperimentSpec, Runner
 from scalebench_api.trial import TrialSpec
 from scalebench_operator.runners.job import IndexedJob
 from scalebench_operator.runners.kind import Manifest, RunnerKind
+from scalebench_operator.runners.mpi_job import MPIJob
+from scalebench_operator.runners.pytorch_job import PyTorchJob
 from scalebench_operator.runners.reading import Reading
 from scalebench_operator.runners.request import Request, RequestError
+from scalebench_operator.runners.tf_job import TFJob
 
 __all__ = ["RUNNERS", "Manifest", "Reading", "Request", "RequestError", "RunnerKind", "runner_for"]
 
-RUNNERS: dict[Runner, RunnerKind] = {Runner.job: IndexedJob()}
+RUNNERS: dict[Runner, RunnerKind] = {
+    Runner.job: IndexedJob(),
+    Runner.pytorch_job: PyTorchJob(),
+    Runner.mpi_job: MPIJob(),
+    Runner.tf_job: TFJob(),
+}
 
 
 def runner_for(spec: ExperimentSpec, trial: TrialSpec) -> RunnerKind:

@@ -1,0 +1,146 @@
+"""What the golden manifests are made of: requests, each for one runner."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import yaml
+
+from scalebench_api.experiment import Runner, ScalingExperiment
+from scalebench_api.plan import expand_points
+from scalebench_api.trial import TrialSpec
+from scalebench_operator.runners import RUNNERS, Request
+
+IMAGES = {name: f"ghcr.io/scalebench/worker-{name}:0.1.0" for name in ("torch", "tensorflow", "horovod", "allreduce")}
+GPU = {"limits": {"nvidia.com/gpu": 1, "cpu": "3500m", "memory": "16Gi"}}
+EVERYTHING: dict[str, Any] = {
+    "queue": "team-a",
+    "placement": {"workersPerNode": 4, "nesting": "require"},
+    "results": {"claim": "records"},
+    "pod": {
+        "nodeSelector": {"pool": "gpu"},
+        "tolerations": [{"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}],
+        "labels": {"team": "a", "scalebench.dev/attempt": "7"},
+        "annotations": {"kueue.x-k8s.io/podset-required-topology": "rack"},
+        "serviceAccountName": "trainer",
+        "priorityClassName": "high",
+        "schedulerName": "default-scheduler",
+        "runtimeClassName": "nvidia",
+        "imagePullSecrets": ["registry"],
+        "imagePullPolicy": "IfNotPresent",
+        "hostNetwork": True,
+        "lockMemory": True,
+        "sharedMemory": "32Gi",
+        "claims": [{"claim": "imagenet", "path": "/data"}, {"claim": "scratch", "path": "/scratch", "readOnly": False}],
+    },
+}
+PARAMETER_SERVER = {"workload": {"program": "tensorflow", "strategy": "parameter-server"}}
+
+CASES: dict[str, tuple[Runner, dict[str, Any]]] = {
+    "job-1x1": (Runner.job, {"workers": 1}),
+    "job-2x8": (Runner.job, {"workers": 16}),
+    "job-2x8-in-4-pods": (Runner.job, {"workers": 16, "placement": {"workersPerNode": 8, "podsPerNode": 2}}),
+    "job-1x8-in-2-pods": (Runner.job, {"workers": 8, "placement": {"workersPerNode": 8, "podsPerNode": 2}}),
+    "job-everything": (Runner.job, {"workers": 8, "nodes": ("gpu-7", "gpu-3", "gpu-9"), **EVERYTHING}),
+    "job-own-program": (
+        Runner.job,
+        {
+            "workers": 2,
+            "resources": {"limits": {"cpu": 0.5, "memory": 1500000000, "example.com/fpga": "2"}},
+            "workload": {
+                "program": "custom",
+                "image": "registry.example/train@sha256:" + "0" * 64,
+                "command": ["python", "train.py", "--note", "$(HOSTNAME) costs 5$"],
+                "env": {
+                    "NOTE": "$(POD_NAME) costs 5$",
+                    "SCALEBENCH_PODS": "9",
+                    "POD_NAME": "mine",
+                    "NCCL_DEBUG": "INFO",
+                },
+            },
+        },
+    ),
+    "pytorchjob-1x8": (Runner.pytorch_job, {"workers": 8}),
+    "pytorchjob-2x8": (Runner.pytorch_job, {"workers": 16, "nodes": ("gpu-0",)}),
+    "pytorchjob-everything": (Runner.pytorch_job, {"workers": 8, "nodes": ("gpu-7", "gpu-3"), **EVERYTHING}),
+    "mpijob-1x1": (Runner.mpi_job, {"workers": 1, "workload": {"program": "horovod"}}),
+    "mpijob-2x8": (Runner.mpi_job, {"workers": 16, "workload": {"program": "horovod"}}),
+    "mpijob-everything": (Runner.mpi_job, {"workers": 8, "nodes": ("gpu-7",), **EVERYTHING}),
+    "tfjob-1x1": (Runner.tf_job, {"workers": 1, "workload": {"program": "tensorflow"}}),
+    "tfjob-2x8": (
+        Runner.tf_job,
+        {"workers": 16, "workload": {"program": "tensorflow", "strategy": "multi-worker-mirrored"}},
+    ),
+    "tfjob-parameter-server": (Runner.tf_job, {"workers": 4, "placement": {"workersPerNode": 2}, **PARAMETER_SERVER}),
+    "tfjob-everything": (Runner.tf_job, {"workers": 8, "nodes": ("gpu-7",), **PARAMETER_SERVER, **EVERYTHING}),
+}
+
+
+def request(
+    workers: int = 1, nodes: tuple[str, ...] = (), attempt: int = 1, runner: Runner | None = None, **spec: Any
+) -> Request:
+    """The request for the first trial with so many workers; ``spec`` replaces fields of the experiment."""
+    tree = {
+        "apiVersion": "scalebench.dev/v1alpha1",
+        "kind": "ScalingExperiment",
+        "metadata": {"name": "resnet"},
+        "spec": {
+            "scaling": {"modes": ["weak"], "workers": [workers], "batch": {"perWorker": 64}},
+            "placement": {"workersPerNode": 8},
+            "resources": GPU,
+            "deadlineSeconds": 1800,
+            **({"runner": runner.value} if runner else {}),
+            **spec,
+        },
+    }
+    experiment = ScalingExperiment.model_validate(tree)
+    point = next(expand_points(experiment.spec))
+    trial = TrialSpec(
+        experiment="resnet",
+        name=f"{point.name}-r1",
+        point=point,
+        repetition=0,
+        seed=0,
+        workload=experiment.spec.workload,
+        measure=experiment.spec.measure,
+        runner=experiment.spec.runner,
+        resources=experiment.spec.resources,
+        deadline_seconds=experiment.spec.deadline_seconds,
+    )
+    return Request(
+        experiment="resnet",
+        namespace="team-a",
+        spec=experiment.spec,
+        trial=trial,
+        trial_object=f"resnet-{trial.name}",
+        attempt=attempt,
+        images=IMAGES,
+        record_bytes=8_388_608,
+        nodes=nodes,
+    )
+
+
+def case(name: str) -> Request:
+    """The request of a golden case."""
+    runner, options = CASES[name]
+    return request(runner=runner, **options)
+
+
+def manifests(name: str) -> list[dict[str, Any]]:
+    """The job of a golden case, and what stands beside it."""
+    asked = case(name)
+    kind = RUNNERS[CASES[name][0]]
+    job = kind.render(asked)
+    return [job, *kind.companions(asked, job)]
+
+
+class Written(yaml.SafeDumper):
+    """Everything in full, for people to read."""
+
+    def ignore_aliases(self, data: Any) -> bool:
+        return True
+
+
+def spelled(name: str) -> str:
+    """A golden file's text."""
+    return yaml.dump_all(manifests(name), Dumper=Written, sort_keys=False, width=120)

@@ -80,6 +80,10 @@ class Trials(Sequence[TrialSpec]):
         """Every trial's name, in order; no trial is built for it."""
         return tuple(map(self._name, self._positions))
 
+    def point(self, index: int) -> Point:
+        """The point of one trial, which is not built for it."""
+        return self._points[self._order[self._positions[index]]]
+
     def _name(self, position: int) -> str:
         return f"{self._points[self._order[position]].name}-r{position // len(self._points) + 1}"
 

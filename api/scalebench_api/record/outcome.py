@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pydantic import Field
+
 from scalebench_api.model import Model
 from scalebench_api.record.trial_record import Timeline
 from scalebench_api.trial import FailedReason
@@ -22,5 +24,6 @@ class Outcome(Model):
     oversubscribed: bool = False
     requested_devices: list[str] = []
     exit_codes: dict[str, int | None] = {}
+    placement: dict[str, str] = Field(default={}, description="pod -> node, as the cluster says")
     log_tail: dict[str, list[str]] = {}
     timeline: list[Timeline] = []

@@ -1,0 +1,29 @@
+"""``python -m scalebench_operator``: exit code 0 when told to stop, 1 when the lease or the watches were lost."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+
+from scalebench_operator.logs import set_up
+from scalebench_operator.settings import SettingsError, read_settings
+
+
+def main() -> int:
+    """Run until SIGTERM; 2 for settings that cannot be understood."""
+    try:
+        settings = read_settings()
+    except SettingsError as error:
+        print(f"scalebench operator: {error}", file=sys.stderr)
+        return 2
+    set_up(settings.log_level, settings.log_format)
+    from scalebench_operator.main import Operator
+
+    async def run() -> int:
+        return await Operator(settings).run()
+
+    return asyncio.run(run())
+
+
+if __name__ == "__main__":
+    sys.exit(main())

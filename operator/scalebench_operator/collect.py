@@ -1,0 +1,219 @@
+"""What an ended attempt left, from its pods into the cluster's keeping: judged, stored, and only then let go.
+
+Judging loads rank records as models; of thousands of ranks that is long and large, so it is done in a process of its
+own, which gives the memory back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import logging
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from scalebench_api.model import canonical_json
+from scalebench_api.objects import OUTCOME_KEY, RECORD_KEY, ROLE_LABEL, labels, record_name
+from scalebench_api.record import termination
+from scalebench_api.record.envelope import EnvelopeError, digest, unframe
+from scalebench_api.record.outcome import Outcome
+from scalebench_api.record.termination import Termination
+from scalebench_api.record.verdict import Verdict
+from scalebench_api.trial import FailedReason, TrialSpec
+from scalebench_operator import pods as read_pods
+from scalebench_operator.cluster import CONFIG_MAPS, PODS, TRIALS, Cluster, Object, Refused
+from scalebench_operator.judge import Judgement, judge_payload
+from scalebench_operator.runners import Reading, Request, RunnerKind
+
+_PART = 900_000
+"""Bytes of a payload in one ConfigMap, which may hold 1 MiB with everything."""
+_INLINE = 1 << 17
+"""A payload up to this size is judged in this process: some ten ranks, a few milliseconds."""
+_TRIES = 3
+_TAIL_LINES = 60
+_MOST_TAILS = 4
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Collected:
+    """Everything that the trial's status tells of an attempt."""
+
+    verdict: Verdict
+    summary: Object | None
+    record: Object
+    nodes: tuple[str, ...]
+    ended_at: float
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """An attempt that has ended, or is ended now: cancelled, too late, or its job gone."""
+
+    request: Request
+    runner: RunnerKind
+    reading: Reading | None
+    owner: Object
+    """reference to the ScalingTrial, which the record belongs to"""
+    timeline: Sequence[Object] = ()
+    forced: tuple[FailedReason, str] | None = None
+    """why the controller itself ends it"""
+    cancelled: bool = False
+
+
+async def collect(cluster: Cluster, attempt: Attempt) -> Collected:
+    """Judge an attempt and keep its record; nothing of the job is needed any more when this returns.
+
+    Collecting twice gives the same ConfigMaps with the same bytes.
+
+    Raises:
+        Refused, Unreachable: when the API server does not let us.
+    """
+    request = attempt.request
+    pods = await cluster.list(PODS, request.namespace, labelSelector=_selector(request))
+    recording = attempt.runner.recording_pod(pods)
+    said = _termination(recording, request)
+    payload, missing = (None, "") if attempt.cancelled else await _payload(cluster, request, recording, said)
+    outcome = await _outcome(cluster, attempt, pods, missing)
+    judgement = await _judge(request.trial, payload, outcome)
+    record = await _keep(cluster, attempt, payload, outcome, judgement)
+    summary = said.summary.wire() if said is not None and said.summary is not None else None
+    return Collected(judgement.verdict, summary, record, read_pods.nodes(pods), _ended_at(attempt.reading))
+
+
+def _selector(request: Request) -> str:
+    return ",".join(f"{name}={value}" for name, value in request.labels.items() if name.startswith("scalebench.dev/"))
+
+
+def _termination(pod: Mapping[str, Any] | None, request: Request) -> Termination | None:
+    for text in read_pods.messages(pod) if pod is not None else ():
+        found = termination.read(text)
+        if found is not None and (found.trial, found.attempt) == (request.trial.name, request.attempt):
+            return found
+    return None
+
+
+async def _payload(
+    cluster: Cluster, request: Request, pod: Mapping[str, Any] | None, said: Termination | None
+) -> tuple[bytes | None, str]:
+    """The record out of the log, or None and why there is none. What the termination message announces must come."""
+    if pod is None:
+        return None, "the pod that records was not there to be read"
+    why = ""
+    for wait in range(_TRIES):
+        try:
+            log = await cluster.log(request.namespace, pod["metadata"]["name"], read_pods.main_container(pod))
+            payload = unframe(log.splitlines())
+            if said is not None and said.sha256 is not None and digest(payload) != said.sha256:
+                why = f"the record in the log has sha256 {digest(payload)}, its pod announced {said.sha256}"
+                break
+            return payload, ""
+        except EnvelopeError as error:
+            why = str(error)
+            if said is None or said.sha256 is None:
+                break
+        except Refused as refused:
+            why = f"the log of pod {pod['metadata']['name']} could not be read: {refused.message}"
+        await asyncio.sleep(0.5 * (wait + 1))
+    return None, why
+
+
+async def _outcome(cluster: Cluster, attempt: Attempt, pods: Sequence[Object], missing: str) -> Outcome:
+    request, reading = attempt.request, attempt.reading
+    failure, message = None, missing
+    if attempt.cancelled:
+        message = "cancelled"
+    elif attempt.forced is not None or reading is None or not reading.succeeded:
+        found = read_pods.failure(pods)
+        late = reading is not None and reading.reason is FailedReason.deadline_exceeded
+        if attempt.forced is not None:
+            failure, message = attempt.forced
+        elif late:
+            failure, message = FailedReason.deadline_exceeded, reading.message if reading else ""
+        else:
+            failure, message = found or (FailedReason.rank_failed, reading.message if reading else "its job is gone")
+        if found is not None and found[1] not in message:
+            message = f"{message}; {found[1]}" if message else found[1]
+    return Outcome(
+        engine="kubernetes",
+        attempt=request.attempt,
+        failure=failure,
+        message=message,
+        cancelled=attempt.cancelled,
+        exit_codes=read_pods.exit_codes(pods),
+        log_tail=await _tails(cluster, request, pods) if failure is not None else {},
+        placement=read_pods.placement(pods),
+        timeline=[*attempt.timeline],  # type: ignore[list-item]  # pydantic reads the wire form
+    )
+
+
+async def _tails(cluster: Cluster, request: Request, pods: Sequence[Object]) -> dict[str, list[str]]:
+    """The last lines of the pods that failed, for people; never worth failing for."""
+    tails: dict[str, list[str]] = {}
+    for pod in read_pods.failed(pods)[:_MOST_TAILS]:
+        name = pod["metadata"]["name"]
+        try:
+            text = await cluster.log(request.namespace, name, read_pods.main_container(pod), tail=_TAIL_LINES)
+            tails[name] = [line[:500] for line in text.splitlines()]
+        except Refused as refused:
+            logger.info("%s: no log of %s: %s", request.job, name, refused.message)
+    return tails
+
+
+async def _judge(trial: TrialSpec, payload: bytes | None, outcome: Outcome) -> Judgement:
+    if payload is None or len(payload) <= _INLINE:
+        return judge_payload(trial, payload, outcome)
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "scalebench_operator.judge", stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE
+    )
+    request = canonical_json({"trial": trial.wire(), "outcome": outcome.wire(), "bytes": len(payload)})
+    out, _ = await process.communicate(request.encode() + b"\n" + payload)
+    if process.returncode:
+        raise RuntimeError(f"judging {trial.name} ended with exit code {process.returncode}")
+    return Judgement.from_wire(json.loads(out))
+
+
+async def _keep(
+    cluster: Cluster, attempt: Attempt, payload: bytes | None, outcome: Outcome, judgement: Judgement
+) -> Object:
+    """Write the record's ConfigMaps; the trial's status then says where they are."""
+    request = attempt.request
+    parts = [payload[at : at + _PART] for at in range(0, len(payload), _PART)] if payload else [b""]
+    names = [record_name(request.trial_object, request.attempt, index) for index in range(len(parts))]
+    for index, (name, part) in enumerate(zip(names, parts, strict=True)):
+        body: Object = {
+            "apiVersion": CONFIG_MAPS.api_version,
+            "kind": CONFIG_MAPS.kind,
+            "metadata": {
+                "name": name,
+                "namespace": request.namespace,
+                "labels": labels(request.experiment, request.trial_object, request.attempt) | {ROLE_LABEL: "record"},
+                "ownerReferences": [attempt.owner],
+            },
+        }
+        if part:
+            body["binaryData"] = {RECORD_KEY: base64.b64encode(part).decode()}
+        if index == 0:
+            body["data"] = {OUTCOME_KEY: canonical_json(outcome.wire())}
+        await cluster.apply(CONFIG_MAPS, request.namespace, body)
+    record: Object = {
+        "sha256": digest(payload or b""),
+        "bytes": len(payload or b""),
+        "configMaps": names,
+    }
+    return record | ({"leftOut": list(judgement.left_out)} if judgement.left_out else {})
+
+
+def _ended_at(reading: Reading | None) -> float:
+    """Now: a job's own times have a resolution of a second, and an attempt that is ended has none."""
+    return time.time()
+
+
+def owner_of_record(name: str, uid: str) -> Object:
+    """The reference that ties a record to its trial."""
+    return {"apiVersion": TRIALS.api_version, "kind": TRIALS.kind, "name": name, "uid": uid}

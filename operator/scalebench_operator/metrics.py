@@ -1,0 +1,39 @@
+"""What the operator tells Prometheus of itself; names as in docs/design.md, section 8."""
+
+from __future__ import annotations
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
+
+REGISTRY = CollectorRegistry()
+ProcessCollector(registry=REGISTRY)
+
+TRIALS = Gauge("scalebench_trials", "Trials of unfinished experiments by phase", ["phase"], registry=REGISTRY)
+EXPERIMENTS = Gauge("scalebench_experiments", "Experiments by phase", ["phase"], registry=REGISTRY)
+RECONCILE = Histogram(
+    "scalebench_reconcile_seconds",
+    "One turn over one experiment",
+    buckets=(0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30),
+    registry=REGISTRY,
+)
+TRIAL_START = Histogram(
+    "scalebench_trial_start_seconds",
+    "From a trial's turn to all its pods running",
+    buckets=(0.3, 1, 3, 10, 30, 60, 120, 300, 600, 1800),
+    registry=REGISTRY,
+)
+TRIALS_ENDED = Counter(
+    "scalebench_trials_ended", "Attempts that ended, by phase and reason", ["phase", "reason"], registry=REGISTRY
+)
+REQUESTS = Counter(
+    "scalebench_api_requests",
+    "Requests to the API server by method and answer",
+    ["method", "answer"],
+    registry=REGISTRY,
+)
+ERRORS = Counter("scalebench_reconcile_errors", "Turns that ended with an error and were repeated", registry=REGISTRY)
+LEADING = Gauge("scalebench_operator_leading", "1 while this operator holds its lease", registry=REGISTRY)
+
+
+def exposition() -> bytes:
+    """All of it in Prometheus' text format."""
+    return generate_latest(REGISTRY)

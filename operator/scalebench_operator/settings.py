@@ -1,0 +1,114 @@
+"""How an operator is set up: read once from the environment, which the chart fills in."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from scalebench_api.experiment import Program
+
+DEFAULT_SLOTS = 1
+_IMAGES = "ghcr.io/scalebench"
+_DEFAULT_IMAGES = {
+    Program.torch: f"{_IMAGES}/worker-torch:latest",
+    Program.allreduce: f"{_IMAGES}/worker-torch:latest",
+    Program.custom: f"{_IMAGES}/worker-torch:latest",
+    Program.tensorflow: f"{_IMAGES}/worker-tensorflow:latest",
+    Program.horovod: f"{_IMAGES}/worker-mpi:latest",
+}
+
+
+class SettingsError(ValueError):
+    """A variable that cannot be understood; the message names it, what was given and what is allowed."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Everything about an operator that is not in the cluster. Times are in seconds."""
+
+    namespaces: tuple[str, ...] = ()
+    """watched namespaces; empty is the whole cluster"""
+    pools: Mapping[str, int] = field(default_factory=dict)
+    """pool -> experiments that may hold it at once; a pool not named has ``DEFAULT_SLOTS``"""
+    images: Mapping[str, str] = field(default_factory=lambda: {p.value: image for p, image in _DEFAULT_IMAGES.items()})
+    identity: str = "operator"
+    lease_namespace: str = "default"
+    lease_name: str = "scalebench-operator"
+    lease_seconds: float = 10.0
+    metrics_port: int = 8080
+    health_port: int = 8081
+    starting_seconds: float = 30.0
+    """how long a job may be Starting before its pods and events are looked at, and how often from then on"""
+    record_bytes: int = 8 << 20
+    log_level: str = "INFO"
+    log_format: str = "json"
+
+    def slots(self, pool: str) -> int:
+        """How many experiments may hold ``pool`` at once."""
+        return self.pools.get(pool, DEFAULT_SLOTS)
+
+
+def read_settings(environment: Mapping[str, str] = os.environ) -> Settings:
+    """Settings from ``SCALEBENCH_*`` variables; what is unset or empty keeps its default.
+
+    Raises:
+        SettingsError: naming the variable.
+    """
+    get = _Reader(environment)
+    images = {
+        program.value: get.text(f"IMAGE_{program.value.upper()}", default)
+        for program, default in _DEFAULT_IMAGES.items()
+    }
+    namespace = environment.get("POD_NAMESPACE") or "default"
+    return Settings(
+        namespaces=tuple(filter(None, (part.strip() for part in get.text("NAMESPACES", "").split(",")))),
+        pools=get.pools("POOLS"),
+        images=images,
+        identity=environment.get("POD_NAME") or f"{platform.node()}-{os.getpid()}",
+        lease_namespace=get.text("LEASE_NAMESPACE", namespace),
+        lease_name=get.text("LEASE_NAME", "scalebench-operator"),
+        lease_seconds=get.number("LEASE_SECONDS", 10.0, least=1.0),
+        metrics_port=int(get.number("METRICS_PORT", 8080, least=0)),
+        health_port=int(get.number("HEALTH_PORT", 8081, least=0)),
+        starting_seconds=get.number("STARTING_SECONDS", 30.0, least=0.1),
+        record_bytes=int(get.number("RECORD_BYTES", 8 << 20, least=1 << 16)),
+        log_level=get.choice("LOG_LEVEL", "INFO", ("DEBUG", "INFO", "WARNING", "ERROR")),
+        log_format=get.choice("LOG_FORMAT", "json", ("json", "text")),
+    )
+
+
+@dataclass(frozen=True)
+class _Reader:
+    environment: Mapping[str, str]
+
+    def text(self, name: str, default: str) -> str:
+        return self.environment.get(f"SCALEBENCH_{name}", "").strip() or default
+
+    def number(self, name: str, default: float, least: float) -> float:
+        given = self.text(name, str(default))
+        try:
+            value = float(given)
+        except ValueError:
+            value = float("nan")
+        if not value >= least:
+            raise SettingsError(f"SCALEBENCH_{name}={given!r}: a number of at least {least:g} is wanted")
+        return value
+
+    def choice(self, name: str, default: str, allowed: tuple[str, ...]) -> str:
+        given = self.text(name, default)
+        for value in allowed:
+            if given.lower() == value.lower():
+                return value
+        raise SettingsError(f"SCALEBENCH_{name}={given!r}: one of {', '.join(allowed)} is wanted")
+
+    def pools(self, name: str) -> dict[str, int]:
+        found = {}
+        for part in filter(None, (part.strip() for part in self.text(name, "").split(","))):
+            match = re.fullmatch(r"([a-z0-9][-a-z0-9]{0,39})=([1-9][0-9]{0,4})", part)
+            if match is None:
+                raise SettingsError(f"SCALEBENCH_{name}: {part!r}: POOL=SLOTS is wanted, as default=1,big=4")
+            found[match[1]] = int(match[2])
+        return found

@@ -1,0 +1,261 @@
+"""What the watch streams and our own writes have shown, as little of it as deciding needs.
+
+An object is remembered with the version at which it was seen, and an older one is never put over a newer: answers to
+our own writes arrive before their echo in the watch. Whole statuses of trials are kept only while those are open:
+ten thousand finished ones must fit beside.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from scalebench_api.objects import ATTEMPT_LABEL, EXPERIMENT_LABEL, TRIAL_LABEL
+from scalebench_api.trial import FINAL_PHASES, FailedReason, TrialPhase
+from scalebench_operator.cluster import Object
+
+_FINAL = frozenset(phase.value for phase in FINAL_PHASES)
+
+
+class Key(NamedTuple):
+    """An experiment."""
+
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
+
+@dataclass(slots=True)
+class ExperimentSeen:
+    """The whole object: there are few of them, and the spec is asked for."""
+
+    uid: str
+    version: int
+    body: Object
+
+    @property
+    def status(self) -> Object:
+        """As last written; empty before the first time."""
+        return self.body.get("status") or {}
+
+    @property
+    def generation(self) -> int:
+        """Counts changes of the spec."""
+        return int(self.body["metadata"].get("generation") or 0)
+
+    @property
+    def created(self) -> str:
+        """RFC 3339, to the second."""
+        return str(self.body["metadata"].get("creationTimestamp") or "")
+
+    @property
+    def deleting(self) -> bool:
+        """Whether it is on its way out."""
+        return bool(self.body["metadata"].get("deletionTimestamp"))
+
+
+@dataclass(slots=True)
+class TrialSeen:
+    """A trial that was begun. ``history`` holds (attempt, final phase) of every attempt whose result is kept."""
+
+    uid: str
+    owner: str
+    version: int
+    attempts: int
+    history: tuple[tuple[int, TrialPhase], ...]
+    job_uid: str | None
+    throughput: float | None
+    nodes: tuple[str, ...]
+    phase: str | None
+    status: Object | None
+    """whole while the trial is open; None once it was seen ended"""
+
+
+@dataclass(slots=True)
+class JobSeen:
+    """The job of an attempt: its object, trimmed to what reading it needs."""
+
+    uid: str
+    version: int
+    attempt: int
+    trial: str
+    body: Object
+    first_seen: float
+    last_seen: float
+    given_up: tuple[FailedReason, str] | None = None
+    """why the controller counts it as ended, whatever it says itself"""
+
+    @property
+    def deleting(self) -> bool:
+        """Whether it is on its way out."""
+        return bool(self.body["metadata"].get("deletionTimestamp"))
+
+
+@dataclass(slots=True)
+class Family:
+    """An experiment and what belongs to it; ``touched`` names the trials to look at anew."""
+
+    experiment: ExperimentSeen | None = None
+    trials: dict[str, TrialSeen] = field(default_factory=dict)
+    jobs: dict[str, JobSeen] = field(default_factory=dict)
+    touched: set[str] = field(default_factory=set)
+
+
+class Sightings:
+    """Everything seen, by experiment. Each ``see`` and ``lose`` gives the experiment to look at, or None."""
+
+    def __init__(self) -> None:
+        self.families: dict[Key, Family] = {}
+        self.changed: set[Key] = set()
+        """experiments of which a watch stream has shown something new, and which have not been nudged for it"""
+        self.unechoed: dict[str, tuple[int, float]] = {}
+        """kind -> (version, monotonic time) of our oldest write that its watch stream has not shown yet"""
+
+    def family(self, key: Key) -> Family:
+        """Made when first asked for."""
+        return self.families.setdefault(key, Family())
+
+    def see_experiment(self, body: Object) -> Key | None:
+        """A ScalingExperiment as it is now."""
+        metadata = body["metadata"]
+        key = Key(metadata["namespace"], metadata["name"])
+        family, version = self.family(key), int(metadata["resourceVersion"])
+        known = family.experiment
+        if known is not None and known.uid == metadata["uid"] and known.version >= version:
+            return None
+        metadata.pop("managedFields", None)
+        family.experiment = ExperimentSeen(metadata["uid"], version, body)
+        return key
+
+    def lose_experiment(self, body: Object) -> Key | None:
+        """It is gone; what it owned follows by itself."""
+        key = Key(body["metadata"]["namespace"], body["metadata"]["name"])
+        family = self.families.get(key)
+        if family is None or family.experiment is None or family.experiment.uid != body["metadata"]["uid"]:
+            return None
+        family.experiment = None
+        self._drop_empty(key, family)
+        return key
+
+    def see_trial(self, body: Object) -> Key | None:
+        """A ScalingTrial as it is now."""
+        key, name = _key(body), body["metadata"]["name"]
+        if key is None:
+            return None
+        family, version = self.family(key), int(body["metadata"]["resourceVersion"])
+        known = family.trials.get(name)
+        if known is not None and known.uid == body["metadata"]["uid"] and known.version >= version:
+            return None
+        family.trials[name] = _trial_seen(body, version, known)
+        family.touched.add(name)
+        return key
+
+    def lose_trial(self, body: Object) -> Key | None:
+        """Deleted behind our back, or with its experiment."""
+        key, name = _key(body), body["metadata"]["name"]
+        family = self.families.get(key) if key else None
+        known = family.trials.get(name) if family else None
+        if key is None or family is None or known is None or known.uid != body["metadata"]["uid"]:
+            return None
+        del family.trials[name]
+        family.touched.add(name)
+        self._drop_empty(key, family)
+        return key
+
+    def see_job(self, body: Object) -> Key | None:
+        """A job of any kind as it is now."""
+        key, name = _key(body), body["metadata"]["name"]
+        labels = body["metadata"].get("labels") or {}
+        if key is None or TRIAL_LABEL not in labels:
+            return None
+        family, version = self.family(key), int(body["metadata"]["resourceVersion"])
+        known, now = family.jobs.get(name), time.monotonic()
+        if known is not None and known.uid == body["metadata"]["uid"] and known.version >= version:
+            known.last_seen = now
+            return None
+        same = known if known is not None and known.uid == body["metadata"]["uid"] else None
+        attempt, trial = int(labels.get(ATTEMPT_LABEL) or 1), labels[TRIAL_LABEL]
+        family.jobs[name] = JobSeen(
+            body["metadata"]["uid"],
+            version,
+            attempt,
+            trial,
+            _trimmed(body),
+            same.first_seen if same else now,
+            now,
+            same.given_up if same else None,
+        )
+        family.touched.add(trial)
+        return key
+
+    def lose_job(self, body: Object) -> Key | None:
+        """It is gone; its uid stays with its trial, so that it is known to have been there."""
+        key, name = _key(body), body["metadata"]["name"]
+        family = self.families.get(key) if key else None
+        known = family.jobs.get(name) if family else None
+        if key is None or family is None or known is None or known.uid != body["metadata"]["uid"]:
+            return None
+        del family.jobs[name]
+        trial = family.trials.get(known.trial)
+        if trial is not None and trial.attempts == known.attempt and trial.job_uid is None:
+            trial.job_uid = known.uid
+        family.touched.add(known.trial)
+        self._drop_empty(key, family)
+        return key
+
+    def wrote(self, kind: str, version: int) -> None:
+        """Remember our oldest write that the watch has yet to show."""
+        self.unechoed.setdefault(kind, (version, time.monotonic()))
+
+    def echoed(self, kind: str, version: int) -> None:
+        """The watch stream of ``kind`` has come to ``version``."""
+        waiting = self.unechoed.get(kind)
+        if waiting is not None and version >= waiting[0]:
+            del self.unechoed[kind]
+
+    def _drop_empty(self, key: Key, family: Family) -> None:
+        if family.experiment is None and not family.trials and not family.jobs:
+            self.families.pop(key, None)
+
+
+def _key(body: Mapping[str, Any]) -> Key | None:
+    metadata = body["metadata"]
+    experiment = (metadata.get("labels") or {}).get(EXPERIMENT_LABEL)
+    return Key(metadata["namespace"], experiment) if experiment else None
+
+
+def _trial_seen(body: Object, version: int, known: TrialSeen | None) -> TrialSeen:
+    metadata, status = body["metadata"], body.get("status") or {}
+    history = tuple((int(past["attempt"]), TrialPhase(past["phase"])) for past in status.get("history", ()))
+    attempts, uid = int(status.get("attempts") or 0), status.get("jobUid")
+    if known is not None and known.uid == metadata["uid"] and known.attempts == attempts:
+        uid = uid or known.job_uid
+    summary = status.get("summary") or {}
+    phase = status.get("phase")
+    return TrialSeen(
+        uid=metadata["uid"],
+        owner=next((owner["uid"] for owner in metadata.get("ownerReferences") or ()), ""),
+        version=version,
+        attempts=attempts,
+        history=history,
+        job_uid=uid,
+        throughput=summary.get("throughput"),
+        nodes=tuple(status.get("nodes") or ()),
+        phase=phase,
+        status=None if phase in _FINAL else status,
+    )
+
+
+def _trimmed(body: Object) -> Object:
+    metadata = body["metadata"]
+    kept = {name: metadata.get(name) for name in ("name", "namespace", "uid", "deletionTimestamp", "creationTimestamp")}
+    spec = body.get("spec") or {}
+    run_policy = spec.get("runPolicy") or {}
+    trimmed = {name: spec[name] for name in ("suspend", "completions", "parallelism") if name in spec}
+    if "suspend" in run_policy:
+        trimmed["runPolicy"] = {"suspend": run_policy["suspend"]}
+    return {"kind": body.get("kind"), "metadata": kept, "spec": trimmed, "status": body.get("status") or {}}

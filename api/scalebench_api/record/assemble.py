@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
-from scalebench_api.record import tables
+from scalebench_api.record import extremes, tables
 from scalebench_api.record.outcome import Outcome
 from scalebench_api.record.rank import RankRecord, Window, WindowKind
 from scalebench_api.record.step_times import slowest_step_times
@@ -37,13 +37,22 @@ class Assembled:
     record: TrialRecord
     tables: Mapping[str, bytes]
 
+    def files(self) -> dict[str, bytes]:
+        """Every file of the trial's folder in a bundle but its logs: name -> contents."""
+        return {**self.tables, TRIAL_FILE: self.record.stored()}
+
 
 def assemble(
-    trial: TrialSpec, ranks: Mapping[int, RankRecord], journals: Mapping[int, bytes], outcome: Outcome
+    trial: TrialSpec,
+    ranks: Mapping[int, RankRecord],
+    journals: Mapping[int, bytes],
+    outcome: Outcome,
+    left_out: Sequence[str] = (),
 ) -> Assembled:
     """Judge one attempt and put everything known of it into one record.
 
     ``ranks`` and ``journals`` may be incomplete: what a killed rank left is kept, and the verdict says the rest.
+    Journals of the ``extremes`` come in place of the ranks' where those did not fit, which ``left_out`` then says.
 
     Raises:
         JournalError: when a journal is not one.
@@ -52,8 +61,10 @@ def assemble(
     ordered = [ranks[rank] for rank in sorted(ranks)]
     windows = combine_windows(ordered)
     files: dict[str, bytes] = {}
-    if journals:
-        files[tables.STEPS_FILE] = tables.encode_steps(journals)
+    if whole := {rank: data for rank, data in journals.items() if rank not in extremes.NAMES}:
+        files[tables.STEPS_FILE] = tables.encode_steps(whole)
+    if few := {rank: data for rank, data in journals.items() if rank in extremes.NAMES}:
+        files[tables.EXTREMES_FILE] = tables.encode_steps(few)
     first = ordered[0] if ordered else None
     if first is not None and first.evaluations:
         files[tables.EVALS_FILE] = tables.encode_evaluations(first.evaluations)
@@ -74,6 +85,7 @@ def assemble(
         timeline=_timeline(ordered, outcome),
         exit_codes=outcome.exit_codes,
         log_tail=outcome.log_tail if verdict.phase is not TrialPhase.succeeded else {},
+        left_out=list(left_out),
         files={name: tables.sha256(data) for name, data in sorted(files.items())},
         **_of_first(first),
     )

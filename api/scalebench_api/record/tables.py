@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
 STEPS_FILE = "steps.parquet"
 EVALS_FILE = "evals.parquet"
+EXTREMES_FILE = "extremes.parquet"
+"""In place of ``STEPS_FILE`` where that did not fit: the same columns, rank -1 is the slowest of each step, -2 the
+median (``record.extremes``)."""
 STEP_COLUMNS = ("rank", "step", "window", "start_ns", "duration_ns", "samples", "loss")
 
 

@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 from typing import Any, Protocol
 
-from scalebench_api.contract import OUT_ENV, failure_file
+from scalebench_api.contract import OUT_ENV, PODS_ENV, failure_file
 from scalebench_worker.identity import MPI_VARIABLES, Identity
 
 _POLL_S = 0.0005
@@ -25,7 +25,7 @@ class CommunicatorError(RuntimeError):
 
 
 class Communicator(Protocol):
-    """What timing and checks ask of a group of ranks. Both calls are collective: every rank makes them in order."""
+    """What timing and checks ask of a group of ranks. Calls are collective: every rank makes them in order."""
 
     @property
     def rank(self) -> int:
@@ -45,6 +45,9 @@ class Communicator(Protocol):
     def all_gather(self, value: Any) -> list[Any]:
         """The JSON values of all ranks, by rank."""
 
+    def gather(self, data: bytes) -> list[bytes]:
+        """The bytes of all ranks, by rank, on rank 0; nothing on the others."""
+
 
 class Alone:
     """One process."""
@@ -59,6 +62,10 @@ class Alone:
     def all_gather(self, value: Any) -> list[Any]:
         """This value."""
         return [value]
+
+    def gather(self, data: bytes) -> list[bytes]:
+        """These bytes."""
+        return [data]
 
 
 class Folder:
@@ -96,6 +103,16 @@ class Folder:
         # Whoever is in this round has read all of the one before the last.
         (self._room / f"{self._round - 2}-{self.rank}").unlink(missing_ok=True)
         return values
+
+    def gather(self, data: bytes) -> list[bytes]:
+        """The bytes of all ranks, by rank, on rank 0; nothing on the others."""
+        files = [self._room / f"bytes-{rank}" for rank in range(self.world)]
+        files[self.rank].write_bytes(data)
+        self.barrier()
+        found = [path.read_bytes() for path in files] if self.rank == 0 else []
+        self.barrier()
+        files[self.rank].unlink()
+        return found
 
     def _host(self, meeting: Path) -> str:
         name = secrets.token_hex(8)
@@ -165,6 +182,11 @@ def find_communicator(identity: Identity, out: Path | None) -> Communicator:
 
         if available():
             return MPICommunicator()
+    if os.environ.get(PODS_ENV, "1") != "1":
+        raise CommunicatorError(
+            f"rank {identity.rank} of {identity.world}: ranks of several pods need torch.distributed, initialised "
+            "before attach(), or mpirun with mpi4py"
+        )
     if out is None:
         raise CommunicatorError(
             f"rank {identity.rank} of {identity.world}: initialise torch.distributed before attach(), "

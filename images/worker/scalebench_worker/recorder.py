@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-from scalebench_api.contract import failure_file, journal_file, rank_file, ready_file
+from scalebench_api.contract import PODS_ENV, failure_file, journal_file, rank_file, ready_file
 from scalebench_api.model import Model
 from scalebench_api.record.journal import StepRow, pack_row, write_header
 from scalebench_api.record.rank import RankFailure, RankRecord, RankTopology
+
+FAILURE_MARK = "scalebench-failure"
+"""Begins a line of a pod's log that holds a ``RankFailure``."""
 
 
 class Recorder:
@@ -55,11 +59,14 @@ class Recorder:
 
 
 def write_failure(folder: Path, failure: RankFailure) -> None:
-    """Say why a rank cannot go on; the first reason given stays."""
+    """Say why a rank cannot go on; the first reason given stays. In a pod it is printed too: mpirun brings it home."""
     path = folder / failure_file(failure.rank)
     if not path.exists():
         folder.mkdir(parents=True, exist_ok=True)
-        write_atomically(path, failure.model_dump_json(by_alias=True).encode())
+        text = failure.model_dump_json(by_alias=True)
+        write_atomically(path, text.encode())
+        if os.environ.get(PODS_ENV):
+            print(f"{FAILURE_MARK} {text}", file=sys.stderr, flush=True)
 
 
 def write_atomically(path: Path, data: bytes) -> None:

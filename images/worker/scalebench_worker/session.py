@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from pydantic import ValidationError
 
-from scalebench_api.contract import METRICS_LINGER_ENV, OUT_ENV, TRIAL_ENV
+from scalebench_api.contract import METRICS_LINGER_ENV, OUT_ENV, PODS_ENV, TRIAL_ENV
 from scalebench_api.experiment import Measure
 from scalebench_api.record.rank import (
     AllReduceRow,
@@ -25,6 +25,7 @@ from scalebench_worker.communicator import Communicator, find_communicator
 from scalebench_worker.failure import WorkloadError
 from scalebench_worker.identity import Identity, identify
 from scalebench_worker.metrics import Metrics, linger, open_metrics
+from scalebench_worker.publish import publish
 from scalebench_worker.recorder import Recorder
 from scalebench_worker.timing import UnixTime
 from scalebench_worker.topology import environment, topology, versions
@@ -97,7 +98,7 @@ class Session:
         return self.trial.measure if self.trial else Measure()
 
     def finish(self, measured: Measured) -> RankRecord:
-        """Write the rank record, then stay up for a last scrape."""
+        """Write the rank record, stay up for a last scrape, and in a pod send the record through rank 0's log."""
         facts = self.facts
         record = RankRecord(
             trial=self.trial.name if self.trial else UNNAMED,
@@ -132,6 +133,9 @@ class Session:
         if self.metrics:
             linger(_seconds(METRICS_LINGER_ENV))
             self.metrics.close()
+        # Last of all, and outside of every window: while the process lives its log may still be rotated away.
+        if self.trial and os.environ.get(PODS_ENV):
+            publish(self.trial, record, self.out, self.communicator)
         return record
 
 

@@ -30,3 +30,11 @@ class MPICommunicator:
     def all_gather(self, value: Any) -> list[Any]:
         """The values of all ranks, by rank."""
         return list(self._comm.allgather(value))
+
+    def gather(self, data: bytes) -> list[bytes]:
+        """The bytes of all ranks, by rank, on rank 0; nothing on the others."""
+        # One by one: a collective counts bytes in 32 bits, over all ranks together.
+        if self.rank == 0:
+            return [data, *(bytes(self._comm.recv(source=rank)) for rank in range(1, self.world))]
+        self._comm.send(data, dest=0)
+        return []

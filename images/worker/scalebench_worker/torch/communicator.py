@@ -17,6 +17,8 @@ from torch._C._distributed_c10d import PrefixStore, Store, TCPStore
 from torch.distributed import distributed_c10d
 
 _PATIENCE = timedelta(hours=1)
+# The TCP store refuses values above 8 MiB.
+_PIECE = 1 << 20
 _made = itertools.count()
 
 
@@ -68,6 +70,24 @@ class TorchCommunicator:
         self.barrier()
         self._forget(*names)
         return values
+
+    def gather(self, data: bytes) -> list[bytes]:
+        """The bytes of all ranks, by rank, on rank 0; nothing on the others."""
+        self._gathers += 1
+        name = f"gather/{self._gathers}"
+        pieces = [data[at : at + _PIECE] for at in range(0, len(data), _PIECE)]
+        for number, piece in enumerate(pieces):
+            self._store.set(f"{name}/{self.rank}/{number}", piece)  # type: ignore[arg-type]  # bytes it takes too
+        self._store.set(f"{name}/{self.rank}", str(len(pieces)))
+        found = [self._collect(f"{name}/{rank}") for rank in range(self.world)] if self.rank == 0 else []
+        self.barrier()
+        return found
+
+    def _collect(self, name: str) -> bytes:
+        parts = [f"{name}/{number}" for number in range(int(self._store.get(name)))]
+        data = b"".join(self._store.get(part) for part in parts)
+        self._forget(name, *parts)
+        return data
 
     def _forget(self, *names: str) -> None:
         if self.rank == 0:

@@ -1,0 +1,97 @@
+"""Pods of a trial as process groups of this machine: own folders, own variables, one log each."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from worker_ranks import rank_environment
+
+from scalebench_api.record.termination import Termination, read
+from scalebench_api.trial import TrialSpec
+
+CORES = sorted(os.sched_getaffinity(0))
+
+
+def free_port() -> int:
+    """A port that nobody listens on now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@dataclass
+class PodRun:
+    """A started pod; standard output and error go to one log, as in a container."""
+
+    process: subprocess.Popen[bytes]
+    folder: Path
+
+    def end(self, timeout: float = 120) -> int:
+        """Its exit code."""
+        return self.process.wait(timeout)
+
+    @property
+    def log(self) -> list[str]:
+        """Lines of its log so far."""
+        return (self.folder / "log").read_text(errors="replace").splitlines()
+
+    @property
+    def termination(self) -> Termination:
+        """What it left."""
+        found = read((self.folder / "termination").read_text())
+        assert found is not None
+        return found
+
+
+def start_pod(folder: Path, trial: TrialSpec, **environment: str) -> PodRun:
+    """One pod; ``environment`` is what its job kind sets."""
+    folder.mkdir(parents=True)
+    given = {
+        "SCALEBENCH_TERMINATION_LOG": str(folder / "termination"),
+        "GLOO_SOCKET_IFNAME": "lo",
+        "PYTHONWARNINGS": "ignore",
+        **environment,
+    }
+    with (folder / "log").open("wb") as log:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "scalebench_worker.pod"],
+            env=rank_environment(folder / "out", trial, **given),
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            cwd=folder,
+        )
+    return PodRun(process, folder)
+
+
+def start_pods(folder: Path, trial: TrialSpec, count: int, **environment: str) -> list[PodRun]:
+    """Pods of an indexed Job, one core each, on nodes of their own."""
+    port = free_port()
+    return [
+        start_pod(
+            folder / f"pod-{index}",
+            trial,
+            **{
+                "SCALEBENCH_PODS": str(count),
+                "JOB_COMPLETION_INDEX": str(index),
+                "SCALEBENCH_COORDINATOR": f"127.0.0.1:{port}",
+                "SCALEBENCH_CORES": str(CORES[index % len(CORES)]),
+                "POD_NAME": f"trial-{index}",
+                "NODE_NAME": f"node-{index}",
+                **environment,
+            },
+        )
+        for index in range(count)
+    ]
+
+
+def on_nodes(trial: TrialSpec, nodes: int) -> TrialSpec:
+    """The trial spread over nodes."""
+    wire = json.loads(json.dumps(trial.wire()))
+    wire["point"].update(nodes=nodes, workersPerNode=trial.point.workers // nodes)
+    return TrialSpec.model_validate(wire)

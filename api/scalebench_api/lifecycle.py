@@ -214,8 +214,10 @@ def _status(
             phase = ExperimentPhase.failed
         elif counts[TrialPhase.cancelled]:
             phase = ExperimentPhase.cancelled
-        else:
+        elif counts[TrialPhase.succeeded] or not total:
             phase = ExperimentPhase.succeeded
+        else:
+            phase = ExperimentPhase.failed
     elif spec.suspend and not spec.cancel:
         phase = ExperimentPhase.suspended
     elif counts[TrialPhase.pending] < total:
@@ -232,6 +234,8 @@ def _message(spec: ExperimentSpec, counts: Mapping[TrialPhase, int], done: int, 
         for phase in (TrialPhase.failed, TrialPhase.invalid, TrialPhase.cancelled)
         if counts.get(phase)
     ]
+    if done == total > 0 and not counts.get(TrialPhase.succeeded) and not counts.get(TrialPhase.cancelled):
+        said.append("no number was obtained")
     if too_many:
         said.append(f"stopped: more failed than failurePolicy.maxFailedTrials, {spec.failure_policy.max_failed_trials}")
     return ", ".join(said)

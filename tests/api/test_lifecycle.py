@@ -207,10 +207,10 @@ def test_policy_is_kept(policy: dict[str, int], script: list[list[TrialPhase]], 
         assert history.count(I) <= policy["retryInvalid"] + 1
         assert S not in history[:-1], "a trial that has succeeded is never run again"
     failed = sum(1 for phase in status.phases if phase is F)
-    if status.phase is ExperimentPhase.failed:
-        assert failed > policy["maxFailedTrials"]
+    if failed > policy["maxFailedTrials"]:
+        assert status.phase is ExperimentPhase.failed
     else:
-        assert failed <= policy["maxFailedTrials"]
+        assert (status.phase is ExperimentPhase.succeeded) == (S in status.phases)
         assert all(
             phase is expected(results[name], policy) for name, phase in zip(world.trials, status.phases, strict=True)
         )
@@ -444,10 +444,10 @@ def test_an_experiment_whose_trials_were_cancelled_is_not_called_succeeded() -> 
 
 
 def test_invalid_trials_are_not_failures() -> None:
-    done = {name: Observed(1, (I,)) for name in names(3)}
+    done = {"t0": Observed(1, (S,)), **{name: Observed(1, (I,)) for name in names(3)[1:]}}
     decision = one_turn(done, maxFailedTrials=0)
     assert decision.status.phase is ExperimentPhase.succeeded
-    assert decision.status.message == "3 of 3 trials done, 3 Invalid"
+    assert decision.status.message == "3 of 3 trials done, 2 Invalid"
 
 
 @pytest.mark.parametrize(
@@ -480,3 +480,13 @@ def test_ten_thousand_trials_of_which_few_are_named(
 
 def test_no_trials() -> None:
     assert decide(spec_of(), [], {}).status.phase is ExperimentPhase.succeeded
+
+
+def test_an_experiment_without_any_number_has_failed() -> None:
+    spec = spec_of(maxFailedTrials=9)
+    for phase in (F, I):
+        status = decide(spec, names(2), {name: Observed(1, (phase,)) for name in names(2)}).status
+        assert status.phase is ExperimentPhase.failed
+        assert "no number was obtained" in status.message
+    mixed = {"t0": Observed(1, (F,)), "t1": Observed(1, (S,))}
+    assert decide(spec, names(2), mixed).status.phase is ExperimentPhase.succeeded

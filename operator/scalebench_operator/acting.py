@@ -26,7 +26,7 @@ from scalebench_operator.collect import Attempt, collect, owner_of_record
 from scalebench_operator.ledger import Ledger, jobs_of
 from scalebench_operator.metrics import TRIAL_START, TRIALS_ENDED
 from scalebench_operator.notices import Notices
-from scalebench_operator.runners import RUNNERS, Request, RequestError, RunnerKind
+from scalebench_operator.runners import RUNNERS, Reading, Request, RequestError, RunnerKind
 from scalebench_operator.settings import Settings
 from scalebench_operator.sightings import Family, JobSeen, Key, Sightings, TrialSeen
 
@@ -111,7 +111,7 @@ class Acting:
         if not jobs:
             forced = (FailedReason.job_deleted, f"its job was deleted by somebody else, {attempt} times")
         else:
-            forced = jobs[-1].given_up
+            forced = jobs[-1].given_up or _stuck(jobs[-1], reading, ledger.trial(name).deadline_seconds)
         found = await collect(
             self.cluster,
             Attempt(
@@ -207,12 +207,10 @@ class Acting:
         rejected = read_pods.rejected(events) if not job.body["status"].get("conditions") else None
         if rejected is not None:
             return self._end(family, job, FailedReason.job_rejected, rejected)
+        job.stuck = read_pods.failure(pods, events) if reading.state is Job.starting else None
         if (overdue >= 0 and reading.state is Job.starting) or overdue >= _GRACE_S:
-            found = read_pods.failure(pods, events)
-            late = f"did not end within deadlineSeconds, {trial.deadline_seconds}"
-            reason = found[0] if found and reading.state is Job.starting else FailedReason.deadline_exceeded
-            said = found[1] if found else waiting
-            return self._end(family, job, reason, f"{late}: {said}" if said else late)
+            reason, said = job.stuck or (FailedReason.deadline_exceeded, waiting or "")
+            return self._end(family, job, reason, _too_late(trial.deadline_seconds, said))
         return Look(waiting=waiting)
 
     async def missing_runner(self, wanted: RunnerKind) -> str:
@@ -355,6 +353,16 @@ class Acting:
             "uid": uid,
             "blockOwnerDeletion": False,
         }
+
+
+def _stuck(job: JobSeen, reading: Reading | None, deadline: int) -> tuple[FailedReason, str] | None:
+    """A job that ended by its deadline while it was still Starting: what its pods suffered from, seen before."""
+    late = reading is not None and reading.reason is FailedReason.deadline_exceeded
+    return (job.stuck[0], _too_late(deadline, job.stuck[1])) if late and job.stuck is not None else None
+
+
+def _too_late(deadline: int, said: str) -> str:
+    return f"did not end within deadlineSeconds, {deadline}" + (f": {said}" if said else "")
 
 
 def _owners(body: Object) -> set[str]:

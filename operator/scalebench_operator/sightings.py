@@ -88,6 +88,8 @@ class JobSeen:
     last_seen: float
     given_up: tuple[FailedReason, str] | None = None
     """why the controller counts it as ended, whatever it says itself"""
+    stuck: tuple[FailedReason, str] | None = None
+    """what its pods were last seen to suffer from while it was Starting: a job past its deadline has none any more"""
 
     @property
     def deleting(self) -> bool:
@@ -188,6 +190,7 @@ class Sightings:
             same.first_seen if same else now,
             now,
             same.given_up if same else None,
+            same.stuck if same else None,
         )
         family.touched.add(trial)
         return key

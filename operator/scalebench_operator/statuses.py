@@ -75,7 +75,8 @@ def ended(
         "nodes": [node for node in nodes if len(node) <= 63][:MAX_NODES] or None,
         "summary": summary,
         "record": record,
-        "throughput": _throughput(summary),
+        # What did not succeed enters no curve, and no table either.
+        "throughput": _throughput(summary) if verdict.phase is TrialPhase.succeeded else None,
     }
     return new | {name: value for name, value in optional.items() if value is not None}
 

@@ -7,7 +7,6 @@ import http.client
 import json
 import ssl
 import tempfile
-import threading
 import urllib.parse
 from pathlib import Path
 from typing import Any
@@ -30,7 +29,7 @@ class ApiError(RuntimeError):
 
 
 class Rest:
-    """JSON requests with a kubeconfig's client certificate; one kept connection for each thread."""
+    """JSON requests with a kubeconfig's client certificate; connections are kept. Threads may share it."""
 
     def __init__(self, kubeconfig: Path, timeout_s: float = 30.0) -> None:
         read = json.loads(kubeconfig.read_text())
@@ -39,33 +38,36 @@ class Rest:
         self.host, self.port = server.hostname or "", server.port or 443
         self.context = client_context(cluster, user)
         self._timeout_s = timeout_s
-        self._own = threading.local()
+        self._idle: list[http.client.HTTPSConnection] = []
 
     def raw(self, method: str, path: str, body: bytes | None = None, kind: str = "application/json") -> bytes:
         """The body of the answer. Raises ApiError on a status from 400, OSError when nothing answers."""
         headers = {"Content-Type": kind} if body is not None else {}
-        for last_try in (False, True):
-            fresh = getattr(self._own, "connection", None) is None
-            if fresh:
-                self._own.connection = http.client.HTTPSConnection(
-                    self.host, self.port, timeout=self._timeout_s, context=self.context
-                )
-            connection: http.client.HTTPSConnection = self._own.connection
+        while True:
+            kept = bool(self._idle)
+            connection = self._idle.pop() if kept else self._connection()
             try:
                 connection.request(method, path, body, headers)
                 answer = connection.getresponse()
                 text = answer.read()
             except (OSError, http.client.HTTPException) as error:
                 connection.close()
-                self._own.connection = None
                 # A kept connection may have died with an earlier server; a fresh one that fails tells the truth.
-                if fresh or last_try:
+                if not kept:
                     raise OSError(f"{method} {path}: {error!r}") from error
                 continue
+            self._idle.append(connection)
             if answer.status >= 400:
                 raise ApiError(method, path, answer.status, text)
             return text
-        raise AssertionError("unreachable")
+
+    def _connection(self) -> http.client.HTTPSConnection:
+        return http.client.HTTPSConnection(self.host, self.port, timeout=self._timeout_s, context=self.context)
+
+    def close(self) -> None:
+        """Close what is kept."""
+        while self._idle:
+            self._idle.pop().close()
 
     def call(self, method: str, path: str, body: Any = None, kind: str = "application/json") -> Any:
         """The decoded answer to a JSON request; raises as `raw` does."""

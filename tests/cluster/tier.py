@@ -18,6 +18,7 @@ import base64
 import contextlib
 import fcntl
 import http.client
+import importlib.util
 import shutil
 import signal
 import socket
@@ -30,7 +31,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Any, Self
+from typing import Any, Self
 
 import toolchain
 from certificates import Authority, webhook_pair
@@ -44,13 +45,16 @@ OPERATORS = ("mpi", "training")
 FAKE = "kwok.x-k8s.io/node"
 """Annotation of nodes that kwok plays."""
 WEBHOOK_FILES = Path("/tmp/k8s-webhook-server/serving-certs")
+_PREFIX = "scalebench-tier-"
+_ALIVE = "alive"
+"""A file in the folder, locked for as long as its process lives."""
 _READY_S = 60.0
 _MASTERS = ("system:masters",)
 
 __all__ = ["ApiError", "ComponentError", "Tier", "lacking"]
 
 
-def lacking(operators: Sequence[str] = OPERATORS, kwok: bool = True) -> str | None:
+def lacking(operators: Sequence[str] = OPERATORS, kwok: bool = True, player: bool = True) -> str | None:
     """Why no tier can start on this machine, in one line; None when one can."""
     absent = [command for command in ("openssl", "setpriv") if not shutil.which(command)]
     if absent:
@@ -58,12 +62,14 @@ def lacking(operators: Sequence[str] = OPERATORS, kwok: bool = True) -> str | No
     names = ["etcd", "k8s", *(f"{name}-operator" for name in operators), *(["kwok"] if kwok else [])]
     if missing := toolchain.missing(names):
         return f"not built: {', '.join(missing)}; `make cluster-tools` builds them in about ten minutes, where Go is"
+    if player and importlib.util.find_spec("aiohttp") is None:
+        return "the cluster tests need aiohttp, which kopf brings: pip install -e '.[operator]'"
     return None
 
 
 class Tier:
     """A running API tier. Components are named etcd, apiserver, controller-manager, scheduler, mpi-operator,
-    training-operator, kwok; flags given for a component follow ours and win.
+    training-operator, kwok, player; flags given for a component follow ours and win.
     """
 
     def __init__(
@@ -71,6 +77,7 @@ class Tier:
         folder: Path | None = None,
         operators: Sequence[str] = OPERATORS,
         kwok: bool = True,
+        player: bool = True,
         flags: Mapping[str, Sequence[str]] | None = None,
         crds: Sequence[Path] = (CRDS,),
     ) -> None:
@@ -78,23 +85,24 @@ class Tier:
         if unknown:
             raise ValueError(f"operators: {', '.join(unknown)}; allowed are {', '.join(OPERATORS)}")
         self._temporary = folder is None
-        self.folder = Path(tempfile.mkdtemp(prefix="scalebench-tier-")) if folder is None else folder.absolute()
+        self.folder = Path(tempfile.mkdtemp(prefix=_PREFIX)) if folder is None else folder.absolute()
         self.logs = self.folder / "logs"
         self.notes: list[str] = []
         """What this machine did not allow, and what was done instead."""
         self.components: dict[str, Component] = {}
-        self._operators, self._kwok = tuple(operators), kwok
+        self._operators, self._kwok, self._player = tuple(operators), kwok, player
         self._flags = {name: list(more) for name, more in (flags or {}).items()}
         self._crds = crds
         self._ports = Ports()
-        self._locks: list[IO[str]] = []
-        self._stopped = False
+        self._ending = contextlib.ExitStack()
+        self._ending.callback(self._ports.release)
+        self._ending.callback(self._kill_all)
 
     # -- start and stop
 
     def start(self) -> Self:
         """Bring everything up. Raises ComponentError, with the end of a log, when something does not start."""
-        if why := lacking(self._operators, self._kwok):
+        if why := lacking(self._operators, self._kwok, self._player):
             raise ComponentError(why)
         atexit.register(self.stop)
         try:
@@ -106,6 +114,9 @@ class Tier:
 
     def _start(self) -> None:
         self.logs.mkdir(parents=True, exist_ok=True)
+        _remove_left_behind()
+        mark = self._ending.enter_context((self.folder / _ALIVE).open("w"))
+        fcntl.flock(mark, fcntl.LOCK_EX)
         self.port = self._ports.take()
         self.server = f"https://127.0.0.1:{self.port}"
         self.kubelet_port = self._ports.take()
@@ -115,7 +126,7 @@ class Tier:
             self._start_etcd()
             self.authority = Authority(self.folder / "pki")
             self.admin = self.authority.kubeconfig(self.folder / "admin.kubeconfig", self.server, "admin", _MASTERS)
-            self.rest = Rest(self.admin)
+            self.rest = self._ending.enter_context(contextlib.closing(Rest(self.admin)))
             for served in (("apiserver", "kube-apiserver"), ("kubelet", "kubelet")):
                 names = "IP:127.0.0.1,IP:10.96.0.1,DNS:localhost,DNS:kubernetes.default.svc"
                 self.authority.certificate(served[0], f"/CN={served[1]}", names)
@@ -140,21 +151,21 @@ class Tier:
                 self._start_training_operator(webhook.result())
             if self._kwok:
                 self._start_kwok()
+            if self._player:
+                self._start_player()
             for component in self.components.values():
                 component.wait(_READY_S)
 
     def stop(self, keep: bool = False) -> None:
         """Kill everything, and remove the folder unless it was named or `keep` is set. May be called again."""
-        for component in reversed(self.components.values()):
-            component.kill()
-        self._ports.release()
-        while self._locks:
-            self._locks.pop().close()
+        self._ending.close()
+        atexit.unregister(self.stop)
         if self._temporary and not keep:
             shutil.rmtree(self.folder, ignore_errors=True)
-        if not self._stopped:
-            self._stopped = True
-            atexit.unregister(self.stop)
+
+    def _kill_all(self) -> None:
+        for component in reversed(self.components.values()):
+            component.kill()
 
     def __enter__(self) -> Self:
         return self.start()
@@ -384,9 +395,8 @@ class Tier:
             command = [*apart, *command]
         else:
             self.notes.append("no network namespace is allowed: mpi-operator takes port 8080, one tier at a time")
-            lock = (Path(tempfile.gettempdir()) / "scalebench-mpi-operator.lock").open("w")
+            lock = self._ending.enter_context((Path(tempfile.gettempdir()) / "scalebench-mpi-operator.lock").open("w"))
             fcntl.flock(lock, fcntl.LOCK_EX)
-            self._locks.append(lock)
         self._add("mpi-operator", command, lambda: self._found(_MPI_LEASE), {"KUBECONFIG": str(self.admin)})
 
     def _webhook_files(self) -> dict[str, bytes]:
@@ -437,6 +447,11 @@ class Tier:
             lambda: _healthy(f"http://127.0.0.1:{port}", "/healthz"),
         )  # fmt: skip
 
+    def _start_player(self) -> None:
+        command = [sys.executable, HERE / "player.py", self.admin, f"--port={self.kubelet_port}"]
+        certificate = self.authority.folder / "kubelet.crt"
+        self._add("player", [*command, f"--certificate={certificate}"], lambda: _listens(self.kubelet_port))
+
     def _found(self, path: str) -> bool:
         try:
             self.rest.raw("GET", path)
@@ -446,6 +461,14 @@ class Tier:
 
 
 _MPI_LEASE = "/apis/coordination.k8s.io/v1/namespaces/mpi-operator/leases/mpi-operator"
+
+
+def _remove_left_behind() -> None:
+    """Remove the temporary folders of processes that were killed: 100 MB each."""
+    for mark in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*/{_ALIVE}"):
+        with contextlib.suppress(OSError), mark.open() as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(mark.parent, ignore_errors=True)
 
 
 def wait_until(met: Callable[[], bool], what: str, timeout_s: float = _READY_S) -> None:

@@ -1,6 +1,7 @@
 """Give the kustomize base in manifests/base from the chart's default output.
 
-`make chart` calls it. Helm's own labels and annotations are left out, and so are the CRDs, which `make crds` puts beside.
+`make chart` calls it. Helm's own labels and annotations are left out, and so are the CRDs: `make crds` puts
+them beside.
 """
 
 from __future__ import annotations

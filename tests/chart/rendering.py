@@ -1,6 +1,6 @@
 """The chart as helm renders it; run as a command it writes the golden templates and the kustomize base anew.
 
-    python tests/chart/rendering.py
+python tests/chart/rendering.py
 """
 
 from __future__ import annotations
@@ -36,7 +36,9 @@ def helm() -> Path:
 def lacking(*names: str) -> str | None:
     """Why these binaries cannot be run here, in one line; None where they can."""
     missing = toolchain.missing(names)
-    return f"not built: {', '.join(missing)}; `python tests/cluster/toolchain.py {' '.join(missing)}`" if missing else None
+    return (
+        f"not built: {', '.join(missing)}; `python tests/cluster/toolchain.py {' '.join(missing)}`" if missing else None
+    )
 
 
 def objects(*arguments: str) -> list[dict[str, Any]]:

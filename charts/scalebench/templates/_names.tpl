@@ -13,9 +13,9 @@
 {{- end -}}
 {{- end -}}
 
-{{/* Cluster-wide names carry the namespace where the release's name alone would not be theirs. */}}
+{{/* For roles outside the release's namespace, where its name alone would not be its own. Roles' names may be long. */}}
 {{- define "scalebench.clusterName" -}}
-{{- printf "%s-%s" .Release.Namespace (include "scalebench.fullname" .) | trunc 63 | trimSuffix "-" -}}
+{{- printf "%s-%s" .Release.Namespace (include "scalebench.fullname" .) -}}
 {{- end -}}
 
 {{- define "scalebench.leaseName" -}}

@@ -1,0 +1,48 @@
+"""The kustomize base is the chart's default output, for those who have no Helm."""
+
+import json
+import subprocess
+from typing import Any
+
+import pytest
+import toolchain
+import yaml
+from rendering import ROOT, base, helm, objects
+
+pytestmark = pytest.mark.usefixtures("helm")
+BASE = ROOT / "manifests" / "base"
+
+
+def built() -> list[dict[str, Any]]:
+    command = [toolchain.binary("kubectl"), "kustomize", BASE]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    return list(yaml.safe_load_all(done.stdout))
+
+
+def by_name(found: list[dict[str, Any]]) -> dict[str, Any]:
+    """Objects by kind and name, without the labels that only a release gives to CRDs."""
+    named = {}
+    for each in found:
+        if each["kind"] == "CustomResourceDefinition":
+            each["metadata"].pop("labels", None)
+        named[f"{each['kind']}/{each['metadata']['name']}"] = json.dumps(each, sort_keys=True, indent=1)
+    return named
+
+
+def test_the_base_equals_the_charts_default_output() -> None:
+    chart = by_name([base.without_helm(each) for each in objects("--skip-tests")])
+    kustomized = by_name(built())
+    namespace = json.loads(kustomized.pop(f"Namespace/{base.NAMESPACE}"))
+    assert namespace["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] == "restricted"
+    assert kustomized == chart, "run `make chart`"
+
+
+def test_the_file_is_what_make_chart_writes() -> None:
+    assert base.OUTPUT.read_text(encoding="utf-8") == base.text(helm()), "run `make chart`"
+
+
+def test_nothing_of_helm_is_left() -> None:
+    assert "helm.sh" not in base.OUTPUT.read_text(encoding="utf-8")
+    assert base.without_helm({"metadata": {"labels": {"app.kubernetes.io/managed-by": "Helm"}, "name": "x"}}) == {
+        "metadata": {"name": "x"}
+    }

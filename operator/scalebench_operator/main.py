@@ -48,9 +48,7 @@ class Operator:
 
     async def run(self) -> int:
         """Wait for the lease, then watch and work until told to stop; the exit code."""
-        loop = asyncio.get_running_loop()
-        for signum in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(signum, self.stop.set)
+        self._heed_signals()
         await _log_in()
         async with ApiClient() as client:
             self.cluster = Cluster(client)
@@ -79,19 +77,18 @@ class Operator:
             return 0
         logger.info("holding the lease as %s", self.settings.identity)
         registry, settings = handlers(self.sightings, self.worklist.nudge), kopf_settings()
-        ready = asyncio.Event()
-        watches = asyncio.create_task(
-            kopf.operator(
-                registry=registry,
-                settings=settings,
-                namespaces=list(self.settings.namespaces),
-                clusterwide=not self.settings.namespaces,
-                standalone=True,
-                ready_flag=ready,
-                stop_flag=self.stop,
-            ),
-            name="kopf",
+        ready, ours = asyncio.Event(), asyncio.all_tasks()
+        tasks = await kopf.spawn_tasks(
+            registry=registry,
+            settings=settings,
+            namespaces=list(self.settings.namespaces),
+            clusterwide=not self.settings.namespaces,
+            standalone=True,
+            ready_flag=ready,
+            stop_flag=self.stop,
         )
+        self._heed_signals()  # kopf has put its own handlers in their place, which tell us nothing
+        watches = asyncio.create_task(kopf.run_tasks(tasks, ignored=ours), name="kopf")
         keeping = asyncio.create_task(self.lease.keep(), name="lease")
         getting_ready = asyncio.create_task(ready.wait())
         await asyncio.wait({watches, keeping, getting_ready}, return_when=asyncio.FIRST_COMPLETED)
@@ -109,6 +106,11 @@ class Operator:
         with contextlib.suppress(asyncio.CancelledError):
             await watches
         return 0 if asked else 1
+
+    def _heed_signals(self) -> None:
+        loop = asyncio.get_running_loop()
+        for signum in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(signum, self.stop.set)
 
     async def _or_stopped(self, work: Coroutine[Any, Any, None]) -> bool:
         task, stopping = asyncio.create_task(work), asyncio.create_task(self.stop.wait())

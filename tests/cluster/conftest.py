@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from operator_process import OperatorProcess
 from tier import Tier, lacking
 
 HERE = Path(__file__).parent
@@ -39,3 +40,10 @@ def namespace(tier: Tier) -> Iterator[str]:
     name = tier.namespace(f"test-{os.getpid()}-{next(_NUMBERS)}")
     yield name
     tier.rest.raw("DELETE", f"/api/v1/namespaces/{name}")
+
+
+@pytest.fixture
+def operator(tier: Tier, namespace: str) -> Iterator[OperatorProcess]:
+    """An operator for the test's namespace, ready, with the rights of the chart's service account."""
+    with OperatorProcess(tier, namespace) as running:
+        yield running

@@ -1,0 +1,21 @@
+"""The operator as a process: it runs an experiment with the chart's rights, and ends when it is told to."""
+
+from __future__ import annotations
+
+from applied import Applied, manifest
+from operator_process import OperatorProcess
+from tier import Tier, wait_until
+
+
+def test_an_experiment_is_run_with_the_rights_of_the_chart(
+    tier: Tier, namespace: str, operator: OperatorProcess
+) -> None:
+    applied = Applied.apply(tier, manifest(namespace, workers=(1, 2)))
+    assert applied.final()["phase"] == "Succeeded"
+    assert operator.probe("/healthz") == (200, "ok")
+    assert 'scalebench_trials_ended_total{phase="Succeeded",reason=""} 2.0' in operator.metrics()
+    wait_until(lambda: not applied.left(), "an empty namespace")
+    assert operator.stop() == 0
+    denied = [line for line in operator.output().splitlines() if "forbidden" in line]
+    # kopf asks for CRDs in any case, does without, and then notices no kind that is installed later.
+    assert all("customresourcedefinitions" in line for line in denied)

@@ -1,0 +1,205 @@
+"""Reading: jobs as real controllers left them (``capture.py`` writes ``seen/``), and the pods that tell why."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from scalebench_api.experiment import Runner
+from scalebench_api.lifecycle import Job
+from scalebench_api.trial import FailedReason
+from scalebench_operator import pods as read_pods
+from scalebench_operator.runners import RUNNERS
+
+SEEN = Path(__file__).parent / "seen"
+KINDS = {runner.value.lower(): runner for runner in Runner}
+TRAINING = ("pytorchjob", "tfjob")
+
+
+def seen(name: str) -> dict[str, Any]:
+    return dict(json.loads((SEEN / f"{name}.json").read_text()))
+
+
+def kind(name: str) -> Any:
+    return RUNNERS[KINDS[name.partition("-")[0]]]
+
+
+def names(scenario: str) -> list[str]:
+    return [f"{each}-{scenario}" for each in KINDS]
+
+
+@pytest.mark.parametrize(
+    ("scenario", "state"),
+    [
+        ("queued", Job.queued),
+        ("unschedulable", Job.starting),
+        ("quota", Job.starting),
+        ("running", Job.running),
+        ("succeeded", Job.ended),
+        ("oom", Job.ended),
+        ("exit", Job.ended),
+        ("deadline", Job.ended),
+        ("evicted", Job.ended),
+    ],
+)
+def test_states(scenario: str, state: Job) -> None:
+    for name in names(scenario):
+        assert kind(name).read(seen(name)["job"]).state is state, name
+
+
+def test_an_end_is_told_with_its_time() -> None:
+    for scenario in ("succeeded", "oom", "exit", "deadline", "evicted"):
+        for name in names(scenario):
+            reading = kind(name).read(seen(name)["job"])
+            assert reading.succeeded is (scenario == "succeeded"), name
+            assert reading.message
+            assert reading.ended_at is not None
+            assert reading.ended_at.endswith("Z")
+
+
+def test_a_deadline_is_known_from_the_job() -> None:
+    for name in names("deadline"):
+        assert kind(name).read(seen(name)["job"]).reason is FailedReason.deadline_exceeded, name
+    for name in (*names("oom"), *names("exit")):
+        assert kind(name).read(seen(name)["job"]).reason is None, name
+
+
+def test_a_job_without_status_starts() -> None:
+    for runner in RUNNERS.values():
+        assert runner.read({"metadata": {"name": "x"}}).state is Job.starting
+        assert runner.read({"metadata": {"name": "x"}, "spec": {}, "status": {}}).state is Job.starting
+
+
+def test_a_job_that_its_operator_rejects_says_nothing_itself() -> None:
+    found = seen("mpijob-rejected")
+    assert "conditions" not in (found["job"].get("status") or {})
+    assert RUNNERS[Runner.mpi_job].read(found["job"]).state is Job.starting
+    assert "must be no more than 63" in (read_pods.rejected(found["events"]) or "")
+    assert read_pods.rejected(seen("mpijob-quota")["events"]) is None
+
+
+def test_the_first_sign_of_a_job_that_fails_counts() -> None:
+    job = seen("job-oom")["job"]
+    job["status"]["conditions"] = [each for each in job["status"]["conditions"] if each["type"] == "FailureTarget"]
+    assert job["status"]["conditions"]
+    reading = RUNNERS[Runner.job].read(job)
+    assert (reading.state, reading.succeeded) == (Job.ended, False)
+
+
+@pytest.mark.parametrize("each", KINDS)
+def test_a_job_of_which_one_pod_is_done_still_runs(each: str) -> None:
+    job = seen(f"{each}-running")["job"]
+    status = job["status"]
+    if each == "job":
+        status |= {"active": 1, "ready": 1, "succeeded": 1}
+    else:
+        status["replicaStatuses"]["Worker"] = {"active": 0, "succeeded": job_workers(job)}
+    assert kind(each).read(job).state is Job.running
+
+
+def job_workers(job: dict[str, Any]) -> int:
+    specs = next(spec for field, spec in job["spec"].items() if field.endswith("ReplicaSpecs"))
+    return int(specs["Worker"]["replicas"])
+
+
+def test_a_running_condition_alone_is_not_every_pod() -> None:
+    """training-operator says Running as soon as one pod does."""
+    for each in TRAINING:
+        job = seen(f"{each}-running")["job"]
+        assert "Running" in {condition["type"] for condition in job["status"]["conditions"]}
+        job["status"]["replicaStatuses"]["Worker"] = {}
+        assert kind(each).read(job).state is Job.starting
+
+
+def test_a_failed_replica_outweighs_a_successful_master() -> None:
+    job = seen("pytorchjob-succeeded")["job"]
+    job["status"]["conditions"].append({"type": "Failed", "status": "True", "reason": "PyTorchJobFailed"})
+    assert kind("pytorchjob").read(job).succeeded is False
+
+
+def test_the_record_is_where_rank_0_prints() -> None:
+    for name, end in (
+        ("mpijob-running", "-launcher"),
+        ("pytorchjob-running", "-master-0"),
+        ("tfjob-running", "-worker-0"),
+        ("job-running", "-a1-0"),
+    ):
+        pods = seen(name)["pods"]
+        found = kind(name).recording_pod(pods[::-1])
+        assert found is not None
+        label = found["metadata"]["name"] if end.endswith("0") else found["metadata"]["name"].rpartition("-")[0]
+        assert end in label
+        assert kind(name).recording_pod([]) is None
+
+
+class TestWhatPodsSay:
+    """The same over every kind: the reason is in the pods alone."""
+
+    @pytest.mark.parametrize("name", names("oom"))
+    def test_out_of_memory(self, name: str) -> None:
+        found = read_pods.failure(seen(name)["pods"])
+        assert found is not None
+        assert found[0] is FailedReason.out_of_memory
+        assert "on node-" in found[1]
+
+    @pytest.mark.parametrize("name", names("exit"))
+    def test_exit_code_and_last_word(self, name: str) -> None:
+        found = read_pods.failure(seen(name)["pods"])
+        assert found is not None
+        assert found[0] is FailedReason.rank_failed
+        assert found[1].endswith("exited with code 3: boom")
+
+    @pytest.mark.parametrize("name", names("evicted"))
+    def test_evicted(self, name: str) -> None:
+        found = read_pods.failure(seen(name)["pods"])
+        assert found is not None
+        assert found[0] is FailedReason.evicted
+        assert found[1].endswith("Evicted: The node was low on resource: memory.")
+
+    @pytest.mark.parametrize("name", names("unschedulable"))
+    def test_unschedulable(self, name: str) -> None:
+        found = seen(name)
+        reason = read_pods.failure(found["pods"], found["events"])
+        assert reason is not None
+        assert reason[0] is FailedReason.unschedulable
+        assert "and 1 more: 0/3 nodes are available: 3 Insufficient nvidia.com/gpu." in reason[1]
+        assert read_pods.waiting(found["pods"], found["events"]) == f"Unschedulable: {reason[1]}"
+        assert read_pods.hopeless(found["pods"], found["events"]) is None
+
+    @pytest.mark.parametrize("name", names("quota"))
+    def test_quota(self, name: str) -> None:
+        found = seen(name)
+        reason = read_pods.failure(found["pods"], found["events"])
+        assert reason is not None
+        assert reason[0] is FailedReason.quota_exceeded
+        assert reason[1].startswith("exceeded quota: small, requested: requests.nvidia.com/gpu=1, used:")
+        assert read_pods.hopeless(found["pods"], found["events"]) is None, "others may leave room"
+
+    @pytest.mark.parametrize("name", names("running") + names("succeeded"))
+    def test_nothing_is_wrong(self, name: str) -> None:
+        found = seen(name)
+        assert read_pods.failure(found["pods"], found["events"]) is None
+        assert read_pods.waiting(found["pods"], found["events"]) is None
+        assert read_pods.failed(found["pods"]) == []
+
+    @pytest.mark.parametrize("name", names("running"))
+    def test_where_they_ran(self, name: str) -> None:
+        pods = seen(name)["pods"]
+        assert set(read_pods.placement(pods)) == {pod["metadata"]["name"] for pod in pods}
+        assert len(read_pods.nodes(pods)) == 2, "the launcher's is not a node of the workers"
+
+    def test_a_pod_keeps_its_own_deadline_and_stays(self) -> None:
+        for each in TRAINING:
+            pods = seen(f"{each}-deadline")["pods"]
+            assert len(pods) == 2
+            found = read_pods.failure(pods)
+            assert found is not None
+            assert found[0] is FailedReason.deadline_exceeded
+
+    def test_of_a_job_that_its_deadline_ended_no_running_pod_is_left(self) -> None:
+        assert seen("job-deadline")["pods"] == []
+        roles = [pod["metadata"]["labels"]["scalebench.dev/role"] for pod in seen("mpijob-deadline")["pods"]]
+        assert roles == ["worker", "worker"], "the launcher is gone"

@@ -1,0 +1,234 @@
+"""What pods and events say, by hand-made statuses in the kubelet's and the scheduler's words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from scalebench_api.record.rank import RankFailure
+from scalebench_api.record.termination import Termination, spell
+from scalebench_api.trial import FailedReason
+from scalebench_operator import pods as read_pods
+
+Tree = dict[str, Any]
+
+
+def pod(name: str = "p", index: int = 0, container: str = "worker", **status: Any) -> Tree:
+    return {
+        "metadata": {
+            "name": name,
+            "labels": {"scalebench.dev/role": "worker", "batch.kubernetes.io/job-completion-index": str(index)},
+        },
+        "spec": {"nodeName": "n1", "containers": [{"name": container}]},
+        "status": {"phase": "Running", **status},
+    }
+
+
+def ended(code: int, name: str = "p", at: str = "2026-11-21T23:00:00Z", index: int = 0, **end: Any) -> Tree:
+    state = {"terminated": {"exitCode": code, "reason": "Error", "finishedAt": at, **end}}
+    return pod(name, index, phase="Failed", containerStatuses=[{"name": "worker", "state": state}])
+
+
+def held(reason: str, message: str = "", which: str = "containerStatuses") -> Tree:
+    state = {"waiting": {"reason": reason, "message": message}}
+    return pod(phase="Pending", **{which: [{"name": "worker", "image": "img:1", "state": state}]})
+
+
+def said(*failures: RankFailure) -> str:
+    return spell(Termination(trial="t", attempt=1, failures=list(failures)))
+
+
+def refused(message: str, at: str = "2026-11-21T23:00:00Z", reason: str = "FailedCreate") -> Tree:
+    whole = f'Error creating: pods "p" is forbidden: {message}'
+    return {"type": "Warning", "reason": reason, "message": whole, "lastTimestamp": at}
+
+
+def reason_of(*pods: Tree, events: tuple[Tree, ...] = ()) -> FailedReason | None:
+    found = read_pods.failure(pods, events)
+    return found and found[0]
+
+
+@pytest.mark.parametrize(
+    ("code", "reason", "text"),
+    [
+        (137, FailedReason.rank_killed, "pod p on n1: container worker was killed by SIGKILL"),
+        (139, FailedReason.rank_killed, "pod p on n1: container worker was killed by SIGSEGV"),
+        (143, FailedReason.rank_killed, "pod p on n1: container worker was ended by SIGTERM"),
+        (1, FailedReason.rank_failed, "pod p on n1: container worker exited with code 1"),
+        (255, FailedReason.rank_failed, "pod p on n1: container worker exited with code 255"),
+    ],
+)
+def test_exit_codes_and_signals(code: int, reason: FailedReason, text: str) -> None:
+    assert read_pods.failure([ended(code)]) == (reason, text)
+
+
+def test_the_ranks_word_is_better_than_an_exit_code() -> None:
+    lost = RankFailure(rank=3, reason="RankFailed", message="loss is NaN")
+    assert read_pods.failure([ended(1, message=said(lost))]) == (FailedReason.rank_failed, "rank 3: loss is NaN")
+
+
+def test_memory_comes_before_everything() -> None:
+    first = ended(
+        1, "a", "2026-11-21T23:00:00Z", message=said(RankFailure(rank=0, reason="RankFailed", message="peer"))
+    )
+    rank = RankFailure(rank=9, reason="OutOfMemory", message="CUDA out of memory")
+    later = ended(1, "b", "2026-11-21T23:00:09Z", message=said(rank))
+    assert read_pods.failure([first, later]) == (FailedReason.out_of_memory, "rank 9: CUDA out of memory")
+    assert reason_of(first, ended(137, "c", "2026-11-21T23:00:10Z", reason="OOMKilled")) is FailedReason.out_of_memory
+
+
+def test_the_first_to_end_is_nearest_to_the_cause() -> None:
+    broke = ended(1, "late", "2026-11-21T23:00:05Z", message=said(RankFailure(rank=1, reason="X", message="reset")))
+    cause = ended(
+        1, "early", "2026-11-21T23:00:04Z", message=said(RankFailure(rank=0, reason="X", message="bad shape"))
+    )
+    assert read_pods.failure([broke, cause]) == (FailedReason.rank_failed, "rank 0: bad shape")
+    assert read_pods.failed([broke, cause]) == [cause, broke]
+
+
+def test_pods_that_are_being_deleted_count_last() -> None:
+    stopped = ended(137, "a", "2026-11-21T23:00:00Z")
+    stopped["metadata"]["deletionTimestamp"] = "2026-11-21T23:00:00Z"
+    cause = ended(139, "b", "2026-11-21T23:00:01Z")
+    assert "SIGSEGV" in (read_pods.failure([stopped, cause]) or ("", ""))[1]
+
+
+@pytest.mark.parametrize("reason", ["Evicted", "Preempting", "NodeLost", "NodeShutdown", "Terminated"])
+def test_taken_away_by_its_node(reason: str) -> None:
+    found = read_pods.failure([pod(phase="Failed", reason=reason, message="why")])
+    assert found == (FailedReason.evicted, f"pod p on n1: {reason}: why")
+
+
+def test_preempted_by_the_scheduler() -> None:
+    message = "default-scheduler: preempting to accommodate a higher priority pod"
+    condition = {"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler", "message": message}
+    gone = pod(conditions=[condition])
+    gone["metadata"]["deletionTimestamp"] = "2026-11-21T23:00:00Z"
+    assert read_pods.failure([gone]) == (FailedReason.evicted, f"pod p on n1: PreemptionByScheduler: {message}")
+
+
+def test_its_own_deadline() -> None:
+    text = "Pod was active on the node longer than the specified deadline"
+    late = ended(137)
+    late["status"] |= {"reason": "DeadlineExceeded", "message": text}
+    assert read_pods.failure([late]) == (FailedReason.deadline_exceeded, f"pod p on n1: {text}")
+
+
+def test_a_node_that_refuses_a_pod() -> None:
+    status = {"reason": "UnexpectedAdmissionError", "message": "Allocate failed due to no healthy devices present"}
+    found = read_pods.failure([pod(phase="Failed", **status)])
+    assert found == (FailedReason.start_failed, f"pod p on n1: {status['reason']}: {status['message']}")
+
+
+def test_a_command_that_is_not_there() -> None:
+    text = 'exec: "python": executable file not found in $PATH'
+    found = read_pods.failure([ended(128, reason="StartError", message=text)])
+    assert found == (FailedReason.start_failed, f"pod p on n1: container worker: {text}")
+
+
+def test_an_init_container_that_fails() -> None:
+    state = {"terminated": {"exitCode": 1, "finishedAt": "2026-11-21T23:00:00Z"}}
+    found = read_pods.failure([pod(phase="Failed", initContainerStatuses=[{"name": "init-pytorch", "state": state}])])
+    assert found == (FailedReason.start_failed, "pod p on n1: init container init-pytorch exited with code 1")
+
+
+@pytest.mark.parametrize("reason", ["ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull"])
+def test_images(reason: str) -> None:
+    text = f"pod p on n1: container worker, image 'img:1': {reason}: not found"
+    assert read_pods.failure([held(reason, "not found")]) == (FailedReason.image_pull, text)
+    assert read_pods.waiting([held(reason, "not found")]) == f"ImagePull: {text}"
+    never = reason in ("InvalidImageName", "ErrImageNeverPull")
+    assert (read_pods.hopeless([held(reason)]) is not None) is never
+
+
+def test_an_init_containers_image() -> None:
+    assert reason_of(held("ErrImagePull", which="initContainerStatuses")) is FailedReason.image_pull
+
+
+@pytest.mark.parametrize("reason", ["CreateContainerConfigError", "CreateContainerError", "RunContainerError"])
+def test_containers_that_cannot_be_made(reason: str) -> None:
+    found = read_pods.failure([held(reason, 'secret "keys" not found')])
+    assert found == (
+        FailedReason.start_failed,
+        f'pod p on n1: container worker: {reason}: secret "keys" not found',
+    )
+
+
+def test_ordinary_waiting_is_no_failure() -> None:
+    creating = held("ContainerCreating")
+    assert read_pods.failure([creating]) is None
+    assert read_pods.waiting([creating]) == "pod p: starts on n1"
+    creating["spec"]["nodeName"] = None
+    assert read_pods.waiting([creating, creating]) == "pod p and 1 more: waits for the scheduler"
+    assert read_pods.waiting([pod()]) is None
+
+
+def test_waiting_for_an_init_container() -> None:
+    looking = pod(phase="Pending", initContainerStatuses=[{"name": "init-pytorch", "state": {"running": {}}}])
+    assert read_pods.waiting([looking]) == "pod p: its init container init-pytorch has not ended"
+
+
+def test_pods_that_the_api_server_refuses() -> None:
+    policy = 'violates PodSecurity "restricted:latest": host namespaces (hostNetwork=true)'
+    assert read_pods.failure([], [refused(policy)]) == (FailedReason.start_failed, policy)
+    quota = refused("failed quota: q: must specify limits.cpu for: worker")
+    assert reason_of(events=(quota,)) is FailedReason.quota_exceeded
+    assert reason_of(events=({"type": "Normal", "message": "Created pod: p", "reason": "SuccessfulCreate"},)) is None
+
+
+def test_the_newest_event_counts() -> None:
+    old, new = refused("exceeded quota: q", "2026-11-21T23:00:00Z"), refused("no", "2026-11-21T23:00:01Z")
+    assert reason_of(events=(old, new)) is reason_of(events=(new, old)) is FailedReason.start_failed
+
+
+@pytest.mark.parametrize(
+    ("asked", "limit", "never"), [("16", "8", True), ("8", "8", False), ("4Gi", "4000Mi", True), ("1", "x", False)]
+)
+def test_a_pod_larger_than_its_quota_never_fits(asked: str, limit: str, never: bool) -> None:
+    text = f"exceeded quota: q, requested: cpu=1,gpu={asked}, used: cpu=0,gpu=0, limited: cpu=9,gpu={limit}"
+    assert (read_pods.hopeless([], [refused(text)]) is not None) is never
+
+
+def test_nodes_stand_in_the_order_of_the_workers() -> None:
+    pods = [pod(f"p{index}", index) for index in (10, 2, 0, 1)]
+    for each, node in zip(pods, ("c", "b", "a", "b"), strict=True):
+        each["spec"]["nodeName"] = node
+    launcher = pod("launcher")
+    launcher["metadata"]["labels"] = {"scalebench.dev/role": "launcher"}
+    launcher["spec"]["nodeName"] = "z"
+    assert read_pods.nodes([launcher, *pods]) == ("a", "b", "c")
+    assert read_pods.placement([launcher, *pods]) == {"launcher": "z", "p10": "c", "p2": "b", "p0": "a", "p1": "b"}
+
+
+def test_a_master_is_the_first_worker() -> None:
+    pods = [pod("m"), pod("w")]
+    for each, role, node in zip(pods, ("master", "worker"), ("m", "w"), strict=True):
+        labels = {"training.kubeflow.org/replica-type": role, "training.kubeflow.org/replica-index": "0"}
+        each["metadata"]["labels"] = labels
+        each["spec"]["nodeName"] = node
+    assert read_pods.nodes(pods[::-1]) == ("m", "w")
+
+
+def test_exit_codes_of_the_failed_come_first_and_are_few() -> None:
+    pods = [pod(f"p{index}", index) for index in range(100)]
+    found = read_pods.exit_codes([*pods, ended(137, "bad", index=100)])
+    assert next(iter(found.items())) == ("bad", 137)
+    assert found["p0"] is None
+    assert len(found) == read_pods.MOST_EXIT_CODES
+
+
+def test_a_container_put_beside_ours_is_not_the_main_one() -> None:
+    injected = pod()
+    injected["spec"]["containers"].insert(0, {"name": "istio-proxy"})
+    assert read_pods.main_container(injected) == "worker"
+    assert read_pods.main_container({"spec": {"containers": [{"name": "own"}]}}) == "own"
+
+
+def test_pods_without_status() -> None:
+    bare = {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "worker"}]}}
+    assert read_pods.failure([bare]) is None
+    assert read_pods.waiting([bare]) is None
+    assert read_pods.nodes([bare]) == ()
+    assert list(read_pods.messages(bare)) == []
+    assert read_pods.exit_codes([bare]) == {"p": None}

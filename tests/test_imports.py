@@ -19,7 +19,13 @@ ROOT = Path(__file__).parents[1]
 HEAVY = {"pandas", "numpy", "scipy", "torch", "kubernetes", "kopf", "matplotlib", "pyarrow", "pydantic", "rich", "yaml"}
 
 # What stands behind a verb under its own name; other verbs have scalebench.<verb>.<verb>.
-ELSEWHERE = {"validate": "scalebench.validation", "plan": "scalebench.planning", "run": "scalebench_local"}
+ELSEWHERE = {
+    "validate": "scalebench.validation",
+    "plan": "scalebench.planning",
+    "run": "scalebench_local",
+    "watch": "scalebench.cli.cluster.watch",
+    "pull": "scalebench.cli.cluster.pull",
+}
 GROUPS = ("network", "predict")
 # Quickstart is two runs and a report, each with its own function; doctor looks at this machine and makes no numbers.
 WITHOUT = (*GROUPS, "quickstart", "doctor")

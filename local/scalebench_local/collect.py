@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import time
@@ -132,14 +131,8 @@ def _keep(attempt: Attempt, assembled: Assembled, workers: int) -> None:
     _copy_log(attempt.launcher_log, building / LOGS)
     for name, data in assembled.tables.items():
         durable.write_file(building / name, data)
-    durable.write_file(building / contract.TRIAL_FILE, record_bytes(assembled.record))
+    durable.write_file(building / contract.TRIAL_FILE, assembled.record.stored())
     durable.rename(building, attempt.folder / RESULT)
-
-
-def record_bytes(record: TrialRecord) -> bytes:
-    """``trial.json`` as stored."""
-
-    return (json.dumps(record.wire(), indent=1, sort_keys=True, allow_nan=False) + "\n").encode()
 
 
 def _copy_log(source: Path, folder: Path) -> None:

@@ -24,6 +24,13 @@ def bundles_argument(function: F) -> F:
     )
 
 
+def bundles_or_experiments_argument(function: F) -> F:
+    """``BUNDLE|EXPERIMENT...``: folders, or names of experiments in a cluster."""
+    return click.argument(
+        "given", metavar="BUNDLE|EXPERIMENT...", nargs=-1, required=True, type=click.Path(path_type=Path)
+    )(function)
+
+
 def open_all(folders: Sequence[Path]) -> tuple[Bundle, ...]:
     """Open every bundle, and say on stderr which of their files cannot be used; a path that is none ends the verb."""
     from scalebench.bundle import open_bundles

@@ -1,4 +1,4 @@
-"""``scalebench report BUNDLE...``."""
+"""``scalebench report BUNDLE|EXPERIMENT...``."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from scalebench.cli import EXIT_ENVIRONMENT
-from scalebench.cli.bundles import bundles_argument, open_all
+from scalebench.cli import EXIT_ENVIRONMENT, EXIT_INPUT
+from scalebench.cli.bundles import bundles_or_experiments_argument, open_all
+from scalebench.cli.cluster.connection import Where, cluster_options
 from scalebench.cli.output import fail
 
 if TYPE_CHECKING:
@@ -18,7 +19,13 @@ if TYPE_CHECKING:
 
 
 @click.command("report")
-@bundles_argument
+@bundles_or_experiments_argument
+@cluster_options
+@click.option(
+    "--into",
+    type=click.Path(path_type=Path),
+    help="Bundle to pull an experiment in a cluster into.  [default: results/<EXPERIMENT>]",
+)
 @click.option("--out", type=click.Path(path_type=Path), help="Folder to write to. [default: <first bundle>/report]")
 @click.option(
     "--format",
@@ -27,16 +34,36 @@ if TYPE_CHECKING:
     type=click.Choice(("html", "md", "csv", "json", "png", "svg")),
     help="Only these forms; may be given several times. [default: all]",
 )
-def command(folders: tuple[Path, ...], out: Path | None, formats: tuple[str, ...]) -> None:
-    """Write the report: one self-contained HTML page, Markdown, CSV tables, PNG and SVG plots."""
+def command(
+    given: tuple[Path, ...], where: Where, into: Path | None, out: Path | None, formats: tuple[str, ...]
+) -> None:
+    """Write the report: one self-contained HTML page, Markdown, CSV tables, PNG and SVG plots.
+
+    What exists as a folder is a bundle; the records of anything else are pulled from the cluster first.
+    """
     from scalebench_api.problem import printable
 
+    folders = _pulled(given, where, into)
     target = out or folders[0] / "report"
     written = write_report(open_all(folders), target, formats)
     for path in sorted(written, key=lambda path: (path.suffix != ".html", path.suffix != ".md", str(path))):
         if path.suffix in (".html", ".md") or len(written) < 8:
             click.echo(printable(str(path)))
     click.echo(printable(f"{len(written)} files in {target}"))
+
+
+def _pulled(given: Sequence[Path], where: Where, into: Path | None) -> list[Path]:
+    """The bundles, those of experiments in the cluster brought up to date."""
+    from scalebench.cli.cluster.experiments import split
+    from scalebench.cli.pull import default_folder, fetch
+
+    _, names = split(given)
+    if into is not None and len(names) != 1:
+        fail(f"--into goes with one experiment in a cluster, and {len(names)} are named", EXIT_INPUT)
+    bundles = {name: into or default_folder(name) for name in names}
+    for name, bundle in bundles.items():
+        fetch(name, bundle, where)
+    return [bundles.get(str(path), path) for path in given]
 
 
 def write_report(bundles: Sequence[Bundle], target: Path, formats: Sequence[str] = ()) -> list[Path]:

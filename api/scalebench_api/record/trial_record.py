@@ -7,6 +7,7 @@ tables beside it. A record that does not match its digest is refused on loading.
 from __future__ import annotations
 
 import hashlib
+import json
 from typing import Annotated, Final, Literal
 
 from pydantic import Field
@@ -127,6 +128,10 @@ class TrialRecord(Model):
     def sealed(self) -> TrialRecord:
         """This record with its digest filled in."""
         return self.model_copy(update={"digest": self.compute_digest()})
+
+    def stored(self) -> bytes:
+        """``trial.json`` as every engine writes it."""
+        return (json.dumps(self.wire(), indent=1, sort_keys=True, allow_nan=False) + "\n").encode()
 
     def compute_digest(self) -> str:
         """sha256 over the canonical JSON of all but ``digest``."""

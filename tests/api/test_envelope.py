@@ -6,16 +6,21 @@ import random
 import subprocess
 import sys
 
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rank_records import BEGIN, rank_record, trial
 
 from scalebench_api.record import envelope, journal
+from scalebench_api.record.assemble import assemble
 from scalebench_api.record.envelope import EnvelopeError, digest, frame, seal, unframe, unseal, unseal_ranks
 from scalebench_api.record.extremes import MEDIAN, SLOWEST
 from scalebench_api.record.journal import StepRow, pack_row, write_header
+from scalebench_api.record.outcome import Outcome
 from scalebench_api.record.rank import DeviceSamples, RankRecord
+from scalebench_api.record.tables import EXTREMES_FILE, STEP_COLUMNS
+from scalebench_api.trial import TrialPhase
 
 TWO = trial()
 RANKS = {rank: rank_record(rank, TWO) for rank in range(2)}
@@ -93,6 +98,22 @@ def test_records_stay_when_nothing_else_fits() -> None:
     found = unseal(seal("t", 1, RANKS, journals, 0))
     assert found.left_out == ("step journals of ranks 0-1, 4 (0.0 MB)",)
     assert (found.ranks, found.journals) == (RANKS, {})
+
+
+def test_a_record_says_what_was_left_out() -> None:
+    journals = {rank: steps(rank, [10**8 + rank * 10**6 + step for step in range(300)]) for rank in range(2)}
+    found = unseal(seal(TWO.name, 1, RANKS, journals, len(seal("t", 1, RANKS, {}, LARGE)) + 4500))
+    outcome = Outcome(engine="kubernetes")
+    whole, made = assemble(TWO, RANKS, journals, outcome), assemble(TWO, RANKS, found.journals, outcome, found.left_out)
+    assert made.record.left_out == list(found.left_out) != []
+    assert (made.record.phase, set(made.tables)) == (TrialPhase.succeeded, {EXTREMES_FILE})
+    table = pq.read_table(io.BytesIO(made.tables[EXTREMES_FILE]))
+    assert table.column_names == list(STEP_COLUMNS)
+    assert table["rank"].to_pylist() == [MEDIAN] * 300 + [SLOWEST] * 300
+    # What is said of the slowest rank of every step needs no other rank.
+    assert made.record.summary == whole.record.summary
+    assert made.record.summary is not None
+    assert made.record.summary.step is not None
 
 
 def test_only_steps_of_every_rank_are_compared() -> None:

@@ -148,6 +148,32 @@ def test_ranks_of_one_pod_are_together_whatever_its_host_is_called() -> None:
     assert of(judge(TWO, ranks, GOOD), "WrongPlacement") == (True, "layout 1x2")
 
 
+def test_pods_of_one_node_are_one_place() -> None:
+    of = trial({"placement/workersPerNode": 2}, workers=4)
+    ranks = {r: rank_record(r, of, host=f"pod-{r}", pod=f"pod-{r}", cores=[r]) for r in range(4)}
+
+    def on(*nodes: str | None) -> dict[int, RankRecord]:
+        return {
+            r: record.model_copy(update={"topology": record.topology.model_copy(update={"node": node})})
+            for (r, record), node in zip(ranks.items(), nodes, strict=True)
+        }
+
+    assert judge(of, on("a", "a", "b", "b"), GOOD).phase is TrialPhase.succeeded
+    assert invalid(on("a", "a", "a", "b"), of) == (
+        "WrongPlacement",
+        "ranks per place: {'a': 3, 'b': 1}; asked for layout 2x2",
+    )
+    assert invalid(on("a", "a", None, "b"), of)[0] == "WrongPlacement", "one rank cannot name its node: pods count"
+
+
+def test_pods_of_one_node_that_take_turns_on_a_device() -> None:
+    ranks = {
+        r: record.model_copy(update={"topology": record.topology.model_copy(update={"node": "a", "host": f"pod-{r}"})})
+        for r, record in ranks_of(TWO, **GPU).items()
+    }
+    assert invalid(ranks) == ("Oversubscribed", "more than one rank on GPU-0 on a")
+
+
 def test_uneven_placement() -> None:
     four = trial({"placement/workersPerNode": 2}, workers=4)
     ranks = {r: rank_record(r, four, host="a" if r < 3 else "b") for r in range(4)}

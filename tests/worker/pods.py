@@ -49,6 +49,10 @@ class PodRun:
         return found
 
 
+STARTED: list[PodRun] = []
+"""All pods of the running test."""
+
+
 def start_pod(folder: Path, trial: TrialSpec, **environment: str) -> PodRun:
     """One pod; ``environment`` is what its job kind sets."""
     folder.mkdir(parents=True)
@@ -66,7 +70,8 @@ def start_pod(folder: Path, trial: TrialSpec, **environment: str) -> PodRun:
             stderr=subprocess.STDOUT,
             cwd=folder,
         )
-    return PodRun(process, folder)
+    STARTED.append(PodRun(process, folder))
+    return STARTED[-1]
 
 
 def start_pods(folder: Path, trial: TrialSpec, count: int, **environment: str) -> list[PodRun]:

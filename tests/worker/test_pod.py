@@ -1,10 +1,15 @@
 from __future__ import annotations
 
+import shutil
+import signal
+import socket
 import sys
+import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from pods import CORES, PodRun, on_nodes, start_pods
+from pods import CORES, STARTED, PodRun, on_nodes, start_pod, start_pods
 from worker_ranks import SCRIPTS, make_trial
 
 from scalebench_api.record.assemble import assemble
@@ -16,6 +21,18 @@ pytestmark = [
     pytest.mark.processes,
     pytest.mark.skipif(len(CORES) < 2, reason="two pods need a core each, this machine gives one"),
 ]
+
+
+@pytest.fixture(autouse=True)
+def none_is_left() -> Iterator[None]:
+    """Pods of a test that failed are ended with it."""
+    yield
+    for pod in STARTED:
+        pod.process.kill()
+        pod.process.wait()
+    STARTED.clear()
+
+
 QUIET = {"maxForeignLoad": 1.0}
 
 
@@ -94,3 +111,66 @@ def test_a_command_of_ones_own_over_two_pods(tmp_path: Path) -> None:
     assert {record.world for record in envelope.ranks.values()} == {4}
     # What ranks print goes through as it comes, and does not harm the record.
     assert sum(line == "rank 2 says a b" for line in pods[1].log) == 1
+
+
+@pytest.fixture
+def answering() -> Iterator[int]:
+    """A port of this machine that answers, as the workers' sshd would: mpirun needs none for ranks beside it."""
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        listening.listen()
+        yield int(listening.getsockname()[1])
+
+
+@pytest.mark.parametrize("fails", ["", "1"])
+def test_a_launcher_of_mpi_brings_the_record_home(tmp_path: Path, answering: int, fails: str) -> None:
+    if shutil.which("mpirun") is None and not Path(sys.executable).with_name("mpirun").exists():
+        pytest.skip("no mpirun here")
+    hosts = tmp_path / "hostfile"
+    hosts.write_text("localhost slots=2\n")
+    workload = {"program": "custom", "command": [sys.executable, str(SCRIPTS / "mpi_own.py")], "env": {"FAIL": fails}}
+    trial = make_trial(2, workload=workload, measure=QUIET)
+    pod = start_pod(
+        tmp_path / "launcher",
+        trial,
+        K_MPI_JOB_ROLE="launcher",
+        SCALEBENCH_PODS="1",
+        SCALEBENCH_HOSTFILE=str(hosts),
+        SCALEBENCH_SSH_PORT=str(answering),
+    )
+    if fails:
+        assert pod.end() != 0
+        said = [(failure.rank, failure.message) for failure in pod.termination.failures]
+        assert said == [(1, "RuntimeError: lost a link")]
+        return
+    assert pod.end() == 0, "\n".join(pod.log)
+    envelope = received(pod)
+    assert judged(trial, envelope).record.message == ""
+    assert sorted(envelope.journals) == [0, 1]
+
+
+def test_a_pod_that_is_told_to_end_ends_its_ranks_and_says_so(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", "import time; print('up', flush=True); time.sleep(600)"]
+    trial = make_trial(2, workload={"program": "custom", "command": command})
+    pod = start_pods(tmp_path, trial, 1, SCALEBENCH_CORES="")[0]
+    give_up = time.monotonic() + 60
+    while pod.log.count("up") < 2 and time.monotonic() < give_up:
+        time.sleep(0.05)
+    pod.process.send_signal(signal.SIGTERM)
+    assert pod.end(30) == 128 + signal.SIGTERM
+    assert pod.termination.exit_codes == {"rank-0": -15, "rank-1": -15}
+
+
+def test_one_rank_that_fails_ends_the_others_of_its_pod(tmp_path: Path) -> None:
+    code = "import os, sys, time; sys.exit(7) if os.environ['RANK'] == '1' else time.sleep(600)"
+    trial = make_trial(2, workload={"program": "custom", "command": [sys.executable, "-c", code]})
+    pod = start_pods(tmp_path, trial, 1, SCALEBENCH_CORES="")[0]
+    assert pod.end(30) in (7, 128 + signal.SIGTERM)
+    assert pod.termination.exit_codes == {"rank-0": -15, "rank-1": 7}
+
+
+def test_a_pod_without_a_place_says_so(tmp_path: Path) -> None:
+    pod = start_pod(tmp_path / "pod", make_trial(2), SCALEBENCH_PODS="2")
+    assert pod.end(60) == 1
+    (failure,) = pod.termination.failures
+    assert (failure.reason, failure.message[:26]) == ("BadWorkload", "which of 2 pods is this: n")

@@ -37,10 +37,6 @@ class Assembled:
     record: TrialRecord
     tables: Mapping[str, bytes]
 
-    def files(self) -> dict[str, bytes]:
-        """Every file of the trial's folder in a bundle but its logs: name -> contents."""
-        return {**self.tables, TRIAL_FILE: self.record.stored()}
-
 
 def assemble(
     trial: TrialSpec,

@@ -55,6 +55,10 @@ def _shorter(termination: Termination) -> Iterator[Termination]:
         names = list(termination.exit_codes)[:codes]
         kept = {name[:64]: termination.exit_codes[name] for name in names}
         yield termination.model_copy(update={"failures": said, "exit_codes": kept})
-    bare: dict[str, object] = {"failures": [], "exit_codes": {}, "sha256": termination.sha256 and termination.sha256[:64]}
+    bare: dict[str, object] = {
+        "failures": [],
+        "exit_codes": {},
+        "sha256": termination.sha256 and termination.sha256[:64],
+    }
     yield termination.model_copy(update=bare)
     yield termination.model_copy(update={**bare, "summary": None, "trial": termination.trial[:253]})

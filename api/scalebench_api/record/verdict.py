@@ -95,7 +95,9 @@ def _oversubscribed(ranks: Sequence[RankRecord], outcome: Outcome) -> Check:
     for record in ranks:
         topology = record.topology
         parts = [f"core {core}" for core in topology.cores] if topology.device.startswith("cpu") else [topology.device]
-        used.update((topology.host, part) for part in parts)
+        # Pods of one node have hosts of their own and may be given the same device, in turns.
+        where = topology.host if topology.device.startswith("cpu") else topology.node or topology.host
+        used.update((where, part) for part in parts)
     shared = sorted(f"{part} on {host}" for (host, part), count in used.items() if count > 1)
     if shared:
         return Check(name=name, passed=False, detail=f"more than one rank on {_few(shared)}")
@@ -105,7 +107,7 @@ def _oversubscribed(ranks: Sequence[RankRecord], outcome: Outcome) -> Check:
 def _placement(trial: TrialSpec, ranks: Sequence[RankRecord], outcome: Outcome) -> Check:
     name = InvalidReason.wrong_placement.value
     point = trial.point
-    places = Counter(record.topology.pod or record.topology.host for record in ranks)
+    places = _places(ranks)
     found = sorted(places.values())
     if len(places) != point.nodes or found != [point.workers_per_node] * point.nodes:
         detail = f"ranks per place: {dict(sorted(places.items()))}; asked for layout {point.layout}"
@@ -116,6 +118,14 @@ def _placement(trial: TrialSpec, ranks: Sequence[RankRecord], outcome: Outcome) 
             detail = f"devices {', '.join(used)}; given: {', '.join(outcome.requested_devices)}"
             return Check(name=name, passed=False, detail=detail)
     return Check(name=name, passed=True, detail=f"layout {point.layout}")
+
+
+def _places(ranks: Sequence[RankRecord]) -> Counter[str]:
+    """Ranks by place: by node where every rank names its node, for a node may hold several pods."""
+    nodes = [record.topology.node for record in ranks]
+    if all(nodes):
+        return Counter(node for node in nodes if node)
+    return Counter(record.topology.pod or record.topology.host for record in ranks)
 
 
 def _backend(trial: TrialSpec, ranks: Sequence[RankRecord]) -> Check:

@@ -44,8 +44,18 @@ def report_uncaught(out: Path | None, rank: int) -> None:
         if not issubclass(kind, KeyboardInterrupt):
             write_failure(out, explain(rank, error))
         before(kind, error, trace)
+        _abort_mpi()
 
     sys.excepthook = hook
+
+
+def _abort_mpi() -> None:
+    """End the other ranks too: at exit mpi4py finalizes MPI, which waits for all of them, for ever."""
+    mpi = sys.modules.get("mpi4py.MPI")
+    if mpi is not None and mpi.Is_initialized() and not mpi.Is_finalized() and mpi.COMM_WORLD.Get_size() > 1:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        mpi.COMM_WORLD.Abort(1)
 
 
 def _out_of_memory(error: BaseException) -> bool:

@@ -32,7 +32,7 @@ from scalebench_worker.pod_commands import DEFAULT_HOSTFILE, Command, commands
 from scalebench_worker.publish import number
 from scalebench_worker.recorder import FAILURE_MARK
 from scalebench_worker.session import read_trial
-from scalebench_worker.sshd import wait_for_workers
+from scalebench_worker.sshd import ssh_port, wait_for_workers
 
 _TERMINATION_LOG = "/dev/termination-log"
 _GRACE_S = 5
@@ -58,7 +58,7 @@ def main() -> int:
         return 1
     killed = oom_kills()
     if place.part is Part.launcher:
-        wait_for_workers(Path(os.environ.get(HOSTFILE_ENV) or DEFAULT_HOSTFILE))
+        wait_for_workers(Path(os.environ.get(HOSTFILE_ENV) or DEFAULT_HOSTFILE), ssh_port(os.environ))
     pod = Pod(started)
     codes = pod.wait()
     failures = _failures(Path(environment[OUT_ENV]), pod.kept)

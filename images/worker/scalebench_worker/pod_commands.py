@@ -6,28 +6,26 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from scalebench_api.contract import HOSTFILE_ENV, NODE_NAME_ENV, POD_NAME_ENV, THREADS_ENV
+from scalebench_api.contract import CORES_ENV, HOSTFILE_ENV, POD_INDEX_ENV, THREADS_ENV
 from scalebench_api.experiment import Launcher, Program
 from scalebench_api.trial import TrialSpec
 from scalebench_worker.place import Part, Place
-from scalebench_worker.sshd import PORT, SSH_FOLDER
+from scalebench_worker.sshd import SSH_FOLDER, ssh_port
 
 DEFAULT_HOSTFILE = "/etc/mpi/hostfile"
 # What job kinds tell their pods of ranks, none of which is a rank's own.
-_FOREIGN = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK")
+_FOREIGN = (POD_INDEX_ENV, "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK")
 _FOREIGN_PREFIXES = ("PET_", "TORCHELASTIC_")
 # ssh starts ranks with an empty environment: what tunes libraries has to be named.
 _FORWARDED = ("NCCL_", "OMP_", "MKL_", "KMP_", "GLOO_", "CUDA_", "TORCH_", "PYTORCH_", "UCX_", "PYTHON", "TF_", "HF_")
 _FORWARDED_NAMES = ("PATH", "LD_LIBRARY_PATH", "VIRTUAL_ENV")
 _SSH = (
-    f"-p {PORT} -i {SSH_FOLDER}/id_rsa -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null "
+    f"-i {SSH_FOLDER}/id_rsa -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null "
     "-o BatchMode=yes -o ConnectionAttempts=10 -o LogLevel=ERROR"
 )
 _MPI_SETTINGS = {
-    # Open MPI 5 is PRRTE and reads PRTE_MCA_*; Open MPI 4 reads OMPI_MCA_*.
-    "PRTE_MCA_plm_ssh_args": _SSH,
-    "OMPI_MCA_plm_rsh_args": _SSH,
-    # Workers would connect to one another, with settings that only the launcher has.
+    # Open MPI 5 is PRRTE and reads PRTE_MCA_*; Open MPI 4 reads OMPI_MCA_*. Workers would connect to one another,
+    # with settings that only the launcher has.
     "PRTE_MCA_plm_ssh_no_tree_spawn": "1",
     "OMPI_MCA_plm_rsh_no_tree_spawn": "1",
     "OMPI_ALLOW_RUN_AS_ROOT": "1",
@@ -56,6 +54,7 @@ def commands(trial: TrialSpec, place: Place, environment: Mapping[str, str], mpi
     env = {THREADS_ENV: "1", **env, **trial.workload.env}
     if place.part is Part.launcher:
         return [_mpirun(trial, env, mpirun)]
+    env[POD_INDEX_ENV] = str(place.index)
     if place.part is Part.aside:
         return [Command(_program(trial), env)]
     if launcher_of(trial) is Launcher.processes:
@@ -110,9 +109,9 @@ def _mpirun(trial: TrialSpec, env: Mapping[str, str], mpirun: str) -> Command:
         *(part for name in forwarded for part in ("-x", name)),
         *_program(trial),
     ]
-    return Command(
-        argv, {**_MPI_SETTINGS, **env, **{name: _MPI_SETTINGS[name] for name in _MPI_SETTINGS if "plm" in name}}
-    )
+    ssh = f"-p {ssh_port(env)} {_SSH}"
+    # Over what mpi-operator sets, which knows neither the port nor the key.
+    return Command(argv, {**env, **_MPI_SETTINGS, "PRTE_MCA_plm_ssh_args": ssh, "OMPI_MCA_plm_rsh_args": ssh})
 
 
 def _program(trial: TrialSpec) -> list[str]:
@@ -131,6 +130,5 @@ def _foreign(name: str) -> bool:
 
 
 def _forwarded(name: str) -> bool:
-    if name in (POD_NAME_ENV, NODE_NAME_ENV):  # the launcher's own
-        return False
-    return name.startswith(("SCALEBENCH_", *_FORWARDED)) or name in _FORWARDED_NAMES
+    # Cores are numbered differently in another pod.
+    return name != CORES_ENV and (name.startswith(("SCALEBENCH_", *_FORWARDED)) or name in _FORWARDED_NAMES)

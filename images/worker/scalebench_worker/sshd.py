@@ -16,7 +16,10 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-PORT = 2222
+from scalebench_api.contract import POD_INDEX_ENV, POD_NAME_ENV
+
+PORT_ENV = "SCALEBENCH_SSH_PORT"
+_PORT = 2222
 SSH_FOLDER = "/home/mpiuser/.ssh"
 """Where mpi-operator mounts the job's keys (``sshAuthMountPath``)."""
 _SSHD = ("/usr/sbin/sshd", "/usr/local/sbin/sshd")
@@ -30,18 +33,24 @@ class SshdError(ValueError):
     """An image or a pod in which no sshd can run; the message says what is missing."""
 
 
-def main(keys: str = SSH_FOLDER, port: int = PORT) -> int:
+def main(keys: str = SSH_FOLDER) -> int:
     """Become sshd, in the foreground; 1 after saying why not."""
     try:
         program = find_sshd()
         _check_user()
         folder = Path(tempfile.mkdtemp(prefix="scalebench-sshd-"))
-        config = prepare(folder, Path(keys), port, os.environ)
+        config = prepare(folder, Path(keys), ssh_port(os.environ), os.environ)
     except (SshdError, OSError) as error:
         print(f"scalebench: {error}", file=sys.stderr, flush=True)
         return 1
     # sshd executes itself anew for each connection, and wants its whole path for that.
     os.execv(program, [program, "-D", "-e", "-f", str(config)])
+
+
+def ssh_port(environment: Mapping[str, str]) -> int:
+    """Where the workers' sshd listens; pods on the host's network may need another."""
+    given = environment.get(PORT_ENV, "")
+    return int(given) if given.isdigit() else _PORT
 
 
 def find_sshd() -> str:
@@ -92,6 +101,9 @@ def configuration(host_key: Path, keys: Path, pid: Path, port: int, environment:
         "MaxSessions 512",
         "LogLevel ERROR",
     ]
+    pod, _, number = environment.get(POD_NAME_ENV, "").rpartition("-worker-")
+    if pod and number.isdigit():
+        environment = {**environment, POD_INDEX_ENV: number}
     handed = [f'"{name}={_quoted(value)}"' for name, value in sorted(environment.items()) if _handed_on(name, value)]
     if handed:
         # One line: sshd obeys the first SetEnv and ignores further ones.
@@ -99,7 +111,7 @@ def configuration(host_key: Path, keys: Path, pid: Path, port: int, environment:
     return "\n".join(lines) + "\n"
 
 
-def wait_for_workers(hostfile: Path, port: int = PORT) -> None:
+def wait_for_workers(hostfile: Path, port: int) -> None:
     """Return when the sshd of every worker answers.
 
     mpi-operator's WaitForWorkersReady does not hold under a queue, where a suspended job has no workers and all of

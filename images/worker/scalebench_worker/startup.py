@@ -6,14 +6,17 @@ Only the standard library is imported here; thread counts are read by OpenMP onc
 from __future__ import annotations
 
 import ctypes
+import json
 import os
 import signal
 import sys
+from collections.abc import Mapping, Sequence
 
-from scalebench_api.contract import CORES_ENV, THREADS_ENV
+from scalebench_api.contract import CORES_ENV, POD_INDEX_ENV, PODS_ENV, THREADS_ENV, TRIAL_ENV
 from scalebench_worker.identity import identify
 
 _PR_SET_PDEATHSIG = 1
+_GPUS = ("/dev/nvidiactl", "/dev/kfd")
 _THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
 
 
@@ -30,7 +33,8 @@ def prepare() -> None:
         StartupError: cores or threads that cannot be taken; the message names the variable.
     """
     die_with_parent()
-    pin(identify().local_rank, os.environ.get(CORES_ENV, ""))
+    leave_stdout_to_rank_0()
+    pin(identify().local_rank, os.environ.get(CORES_ENV, "") or cores_of_pod(os.environ, allowed_cores()))
     set_threads(os.environ.get(THREADS_ENV, ""))
 
 
@@ -38,6 +42,49 @@ def die_with_parent() -> None:
     """Ask the kernel to kill this process when the thread that started it ends (``man 2 prctl``)."""
     if sys.platform == "linux":
         ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+
+
+def leave_stdout_to_rank_0() -> None:
+    """Under mpirun in pods, send what other ranks print to stderr.
+
+    mpirun passes output on in blocks, not in lines; rank 0's record must not be cut by another rank's.
+    """
+    if os.environ.get(PODS_ENV) and os.environ.get("OMPI_COMM_WORLD_RANK", "0") != "0":
+        os.dup2(2, 1)
+
+
+def allowed_cores() -> list[int]:
+    """Cores this process may run on, by number."""
+    if sys.platform == "linux":
+        return sorted(os.sched_getaffinity(0))
+    return list(range(os.cpu_count() or 1))
+
+
+def cores_of_pod(
+    environment: Mapping[str, str], cores: Sequence[int], machine: int | None = None, gpus: bool | None = None
+) -> str:
+    """A set of cores for each worker of a pod that computes on CPUs, as ``SCALEBENCH_CORES``; empty: leave them.
+
+    Workers of one pod see the same cores, and so do pods of one node, unless the kubelet gives each pod cores of its
+    own (``cpuManagerPolicy: static``). ``machine`` is how many cores there are, by default as the kernel counts.
+    """
+    try:
+        pods = int(environment.get(PODS_ENV, ""))
+        point = json.loads(environment.get(TRIAL_ENV, ""))["point"]
+        workers, nodes = int(point["workers"]), int(point["nodes"])
+        index = int(environment.get(POD_INDEX_ENV, "0"))
+    except (ValueError, KeyError, TypeError):
+        return ""
+    if gpus if gpus is not None else any(os.path.exists(path) for path in _GPUS):
+        return ""
+    own = len(cores) < (machine or os.cpu_count() or 1)
+    pods_beside = 1 if own else max(1, pods // nodes)
+    local = workers // pods
+    each = len(cores) // (pods_beside * local)
+    if pods_beside * local < 2 or each < 1:
+        return ""
+    first = index % pods_beside * local
+    return ";".join(",".join(map(str, cores[at * each : (at + 1) * each])) for at in range(first, first + local))
 
 
 def pin(rank: int, sets: str) -> None:

@@ -6,11 +6,11 @@ import importlib.metadata
 import os
 import platform
 import socket
-import sys
 from pathlib import Path
 
 from scalebench_api.record.rank import RankTopology
 from scalebench_worker.identity import Identity
+from scalebench_worker.startup import allowed_cores
 
 _RECORDED = ("NCCL_", "OMP_", "MKL_", "KMP_", "GLOO_", "CUDA_", "CUBLAS_", "TORCH_", "PYTORCH_", "UCX_", "OMPI_MCA_")
 _SECRET = ("TOKEN", "SECRET", "PASSWORD", "CREDENTIAL", "APIKEY", "API_KEY")
@@ -32,13 +32,6 @@ def topology(identity: Identity, device: str | None = None, device_name: str | N
         cores=cores,
         threads=int(threads) if threads.isdigit() else None,
     )
-
-
-def allowed_cores() -> list[int]:
-    """Cores this process may run on, by number."""
-    if sys.platform == "linux":
-        return sorted(os.sched_getaffinity(0))
-    return list(range(os.cpu_count() or 1))
 
 
 def processor_name() -> str:

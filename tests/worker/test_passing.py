@@ -1,0 +1,58 @@
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from scalebench_api.record.envelope import frame, unframe
+from scalebench_worker.oom import oom_kills
+from scalebench_worker.passing import Passing
+
+
+def passed(pieces: list[bytes]) -> tuple[bytes, list[str]]:
+    """What comes out, and what is kept, of output that comes in such pieces."""
+    read_end, write_end = os.pipe()
+    with tempfile.TemporaryFile() as target:
+        copy = Passing(read_end, target.fileno())
+        copy.start()
+        for piece in pieces:
+            os.write(write_end, piece)
+        os.close(write_end)
+        copy.join(10)
+        target.seek(0)
+        return target.read(), copy.kept
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.binary(max_size=9000), st.data())
+def test_all_comes_out_and_the_record_is_kept(payload: bytes, data: st.DataObject) -> None:
+    text = "10 %\r20 %\n" + "".join(f"{line}\n" for line in frame(payload)) + "scalebench-failure {}\nbye"
+    whole = text.encode()
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(whole)), max_size=8)))
+    pieces = [whole[a:b] for a, b in zip([0, *cuts], [*cuts, len(whole)], strict=True)]
+    out, kept = passed([piece for piece in pieces if piece])
+    assert out == whole
+    assert unframe(kept) == payload
+    assert kept[-1] == "scalebench-failure {}"
+
+
+def test_a_line_that_never_ends_is_not_kept() -> None:
+    out, kept = passed([b"x" * 60_000] * 4)
+    assert (len(out), kept) == (240_000, [])
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [
+        ("low 0\nhigh 0\nmax 3\noom 2\noom_kill 2\noom_group_kill 0\n", 2),
+        ("oom_kill_disable 0\nunder_oom 0\noom_kill 1\n", 1),
+        ("", 0),
+    ],
+)
+def test_kills_are_counted(tmp_path: Path, text: str, count: int) -> None:
+    (tmp_path / "events").write_text(text)
+    assert oom_kills((str(tmp_path / "absent"), str(tmp_path / "events"))) == count

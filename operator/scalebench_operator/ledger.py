@@ -11,10 +11,11 @@ from scalebench_api.lifecycle import Job, Observed, rests
 from scalebench_api.objects import trial_name
 from scalebench_api.plan import Plan, make_plan
 from scalebench_api.trial import TrialPhase, TrialSpec
-from scalebench_operator.runners import RunnerKind, runner_for
+from scalebench_operator.runners import RUNNERS, RunnerKind, runner_for
 from scalebench_operator.runners.reading import Reading
 from scalebench_operator.sightings import Family, JobSeen, TrialSeen
 
+_KINDS = {runner.kind: runner for runner in RUNNERS.values()}
 MOST_LOST = 3
 """An attempt whose job vanishes is run anew so often; then the trial is Failed, for somebody does not want it."""
 
@@ -145,6 +146,17 @@ def jobs_of(family: Family, trial: str) -> list[JobSeen]:
     prefix = f"{trial}-a"
     found = [job for name, job in family.jobs.items() if name.startswith(prefix) and job.trial == trial]
     return sorted(found, key=lambda job: job.attempt) if len(found) > 1 else found
+
+
+def jobs_ended(family: Family | None) -> bool:
+    """Whether somebody waits for a result: a job has ended."""
+    jobs = family.jobs.values() if family is not None else ()
+    return any(job.given_up is not None or _has_ended(job) for job in jobs)
+
+
+def _has_ended(job: JobSeen) -> bool:
+    kind = _KINDS.get(job.body["kind"])
+    return kind is not None and kind.read(job.body).state is Job.ended
 
 
 def observe(trial: TrialSeen | None, jobs: list[JobSeen], reading: Reading | None) -> Observed:

@@ -18,16 +18,18 @@ from typing import Any
 
 import kopf
 from kubernetes.aio import config
-from kubernetes.aio.client import ApiClient
+from kubernetes.aio.client import ApiClient, Configuration
 
 from scalebench_api.objects import EXPERIMENT_LABEL, TRIAL_LABEL
 from scalebench_operator import health
 from scalebench_operator.cluster import EXPERIMENTS, TRIALS, Cluster, Object, Resource
 from scalebench_operator.controller import Controller
 from scalebench_operator.lease import Leadership
+from scalebench_operator.ledger import jobs_ended
 from scalebench_operator.runners import RUNNERS
 from scalebench_operator.settings import Settings
 from scalebench_operator.sightings import Key, Sightings
+from scalebench_operator.stateless import NoProgress, NothingHandled
 from scalebench_operator.worklist import Worklist
 
 logger = logging.getLogger(__name__)
@@ -50,7 +52,7 @@ class Operator:
         """Wait for the lease, then watch and work until told to stop; the exit code."""
         self._heed_signals()
         await _log_in()
-        async with ApiClient() as client:
+        async with ApiClient(_configuration()) as client:
             self.cluster = Cluster(client)
             self.lease = Leadership(
                 self.cluster,
@@ -59,7 +61,9 @@ class Operator:
                 self.settings.identity,
                 self.settings.lease_seconds,
             )
-            self.worklist = Worklist(lambda key: self.controller.turn(key))
+            self.worklist = Worklist(
+                lambda key: self.controller.turn(key), lambda key: jobs_ended(self.sightings.families.get(key))
+            )
             self.controller = Controller(
                 self.cluster, self.settings, self.sightings, self.worklist.nudge, lambda: self.lease.held
             )
@@ -186,6 +190,9 @@ def _key_of(raw: Object, resource: Resource) -> Key | None:
 def kopf_settings() -> kopf.OperatorSettings:
     """What kopf is told; each line with the reason."""
     settings = kopf.OperatorSettings()
+    # No copies of every object at every event, for a comparison that no handler asks for.
+    settings.persistence.diffbase_storage = NothingHandled()
+    settings.persistence.progress_storage = NoProgress()
     settings.posting.enabled = False  # Events are few and our own; kopf's were half of a peer's writes
     settings.watching.chunk_size = _LIST_CHUNK  # a list of thousands of trials in one piece is a spike of memory
     settings.watching.server_timeout = 600  # a watch that died unseen is made anew in a while
@@ -205,6 +212,17 @@ def _raw(body: kopf.Body) -> Object:
 def _kopf_login(**kwargs: Any) -> Any:
     """Without the synchronous client library, which takes 40 MiB only to be imported."""
     return kopf.login_with_service_account(**kwargs) or kopf.login_with_kubeconfig(**kwargs)
+
+
+def _configuration() -> Configuration:
+    """The library's, without asking the environment for a proxy and ~/.netrc for a password at each request.
+
+    aiohttp does that in two other threads, one after the other. kopf's own requests do not ask either; a proxy belongs
+    into the kubeconfig.
+    """
+    configuration = Configuration.get_default_copy()
+    configuration.client_session_kwargs = {"trust_env": False}
+    return configuration
 
 
 async def _log_in() -> None:

@@ -1,4 +1,8 @@
-"""Nudges in, turns out: one turn at a time for each experiment, again as often as something changed meanwhile."""
+"""Nudges in, turns out: one turn at a time for each experiment, again as often as something changed meanwhile.
+
+Pressing turns, those with an ended job to collect, go before the others and find more room: of a hundred experiments
+that start at once, the first to end would otherwise wait for all the others to begin.
+"""
 
 from __future__ import annotations
 
@@ -9,20 +13,33 @@ from collections.abc import Awaitable, Callable
 from scalebench_operator.metrics import ERRORS
 from scalebench_operator.sightings import Key
 
-_AT_ONCE = 64
+_AT_ONCE = 32
+_CALM_AT_ONCE = 8
+"""More turns at once than keep the API server busy only make every one of them longer."""
 _FIRST_WAIT_S, _LONGEST_WAIT_S = 0.5, 60.0
 
 logger = logging.getLogger(__name__)
 
 
 class Worklist:
-    """Runs ``turn(key)`` for every nudged key. A turn that fails is repeated, later each time."""
+    """Runs ``turn(key)`` for every nudged key, pressing ones first. A turn that fails is repeated, later each time."""
 
-    def __init__(self, turn: Callable[[Key], Awaitable[None]], at_once: int = _AT_ONCE) -> None:
-        self.turn = turn
-        self.room = asyncio.Semaphore(at_once)
+    def __init__(
+        self,
+        turn: Callable[[Key], Awaitable[None]],
+        pressing: Callable[[Key], bool] = lambda key: False,
+        at_once: int = _AT_ONCE,
+        calm_at_once: int = _CALM_AT_ONCE,
+    ) -> None:
+        self.turn, self.pressing = turn, pressing
+        self.at_once, self.calm_at_once = at_once, calm_at_once
         self.running: dict[Key, asyncio.Task[None]] = {}
+        self.calm: set[Key] = set()
+        """those of `running` that were not pressing when they began"""
+        self.waiting: tuple[dict[Key, None], dict[Key, None]] = ({}, {})
+        """nudged, in the order of their nudges: pressing, and not"""
         self.dirty: set[Key] = set()
+        """nudged while their turn ran"""
         self.timers: dict[Key, asyncio.TimerHandle] = {}
         self.failures: dict[Key, int] = {}
         self.began: dict[Key, float] = {}
@@ -34,10 +51,11 @@ class Worklist:
             return
         if after > 0:
             self._at(key, asyncio.get_running_loop().time() + after)
-            return
-        self.dirty.add(key)
-        if key not in self.running:
-            self.running[key] = asyncio.create_task(self._turns(key), name=f"turns of {key}")
+        elif key in self.running:
+            self.dirty.add(key)
+        else:
+            self._wait(key)
+            self._begin()
 
     def oldest_turn_s(self) -> float:
         """How long the longest turn now running has taken."""
@@ -54,24 +72,42 @@ class Worklist:
             for task in late:
                 task.cancel()
 
-    async def _turns(self, key: Key) -> None:
-        loop = asyncio.get_running_loop()
+    def _wait(self, key: Key) -> None:
+        first, others = self.waiting
+        if self.pressing(key):
+            others.pop(key, None)
+            first[key] = None
+        elif key not in first:
+            others[key] = None
+
+    def _begin(self) -> None:
+        """Start as many turns as there is room for."""
+        first, others = self.waiting
+        while not self.closed and len(self.running) < self.at_once:
+            calm = not first
+            if calm and (not others or len(self.calm) >= self.calm_at_once):
+                return
+            line = others if calm else first
+            key = next(iter(line))
+            del line[key]
+            if calm:
+                self.calm.add(key)
+            self.running[key] = asyncio.create_task(self._turn(key), name=f"turn of {key}")
+
+    async def _turn(self, key: Key) -> None:
+        self.began[key] = asyncio.get_running_loop().time()
         try:
-            while key in self.dirty and not self.closed:
-                async with self.room:
-                    self.dirty.discard(key)
-                    self.began[key] = loop.time()
-                    try:
-                        await self.turn(key)
-                        self.failures.pop(key, None)
-                    except Exception as error:
-                        self._failed(key, error)
-                    finally:
-                        self.began.pop(key, None)
+            await self.turn(key)
+            self.failures.pop(key, None)
+        except Exception as error:
+            self._failed(key, error)
         finally:
-            self.running.pop(key, None)
-            if key in self.dirty and not self.closed:
-                self.nudge(key)
+            del self.began[key], self.running[key]
+            self.calm.discard(key)
+            if key in self.dirty:
+                self.dirty.discard(key)
+                self._wait(key)
+            self._begin()
 
     def _failed(self, key: Key, error: Exception) -> None:
         ERRORS.inc()

@@ -1,0 +1,20 @@
+import kopf
+
+from scalebench_operator.main import handlers, kopf_settings
+from scalebench_operator.sightings import Sightings
+
+
+def test_kopf_compares_and_keeps_nothing() -> None:
+    persistence = kopf_settings().persistence
+    body = kopf.Body({"metadata": {"name": "a", "annotations": {"b": "c"}}, "spec": {"x": 1}})
+    assert persistence.diffbase_storage.fetch(body=body) is None
+    essence = persistence.diffbase_storage.build(body=body)
+    assert essence == {}
+    assert persistence.progress_storage.clear(essence=essence) is essence
+
+
+def test_no_handler_asks_what_has_changed() -> None:
+    registry = handlers(Sightings(), lambda key, after: None)
+    assert not list(registry._changing.get_all_handlers())
+    assert not list(registry._spawning.get_all_handlers())
+    assert list(registry._watching.get_all_handlers())

@@ -1,0 +1,94 @@
+"""Where a real scheduler puts the pods of an attempt: what the affinity promises, it keeps."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections import Counter
+from typing import Any
+
+import pytest
+from runner_cases import request
+
+from scalebench_api.experiment import Runner
+from scalebench_operator import pods as read_pods
+from scalebench_operator.runners import RUNNERS
+
+pytestmark = [pytest.mark.processes, pytest.mark.xdist_group("accepted")]
+GPU = {"limits": {"nvidia.com/gpu": 1}}
+NAMESPACES = (f"scheduled-{number}" for number in itertools.count())
+
+
+def schedule(tier: Any, known: tuple[str, ...] = (), wanted: int | None = None, **options: Any) -> list[dict[str, Any]]:
+    """The pods of a Job, once as many as ``wanted`` (all) have a node."""
+    namespace = tier.namespace(next(NAMESPACES))
+    asked = request(runner=Runner.job, nodes=known, resources=GPU, **options)
+    job = RUNNERS[Runner.job].render(asked)
+    job["metadata"]["namespace"] = namespace
+    tier.rest.call("POST", f"/apis/batch/v1/namespaces/{namespace}/jobs", job)
+    end = time.monotonic() + 60
+    while True:
+        pods = list(tier.rest.call("GET", f"/api/v1/namespaces/{namespace}/pods")["items"])
+        unplaced = [pod for pod in pods if not pod["spec"].get("nodeName") and pod["status"].get("conditions")]
+        placed = read_pods.placement(pods)
+        if len(pods) == asked.pods and len(placed) + len(unplaced) == asked.pods:
+            assert len(placed) == (asked.pods if wanted is None else wanted)
+            remove(tier, namespace)
+            return pods
+        assert time.monotonic() < end, f"{len(placed)} of {len(pods)} pods placed"
+        time.sleep(0.1)
+
+
+def remove(tier: Any, namespace: str) -> None:
+    """Make room: no kubelet is there to let deleted pods go."""
+    tier.rest.raw("DELETE", f"/apis/batch/v1/namespaces/{namespace}/jobs?propagationPolicy=Background")
+    where = f"/api/v1/namespaces/{namespace}/pods"
+    end = time.monotonic() + 60
+    while tier.rest.call("GET", where)["items"]:
+        tier.rest.raw("DELETE", f"{where}?gracePeriodSeconds=0")
+        assert time.monotonic() < end, "pods stay"
+        time.sleep(0.1)
+
+
+def spread(pods: list[dict[str, Any]]) -> list[int]:
+    return sorted(Counter(read_pods.placement(pods).values()).values())
+
+
+def test_one_pod_a_node(tier: Any) -> None:
+    assert spread(schedule(tier, workers=4, placement={"workersPerNode": 1})) == [1, 1, 1, 1]
+
+
+def test_more_pods_than_nodes_stay_unplaced(tier: Any) -> None:
+    pods = schedule(tier, workers=5, wanted=4, placement={"workersPerNode": 1})
+    assert spread(pods) == [1, 1, 1, 1]
+    assert "didn't match pod anti-affinity rules" in (read_pods.waiting(pods) or "")
+
+
+def test_two_pods_a_node_fill_as_few_nodes(tier: Any) -> None:
+    """There is room for eight pods on every node."""
+    pods = schedule(tier, workers=4, placement={"workersPerNode": 2, "podsPerNode": 2})
+    assert spread(pods) == [2, 2]
+
+
+def test_never_more_than_two_pods_a_node(tier: Any) -> None:
+    pods = schedule(tier, workers=10, wanted=8, placement={"workersPerNode": 2, "podsPerNode": 2})
+    assert spread(pods) == [2, 2, 2, 2]
+
+
+def test_the_pods_of_one_node_stay_together(tier: Any) -> None:
+    assert spread(schedule(tier, workers=4, placement={"workersPerNode": 4, "podsPerNode": 4})) == [4]
+
+
+def test_a_series_nests(tier: Any) -> None:
+    known: tuple[str, ...] = ("node-2", "node-0", "node-1")
+    for workers in (1, 2, 3):
+        placement = {"workersPerNode": 1, "nesting": "prefer"}
+        found = read_pods.nodes(schedule(tier, known, workers=workers, placement=placement))
+        assert set(found) == set(known[:workers])
+    four = schedule(tier, known, workers=4, placement={"workersPerNode": 1, "nesting": "require"})
+    assert set(read_pods.nodes(four)) == {*known, "node-3"}
+
+
+def test_a_required_nesting_waits_for_its_nodes(tier: Any) -> None:
+    pods = schedule(tier, ("gone",), workers=1, wanted=0, placement={"workersPerNode": 1, "nesting": "require"})
+    assert "didn't match Pod's node affinity" in (read_pods.waiting(pods) or "")

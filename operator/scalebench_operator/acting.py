@@ -207,6 +207,8 @@ class Acting:
         rejected = read_pods.rejected(events) if not job.body["status"].get("conditions") else None
         if rejected is not None:
             return self._end(family, job, FailedReason.job_rejected, rejected)
+        if reading.state is Job.starting and (hopeless := read_pods.hopeless(pods, events)) is not None:
+            return self._end(family, job, *hopeless)
         job.stuck = read_pods.failure(pods, events) if reading.state is Job.starting else None
         if (overdue >= 0 and reading.state is Job.starting) or overdue >= _GRACE_S:
             reason, said = job.stuck or (FailedReason.deadline_exceeded, waiting or "")

@@ -1,0 +1,235 @@
+"""Whatever becomes of a trial's pods, its status says so, its evidence is kept, and nothing of it is left running."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import pytest
+from applied import COLLECTIONS, Applied, Object, manifest
+from operator_process import OperatorProcess
+from tier import ApiError, Tier, wait_until
+
+from scalebench_api.experiment import Runner
+
+RUNNERS = list(Runner)
+# PLAY -> (phase of the trial, reason)
+ENDS = {
+    "succeed": ("Succeeded", None),
+    "fail": ("Failed", "RankFailed"),
+    "oom": ("Failed", "OutOfMemory"),
+    "evict": ("Failed", "Evicted"),
+    "image-pull": ("Failed", "ImagePull"),
+    "hang": ("Failed", "DeadlineExceeded"),
+    "no-record": ("Invalid", "RecordsMissing"),
+    "torn-record": ("Invalid", "RecordsMissing"),
+    "other-record": ("Invalid", "RecordsMissing"),
+    "no-log": ("Invalid", "RecordsMissing"),
+    "wrong-world": ("Invalid", "WrongWorldSize"),
+    "wrong-placement": ("Invalid", "WrongPlacement"),
+    "diverged": ("Invalid", "ReplicasDiverged"),
+    "not-finite": ("Invalid", "NonFiniteLoss"),
+}
+
+
+@pytest.fixture
+def operator_many(tier: Tier, namespace: str) -> Iterator[OperatorProcess]:
+    """An operator that lets a hundred experiments run side by side."""
+    with OperatorProcess(tier, namespace, settings={"POOLS": "default=100"}) as running:
+        yield running
+
+
+def one(applied: Applied) -> Object:
+    """The status of its only trial of two workers."""
+    return next(status for name, status in applied.trials().items() if "-2-2x1-" in name)
+
+
+def gone(applied: Applied) -> None:
+    wait_until(lambda: not applied.left(), f"nothing left of {applied.namespace}: {applied.left()}", 30)
+
+
+@pytest.mark.parametrize("runner", RUNNERS)
+def test_every_end_is_told_apart(tier: Tier, namespace: str, operator_many: OperatorProcess, runner: Runner) -> None:
+    applied = {
+        play: Applied.apply(
+            tier, manifest(namespace, name=f"x-{play}", runner=runner, play=f"{play}@workers=2", deadlineSeconds=12)
+        )
+        for play in ENDS
+    }
+    found = {}
+    for play, each in applied.items():
+        status = each.final(120)
+        assert status["phase"] == "Succeeded", "the trial of one worker gave a number"
+        trial = one(each)
+        found[play] = (trial["phase"], trial.get("reason"))
+        assert trial["attempts"] == 1
+        assert trial["record"]["configMaps"][0] in each.records()
+        assert trial["phase"] == "Succeeded" or trial["message"]
+        assert ("throughput" in trial) == (trial["phase"] == "Succeeded")
+    assert found == ENDS
+    gone(next(iter(applied.values())))
+
+
+@pytest.mark.parametrize("runner", RUNNERS)
+def test_a_job_that_cannot_be_scheduled_says_why(
+    tier: Tier, namespace: str, operator_many: OperatorProcess, runner: Runner
+) -> None:
+    tree = manifest(namespace, runner=runner, deadlineSeconds=10, resources={"limits": {"nvidia.com/gpu": 9}})
+    applied = Applied.apply(tier, tree)
+    wait_until(lambda: "Insufficient nvidia.com/gpu" in json.dumps(applied.status), "the scheduler's words")
+    status = applied.final(60)
+    assert status["phase"] == "Failed"
+    trials = applied.trials().values()
+    assert {trial["reason"] for trial in trials} == {"Unschedulable"}
+    assert all("Insufficient nvidia.com/gpu" in trial["message"] for trial in trials)
+    gone(applied)
+
+
+@pytest.mark.parametrize("runner", RUNNERS)
+def test_a_quota_that_is_exceeded_says_so(
+    tier: Tier, namespace: str, operator_many: OperatorProcess, runner: Runner
+) -> None:
+    quota = {"metadata": {"name": "none"}, "spec": {"hard": {"requests.nvidia.com/gpu": "0"}}}
+    tier.rest.create(f"/api/v1/namespaces/{namespace}/resourcequotas", quota)
+    wait_until(
+        lambda: (
+            tier.rest.call("GET", f"/api/v1/namespaces/{namespace}/resourcequotas/none").get("status", {}).get("hard")
+        ),
+        "the quota",
+    )
+    applied = Applied.apply(tier, manifest(namespace, runner=runner, deadlineSeconds=10))
+    applied.final(60)
+    trials = applied.trials().values()
+    assert {trial["reason"] for trial in trials} == {"QuotaExceeded"}
+    assert all("exceeded quota" in trial["message"] for trial in trials)
+    gone(applied)
+
+
+@pytest.mark.parametrize("runner", RUNNERS)
+def test_a_job_deleted_behind_our_back_is_run_anew(
+    tier: Tier, namespace: str, operator_many: OperatorProcess, runner: Runner
+) -> None:
+    applied = Applied.apply(tier, manifest(namespace, runner=runner, play="hang@attempt=1,succeed"))
+    names: set[str] = set()
+    for _ in range(2):
+        path = COLLECTIONS[runner].format(namespace)
+        wait_until(lambda: running(applied) - names, "a trial that runs", 30)
+        name = (running(applied) - names).pop()
+        names.add(name)
+        tier.rest.raw("DELETE", f"{path}/{name}-a1?propagationPolicy=Background")
+    assert applied.final()["phase"] == "Succeeded"
+    assert {trial["attempts"] for trial in applied.trials().values()} == {2}
+    gone(applied)
+
+
+def running(applied: Applied) -> set[str]:
+    return {name for name, status in applied.trials().items() if status.get("phase") == "Running"}
+
+
+def test_a_job_that_somebody_keeps_deleting_ends_as_failed(
+    tier: Tier, namespace: str, operator_many: OperatorProcess
+) -> None:
+    applied = Applied.apply(tier, manifest(namespace, play="hang@workers=1,succeed"))
+    name, path = "", COLLECTIONS[Runner.job].format(namespace)
+
+    def delete() -> bool:
+        for job in tier.rest.call("GET", path)["items"]:
+            if "-1-1x1-" in job["metadata"]["name"] and (job.get("status") or {}).get("ready"):
+                tier.rest.raw("DELETE", f"{path}/{job['metadata']['name']}?propagationPolicy=Background")
+        return applied.status.get("phase") in ("Succeeded", "Failed")
+
+    wait_until(delete, "the end", 60)
+    name = next(name for name in applied.trials() if "-1-1x1-" in name)
+    trial = applied.trials()[name]
+    assert (trial["phase"], trial["reason"], trial["attempts"]) == ("Failed", "JobDeleted", 3)
+    gone(applied)
+
+
+def test_an_mpi_job_that_its_operator_rejects_is_not_waited_for(
+    tier: Tier, namespace: str, operator_many: OperatorProcess
+) -> None:
+    # The API server itself spoils the job on its way in, so that mpi-operator finds it invalid and says so by an Event.
+    spoil(tier, namespace)
+    applied = Applied.apply(tier, manifest(namespace, runner=Runner.mpi_job, deadlineSeconds=600))
+    applied.final(60)
+    trials = applied.trials().values()
+    assert {trial["reason"] for trial in trials} == {"JobRejected"}
+    assert all("slotsPerWorker" in trial["message"] for trial in trials)
+
+
+def spoil(tier: Tier, namespace: str) -> None:
+    group = "/apis/admissionregistration.k8s.io/v1"
+    name = f"spoil-{namespace}"
+    expression = "Object{spec: Object.spec{slotsPerWorker: -1}}"
+    policy = {
+        "metadata": {"name": name},
+        "spec": {
+            "matchConstraints": {
+                "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}},
+                "resourceRules": [
+                    {
+                        "apiGroups": ["kubeflow.org"],
+                        "apiVersions": ["v2beta1"],
+                        "operations": ["CREATE"],
+                        "resources": ["mpijobs"],
+                    }
+                ],
+            },
+            "reinvocationPolicy": "Never",
+            "mutations": [{"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": expression}}],
+        },
+    }
+    tier.rest.create(f"{group}/mutatingadmissionpolicies", policy)
+    binding = {"metadata": {"name": name}, "spec": {"policyName": name}}
+    tier.rest.create(f"{group}/mutatingadmissionpolicybindings", binding)
+    probe = {
+        "apiVersion": "kubeflow.org/v2beta1",
+        "kind": "MPIJob",
+        "metadata": {"name": "probe"},
+        "spec": {"slotsPerWorker": 1, "mpiReplicaSpecs": {}},
+    }
+    path = COLLECTIONS[Runner.mpi_job].format(namespace)
+
+    def spoiled() -> bool:
+        made = tier.rest.create(f"{path}?dryRun=All", probe)
+        return bool(made["spec"]["slotsPerWorker"] == -1)
+
+    wait_until(spoiled, "the policy", 30)
+
+
+def test_a_job_that_the_api_server_refuses_fails_the_trial(
+    tier: Tier, namespace: str, operator_many: OperatorProcess
+) -> None:
+    tree = manifest(namespace, pod={"priorityClassName": "there-is-none"}, deadlineSeconds=8)
+    applied = Applied.apply(tier, tree)
+    assert applied.final()["phase"] == "Failed"
+    assert all("there-is-none" in trial["message"] for trial in applied.trials().values())
+
+
+def test_a_missing_job_kind_is_a_condition_that_names_what_there_is(tier: Tier) -> None:
+    with Tier(operators=(), kwok=False) as bare:
+        namespace = bare.namespace("bare")
+        with OperatorProcess(bare, namespace):
+            applied = Applied.apply(bare, manifest(namespace, runner=Runner.tf_job))
+            wait_until(lambda: applied.status.get("conditions"), "conditions")
+            said = {each["reason"]: each["message"] for each in applied.status["conditions"]}
+            assert "TFJob" in said["RunnerMissing"]
+            assert "runner: Job" in said["RunnerMissing"]
+            assert applied.trials() == {}
+
+
+def test_a_deleted_trial_is_run_anew(tier: Tier, namespace: str, operator_many: OperatorProcess) -> None:
+    applied = Applied.apply(tier, manifest(namespace, play="hang@workers=2,succeed", repetitions=2))
+    path = f"{applied.path.rpartition('/')[0].rpartition('/')[0]}/scalingtrials"
+    wait_until(lambda: running(applied), "a trial that runs", 30)
+    done = {name: status for name, status in applied.trials().items() if status.get("phase") == "Succeeded"}
+    for name in running(applied) | set(done):
+        tier.rest.raw("DELETE", f"{path}/{name}")
+    wait_until(lambda: running(applied), "a trial that runs again", 30)
+    for name in done:
+        wait_until(lambda n=name: n in applied.trials() or running(applied), f"{name} again", 30)
+    tier.rest.raw("DELETE", applied.path)
+    gone(applied)
+    with pytest.raises(ApiError):
+        tier.rest.call("GET", applied.path)
+    assert applied.records() == set() or wait_until(lambda: not applied.records(), "no records", 30) is None

@@ -314,3 +314,20 @@ def test_every_reason_has_its_test() -> None:
     for reason in InvalidReason:
         name = "".join("_" + c.lower() if c.isupper() else c for c in reason.value).strip("_")
         assert any(name in test for test in here if test.startswith("test_")), reason
+
+
+def test_what_the_cluster_says_of_a_pod_is_believed() -> None:
+    placed = GOOD.model_copy(update={"placement": {"pod-a": "node-1"}})
+    ranks = {rank: rank_record(rank, TWO, host="pod-a", pod="pod-a") for rank in range(2)}
+    assert judge(TWO, ranks, placed).phase is TrialPhase.succeeded
+    liar = {**ranks, 1: moved(ranks[1], node="node-2")}
+    assert invalid(liar, outcome=placed) == (
+        "WrongPlacement",
+        "rank 1 says it ran on node node-2; the cluster has its pod pod-a on node-1",
+    )
+    stranger = {**ranks, 1: moved(ranks[1], pod="pod-z")}
+    assert invalid(stranger, outcome=placed)[1] == "rank 1 ran in pod pod-z, which is none of this job's"
+
+
+def moved(record: RankRecord, **where: str) -> RankRecord:
+    return record.model_copy(update={"topology": record.topology.model_copy(update=where)})

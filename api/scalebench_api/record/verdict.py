@@ -107,6 +107,8 @@ def _oversubscribed(ranks: Sequence[RankRecord], outcome: Outcome) -> Check:
 def _placement(trial: TrialSpec, ranks: Sequence[RankRecord], outcome: Outcome) -> Check:
     name = InvalidReason.wrong_placement.value
     point = trial.point
+    if elsewhere := _elsewhere(ranks, outcome.placement):
+        return Check(name=name, passed=False, detail=elsewhere)
     places = _places(ranks)
     found = sorted(places.values())
     if len(places) != point.nodes or found != [point.workers_per_node] * point.nodes:
@@ -118,6 +120,21 @@ def _placement(trial: TrialSpec, ranks: Sequence[RankRecord], outcome: Outcome) 
             detail = f"devices {', '.join(used)}; given: {', '.join(outcome.requested_devices)}"
             return Check(name=name, passed=False, detail=detail)
     return Check(name=name, passed=True, detail=f"layout {point.layout}")
+
+
+def _elsewhere(ranks: Sequence[RankRecord], placement: Mapping[str, str]) -> str | None:
+    """What a rank says of its pod and node that the cluster contradicts; ``placement`` is pod -> node."""
+    if not placement:
+        return None
+    for record in ranks:
+        rank, pod, node = record.topology.rank, record.topology.pod, record.topology.node
+        if pod is None:
+            continue
+        if pod not in placement:
+            return f"rank {rank} ran in pod {pod}, which is none of this job's"
+        if node is not None and node != placement[pod]:
+            return f"rank {rank} says it ran on node {node}; the cluster has its pod {pod} on {placement[pod]}"
+    return None
 
 
 def _places(ranks: Sequence[RankRecord]) -> Counter[str]:

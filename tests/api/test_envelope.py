@@ -101,8 +101,9 @@ def test_records_stay_when_nothing_else_fits() -> None:
 
 
 def test_a_record_says_what_was_left_out() -> None:
-    journals = {rank: steps(rank, [10**8 + rank * 10**6 + step for step in range(300)]) for rank in range(2)}
-    found = unseal(seal(TWO.name, 1, RANKS, journals, len(seal("t", 1, RANKS, {}, LARGE)) + 4500))
+    generator = random.Random(7)
+    journals = {rank: steps(rank, [generator.randrange(10**8, 10**9) for _ in range(300)]) for rank in range(6)}
+    found = unseal(seal(TWO.name, 1, RANKS, journals, len(seal(TWO.name, 1, RANKS, journals, LARGE)) - 1))
     outcome = Outcome(engine="kubernetes")
     whole, made = assemble(TWO, RANKS, journals, outcome), assemble(TWO, RANKS, found.journals, outcome, found.left_out)
     assert made.record.left_out == list(found.left_out) != []

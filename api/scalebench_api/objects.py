@@ -12,7 +12,7 @@ TRIAL_LABEL = "scalebench.dev/trial"
 """Name of the ScalingTrial object."""
 ATTEMPT_LABEL = "scalebench.dev/attempt"
 ROLE_LABEL = "scalebench.dev/role"
-"""On pods: ``worker`` or ``launcher``; on ConfigMaps: ``record``."""
+"""On pods: ``worker``, ``launcher``, and beside parameter servers ``chief`` and ``ps``; on ConfigMaps: ``record``."""
 MANAGED_LABEL = "app.kubernetes.io/managed-by"
 MANAGER = "scalebench"
 

@@ -24,6 +24,8 @@ COORDINATOR_PORT = 29500
 USER = 1000
 """Every image's user, whatever it says itself: ``runAsNonRoot`` alone would refuse images that say root."""
 _GRACE_SECONDS = 10
+_MOST_TEXT = 120_000
+"""Linux starts no program with a variable of 128 KiB or more (MAX_ARG_STRLEN)."""
 _OWN = {contract.POD_NAME_ENV, contract.NODE_NAME_ENV}
 _HOST_RESOURCES = ("cpu", "memory", "ephemeral-storage")
 
@@ -110,7 +112,7 @@ def environment(request: Request, own: Mapping[str, str]) -> list[dict[str, Any]
     """Variables of a container. The pod entry hands the user's to the ranks; they stand here for who looks here."""
     trial = request.trial
     found = {
-        contract.TRIAL_ENV: canonical_json(trial.wire()),
+        contract.TRIAL_ENV: _trial(request),
         contract.ATTEMPT_ENV: str(request.attempt),
         contract.PODS_ENV: str(request.pods),
         contract.OUT_ENV: OUT,
@@ -131,6 +133,14 @@ def environment(request: Request, own: Mapping[str, str]) -> list[dict[str, Any]
         {"name": contract.POD_NAME_ENV, "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
         {"name": contract.NODE_NAME_ENV, "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}},
     ]
+
+
+def _trial(request: Request) -> str:
+    text = canonical_json(request.trial.wire())
+    if len(text) > _MOST_TEXT:
+        allowed = f"at most {_MOST_TEXT} bytes for the whole trial, and it has {len(text)}"
+        raise RequestError(f"spec.workload: {allowed}; keep long commands and variables in files of the image")
+    return text
 
 
 def literal(text: str) -> str:

@@ -1,6 +1,8 @@
 """Write ``seen/*.json`` anew: jobs, pods and events as real controllers leave them.
 
-    python tests/operator/runners/capture.py        about two minutes, needs the built tools of tests/cluster
+    python tests/operator/runners/capture.py [mpijob pytorchjob tfjob job rejected chief]
+
+All of it takes about two minutes, and needs the built tools of tests/cluster.
 
 kwok runs the pods; their ends are written here, as a kubelet would write them.
 """
@@ -185,16 +187,29 @@ def capture(tier: Tier, runner: Runner) -> None:
     play.keep()
 
 
-def main() -> None:
+def capture_rejected(tier: Tier) -> None:
+    play = Play(tier, Runner.mpi_job, "rejected")
+    object.__setattr__(play.request, "trial_object", "resnet-" + "x" * 50)
+    play.create().until(lambda: any(event["reason"] == "ValidationError" for event in play.events())).keep()
+
+
+def capture_chief(tier: Tier) -> None:
+    served = {"program": "tensorflow", "strategy": "parameter-server", **SMALL["workload"]}
+    play = Play(tier, Runner.tf_job, "chief", workload=served).create().until_state(Job.running)
+    play.end(lambda pod: "-chief-" in pod["metadata"]["name"], 0, message="{}").until_state(Job.ended).keep()
+
+
+def main(wanted: list[str]) -> None:
     SEEN.mkdir(exist_ok=True)
     with Tier() as tier:
         tier.add_nodes(3, gpus=200)
         for runner in Runner:
-            capture(tier, runner)
-        play = Play(tier, Runner.mpi_job, "rejected")
-        object.__setattr__(play.request, "trial_object", "resnet-" + "x" * 50)
-        play.create().until(lambda: any(event["reason"] == "ValidationError" for event in play.events())).keep()
+            if not wanted or runner.value.lower() in wanted:
+                capture(tier, runner)
+        for name, more in (("rejected", capture_rejected), ("chief", capture_chief)):
+            if not wanted or name in wanted:
+                more(tier)
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

@@ -131,6 +131,12 @@ def test_workers_that_do_not_divide_over_pods_are_refused() -> None:
         job(Runner.pytorch_job, workers=8, placement={"podsPerNode": 3})
 
 
+def test_a_trial_that_no_process_could_be_given_is_refused() -> None:
+    env = {f"V{number}": "x" * 30_000 for number in range(5)}
+    with pytest.raises(RequestError, match=r"spec\.workload: at most 120000 bytes"):
+        job(Runner.job, workload={"env": env})
+
+
 def test_threads_are_the_same_for_every_count() -> None:
     for workers in (1, 8):
         template = job(Runner.job, workers=workers)["spec"]["template"]

@@ -135,6 +135,18 @@ def test_the_record_is_where_rank_0_prints() -> None:
         assert kind(name).recording_pod([]) is None
 
 
+def test_parameter_servers_end_with_their_chief() -> None:
+    found = seen("tfjob-chief")
+    reading = RUNNERS[Runner.tf_job].read(found["job"])
+    assert (reading.state, reading.succeeded) == (Job.ended, True)
+    roles = {pod["metadata"]["labels"]["scalebench.dev/role"]: pod["status"]["phase"] for pod in found["pods"]}
+    assert roles == {"chief": "Succeeded", "ps": "Running", "worker": "Running"}
+    recording = RUNNERS[Runner.tf_job].recording_pod(found["pods"])
+    assert recording is not None
+    assert recording["metadata"]["labels"]["scalebench.dev/role"] == "chief"
+    assert len(read_pods.nodes(found["pods"])) == 2, "of the workers only"
+
+
 class TestWhatPodsSay:
     """The same over every kind: the reason is in the pods alone."""
 

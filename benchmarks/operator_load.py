@@ -27,15 +27,18 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 from operator_rig import CLUSTER, ROOT
-from operator_rig.audit import LATE_S, Audit, count
+from operator_rig.audit import LATE_S, Audit, count, unix
 from operator_rig.bars import Figure, nearest_rank, parser, report, say
 from operator_rig.observer import EXPERIMENTS, Observer
 from operator_rig.process import USER, OperatorProcess
 
 from components import Component  # isort: skip
 from tier import Tier  # isort: skip
+
+from scalebench_api.objects import TRIAL_LABEL
 
 AT_ONCE = 16
 QUIET_S, SETTLE_S = 75.0, 6.0
@@ -186,8 +189,9 @@ def measure(label: str, run: Run, profile: Path | None = None) -> tuple[list[Fig
         peak, after_mib, spent_ms = operator.peak_mib, operator.rss_mib, operator.cpu_ms - cpu_ms
         time.sleep(LATE_S)
         counts = count(scene.audit, USER, began_before)
-        state = end_state(scene, names, run)
-        latencies = end_latencies(scene, names, run)
+        state = end_state(scene, run)
+        latencies = end_latencies(scene, names)
+        waits = collect_waits(scene, began_before)
         log = [line for line in operator.log.read_text().splitlines() if '"level": "info"' not in line]
     n = run.trials
     bars = n > 1 or run.warm
@@ -204,6 +208,7 @@ def measure(label: str, run: Run, profile: Path | None = None) -> tuple[list[Fig
         Figure(label, "job end to terminal, median", nearest_rank(latencies, 0.5), None if run.kill else 0.3, "s"),
         Figure(label, "job end to terminal, p99", nearest_rank(latencies, 0.99), None if run.kill else 2, "s"),
         Figure(label, "job end to terminal, longest", max(latencies, default=float("nan")), None, "s"),
+        Figure(label, "of it until collecting begins, median", nearest_rank(waits, 0.5), None, "s"),
         Figure(label, "operator CPU a trial", spent_ms / n, 60 if bars and not run.kill else None, "ms"),
         Figure(label, "RSS before", before_mib, None, "MiB"),
         Figure(label, "RSS peak", peak, 120, "MiB"),
@@ -211,13 +216,14 @@ def measure(label: str, run: Run, profile: Path | None = None) -> tuple[list[Fig
         Figure(label, "wall", wall_s, None, "s"),
     ]
     details = {
-        "run": label, "requests a trial": counts.per(n), "refused": dict(counts.refused), "state": state,
+        "run": label, "requests a trial": counts.per(n), "server ms": counts.served_ms(),
+        "refused": dict(counts.refused), "state": state,
         "posted in s": round(posted_s, 2), "ready in s": round(scene.ready_s, 2), "log, but for info": log[-20:],
     }  # fmt: skip
     return figures, details
 
 
-def end_state(scene: Scene, names: list[str], run: Run) -> dict[str, Any]:
+def end_state(scene: Scene, run: Run) -> dict[str, Any]:
     """What is there when all is over."""
     rest = scene.tier.rest
     trials = rest.call("GET", "/apis/scalebench.dev/v1alpha1/namespaces/load/scalingtrials")["items"]
@@ -237,7 +243,23 @@ def end_state(scene: Scene, names: list[str], run: Run) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def end_latencies(scene: Scene, names: list[str], run: Run) -> list[float]:
+def collect_waits(scene: Scene, since: float) -> list[float]:
+    """Seconds from a job's end to the operator's first request for it, as the API server received it."""
+    ends = {entry["name"].rpartition("-a")[0]: entry["at"] for entry in scene.played("ended")}
+    found: dict[str, float] = {}
+    for entry in scene.audit.requests(since):
+        what = entry.get("objectRef") or {}
+        if (entry["user"]["username"], entry["verb"], what.get("resource")) != (USER, "list", "pods"):
+            continue
+        query = parse_qs(urlsplit(entry["requestURI"]).query).get("labelSelector", [""])[0]
+        trial = dict(part.split("=") for part in query.split(",") if "=" in part).get(TRIAL_LABEL, "")
+        received = unix(entry["requestReceivedTimestamp"])
+        if trial in ends and received > ends[trial] - 1:
+            found.setdefault(trial, received - ends[trial])
+    return list(found.values())
+
+
+def end_latencies(scene: Scene, names: list[str]) -> list[float]:
     """Seconds from a job's end to its experiment seen ended; of one experiment, from its last job's end."""
     found = []
     ends = {entry["name"]: entry["at"] for entry in scene.played("ended")}

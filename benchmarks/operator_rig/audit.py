@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 READS = ("get", "list")
@@ -60,12 +62,18 @@ class Counts:
     """writes that post an Event; among `writes`"""
     leases: int = 0
     """reads and writes of leases; not among `reads` and `writes`"""
+    served_s: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
+    """verb and resource -> from a request's arrival at the API server to the end of its answer"""
     refused: Counter[int] = field(default_factory=Counter)
     """by HTTP status, from 400 on"""
 
     def per(self, trials: int) -> dict[str, float]:
         """Each kind of request for one trial."""
         return {kind: round(count / trials, 2) for kind, count in self.by_kind.most_common()}
+
+    def served_ms(self) -> dict[str, float]:
+        """The API server's own time by kind of request, median in milliseconds."""
+        return {kind: round(median(times) * 1000, 1) for kind, times in self.served_s.items()}
 
 
 def count(audit: Audit, user: str, since: float = 0.0, until: float = float("inf")) -> Counts:
@@ -79,7 +87,9 @@ def count(audit: Audit, user: str, since: float = 0.0, until: float = float("inf
         if resource == "leases":
             found.leases += 1
             continue
-        found.by_kind[f"{verb} {resource}"] += 1
+        kind = f"{verb} {resource}"
+        found.by_kind[kind] += 1
+        found.served_s[kind].append(unix(entry["stageTimestamp"]) - unix(entry["requestReceivedTimestamp"]))
         found.reads += verb in READS
         found.writes += verb in WRITES
         found.events += verb in WRITES and resource == "events"
@@ -91,6 +101,4 @@ def count(audit: Audit, user: str, since: float = 0.0, until: float = float("inf
 
 def unix(moment: str) -> float:
     """Unix time of an audit timestamp: RFC 3339 with microseconds, UTC."""
-    from datetime import datetime
-
     return datetime.fromisoformat(moment.replace("Z", "+00:00")).timestamp()

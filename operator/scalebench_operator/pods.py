@@ -13,11 +13,10 @@ import signal
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from scalebench_api import objects
+from scalebench_api import objects, quantity
 from scalebench_api.record import termination
 from scalebench_api.record.rank import RankFailure
 from scalebench_api.trial import FailedReason
-from scalebench_operator.runners import quantity
 from scalebench_operator.runners.pod_status import (
     Pod,
     bad_ends,

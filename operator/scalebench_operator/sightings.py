@@ -261,4 +261,7 @@ def _trimmed(body: Object) -> Object:
     trimmed = {name: spec[name] for name in ("suspend", "completions", "parallelism") if name in spec}
     if "suspend" in run_policy:
         trimmed["runPolicy"] = {"suspend": run_policy["suspend"]}
+    for name, roles in spec.items():
+        if name.endswith("ReplicaSpecs"):
+            trimmed[name] = {role: {"replicas": each.get("replicas", 1)} for role, each in roles.items()}
     return {"kind": body.get("kind"), "metadata": kept, "spec": trimmed, "status": body.get("status") or {}}

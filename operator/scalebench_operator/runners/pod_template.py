@@ -8,8 +8,8 @@ from typing import Any
 
 from scalebench_api import contract, objects
 from scalebench_api.model import canonical_json
+from scalebench_api.quantity import times, value
 from scalebench_operator.runners.affinity import worker_affinity
-from scalebench_operator.runners.quantity import times, value
 from scalebench_operator.runners.request import Request, RequestError
 
 POD_ENTRY = ("python", "-m", "scalebench_worker.pod")

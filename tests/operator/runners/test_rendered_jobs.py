@@ -18,9 +18,9 @@ from runner_cases import CASES, case, manifests, request, spelled
 
 from scalebench_api import contract, objects
 from scalebench_api.experiment import Runner
+from scalebench_api.quantity import times, value
 from scalebench_api.trial import TrialSpec
 from scalebench_operator.runners import RUNNERS, RequestError, runner_for
-from scalebench_operator.runners.quantity import times, value
 
 GOLDEN = Path(__file__).parent / "golden"
 

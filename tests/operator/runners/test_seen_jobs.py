@@ -13,6 +13,7 @@ from scalebench_api.lifecycle import Job
 from scalebench_api.trial import FailedReason
 from scalebench_operator import pods as read_pods
 from scalebench_operator.runners import RUNNERS
+from scalebench_operator.sightings import _trimmed
 
 SEEN = Path(__file__).parent / "seen"
 KINDS = {runner.value.lower(): runner for runner in Runner}
@@ -215,3 +216,9 @@ class TestWhatPodsSay:
         assert seen("job-deadline")["pods"] == []
         roles = [pod["metadata"]["labels"]["scalebench.dev/role"] for pod in seen("mpijob-deadline")["pods"]]
         assert roles == ["worker", "worker"], "the launcher is gone"
+
+
+@pytest.mark.parametrize("name", [name for scenario in ("running", "succeeded", "queued") for name in names(scenario)])
+def test_what_the_operator_keeps_of_a_job_reads_the_same(name: str) -> None:
+    job = seen(name)["job"]
+    assert kind(name).read(_trimmed(job)) == kind(name).read(job)

@@ -201,8 +201,7 @@ class Acting:
         pods = await self.cluster.list(PODS, key.namespace, labelSelector=_selector(request))
         events: list[Object] = []
         if len(pods) < runner.pods(request):
-            field = f"involvedObject.uid={job.uid}"
-            events = await self.cluster.list(EVENTS, key.namespace, fieldSelector=field)
+            events = await self._events(key, request.job, job.uid)
         waiting = read_pods.waiting(pods, events)
         rejected = read_pods.rejected(events) if not job.body["status"].get("conditions") else None
         if rejected is not None:
@@ -214,6 +213,13 @@ class Acting:
             reason, said = job.stuck or (FailedReason.deadline_exceeded, waiting or "")
             return self._end(family, job, reason, _too_late(trial.deadline_seconds, said))
         return Look(waiting=waiting)
+
+    async def _events(self, key: Key, job: str, uid: str) -> list[Object]:
+        """Events on a job; an MPI launcher is a Job of its own, and a quota that hits it is told there."""
+        found: list[Object] = []
+        for field in (f"involvedObject.uid={uid}", f"involvedObject.name={job}-launcher"):
+            found += await self.cluster.list(EVENTS, key.namespace, fieldSelector=field)
+        return found
 
     async def missing_runner(self, wanted: RunnerKind) -> str:
         """Which job kind is not installed, and which are."""
@@ -343,7 +349,7 @@ class Acting:
             attempt=attempt,
             images=self.settings.images,
             record_bytes=self.settings.record_bytes,
-            nodes=tuple(sorted(ledger.nodes.get(trial.point.series, ()))),
+            nodes=tuple(ledger.nodes.get(trial.point.series, ())),
         )
 
     @staticmethod

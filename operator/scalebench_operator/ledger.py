@@ -46,8 +46,8 @@ class Ledger:
     settled: Counter[TrialPhase] = field(default_factory=Counter)
     throughputs: dict[int, float] = field(default_factory=dict)
     """of succeeded trials, in samples a second"""
-    nodes: dict[str, set[str]] = field(default_factory=dict)
-    """series -> nodes its trials have run on"""
+    nodes: dict[str, dict[str, None]] = field(default_factory=dict)
+    """series -> nodes its trials have run on, in the order they came to it"""
     first_unbegun: int = 0
 
     def trial(self, name: str) -> TrialSpec:
@@ -74,7 +74,7 @@ class Ledger:
             return
         view = observe(trial, jobs, None)
         if trial is not None and trial.nodes:
-            self.nodes.setdefault(self.plan.trials.point(index).series, set()).update(trial.nodes)
+            self.nodes.setdefault(self.plan.trials.point(index).series, {}).update(dict.fromkeys(trial.nodes))
         if view.job is Job.absent and view.history and rests(self.spec, view):
             self.open.discard(index)
             self._settle(index, view.history[-1], trial)

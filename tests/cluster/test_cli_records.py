@@ -2,63 +2,26 @@
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import signal
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable
-from contextlib import chdir, redirect_stderr, redirect_stdout
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
+from cli_desk import Desk
 from kept import BEGIN_NS, Kept, keep
 from played_record import Place, play_record
 from script import Outcome as Play
 from tier import Tier
 
 from scalebench.bundle import open_bundle
-from scalebench.cli import main
 from scalebench_api.record.assemble import assemble
 from scalebench_api.record.outcome import Outcome
 from scalebench_api.trial import FailedReason, TrialPhase
-
-SCALEBENCH = Path(sys.executable).with_name("scalebench")
-
-
-@dataclass(frozen=True)
-class Ran:
-    code: int
-    out: str
-    err: str
-
-
-class Desk:
-    """A folder, and the command with a kubeconfig of its own."""
-
-    def __init__(self, tier: Tier, folder: Path, namespace: str) -> None:
-        self.folder, self.namespace = folder, namespace
-        self.where = ["--kubeconfig", str(tier.kubeconfig), "-n", namespace]
-
-    def __call__(self, *words: str | Path, code: int = 0) -> Ran:
-        out, err = io.StringIO(), io.StringIO()
-        with redirect_stdout(out), redirect_stderr(err), chdir(self.folder):
-            try:
-                main([*map(str, words), *self.where])
-                ended: Any = 0
-            except SystemExit as stop:
-                ended = stop.code or 0
-        assert ended == code, f"{ended}\n{out.getvalue()}\n{err.getvalue()}"
-        return Ran(ended, out.getvalue(), err.getvalue())
-
-    def begin(self, *words: str) -> subprocess.Popen[str]:
-        command = [str(SCALEBENCH), *words, *self.where]
-        return subprocess.Popen(command, cwd=self.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
 @pytest.fixture

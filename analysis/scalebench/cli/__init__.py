@@ -28,7 +28,7 @@ VERBS: dict[str, str] = {
     "predict": "Predict step time and scaling, also before anything ran.",
     "fit": "Fit every model to the measured points, and show predicted beside measured.",
     "recommend": "Say which worker count is cheapest and which fastest, and how sure that is.",
-    "doctor": "Say what this machine has, and whether an experiment could start.",
+    "doctor": "Say what this machine or a cluster has, and whether an experiment could start.",
 }
 
 EXIT_FAILED = 1

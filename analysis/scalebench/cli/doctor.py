@@ -7,16 +7,18 @@ import os
 import platform
 import shutil
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from scalebench.cli import EXIT_ENVIRONMENT
-from scalebench.cli.output import load_experiment, output_option, show
+from scalebench.cli.cluster.connection import Where, cluster_options
+from scalebench.cli.output import complain, load_experiment, output_option, show
 
 if TYPE_CHECKING:
-    from scalebench.table import Cell
+    from scalebench.table import Cell, Table
     from scalebench_api.experiment import ScalingExperiment
     from scalebench_local.shares import Allotment, Machine
 
@@ -26,10 +28,56 @@ _PROGRAMS = ("mpirun", "nvidia-smi")
 
 @click.command("doctor")
 @click.argument("file", required=False, type=click.Path(path_type=Path))
+@click.option("--cluster", "in_cluster", is_flag=True, help="Look at the cluster of the kubeconfig instead.")
+@cluster_options
 @click.option("--oversubscribe", is_flag=True, help="Judge as `run --oversubscribe` would.")
 @output_option
-def command(file: Path | None, oversubscribe: bool, output: str) -> None:
-    """Say what this machine has; with an experiment, whether it could start here and what each worker would get."""
+def command(file: Path | None, in_cluster: bool, where: Where, oversubscribe: bool, output: str) -> None:
+    """Say what this machine has, or a cluster; with an experiment, whether it could start there.
+
+    A cluster is looked at with --cluster or an option that names one, or when the experiment names a runner. Where a
+    kubeconfig has a current context, that cluster is shown beside this machine. Exit code 3 when it could not start.
+    """
+    experiment = load_experiment(file)[0] if file is not None else None
+    named = in_cluster or where.asked
+    meant = named or (experiment is not None and experiment.spec.runner is not None)
+    tables, blocked = [], False
+    if not named:
+        here, blocked = _here(experiment, oversubscribe)
+        tables.append(here)
+    there = _there(experiment, where, meant)
+    if there is not None:
+        tables.append(there[0])
+        # An experiment that names a runner is for a cluster, whatever this machine has.
+        blocked = there[1] if meant else blocked
+    show(tables, output)
+    sys.exit(EXIT_ENVIRONMENT if blocked else 0)
+
+
+def _there(experiment: ScalingExperiment | None, where: Where, meant: bool) -> tuple[Table, bool] | None:
+    """The cluster and whether it stops the experiment; None where none is meant and none can be looked at."""
+    from scalebench.cli.cluster.connection import ClusterError, connect, has_current_context
+    from scalebench.cli.cluster.refusals import cluster_errors
+
+    if not meant and not has_current_context():
+        return None
+    from scalebench.cli.cluster.doctor import doctor, table
+
+    namespace = where.namespace or (experiment.metadata.namespace if experiment else None)
+    with cluster_errors():
+        try:
+            cluster = connect(replace(where, namespace=namespace))
+            found = doctor(cluster, experiment)
+        except ClusterError as error:
+            if meant:
+                raise
+            complain(str(error))
+            return None
+    return table(cluster, found), any(each.good is False for each in found)
+
+
+def _here(experiment: ScalingExperiment | None, oversubscribe: bool) -> tuple[Table, bool]:
+    """This machine, and whether it stops the experiment."""
     from scalebench.table import Column, Table
     from scalebench_local import EngineError
 
@@ -42,16 +90,14 @@ def command(file: Path | None, oversubscribe: bool, output: str) -> None:
         rows.append(("devices", str(error), False))
         blocked = True
     rows += _software_rows()
-    if file is not None:
-        experiment, _ = load_experiment(file)
+    if experiment is not None:
         try:
             allotment = allotment_of(experiment, oversubscribe)
             rows.append((experiment.metadata.name, "could start here: " + "; ".join(allotment.notes), True))
         except EngineError as error:
             rows.append((experiment.metadata.name, str(error), False))
             blocked = True
-    show([Table("doctor", "This machine", columns, tuple(rows))], output)
-    sys.exit(EXIT_ENVIRONMENT if blocked else 0)
+    return Table("doctor", "This machine", columns, tuple(rows)), blocked
 
 
 def survey() -> Machine:

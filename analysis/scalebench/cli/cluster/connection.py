@@ -175,18 +175,20 @@ def connect(where: Where) -> Cluster:
     settings = Configuration()
     # The library waits and repeats a lost connection for minutes otherwise, and says nothing.
     settings.retries = False
-    file = str(where.kubeconfig) if where.kubeconfig is not None else None
-    if file is None and where.context is None and not _kubeconfigs() and "KUBERNETES_SERVICE_HOST" in os.environ:
+    files = [where.kubeconfig] if where.kubeconfig is not None else _kubeconfigs()
+    if not files and where.context is None and "KUBERNETES_SERVICE_HOST" in os.environ:
         try:
             config.load_incluster_config(client_configuration=settings)
         except config.ConfigException as error:
             raise ClusterError(f"inside a pod without a usable service account: {error}") from error
         mine = _SERVICE_ACCOUNT.read_text().strip() if _SERVICE_ACCOUNT.exists() else "default"
         return Cluster(ApiClient(settings), where.namespace or mine, "this cluster")
-    if file is None and not _kubeconfigs():
+    if not files:
         raise ClusterError("no kubeconfig: set KUBECONFIG, or name one with --kubeconfig")
-    if file is not None and not Path(file).is_file():
-        raise ClusterError(f"--kubeconfig {file}: no such file")
+    if not files[0].is_file():
+        raise ClusterError(f"--kubeconfig {files[0]}: no such file")
+    # Named always: the library reads the environment once, when it is loaded.
+    file = os.pathsep.join(map(str, files))
     try:
         contexts, current = config.list_kube_config_contexts(file)
         chosen = next((each for each in contexts if each["name"] == where.context), None) if where.context else current
@@ -200,6 +202,24 @@ def connect(where: Where) -> Cluster:
         raise ClusterError(f"the kubeconfig cannot be used: {_why(error)}") from error
     namespace = where.namespace or (chosen.get("context") or {}).get("namespace") or "default"
     return Cluster(ApiClient(settings), namespace, f"{settings.host} (context {chosen['name']})")
+
+
+def has_current_context() -> bool:
+    """Whether a kubeconfig names a cluster to look at unasked; nothing is loaded where there is no such file."""
+    import importlib.util
+
+    if not _kubeconfigs() or importlib.util.find_spec("kubernetes") is None:
+        return False
+    import yaml
+
+    for path in _kubeconfigs():
+        try:
+            read = yaml.safe_load(path.read_bytes())
+        except (OSError, yaml.YAMLError):
+            continue
+        if isinstance(read, dict) and read.get("current-context"):
+            return True
+    return False
 
 
 def _kubeconfigs() -> list[Path]:

@@ -1,0 +1,165 @@
+"""What is said where no cluster can be asked, and how watching goes on while one does not answer."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from rich.console import Console
+
+from scalebench.cli.cluster import watch as watching
+from scalebench.cli.cluster.connection import Cluster, ClusterError, Refused, Where, connect, has_current_context
+from scalebench.cli.cluster.experiments import NotThere, Watched, split
+from scalebench.cli.watch import _picture
+from scalebench_api.experiment import ScalingExperiment
+
+from .conftest import Desk
+
+
+@pytest.fixture(autouse=True)
+def nowhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """No kubeconfig but what a test writes."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("KUBECONFIG", raising=False)
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+
+
+def kubeconfig(path: Path, name: str, current: bool = True, **context: Any) -> Path:
+    tree = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": name, "cluster": {"server": f"https://{name}.test"}}],
+        "users": [{"name": name, "user": {"token": "t"}}],
+        "contexts": [{"name": name, "context": {"cluster": name, "user": name, **context}}],
+        **({"current-context": name} if current else {}),
+    }
+    path.write_text(yaml.safe_dump(tree))
+    return path
+
+
+def test_without_a_kubeconfig(desk: Desk) -> None:
+    said = desk.here("status", "absent", code=2).err
+    assert said == (
+        "scalebench: absent: no such folder, and no cluster to look for an experiment in: "
+        "no kubeconfig: set KUBECONFIG, or name one with --kubeconfig\n"
+    )
+    assert "no kubeconfig" in desk.here("status", "absent", "-n", "mine", code=3).err
+    assert "no kubeconfig" in desk.here("doctor", "--cluster", code=3).err
+    assert not has_current_context()
+
+
+def test_without_the_client(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "kubernetes", None)
+    monkeypatch.setitem(sys.modules, "kubernetes.config", None)
+    said = desk.here("pull", "absent", "--context", "mine", code=3).err
+    assert said.endswith("pip install 'scalebench[cluster]' to look into clusters\n")
+
+
+def test_a_path_is_never_a_name_of_an_experiment(desk: Desk) -> None:
+    for given in ("results/absent", "Absent", "a" * 41):
+        assert desk.here("status", given, code=2).err.endswith("give the folder that `scalebench run` wrote\n")
+    (desk.folder / "there").mkdir()
+    here = [desk.folder / "there", Path("absent"), Path("a/b")]
+    assert split(here) == ([here[0], here[2]], ["absent"])
+
+
+def test_contexts_and_their_namespaces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    one = kubeconfig(tmp_path / "one", "one", namespace="ours")
+    two = kubeconfig(tmp_path / "two", "two", current=False)
+    monkeypatch.setenv("KUBECONFIG", f"{one}:{two}:{tmp_path / 'absent'}")
+    assert has_current_context()
+    found = connect(Where())
+    assert (found.namespace, found.name) == ("ours", "https://one.test (context one)")
+    assert connect(Where(namespace="mine")).namespace == "mine"
+    other = connect(Where(context="two"))
+    assert (other.namespace, other.name) == ("default", "https://two.test (context two)")
+    with pytest.raises(ClusterError, match="--context three: not in the kubeconfig; there are: one, two"):
+        connect(Where(context="three"))
+
+
+@pytest.mark.parametrize("text", ["", "[]", "a: [", "clusters: 3\ncurrent-context: a\n", "\x00"])
+def test_a_file_that_is_no_kubeconfig(tmp_path: Path, text: str) -> None:
+    (tmp_path / "bad").write_text(text)
+    with pytest.raises(ClusterError, match="the kubeconfig cannot be used"):
+        connect(Where(kubeconfig=tmp_path / "bad"))
+
+
+def test_a_name_that_does_not_resolve_is_said_in_a_line(tmp_path: Path) -> None:
+    found = connect(Where(kubeconfig=kubeconfig(tmp_path / "one", "one")))
+    with pytest.raises(ClusterError, match=r"no answer from https://one\.test \(context one\): .*resolve.*; is it up"):
+        found.request("GET", "/version")
+
+
+EXPERIMENT = ScalingExperiment.model_validate(
+    {
+        "apiVersion": "scalebench.dev/v1alpha1",
+        "kind": "ScalingExperiment",
+        "metadata": {"name": "seen", "uid": "1"},
+        "spec": {"scaling": {"workers": [1], "batch": {"global": 8}}},
+    }
+)
+
+
+def seen(phase: str, **status: Any) -> Watched:
+    return Watched(EXPERIMENT, "ns", {"phase": phase, **status})
+
+
+def test_watching_outlives_a_server_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    answers: list[Any] = [ClusterError("no answer"), Refused(503, "busy"), seen("Running", done=1), seen("Succeeded")]
+
+    def answer(cluster: Any, name: str) -> Watched:
+        found = answers.pop(0)
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+    monkeypatch.setattr(watching, "read", answer)
+    shown: list[str] = []
+    said: list[str] = []
+    cluster = Cluster(None, "ns", "test")
+    ended = watching.watch(
+        cluster, seen("Pending"), lambda w: shown.append(w.phase), said.append, sleep=lambda seconds: None
+    )
+    assert ended.phase == "Succeeded"
+    assert shown == ["Pending", "Pending", "Pending", "Running", "Succeeded"]
+    assert said == ["no answer", "the API server refuses (503): busy"]
+
+
+@pytest.mark.parametrize("error", [NotThere("gone"), Refused(403, "no longer")])
+def test_watching_ends_where_nothing_more_can_be_seen(monkeypatch: pytest.MonkeyPatch, error: ClusterError) -> None:
+    def refuse(cluster: Any, name: str) -> Watched:
+        raise error
+
+    monkeypatch.setattr(watching, "read", refuse)
+    with pytest.raises(ClusterError):
+        watching.watch(Cluster(None, "ns", "test"), seen("Running"), lambda w: None, print, sleep=lambda seconds: None)
+
+
+def test_the_live_picture() -> None:
+    console = Console(record=True, width=120, file=open("/dev/null", "w"))  # noqa: SIM115
+    with console.file:
+        console.print(
+            _picture(
+                seen(
+                    "Running",
+                    message="1 of 4 trials done",
+                    total=4,
+                    done=1,
+                    current=[{"name": "seen-a", "point": "weak-2-1x2", "workers": 2, "phase": "Starting"}],
+                    headlines=[{"series": "weak", "workers": 1, "efficiency": "100.0 %"}],
+                    conditions=[
+                        {"type": "Accepted", "status": "True", "reason": "Valid", "message": "4 trials planned"},
+                        {"type": "Stalled", "status": "True", "reason": "JobWaits", "message": "Insufficient gpu"},
+                    ],
+                )
+            )
+        )
+    shown = console.export_text()
+    assert "seen in ns: Running, 1 of 4 trials done" in shown
+    assert "weak-2-1x2" in shown
+    assert "100.0 %" in shown
+    assert "Stalled=True JobWaits: Insufficient gpu" in shown
+    assert "Accepted" not in shown

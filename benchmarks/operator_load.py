@@ -32,8 +32,8 @@ from urllib.parse import parse_qs, urlsplit
 from operator_rig import CLUSTER, ROOT
 from operator_rig.audit import LATE_S, Audit, count, unix
 from operator_rig.bars import Figure, nearest_rank, parser, report, say
-from operator_rig.observer import EXPERIMENTS, Observer
 from operator_rig.process import USER, OperatorProcess
+from operator_rig.watching import EXPERIMENTS, Experiments
 
 from components import Component  # isort: skip
 from tier import Tier  # isort: skip
@@ -98,7 +98,7 @@ class Scene:
         self.operator = OperatorProcess(self.tier, room, profile)
         self.ready_s = self.operator.start()
         stack.callback(self.operator.stop)
-        self.observer = Observer(self.tier.kubeconfig, "load")
+        self.observer = Experiments(self.tier.kubeconfig, "load")
         stack.callback(self.observer.stop)
         time.sleep(SETTLE_S)
 

@@ -37,6 +37,15 @@ def test_ranks_meet_in_a_folder(tmp_path: Path) -> None:
     assert gathered == [[[[rank, number] for rank in range(3)] for number in range(20)]] * 3
 
 
+def test_bytes_are_gathered_on_rank_0(tmp_path: Path) -> None:
+    def work(ranks: Communicator) -> list[list[bytes]]:
+        return [ranks.gather(bytes([ranks.rank, number]) * 1000) for number in range(5)]
+
+    first, second, third = in_ranks(tmp_path, 3, work)
+    assert first == [[bytes([rank, number]) * 1000 for rank in range(3)] for number in range(5)]
+    assert second == third == [[]] * 5
+
+
 def test_files_of_an_earlier_run_are_no_ranks(tmp_path: Path) -> None:
     assert in_ranks(tmp_path, 2, lambda ranks: ranks.all_gather("old")) == [["old", "old"]] * 2
     assert in_ranks(tmp_path, 2, lambda ranks: ranks.all_gather("new")) == [["new", "new"]] * 2

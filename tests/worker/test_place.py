@@ -118,7 +118,14 @@ def test_mpirun_is_given_its_hosts_and_every_variable_of_ranks() -> None:
     (command,) = commands(trial, Place(Part.launcher, 2, 0, 2, "h", 1), env, "/opt/mpirun")
     assert command.argv[:5] == ["/opt/mpirun", "--hostfile", "/etc/mpi/hostfile", "-n", "4"]
     forwarded = {name for flag, name in zip(command.argv, command.argv[1:], strict=False) if flag == "-x"}
-    assert forwarded == {"SCALEBENCH_TRIAL", "SCALEBENCH_THREADS", "SCALEBENCH_SSH_PORT", "NCCL_DEBUG", "OWN"}
+    assert forwarded == {
+        "SCALEBENCH_TRIAL",
+        "SCALEBENCH_THREADS",
+        "SCALEBENCH_SSH_PORT",
+        "NCCL_DEBUG",
+        "OWN",
+        "PYTHONUNBUFFERED",
+    }
     for name in ("PRTE_MCA_plm_ssh_args", "OMPI_MCA_plm_rsh_args"):
         assert "-p 2223 -i /home/mpiuser/.ssh/id_rsa" in command.env[name]
 

@@ -3,6 +3,7 @@ from __future__ import annotations
 import shutil
 import signal
 import socket
+import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -28,8 +29,13 @@ def none_is_left() -> Iterator[None]:
     """Pods of a test that failed are ended with it."""
     yield
     for pod in STARTED:
-        pod.process.kill()
-        pod.process.wait()
+        pod.process.terminate()
+    for pod in STARTED:
+        try:
+            pod.process.wait(20)
+        except subprocess.TimeoutExpired:
+            pod.process.kill()
+            pod.process.wait()
     STARTED.clear()
 
 

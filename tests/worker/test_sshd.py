@@ -75,6 +75,8 @@ def test_a_real_sshd_takes_the_configuration(tmp_path: Path) -> None:
         program = sshd.find_sshd()
     except sshd.SshdError as error:
         pytest.skip(str(error))
+    if os.getuid() == 0 and not Path("/run/sshd").exists():
+        pytest.skip("as root sshd wants /run/sshd, which pods' sshd does without")
     if not shutil.which("ssh-keygen"):
         pytest.skip("no ssh-keygen to make keys with")
     made = tmp_path / "id_rsa"

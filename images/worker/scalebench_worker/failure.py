@@ -28,7 +28,8 @@ def reason_of(error: BaseException) -> FailedReason:
 
 def explain(rank: int, error: BaseException) -> RankFailure:
     """The error in one line."""
-    text = " ".join(str(error).split())
+    # File names that are no UTF-8 come with lone surrogates, which no JSON can hold.
+    text = " ".join(str(error).encode(errors="replace").decode().split())
     name = type(error).__name__
     message = text if isinstance(error, WorkloadError) else f"{name}: {text}" if text else name
     return RankFailure(rank=rank, reason=reason_of(error).value, message=message[:1000])

@@ -51,7 +51,7 @@ def commands(trial: TrialSpec, place: Place, environment: Mapping[str, str], mpi
     """What the pod starts. ``environment`` is the pod's; what the user set in ``workload.env`` comes last."""
     env = {name: value for name, value in environment.items() if not _foreign(name)}
     # One worker must compute with as many threads as each of many; torchrun sets 1, but only where it starts several.
-    env = {THREADS_ENV: "1", **env, **trial.workload.env}
+    env = {THREADS_ENV: "1", "PYTHONUNBUFFERED": "1", **env, **trial.workload.env}
     if place.part is Part.launcher:
         return [_mpirun(trial, env, mpirun)]
     env[POD_INDEX_ENV] = str(place.index)

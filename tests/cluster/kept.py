@@ -84,16 +84,17 @@ class Kept:
         name: str,
         play: Play = Play.succeed,
         failure: FailedReason | None = None,
+        lost: str = "",
         attempt: int = 1,
         budget: int = 1 << 22,
         part: int = PART,
     ) -> list[str]:
-        """A trial that has ended with a record (without one after ``failure``); the names of its ConfigMaps."""
+        """A trial that has ended with a record, or without one (``failure``, ``lost``); the names of its ConfigMaps."""
         trial = self.trials[name]
         there = self.begin(name)
-        outcome = Outcome(engine="kubernetes", attempt=attempt, failure=failure, message="" if not failure else "said")
+        outcome = Outcome(engine="kubernetes", attempt=attempt, failure=failure, message="said" if failure else lost)
         payload = b""
-        if failure is None:
+        if failure is None and not lost:
             played = play_record(trial, [Place("pod-0", "node-0")], BEGIN_NS, play)
             payload = seal(name, attempt, played.ranks, played.journals, budget)
         parts = [payload[at : at + part] for at in range(0, len(payload), part)] or [b""]

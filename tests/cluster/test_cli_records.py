@@ -166,6 +166,27 @@ def test_a_record_that_is_not_whole_is_not_written(
     assert [path.name for path in (desk.folder / "b" / "trials").iterdir()] == ["weak-1-1x1-r1"]
 
 
+def test_a_trial_without_records_says_why(desk: Desk, kept: Kept) -> None:
+    kept.end("weak-2-1x2-r1", lost="no record in the log")
+    desk("pull", "seeded", "--into", "b")
+    record = open_bundle(desk.folder / "b").trials[list(kept.trials).index("weak-2-1x2-r1")].record
+    assert record is not None
+    assert (record.phase, record.reason) == (TrialPhase.invalid, "RecordsMissing")
+    assert record.message.endswith(": no record in the log")
+
+
+def test_an_interrupted_pull_says_so(desk: Desk, kept: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
+    from scalebench.cli.cluster import pull
+
+    def interrupt(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    kept.end("weak-1-1x1-r1")
+    monkeypatch.setattr(pull, "put_together", interrupt)
+    assert desk("pull", "seeded", "--into", "b", code=130).err == "scalebench: interrupted\n"
+    assert list((desk.folder / "b" / "trials").iterdir()) == []
+
+
 def test_what_the_cluster_could_not_keep_is_said(desk: Desk, kept: Kept) -> None:
     kept.end("weak-2-1x2-r1", budget=1500)
     ran = desk("pull", "seeded", "--into", "b")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -70,11 +71,28 @@ _BAD = (TrialPhase.failed, TrialPhase.invalid, TrialPhase.cancelled)
 
 @dataclass(frozen=True)
 class BegunTrial:
-    """A ScalingTrial object: its spec, and its status as it stands."""
+    """A ScalingTrial object ``name``, as the API gives it."""
 
     name: str
-    spec: TrialSpec
+    stored: Mapping[str, Any]
     status: Mapping[str, Any]
+
+    @property
+    def trial(self) -> str:
+        """The trial's own name, as in the plan."""
+        return str(self.stored["name"])
+
+    @cached_property
+    def spec(self) -> TrialSpec:
+        """The trial; read when it is asked for, for a large experiment has thousands.
+
+        Raises:
+            ClusterError: when this version does not understand it.
+        """
+        try:
+            return TrialSpec.model_validate(self.stored)
+        except ValidationError as error:
+            raise ClusterError(_not_understood(self.name, "a trial", error)) from error
 
     @property
     def phase(self) -> TrialPhase:
@@ -120,12 +138,7 @@ def read(cluster: Cluster, name: str) -> Watched:
     try:
         experiment = ScalingExperiment.model_validate({**found, "status": None})
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        where = ".".join(map(str, first["loc"]))
-        raise ClusterError(
-            f"{name}: the cluster keeps an experiment that this version does not understand: {where}: {first['msg']}; "
-            "install the version of scalebench that the operator has"
-        ) from error
+        raise ClusterError(_not_understood(name, "an experiment", error)) from error
     return Watched(experiment, cluster.namespace, found.get("status") or {})
 
 
@@ -133,20 +146,20 @@ def begun(cluster: Cluster, experiment: str) -> Iterator[BegunTrial]:
     """The trials that were begun, in no order.
 
     Raises:
-        ClusterError: when the cluster cannot be asked, or keeps what this version does not understand.
+        ClusterError: when the cluster cannot be asked.
     """
     selector = f"{EXPERIMENT_LABEL}={experiment}"
     for found in cluster.list(cluster.path(GROUP, "scalingtrials"), labelSelector=selector):
-        try:
-            yield BegunTrial(
-                found["metadata"]["name"], TrialSpec.model_validate(found["spec"]), found.get("status") or {}
-            )
-        except ValidationError as error:
-            first = error.errors(include_url=False)[0]
-            raise ClusterError(
-                f"{found['metadata']['name']}: a trial that this version does not understand: "
-                f"{'.'.join(map(str, first['loc']))}: {first['msg']}; install the operator's version of scalebench"
-            ) from error
+        yield BegunTrial(found["metadata"]["name"], found["spec"], found.get("status") or {})
+
+
+def _not_understood(name: str, what: str, error: ValidationError) -> str:
+    first = error.errors(include_url=False)[0]
+    where = ".".join(map(str, first["loc"]))
+    return (
+        f"{name}: the cluster keeps {what} that this version does not understand: {where}: {first['msg']}; "
+        "install the version of scalebench that the operator has"
+    )
 
 
 def _absent(cluster: Cluster, name: str) -> str:

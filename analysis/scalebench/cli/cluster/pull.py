@@ -33,6 +33,7 @@ from scalebench_api.record.envelope import Envelope, EnvelopeError, digest, unse
 from scalebench_api.record.journal import JournalError
 from scalebench_api.record.outcome import Outcome
 from scalebench_api.record.tables import sha256
+from scalebench_api.trial import TrialPhase
 
 _AT_ONCE = 4
 _CORE = "/api/v1"
@@ -90,11 +91,11 @@ def pull(cluster: Cluster, watched: Watched, bundle: Path, progress: Progress | 
         said(0, len(wanted))
         for done, (trial, outcome) in enumerate(_each(cluster, wanted, work, trials), start=1):
             if isinstance(outcome, str):
-                pulled.failed[trial.spec.name] = outcome
+                pulled.failed[trial.trial] = outcome
             else:
-                pulled.fetched.append(trial.spec.name)
+                pulled.fetched.append(trial.trial)
                 if outcome:
-                    pulled.left_out[trial.spec.name] = outcome
+                    pulled.left_out[trial.trial] = outcome
             said(done, len(wanted))
     for names in (pulled.fetched, pulled.present, pulled.unfinished, pulled.unrecorded):
         names.sort()
@@ -103,7 +104,7 @@ def pull(cluster: Cluster, watched: Watched, bundle: Path, progress: Progress | 
 
 def _wanted(trial: BegunTrial, trials: Path, pulled: Pulled) -> bool:
     """Whether the trial has ended and its newest attempt's record is not here; what it is instead is noted."""
-    name, attempt = trial.spec.name, last_attempt(trial.status)
+    name, attempt = trial.trial, last_attempt(trial.status)
     if not trial.phase.final:
         pulled.unfinished.append(name)
     elif attempt is None:
@@ -148,7 +149,7 @@ def _one(cluster: Cluster, trial: BegunTrial, work: Path, trials: Path) -> list[
     """Fetch, check, assemble and place one trial; what was left out of its record."""
     outcome, envelope = fetch(cluster, trial)
     assembled = put_together(trial, outcome, envelope)
-    building = work / trial.spec.name
+    building = work / trial.trial
     shutil.rmtree(building, ignore_errors=True)
     # An engine on one machine puts the ranks' logs here; from a cluster there are the last lines in the record.
     (building / "logs").mkdir(parents=True)
@@ -156,11 +157,11 @@ def _one(cluster: Cluster, trial: BegunTrial, work: Path, trials: Path) -> list[
         _write(building / name, data)
     _write(building / RECORD_FILE, assembled.record.stored())
     _sync(building)
-    target = trials / trial.spec.name
+    target = trials / trial.trial
     if target.exists():
-        shutil.rmtree(work / "replaced" / trial.spec.name, ignore_errors=True)
+        shutil.rmtree(work / "replaced" / trial.trial, ignore_errors=True)
         (work / "replaced").mkdir(exist_ok=True)
-        os.rename(target, work / "replaced" / trial.spec.name)
+        os.rename(target, work / "replaced" / trial.trial)
     os.rename(building, target)
     _sync(trials)
     return assembled.record.left_out
@@ -200,12 +201,16 @@ def put_together(trial: BegunTrial, outcome: Outcome, envelope: Envelope | None)
     Raises:
         RecordError: when a journal is none, or this version judges otherwise than the operator did.
     """
-    left = envelope or Envelope(trial.spec.name, outcome.attempt, {}, {})
+    left = envelope or Envelope(trial.trial, outcome.attempt, {}, {})
     try:
         assembled = assemble(trial.spec, left.ranks, left.journals, outcome, left.left_out)
     except JournalError as error:
         raise RecordError(f"the record holds a damaged step journal: {error}") from error
     judged = assembled.record
+    if envelope is None and judged.phase is TrialPhase.invalid and outcome.message:
+        # As the operator says it: the ranks' own words are missing, why they are is known from outside.
+        judged = judged.model_copy(update={"message": f"{judged.message}: {outcome.message}"}).sealed()
+        assembled = Assembled(judged, assembled.tables)
     if judged.phase is not trial.phase:
         raise RecordError(
             f"the operator judged it {trial.phase.value}, and this version of scalebench {judged.phase.value} "
@@ -227,7 +232,7 @@ def _unsealed(trial: BegunTrial, attempt: int, payload: bytes, kept: Mapping[str
         envelope = unseal(payload)
     except EnvelopeError as error:
         raise RecordError(f"the record cannot be opened: {error}") from error
-    if (envelope.trial, envelope.attempt) != (trial.spec.name, attempt):
+    if (envelope.trial, envelope.attempt) != (trial.trial, attempt):
         raise RecordError(f"the record is of {envelope.trial}, attempt {envelope.attempt}")
     return envelope
 

@@ -27,11 +27,11 @@ from scalebench_api.trial import TrialPhase, TrialSpec
 
 def bundle_of(watched: Watched, begun: Iterable[BegunTrial]) -> Bundle:
     """The experiment as if its records were here, as far as statuses tell."""
-    trials = {trial.spec.name: trial for trial in begun}
+    trials = {trial.trial: trial for trial in begun}
     problems: list[Problem] = []
     plan = _plan(watched, problems)
     specs: Sequence[TrialSpec] = plan.trials if plan else [trials[name].spec for name in sorted(trials)]
-    known = [Trial(spec, Path(spec.name), _record(trials.get(spec.name), problems)) for spec in specs]
+    known = [Trial(spec, Path(spec.name), _record(spec, trials.get(spec.name), problems)) for spec in specs]
     return Bundle(watched.name, Path(watched.name), watched.experiment, plan, tuple(known), tuple(problems))
 
 
@@ -136,7 +136,7 @@ def _plan(watched: Watched, problems: list[Problem]) -> Plan | None:
     return None
 
 
-def _record(trial: BegunTrial | None, problems: list[Problem]) -> TrialRecord | None:
+def _record(spec: TrialSpec, trial: BegunTrial | None, problems: list[Problem]) -> TrialRecord | None:
     """What a status says of a trial that has ended."""
     if trial is None or not trial.phase.final:
         return None
@@ -147,14 +147,14 @@ def _record(trial: BegunTrial | None, problems: list[Problem]) -> TrialRecord | 
     except ValidationError:
         problems.append(Problem(trial.name, "its summary is not understood by this version"))
     return TrialRecord(
-        trial=trial.spec,
+        trial=spec,
         attempt=last_attempt(trial.status) or 1,
         phase=trial.phase,
         reason=trial.status.get("reason"),
         message=trial.status.get("message") or "",
         engine="kubernetes",
         summary=summary,
-        windows=_windows(trial.spec, summary) if trial.phase is TrialPhase.succeeded else [],
+        windows=_windows(spec, summary) if trial.phase is TrialPhase.succeeded else [],
     )
 
 

@@ -42,7 +42,8 @@ class Settings:
     health_port: int = 8081
     starting_seconds: float = 30.0
     """how long a job may be Starting before its pods and events are looked at, and how often from then on"""
-    record_bytes: int = 8 << 20
+    record_bytes: int = 4 << 20
+    """of one trial; in base64 it must stay under the 10 MiB at which a kubelet rotates a log and serves only the rest"""
     log_level: str = "INFO"
     log_format: str = "json"
 
@@ -74,7 +75,7 @@ def read_settings(environment: Mapping[str, str] = os.environ) -> Settings:
         metrics_port=int(get.number("METRICS_PORT", 8080, least=0)),
         health_port=int(get.number("HEALTH_PORT", 8081, least=0)),
         starting_seconds=get.number("STARTING_SECONDS", 30.0, least=0.1),
-        record_bytes=int(get.number("RECORD_BYTES", 8 << 20, least=1 << 16)),
+        record_bytes=int(get.number("RECORD_BYTES", 4 << 20, least=1 << 16)),
         log_level=get.choice("LOG_LEVEL", "INFO", ("DEBUG", "INFO", "WARNING", "ERROR")),
         log_format=get.choice("LOG_FORMAT", "json", ("json", "text")),
     )

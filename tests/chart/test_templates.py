@@ -100,7 +100,7 @@ def test_the_operator_understands_its_environment(case: str) -> None:
     assert settings.namespaces == tuple(chosen.get("namespaces", ()))
     assert dict(settings.pools) == chosen.get("pools", {"default": 1})
     assert settings.starting_seconds == chosen.get("startingSeconds", 30)
-    assert settings.record_bytes == chosen.get("recordBytes", 8388608)
+    assert settings.record_bytes == chosen.get("recordBytes", 4194304)
     assert settings.lease_seconds == chosen.get("leaseSeconds", 10)
     log = chosen.get("log", {"level": "INFO", "format": "json"})
     assert {"level": settings.log_level, "format": settings.log_format} == log

@@ -7,10 +7,12 @@ looks at an older version is refused, and so nobody runs a trial twice.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
+from typing import Any, TypeVar
 
 from scalebench_api.lifecycle import Action, Clean, Collect, Decision, Start, Stop, decide
 from scalebench_api.trial import TrialPhase
@@ -27,9 +29,12 @@ from scalebench_operator.settings import Settings
 from scalebench_operator.sightings import ExperimentSeen, Family, Key, Sightings
 
 _PUBLISH_EVERY_S = 2.0
+_AT_ONCE = 8
+"""trials of one experiment that are acted on at a time, each with a handful of requests one after the other"""
 _LONG_AGO = float("-inf")
 _FINAL = ("Succeeded", "Failed", "Cancelled")
 
+T = TypeVar("T")
 logger = logging.getLogger(__name__)
 
 
@@ -102,12 +107,8 @@ class Controller:
             )
             wants = missing is None and not ledger.spec.suspend and not decision.status.phase.final
             may_start = wants and self.admission.ask(key, seen, bool(family.jobs))
-            acted = False
-            for action in decision.actions:
-                if isinstance(action, Start) and not may_start:
-                    continue
-                acted = await self._act(key, family, turning, action) or acted
-            if not acted:
+            actions = [each for each in decision.actions if may_start or not isinstance(each, Start)]
+            if not any(await _at_once([self._act(key, family, turning, action) for action in actions])):
                 break
         conditions.append(missing or self.admission.condition(key, seen, ledger.spec))
         overdue = await self._look_after(key, family, turning)
@@ -181,13 +182,15 @@ class Controller:
         self, key: Key, family: Family, turning: _Turning, decision: Decision, names: tuple[str, ...]
     ) -> None:
         """Let the status of every open trial say how far its job has come."""
+        writing = []
         for name, phase in zip(names, decision.status.phases, strict=True):
             trial, jobs = family.trials.get(name), jobs_of(family, name)
             if trial is None or not jobs or trial.status is None or phase.final or phase is TrialPhase.collecting:
                 continue
             waits = turning.waits.get(name)
             if trial.phase != phase.value or trial.status.get("message") != waits:
-                await self.acting.progress(key, family, name, phase, jobs[-1], waits)
+                writing.append(self.acting.progress(key, family, name, phase, jobs[-1], waits))
+        await _at_once(writing)
 
     async def _publish(
         self,
@@ -297,3 +300,18 @@ class Controller:
         self.turning.pop(key, None)
         for other in self.admission.leave(key):
             self.nudge(other, 0.0)
+
+
+async def _at_once(work: Sequence[Coroutine[Any, Any, T]]) -> list[T]:
+    """Do work on several trials, some of it at a time. What fails stops nothing else, and is raised at the end."""
+    room = asyncio.Semaphore(_AT_ONCE)
+
+    async def one(coroutine: Coroutine[Any, Any, T]) -> T:
+        async with room:
+            return await coroutine
+
+    ends = await asyncio.gather(*map(one, work), return_exceptions=True)
+    for end in ends:
+        if isinstance(end, BaseException):
+            raise end
+    return [end for end in ends if not isinstance(end, BaseException)]

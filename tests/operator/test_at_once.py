@@ -1,0 +1,40 @@
+import asyncio
+
+import pytest
+
+from scalebench_operator.controller import _AT_ONCE, _at_once
+
+
+def test_work_is_done_at_once_but_not_all_of_it() -> None:
+    now = most = 0
+
+    async def work(index: int) -> int:
+        nonlocal now, most
+        now += 1
+        most = max(most, now)
+        await asyncio.sleep(0.001)
+        now -= 1
+        return index
+
+    async def run() -> list[int]:
+        return await _at_once([work(index) for index in range(3 * _AT_ONCE)])
+
+    assert asyncio.run(run()) == list(range(3 * _AT_ONCE))
+    assert most == _AT_ONCE
+
+
+def test_what_fails_stops_nothing_else() -> None:
+    done: list[int] = []
+
+    async def work(index: int) -> None:
+        await asyncio.sleep(0)
+        if index == 0:
+            raise RuntimeError("trial 0")
+        done.append(index)
+
+    async def run() -> None:
+        await _at_once([work(index) for index in range(5)])
+
+    with pytest.raises(RuntimeError, match="trial 0"):
+        asyncio.run(run())
+    assert done == [1, 2, 3, 4]

@@ -80,7 +80,8 @@ class Operator:
         if not await self._or_stopped(self.lease.acquire(self._stand_by)):
             return 0
         logger.info("holding the lease as %s", self.settings.identity)
-        registry, settings = handlers(self.sightings, self.worklist.nudge), kopf_settings()
+        registry = handlers(self.sightings, self.worklist.nudge)
+        settings = kopf_settings(namespaced=bool(self.settings.namespaces))
         ready, ours = asyncio.Event(), asyncio.all_tasks()
         tasks = await kopf.spawn_tasks(
             registry=registry,
@@ -187,9 +188,11 @@ def _key_of(raw: Object, resource: Resource) -> Key | None:
     return Key(metadata["namespace"], experiment) if experiment else None
 
 
-def kopf_settings() -> kopf.OperatorSettings:
+def kopf_settings(namespaced: bool = False) -> kopf.OperatorSettings:
     """What kopf is told; each line with the reason."""
     settings = kopf.OperatorSettings()
+    # Without rights to list CRDs and namespaces, kopf begins its work only after 19 s of asking again and again.
+    settings.scanning.disabled = namespaced
     # No copies of every object at every event, for a comparison that no handler asks for.
     settings.persistence.diffbase_storage = NothingHandled()
     settings.persistence.progress_storage = NoProgress()

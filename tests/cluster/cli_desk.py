@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import subprocess
 import sys
 from contextlib import chdir, redirect_stderr, redirect_stdout
@@ -47,6 +48,8 @@ class Desk:
         assert ended == code, f"{ended}\n{out.getvalue()}\n{err.getvalue()}"
         return Ran(ended, out.getvalue(), err.getvalue())
 
-    def begin(self, *words: str) -> subprocess.Popen[str]:
+    def begin(self, *words: str, environment: dict[str, str] | None = None, **options: Any) -> subprocess.Popen[str]:
+        settings: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **options}
+        environment = {**os.environ, **(environment or {})}
         command = [str(SCALEBENCH), *words, *self.where]
-        return subprocess.Popen(command, cwd=self.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        return subprocess.Popen(command, cwd=self.folder, text=True, env=environment, **settings)

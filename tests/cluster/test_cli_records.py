@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import json
 import os
+import pty
 import signal
+import struct
 import threading
 import time
 from collections.abc import Callable
+from fcntl import ioctl
 from pathlib import Path
+from termios import TIOCSWINSZ
 from typing import Any
 
 import pytest
@@ -271,6 +275,40 @@ def test_watching_ends_with_the_experiment(desk: Desk, kept: Kept) -> None:
     assert "93.1 %" in out
     assert out.endswith(f"seeded in {desk.namespace}: Succeeded, 4 of 4 trials done, 1 Failed\n")
     assert (process.returncode, err) == (1, "")
+
+
+def on_a_terminal(desk: Desk, *words: str) -> tuple[int, str]:
+    """The exit code, and everything that was shown."""
+    master, slave = pty.openpty()
+    ioctl(slave, TIOCSWINSZ, struct.pack("HHHH", 30, 110, 0, 0))
+    process = desk.begin(*words, stdout=slave, stderr=slave, environment={"TERM": "xterm-256color"})
+    os.close(slave)
+    seen = b""
+    while True:
+        try:
+            seen += os.read(master, 65536)
+        except OSError:  # EIO: the command has closed its end
+            break
+    os.close(master)
+    return process.wait(timeout=30), seen.decode()
+
+
+def test_a_live_table_and_a_progress_bar_on_a_terminal(desk: Desk, kept: Kept) -> None:
+    for name in kept.trials:
+        kept.end(name)
+    progress(kept, current=[{"name": "seeded-1", "point": "weak-2-1x2", "workers": 2, "phase": "Starting"}])
+    end = threading.Timer(1.5, lambda: progress(kept, phase="Succeeded", message="4 of 4 trials done", current=[]))
+    end.start()
+    code, seen = on_a_terminal(desk, "watch", "seeded", "--every", "0.1")
+    end.join()
+    assert code == 0
+    assert "weak-2-1x2" in seen
+    assert "Starting" in seen
+    assert seen.endswith("Succeeded, 4 of 4 trials done\r\n")
+    code, seen = on_a_terminal(desk, "pull", "seeded", "--into", "b")
+    assert code == 0
+    assert "fetching" in seen
+    assert "trials fetched: 4" in seen
 
 
 @pytest.mark.parametrize(

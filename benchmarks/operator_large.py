@@ -25,10 +25,11 @@ from operator_rig.watching import Experiments
 
 from scalebench_api.objects import RECORD_KEY
 from scalebench_api.record import envelope
+from scalebench_operator.settings import Settings
 
 from tier import Tier  # isort: skip
 
-BUDGET = 8 << 20
+BUDGET = Settings().record_bytes
 EACH = 8
 QUIET_S = 300.0
 COLLECTIONS = {"Job": "jobs", "PyTorchJob": "pytorchjobs", "MPIJob": "mpijobs", "TFJob": "tfjobs"}

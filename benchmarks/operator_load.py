@@ -16,6 +16,7 @@ Counts are exact; times hold for this machine, on which everything shares the co
 from __future__ import annotations
 
 import json
+import os
 import sys
 import tempfile
 import threading
@@ -29,7 +30,6 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from operator_rig import CLUSTER, ROOT
 from operator_rig.audit import LATE_S, Audit, count, unix
 from operator_rig.bars import Figure, nearest_rank, parser, report, say
 from operator_rig.process import USER, OperatorProcess
@@ -90,7 +90,7 @@ class Scene:
             ],
             self.tier.logs / "player.log",
             lambda: True,
-            {"PYTHONPATH": f"{ROOT / 'benchmarks'}:{CLUSTER}"},
+            {"PYTHONPATH": os.pathsep.join(sys.path)},
         )  # fmt: skip
         player.start()
         stack.callback(player.kill)

@@ -91,12 +91,22 @@ class Acting:
             if created is None or trial.uid not in _owners(created):
                 raise Conflict(f"a job {request.job} is there that is not this trial's")
         logger.info("%s: started %s attempt %d as %s %s", key, name, attempt, runner.kind, request.job)
-        for companion in runner.companions(request, created):
-            owner = self._owner(resource_of(runner), request.job, created["metadata"]["uid"])
-            companion["metadata"]["ownerReferences"] = [owner]
-            await self.cluster.create(SERVICES, key.namespace, companion)
         self.sightings.see_job(created)
+        await self.accompany(key, family, ledger, family.jobs[request.job])
         return True
+
+    async def accompany(self, key: Key, family: Family, ledger: Ledger, job: JobSeen) -> None:
+        """Make what must stand beside a job, once for every job and process: a kill may have come in between."""
+        runner, request = ledger.runner(job.trial), self._request(key, ledger, job.trial, job.attempt)
+        try:
+            for companion in runner.companions(request, job.body):
+                companion["metadata"]["ownerReferences"] = [self._owner(resource_of(runner), request.job, job.uid)]
+                await self.cluster.create(SERVICES, key.namespace, companion)
+        except Refused as refused:
+            if refused.status not in (400, 403, 422):
+                raise
+            self._end(family, job, FailedReason.start_failed, f"what belongs to its job: {refused.message}")
+        job.accompanied = True
 
     async def collect(self, key: Key, family: Family, ledger: Ledger, name: str, cancelled: bool = False) -> bool:
         """Judge what an ended attempt left, keep it, and write it into the trial's status."""
@@ -350,6 +360,8 @@ class Acting:
             images=self.settings.images,
             record_bytes=self.settings.record_bytes,
             nodes=tuple(ledger.nodes.get(trial.point.series, ())),
+            metrics_port=self.settings.worker_metrics_port,
+            linger_seconds=self.settings.linger_seconds,
         )
 
     @staticmethod

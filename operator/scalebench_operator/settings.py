@@ -44,6 +44,10 @@ class Settings:
     """how long a job may be Starting before its pods and events are looked at, and how often from then on"""
     record_bytes: int = 4 << 20
     """of one trial; in base64 it must stay under the 10 MiB at which a kubelet rotates a log and serves only the rest"""
+    worker_metrics_port: int = 9400
+    """port of a pod's first worker's /metrics; 0 is none"""
+    linger_seconds: float = 0.0
+    """how long workers stay up after their last step: one scrape interval, where they are scraped"""
     log_level: str = "INFO"
     log_format: str = "json"
 
@@ -76,6 +80,8 @@ def read_settings(environment: Mapping[str, str] = os.environ) -> Settings:
         health_port=int(get.number("HEALTH_PORT", 8081, least=0)),
         starting_seconds=get.number("STARTING_SECONDS", 30.0, least=0.1),
         record_bytes=int(get.number("RECORD_BYTES", 4 << 20, least=1 << 16)),
+        worker_metrics_port=int(get.number("WORKER_METRICS_PORT", 9400, least=0)),
+        linger_seconds=get.number("LINGER_SECONDS", 0, least=0),
         log_level=get.choice("LOG_LEVEL", "INFO", ("DEBUG", "INFO", "WARNING", "ERROR")),
         log_format=get.choice("LOG_FORMAT", "json", ("json", "text")),
     )

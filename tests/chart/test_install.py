@@ -19,16 +19,16 @@ Rights = dict[tuple[str, str], set[str]]
 """(group, resource) → verbs"""
 
 SERVED: Rights = {
-    ("scalebench.dev", "scalingexperiments"): {"get", "list", "watch", "patch", "delete"},
+    ("scalebench.dev", "scalingexperiments"): {"list", "watch", "delete"},
     ("scalebench.dev", "scalingexperiments/status"): {"patch"},
-    ("scalebench.dev", "scalingtrials"): {"create", "get", "list", "watch", "patch"},
-    ("scalebench.dev", "scalingtrials/status"): {"patch", "update"},
+    ("scalebench.dev", "scalingtrials"): {"create", "get", "list", "watch"},
+    ("scalebench.dev", "scalingtrials/status"): {"patch"},
     ("batch", "jobs"): {"create", "get", "list", "watch", "delete"},
     ("kubeflow.org", "mpijobs"): {"create", "get", "list", "watch", "delete"},
     ("kubeflow.org", "pytorchjobs"): {"create", "get", "list", "watch", "delete"},
     ("kubeflow.org", "tfjobs"): {"create", "get", "list", "watch", "delete"},
     ("", "services"): {"create"},
-    ("", "configmaps"): {"create", "get", "patch"},
+    ("", "configmaps"): {"create", "patch"},
     ("", "pods"): {"list"},
     ("", "pods/log"): {"get"},
     ("", "events"): {"create", "list"},

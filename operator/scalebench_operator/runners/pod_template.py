@@ -33,6 +33,8 @@ _HOST_RESOURCES = ("cpu", "memory", "ephemeral-storage")
 def worker_template(request: Request, container: str, **more: Any) -> dict[str, Any]:
     """A pod with its share of the workers; ``more`` as for ``template``."""
     resources = for_workers(request, request.workers_per_pod)
+    if request.metrics_port:
+        more["ports"] = [*more.get("ports", ()), *_metrics_ports(request)]
     made = template(request, container, WORKER, resources=resources, **more)
     made["spec"].update(worker_affinity(request))
     return made
@@ -93,6 +95,14 @@ def template(
     }
 
 
+def _metrics_ports(request: Request) -> list[dict[str, Any]]:
+    """One for each worker of the pod; a PodMonitor picks them by name."""
+    return [
+        {"name": f"metrics-{index}", "containerPort": request.metrics_port + index}
+        for index in range(request.workers_per_pod)
+    ]
+
+
 def for_workers(request: Request, count: int) -> dict[str, Any]:
     """Resources of ``count`` workers; requests are the limits, so that no pod is squeezed by its neighbours.
 
@@ -121,6 +131,10 @@ def environment(request: Request, own: Mapping[str, str]) -> list[dict[str, Any]
     }
     if "cpu" in trial.resources.limits:
         found[contract.THREADS_ENV] = str(_threads(request))
+    if request.metrics_port:
+        found[contract.METRICS_PORT_ENV] = str(request.metrics_port)
+    if request.linger_seconds:
+        found[contract.METRICS_LINGER_ENV] = f"{request.linger_seconds:g}"
     if request.spec.results:
         found[contract.RESULTS_ENV] = request.spec.results.path
     found |= {

@@ -30,6 +30,10 @@ class Request:
     record_bytes: int
     nodes: tuple[str, ...] = ()
     """Nodes that the series has used so far, in the order they came to it."""
+    metrics_port: int = 0
+    """Port of a pod's first worker's /metrics, further workers count up; 0 is none."""
+    linger_seconds: float = 0.0
+    """How long workers stay up after their last step, for a last scrape."""
 
     @property
     def job(self) -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -100,6 +101,16 @@ def test_devices_of_all_workers_are_those_asked_for() -> None:
             limits = [template["spec"]["containers"][0]["resources"]["limits"] for template in templates(tree["spec"])]
             held = {given.get("nvidia.com/gpu") for given in limits} - {None}
             assert held == {str(each)}
+
+
+def test_every_worker_has_a_metrics_port_and_lingers_for_a_scrape() -> None:
+    scraped = replace(case("job-1x8-in-2-pods"), metrics_port=9400, linger_seconds=5)
+    template = RUNNERS[Runner.job].render(scraped)["spec"]["template"]
+    assert template["spec"]["containers"][0]["ports"] == [
+        {"name": f"metrics-{index}", "containerPort": 9400 + index} for index in range(4)
+    ]
+    assert env(template)[contract.METRICS_PORT_ENV] == "9400"
+    assert env(template)[contract.METRICS_LINGER_ENV] == "5"
 
 
 def test_users_variables_reach_the_container_as_they_are_written() -> None:

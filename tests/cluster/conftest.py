@@ -1,6 +1,7 @@
 """One API tier for a test run, one namespace for a test.
 
-With several workers of pytest-xdist say `--dist loadgroup`: these tests are one group, so that one tier serves them.
+With pytest-xdist every worker that meets such a test starts a tier of its own, which works and is slower: the groups
+that would keep them together (`--dist loadgroup`) are without effect in pytest-xdist 3.8 with pytest 9.2.
 """
 
 from __future__ import annotations
@@ -8,27 +9,30 @@ from __future__ import annotations
 import itertools
 import os
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from operator_process import OperatorProcess
 from tier import Tier, lacking
 
-HERE = Path(__file__).parent
 _NUMBERS = itertools.count()
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    for item in items:
-        if HERE in item.path.parents:
-            item.add_marker(pytest.mark.xdist_group("cluster"))
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    skipped = terminalreporter.stats.get("skipped", [])
+    if (why := lacking()) and (count := sum(why in str(report.longrepr) for report in skipped)):
+        terminalreporter.write_line(f"{count} tests on a real Kubernetes API were skipped: {why}")
 
 
 @pytest.fixture(scope="session")
-def tier() -> Iterator[Tier]:
-    """A running API tier with four fake nodes of eight GPUs; skips, with the reason, where none can be had."""
+def built() -> None:
+    """Skips, with the reason, where no tier can start."""
     if why := lacking():
         pytest.skip(why)
+
+
+@pytest.fixture(scope="session")
+def tier(built: None) -> Iterator[Tier]:
+    """A running API tier with four fake nodes of eight GPUs."""
     with Tier() as running:
         running.add_nodes(4)
         yield running

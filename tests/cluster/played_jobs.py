@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -21,6 +22,7 @@ PROGRAMS = {
     Runner.mpi_job: {"program": "horovod"},
     Runner.tf_job: {"program": "tensorflow", "strategy": "multi-worker-mirrored"},
 }
+_FEW = 4
 MEASURE = {"warmupSteps": 2, "windows": 2, "stepsPerWindow": 3, "repetitions": 1}
 
 
@@ -99,10 +101,11 @@ class PlayedJob:
     def until(self, met: Callable[[], bool], what: str) -> None:
         """Wait; the error tells what the pods say."""
         try:
-            wait_until(met, what, timeout_s=40)
+            wait_until(met, what)
         except TimeoutError as error:
-            error.add_note("\n".join(f"{pod['metadata']['name']}: {pod['status']}" for pod in self.pods()))
-            error.add_note(str(self.tier.rest.call("GET", self.path).get("status")))
+            pods = self.pods()
+            error.add_note("\n".join(f"{pod['metadata']['name']}: {pod['status']}" for pod in pods[:_FEW]))
+            error.add_note(f"{len(pods)} pods: {Counter(pod['status'].get('phase') for pod in pods)}")
             raise
 
     def ended(self) -> Reading:

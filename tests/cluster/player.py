@@ -258,9 +258,6 @@ class Player:
             await self._run(pod)
             self._running(pod, key)
             return
-        waiting = {"reason": "ImagePullBackOff", "message": "Back-off pulling image: not found"}
-        states = [{**_named(container), "state": {"waiting": waiting}} for container in pod.containers]
-        await self._patch(pod, {"phase": "Pending", "containerStatuses": states})
         event = {
             "metadata": {"generateName": f"{pod.name}-", "namespace": pod.namespace},
             "involvedObject": {
@@ -276,6 +273,9 @@ class Player:
         }  # fmt: skip
         async with self._session.post(f"/api/v1/namespaces/{pod.namespace}/events", json=event) as answer:
             answer.raise_for_status()
+        waiting = {"reason": "ImagePullBackOff", "message": "Back-off pulling image: not found"}
+        states = [{**_named(container), "state": {"waiting": waiting}} for container in pod.containers]
+        await self._patch(pod, {"phase": "Pending", "containerStatuses": states})
 
     async def _run(self, pod: Pod) -> None:
         states = [

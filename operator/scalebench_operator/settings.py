@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from scalebench_api.experiment import Program
 
 DEFAULT_SLOTS = 1
+_MOST_RECORD_BYTES = 50_000_000
+"""What the ConfigMaps that a trial's status can name hold, with room to spare."""
 _IMAGES = "ghcr.io/scalebench"
 _DEFAULT_IMAGES = {
     Program.torch: f"{_IMAGES}/worker-torch:latest",
@@ -75,12 +77,12 @@ def read_settings(environment: Mapping[str, str] = os.environ) -> Settings:
         identity=environment.get("POD_NAME") or f"{platform.node()}-{os.getpid()}",
         lease_namespace=get.text("LEASE_NAMESPACE", namespace),
         lease_name=get.text("LEASE_NAME", "scalebench-operator"),
-        lease_seconds=get.number("LEASE_SECONDS", 10.0, least=1.0),
-        metrics_port=int(get.number("METRICS_PORT", 8080, least=0)),
-        health_port=int(get.number("HEALTH_PORT", 8081, least=0)),
+        lease_seconds=get.number("LEASE_SECONDS", 10.0, least=1.0, most=3600),
+        metrics_port=get.whole("METRICS_PORT", 8080, least=0, most=65_535),
+        health_port=get.whole("HEALTH_PORT", 8081, least=0, most=65_535),
         starting_seconds=get.number("STARTING_SECONDS", 30.0, least=0.1),
-        record_bytes=int(get.number("RECORD_BYTES", 4 << 20, least=1 << 16)),
-        worker_metrics_port=int(get.number("WORKER_METRICS_PORT", 9400, least=0)),
+        record_bytes=get.whole("RECORD_BYTES", 4 << 20, least=1 << 16, most=_MOST_RECORD_BYTES),
+        worker_metrics_port=get.whole("WORKER_METRICS_PORT", 9400, least=0, most=65_535),
         linger_seconds=get.number("LINGER_SECONDS", 0, least=0),
         log_level=get.choice("LOG_LEVEL", "INFO", ("DEBUG", "INFO", "WARNING", "ERROR")),
         log_format=get.choice("LOG_FORMAT", "json", ("json", "text")),
@@ -94,15 +96,18 @@ class _Reader:
     def text(self, name: str, default: str) -> str:
         return self.environment.get(f"SCALEBENCH_{name}", "").strip() or default
 
-    def number(self, name: str, default: float, least: float) -> float:
+    def number(self, name: str, default: float, least: float, most: float = 86_400.0, kind: str = "number") -> float:
         given = self.text(name, str(default))
         try:
             value = float(given)
         except ValueError:
             value = float("nan")
-        if not value >= least:
-            raise SettingsError(f"SCALEBENCH_{name}={given!r}: a number of at least {least:g} is wanted")
+        if not least <= value <= most or (kind == "whole number" and value != int(value)):
+            raise SettingsError(f"SCALEBENCH_{name}={given!r}: a {kind} from {least:g} to {most:.8g} is wanted")
         return value
+
+    def whole(self, name: str, default: int, least: int, most: int) -> int:
+        return int(self.number(name, default, least, most, "whole number"))
 
     def choice(self, name: str, default: str, allowed: tuple[str, ...]) -> str:
         given = self.text(name, default)
@@ -112,10 +117,10 @@ class _Reader:
         raise SettingsError(f"SCALEBENCH_{name}={given!r}: one of {', '.join(allowed)} is wanted")
 
     def pools(self, name: str) -> dict[str, int]:
-        found = {}
+        found: dict[str, int] = {}
         for part in filter(None, (part.strip() for part in self.text(name, "").split(","))):
             match = re.fullmatch(r"([a-z0-9][-a-z0-9]{0,39})=([1-9][0-9]{0,4})", part)
-            if match is None:
-                raise SettingsError(f"SCALEBENCH_{name}: {part!r}: POOL=SLOTS is wanted, as default=1,big=4")
+            if match is None or match[1] in found:
+                raise SettingsError(f"SCALEBENCH_{name}: {part!r}: POOL=SLOTS is wanted, once each: default=1,big=4")
             found[match[1]] = int(match[2])
         return found

@@ -1,0 +1,62 @@
+import pytest
+
+from scalebench_api.experiment import Program
+from scalebench_operator.settings import SettingsError, read_settings
+
+
+def test_nothing_set_is_the_default() -> None:
+    settings = read_settings({})
+    assert settings.namespaces == ()
+    assert set(settings.images) == {program.value for program in Program}
+    assert (settings.slots("default"), settings.lease_seconds, settings.log_format) == (1, 10.0, "json")
+    assert settings.lease_namespace == "default"
+
+
+def test_what_the_chart_sets() -> None:
+    settings = read_settings(
+        {
+            "SCALEBENCH_NAMESPACES": "a, b,",
+            "SCALEBENCH_POOLS": "default=2, big-1=4",
+            "SCALEBENCH_IMAGE_TORCH": "registry/torch:1",
+            "SCALEBENCH_LOG_FORMAT": "TEXT",
+            "SCALEBENCH_METRICS_PORT": "0",
+            "SCALEBENCH_LEASE_SECONDS": "2.5",
+            "POD_NAMESPACE": "system",
+            "POD_NAME": "operator-7",
+        }
+    )
+    assert settings.namespaces == ("a", "b")
+    assert [settings.slots(pool) for pool in ("default", "big-1", "other")] == [2, 4, 1]
+    assert settings.images["torch"] == "registry/torch:1"
+    assert (settings.log_format, settings.metrics_port, settings.lease_seconds) == ("text", 0, 2.5)
+    assert (settings.lease_namespace, settings.identity) == ("system", "operator-7")
+
+
+def test_empty_is_unset() -> None:
+    empty = {f"SCALEBENCH_{name}": " " for name in ("POOLS", "LOG_LEVEL", "HEALTH_PORT", "LEASE_NAMESPACE")}
+    assert read_settings(empty | {"POD_NAME": "p"}) == read_settings({"POD_NAME": "p"})
+
+
+@pytest.mark.parametrize(
+    ("name", "given"),
+    [
+        ("POOLS", "default"),
+        ("POOLS", "default=0"),
+        ("POOLS", "Default=1"),
+        ("POOLS", "a=1,a=2"),
+        ("LEASE_SECONDS", "0"),
+        ("LEASE_SECONDS", "nan"),
+        ("LEASE_SECONDS", "inf"),
+        ("LEASE_SECONDS", "ten"),
+        ("METRICS_PORT", "-1"),
+        ("METRICS_PORT", "inf"),
+        ("HEALTH_PORT", "65536"),
+        ("HEALTH_PORT", "80.5"),
+        ("RECORD_BYTES", "100"),
+        ("RECORD_BYTES", "1e9"),
+        ("LOG_LEVEL", "LOUD"),
+    ],
+)
+def test_what_cannot_be_understood_is_named(name: str, given: str) -> None:
+    with pytest.raises(SettingsError, match=f"SCALEBENCH_{name}.*wanted"):
+        read_settings({f"SCALEBENCH_{name}": given})

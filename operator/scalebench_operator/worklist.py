@@ -14,8 +14,9 @@ from scalebench_operator.metrics import ERRORS
 from scalebench_operator.sightings import Key
 
 _AT_ONCE = 32
-_CALM_AT_ONCE = 8
-"""More turns at once than keep the API server busy only make every one of them longer."""
+_CALM_AT_ONCE = 4
+"""Less those that press, but one at least. An API server that is kept busy only answers more slowly, and what delays
+beginnings a little lets the results of those that end be there at once."""
 _FIRST_WAIT_S, _LONGEST_WAIT_S = 0.5, 60.0
 
 logger = logging.getLogger(__name__)
@@ -85,7 +86,7 @@ class Worklist:
         first, others = self.waiting
         while not self.closed and len(self.running) < self.at_once:
             calm = not first
-            if calm and (not others or len(self.calm) >= self.calm_at_once):
+            if calm and (not others or len(self.calm) >= self._room_for_calm()):
                 return
             line = others if calm else first
             key = next(iter(line))
@@ -93,6 +94,9 @@ class Worklist:
             if calm:
                 self.calm.add(key)
             self.running[key] = asyncio.create_task(self._turn(key), name=f"turn of {key}")
+
+    def _room_for_calm(self) -> int:
+        return max(1, self.calm_at_once - (len(self.running) - len(self.calm)))
 
     async def _turn(self, key: Key) -> None:
         self.began[key] = asyncio.get_running_loop().time()

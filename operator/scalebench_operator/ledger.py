@@ -142,9 +142,13 @@ def open_ledger(experiment: ScalingExperiment, uid: str, generation: int, family
 
 
 def jobs_of(family: Family, trial: str) -> list[JobSeen]:
-    """The jobs of a trial that are there, oldest attempt first: one, but for the moment in which one is removed."""
-    prefix = f"{trial}-a"
+    """The jobs of a trial that are there, oldest attempt first: one, but for the moment in which one is removed.
+
+    Jobs of an earlier trial object of this name are none of its own; the garbage collector is about to remove them.
+    """
+    prefix, known = f"{trial}-a", family.trials.get(trial)
     found = [job for name, job in family.jobs.items() if name.startswith(prefix) and job.trial == trial]
+    found = [job for job in found if known is None or job.owner == known.uid]
     return sorted(found, key=lambda job: job.attempt) if len(found) > 1 else found
 
 

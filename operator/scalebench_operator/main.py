@@ -173,6 +173,8 @@ def _watch(
     @kopf.on.event(*where, registry=registry, id=f"nudge-{resource.plural}")
     async def tell(event: kopf.RawEvent, **_: Any) -> None:
         raw: Object = dict(event["object"])
+        if event["type"] == "DELETED":  # kopf shows it to no index, nor what happened shortly before it
+            sightings.echoed(resource.plural, int(raw["metadata"]["resourceVersion"]))
         key = lose(raw) if event["type"] == "DELETED" else None
         key = key or _key_of(raw, resource)
         if key is not None and (key in sightings.changed or event["type"] == "DELETED"):

@@ -45,7 +45,7 @@ class Settings:
     starting_seconds: float = 30.0
     """how long a job may be Starting before its pods and events are looked at, and how often from then on"""
     record_bytes: int = 4 << 20
-    """of one trial; in base64 it must stay under the 10 MiB at which a kubelet rotates a log and serves only the rest"""
+    """of one trial; in base64 it stays under the 10 MiB at which a kubelet rotates a log and serves only the rest"""
     worker_metrics_port: int = 9400
     """port of a pod's first worker's /metrics; 0 is none"""
     linger_seconds: float = 0.0

@@ -1,8 +1,8 @@
 """What the watch streams and our own writes have shown, as little of it as deciding needs.
 
-An object is remembered with the version at which it was seen, and an older one is never put over a newer: answers to
-our own writes arrive before their echo in the watch. Whole statuses of trials are kept only while those are open:
-ten thousand finished ones must fit beside.
+An object is remembered with the version at which it was seen, and an older one is never put over a newer, nor over
+another object made later under its name: answers to our own writes and their echo in the watch come in any order.
+Whole statuses of trials are kept only while those are open: ten thousand finished ones must fit beside.
 """
 
 from __future__ import annotations
@@ -83,6 +83,8 @@ class JobSeen:
     version: int
     attempt: int
     trial: str
+    owner: str
+    """uid of the trial object that it was made for"""
     body: Object
     first_seen: float
     last_seen: float
@@ -116,6 +118,8 @@ class Sightings:
         """experiments of which a watch stream has shown something new, and which have not been nudged for it"""
         self.unechoed: dict[str, tuple[int, float]] = {}
         """kind -> (version, monotonic time) of our oldest write that its watch stream has not shown yet"""
+        self.shown: dict[str, int] = {}
+        """kind -> the newest version that its watch stream has shown"""
 
     def family(self, key: Key) -> Family:
         """Made when first asked for."""
@@ -127,7 +131,7 @@ class Sightings:
         key = Key(metadata["namespace"], metadata["name"])
         family, version = self.family(key), int(metadata["resourceVersion"])
         known = family.experiment
-        if known is not None and known.uid == metadata["uid"] and known.version >= version:
+        if known is not None and known.version >= version:
             return None
         metadata.pop("managedFields", None)
         family.experiment = ExperimentSeen(metadata["uid"], version, body)
@@ -150,7 +154,7 @@ class Sightings:
             return None
         family, version = self.family(key), int(body["metadata"]["resourceVersion"])
         known = family.trials.get(name)
-        if known is not None and known.uid == body["metadata"]["uid"] and known.version >= version:
+        if known is not None and known.version >= version:
             return None
         family.trials[name] = _trial_seen(body, version, known)
         family.touched.add(name)
@@ -176,7 +180,7 @@ class Sightings:
             return None
         family, version = self.family(key), int(body["metadata"]["resourceVersion"])
         known, now = family.jobs.get(name), time.monotonic()
-        if known is not None and known.uid == body["metadata"]["uid"] and known.version >= version:
+        if known is not None and known.version >= version:
             known.last_seen = now
             return None
         same = known if known is not None and known.uid == body["metadata"]["uid"] else None
@@ -186,6 +190,7 @@ class Sightings:
             version,
             attempt,
             trial,
+            _owner(body),
             _trimmed(body),
             same.first_seen if same else now,
             now,
@@ -204,18 +209,21 @@ class Sightings:
             return None
         del family.jobs[name]
         trial = family.trials.get(known.trial)
-        if trial is not None and trial.attempts == known.attempt and trial.job_uid is None:
+        theirs = trial is not None and (trial.uid, trial.attempts) == (known.owner, known.attempt)
+        if trial is not None and theirs and trial.job_uid is None:
             trial.job_uid = known.uid
         family.touched.add(known.trial)
         self._drop_empty(key, family)
         return key
 
     def wrote(self, kind: str, version: int) -> None:
-        """Remember our oldest write that the watch has yet to show."""
-        self.unechoed.setdefault(kind, (version, time.monotonic()))
+        """Remember our oldest write that the watch has yet to show; it may have done so before we had the answer."""
+        if version > self.shown.get(kind, 0):
+            self.unechoed.setdefault(kind, (version, time.monotonic()))
 
     def echoed(self, kind: str, version: int) -> None:
         """The watch stream of ``kind`` has come to ``version``."""
+        self.shown[kind] = max(version, self.shown.get(kind, 0))
         waiting = self.unechoed.get(kind)
         if waiting is not None and version >= waiting[0]:
             del self.unechoed[kind]
@@ -231,6 +239,10 @@ def _key(body: Mapping[str, Any]) -> Key | None:
     return Key(metadata["namespace"], experiment) if experiment else None
 
 
+def _owner(body: Mapping[str, Any]) -> str:
+    return next((str(owner["uid"]) for owner in body["metadata"].get("ownerReferences") or ()), "")
+
+
 def _trial_seen(body: Object, version: int, known: TrialSeen | None) -> TrialSeen:
     metadata, status = body["metadata"], body.get("status") or {}
     history = tuple((int(past["attempt"]), TrialPhase(past["phase"])) for past in status.get("history", ()))
@@ -241,7 +253,7 @@ def _trial_seen(body: Object, version: int, known: TrialSeen | None) -> TrialSee
     phase = status.get("phase")
     return TrialSeen(
         uid=metadata["uid"],
-        owner=next((owner["uid"] for owner in metadata.get("ownerReferences") or ()), ""),
+        owner=_owner(body),
         version=version,
         attempts=attempts,
         history=history,

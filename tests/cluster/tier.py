@@ -387,7 +387,7 @@ class Tier:
             toolchain.binary("mpi-operator"), "--lock-namespace=mpi-operator", "--kube-api-qps=1000",
             "--kube-api-burst=2000",
             # A second limiter, 10 pods a second by default: 64 workers would start in 13 s.
-            "--controller-queue-rate-limit=1000", "--controller-queue-burst=2000",
+            "--controller-queue-rate-limit=1000", "--controller-queue-burst=2000", "--threadiness=8",
         ]  # fmt: skip
         apart: list[str | Path] = [sys.executable, HERE / "own_network.py", str(self.port)]
         probe = subprocess.run([*apart, "true"], capture_output=True, check=False)

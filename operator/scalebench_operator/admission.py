@@ -36,11 +36,11 @@ class Admission:
             return True
         return False
 
-    def condition(self, key: Key, seen: ExperimentSeen, spec: ExperimentSpec) -> Object:
-        """Whether it holds its pool, and if not, who does."""
+    def condition(self, key: Key, seen: ExperimentSeen, spec: ExperimentSpec, ended: bool = False) -> Object:
+        """Whether it holds its pool, and if not, who does; the same for every experiment that has ``ended``."""
         mates = self.pools.get(spec.pool, {})
-        entry = mates.get(key)
-        if spec.suspend:
+        entry = mates.get(key) if not ended else None
+        if spec.suspend and not ended:
             if entry is not None:
                 mates[key] = pools.Entry(key, entry.created, False, False, entry.busy)
             return statuses.condition(ADMITTED, False, "Suspended", "spec.suspend is true; nothing more is started")

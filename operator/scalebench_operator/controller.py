@@ -110,11 +110,13 @@ class Controller:
             actions = [each for each in decision.actions if may_start or not isinstance(each, Start)]
             if not any(await _at_once([self._act(key, family, turning, action) for action in actions])):
                 break
-        conditions.append(missing or self.admission.condition(key, seen, ledger.spec))
+        ended = decision.status.phase.final
+        conditions.append(missing or self.admission.condition(key, seen, ledger.spec, ended))
+        await self._accompany(key, family, ledger)
         overdue = await self._look_after(key, family, turning)
         await self._progress_trials(key, family, turning, decision, window.names)
         await self._publish(key, family, turning, decision, window.names, conditions)
-        if decision.status.phase.final:
+        if ended:
             self._leave(key)
         if overdue:
             self.nudge(key, 0.0)
@@ -151,6 +153,14 @@ class Controller:
             if not isinstance(action, Start):
                 turning.checked.pop(name, None)
                 turning.waits.pop(name, None)
+
+    async def _accompany(self, key: Key, family: Family, ledger: Ledger) -> None:
+        """See to it that no job stands without what belongs to it."""
+        newest = [jobs[-1] for place in ledger.open if (jobs := jobs_of(family, ledger.names[place]))]
+        alone = [job for job in newest if not (job.accompanied or job.deleting)]
+        await _at_once([self.acting.accompany(key, family, ledger, job) for job in alone])
+        if any(job.given_up for job in alone):
+            self.nudge(key, 0.0)
 
     async def _look_after(self, key: Key, family: Family, turning: _Turning) -> bool:
         """Look closer at jobs that take long: at their pods, their events, their deadline, and whether they are there.

@@ -92,6 +92,8 @@ class JobSeen:
     """why the controller counts it as ended, whatever it says itself"""
     stuck: tuple[FailedReason, str] | None = None
     """what its pods were last seen to suffer from while it was Starting: a job past its deadline has none any more"""
+    accompanied: bool = False
+    """whether this process has seen to what must stand beside it"""
 
     @property
     def deleting(self) -> bool:
@@ -196,6 +198,7 @@ class Sightings:
             now,
             same.given_up if same else None,
             same.stuck if same else None,
+            same is not None and same.accompanied,
         )
         family.touched.add(trial)
         return key

@@ -10,7 +10,7 @@ import asyncio
 import json
 import random
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote, urlencode
@@ -39,6 +39,10 @@ class Refused(Exception):
 
 class Unreachable(Exception):
     """The API server did not answer for a minute."""
+
+
+class Fenced(Exception):
+    """We may not write: the lease is lost, or was not renewed in time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +81,10 @@ class Cluster:
     Repeating a creation is safe here: every name is a function of what it names, so the second one is a conflict.
     """
 
-    def __init__(self, client: ApiClient, patience_s: float = _PATIENCE_S) -> None:
-        self.client, self.patience_s = client, patience_s
+    def __init__(
+        self, client: ApiClient, patience_s: float = _PATIENCE_S, may_write: Callable[[], bool] = lambda: True
+    ) -> None:
+        self.client, self.patience_s, self.may_write = client, patience_s, may_write
         self.last_answer = time.monotonic()
 
     async def get(self, resource: Resource, namespace: str, name: str) -> Object | None:
@@ -133,6 +139,10 @@ class Cluster:
         except Refused as refused:
             if refused.status not in (404, 409):
                 raise
+            # 409 is another object of this name, but not only: what is still there must be deleted later.
+            found = await self.get(resource, namespace, name) if refused.status == 409 else None
+            if found is not None and found["metadata"]["uid"] == uid:
+                raise
 
     async def log(self, namespace: str, pod: str, container: str, tail: int | None = None) -> str:
         """A container's log, or its last ``tail`` lines."""
@@ -165,11 +175,15 @@ class Cluster:
         Raises:
             Refused: with the server's own words.
             Unreachable: when ``patience_s`` is over.
+            Fenced: when something is to be written and ``may_write`` says no.
         """
         until = time.monotonic() + (self.patience_s if patience_s is None else patience_s)
         url = self.client.configuration.host + path + (f"?{urlencode(query)}" if query else "")
         wait = 0.1
         while True:
+            # A process that was stopped for a while wakes up here, when another may long have gone on with its work.
+            if method != "GET" and not self.may_write():
+                raise Fenced(f"{method} {path}: the lease is not ours any more")
             try:
                 status, headers, data = await self._send(method, url, body, content_type)
             except (TimeoutError, aiohttp.ClientError, OSError) as error:

@@ -36,43 +36,60 @@ class Leadership:
         return self.lease is not None and time.monotonic() - self.renewed < self.seconds
 
     async def acquire(self, waiting: Callable[[str], None]) -> None:
-        """Return once the lease is ours; ``waiting`` is told who has it."""
+        """Return once the lease is ours; ``waiting`` is told who has it, or why it cannot be had."""
         seen: tuple[str, float] | None = None
+        told = None
         while True:
-            lease = await self.cluster.get(LEASES, self.namespace, self.name)
-            if lease is None:
-                if await self._create():
-                    return
-                continue
-            spec = lease["spec"]
-            holder, version = spec.get("holderIdentity") or "", lease["metadata"]["resourceVersion"]
-            if seen is None or seen[0] != version:
-                seen = (version, time.monotonic())
-            patience = float(spec.get("leaseDurationSeconds") or self.seconds)
-            if holder in ("", self.identity) or time.monotonic() - seen[1] >= patience:
-                if await self._take(lease):
-                    return
-                continue
-            if holder != self.holder:
+            patience = self.seconds
+            try:
+                lease = await self.cluster.get(LEASES, self.namespace, self.name)
+                if lease is None:
+                    if await self._create():
+                        return
+                    continue
+                spec = lease["spec"]
+                holder, version = spec.get("holderIdentity") or "", lease["metadata"]["resourceVersion"]
+                if seen is None or seen[0] != version:
+                    seen = (version, time.monotonic())
+                patience = float(spec.get("leaseDurationSeconds") or self.seconds)
+                if holder in ("", self.identity) or time.monotonic() - seen[1] >= patience:
+                    if await self._take(lease):
+                        return
+                    continue
                 self.holder = holder
-                waiting(holder)
+                why = f"is held by {holder}"
+            except (Refused, Unreachable) as error:
+                why = f"cannot be had: {error}"
+            if why != told:
+                told = why
+                waiting(why)
             await asyncio.sleep(min(1.0, patience / 5))
 
     async def keep(self) -> None:
         """Renew for ever; returns when the lease is lost, and then nothing more may be written."""
-        while True:
+        await asyncio.sleep(self.seconds / 3)
+        while await self._renew():
             await asyncio.sleep(self.seconds / 3)
-            assert self.lease is not None
-            try:
-                left = self.seconds - (time.monotonic() - self.renewed)
-                if not await self._take(self.lease, patience_s=max(0.1, left)):
-                    logger.error("the lease %s/%s was taken by another operator", self.namespace, self.name)
-                    break
-            except Unreachable:
-                logger.error("the lease %s/%s could not be renewed in time", self.namespace, self.name)
-                break
         self.lease = None
         LEADING.set(0)
+
+    async def _renew(self) -> bool:
+        """Renew, again and again while it is ours: the answer to an earlier try may only have been lost."""
+        path = LEASES.path(self.namespace, self.name)
+        while self.lease is not None and (left := self.seconds - (time.monotonic() - self.renewed)) > 0:
+            try:
+                if await self._take(self.lease, patience_s=left):
+                    return True
+                found: Object = await self.cluster.request("GET", path, patience_s=left)
+                if found["spec"].get("holderIdentity") != self.identity:
+                    logger.error("the lease %s/%s was taken by another operator", self.namespace, self.name)
+                    return False
+                self.lease = found
+            except (Refused, Unreachable) as error:
+                logger.warning("the lease %s/%s was not renewed: %s", self.namespace, self.name, error)
+            await asyncio.sleep(min(0.2, self.seconds / 20))
+        logger.error("the lease %s/%s could not be renewed in time", self.namespace, self.name)
+        return False
 
     async def release(self) -> None:
         """Let the next operator begin at once."""

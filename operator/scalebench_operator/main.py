@@ -53,14 +53,14 @@ class Operator:
         self._heed_signals()
         await _log_in()
         async with ApiClient(_configuration()) as client:
-            self.cluster = Cluster(client)
             self.lease = Leadership(
-                self.cluster,
+                Cluster(client),
                 self.settings.lease_namespace,
                 self.settings.lease_name,
                 self.settings.identity,
                 self.settings.lease_seconds,
             )
+            self.cluster = Cluster(client, may_write=lambda: self.lease.held)
             self.worklist = Worklist(
                 lambda key: self.controller.turn(key), lambda key: jobs_ended(self.sightings.families.get(key))
             )
@@ -127,15 +127,15 @@ class Operator:
         task.cancel()
         return False
 
-    def _stand_by(self, holder: str) -> None:
-        self.standby = f"standing by: the lease {self.lease.namespace}/{self.lease.name} is held by {holder}"
+    def _stand_by(self, why: str) -> None:
+        self.standby = f"standing by: the lease {self.lease.namespace}/{self.lease.name} {why}"
         logger.warning("%s", self.standby)
 
     def _why_sick(self) -> str | None:
         return health.sick(
             self.sightings.unechoed,
             self.worklist.oldest_turn_s(),
-            self.cluster.last_answer,
+            self.lease.cluster.last_answer,
             self.lease.held,
             time.monotonic(),
         )

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from played_jobs import MEASURE, PROGRAMS
+from rest import ApiError
 from tier import Tier, wait_until
 
 from scalebench_api.experiment import Runner
@@ -94,8 +95,17 @@ class Applied:
         core = f"/api/v1/namespaces/{self.namespace}"
         places = {"pod": f"{core}/pods", "service": f"{core}/services"}
         places |= {runner.value: path.format(self.namespace) for runner, path in COLLECTIONS.items()}
-        found = {kind: self.tier.rest.call("GET", path)["items"] for kind, path in places.items()}
+        found = {kind: self._listed(path) for kind, path in places.items()}
         return {f"{kind}/{each['metadata']['name']}" for kind, items in found.items() for each in items}
+
+    def _listed(self, path: str) -> list[Object]:
+        """All objects there, none where the kind is not installed."""
+        try:
+            return list(self.tier.rest.call("GET", path)["items"])
+        except ApiError as error:
+            if error.status != 404:
+                raise
+            return []
 
     def records(self) -> set[str]:
         """Names of its record ConfigMaps."""

@@ -101,8 +101,11 @@ class OperatorProcess(Component):
         return self
 
     def probe(self, path: str = "/readyz") -> tuple[int, str]:
-        """Status and text of a probe, without its last newline. Raises OSError when nothing listens."""
-        return self._get(self.health_port, path)
+        """Status and text of a probe, without its last newline; status 0 when nothing listens yet."""
+        try:
+            return self._get(self.health_port, path)
+        except ConnectionRefusedError:
+            return 0, "nothing listens"
 
     def metrics(self) -> str:
         """Its exposition."""

@@ -60,6 +60,13 @@ class Halt:
 
 
 @dataclass(frozen=True)
+class Between:
+    """Forward it, call `then`, and pass the answer on."""
+
+    then: Callable[[], None]
+
+
+@dataclass(frozen=True)
 class Refuse:
     """Answer in the API server's place, which does not see the request."""
 
@@ -74,7 +81,7 @@ class Delay:
     seconds: float
 
 
-Fault = Halt | Refuse | Delay
+Fault = Halt | Between | Refuse | Delay
 
 
 class Proxy:
@@ -178,7 +185,10 @@ class Proxy:
                 if call.watches and answer.status == 200:
                     return await self._pass_on(request, answer)
                 kept = {name: value for name, value in answer.headers.items() if name.lower() not in _HOP}
-                return web.Response(status=answer.status, headers=kept, body=await answer.read())
+                text = await answer.read()
+                if isinstance(fault, Between):
+                    fault.then()
+                return web.Response(status=answer.status, headers=kept, body=text)
         except (aiohttp.ClientError, OSError):
             return _hang_up(request)
 

@@ -1,0 +1,172 @@
+"""kill -9 of an operator at its API calls, and what must be true of an experiment all the same.
+
+Each call that a `Sweep` has not met yet kills the operator twice: before the API server sees it, and after the server
+has acted and before the operator knows. The operator is started anew after each, as a kubelet would; since every call
+kills it only twice, it comes to an end, and a single experiment sees every call that it takes.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from applied import FINAL, Applied, Object
+from creations import Creations
+from operator_process import OperatorProcess, service_account
+from proxy import Call, Fault, Halt, Proxy
+from tier import Tier, wait_until
+
+from scalebench_api.experiment import ScalingExperiment
+from scalebench_api.plan import count_trials
+
+Point = tuple[str, ...]
+
+
+def by_kind(call: Call) -> Point:
+    """One point for each kind of request."""
+    return (call.kind,)
+
+
+def by_object(call: Call) -> Point:
+    """One point for each request of an experiment: its kind, and what it is about."""
+    return (call.kind, call.object)
+
+
+@dataclass
+class Sweep:
+    """A fault for `Proxy.fault` that kills `victim` at every new point, before and after forwarding."""
+
+    point: Callable[[Call], Point] = by_kind
+    victim: Callable[[], int] = lambda: 0
+    """process id of the operator that runs"""
+    killed: list[tuple[Point, bool]] = field(default_factory=list)
+    _last: int = 0
+
+    def __call__(self, call: Call) -> Fault | None:
+        fresh = [forwarded for forwarded in (False, True) if (self.point(call), forwarded) not in self.killed]
+        pid = self.victim()
+        if not fresh or pid == self._last:  # or it is dying of another call
+            return None
+        self._last = pid
+        self.killed.append((self.point(call), fresh[0]))
+        return Halt(lambda: os.killpg(pid, signal.SIGKILL), forwarded=fresh[0])
+
+
+def keep_running(operator: OperatorProcess, until: Callable[[], bool], timeout_s: float) -> int:
+    """Start the operator whenever it has ended, as a kubelet does, until that is so; how often.
+
+    Raises TimeoutError.
+    """
+    starts, deadline = 0, time.monotonic() + timeout_s
+    while not until():
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"{operator.name}, started {starts} times, was not done after {timeout_s:g} s")
+        if not operator.alive:
+            operator.start()
+            starts += 1
+        time.sleep(0.05)
+    return starts
+
+
+@dataclass(frozen=True)
+class Endured:
+    """How an experiment went under disturbances."""
+
+    applied: Applied
+    calls: list[Call]
+    starts: int
+    seconds: float
+
+
+def endure(
+    tier: Tier,
+    tree: Object,
+    disturb: Callable[[Proxy, OperatorProcess], None] = lambda proxy, operator: None,
+    meanwhile: Callable[[Proxy, Applied], None] = lambda proxy, applied: None,
+    timeout_s: float = 600.0,
+) -> Endured:
+    """Run the experiment, once undisturbed and once under what `disturb` sets up, and hold one against the other.
+
+    `meanwhile` is called some times a second until the experiment has ended.
+
+    Raises AssertionError where they differ in more than measured numbers, or where `check` finds something.
+    """
+    namespace = tree["metadata"]["namespace"]
+    account = service_account(tier, namespace)
+    trials = count_trials(ScalingExperiment.model_validate(tree).spec)
+    with OperatorProcess(tier, namespace, account), Creations(tier, namespace) as created:
+        undisturbed = {"name": "undisturbed", "namespace": namespace}
+        expected = outcome(Applied.apply(tier, {**tree, "metadata": undisturbed}).final())
+        services = {each.removeprefix("undisturbed") for each in created.counts("services")}
+    with Creations(tier, namespace) as created, Proxy(tier, account) as proxy:
+        operator, started = OperatorProcess(tier, namespace, proxy.kubeconfig), time.monotonic()
+        disturb(proxy, operator)
+        applied, still = Applied.apply(tier, tree), _calm(proxy)
+
+        def ended() -> bool:
+            if applied.status.get("phase") not in FINAL:
+                meanwhile(proxy, applied)
+                return False
+            return still() and not applied.left()
+
+        try:
+            starts = keep_running(operator, ended, timeout_s)
+            same(outcome(applied.status), expected, "outcome")
+            check(applied, created, trials, services)
+        except BaseException as error:
+            error.add_note(f"status: {applied.status}\nleft: {applied.left()}\n{operator.last_lines(60)}")
+            raise
+        finally:
+            operator.close()
+        return Endured(applied, list(proxy.calls), starts, time.monotonic() - started)
+
+
+def _calm(proxy: Proxy, quiet_s: float = 1.5) -> Callable[[], bool]:
+    """Whether nothing but its lease was asked for that long."""
+    seen, since = -1, 0.0
+
+    def is_calm() -> bool:
+        nonlocal seen, since
+        count = sum("leases" not in call.kind for call in list(proxy.calls))
+        if count != seen:
+            seen, since = count, time.monotonic()
+        return time.monotonic() - since > quiet_s
+
+    return is_calm
+
+
+def outcome(status: Object) -> Object:
+    """An experiment's status without what is measured and when it was: the same however often it was interrupted."""
+    plain = ("phase", "total", "done", "progress", "counts", "current", "observedGeneration")
+    return {
+        **{name: status.get(name) for name in plain},
+        "headlines": [(each["series"], each["mode"], each["workers"]) for each in status.get("headlines", [])],
+        "conditions": sorted((each["type"], each["status"], each["reason"]) for each in status["conditions"]),
+    }
+
+
+def check(applied: Applied, created: Creations, trials: int, services: set[str]) -> None:
+    """Every trial succeeded at its first attempt, all was created once, and nothing but records is left."""
+    found = applied.trials()
+    attempts = {
+        name: (status.get("phase"), status.get("attempts"), [past["attempt"] for past in status.get("history", [])])
+        for name, status in found.items()
+    }
+    same(attempts, dict.fromkeys(found, ("Succeeded", 1, [1])), "trials")
+    same(len(found), trials, "number of trials")
+    same(created.counts("scalingtrials"), dict.fromkeys(found, 1), "creations of trials")
+    same(created.counts("jobs"), {f"{name}-a1": 1 for name in found}, "creations of jobs")
+    same(created.counts("services"), {f"{applied.name}{each}": 1 for each in services}, "creations of services")
+    records = {name for status in found.values() for name in status["record"]["configMaps"]}
+    same(applied.records(), records, "records")
+    counts = created.counts("configmaps")
+    same({name: counts.get(name) for name in records}, dict.fromkeys(records, 1), "creations of records")
+    wait_until(lambda: not applied.left(), f"an empty namespace, but there are {applied.left()}", timeout_s=20)
+
+
+def same(found: object, expected: object, what: str) -> None:
+    """Raise AssertionError that shows both, unless they are equal."""
+    assert found == expected, f"{what}:\n   found {found}\nexpected {expected}"

@@ -1,0 +1,98 @@
+"""The API server restarts, watches end, requests are refused or lost: every experiment ends as if nothing had been."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from applied import Applied, manifest
+from creations import Creations
+from kills import check, endure
+from operator_process import OperatorProcess, service_account
+from proxy import Call, Fault, Proxy, Refuse, rain
+from tier import Tier, wait_until
+
+STATUSES = (409, 410, 429, 500, 503)
+
+
+def twelve(namespace: str) -> dict[str, object]:
+    """An experiment of twelve trials."""
+    return manifest(namespace, workers=(1, 2, 3), repetitions=4)
+
+
+def test_the_api_server_is_restarted(tier: Tier, namespace: str) -> None:
+    restarts: list[int] = []
+
+    def meanwhile(proxy: Proxy, applied: Applied) -> None:
+        done = int(applied.status.get("done") or 0)
+        if done >= 1 + 4 * len(restarts):
+            tier.restart("apiserver")
+            restarts.append(done)
+
+    endured = endure(tier, twelve(namespace), meanwhile=meanwhile)
+    assert len(restarts) == 3
+    assert endured.starts == 1
+
+
+def test_watches_end(tier: Tier, namespace: str) -> None:
+    ends: list[tuple[str, int]] = []
+    last = time.monotonic()
+
+    def meanwhile(proxy: Proxy, applied: Applied) -> None:
+        nonlocal last
+        if time.monotonic() - last > 1.0:
+            how = "expire" if len(ends) % 2 else "cut"
+            ends.append((how, proxy.expire_watches() if how == "expire" else proxy.cut_watches()))
+            last = time.monotonic()
+
+    endured = endure(tier, twelve(namespace), meanwhile=meanwhile)
+    assert {how for how, count in ends if count >= 3} == {"cut", "expire"}
+    assert endured.starts == 1
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("rate", [0.05, 0.2])
+def test_requests_fail_at_random(tier: Tier, namespace: str, rate: float) -> None:
+    suffered: list[tuple[Call, Fault]] = []
+
+    def disturb(proxy: Proxy, operator: OperatorProcess) -> None:
+        proxy.fault, proxy.faults = rain(7, rate, STATUSES), suffered
+
+    endured = endure(tier, twelve(namespace), disturb)
+    assert len(suffered) > rate / 2 * len(endured.calls)
+    print(f"{len(suffered)} of {len(endured.calls)} calls, {endured.starts} starts, {endured.seconds:.0f} s")
+
+
+def test_a_lease_that_is_still_ours_is_not_given_up(tier: Tier, namespace: str) -> None:
+    account, refused = service_account(tier, namespace), []
+
+    def fault(call: Call) -> Fault | None:
+        if call.kind != "PUT leases" or len(refused) >= 6:
+            return None
+        refused.append(call)
+        return Refuse((409, 410, 500)[len(refused) % 3])
+
+    with (
+        Proxy(tier, account) as proxy,
+        OperatorProcess(tier, namespace, proxy.kubeconfig, settings={"LEASE_SECONDS": "5"}) as operator,
+    ):
+        proxy.fault = fault
+        wait_until(lambda: len(refused) == 6, "six refusals")
+        renewed = len(proxy.calls)
+        wait_until(lambda: any(call.kind == "PUT leases" for call in proxy.calls[renewed:]), "a renewal")
+        time.sleep(5)
+        assert operator.alive
+        assert operator.probe() == (200, "ok")
+
+
+def test_a_job_whose_removal_is_refused_is_removed_later(tier: Tier, namespace: str) -> None:
+    account = service_account(tier, namespace)
+    with (
+        Creations(tier, namespace) as created,
+        Proxy(tier, account) as proxy,
+        OperatorProcess(tier, namespace, proxy.kubeconfig),
+    ):
+        proxy.fault = lambda call: Refuse(409) if call.kind == "DELETE jobs" and call.nth <= 2 else None
+        applied = Applied.apply(tier, manifest(namespace, workers=(1, 2)))
+        assert applied.final()["phase"] == "Succeeded"
+        check(applied, created, 2, {"-weak-2-2x1-r1-a1"})

@@ -23,6 +23,8 @@ from scalebench_operator.metrics import REQUESTS
 FIELD_MANAGER = "scalebench-operator"
 _APPLY = "application/apply-patch+yaml"
 _PATIENCE_S = 60.0
+_LOG_PATIENCE_S = 3.0
+"""A log comes from a node's kubelet, which may be gone for good."""
 _LONGEST_WAIT_S = 5.0
 _TIMEOUT = aiohttp.ClientTimeout(total=60, sock_connect=10)
 
@@ -147,7 +149,8 @@ class Cluster:
     async def log(self, namespace: str, pod: str, container: str, tail: int | None = None) -> str:
         """A container's log, or its last ``tail`` lines."""
         query = {"container": container} | ({} if tail is None else {"tailLines": str(tail)})
-        return str(await self.request("GET", PODS.path(namespace, pod, "log"), query=query, text=True))
+        path = PODS.path(namespace, pod, "log")
+        return str(await self.request("GET", path, query=query, text=True, patience_s=_LOG_PATIENCE_S))
 
     async def has(self, resource: Resource) -> bool:
         """Whether the API server knows this kind."""
@@ -172,12 +175,15 @@ class Cluster:
     ) -> Any:  # JSON, or text
         """Send one request, again where the server is busy, and give the JSON (or ``text``) of its answer.
 
+        ``patience_s`` is for errors; that it is too busy (429) may be said for the whole minute.
+
         Raises:
             Refused: with the server's own words.
             Unreachable: when ``patience_s`` is over.
             Fenced: when something is to be written and ``may_write`` says no.
         """
         until = time.monotonic() + (self.patience_s if patience_s is None else patience_s)
+        until_not_busy = max(until, time.monotonic() + self.patience_s)
         url = self.client.configuration.host + path + (f"?{urlencode(query)}" if query else "")
         wait = 0.1
         while True:
@@ -195,7 +201,8 @@ class Cluster:
                 self.last_answer = time.monotonic()
                 if status < 400:
                     return data.decode(errors="replace") if text else json.loads(data)
-                if (status != 429 and status < 500) or time.monotonic() + wait > until:
+                busy = status == 429
+                if (not busy and status < 500) or time.monotonic() + wait > (until_not_busy if busy else until):
                     raise _refusal(status, data)
                 wait = max(wait, _seconds(headers.get("Retry-After")))
             await asyncio.sleep(min(wait, _LONGEST_WAIT_S) * random.uniform(0.5, 1.0))

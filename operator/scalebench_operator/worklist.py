@@ -13,10 +13,11 @@ from collections.abc import Awaitable, Callable
 from scalebench_operator.metrics import ERRORS
 from scalebench_operator.sightings import Key
 
-_AT_ONCE = 32
-_CALM_AT_ONCE = 4
-"""Less those that press, but one at least. An API server that is kept busy only answers more slowly, and what delays
-beginnings a little lets the results of those that end be there at once."""
+_AT_ONCE = 16
+_CALM_BELOW = 4
+_CALM_EVERY_S = 0.25
+"""Others begin while fewer than ``_CALM_BELOW`` turns run, and besides one in ``_CALM_EVERY_S``, for turns may hang. An
+API server that is kept busy only answers more slowly; what delays beginnings lets results be there at once."""
 _FIRST_WAIT_S, _LONGEST_WAIT_S = 0.5, 60.0
 
 logger = logging.getLogger(__name__)
@@ -30,13 +31,11 @@ class Worklist:
         turn: Callable[[Key], Awaitable[None]],
         pressing: Callable[[Key], bool] = lambda key: False,
         at_once: int = _AT_ONCE,
-        calm_at_once: int = _CALM_AT_ONCE,
+        calm_below: int = _CALM_BELOW,
     ) -> None:
         self.turn, self.pressing = turn, pressing
-        self.at_once, self.calm_at_once = at_once, calm_at_once
+        self.at_once, self.calm_below = at_once, calm_below
         self.running: dict[Key, asyncio.Task[None]] = {}
-        self.calm: set[Key] = set()
-        """those of `running` that were not pressing when they began"""
         self.waiting: tuple[dict[Key, None], dict[Key, None]] = ({}, {})
         """nudged, in the order of their nudges: pressing, and not"""
         self.dirty: set[Key] = set()
@@ -44,6 +43,9 @@ class Worklist:
         self.timers: dict[Key, asyncio.TimerHandle] = {}
         self.failures: dict[Key, int] = {}
         self.began: dict[Key, float] = {}
+        self.calm_began = float("-inf")
+        self.alarm: asyncio.TimerHandle | None = None
+        """to begin a turn that is not pressing although others are"""
         self.closed = False
 
     def nudge(self, key: Key, after: float = 0.0) -> None:
@@ -66,7 +68,7 @@ class Worklist:
     async def close(self) -> None:
         """Begin nothing more; wait for what runs to reach its end, or cancel it after a moment."""
         self.closed = True
-        for timer in self.timers.values():
+        for timer in (*self.timers.values(), *([self.alarm] if self.alarm else [])):
             timer.cancel()
         if self.running:
             _, late = await asyncio.wait(self.running.values(), timeout=5)
@@ -86,17 +88,30 @@ class Worklist:
         first, others = self.waiting
         while not self.closed and len(self.running) < self.at_once:
             calm = not first
-            if calm and (not others or len(self.calm) >= self._room_for_calm()):
+            if calm and not (others and self._room_for_calm()):
                 return
             line = others if calm else first
             key = next(iter(line))
             del line[key]
             if calm:
-                self.calm.add(key)
+                self.calm_began = asyncio.get_running_loop().time()
             self.running[key] = asyncio.create_task(self._turn(key), name=f"turn of {key}")
 
-    def _room_for_calm(self) -> int:
-        return max(1, self.calm_at_once - (len(self.running) - len(self.calm)))
+    def _room_for_calm(self) -> bool:
+        """Whether a turn that is not pressing may begin; if not, it is asked for again in a moment."""
+        if len(self.running) < self.calm_below:
+            return True
+        loop = asyncio.get_running_loop()
+        wait = self.calm_began + _CALM_EVERY_S - loop.time()
+        if wait <= 0:
+            return True
+        if self.alarm is None:
+            self.alarm = loop.call_later(wait, self._wake)
+        return False
+
+    def _wake(self) -> None:
+        self.alarm = None
+        self._begin()
 
     async def _turn(self, key: Key) -> None:
         self.began[key] = asyncio.get_running_loop().time()
@@ -107,7 +122,6 @@ class Worklist:
             self._failed(key, error)
         finally:
             del self.began[key], self.running[key]
-            self.calm.discard(key)
             if key in self.dirty:
                 self.dirty.discard(key)
                 self._wait(key)

@@ -56,10 +56,12 @@ def test_one_turn_at_a_time_and_again_for_what_came_meanwhile() -> None:
     assert asyncio.run(run()) == ["a", "a"]
 
 
-def test_calm_turns_leave_room_for_pressing_ones() -> None:
+def test_calm_turns_leave_room_for_pressing_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("scalebench_operator.worklist._CALM_EVERY_S", 3600)
+
     async def run() -> None:
         turns, pressing = Turns(), {"p0", "p1"}
-        worklist = Worklist(turns, lambda of: of.name in pressing, at_once=4, calm_at_once=2)
+        worklist = Worklist(turns, lambda of: of.name in pressing, at_once=4, calm_below=2)
         for name in ("c0", "c1", "c2", "c3"):
             worklist.nudge(key(name))
         await settle()
@@ -68,16 +70,32 @@ def test_calm_turns_leave_room_for_pressing_ones() -> None:
         worklist.nudge(key("p1"))
         await settle()
         assert turns.begun == ["c0", "c1", "p0", "p1"]
-        await turns.release("c0")
+        await turns.release("c0", "c1")
         assert turns.begun[4:] == []
-        await turns.release("c1")
-        assert turns.begun[4:] == ["c2"], "one calm turn at least, whatever presses"
-        await turns.release("p0", "p1")
+        await turns.release("p0")
+        assert turns.begun[4:] == ["c2"]
+        await turns.release("p1")
         assert turns.begun[5:] == ["c3"]
         await turns.release("c2", "c3")
         assert turns.most == 4
         assert not worklist.running
-        assert not worklist.calm
+        await worklist.close()
+
+    asyncio.run(run())
+
+
+def test_turns_that_hang_do_not_stop_the_calm_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("scalebench_operator.worklist._CALM_EVERY_S", 0.01)
+
+    async def run() -> None:
+        turns = Turns()
+        worklist = Worklist(turns, lambda of: of.name == "hangs", calm_below=1)
+        for name in ("hangs", "a", "b"):
+            worklist.nudge(key(name))
+        await asyncio.sleep(0.1)
+        assert turns.begun == ["hangs", "a", "b"]
+        await turns.release("hangs", "a", "b")
+        await worklist.close()
 
     asyncio.run(run())
 
@@ -85,7 +103,7 @@ def test_calm_turns_leave_room_for_pressing_ones() -> None:
 def test_what_waits_calmly_and_becomes_pressing_goes_first() -> None:
     async def run() -> None:
         turns, pressing = Turns(), set[str]()
-        worklist = Worklist(turns, lambda of: of.name in pressing, at_once=1, calm_at_once=1)
+        worklist = Worklist(turns, lambda of: of.name in pressing, at_once=1)
         for name in ("a", "b", "c"):
             worklist.nudge(key(name))
         await settle()

@@ -150,7 +150,9 @@ class Cluster:
         """A container's log, or its last ``tail`` lines."""
         query = {"container": container} | ({} if tail is None else {"tailLines": str(tail)})
         path = PODS.path(namespace, pod, "log")
-        return str(await self.request("GET", path, query=query, text=True, patience_s=_LOG_PATIENCE_S))
+        return str(
+            await self.request("GET", path, query=query, text=True, patience_s=_LOG_PATIENCE_S, busy_s=self.patience_s)
+        )
 
     async def has(self, resource: Resource) -> bool:
         """Whether the API server knows this kind."""
@@ -172,10 +174,11 @@ class Cluster:
         content_type: str = "application/json",
         text: bool = False,
         patience_s: float | None = None,
+        busy_s: float | None = None,
     ) -> Any:  # JSON, or text
         """Send one request, again where the server is busy, and give the JSON (or ``text``) of its answer.
 
-        ``patience_s`` is for errors; that it is too busy (429) may be said for the whole minute.
+        ``busy_s`` is how long it may say that it is too busy (429), where that is not ``patience_s``.
 
         Raises:
             Refused: with the server's own words.
@@ -183,7 +186,7 @@ class Cluster:
             Fenced: when something is to be written and ``may_write`` says no.
         """
         until = time.monotonic() + (self.patience_s if patience_s is None else patience_s)
-        until_not_busy = max(until, time.monotonic() + self.patience_s)
+        until_not_busy = until if busy_s is None else time.monotonic() + busy_s
         url = self.client.configuration.host + path + (f"?{urlencode(query)}" if query else "")
         wait = 0.1
         while True:

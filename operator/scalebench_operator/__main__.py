@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+import os
 import sys
 
 from scalebench_operator.logs import set_up
@@ -20,7 +22,14 @@ def main() -> int:
     from scalebench_operator.main import Operator
 
     async def run() -> int:
-        return await Operator(settings).run()
+        code = 1
+        try:
+            code = await Operator(settings).run()
+        except Exception:
+            logging.getLogger(__name__).exception("the operator has failed")
+        # Watches of kopf 1.45.2 may survive that they are cancelled, and asyncio.run() would wait for them for ever.
+        logging.shutdown()
+        os._exit(code)
 
     return asyncio.run(run())
 

@@ -1,19 +1,18 @@
 """Every kopf handler, and the one process around them: lease, probes, watches, worklist.
 
-Handlers only nudge. ``kopf.index`` functions take note of what each watch shows, because kopf holds back all other
-handlers until every index is filled from the first lists: no turn is made on half a picture. No handler keeps state in
-an object (kopf's annotations, finalizers): what it takes to go on is in the trials' own statuses.
+Handlers take note and nudge, no more. The first turn is made after ``Survey`` has listed everything: never on half a
+picture. No handler keeps state in an object (kopf's annotations, finalizers): what it takes to go on is in the trials'
+own statuses.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import os
 import signal
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
 import kopf
@@ -22,20 +21,23 @@ from kubernetes.aio.client import ApiClient, Configuration
 
 from scalebench_api.objects import EXPERIMENT_LABEL, TRIAL_LABEL
 from scalebench_operator import health
-from scalebench_operator.cluster import EXPERIMENTS, TRIALS, Cluster, Object, Resource
+from scalebench_operator.cluster import EXPERIMENTS, Cluster, Object, Resource
 from scalebench_operator.controller import Controller
 from scalebench_operator.lease import Leadership
 from scalebench_operator.ledger import jobs_ended
 from scalebench_operator.runners import RUNNERS
 from scalebench_operator.settings import Settings
+from scalebench_operator.shedding import shed
 from scalebench_operator.sightings import Key, Sightings
 from scalebench_operator.stateless import NoProgress, NothingHandled
+from scalebench_operator.survey import Kind, Survey, kinds
 from scalebench_operator.worklist import Worklist
 
 logger = logging.getLogger(__name__)
 
 _LIST_CHUNK = 250
-See = Callable[[Object], Key | None]
+_LAST_WORDS_S = 3.0
+Nudge = Callable[[Key, float], None]
 
 
 class Operator:
@@ -80,9 +82,15 @@ class Operator:
         if not await self._or_stopped(self.lease.acquire(self._stand_by)):
             return 0
         logger.info("holding the lease as %s", self.settings.identity)
-        registry = handlers(self.sightings, self.worklist.nudge)
+        keeping = asyncio.create_task(self.lease.keep(), name="lease")
+        watched = kinds(self.sightings)
+        survey = Survey(self.cluster, self.settings.namespaces, watched)
+        if not await self._or_stopped(survey.take()):
+            keeping.cancel()
+            return 0
+        registry = handlers(watched, self.sightings, self.worklist.nudge, survey.shown)
         settings = kopf_settings(namespaced=bool(self.settings.namespaces))
-        ready, ours = asyncio.Event(), asyncio.all_tasks()
+        ready = asyncio.Event()
         tasks = await kopf.spawn_tasks(
             registry=registry,
             settings=settings,
@@ -93,8 +101,11 @@ class Operator:
             stop_flag=self.stop,
         )
         self._heed_signals()  # kopf has put its own handlers in their place, which tell us nothing
-        watches = asyncio.create_task(kopf.run_tasks(tasks, ignored=ours), name="kopf")
-        keeping = asyncio.create_task(self.lease.keep(), name="lease")
+        # At its end kopf would cancel every task of this process, the lease's and running turns included.
+        watches = asyncio.create_task(kopf.run_tasks(tasks, ignored=_Every()), name="kopf")
+        settling = asyncio.create_task(survey.settle(self.worklist.nudge), name="survey")
+        for key in list(self.sightings.families):
+            self.worklist.nudge(key)
         getting_ready = asyncio.create_task(ready.wait())
         await asyncio.wait({watches, keeping, getting_ready}, return_when=asyncio.FIRST_COMPLETED)
         self.standby = None
@@ -104,12 +115,16 @@ class Operator:
             # Another may lead already: not one more write may leave this process.
             logger.error("the lease is lost; leaving at once")
             os._exit(1)
-        asked = self.stop.is_set()
+        if not (asked := self.stop.is_set()):
+            logger.error("the watches have ended; leaving, to be started anew")
         self.stop.set()
         await self.worklist.close()
+        settling.cancel()
         keeping.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await watches
+        # kopf 1.45.2 may wait for itself for ever: what should cancel its streams fails (clients/api.py, stream()).
+        await asyncio.wait({watches}, timeout=_LAST_WORDS_S)
+        if watches.done() and not watches.cancelled() and (error := watches.exception()) is not None:
+            logger.error("%s: %s", type(error).__name__, error)
         return 0 if asked else 1
 
     def _heed_signals(self) -> None:
@@ -141,44 +156,40 @@ class Operator:
         )
 
 
-def handlers(sightings: Sightings, nudge: Callable[[Key, float], None]) -> kopf.OperatorRegistry:
-    """The registry: for each kind an index function that takes note, and an event handler that nudges."""
+class _Every(frozenset["asyncio.Task[Any]"]):
+    """Holds whatever it is asked for."""
+
+    def __contains__(self, task: object) -> bool:
+        return True
+
+
+def handlers(
+    watched: Sequence[Kind], sightings: Sightings, nudge: Nudge, shown: Callable[[str], None]
+) -> kopf.OperatorRegistry:
+    """The registry: for each kind an event handler that takes note and nudges."""
     registry = kopf.OperatorRegistry()
     kopf.on.login(registry=registry)(_kopf_login)
-    _watch(registry, sightings, nudge, EXPERIMENTS, sightings.see_experiment, sightings.lose_experiment)
-    _watch(registry, sightings, nudge, TRIALS, sightings.see_trial, sightings.lose_trial)
-    for runner in RUNNERS.values():
-        resource = Resource(runner.group, runner.version, runner.plural, runner.kind)
-        _watch(registry, sightings, nudge, resource, sightings.see_job, sightings.lose_job)
+    for kind in watched:
+        _watch(registry, kind, sightings, nudge, shown)
     return registry
 
 
 def _watch(
-    registry: kopf.OperatorRegistry,
-    sightings: Sightings,
-    nudge: Callable[[Key, float], None],
-    resource: Resource,
-    see: See,
-    lose: See,
+    registry: kopf.OperatorRegistry, kind: Kind, sightings: Sightings, nudge: Nudge, shown: Callable[[str], None]
 ) -> None:
-    where = (resource.group, resource.version, resource.plural)
+    resource = kind.resource
 
-    @kopf.index(*where, registry=registry, id=f"see-{resource.plural}")
-    async def note(body: kopf.Body, **_: Any) -> None:
-        raw = _raw(body)
+    @kopf.on.event(resource.group, resource.version, resource.plural, registry=registry, id=f"note-{resource.plural}")
+    async def note(event: kopf.RawEvent, **_: Any) -> None:
+        raw: Object = event["object"]  # type: ignore[assignment]
         sightings.echoed(resource.plural, int(raw["metadata"]["resourceVersion"]))
-        if (key := see(raw)) is not None:
-            sightings.changed.add(key)
-
-    @kopf.on.event(*where, registry=registry, id=f"nudge-{resource.plural}")
-    async def tell(event: kopf.RawEvent, **_: Any) -> None:
-        raw: Object = dict(event["object"])
-        if event["type"] == "DELETED":  # kopf shows it to no index, nor what happened shortly before it
-            sightings.echoed(resource.plural, int(raw["metadata"]["resourceVersion"]))
-        key = lose(raw) if event["type"] == "DELETED" else None
-        key = key or _key_of(raw, resource)
-        if key is not None and (key in sightings.changed or event["type"] == "DELETED"):
-            sightings.changed.discard(key)
+        shown(raw["metadata"]["uid"])
+        if event["type"] == "DELETED":
+            key = kind.lose(raw) or _key_of(raw, resource)
+        else:
+            key = kind.see(raw)
+            shed(raw, resource.plural)  # kopf holds on to it for a while
+        if key is not None:
             nudge(key, 0.0)
 
 
@@ -205,13 +216,9 @@ def kopf_settings(namespaced: bool = False) -> kopf.OperatorSettings:
     settings.queueing.idle_timeout = 2.0  # a task for each object just seen: let them go early
     settings.networking.error_backoffs = (0.1, 0.2, 0.5, 1, 2, 5, 10)
     for runner in RUNNERS.values():
-        # Jobs of other people are none of our business, and there may be very many.
+        # As the survey does: of other people's jobs there may be very many.
         settings.watching.label_selectors[runner.group, runner.version, runner.plural] = TRIAL_LABEL
     return settings
-
-
-def _raw(body: kopf.Body) -> Object:
-    return dict(body)
 
 
 def _kopf_login(**kwargs: Any) -> Any:

@@ -245,8 +245,9 @@ class Controller:
         if new == before or new == turning.published:
             return
         turning.published, turning.published_at = new, now
-        await self._write_status(key, seen, new)
+        # First, for whoever is killed in between finds the phase written and has nothing to tell any more.
         await self.notices.experiment(key, seen, before, new)
+        await self._write_status(key, seen, new)
 
     async def _write_status(self, key: Key, seen: ExperimentSeen, status: Object) -> None:
         body = {

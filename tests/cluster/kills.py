@@ -8,8 +8,10 @@ kills it only twice, it comes to an end, and a single experiment sees every call
 from __future__ import annotations
 
 import os
+import re
 import signal
 import time
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -25,25 +27,31 @@ from scalebench_api.plan import count_trials
 Point = tuple[str, ...]
 
 
-def by_kind(call: Call) -> Point:
-    """One point for each kind of request."""
-    return (call.kind,)
+def by_kind_and_place(call: Call) -> Point:
+    """One point for each kind of request about trials of the first repetition, and one about those of later ones."""
+    return (call.kind, "later" if re.search(r"-r[2-9]", call.object) else "first")
 
 
 def by_object(call: Call) -> Point:
-    """One point for each request of an experiment: its kind, and what it is about."""
-    return (call.kind, call.object)
+    """One point for each request of an experiment: its kind, and what it is about; of pods only the job's name."""
+    return (call.kind, re.sub(r"(-a\d+-\d+)-[a-z0-9]{5}$", r"\1", call.object))
 
 
 @dataclass
 class Sweep:
     """A fault for `Proxy.fault` that kills `victim` at every new point, before and after forwarding."""
 
-    point: Callable[[Call], Point] = by_kind
+    point: Callable[[Call], Point] = by_kind_and_place
     victim: Callable[[], int] = lambda: 0
     """process id of the operator that runs"""
     killed: list[tuple[Point, bool]] = field(default_factory=list)
     _last: int = 0
+
+    @property
+    def points(self) -> set[Point]:
+        """Those where it has killed before and after forwarding."""
+        sides = Counter(point for point, _ in self.killed)
+        return {point for point, count in sides.items() if count == 2}
 
     def __call__(self, call: Call) -> Fault | None:
         fresh = [forwarded for forwarded in (False, True) if (self.point(call), forwarded) not in self.killed]
@@ -110,7 +118,7 @@ def endure(
             if applied.status.get("phase") not in FINAL:
                 meanwhile(proxy, applied)
                 return False
-            return still() and not applied.left()
+            return operator.probe()[0] == 200 and still() and not applied.left()
 
         try:
             starts = keep_running(operator, ended, timeout_s)
@@ -149,7 +157,10 @@ def outcome(status: Object) -> Object:
 
 
 def check(applied: Applied, created: Creations, trials: int, services: set[str]) -> None:
-    """Every trial succeeded at its first attempt, all was created once, and nothing but records is left."""
+    """Every trial succeeded at its first attempt, all was created once, and nothing but records is left.
+
+    A job that ends while there is no operator may have had no Service.
+    """
     found = applied.trials()
     attempts = {
         name: (status.get("phase"), status.get("attempts"), [past["attempt"] for past in status.get("history", [])])
@@ -159,7 +170,8 @@ def check(applied: Applied, created: Creations, trials: int, services: set[str])
     same(len(found), trials, "number of trials")
     same(created.counts("scalingtrials"), dict.fromkeys(found, 1), "creations of trials")
     same(created.counts("jobs"), {f"{name}-a1": 1 for name in found}, "creations of jobs")
-    same(created.counts("services"), {f"{applied.name}{each}": 1 for each in services}, "creations of services")
+    made = created.counts("services")
+    same(made, {name: 1 for name in made if name.removeprefix(applied.name) in services}, "creations of services")
     records = {name for status in found.values() for name in status["record"]["configMaps"]}
     same(applied.records(), records, "records")
     counts = created.counts("configmaps")

@@ -2,12 +2,35 @@
 
 from __future__ import annotations
 
+import os
+import signal
+
 import pytest
-from applied import manifest
+from applied import Applied, manifest
+from creations import Creations
 from kills import Sweep, endure
-from operator_process import OperatorProcess
-from proxy import Proxy
-from tier import Tier
+from operator_process import OperatorProcess, service_account
+from proxy import Call, Fault, Halt, Proxy
+from tier import Tier, wait_until
+
+KINDS = {
+    "POST scalingtrials",
+    "PATCH scalingtrials/status Starting",
+    "POST jobs",
+    "POST services",
+    "LIST pods",
+    "GET pods/log",
+    "PATCH configmaps",
+    "PATCH scalingtrials/status Succeeded",
+    "DELETE jobs",
+    "PATCH scalingexperiments/status Running",
+    "PATCH scalingexperiments/status Succeeded",
+    "POST events",
+    "PUT leases",
+    "GET leases",
+    *(f"{verb} {kind}" for verb in ("LIST", "WATCH") for kind in ("scalingexperiments", "scalingtrials", "jobs")),
+}
+"""All that an operator asks for in a life with an experiment of Jobs."""
 
 
 @pytest.mark.timeout(900)
@@ -20,4 +43,29 @@ def test_killed_at_every_kind_of_call(tier: Tier, namespace: str) -> None:
 
     endured = endure(tier, manifest(namespace, workers=(1, 2, 3), repetitions=4), disturb)
     print(f"{len(sweep.killed)} kills, {endured.starts} starts, {len(endured.calls)} calls, {endured.seconds:.0f} s")
-    print(*sweep.killed, sep="\n")
+    assert len(sweep.killed) >= 50
+    assert {kind for kind, _ in sweep.points} >= KINDS
+
+
+def test_a_job_gets_its_service_though_the_operator_was_killed_in_between(tier: Tier, namespace: str) -> None:
+    """Without it pods do not find one another. These run for long, so that it is a Service for a job that runs."""
+    account = service_account(tier, namespace)
+    with Creations(tier, namespace) as created, Proxy(tier, account) as proxy:
+        operator = OperatorProcess(tier, namespace, proxy.kubeconfig)
+        killed: list[Call] = []
+
+        def fault(call: Call) -> Fault | None:
+            if killed or call.kind != "POST services":
+                return None
+            killed.append(call)
+            return Halt(lambda: os.killpg(operator.pid, signal.SIGKILL))
+
+        proxy.fault = fault
+        with operator:
+            applied = Applied.apply(tier, manifest(namespace, workers=(2, 3), seconds=300))
+            wait_until(lambda: not operator.alive, "the kill")
+            assert not created.counts("services")
+            operator.start()
+            service = f"service/{killed[0].object}"
+            wait_until(lambda: service in applied.left(), f"{service} among {applied.left()}")
+            assert created.counts("jobs") == {killed[0].object: 1}

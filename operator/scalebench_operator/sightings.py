@@ -116,8 +116,6 @@ class Sightings:
 
     def __init__(self) -> None:
         self.families: dict[Key, Family] = {}
-        self.changed: set[Key] = set()
-        """experiments of which a watch stream has shown something new, and which have not been nudged for it"""
         self.unechoed: dict[str, tuple[int, float]] = {}
         """kind -> (version, monotonic time) of our oldest write that its watch stream has not shown yet"""
         self.shown: dict[str, int] = {}

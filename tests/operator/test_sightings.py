@@ -16,6 +16,7 @@ from scalebench_operator.health import ECHO_S, sick
 from scalebench_operator.ledger import jobs_of
 from scalebench_operator.main import handlers
 from scalebench_operator.sightings import Key, Sightings
+from scalebench_operator.survey import kinds
 
 KEY = Key("ns", "exp")
 
@@ -193,10 +194,10 @@ def test_an_echo_may_come_before_its_answer() -> None:
 def test_an_object_that_is_deleted_at_once_after_a_write_is_echo_enough() -> None:
     """kopf folds the two into one: an experiment's last status, and ``ttlSecondsAfterFinished: 0``."""
     sightings, nudged = Sightings(), list[Key]()
-    registry = handlers(sightings, lambda key, after: nudged.append(key))
-    (tell,) = [each for each in registry._watching.get_all_handlers() if each.id == "nudge-scalingexperiments"]
+    registry = handlers(kinds(sightings), sightings, lambda key, after: nudged.append(key), lambda uid: None)
+    (note,) = [each for each in registry._watching.get_all_handlers() if each.id == "note-scalingexperiments"]
     sightings.see_experiment(experiment(version=5))
     sightings.wrote("scalingexperiments", 5)
-    asyncio.run(tell.fn(event={"type": "DELETED", "object": experiment(version=6)}))  # type: ignore[arg-type]
+    asyncio.run(note.fn(event={"type": "DELETED", "object": experiment(version=6)}))  # type: ignore[arg-type]
     assert nudged == [KEY]
     assert why_sick(sightings) is None

@@ -2,6 +2,7 @@ import kopf
 
 from scalebench_operator.main import handlers, kopf_settings
 from scalebench_operator.sightings import Sightings
+from scalebench_operator.survey import kinds
 
 
 def test_kopf_compares_and_keeps_nothing() -> None:
@@ -14,7 +15,9 @@ def test_kopf_compares_and_keeps_nothing() -> None:
 
 
 def test_no_handler_asks_what_has_changed() -> None:
-    registry = handlers(Sightings(), lambda key, after: None)
+    sightings = Sightings()
+    registry = handlers(kinds(sightings), sightings, lambda key, after: None, lambda uid: None)
+    assert not list(registry._indexing.get_all_handlers())
     assert not list(registry._changing.get_all_handlers())
     assert not list(registry._spawning.get_all_handlers())
     assert list(registry._watching.get_all_handlers())

@@ -30,7 +30,19 @@ SMALL = experiment(
     cost=PRICE,
     matrix={"precision": ["fp32"]},
 )
-CURVES = {"throughput", "speedup", "efficiency", "epoch", "cost", "energy", "split", "step-times", "accuracy"}
+OF_MODELS = {"loss", "predicted"}
+CURVES = {
+    "throughput",
+    "speedup",
+    "efficiency",
+    "epoch",
+    "cost",
+    "energy",
+    "split",
+    "step-times",
+    "accuracy",
+    *OF_MODELS,
+}
 
 
 def accuracies(trial: TrialSpec) -> list[Evaluation]:
@@ -219,7 +231,7 @@ def test_the_microbenchmark_has_its_own_plot(tmp_path: Path):
     of = experiment("nccl", modes=["weak"], workers=[2, 4], workload={"program": "allreduce"})
     folder = write_bundle(tmp_path / "b", of, allreduce=rows, tables=False)
     paths = report(open_bundles([folder]), tmp_path / "out")
-    assert {path.stem for path in paths if path.suffix == ".svg"} == {"allreduce"}
+    assert {path.stem for path in paths if path.suffix == ".svg"} == {"allreduce", "allreduce-models"}
     assert "all-reduce over 4 workers (1x4): 16.50 GB/s" in (tmp_path / "out" / "report.md").read_text()
 
 

@@ -164,7 +164,11 @@ def _stated_price(bundle: Bundle) -> Cost | None:
 def _beside(prediction: SeriesPrediction, work: Work, workers: Sequence[int]) -> SeriesBeside:
     series = prediction.series
     counts = sorted({*series.workers, *workers})
-    rows = [_row(prediction, model, count) for count in counts for model in prediction.models if not model.refusal]
+    base = Beside(series.baseline, "", BASELINE, None, None)
+    rows: list[Beside] = []
+    for count in counts:
+        found = [_row(prediction, model, count) for model in prediction.models if not model.refusal]
+        rows += [replace(base, workers=count, measured=found[0].measured)] if _is_baseline(found) else found
     return SeriesBeside(
         prediction=prediction,
         work=work,
@@ -172,6 +176,11 @@ def _beside(prediction: SeriesPrediction, work: Work, workers: Sequence[int]) ->
         measured=tuple((point.workers, point.throughput) for point in series.points),
         curves=tuple(_curve(model, prediction, counts) for model in prediction.models if model.predict),
     )
+
+
+def _is_baseline(rows: Sequence[Beside]) -> bool:
+    """No model predicts what all of them are relative to: one row says so."""
+    return bool(rows) and all(row.how == BASELINE for row in rows)
 
 
 def _row(prediction: SeriesPrediction, model: SeriesModel, workers: int) -> Beside:
@@ -232,7 +241,10 @@ def _predicted(found: Sequence[SeriesBeside], every_model: bool) -> Table:
         _cells(each, row)
         for each in found
         for row in each.rows
-        if every_model or (each.prediction.best is not None and row.model == each.prediction.best.name)
+        # What a model cannot predict stands in the other two tables, with the reason.
+        if (every_model and (row.predicted is not None or row.how == NOT_MEASURED))
+        or row.how == BASELINE
+        or (each.prediction.best is not None and row.model == each.prediction.best.name)
     ]
     notes = ["A point that was left out is predicted by a fit to all others; from and to are for a new run."]
     if not every_model:
@@ -248,7 +260,7 @@ def _cells(each: SeriesBeside, row: Beside) -> tuple[Cell, ...]:
     time_error = None if row.error is None else 1 / (1 + row.error) - 1
     return (
         *_place(each, n),
-        row.model,
+        row.model or None,
         row.how,
         *(row.measured, row.predicted, row.low, row.high, row.error),
         *(measured_s, predicted_s, time_error),
@@ -305,21 +317,20 @@ def _models(found: Sequence[SeriesBeside]) -> Table:
 
 def _parameters(found: Sequence[SeriesBeside]) -> Table:
     """Every parameter once: the step models are fitted to all curves of a program together."""
-    fits: dict[tuple[str, tuple[Parameter, ...]], list[str]] = {}
+    fits: dict[tuple[str, str, tuple[Parameter, ...]], list[str]] = {}
     for each in found:
         for model in each.prediction.models:
             if model.parameters:
-                fits.setdefault((model.name, model.parameters), []).append(each.series.name)
+                fits.setdefault((each.series.bundle, model.name, model.parameters), []).append(each.series.name)
     columns = (
         Column("experiment", "Experiment", detail=True),
         Column("series", "Series"),
         Column("model", "Model"),
         *PARAMETER_COLUMNS,
     )
-    bundle = found[0].series.bundle
     rows = [
         (bundle, "; ".join(series), model, *parameter_cells(parameter))
-        for (model, parameters), series in fits.items()
+        for (bundle, model, parameters), series in fits.items()
         for parameter in parameters
     ]
     return Table("parameters", "Parameters of the models", columns, tuple(rows), (PARAMETER_NOTE,) if rows else ())

@@ -24,9 +24,10 @@ from scalebench.predict.optimus import (
     regress,
     steps_to_accuracy,
 )
-from scalebench.predict.optimus.records import STEPS, LearningCurve, learning_curves
+from scalebench.predict.optimus.records import LearningCurve, learning_curves
 from scalebench.problem import Problem
 from scalebench_api.experiment import DataSource, Program
+from scalebench_api.record.trial_record import TrialRecord
 from scalebench_api.trial import Point
 
 HALF = 0.5
@@ -37,8 +38,9 @@ class PointLearning:
     """All runs of one point: the curve through their points, and how well its first half told the second.
 
     ``ahead_error`` is the mean over runs of the size of predicted/measured - 1 of the second half of a run by a fit to
-    its first half. ``reach`` are steps to the target accuracy (or to ``target_loss``) by the fit; ``reached_steps`` and
-    ``reached_s`` what the runs took, their median, None where not all got there.
+    its first half; ``half`` is such a fit to the first halves of all runs together. ``reach`` are steps to the target
+    accuracy (or to ``target_loss``) by the fit; ``reached_steps`` and ``reached_s`` what the runs took, their median,
+    None where not all got there.
     """
 
     point: Point
@@ -47,6 +49,7 @@ class PointLearning:
     fit: LossFit | None
     refusal: str
     ahead_error: float | None
+    half: LossFit | None
     target: float | None
     reach: Reach | None
     reached_steps: float | None
@@ -77,26 +80,34 @@ class Learning:
     problems: tuple[Problem, ...]
 
 
-def learning(bundle: Bundle, target_loss: float | None = None, target: float | None = None) -> Learning:
-    """Fit every point that recorded losses; targets take the place of the experiment's own target accuracy."""
-    found, problems = learning_curves(bundle)
-    curves = [curve for curve in found if not _of_noise(curve)]
+def learning(
+    bundle: Bundle, target_loss: float | None = None, target: float | None = None, *, of_steps: bool = True
+) -> Learning:
+    """Fit every point that recorded losses; targets take the place of the experiment's own target accuracy.
+
+    Without ``of_steps`` evaluations alone are looked at, and no table of steps is read.
+    """
+    curves, problems = learning_curves(bundle, lambda record: of_steps and not _of_noise(record))
     series = {each.name: each for each in observed(bundle)}
     groups: dict[str, list[LearningCurve]] = {}
     for curve in curves:
         groups.setdefault(curve.record.trial.point.name, []).append(curve)
-    points = tuple(_point(found, series, target_loss, target) for found in groups.values())
+    by_place = sorted(groups.values(), key=lambda found: _place(found[0].record.trial.point))
+    points = tuple(_point(found, series, target_loss, target) for found in by_place)
     notes: list[str] = []
-    if len(curves) < len(found):
+    if any(t.good and t.record and not t.record.evaluations and _of_noise(t.record) for t in bundle.trials):
         notes.append("Random data teach nothing: the losses of steps on synthetic data took no part.")
     depth, left_out = _depth(curves, notes)
     return Learning(points, depth, left_out, _critical(points, notes), tuple(notes), problems)
 
 
-def _of_noise(curve: LearningCurve) -> bool:
-    workload = curve.record.trial.workload
-    built_in = workload.program is not Program.custom
-    return built_in and workload.data.source is DataSource.synthetic and curve.kind == STEPS
+def _place(point: Point) -> tuple[str, int, str]:
+    return point.series, point.workers, point.name
+
+
+def _of_noise(record: TrialRecord) -> bool:
+    workload = record.trial.workload
+    return workload.program is not Program.custom and workload.data.source is DataSource.synthetic
 
 
 def _point(
@@ -127,6 +138,7 @@ def _point(
         fit=fit,
         refusal=refusal,
         ahead_error=_ahead(curves),
+        half=_half(curves),
         target=target_loss if target_loss is not None else wanted,
         reach=reach,
         reached_steps=reached_steps,
@@ -188,6 +200,16 @@ def _ahead(curves: Sequence[LearningCurve]) -> float | None:
             return None
         errors.append(refit.ahead_error)
     return mean_absolute(errors)
+
+
+def _half(curves: Sequence[LearningCurve]) -> LossFit | None:
+    """The curve through all that was seen of the runs up to the middle of the longest one."""
+    steps, losses = _joined(curves, "losses")
+    seen = [(step, loss) for step, loss in zip(steps, losses, strict=True) if step <= HALF * steps[-1]]
+    try:
+        return fit_loss([step for step, _ in seen], [loss for _, loss in seen])
+    except FitError:
+        return None
 
 
 def _depth(

@@ -19,8 +19,13 @@ from scalebench.report import canvas
 from scalebench.report.bandwidth import bandwidth
 from scalebench.report.bars import split
 from scalebench.report.canvas import Plot
+from scalebench.report.collective import collectives
 from scalebench.report.curves import curves
+from scalebench.report.learnt import losses, targets
 from scalebench.report.methods import methods
+from scalebench.report.models import Modelled, model
+from scalebench.report.overlay import overlay
+from scalebench.report.predicted import predicted
 from scalebench.report.ranks import step_times
 from scalebench.report.training import accuracy
 from scalebench.scaling import Scaling, scaling
@@ -77,6 +82,7 @@ class Findings:
     allreduce: AllReduceReport
     digests: Digests
     diagnosis: Diagnosis
+    modelled: Modelled
     differences: tuple[Difference, ...]
     bundles: tuple[Bundle, ...] = field(repr=False)
 
@@ -92,6 +98,7 @@ def find(bundles: Sequence[Bundle]) -> Findings:
         allreduce=allreduce(bundles),
         digests=digests,
         diagnosis=diagnose_from(bundles, digests),
+        modelled=model(bundles),
         differences=differences(bundles),
         bundles=tuple(bundles),
     )
@@ -118,6 +125,11 @@ def _plots(found: Findings, png: bool) -> Iterator[Plot]:
     yield from step_times(found.measured, found.digests, png)
     yield from accuracy(found.measured, png)
     yield from bandwidth(found.allreduce, png)
+    yield from predicted(found.modelled.judged, png)
+    yield from losses(found.modelled.learnt, png)
+    yield from targets(found.modelled.learnt, png)
+    yield from collectives(found.modelled.collectives, png)
+    yield from overlay(found.modelled.published, found.scaling, png)
 
 
 def _sections(found: Findings, plots: dict[str, Plot]) -> Iterator[Section]:
@@ -136,7 +148,14 @@ def _sections(found: Findings, plots: dict[str, Plot]) -> Iterator[Section]:
         cost_table = found.costs.table() if found.costs.known else None
         yield Section("cost", "Time and cost", drawn("epoch", "cost", "energy"), _shown(cost_table))
     yield Section("accuracy", "Accuracy", drawn("accuracy"), _shown(accuracy_table(found.scaling)))
+    models = found.modelled
+    yield Section("learning", "Loss and target", drawn("loss", "time-to-target"), _shown(*models.learning_tables()))
+    yield Section("predicted", "Predicted beside measured", drawn("predicted"), _shown(*models.beside_tables()))
+    yield Section("published", "Beside published curves", drawn("published"), _published(models))
     yield Section("allreduce", "All-reduce", drawn("allreduce"), _shown(found.allreduce.table()))
+    yield Section(
+        "allreduce-models", "All-reduce models", drawn("allreduce-models"), _shown(*models.collective_tables())
+    )
     if found.digests.rows:
         yield Section("diagnosis", "Diagnosis", (), (found.diagnosis.table(),))
     yield Section(
@@ -153,6 +172,11 @@ def _sections(found: Findings, plots: dict[str, Plot]) -> Iterator[Section]:
 
 def _time_tables(found: Findings) -> tuple[Table, Table]:
     return split_table(found.scaling.curves()), step_table(found.measured, found.digests)
+
+
+def _published(models: Modelled) -> tuple[Table, ...]:
+    """Only where a measured curve stands beside them."""
+    return _shown(*models.published_tables()) if any(each.series.mode == "weak" for each in models.judged) else ()
 
 
 def _shown(*tables: Table | None) -> tuple[Table, ...]:

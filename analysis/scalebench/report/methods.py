@@ -59,6 +59,14 @@ def methods(found: Findings) -> Iterator[str]:
             "All-reduce: algbw = bytes/time, busbw = algbw·2(n-1)/n, GB = 1e9 bytes, time of the slowest rank, results "
             "checked against a sum worked out by hand (the conventions of nccl-tests)."
         )
+    if found.modelled.judged:
+        yield (
+            "A prediction beside a measurement was made by a fit that did not see that point; the best model of a "
+            "curve has the smallest mean error at such points. Run time and cost follow from the predicted throughput. "
+            "What the points cannot tell has no value, and the note beside it says why."
+        )
+    if found.modelled.published:
+        yield "Published curves are others' printed figures of the same network; none was measured or checked here."
     if found.digests.rows:
         yield (
             f"Step times are of {found.digests.rows:,} rows in {len(found.digests.of):,} tables, each checked against "

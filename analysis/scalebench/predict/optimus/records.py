@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -61,21 +61,26 @@ def depth_and_family(model: str) -> tuple[int | None, str]:
     return depth, "resnet (6n+2)" if small else name
 
 
-def learning_curves(bundle: Bundle) -> tuple[tuple[LearningCurve, ...], tuple[Problem, ...]]:
-    """The curve of every good trial that has one, and the tables that could not be read."""
+def learning_curves(
+    bundle: Bundle, of_steps: Callable[[TrialRecord], bool] = lambda record: True
+) -> tuple[tuple[LearningCurve, ...], tuple[Problem, ...]]:
+    """The curve of every good trial that has one, and the tables that could not be read.
+
+    Without evaluations the losses of steps are read, of the trials that ``of_steps`` names.
+    """
     curves: list[LearningCurve] = []
     problems: list[Problem] = []
     for trial in bundle.trials:
         if not trial.good or trial.record is None:
             continue
         try:
-            curves += _curves(trial, trial.record)
+            curves += _curves(trial, trial.record, of_steps)
         except FileError as error:
             problems.append(Problem(f"trials/{trial.name}/{STEPS_FILE}", str(error)))
     return tuple(curves), tuple(problems)
 
 
-def _curves(trial: Trial, record: TrialRecord) -> Iterator[LearningCurve]:
+def _curves(trial: Trial, record: TrialRecord, of_steps: Callable[[TrialRecord], bool]) -> Iterator[LearningCurve]:
     rows = sorted(record.evaluations, key=lambda row: row.step)
     if rows:
         yield LearningCurve(
@@ -87,7 +92,7 @@ def _curves(trial: Trial, record: TrialRecord) -> Iterator[LearningCurve]:
             accuracies=np.array([row.accuracy for row in rows]),
             seconds=np.array([row.wall_s for row in rows]),
         )
-    elif STEPS_FILE in record.files:
+    elif STEPS_FILE in record.files and of_steps(record):
         steps, losses = step_losses(trial)
         if len(steps):
             yield LearningCurve(trial, record, STEPS, steps, losses)

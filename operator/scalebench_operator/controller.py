@@ -45,6 +45,8 @@ class _Turning:
     ledger: Ledger
     published: Object = field(default_factory=dict)
     published_at: float = _LONG_AGO
+    started_at: float | None = None
+    """Unix time of the first trial that this process began"""
     checked: dict[str, float] = field(default_factory=dict)
     """trial -> when its job, pods and events were last looked at"""
     waits: dict[str, str] = field(default_factory=dict)
@@ -99,6 +101,7 @@ class Controller:
         ledger = turning.ledger
         conditions = [statuses.condition("Accepted", True, "Valid", f"{len(ledger.names)} trials planned")]
         missing = await self._missing_runner(ledger)
+        until = time.monotonic() + _PUBLISH_EVERY_S
         while True:
             ledger.note(family, self._touched(family))
             window = ledger.window(family)
@@ -108,7 +111,9 @@ class Controller:
             wants = missing is None and not ledger.spec.suspend and not decision.status.phase.final
             may_start = wants and self.admission.ask(key, seen, bool(family.jobs))
             actions = [each for each in decision.actions if may_start or not isinstance(each, Start)]
-            if not any(await _at_once([self._act(key, family, turning, action) for action in actions])):
+            # Short trials, many at a time, always leave something to do: the status and the deadlines must not wait.
+            late = time.monotonic() > until and not decision.status.phase.final
+            if late or not any(await self._act_all(key, family, turning, actions)):
                 break
         ended = decision.status.phase.final
         conditions.append(missing or self.admission.condition(key, seen, ledger.spec, ended))
@@ -118,7 +123,7 @@ class Controller:
         await self._publish(key, family, turning, decision, window.names, conditions)
         if ended:
             self._leave(key)
-        if overdue:
+        if overdue or (late and actions):
             self.nudge(key, 0.0)
 
     def _turning(self, key: Key, family: Family, seen: ExperimentSeen) -> _Turning:
@@ -132,6 +137,11 @@ class Controller:
     def _touched(self, family: Family) -> set[str]:
         touched, family.touched = family.touched, set()
         return touched
+
+    async def _act_all(self, key: Key, family: Family, turning: _Turning, actions: Sequence[Action]) -> list[bool]:
+        if any(isinstance(action, Start) for action in actions):
+            turning.started_at = turning.started_at or time.time()
+        return await _at_once([self._act(key, family, turning, action) for action in actions])
 
     async def _act(self, key: Key, family: Family, turning: _Turning, action: Action) -> bool:
         """Carry an action out; False where it has to wait."""
@@ -241,6 +251,7 @@ class Controller:
             best_efficiency(entries),
             statuses.conditions(before, conditions, generation, wall),
             wall,
+            began=turning.started_at,
         )
         if new == before or new == turning.published:
             return

@@ -90,8 +90,9 @@ def experiment(
     best: str | None,
     conditions: Sequence[Object],
     now: float,
+    began: float | None = None,
 ) -> Object:
-    """The progress of an experiment."""
+    """The progress of an experiment; ``began`` is when its first trial did, where that is known better than now."""
     new: Object = {
         "observedGeneration": generation,
         "phase": status.phase.value,
@@ -107,7 +108,7 @@ def experiment(
     if best:
         new["bestEfficiency"] = best
     begun = any(count for phase, count in status.counts.items() if phase is not TrialPhase.pending)
-    if started := before.get("startedAt") or (timestamp(now) if begun else None):
+    if started := before.get("startedAt") or (timestamp(began or now) if begun else None):
         new["startedAt"] = started
     if status.phase.final:
         new["endedAt"] = before.get("endedAt") or timestamp(now)

@@ -7,6 +7,7 @@ kills it only twice, it comes to an end, and a single experiment sees every call
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -14,6 +15,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from applied import FINAL, Applied, Object
 from creations import Creations
@@ -105,10 +107,7 @@ def endure(
     namespace = tree["metadata"]["namespace"]
     account = service_account(tier, namespace)
     trials = count_trials(ScalingExperiment.model_validate(tree).spec)
-    with OperatorProcess(tier, namespace, account), Creations(tier, namespace) as created:
-        undisturbed = {"name": "undisturbed", "namespace": namespace}
-        expected = outcome(Applied.apply(tier, {**tree, "metadata": undisturbed}).final())
-        services = {each.removeprefix("undisturbed") for each in created.counts("services")}
+    expected, services = _undisturbed(tier, account, tree)
     with Creations(tier, namespace) as created, Proxy(tier, account) as proxy:
         operator, started = OperatorProcess(tier, namespace, proxy.kubeconfig), time.monotonic()
         disturb(proxy, operator)
@@ -130,6 +129,22 @@ def endure(
         finally:
             operator.close()
         return Endured(applied, list(proxy.calls), starts, time.monotonic() - started)
+
+
+_UNDISTURBED: dict[str, tuple[Object, set[str]]] = {}
+"""spec -> what `_undisturbed` found"""
+
+
+def _undisturbed(tier: Tier, account: Path, tree: Object) -> tuple[Object, set[str]]:
+    """The outcome of an experiment that nothing happens to, and its Services without its name before theirs."""
+    spec, namespace = json.dumps(tree["spec"]), tree["metadata"]["namespace"]
+    if spec not in _UNDISTURBED:
+        with OperatorProcess(tier, namespace, account), Creations(tier, namespace) as created:
+            metadata = {"name": "undisturbed", "namespace": namespace}
+            expected = outcome(Applied.apply(tier, {**tree, "metadata": metadata}).final())
+            services = {each.removeprefix("undisturbed") for each in created.counts("services")}
+        _UNDISTURBED[spec] = expected, services
+    return _UNDISTURBED[spec]
 
 
 def _calm(proxy: Proxy, quiet_s: float = 1.5) -> Callable[[], bool]:

@@ -66,6 +66,10 @@ class Acting:
         trial = family.trials.get(name) or await self._make_trial(key, family, ledger, name)
         if trial.owner != ledger.uid:
             raise Conflict(f"{name} still belongs to an earlier experiment of this name")
+        if any(past >= attempt for past, _ in trial.history):
+            raise Conflict(f"{name} has its result of attempt {attempt}")
+        if attempt > trial.attempts:
+            await self._make_sure_that_it_is_gone(key, ledger, name, trial)
         now = time.time()
         status = statuses.claimed(await self._status(key, name, trial), attempt, job_name(name, attempt), now)
         trial = await self._write(key, family, name, trial, status)
@@ -119,7 +123,11 @@ class Acting:
         status = await self._status(key, name, trial)
         forced = None
         if not jobs:
-            forced = (FailedReason.job_deleted, f"its job was deleted by somebody else, {attempt} times")
+            await self._make_sure_that_it_is_gone(key, ledger, name, trial)
+            forced = (
+                FailedReason.job_deleted,
+                f"its job was deleted by somebody else, {attempt - len(trial.history)} times",
+            )
         else:
             forced = jobs[-1].given_up or _stuck(jobs[-1], reading, ledger.trial(name).deadline_seconds)
         found = await collect(
@@ -259,6 +267,16 @@ class Acting:
             return self.sightings.lose_job(_labelled(key, job, job.trial)) is not None
         return self.sightings.see_job(found) is not None
 
+    async def _make_sure_that_it_is_gone(self, key: Key, ledger: Ledger, name: str, trial: TrialSeen) -> None:
+        """An attempt without job and without result has lost it, or only our watch of jobs is behind that of trials."""
+        if trial.attempts == 0 or trial.attempts in {attempt for attempt, _ in trial.history}:
+            return
+        job = job_name(name, trial.attempts)
+        found = await self.cluster.get(resource_of(ledger.runner(name)), key.namespace, job)
+        if found is not None and trial.uid in _owners(found):
+            self.sightings.see_job(found)
+            raise Conflict(f"{job} is there after all")
+
     async def _make_trial(self, key: Key, family: Family, ledger: Ledger, name: str) -> TrialSeen:
         body: Object = {
             "apiVersion": TRIALS.api_version,
@@ -273,9 +291,11 @@ class Acting:
         }
         made = await self.cluster.create(TRIALS, key.namespace, body)
         if made is None:
-            made = await self.cluster.get(TRIALS, key.namespace, name)
-            if made is None:
-                raise Conflict(f"{name} was there and is gone")
+            # Somebody made it whom our watch has not shown yet, and may have gone on with it.
+            found = await self.cluster.get(TRIALS, key.namespace, name)
+            if found is not None:
+                self.sightings.see_trial(found)
+            raise Conflict(f"{name} is there already")
         self.sightings.see_trial(made)
         self.sightings.wrote(TRIALS.plural, int(made["metadata"]["resourceVersion"]))
         return family.trials[name]
@@ -285,11 +305,18 @@ class Acting:
         if trial.status is None:
             found = await self.cluster.get(TRIALS, key.namespace, name)
             if found is None or int(found["metadata"]["resourceVersion"]) != trial.version:
-                if found is not None:
-                    self.sightings.see_trial(found)
+                self._see_or_lose(key, name, trial, found)
                 raise Conflict(f"{name} has changed")
             trial.status = found.get("status") or {}
         return trial.status
+
+    def _see_or_lose(self, key: Key, name: str, trial: TrialSeen, found: Object | None) -> None:
+        """A trial as it is; that it was deleted, a watch which began anew has never told."""
+        if found is not None:
+            self.sightings.see_trial(found)
+        else:
+            gone = {"name": name, "namespace": key.namespace, "uid": trial.uid, "labels": labels(key.name)}
+            self.sightings.lose_trial({"metadata": gone})
 
     async def _write(self, key: Key, family: Family, name: str, trial: TrialSeen, status: Object) -> TrialSeen:
         """Write a trial's status against the version that was seen."""
@@ -305,8 +332,7 @@ class Acting:
             if refused.status not in (404, 409):
                 raise
             found = await self.cluster.get(TRIALS, key.namespace, name)
-            if found is not None:
-                self.sightings.see_trial(found)
+            self._see_or_lose(key, name, trial, found)
             raise Conflict(f"{name}: {refused.message}") from refused
         self.sightings.see_trial(written)
         self.sightings.wrote(TRIALS.plural, int(written["metadata"]["resourceVersion"]))

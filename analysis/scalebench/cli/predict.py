@@ -1,4 +1,4 @@
-"""``scalebench predict MODEL``: one subcommand a model, imported when it is called."""
+"""``scalebench predict EXPERIMENT|BUNDLE``, and ``scalebench predict MODEL``: each imported when it is called."""
 
 from __future__ import annotations
 
@@ -19,8 +19,18 @@ MODELS: dict[str, tuple[str, str]] = {
 }
 
 
+ANY = ""
+"""The name of the command for what is no model's name: a path."""
+
+
 class ModelGroup(click.Group):
-    """Lists models from the table; help imports none of them."""
+    """Lists models from the table; help imports none of them. What is no model's name is a path, as ``./paleo`` is."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Put the command for paths before anything that is no model and no call for help."""
+        if args and args[0] not in MODELS and args[0] not in ("-h", "--help"):
+            args = [ANY, *args]
+        return super().parse_args(ctx, args)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """The models, in the order of the table."""
@@ -28,6 +38,10 @@ class ModelGroup(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import the module of the model."""
+        if cmd_name == ANY:
+            from scalebench.cli.predict_any import command
+
+            return command
         if cmd_name not in MODELS:
             return None
         command = importlib.import_module(MODELS[cmd_name][0]).command
@@ -41,6 +55,11 @@ class ModelGroup(click.Group):
             formatter.write_dl(lines or [("(none)", "This release has none yet.")])
 
 
-@click.group("predict", cls=ModelGroup)
+@click.group("predict", cls=ModelGroup, subcommand_metavar="EXPERIMENT|BUNDLE|MODEL [OPTIONS]")
 def command() -> None:
-    """Predict step time, throughput and scaling with one of the models."""
+    """Predict step time, throughput, run time and cost at any worker count.
+
+    scalebench predict experiment.yaml --device H200 --link nvlink4 --workers 8,16,64 predicts before anything ran;
+    scalebench predict BUNDLE --workers 8,16,64 from what was measured, by every model. A model's name predicts by
+    that model alone. Options: scalebench predict PATH --help.
+    """

@@ -15,7 +15,7 @@ from scalebench.cost import SeriesCost, cost
 from scalebench.predict.fitting import FitError, Parameter
 from scalebench.predict.observations import ObservedSeries, observed, programs
 from scalebench.predict.parameters import PARAMETER_COLUMNS, PARAMETER_NOTE, parameter_cells
-from scalebench.predict.series_models import SeriesModel, SeriesPrediction, predict_series
+from scalebench.predict.series_models import Further, SeriesModel, SeriesPrediction, predict_series
 from scalebench.table import Cell, Column, Table
 from scalebench_api.experiment import Cost
 
@@ -97,18 +97,19 @@ def beside(
     hold_out: Collection[int] = (),
     price: Cost | None = None,
     level: float = 0.95,
+    further: Further | None = None,
 ) -> tuple[SeriesBeside, ...]:
     """Every model on every curve of a bundle, at the measured worker counts and at the further ``workers``.
 
     ``hold_out`` are counts that no fit may see; at the others each prediction leaves its own point out. ``price`` takes
-    the place of what the experiment says.
+    the place of what the experiment says; ``further`` are models beside the fitted ones.
     """
     series = observed(bundle)
     stated = price or _stated_price(bundle)
     works = {costs.series.name: _work(costs, stated) for costs in cost([bundle], price).series}
     found = {}
     for program in programs(series).values():
-        for prediction in predict_series(program, hold_out, level):
+        for prediction in predict_series(program, hold_out, level, further):
             found[prediction.series.name] = prediction
     return tuple(_beside(found[each.name], works[each.name], workers) for each in series if each.name in found)
 
@@ -129,7 +130,13 @@ def tables_of(found: Sequence[SeriesBeside], *, every_model: bool = True) -> tup
 
 
 def extrapolated_tables(
-    bundle: Bundle, workers: Sequence[int], price: Cost | None = None, level: float = 0.95
+    bundle: Bundle,
+    workers: Sequence[int],
+    price: Cost | None = None,
+    level: float = 0.95,
+    *,
+    hold_out: Collection[int] = (),
+    further: Further | None = None,
 ) -> tuple[Table, ...]:
     """Every model at these worker counts, measured or not, and how each was judged: predictions and the models.
 
@@ -138,7 +145,7 @@ def extrapolated_tables(
     """
     if not workers or min(workers) < 1:
         raise FitError(f"predict: worker counts must be at least 1, given {min(workers, default='none')}")
-    found = beside(bundle, workers, price=price, level=level)
+    found = beside(bundle, workers, hold_out, price, level, further)
     if not found:
         raise FitError(f"predict: nothing was measured in {bundle.label}: there is nothing to predict from")
     asked = [replace(each, rows=tuple(row for row in each.rows if row.workers in workers)) for each in found]
@@ -164,11 +171,14 @@ def _stated_price(bundle: Bundle) -> Cost | None:
 def _beside(prediction: SeriesPrediction, work: Work, workers: Sequence[int]) -> SeriesBeside:
     series = prediction.series
     counts = sorted({*series.workers, *workers})
+    # What most models are relative to is predicted by none of them: one row says so.
     base = Beside(series.baseline, "", BASELINE, None, None)
     rows: list[Beside] = []
     for count in counts:
         found = [_row(prediction, model, count) for model in prediction.models if not model.refusal]
-        rows += [replace(base, workers=count, measured=found[0].measured)] if _is_baseline(found) else found
+        if any(row.how == BASELINE for row in found):
+            rows.append(replace(base, workers=count, measured=found[0].measured))
+        rows += [row for row in found if row.how != BASELINE]
     return SeriesBeside(
         prediction=prediction,
         work=work,
@@ -176,11 +186,6 @@ def _beside(prediction: SeriesPrediction, work: Work, workers: Sequence[int]) ->
         measured=tuple((point.workers, point.throughput) for point in series.points),
         curves=tuple(_curve(model, prediction, counts) for model in prediction.models if model.predict),
     )
-
-
-def _is_baseline(rows: Sequence[Beside]) -> bool:
-    """No model predicts what all of them are relative to: one row says so."""
-    return bool(rows) and all(row.how == BASELINE for row in rows)
 
 
 def _row(prediction: SeriesPrediction, model: SeriesModel, workers: int) -> Beside:

@@ -84,17 +84,25 @@ class SeriesPrediction:
         return next((model for model in self.models if model.name == name), None)
 
 
+Further = Callable[[Sequence[ObservedSeries]], Callable[[ObservedSeries], Sequence[SeriesModel]]]
+"""Models from elsewhere: given the curves of one program, what gives the models of each."""
+
+
 def predict_series(
-    series: Sequence[ObservedSeries], hold_out: Collection[int] = (), level: float = 0.95
+    series: Sequence[ObservedSeries],
+    hold_out: Collection[int] = (),
+    level: float = 0.95,
+    further: Further | None = None,
 ) -> tuple[SeriesPrediction, ...]:
     """Fit every model to every curve of one program; ``hold_out`` are worker counts that no model may see."""
     seen = [each.without(hold_out) for each in series]
     kept = [(whole, fitted) for whole, fitted in zip(series, seen, strict=True) if fitted.points]
     fitted_to = [fitted for _, fitted in kept]
     overlap, speed = _overlap(fitted_to, level), _speed(fitted_to, level)
+    others = further(fitted_to) if further else None
     out = []
     for whole, fitted in kept:
-        models = (*_laws(fitted, level), overlap(fitted), speed(fitted))
+        models = (*_laws(fitted, level), overlap(fitted), speed(fitted), *(others(fitted) if others else ()))
         out.append(SeriesPrediction(whole, fitted, models, _best(models)))
     return tuple(out)
 

@@ -1,0 +1,156 @@
+"""``scalebench predict`` of an experiment before anything ran, and of a bundle by every model and by Paleo."""
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+from synthetic import Truth, experiment, write_bundle
+
+from scalebench.cli import EXIT_INPUT, cli
+from scalebench.network import find
+from scalebench.predict.beforehand import predict_experiment
+from scalebench.predict.hardware import find_device, find_link
+from scalebench.predict.paleo.scaling import Platform, predict_step
+from scalebench_api.trial import Point
+
+ROOT = Path(__file__).parents[3]
+H200 = ROOT / "docs" / "evidence" / "h200"
+RESNET = {"program": "torch", "model": "resnet50", "data": {"source": "synthetic", "shape": [3, 224, 224]}}
+
+
+def run(*args: object) -> Result:
+    result = CliRunner().invoke(cli, ["predict", *map(str, args)], prog_name="scalebench")
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    return result
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    of = experiment("before", workload=RESNET, cost={"perWorkerHour": 0.9, "datasetSamples": 1_281_167, "epochs": 90})
+    path = tmp_path / "before.yaml"
+    path.write_text(of.model_dump_json(by_alias=True, exclude_none=True))
+    return path
+
+
+def test_an_experiment_is_predicted_before_anything_ran(file: Path):
+    result = run(file, "--device", "K80_GPU", "--link", "ethernet20", "--workers", "8,64", "-o", "json")
+    assert result.exit_code == 0, result.output
+    table = json.loads(result.stdout)["expected"]
+    rows = {(row["series"], row["workers"], row["model"]): row for row in table["rows"]}
+    assert len(rows) == 2 * 2 * 3
+    platform = Platform(find_device("K80_GPU"), find_link("ethernet20"))
+    for mode, batch in (("strong", 256), ("weak", 64)):
+        for workers in (8, 64):
+            by_hand = predict_step(find("resnet50"), platform, batch=batch, workers=workers, scaling=mode)
+            row = rows[mode, workers, "paleo"]
+            assert row["step_ms"] == pytest.approx(by_hand.step_ms, rel=1e-5)
+            assert row["seconds"] == pytest.approx(1_281_167 * 90 / by_hand.throughput, rel=1e-5)
+            assert row["cost"] == pytest.approx(row["seconds"] / 3600 * workers * 0.9, rel=1e-5)
+            ring, bound = rows[mode, workers, "paleo+ ring"], rows[mode, workers, "bound"]
+            assert bound["step_ms"] <= ring["step_ms"] <= row["step_ms"]
+            assert 0 < row["efficiency"] < 1
+    assert any(note.startswith("Nothing was measured") for note in table["notes"])
+
+
+def test_without_counts_the_experiments_own_are_taken(file: Path):
+    rows = json.loads(run(file, "--device", "H200", "-o", "json").stdout)["expected"]["rows"]
+    assert {row["workers"] for row in rows} == {1, 2, 4}
+    assert all(row["efficiency"] == pytest.approx(1) for row in rows if row["workers"] == 1)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ((), "does not say on what it will run: give --device"),
+        (("--device", "H20"), "device 'H20' is not known; did you mean 'H200'"),
+        (("--device", "H200", "--workers", "0"), "worker counts must be at least 1, given 0"),
+        (("--device", "H200", "--workers", "a"), "whole numbers"),
+        (("--link", "nvlink4"), "go with --device"),
+        (("--device", "H200", "--ppp-comp", "-1"), "ppp_comp"),
+        (("--device", "H200", "--hold-out", "2"), "are for a bundle"),
+        (("--device", "H200", "--network", "nothing"), "network 'nothing' is not known"),
+        (("--device", "H200", "--software", "jax"), "--software 'jax': known are"),
+    ],
+)
+def test_bad_input_is_one_clear_line(file: Path, options: tuple[str, ...], said: str):
+    result = run(file, *options)
+    assert result.exit_code == EXIT_INPUT
+    assert said in result.stderr
+    assert result.stderr.count("\n") == 1
+    assert result.stdout == ""
+
+
+@pytest.mark.parametrize(
+    ("workload", "said"),
+    [
+        ({"program": "allreduce"}, "program allreduce has no network"),
+        ({**RESNET, "model": "mlp"}, "model 'mlp' has no network here"),
+        ({**RESNET, "precision": "bf16"}, "no peak for 'bf16'"),
+        ({**RESNET, "data": {"source": "synthetic", "shape": [3, 2]}}, "[channels, height, width]"),
+    ],
+)
+def test_what_has_no_network_or_no_such_peak_is_refused(tmp_path: Path, workload: dict[str, object], said: str):
+    modes = {"modes": ["weak"]} if workload["program"] == "allreduce" else {}
+    path = tmp_path / "e.yaml"
+    path.write_text(experiment("e", workload=workload, **modes).model_dump_json(by_alias=True, exclude_none=True))
+    result = run(path, "--device", "K80")
+    assert (result.exit_code, result.stderr.count("\n")) == (EXIT_INPUT, 1)
+    assert said in result.stderr
+
+
+def test_a_missing_path_is_one_line(tmp_path: Path):
+    result = run(tmp_path / "nowhere", "--device", "H200")
+    assert result.exit_code == EXIT_INPUT
+    assert "no such experiment, bundle or model; models are paleo" in result.stderr
+
+
+def test_a_bundle_is_predicted_by_every_model(tmp_path: Path):
+    of = experiment("b", workers=[1, 2, 4, 8], windows=1, steps_per_window=3, repetitions=2)
+    folder = write_bundle(tmp_path / "b", of, Truth(), tables=False)
+    found = json.loads(run(folder, "--workers", "8,16", "-o", "json").stdout)
+    rows = found["predicted"]["rows"]
+    assert {row["workers"] for row in rows} == {8, 16}
+    assert {row["how"] for row in rows} == {"left out", "not measured"}
+    assert {"amdahl", "usl", "ring", "overlap", "optimus"} <= {row["model"] for row in rows}
+
+
+def test_paleo_on_a_bundle_is_blind(tmp_path: Path):
+    """A run that is exactly Paleo's, at PPPs of its own: the calibrated model finds it, the given one does not."""
+    truth = Platform(find_device("K80_GPU"), find_link("ethernet20"), ppp_comp=0.31, ppp_comm=0.72)
+
+    def step(point: Point) -> float:
+        assert point.batch_per_worker
+        found = predict_step(find("resnet50"), truth, batch=point.batch_per_worker, workers=point.workers)
+        return found.step_ms / 1e3
+
+    of = experiment("p", workers=[1, 2, 4], workload=RESNET, windows=1, steps_per_window=3, repetitions=2)
+    folder = write_bundle(tmp_path / "p", of, Truth(step_s=step, step_cv=0, repetition_cv=0), tables=False)
+    result = run(folder, "--workers", "1,2,4", "--device", "K80_GPU", "--link", "ethernet20", "-o", "json")
+    assert result.exit_code == 0, result.output
+    rows = {(r["series"], r["workers"], r["model"]): r for r in json.loads(result.stdout)["predicted"]["rows"]}
+    assert abs(rows["weak", 4, "paleo-1"]["error"]) < 1e-4
+    assert rows["weak", 4, "paleo"]["error"] > 0.5
+    assert ("weak", 1, "paleo-1") not in rows, "calibrated there, it cannot be blind there"
+    assert rows["weak", 1, "paleo"]["error"] > 0.5
+
+
+def test_nothing_is_predicted_from_a_point_that_was_held_out():
+    result = run(H200 / "resnet50-bundle", "--workers", "4", "--hold-out", "4", "--device", "H200", "--link", "nvlink4",
+                 "-o", "json")  # fmt: skip
+    rows = {(r["series"], r["model"]): r for r in json.loads(result.stdout)["predicted"]["rows"]}
+    assert {row["how"] for row in rows.values()} == {"held out"}
+    assert abs(rows["weak", "overlap"]["error"]) < 0.05
+    assert abs(rows["strong", "overlap"]["error"]) < 0.05
+
+
+def test_models_are_still_found_by_name():
+    assert "Paleo" in run("paleo", "--help").output or "layer by layer" in run("paleo", "--help").output
+    assert "EXPERIMENT|BUNDLE" in run("--help").output
+
+
+def test_the_table_does_not_depend_on_the_experiments_order(file: Path):
+    of = experiment("before", workload=RESNET, modes=["weak", "strong"])
+    platform = Platform(find_device("H200"), find_link("nvlink4"))
+    (table,) = predict_experiment(of, platform, [4, 2, 4])
+    assert [row["workers"] for row in table.plain()["rows"]][:6] == [2, 2, 2, 4, 4, 4]

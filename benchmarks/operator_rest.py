@@ -76,6 +76,15 @@ def _create(tier: Tier, plural: str, body: dict[str, Any]) -> dict[str, Any]:
     return done
 
 
+def _listed(audit: Audit) -> None:
+    """Return when kopf has listed all it watches: no request but for the lease in the last ten seconds."""
+    while True:
+        time.sleep(10 + LATE_S)
+        counts = count(audit, USER, time.time() - 10 - LATE_S)
+        if not counts.reads + counts.writes:
+            return
+
+
 def measure(experiments: int, trials: int, seconds: float) -> tuple[list[Figure], dict[str, Any]]:
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="scalebench-rest-")))
@@ -114,7 +123,7 @@ def measure(experiments: int, trials: int, seconds: float) -> tuple[list[Figure]
             watched.append(operator.rss_mib)
             if number < RESTARTS - 1:
                 operator.kill()
-        time.sleep(10)
+        _listed(audit)
         say(f"at rest for {seconds:.0f} s")
         cpu_ms, since = operator.cpu_ms, time.time()
         time.sleep(seconds)

@@ -10,8 +10,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Coroutine, Sequence
+from collections import Counter
+from collections.abc import Callable, Coroutine, Sequence, Set
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, TypeVar
 
 from scalebench_api.lifecycle import Action, Clean, Collect, Decision, Start, Stop, decide
@@ -20,9 +22,10 @@ from scalebench_operator import statuses
 from scalebench_operator.acting import Acting, Conflict
 from scalebench_operator.admission import Admission
 from scalebench_operator.cluster import EXPERIMENTS, Cluster, Object, Refused, Resource
+from scalebench_operator.hands import Hands
 from scalebench_operator.headlines import best_efficiency, headlines
 from scalebench_operator.ledger import Ledger, jobs_of, open_ledger
-from scalebench_operator.metrics import RECONCILE
+from scalebench_operator.metrics import RECONCILE, show
 from scalebench_operator.notices import Notices
 from scalebench_operator.reading_spec import NotRunnable, read_experiment
 from scalebench_operator.settings import Settings
@@ -47,6 +50,8 @@ class _Turning:
     published_at: float = _LONG_AGO
     started_at: float | None = None
     """Unix time of the first trial that this process began"""
+    beginning: set[str] = field(default_factory=set)
+    """trials that this turn has begun an attempt of"""
     checked: dict[str, float] = field(default_factory=dict)
     """trial -> when its job, pods and events were last looked at"""
     waits: dict[str, str] = field(default_factory=dict)
@@ -77,6 +82,17 @@ class Controller:
         self.acting = Acting(cluster, settings, sightings, self.notices)
         self.installed: dict[Resource, tuple[bool, float]] = {}
 
+    def show(self) -> None:
+        """Bring the gauges up to date, as a scrape is about to read them."""
+        trials: Counter[str] = Counter()
+        for turning in self.turning.values():
+            trials.update(turning.published.get("counts") or {})
+        seen = [family.experiment for family in self.sightings.families.values() if family.experiment is not None]
+        experiments = Counter(str(each.status.get("phase") or "Pending").lower() for each in seen)
+        show(
+            {phase.capitalize(): n for phase, n in trials.items()}, {p.capitalize(): n for p, n in experiments.items()}
+        )
+
     async def turn(self, key: Key) -> None:
         """Bring one experiment as far as it goes for now."""
         if not self.leading():
@@ -102,19 +118,27 @@ class Controller:
         conditions = [statuses.condition("Accepted", True, "Valid", f"{len(ledger.names)} trials planned")]
         missing = await self._missing_runner(ledger)
         until = time.monotonic() + _PUBLISH_EVERY_S
-        while True:
-            ledger.note(family, self._touched(family))
-            window = ledger.window(family)
-            decision = decide(
-                ledger.spec, window.names, window.observed, settled=window.settled, unbegun=window.unbegun
-            )
-            wants = missing is None and not ledger.spec.suspend and not decision.status.phase.final
-            may_start = wants and self.admission.ask(key, seen, bool(family.jobs))
-            actions = [each for each in decision.actions if may_start or not isinstance(each, Start)]
-            # Short trials, many at a time, always leave something to do: the status and the deadlines must not wait.
-            late = time.monotonic() > until and not decision.status.phase.final
-            if late or not any(await self._act_all(key, family, turning, actions)):
-                break
+        turning.beginning.clear()
+        async with Hands(_AT_ONCE) as hands:
+            while True:
+                ledger.note(family, self._touched(family))
+                window = ledger.window(family)
+                decision = decide(
+                    ledger.spec, window.names, window.observed, settled=window.settled, unbegun=window.unbegun
+                )
+                wants = missing is None and not ledger.spec.suspend and not decision.status.phase.final
+                may_start = wants and self.admission.ask(key, seen, bool(family.jobs))
+                actions = [each for each in decision.actions if may_start or not isinstance(each, Start)]
+                # Short trials, many at a time, always leave something to do: status and deadlines must not wait.
+                late = time.monotonic() > until and not decision.status.phase.final
+                for action in () if late else _allowed(actions, turning.beginning & hands.tasks.keys()):
+                    if isinstance(action, Start):
+                        turning.beginning.add(action.trial)
+                        turning.started_at = turning.started_at or time.time()
+                    hands.take(action.trial, partial(self._act, key, family, turning, action))
+                if not hands.tasks:
+                    break
+                await hands.some_done(lambda: bool(family.touched))
         ended = decision.status.phase.final
         conditions.append(missing or self.admission.condition(key, seen, ledger.spec, ended))
         await self._accompany(key, family, ledger)
@@ -137,11 +161,6 @@ class Controller:
     def _touched(self, family: Family) -> set[str]:
         touched, family.touched = family.touched, set()
         return touched
-
-    async def _act_all(self, key: Key, family: Family, turning: _Turning, actions: Sequence[Action]) -> list[bool]:
-        if any(isinstance(action, Start) for action in actions):
-            turning.started_at = turning.started_at or time.time()
-        return await _at_once([self._act(key, family, turning, action) for action in actions])
 
     async def _act(self, key: Key, family: Family, turning: _Turning, action: Action) -> bool:
         """Carry an action out; False where it has to wait."""
@@ -322,6 +341,23 @@ class Controller:
         self.turning.pop(key, None)
         for other in self.admission.leave(key):
             self.nudge(other, 0.0)
+
+
+def _allowed(actions: Sequence[Action], beginning: Set[str]) -> list[Action]:
+    """Actions to take up beside attempts that are just being begun.
+
+    As many attempts may begin as ``decide`` names, and those under way, of which it cannot see a job yet, are among
+    them: even where it names others by now, for trials were deleted, there is no more room than that.
+    """
+    room = sum(isinstance(action, Start) for action in actions) - len(beginning)
+    allowed = []
+    for action in actions:
+        if isinstance(action, Start) and action.trial not in beginning:
+            if room <= 0:
+                continue
+            room -= 1
+        allowed.append(action)
+    return allowed
 
 
 async def _at_once(work: Sequence[Coroutine[Any, Any, T]]) -> list[T]:

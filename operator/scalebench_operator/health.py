@@ -35,8 +35,10 @@ def sick(
 class Web:
     """/metrics on one port, /healthz and /readyz on another; port 0 lets the system choose."""
 
-    def __init__(self, why_sick: Callable[[], str | None], why_not_ready: Callable[[], str | None]) -> None:
-        self.why_sick, self.why_not_ready = why_sick, why_not_ready
+    def __init__(
+        self, why_sick: Callable[[], str | None], why_not_ready: Callable[[], str | None], refresh: Callable[[], None]
+    ) -> None:
+        self.why_sick, self.why_not_ready, self.refresh = why_sick, why_not_ready, refresh
         self.runners: list[web.AppRunner] = []
 
     async def start(self, metrics_port: int, health_port: int) -> None:
@@ -61,6 +63,7 @@ class Web:
             await runner.cleanup()
 
     async def _metrics(self, _: web.Request) -> web.Response:
+        self.refresh()
         return web.Response(body=exposition(), headers={"Content-Type": "text/plain; version=0.0.4; charset=utf-8"})
 
     async def _healthz(self, _: web.Request) -> web.Response:

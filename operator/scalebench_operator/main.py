@@ -69,7 +69,7 @@ class Operator:
             self.controller = Controller(
                 self.cluster, self.settings, self.sightings, self.worklist.nudge, lambda: self.lease.held
             )
-            web = health.Web(self._why_sick, lambda: self.standby)
+            web = health.Web(self._why_sick, lambda: self.standby, self.controller.show)
             await web.start(self.settings.metrics_port, self.settings.health_port)
             try:
                 return await self._lead()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
 
 REGISTRY = CollectorRegistry()
@@ -32,6 +34,16 @@ REQUESTS = Counter(
 )
 ERRORS = Counter("scalebench_reconcile_errors", "Turns that ended with an error and were repeated", registry=REGISTRY)
 LEADING = Gauge("scalebench_operator_leading", "1 while this operator holds its lease", registry=REGISTRY)
+
+
+def show(trials: Mapping[str, int], experiments: Mapping[str, int]) -> None:
+    """Set the gauges that count by phase; a phase that nothing is in any more goes to 0."""
+    for gauge, counts in ((TRIALS, trials), (EXPERIMENTS, experiments)):
+        for metric in gauge.collect():
+            for sample in metric.samples:
+                gauge.labels(**sample.labels).set(0)
+        for phase, count in counts.items():
+            gauge.labels(phase).set(count)
 
 
 def exposition() -> bytes:

@@ -196,5 +196,12 @@ def test_operator_metrics_and_logs(tier: Tier, namespace: str, operator: Operato
     assert 'scalebench_trials_ended_total{phase="Succeeded",reason=""} 2.0' in text
     assert "scalebench_reconcile_seconds_count" in text
     assert "scalebench_operator_leading 1.0" in text
+    assert 'scalebench_experiments{phase="Succeeded"} 1.0' in text
+    hanging = Applied.apply(tier, manifest(namespace, name="hanging", play="hang"))
+    wait_until(lambda: 'scalebench_trials{phase="Running"} 1.0' in operator.metrics(), "a running trial")
+    assert 'scalebench_trials{phase="Pending"} 1.0' in operator.metrics()
+    change(hanging, cancel=True)
+    hanging.final()
+    assert 'scalebench_trials{phase="Running"} 0.0' in operator.metrics()
     assert operator.probe("/healthz") == (200, "ok")
     assert f"{namespace}/e" in operator.output()

@@ -2,7 +2,8 @@ import asyncio
 
 import pytest
 
-from scalebench_operator.controller import _AT_ONCE, _at_once
+from scalebench_api.lifecycle import Clean, Start
+from scalebench_operator.controller import _AT_ONCE, _allowed, _at_once
 
 
 def test_work_is_done_at_once_but_not_all_of_it() -> None:
@@ -38,3 +39,13 @@ def test_what_fails_stops_nothing_else() -> None:
     with pytest.raises(RuntimeError, match="trial 0"):
         asyncio.run(run())
     assert done == [1, 2, 3, 4]
+
+
+def test_attempts_under_way_take_the_room_of_those_that_are_named() -> None:
+    collect, a, b, c = Clean("x"), Start("a", 1), Start("b", 1), Start("c", 1)
+    assert _allowed([collect, a, b], set()) == [collect, a, b]
+    assert _allowed([a, collect], {"a"}) == [a, collect], "named again, as long as its job is not seen"
+    assert _allowed([a, b], {"b"}) == [a, b]
+    assert _allowed([a], {"b"}) == [], "the one place is taken by another already"
+    assert _allowed([a, c], {"b"}) == [a]
+    assert _allowed([], {"b"}) == []

@@ -25,6 +25,8 @@ class Admission:
         """Whether this experiment may start trials now; once let in it stays so until it leaves."""
         self._gather()
         entry = self._entry(key, seen, busy)
+        if self.pool_of.get(key, self._pool(seen)) != self._pool(seen):
+            self.leave(key)
         mates = self.pools.setdefault(self._pool(seen), {})
         known = mates.get(key)
         if known is not None and known.holds and entry.wants:
@@ -42,7 +44,8 @@ class Admission:
         entry = mates.get(key) if not ended else None
         if spec.suspend and not ended:
             if entry is not None:
-                mates[key] = pools.Entry(key, entry.created, False, False, entry.busy)
+                busy = bool(self.sightings.family(key).jobs)
+                mates[key] = pools.Entry(key, entry.created, False, False, busy)
             return statuses.condition(ADMITTED, False, "Suspended", "spec.suspend is true; nothing more is started")
         if entry is not None and entry.holds:
             return statuses.condition(ADMITTED, True, "HoldsPool", f"holds a place of pool {spec.pool!r}")
@@ -64,10 +67,6 @@ class Admission:
         waiting = sorted((e.created, e.key) for e in mates.values() if e.wants and not e.holds)
         return [each for _, each in waiting[: self.settings.slots(pool)]]
 
-    def release(self, key: Key) -> list[Key]:
-        """A suspended experiment has no job left: its place is free."""
-        return self.leave(key)
-
     def _gather(self) -> None:
         """After a start, know all that were let in before anybody new is."""
         if self.complete:
@@ -75,14 +74,17 @@ class Admission:
         self.complete = True
         for key, family in self.sightings.families.items():
             seen = family.experiment
-            if seen is not None and not seen.deleting and seen.status.get("phase") not in _FINAL:
+            if seen is None or seen.deleting:
+                continue
+            # Pods of one that has ended may still run while its last job is being deleted.
+            if family.jobs or seen.status.get("phase") not in _FINAL:
                 pool = self._pool(seen)
                 self.pools.setdefault(pool, {})[key] = self._entry(key, seen, bool(family.jobs))
                 self.pool_of[key] = pool
 
     def _entry(self, key: Key, seen: ExperimentSeen, busy: bool) -> pools.Entry:
         spec = seen.body.get("spec") or {}
-        wants = not (spec.get("suspend") or spec.get("cancel"))
+        wants = not (spec.get("suspend") or spec.get("cancel") or seen.status.get("phase") in _FINAL)
         return pools.Entry(key, seen.created, statuses.holds(seen.status, ADMITTED), wants, busy)
 
     def _pool(self, seen: ExperimentSeen) -> str:

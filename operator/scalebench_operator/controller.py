@@ -34,6 +34,8 @@ from scalebench_operator.sightings import ExperimentSeen, Family, Key, Sightings
 _PUBLISH_EVERY_S = 2.0
 _AT_ONCE = 8
 """trials of one experiment that are acted on at a time, each with a handful of requests one after the other"""
+_MISSING_S = 10.0
+"""A job kind that is not installed is looked for so often."""
 _LONG_AGO = float("-inf")
 _FINAL = ("Succeeded", "Failed", "Cancelled")
 
@@ -107,6 +109,8 @@ class Controller:
                 await self._after_the_end(key, family, seen)
             else:
                 await self._run(key, family, seen)
+                if (seen.body.get("spec") or {}).get("suspend"):
+                    self._make_room(key)
 
     async def _run(self, key: Key, family: Family, seen: ExperimentSeen) -> None:
         try:
@@ -116,7 +120,7 @@ class Controller:
             return
         ledger = turning.ledger
         conditions = [statuses.condition("Accepted", True, "Valid", f"{len(ledger.names)} trials planned")]
-        missing = await self._missing_runner(ledger)
+        missing = await self._missing_runner(key, ledger)
         until = time.monotonic() + _PUBLISH_EVERY_S
         turning.beginning.clear()
         async with Hands(_AT_ONCE) as hands:
@@ -241,7 +245,7 @@ class Controller:
         conditions: list[Object],
     ) -> None:
         seen, status, ledger, now = family.experiment, decision.status, turning.ledger, time.monotonic()
-        if seen is None:
+        if seen is None or seen.uid != ledger.uid:
             return
         due = turning.published_at + _PUBLISH_EVERY_S
         first = not turning.published and not seen.status.get("phase")
@@ -260,7 +264,7 @@ class Controller:
             conditions.append(statuses.condition("Complete", True, status.phase.value, status.message))
         entries = headlines(ledger.spec, ledger.plan, ledger.throughputs)
         before, wall = seen.status, time.time()
-        generation = seen.generation
+        generation = ledger.generation
         new = statuses.experiment(
             before,
             generation,
@@ -274,10 +278,10 @@ class Controller:
         )
         if new == before or new == turning.published:
             return
-        turning.published, turning.published_at = new, now
         # First, for whoever is killed in between finds the phase written and has nothing to tell any more.
         await self.notices.experiment(key, seen, before, new)
         await self._write_status(key, seen, new)
+        turning.published, turning.published_at = new, now
 
     async def _write_status(self, key: Key, seen: ExperimentSeen, status: Object) -> None:
         body = {
@@ -290,9 +294,16 @@ class Controller:
         try:
             written = await self.cluster.apply(EXPERIMENTS, key.namespace, body, "status")
         except Refused as refused:
-            if refused.status in (404, 409):
-                return
-            raise
+            if refused.status not in (404, 409):
+                raise
+            # A watch that began anew has not told that it was deleted, or made anew.
+            found = await self.cluster.get(EXPERIMENTS, key.namespace, key.name)
+            if found is None:
+                self.sightings.lose_experiment(seen.body)
+            else:
+                self.sightings.see_experiment(found)
+            self.nudge(key, 0.0)
+            return
         self.sightings.see_experiment(written)
         self.sightings.wrote(EXPERIMENTS.plural, int(written["metadata"]["resourceVersion"]))
 
@@ -303,17 +314,19 @@ class Controller:
         await self.notices.experiment(key, seen, {}, status)
         self._leave(key)
 
-    async def _missing_runner(self, ledger: Ledger) -> Object | None:
+    async def _missing_runner(self, key: Key, ledger: Ledger) -> Object | None:
         """A condition that says which job kind is not installed, and which are; None when all is there."""
         kind = ledger.runner(ledger.names[0])
         resource = Resource(kind.group, kind.version, kind.plural, kind.kind)
         if await self._has(resource):
             return None
+        self.nudge(key, _MISSING_S)
+        self._make_room(key)
         return statuses.condition("Admitted", False, "RunnerMissing", await self.acting.missing_runner(kind))
 
     async def _has(self, resource: Resource) -> bool:
         known = self.installed.get(resource)
-        if known is None or time.monotonic() - known[1] > (300 if known[0] else 10):
+        if known is None or time.monotonic() - known[1] > (300 if known[0] else _MISSING_S):
             known = self.installed[resource] = (
                 resource.group == "batch" or await self.cluster.has(resource),
                 time.monotonic(),
@@ -321,7 +334,7 @@ class Controller:
         return known[0]
 
     def _unfinished(self, family: Family, seen: ExperimentSeen) -> bool:
-        """Whether a finished experiment still has jobs to remove, or was changed since its end was written."""
+        """Whether a finished experiment still has jobs to remove."""
         return bool(family.jobs) and "total" in seen.status
 
     async def _after_the_end(self, key: Key, family: Family, seen: ExperimentSeen) -> None:
@@ -339,6 +352,13 @@ class Controller:
     def _leave(self, key: Key) -> None:
         """Forget what only an unfinished experiment needs, and let the next of its pool have its turn."""
         self.turning.pop(key, None)
+        self._make_room(key)
+
+    def _make_room(self, key: Key) -> None:
+        """Let the next of its pool have its turn, once nothing of this one's jobs is in the way."""
+        family = self.sightings.families.get(key)
+        if family is not None and family.experiment is not None and family.jobs:
+            return
         for other in self.admission.leave(key):
             self.nudge(other, 0.0)
 

@@ -38,7 +38,6 @@ MANY = settings(max_examples=25, deadline=None)
 def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Look closer at every job in every turn, and ask for it."""
     monkeypatch.setattr(acting, "_SILENT_S", -1.0)
-    monkeypatch.setattr("scalebench_operator.controller._PUBLISH_EVERY_S", 0.0)
 
 
 class World:
@@ -92,6 +91,22 @@ class World:
             each["metadata"]["ownerReferences"] = [{"uid": job["metadata"]["uid"]}]
             self.store.put(AT["pods"], each)
 
+    def spec(self, name: str, **changes: Any) -> None:
+        """A user changes an experiment."""
+        known = self.store.objects[AT["scalingexperiments"], name]
+        metadata = {**known["metadata"], "generation": known["metadata"]["generation"] + 1}
+        self.store.put(AT["scalingexperiments"], {**known, "metadata": metadata, "spec": {**known["spec"], **changes}})
+
+    def status(self, name: str) -> Object:
+        """Of an experiment."""
+        found: Object = self.store.objects[AT["scalingexperiments"], name]["status"]
+        return found
+
+    def condition(self, name: str, kind: str) -> Object:
+        """Of an experiment."""
+        (found,) = [each for each in self.status(name)["conditions"] if each["type"] == kind]
+        return dict(found)
+
     def go_on(self, chance: random.Random, pace: float) -> None:
         """Some jobs come a step further, and what has lost its owner goes."""
         for job in self.store.of("jobs"):
@@ -135,7 +150,10 @@ class Process:
         self.world, self.sightings = world, Sightings()
         self.cluster = InMemory(world.store, dies_at, served)
         setup = Settings(starting_seconds=0.0)
-        self.controller = Controller(self.cluster, setup, self.sightings, lambda key, after: None, lambda: True)
+        self.nudged: set[Key] = set()
+        self.controller = Controller(
+            self.cluster, setup, self.sightings, lambda key, after: self.nudged.add(key), lambda: True
+        )
         self.come: dict[str, int] = {}
         for plural in PLURALS:
             self.list(plural)
@@ -220,6 +238,72 @@ async def _together(turns: Sequence[Any]) -> list[bool]:
     ends = await asyncio.gather(*turns, return_exceptions=True)
     assert all(end is None or isinstance(end, Killed) for end in ends), ends
     return [end is not None for end in ends]
+
+
+def settle(world: World, process: Process, play: bool = True) -> None:
+    """Whatever happens of itself, while no user does anything."""
+    for _ in range(12):
+        for plural in PLURALS:
+            process.watch(plural)
+        asyncio.run(process.turns())
+        world.go_on(random.Random(0), float(play))
+
+
+def test_a_suspended_experiment_lets_its_trial_end_and_gives_its_place_away() -> None:
+    world = World({})
+    process = Process(world)
+    settle(world, process, play=False)
+    assert [each["metadata"]["name"] for each in world.store.of("jobs")] == ["one-weak-1-1x1-r1-a1"]
+    world.spec("one", suspend=True)
+    settle(world, process, play=False)
+    assert len(world.store.of("jobs")) == 1, "its trial still runs"
+    settle(world, process)
+    assert world.status("one")["phase"] == "Suspended"
+    assert len(world.store.of("scalingtrials")) == 1 + 2
+    assert world.status("two")["phase"] == "Succeeded"
+    assert Key(NAMESPACE, "two") in process.nudged
+    world.spec("one", suspend=False)
+    settle(world, process)
+    world.check()
+
+
+def test_an_experiment_whose_runner_is_missing_keeps_nobody_waiting() -> None:
+    world = World({}, runner="Job")
+    world.spec("one", runner="MPIJob")
+    process = Process(world)
+    settle(world, process)
+    assert world.condition("one", "Admitted")["reason"] == "RunnerMissing"
+    assert Key(NAMESPACE, "one") in process.nudged, "it looks again, for nobody tells that the runner has come"
+    assert world.status("two")["phase"] == "Succeeded"
+
+
+def test_an_experiment_that_was_deleted_and_made_anew_begins_anew() -> None:
+    """The job of the one before runs on until the garbage collector comes to it."""
+    world = World({})
+    process = Process(world)
+    settle(world, process, play=False)
+    before = world.store.of("scalingexperiments")[0]
+    world.store.remove(AT["scalingexperiments"], "one")
+    metadata = {"name": "one", "namespace": NAMESPACE, "generation": 1}
+    world.store.put(AT["scalingexperiments"], {**before, "metadata": metadata, "status": {}})
+    world.store.created.clear()
+    settle(world, process)
+    world.check()
+
+
+def test_an_experiment_whose_deletion_no_watch_has_told_is_let_go() -> None:
+    world = World({})
+    process = Process(world)
+    settle(world, process, play=False)
+    world.store.remove(AT["scalingexperiments"], "one")
+    for _ in range(3):
+        world.store.collect_garbage()
+    for plural in PLURALS:
+        process.list(plural)
+    settle(world, process)
+    assert list(process.sightings.families) == [Key(NAMESPACE, "two")]
+    assert world.status("two")["phase"] == "Succeeded"
+    assert not world.store.of("jobs")
 
 
 SCRIPTS = st.fixed_dictionaries(

@@ -13,7 +13,7 @@ import re
 import signal
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -96,6 +96,7 @@ def endure(
     tree: Object,
     disturb: Callable[[Proxy, OperatorProcess], None] = lambda proxy, operator: None,
     meanwhile: Callable[[Proxy, Applied], None] = lambda proxy, applied: None,
+    settings: Mapping[str, str] | None = None,
     timeout_s: float = 600.0,
 ) -> Endured:
     """Run the experiment, once undisturbed and once under what `disturb` sets up, and hold one against the other.
@@ -109,7 +110,8 @@ def endure(
     trials = count_trials(ScalingExperiment.model_validate(tree).spec)
     expected, services = _undisturbed(tier, account, tree)
     with Creations(tier, namespace) as created, Proxy(tier, account) as proxy:
-        operator, started = OperatorProcess(tier, namespace, proxy.kubeconfig), time.monotonic()
+        operator = OperatorProcess(tier, namespace, proxy.kubeconfig, settings=settings)
+        started = time.monotonic()
         disturb(proxy, operator)
         applied, still = Applied.apply(tier, tree), _calm(proxy)
 

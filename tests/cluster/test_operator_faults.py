@@ -13,6 +13,8 @@ from proxy import Call, Fault, Proxy, Refuse, rain
 from tier import Tier, wait_until
 
 STATUSES = (409, 410, 429, 500, 503)
+PATIENT = {"LEASE_SECONDS": "30"}
+"""Longer than an API server is away: otherwise the operator rightly ends, and is started anew."""
 
 
 def twelve(namespace: str) -> dict[str, object]:
@@ -29,7 +31,7 @@ def test_the_api_server_is_restarted(tier: Tier, namespace: str) -> None:
             tier.restart("apiserver")
             restarts.append(done)
 
-    endured = endure(tier, twelve(namespace), meanwhile=meanwhile)
+    endured = endure(tier, twelve(namespace), meanwhile=meanwhile, settings=PATIENT)
     assert len(restarts) == 3
     assert endured.starts == 1
 
@@ -45,7 +47,7 @@ def test_watches_end(tier: Tier, namespace: str) -> None:
             ends.append((how, proxy.expire_watches() if how == "expire" else proxy.cut_watches()))
             last = time.monotonic()
 
-    endured = endure(tier, twelve(namespace), meanwhile=meanwhile)
+    endured = endure(tier, twelve(namespace), meanwhile=meanwhile, settings=PATIENT)
     assert {how for how, count in ends if count >= 3} == {"cut", "expire"}
     assert endured.starts == 1
 

@@ -43,14 +43,14 @@ def ranks(out: Path, trial: TrialSpec, command: list[str], **environment: str) -
 def test_plain_processes_meet_in_the_folder(tmp_path: Path) -> None:
     cores = sorted(os.sched_getaffinity(0))
     sets = f"{cores[0]};{cores[-1]}"
-    trial = make_trial(2, measure={"warmupSteps": 12, "maxWarmupSteps": 60, "windows": 3})
+    trial = make_trial(2, measure={"warmupSteps": 12, "maxWarmupSteps": 60, "windows": 3, "stepsPerWindow": 20})
     with ranks(tmp_path, trial, EXEC, SCALEBENCH_CORES=sets) as started:
         printed = [process.communicate(timeout=60)[0] for process in started]
     assert printed == ["windows 3 world 2\n"] * 2
     found = records(tmp_path, 2)
     assert [record.topology.device for record in found] == [f"cpu:{cores[0]}", f"cpu:{cores[-1]}"]
     assert found[0].warmup == found[1].warmup
-    assert [w.steps for w in found[0].windows] == [w.steps for w in found[1].windows] == [3] * 3
+    assert [w.steps for w in found[0].windows] == [w.steps for w in found[1].windows] == [20] * 3
     assert [record.parameter_checksum for record in found] == ["same"] * 2
     # Between the same two barriers on every rank: windows of one index overlap, of different ones never.
     for index in range(3):

@@ -15,7 +15,7 @@ from scalebench_api.record.rank import RankRecord, WindowKind
 from scalebench_worker.failure import WorkloadError
 from scalebench_worker.sdk import Bench, batch_size
 from scalebench_worker.session import Session
-from scalebench_worker.timing import HostClock
+from scalebench_worker.timing import HostClock, Span
 
 
 @pytest.fixture
@@ -34,10 +34,10 @@ def test_a_loader_is_repeated_until_every_window_is_measured(out: Path) -> None:
     bench = scalebench.attach()
     seen = [bench.loss(0.5) or len(batch) for batch in bench.steps([[1, 2, 3], [4, 5]])]
     record = bench.finish()
-    assert seen == [3, 2] * 5
+    assert seen == [3, 2] * 6
     assert [(w.kind, w.index, w.first_step, w.steps, w.samples) for w in record.windows] == [
-        (WindowKind.train, 0, 4, 3, 8),
-        (WindowKind.train, 1, 7, 3, 7),
+        (WindowKind.train, 0, 5, 3, 7),
+        (WindowKind.train, 1, 9, 3, 7),
     ]
     assert record == RankRecord.model_validate_json((out / rank_file(0)).read_text())
     assert record.warmup is not None
@@ -45,7 +45,7 @@ def test_a_loader_is_repeated_until_every_window_is_measured(out: Path) -> None:
     assert (record.finite_loss, record.last_loss, record.trial, record.world) == (True, 0.5, "weak-1-r1", 1)
     rows = list(read_rows(out / journal_file(0)))
     assert [(row.step, row.window, row.samples) for row in rows] == [
-        (step, -1 if step < 4 else (step - 4) // 3, [3, 2][step % 2]) for step in range(10)
+        (step, window, [3, 2][step % 2]) for step, window in enumerate([-1] * 5 + [0] * 3 + [-1] + [1] * 3)
     ]
     for window in record.windows:
         own = [row for row in rows if row.window == window.index]
@@ -58,7 +58,7 @@ def test_a_loop_of_ones_own(out: Path) -> None:
     steps = 0
     while bench.step(samples=16):
         steps += 1
-    assert steps == 10
+    assert steps == 12
     assert not bench.step()
     record = bench.finish()
     assert [window.samples for window in record.windows] == [48, 48]
@@ -120,8 +120,71 @@ def test_alternate_windows_are_entered_and_left(out: Path) -> None:
     assert alternate.said == ["enter", "leave"] * 2
     assert record.exposed_method == "test"
     assert [window.kind.value for window in record.windows] == ["train", "no-communication"] * 2
-    assert kinds.count(WindowKind.no_communication) == 3 + 3 + 3 + 3
-    assert [window.first_step for window in record.windows] == [4, 10, 16, 22]
+    assert kinds.count(WindowKind.no_communication) == 3 + 4 + 3 + 4
+    assert [window.first_step for window in record.windows] == [5, 12, 19, 26]
+
+
+class RefillingClock:
+    """Steps of 10 ns, but for the first after an opening, which takes 1000; known at the end of a window alone."""
+
+    def __init__(self) -> None:
+        self.now = 0
+        self.spans: list[Span] = []
+
+    def synchronize(self) -> None:
+        pass
+
+    def open(self) -> int:
+        self.opened = self.now
+        return self.now
+
+    def mark(self) -> int:
+        duration = 1000 if self.now == self.opened else 10
+        self.spans.append(Span(self.now, duration))
+        self.now += duration
+        return 0
+
+    def finished(self) -> list[Span]:
+        spans, self.spans = self.spans, []
+        return spans
+
+    def close(self) -> int:
+        return self.now - self.opened
+
+
+class Meter:
+    """A device that takes one mJ a ns."""
+
+    available = True
+
+    def __init__(self, clock: RefillingClock) -> None:
+        self.clock = clock
+
+    def energy_mj(self) -> int:
+        return self.clock.now
+
+    def resume(self) -> None:
+        pass
+
+    def pause(self) -> None:
+        pass
+
+    def result(self, ranks: int) -> None:
+        pass
+
+
+def test_the_step_that_fills_an_idle_device_is_in_no_window(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    session, clock = Session(), RefillingClock()
+    bench = Bench(session, clock)
+    monkeypatch.setattr(bench, "_monitor", Meter(clock))
+    while bench.step():
+        pass
+    record = bench.finish()
+    assert [(w.wall_ns, w.steps, w.samples, w.energy_mj) for w in record.windows] == [(30, 3, 12, 30)] * 2
+    rows = list(read_rows(out / journal_file(0)))
+    assert [row.duration_ns for row in rows if row.window >= 0] == [10] * 6
+    assert [row.duration_ns for row in rows if row.window < 0 and row.step >= 4] == [1000, 1000]
+    assert [w.open_ns for w in record.windows] == [next(r.start_ns for r in rows if r.window == i) for i in (0, 1)]
 
 
 def test_a_trial_that_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,6 +17,7 @@ from scalebench_api.record.journal import read_rows
 from scalebench_api.record.rank import Evaluation, RankFailure, WindowKind
 from scalebench_api.trial import TrialSpec
 from scalebench_worker.failure import WorkloadError
+from scalebench_worker.sdk import LEAD_STEPS
 from scalebench_worker.torch.group import leave_group
 from scalebench_worker.torch.program import run
 
@@ -44,7 +45,7 @@ def test_two_ranks_train_one_model(tmp_path: Path) -> None:
     assert first.flops_per_sample == 2 * (64 * 512 * 2 + 512 * 512 * 3 + 512 * 10 * 3)
     assert first.options["datasetSamples"] == 1438
     rows = list(read_rows(tmp_path / journal_file(1)))
-    assert len(rows) == 2 + 4 * 3 + 3 * 3
+    assert len(rows) == 2 + 4 * (LEAD_STEPS + 3) + 3 * 3
     assert all(row.loss == row.loss for row in rows)
     # Rank 0 alone keeps the evaluations: 359 images of digits are held back, and every one is counted once.
     assert [row.epoch for row in first.evaluations] == [1, 2]

@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterable, Iterator
 from typing import Any, Protocol
 
-from scalebench_api.record.journal import StepRow
+from scalebench_api.record.journal import WARMUP_WINDOW, StepRow
 from scalebench_api.record.rank import RankRecord, Window, WindowKind
 from scalebench_worker.cpu_load import CpuMeter, foreign_share
 from scalebench_worker.failure import report_uncaught
@@ -22,6 +22,13 @@ from scalebench_worker.warmup import slowest
 
 DRAIN_NS = 400_000_000
 """The journal is at most so far behind the steps that have ended."""
+
+LEAD_STEPS = 1
+"""Steps between a window's barrier and its opening, in no window: the device is idle then, and waits for the host.
+
+On an H200 the first step after the barrier took 2 to 4 ms more than the others, whatever a step took; a loop that is
+not stopped never pays that (docs/evidence/h200).
+"""
 
 
 class Alternate(Protocol):
@@ -61,6 +68,8 @@ class Bench:
         self._times: list[float] = []
         self._block: Block | None = None
         self._left = 0
+        self._lead = 0
+        self._lead_ns = 0
         self._drain_at = 0
         self._alternating = False
         self._opened_ns = 0
@@ -176,8 +185,10 @@ class Bench:
         self._alternating = wanted
 
     def _open(self, block: Block) -> None:
-        self._left = block.steps - 1
-        self._first_step = self._begun_steps
+        self._lead = LEAD_STEPS if block.measured else 0
+        self._lead_ns = 0
+        self._left = self._lead + block.steps - 1
+        self._first_step = self._begun_steps + self._lead
         self._begun_steps += 1
         self._window_samples = 0
         self._times = []
@@ -195,7 +206,7 @@ class Bench:
 
     def _close(self, block: Block) -> None:
         self._clock.mark()
-        wall_ns = self._clock.close()
+        whole_ns = self._clock.close()
         energy_mj = self._spent_mj() if block.measured else None
         if self._monitor:
             self._monitor.pause()
@@ -204,16 +215,18 @@ class Bench:
         if not block.measured:
             return
         self._cpu.end()
+        wall_ns = whole_ns - self._lead_ns
         self._measured.windows.append(
             Window(
                 index=block.window,
                 kind=block.kind,
-                open_ns=self._opened_ns,
+                open_ns=self._opened_ns + self._lead_ns,
                 wall_ns=wall_ns,
                 first_step=self._first_step,
                 steps=block.steps,
                 samples=self._window_samples,
-                energy_mj=energy_mj,
+                # The counter cannot be read at the end of a step that the device has not reached.
+                energy_mj=None if energy_mj is None else round(energy_mj * wall_ns / whole_ns),
             )
         )
         self._step_s[block.kind] = wall_ns / 1e9 / block.steps
@@ -231,17 +244,22 @@ class Bench:
         del self._samples[:count]
         training = self._alternate is None or block.kind is not self._alternate.kind
         losses = self._losses.take(self._drained_steps, count, settled=settled, training=training)
+        lead = min(self._lead, count)
+        windows = [WARMUP_WINDOW] * lead + [block.window] * (count - lead)
         self.session.recorder.append(
-            StepRow(self._drained_steps + i, block.window, span.start_ns, span.duration_ns, samples[i], losses[i])
+            StepRow(self._drained_steps + i, windows[i], span.start_ns, span.duration_ns, samples[i], losses[i])
             for i, span in enumerate(spans)
         )
         self._drained_steps += count
-        self._window_samples += sum(samples)
-        seconds = [span.duration_ns / 1e9 for span in spans]
+        self._lead -= lead
+        self._lead_ns += sum(span.duration_ns for span in spans[:lead])
+        measured = sum(samples[lead:])
+        self._window_samples += measured
+        seconds = [span.duration_ns / 1e9 for span in spans[lead:]]
         if block.judges_warmup:
             self._times += seconds
         elif self.session.metrics and block.measured and block.kind is WindowKind.train:
-            self.session.metrics.observe(seconds, sum(samples))
+            self.session.metrics.observe(seconds, measured)
         self._drain_at = time.monotonic_ns() + DRAIN_NS
 
     def _abandon(self) -> None:

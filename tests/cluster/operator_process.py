@@ -101,11 +101,11 @@ class OperatorProcess(Component):
         return self
 
     def probe(self, path: str = "/readyz") -> tuple[int, str]:
-        """Status and text of a probe, without its last newline; status 0 when nothing listens yet."""
+        """Status and text of a probe, without its last newline; status 0 when nothing answers."""
         try:
             return self._get(self.health_port, path)
-        except ConnectionRefusedError:
-            return 0, "nothing listens"
+        except ConnectionError as error:
+            return 0, repr(error)
 
     def metrics(self) -> str:
         """Its exposition."""
@@ -144,6 +144,6 @@ class OperatorProcess(Component):
             answer = connection.getresponse()
             return answer.status, answer.read().decode().rstrip("\n")
         except http.client.HTTPException as error:
-            raise OSError(f"port {port}: {error!r}") from error
+            raise ConnectionError(f"port {port}: {error!r}") from error
         finally:
             connection.close()

@@ -42,7 +42,12 @@ if TYPE_CHECKING:
 @click.option("--input", "size", help="Another input size: 224x224.")
 @click.option("--pipeline", is_flag=True, help="Overlap computing and memory within a layer.")
 @click.option("--corrected", is_flag=True, help="Leave out the mistakes of the authors' arithmetic (docs/paleo.md).")
-@click.option("--measured", type=click.Path(path_type=Path), help="CSV of batch,step_ms of one worker: calibrates PPP.")
+@click.option(
+    "--measured",
+    type=click.Path(path_type=Path),
+    help="CSV of batch,step_ms[,workers]: steps of one worker calibrate PPP, others are set beside Paleo.",
+)
+@click.option("--per-worker-hour", type=Real(min=0, max=1e6), help="With --measured: a price, for the cost.")
 @click.option("--plus", is_flag=True, help="Paleo+: latency, overlap, and the ring; not Paleo.")
 @click.option("--overlap", type=Real(min=1, max=10), help="With --plus: 1 none, 10 nearly all.  [default: 1]")
 @click.option("--latency-us", type=Real(min=0, max=1e6), help="With --plus: microseconds a message.  [default: 0]")
@@ -75,10 +80,12 @@ def _predicted(**given: Any) -> tuple[list[dict[str, Any]], list[Table]]:
     if plus_only and not given["plus"]:
         fail(f"--{plus_only[0].replace('_', '-')} belongs to Paleo+: add --plus", EXIT_INPUT)
     common = {"batch": given["batch"], "revision": revision, "corrected": given["corrected"]}
-    calibration = None
+    calibration, beside = None, None
     if given["measured"] is not None:
-        calibration = _calibrated(given["measured"], network, platform, given, revision)
+        calibration, beside = _calibrated(given["measured"], network, platform, given, revision)
         platform = calibration.platform
+    elif given["per_worker_hour"] is not None:
+        fail("--per-worker-hour goes with --measured", EXIT_INPUT)
     if given["parallel"] == "data":
         rows, tables = _data_parallel(network, platform, workers, given, common)
     elif given["parallel"] in ("model", "hybrid"):
@@ -90,7 +97,7 @@ def _predicted(**given: Any) -> tuple[list[dict[str, Any]], list[Table]]:
     if calibration is not None:
         from scalebench.predict.paleo.tables import calibration_table
 
-        tables.append(calibration_table(calibration))
+        tables += [calibration_table(calibration), *([beside] if beside else [])]
     return rows, tables
 
 
@@ -110,12 +117,21 @@ def _platform(given: dict[str, Any]) -> Platform:
     )
 
 
-def _calibrated(file: Path, network: Network, platform: Platform, given: dict[str, Any], revision: Any) -> Calibration:
+def _calibrated(
+    file: Path, network: Network, platform: Platform, given: dict[str, Any], revision: Any
+) -> tuple[Calibration, Table | None]:
+    """The PPP from the steps of one worker, and the steps of several beside what Paleo says of them."""
     from scalebench.predict.paleo.calibration import calibrate
     from scalebench.predict.paleo.measured import read_measured
+    from scalebench.predict.paleo.tables import measured_table
 
     points = read_measured(file, network)
-    return calibrate(points, platform, revision=revision, pipeline=given["pipeline"], corrected=given["corrected"])
+    of_form = {"revision": revision, "pipeline": given["pipeline"], "corrected": given["corrected"]}
+    found = calibrate([point for point in points if point.workers == 1], platform, **of_form)
+    if all(point.workers == 1 for point in points):
+        return found, None
+    price = given["per_worker_hour"]
+    return found, measured_table(points, platform, found.platform, per_worker_hour=price, **of_form)
 
 
 def _data_parallel(

@@ -142,3 +142,29 @@ def test_help_lists_the_models_and_imports_none():
     result = CliRunner().invoke(cli, ["predict", "--help"])
     assert result.exit_code == 0
     assert "paleo" in result.output
+
+
+def test_steps_of_several_workers_are_set_beside_paleo(tmp_path: Path):
+    """TensorFlow's published K80 steps of ResNet-50; the row of one worker is where the PPP came from."""
+    steps = ["batch,step_ms,workers", "64,1242.72,1", "64,1306.12,2", "64,1333.33,8"]
+    (tmp_path / "k80.csv").write_text("\n".join(steps) + "\n")
+    result = CliRunner().invoke(
+        cli,
+        ["predict", "paleo", "--network", "resnet50", "--device", "K80_GPU", "--link", "pcie3", "--batch", "64",
+         "--measured", str(tmp_path / "k80.csv"), "--per-worker-hour", "0.9", "-o", "md"],
+    )  # fmt: skip
+    assert result.exit_code == 0, result.output
+    rows = [line.split(" | ") for line in result.output.split("Paleo beside measurement")[1].splitlines()[4:7]]
+    assert [row[0].strip("| ") for row in rows] == ["1", "2", "8"]
+    assert rows[0][6] == "-0.0 %" or rows[0][6] == "0.0 %"
+    assert rows[2][6] == "2.9 %"
+    # 1e6 samples at 384/s on 8 workers at 0.90.
+    assert rows[2][9] == "5.208"
+
+
+def test_a_price_without_measured_steps_is_refused():
+    result = CliRunner().invoke(
+        cli, ["predict", "paleo", "--network", "nin", "--device", "K80", "--batch", "1", "--per-worker-hour", "1"]
+    )
+    assert result.exit_code == 2
+    assert "--per-worker-hour goes with --measured" in result.output

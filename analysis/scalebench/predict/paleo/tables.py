@@ -6,12 +6,13 @@ from collections.abc import Sequence
 
 from scalebench.network.counting import CONVENTIONS
 from scalebench.network.graph import Network
-from scalebench.predict.paleo.calibration import Calibration
+from scalebench.predict.paleo.calibration import Calibration, MeasuredStep
 from scalebench.predict.paleo.inference import InferenceRate
 from scalebench.predict.paleo.parallel import HybridPart, PassBounds
 from scalebench.predict.paleo.plus import PlusPrediction
-from scalebench.predict.paleo.scaling import Platform, StepPrediction
-from scalebench.table import Column, Table
+from scalebench.predict.paleo.scaling import Platform, StepPrediction, predict_step
+from scalebench.predict.paleo.terms import Revision
+from scalebench.table import Cell, Column, Table
 
 _STEP_COLUMNS = (
     Column("workers", "workers", "count"),
@@ -126,6 +127,64 @@ def calibration_table(calibration: Calibration) -> Table:
     interval = "" if found.low is None or found.high is None else f" (95 %: {found.low:.3g} to {found.high:.3g})"
     title = f"PPP for computing: {found.value:.4g}{interval}"
     return Table("calibration", title, columns, rows, calibration.notes)
+
+
+def measured_table(
+    points: Sequence[MeasuredStep],
+    given: Platform,
+    calibrated: Platform,
+    *,
+    revision: Revision,
+    corrected: bool = False,
+    pipeline: bool = False,
+    per_worker_hour: float | None = None,
+) -> Table:
+    """Measured steps beside Paleo, with the PPPs as given and with the PPP calibrated on one worker.
+
+    Run time and cost are of a million samples; cost in the unit of ``per_worker_hour``.
+    """
+    columns = (
+        Column("workers", "workers", "count"),
+        Column("batch_per_worker", "batch a worker", "count"),
+        Column("measured", "throughput", "number", "samples/s"),
+        Column("given", "PPP as given", "number", "samples/s"),
+        Column("given_error", "error", "percent"),
+        Column("calibrated", "PPP calibrated", "number", "samples/s"),
+        Column("calibrated_error", "error", "percent"),
+        Column("measured_s", "a million", "number", "s"),
+        Column("calibrated_s", "calibrated", "number", "s"),
+        Column("measured_cost", "cost of it", "number"),
+        Column("calibrated_cost", "calibrated", "number"),
+        Column("cost_error", "error", "percent"),
+    )
+
+    def rate(point: MeasuredStep, on: Platform) -> float:
+        return predict_step(
+            point.network, on, batch=point.batch_per_worker, workers=point.workers,
+            revision=revision, corrected=corrected, pipeline=pipeline,
+        ).throughput  # fmt: skip
+
+    rows: list[tuple[Cell, ...]] = []
+    for point in sorted(points, key=lambda each: (each.workers, each.batch_per_worker)):
+        n = point.workers
+        measured = point.batch_per_worker * n / point.step_ms * 1e3
+        plain, found = rate(point, given), rate(point, calibrated)
+        costs: tuple[Cell, ...] = (None, None, None)
+        if per_worker_hour is not None:
+            hours = [1e6 / each / 3600 * n * per_worker_hour for each in (measured, found)]
+            costs = (*hours, measured / found - 1)
+        rows.append(
+            (
+                *(n, point.batch_per_worker, measured, plain, plain / measured - 1, found, found / measured - 1),
+                *(1e6 / measured, 1e6 / found, *costs),
+            )
+        )
+    notes = (
+        "The steps of one worker are what the PPP was calibrated on; all others are blind, and so is PPP as given.",
+        f"PPP as given: {given.ppp_comp:.4g}; calibrated: {calibrated.ppp_comp:.4g}; for communication both have "
+        f"{given.ppp_comm:.4g} of {given.link.title}, by the tree.",
+    )
+    return Table("paleo_measured", "Paleo beside measurement", columns, tuple(rows), notes)
 
 
 def inference_table(rates: Sequence[InferenceRate], ppp: float) -> Table:

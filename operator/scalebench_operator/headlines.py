@@ -8,6 +8,7 @@ from collections.abc import Mapping
 
 from scalebench_api.experiment import ExperimentSpec
 from scalebench_api.plan import Plan, baseline_of
+from scalebench_api.status import one_line
 from scalebench_operator.cluster import Object
 
 
@@ -40,19 +41,26 @@ def best_efficiency(entries: list[Object]) -> str | None:
     """Of the best series, with its worker count."""
     for entry in entries:
         if "efficiency" in entry:
-            return f"{entry['efficiency']} at {entry['workers']}"
+            return one_line(f"{entry['efficiency']} at {entry['workers']}", 64)
     return None
 
 
 def _headline(series: str, mode: str, by_workers: Mapping[int, list[float]], baseline: int) -> tuple[float, Object]:
     workers = max(by_workers)
     throughput = _mean(by_workers[workers])
-    entry: Object = {"series": series, "mode": mode, "workers": workers, "throughput": f"{throughput:,.1f}/s"}
-    if baseline not in by_workers or workers == baseline:
+    entry: Object = {
+        "series": one_line(series, 128),
+        "mode": mode,
+        "workers": workers,
+        "throughput": one_line(f"{throughput:,.1f}/s", 64),
+    }
+    alone = _mean(by_workers[baseline]) if baseline in by_workers else 0.0
+    if not alone or workers == baseline:
         return -1.0, entry
-    speed_up = throughput / _mean(by_workers[baseline])
+    speed_up = throughput / alone
     efficiency = speed_up * baseline / workers
-    return efficiency, entry | {"speedUp": f"{speed_up:.2f}", "efficiency": f"{efficiency:.1%}"}
+    spelled = {"speedUp": f"{speed_up:.2f}", "efficiency": f"{efficiency:.1%}"}
+    return efficiency, entry | {name: one_line(text, 64) for name, text in spelled.items()}
 
 
 def _mean(values: list[float]) -> float:

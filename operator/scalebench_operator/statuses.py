@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 from scalebench_api.lifecycle import Status
 from scalebench_api.record.verdict import Verdict
-from scalebench_api.status import MAX_CURRENT, MAX_HEADLINES, MAX_HISTORY, MAX_NODES, one_line
+from scalebench_api.status import MAX_CURRENT, MAX_HEADLINES, MAX_HISTORY, MAX_LEFT_OUT, MAX_NODES, one_line
 from scalebench_api.trial import TrialPhase, TrialSpec
 from scalebench_operator.cluster import Object
 
@@ -74,7 +74,7 @@ def ended(
         "jobUid": job_uid,
         "nodes": [node for node in nodes if len(node) <= 63][:MAX_NODES] or None,
         "summary": summary,
-        "record": record,
+        "record": _bounded(record),
         # What did not succeed enters no curve, and no table either.
         "throughput": _throughput(summary) if verdict.phase is TrialPhase.succeeded else None,
     }
@@ -164,10 +164,17 @@ def _moment(phase: TrialPhase, now: float) -> Object:
     return {"phase": phase.value, "atNs": int(now * 1e9)}
 
 
+def _bounded(record: Object | None) -> Object | None:
+    """What was left out is said by the record, in whatever length."""
+    if record is None or "leftOut" not in record:
+        return record
+    return record | {"leftOut": [one_line(text, 128) for text in record["leftOut"][:MAX_LEFT_OUT]]}
+
+
 def _throughput(summary: Object | None) -> str | None:
     if not summary or summary.get("throughput") is None:
         return None
-    return f"{summary['throughput']:,.1f} {summary.get('sampleUnit', 'samples')}/s"
+    return one_line(f"{summary['throughput']:,.1f} {summary.get('sampleUnit', 'samples')}/s", 64)
 
 
 def _list(value: object) -> list[Object]:

@@ -1,0 +1,167 @@
+"""What is written into statuses: always what the CRDs declare, and never more than 100 KiB."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from left_behind import experiment
+
+from scalebench_api.experiment import ExperimentSpec
+from scalebench_api.lifecycle import Observed, decide
+from scalebench_api.plan import make_plan
+from scalebench_api.record.trial_record import Summary
+from scalebench_api.record.verdict import Verdict
+from scalebench_api.status import MAX_BYTES, ExperimentStatus, TrialStatus
+from scalebench_api.trial import FINAL_PHASES, TrialPhase
+from scalebench_operator import statuses
+from scalebench_operator.cluster import Object
+from scalebench_operator.headlines import best_efficiency, headlines
+
+NOW = 1_790_000_000.0
+TEXT = st.text(max_size=30) | st.text(alphabet="aé\n ", min_size=600, max_size=2000)
+POSITIVE = st.floats(0, 1e300)
+SUMMARIES = st.none() | st.tuples(st.integers(0, 2**40), POSITIVE, POSITIVE).map(
+    lambda each: Summary(samples=each[0], wall_s=each[1], throughput=each[2]).wire()
+)
+RECORDS = st.none() | st.fixed_dictionaries(
+    {
+        "sha256": st.just("0" * 64),
+        "bytes": st.integers(0, 10**8),
+        "configMaps": st.lists(st.just("r" * 70), max_size=60),
+        "leftOut": st.lists(TEXT, max_size=40),
+    }
+)
+
+
+@st.composite
+def trial_statuses(draw: st.DrawFn) -> list[Object]:
+    """The statuses of a trial over a few attempts, each made from the one before."""
+    found: list[Object] = [{}]
+    for attempt in range(1, draw(st.integers(1, 4)) + 1):
+        found.append(statuses.claimed(found[-1], attempt, f"job-a{attempt}", NOW))
+        for _ in range(draw(st.integers(0, 2))):
+            phase = draw(st.sampled_from([TrialPhase.queued, TrialPhase.starting, TrialPhase.running]))
+            found.append(statuses.progressed(found[-1], phase, "uid", draw(st.none() | TEXT), NOW))
+        verdict = Verdict(draw(st.sampled_from(sorted(FINAL_PHASES))), draw(st.none() | TEXT), draw(TEXT), ())
+        ended = statuses.ended(
+            found[-1],
+            attempt,
+            verdict,
+            job_uid=draw(st.none() | st.just("uid")),
+            summary=draw(SUMMARIES),
+            record=draw(RECORDS),
+            nodes=draw(st.lists(st.text("n", min_size=1, max_size=80), max_size=100)),
+            ended_at=NOW,
+        )
+        found.append(ended)
+    return found
+
+
+def as_stored(model: type[ExperimentStatus] | type[TrialStatus], status: Object) -> Any:
+    """As the API server would take it: nothing that the model cuts, nothing it does not know."""
+    text = json.dumps(status, allow_nan=False)
+    assert len(text) <= MAX_BYTES
+    found = model.model_validate_json(text)
+    assert within(status, found.wire())
+    return found
+
+
+def within(part: Any, whole: Any) -> bool:
+    """Whether nothing of it was cut; a model adds its defaults."""
+    if isinstance(part, dict):
+        return all(name in whole and within(value, whole[name]) for name, value in part.items())
+    if isinstance(part, list):
+        return len(part) == len(whole) and all(map(within, part, whole))
+    return bool(part == whole)
+
+
+@settings(deadline=None)
+@given(trial_statuses())
+def test_a_trials_statuses_are_declared_ones(found: list[Object]) -> None:
+    for status in found[1:]:
+        as_stored(TrialStatus, status)
+    attempts = [past["attempt"] for past in found[-1]["history"]]
+    assert attempts == list(range(1, found[-1]["attempts"] + 1))
+
+
+def test_a_new_attempt_keeps_history_and_nothing_else_of_the_last() -> None:
+    verdict = Verdict(TrialPhase.failed, "RankFailed", "no", ())
+    summary = {"samples": 1, "wallS": 1.0, "throughput": 1.0}
+    ended = statuses.ended(
+        statuses.claimed({}, 1, "t-a1", NOW), 1, verdict, job_uid="u", summary=summary, record=None, nodes=["n"],
+        ended_at=NOW,
+    )  # fmt: skip
+    assert "throughput" not in ended, "what did not succeed enters no table"
+    again = statuses.claimed(ended, 2, "t-a2", NOW)
+    assert set(again) == {"phase", "attempts", "job", "startedAt", "timeline", "history"}
+    assert again["history"] == ended["history"]
+
+
+PHASES = st.sampled_from(sorted(FINAL_PHASES))
+
+
+def spec_of(repetitions: int = 3) -> tuple[ExperimentSpec, Any]:
+    measure = {"windows": 2, "stepsPerWindow": 3, "repetitions": repetitions}
+    made = experiment(matrix={"model": ["m" * 90, "n" * 90], "precision": ["fp32", "bf16"]}, measure=measure)
+    return made.spec, make_plan(made)
+
+
+@settings(deadline=None, max_examples=50)
+@given(st.lists(PHASES, max_size=24), st.data())
+def test_an_experiments_status_is_a_declared_one(phases: list[TrialPhase], data: st.DataObject) -> None:
+    spec, plan = spec_of()
+    names = list(plan.names)
+    observed = {name: Observed(1, (phase,)) for name, phase in zip(names, phases, strict=False)}
+    decision = decide(spec, names, observed)
+    throughputs = {at: data.draw(POSITIVE) for at, phase in enumerate(phases) if phase is TrialPhase.succeeded}
+    entries = headlines(spec, plan, throughputs)
+    began = statuses.timestamp(NOW)
+    current = [
+        statuses.current_trial(name, plan.trials[0], TrialPhase.running, {"attempts": 1, "startedAt": began})
+        for name in names
+    ]
+    condition = statuses.condition("Stalled", True, "JobWaits", data.draw(TEXT))
+    conditions = statuses.conditions({}, [condition], 1, NOW)
+    best = best_efficiency(entries)
+    new = statuses.experiment({}, 1, decision.status, current, entries, best, conditions, NOW)
+    status = as_stored(ExperimentStatus, new)
+    assert status.counts is not None
+    assert sum(status.counts.wire().values()) == status.total == len(names)
+
+
+@given(TEXT)
+def test_a_refusal_is_a_declared_status(message: str) -> None:
+    condition = statuses.condition("Accepted", False, "InvalidSpec", message)
+    as_stored(ExperimentStatus, statuses.refused({}, 3, message, condition, NOW))
+
+
+def test_a_conditions_time_moves_only_with_its_status() -> None:
+    first = statuses.conditions({}, [statuses.condition("A", True, "X", "")], 1, NOW)
+    same = statuses.conditions({"conditions": first}, [statuses.condition("A", True, "Y", "m")], 2, NOW + 60)
+    other = statuses.conditions({"conditions": same}, [statuses.condition("A", False, "Y", "m")], 2, NOW + 120)
+    times = [entry["lastTransitionTime"] for (entry,) in (first, same, other)]
+    assert times[0] == times[1] < times[2]
+    assert same[0]["observedGeneration"] == 2
+    assert statuses.holds({"conditions": same}, "A")
+    assert not statuses.holds({"conditions": other}, "A")
+
+
+def test_headlines_of_a_series_are_at_its_largest_measured_count() -> None:
+    spec, plan = experiment().spec, make_plan(experiment())
+    (alone,) = headlines(spec, plan, {0 if plan.trials[0].point.workers == 1 else 1: 100.0})
+    assert (alone["workers"], "efficiency" in alone) == (1, False)
+    by_workers = {
+        at: 100.0 * plan.trials[at].point.workers * 0.9 ** (plan.trials[at].point.workers - 1) for at in (0, 1)
+    }
+    (both,) = headlines(spec, plan, by_workers)
+    assert (both["workers"], both["speedUp"], both["efficiency"], both["throughput"]) == (2, "1.80", "90.0%", "180.0/s")
+    assert best_efficiency([both]) == "90.0% at 2"
+
+
+def test_a_baseline_without_any_throughput_gives_no_efficiency() -> None:
+    spec, plan = experiment().spec, make_plan(experiment())
+    for entry in headlines(spec, plan, {0: 0.0, 1: 0.0}):
+        assert "efficiency" not in entry

@@ -17,6 +17,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from scalebench_api.lifecycle import Action, Clean, Collect, Decision, Start, Stop, decide
+from scalebench_api.status import one_line
 from scalebench_api.trial import TrialPhase
 from scalebench_operator import statuses
 from scalebench_operator.acting import Acting, Conflict
@@ -215,7 +216,7 @@ class Controller:
             look = await self.acting.look(key, family, turning.ledger, name)
             changed = changed or look.changed
             if look.waiting:
-                turning.waits[name] = look.waiting
+                turning.waits[name] = one_line(look.waiting, 512)  # as it will be written
             else:
                 turning.waits.pop(name, None)
             self.nudge(key, every + 0.01)

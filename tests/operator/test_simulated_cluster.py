@@ -267,6 +267,23 @@ def test_a_suspended_experiment_lets_its_trial_end_and_gives_its_place_away() ->
     world.check()
 
 
+def test_what_a_job_waits_for_is_written_once() -> None:
+    """However long it is, and over how many lines."""
+    world = World({}, ["one"])
+    process = Process(world)
+    settle(world, process, play=False)
+    (job,) = world.store.of("jobs")
+    waiting = pod(NAMESPACE, job["metadata"]["name"], 0, job["metadata"]["labels"], None)
+    held = {"waiting": {"reason": "ImagePullBackOff", "message": "no such\n  image " * 100}}
+    waiting["status"] = {"phase": "Pending", "containerStatuses": [{"name": "worker", "image": "i", "state": held}]}
+    world.store.put(AT["pods"], waiting)
+    settle(world, process, play=False)
+    assert "no such image" in world.store.of("scalingtrials")[0]["status"]["message"]
+    asked = len(process.cluster.requests)
+    settle(world, process, play=False)
+    assert {each.partition(" ")[0] for each in process.cluster.requests[asked:]} == {"GET"}
+
+
 def test_an_experiment_whose_runner_is_missing_keeps_nobody_waiting() -> None:
     world = World({}, runner="Job")
     world.spec("one", runner="MPIJob")

@@ -6,6 +6,7 @@ For each worker count one torchrun starts; inside it every configuration runs th
 and ``plain_ddp.py`` in turns, on fresh models, in the order A B, B A, A B. Both use the same model definitions,
 precision, memory format and optimizer. The harness pays for its windows, journal, metrics, checks and GPU samples;
 the plain loop is timed once over as many steps. A configuration that fails is reported and the others still run.
+``engine_fidelity.py`` compares the whole of ``scalebench run``.
 """
 
 from __future__ import annotations

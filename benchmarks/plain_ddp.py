@@ -94,6 +94,7 @@ def main() -> None:
         rate = measure(given.model, given.batch, given.steps, given.warmup, device, given.compile)
         if dist.get_rank() == 0:
             print(f"{given.model}, {dist.get_world_size()} x {given.batch}: {rate:,.1f} samples/s")
+        dist.barrier()  # gloo aborts now and then when a rank leaves while another is still in its last collective
         dist.destroy_process_group()
 
 

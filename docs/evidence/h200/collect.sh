@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# How the evidence beside this file was obtained, on one machine with 4 H200 GPUs:
-#   docs/evidence/h200/collect.sh fidelity|experiment|allreduce|extras OUT-FOLDER
+# How the evidence beside this file was obtained, on one machine with 4 H200 GPUs (or as many as a stage says):
+#   docs/evidence/h200/collect.sh fidelity|experiment|allreduce|extras|engine|suspects|causes OUT-FOLDER
 # Needs python3 with torch and the packages of pyproject.toml; nothing is installed. NVLink multicast stays as the machine has it.
 set -uo pipefail
 stage=$1 out=$(mkdir -p "$2" && cd "$2" && pwd)
@@ -26,6 +26,19 @@ case $stage in
 fidelity)
     versions | tee "$out/versions.txt"
     python3 benchmarks/fidelity.py --out "$out/fidelity.json" 2>&1 | tee "$out/fidelity.txt" ;;
+engine) # two GPUs; plain torchrun and `scalebench run` in turns
+    versions | tee "$out/versions-engine.txt"
+    pairs() { python3 benchmarks/engine_fidelity.py --arms plain exposed --out "$out/engine-$1.json" "${@:2}" 2>&1 | tee -a "$out/engine.txt"; }
+    pairs two --workers 2 --only resnet
+    pairs one --workers 1 --only resnet
+    pairs vgg --workers 2 --only vgg ;;
+suspects) # one GPU
+    versions | tee "$out/versions-suspects.txt"
+    python3 benchmarks/engine_fidelity.py --workers 1 --suspects worker plain-env no-nvml one-window --seconds 560 \
+        --out "$out/suspects.json" 2>&1 | tee "$out/suspects.txt" ;;
+causes) # one GPU
+    nvidia-smi --query-gpu=name,uuid,driver_version --format=csv | tee "$out/causes.txt"
+    python3 benchmarks/fidelity_causes.py "$out/causes.json" 330 2>&1 | tee -a "$out/causes.txt" ;;
 experiment)
     versions > "$out/versions.txt"
     experiment resnet50 ;;
@@ -34,5 +47,5 @@ allreduce)
 extras)
     python3 benchmarks/harness_cost.py --device gpu 2>&1 | tee "$out/harness_cost.txt"
     python3 benchmarks/fidelity.py --compile --out "$out/fidelity-compiled.json" 2>&1 | tee "$out/fidelity-compiled.txt" ;;
-*) echo "fidelity, experiment, allreduce or extras, not $stage" >&2; exit 2 ;;
+*) echo "fidelity, experiment, allreduce, extras, engine, suspects or causes, not $stage" >&2; exit 2 ;;
 esac

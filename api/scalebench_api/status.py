@@ -23,6 +23,7 @@ MAX_HEADLINES = 40
 MAX_HISTORY = 208
 """More than failurePolicy can ever ask for: 100 Failed and 100 Invalid attempts, and the last."""
 MAX_LEFT_OUT = 16
+MAX_PARTS = 64
 _CUT = "..."
 
 
@@ -141,7 +142,7 @@ class KeptRecord(Model):
 
     sha256: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
     bytes: int
-    config_maps: list[ObjectName] = Field(default=[], max_length=64, description="in the order to be joined")
+    config_maps: list[ObjectName] = Field(default=[], max_length=MAX_PARTS, description="in the order to be joined")
     left_out: list[Title] = Field(default=[], max_length=MAX_LEFT_OUT, description="what did not fit")
 
 

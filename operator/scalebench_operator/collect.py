@@ -23,18 +23,24 @@ from scalebench_api.record.envelope import EnvelopeError, digest, unframe
 from scalebench_api.record.outcome import Outcome
 from scalebench_api.record.termination import Termination
 from scalebench_api.record.verdict import Verdict
+from scalebench_api.status import MAX_PARTS
 from scalebench_api.trial import FailedReason, TrialSpec
 from scalebench_operator import pods as read_pods
-from scalebench_operator.cluster import CONFIG_MAPS, PODS, TRIALS, Cluster, Object, Refused
+from scalebench_operator.cluster import CONFIG_MAPS, PODS, TRIALS, Cluster, Object, Refused, Unreachable
 from scalebench_operator.judge import Judgement, judge_payload
 from scalebench_operator.runners import Reading, Request, RunnerKind
 
 _PART = 900_000
-"""Bytes of a payload in one ConfigMap, which may hold 1 MiB with everything."""
+"""Bytes of a payload in one ConfigMap, at most."""
+_ROOM = 1_000_000
+"""Bytes of everything in one ConfigMap: an API server takes 1 MiB."""
 _INLINE = 1 << 17
 """A payload up to this size is judged in this process: some ten ranks, a few milliseconds."""
 _TRIES = 3
+_JUDGES = 2
+"""Processes that may end over one record; a second one, for the first may have met with an accident."""
 _TAIL_LINES = 60
+_TAIL_BYTES = 500
 _MOST_TAILS = 4
 
 logger = logging.getLogger(__name__)
@@ -109,6 +115,8 @@ async def _payload(
         try:
             log = await cluster.log(request.namespace, pod["metadata"]["name"], read_pods.main_container(pod))
             payload = unframe(log.splitlines())
+            if len(payload) > (MAX_PARTS - 1) * _PART:
+                return None, f"the record has {len(payload)} bytes, {(MAX_PARTS - 1) * _PART} can be kept"
             if said is not None and said.sha256 is not None and digest(payload) != said.sha256:
                 why = f"the record in the log has sha256 {digest(payload)}, its pod announced {said.sha256}"
                 break
@@ -117,8 +125,8 @@ async def _payload(
             why = str(error)
             if said is None or said.sha256 is None:
                 break
-        except Refused as refused:
-            why = f"the log of pod {pod['metadata']['name']} could not be read: {refused.message}"
+        except (Refused, Unreachable) as error:
+            why = f"the log of pod {pod['metadata']['name']} could not be read: {_said(error)}"
         await asyncio.sleep(0.5 * (wait + 1))
     return None, why
 
@@ -159,22 +167,36 @@ async def _tails(cluster: Cluster, request: Request, pods: Sequence[Object]) -> 
         name = pod["metadata"]["name"]
         try:
             text = await cluster.log(request.namespace, name, read_pods.main_container(pod), tail=_TAIL_LINES)
-            tails[name] = [line[:500] for line in text.splitlines()]
-        except Refused as refused:
-            logger.info("%s: no log of %s: %s", request.job, name, refused.message)
+            tails[name] = [line.encode()[:_TAIL_BYTES].decode(errors="ignore") for line in text.splitlines()]
+        except (Refused, Unreachable) as error:
+            logger.info("%s: no log of %s: %s", request.job, name, _said(error))
     return tails
+
+
+def _said(error: Refused | Unreachable) -> str:
+    return error.message if isinstance(error, Refused) else str(error)
 
 
 async def _judge(trial: TrialSpec, payload: bytes | None, outcome: Outcome) -> Judgement:
     if payload is None or len(payload) <= _INLINE:
         return judge_payload(trial, payload, outcome)
+    for _ in range(_JUDGES):
+        found = await _judge_apart(trial, payload, outcome)
+        if isinstance(found, Judgement):
+            return found
+    why = f"the record could not be judged: its process ended with exit code {found}"
+    return judge_payload(trial, None, outcome.model_copy(update={"message": outcome.message or why}))
+
+
+async def _judge_apart(trial: TrialSpec, payload: bytes, outcome: Outcome) -> Judgement | int:
+    """In a process of its own; its exit code where it came to no end."""
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "scalebench_operator.judge", stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE
     )
     request = canonical_json({"trial": trial.wire(), "outcome": outcome.wire(), "bytes": len(payload)})
     out, _ = await process.communicate(request.encode() + b"\n" + payload)
     if process.returncode:
-        raise RuntimeError(f"judging {trial.name} ended with exit code {process.returncode}")
+        return process.returncode
     return Judgement.from_wire(json.loads(out))
 
 
@@ -183,7 +205,8 @@ async def _keep(
 ) -> Object:
     """Write the record's ConfigMaps; the trial's status then says where they are."""
     request = attempt.request
-    parts = [payload[at : at + _PART] for at in range(0, len(payload), _PART)] if payload else [b""]
+    told = canonical_json(outcome.wire())
+    parts = _parts(payload or b"", _ROOM - len(told))
     names = [record_name(request.trial_object, request.attempt, index) for index in range(len(parts))]
     for index, (name, part) in enumerate(zip(names, parts, strict=True)):
         body: Object = {
@@ -199,7 +222,7 @@ async def _keep(
         if part:
             body["binaryData"] = {RECORD_KEY: base64.b64encode(part).decode()}
         if index == 0:
-            body["data"] = {OUTCOME_KEY: canonical_json(outcome.wire())}
+            body["data"] = {OUTCOME_KEY: told}
         await cluster.apply(CONFIG_MAPS, request.namespace, body)
     record: Object = {
         "sha256": digest(payload or b""),
@@ -207,6 +230,12 @@ async def _keep(
         "configMaps": names,
     }
     return record | ({"leftOut": list(judgement.left_out)} if judgement.left_out else {})
+
+
+def _parts(payload: bytes, room: int) -> list[bytes]:
+    """Pieces for a ConfigMap each; the first has ``room`` for less, beside what was observed."""
+    first = max(0, min(_PART, room))
+    return [payload[:first], *(payload[at : at + _PART] for at in range(first, len(payload), _PART))]
 
 
 def _ended_at(reading: Reading | None) -> float:

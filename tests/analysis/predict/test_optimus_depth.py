@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -70,3 +72,17 @@ def test_bad_input_is_refused_in_one_line():
     unknown = LossRun("mlp", runs[0].fit, STEPS, runs[0].losses)
     with pytest.raises(FitError, match="the depth of mlp are not known"):
         regress([unknown, *runs], "depth")
+
+
+def test_a_coefficient_at_its_bound_has_no_error_without_end():
+    """Found in a real run: b2 was 0 in all runs, b1 in nearly all, and their errors were nan and 1e13 %."""
+    runs = [run(depth, seed=seed) for depth in (20, 32, 44) for seed in (0, 1)]
+    flat = [replace(each, fit=replace(each.fit, values=np.array([each.fit.values[0], 1e-17, 0.0]))) for each in runs]
+    flat[0] = replace(flat[0], fit=replace(flat[0].fit, values=np.array([flat[0].fit.values[0], 0.3, 0.0])))
+    b0, b1, b2 = regress(flat).coefficients
+    assert b0.held_out is not None
+    assert b1.held_out is not None
+    assert b1.held_out < 10, "over the mean size in all runs"
+    assert (b2.held_out, b2.mean_held_out) == (None, None)
+    assert b2.verdict == "nothing to tell: at its bound of 0 in every run"
+    assert any(note.startswith("b1: 0 in some runs") for note in regress(flat).notes)

@@ -23,6 +23,11 @@ MODEL = "coefficients over depth"
 Axis = Literal["depth", "parameters"]
 
 
+AT_BOUND = 1e-9
+"""A coefficient that is not larger is 0 but for the solver's last step."""
+NOTHING = "nothing to tell: at its bound of 0 in every run"
+
+
 @dataclass(frozen=True)
 class LossRun:
     """One run's curve with what it is regressed on; ``family`` keeps nets apart whose depth means another thing."""
@@ -103,6 +108,9 @@ def regress(runs: Sequence[LossRun], axis: Axis = "parameters", level: float = 0
         "Every number here is of one seed a run unless a depth was run again: an effect inside of the seeds' scatter "
         "is none."
     ]
+    some = [each.name for each in coefficients if not each.log and each.held_out is not None]
+    if some:
+        notes.append(f"{', '.join(some)}: 0 in some runs, so errors are over the mean size in all runs.")
     if len(devices) > 1:
         notes.append(
             f"Devices {', '.join(devices)}: a loss curve by step does not depend on the device; what is fitted to it "
@@ -156,7 +164,7 @@ def _coefficient(index: int, runs: Sequence[LossRun], x: Array, devices: Sequenc
         mean_held_out=mean_held,
         seed_scatter=scatter,
         log=log,
-        verdict=_verdict(parameters[1], held, mean_held),
+        verdict=NOTHING if (np.abs(y) <= AT_BOUND).all() and not log else _verdict(parameters[1], held, mean_held),
     )
 
 
@@ -171,9 +179,13 @@ def _verdict(slope: Parameter, held: float | None, mean: float | None) -> str:
 
 
 def _held_out(y: Array, log: bool, x: Array) -> tuple[float | None, float | None]:
-    """Errors at left-out sizes, of the line and of the mean."""
+    """Errors at left-out sizes, of the line and of the mean.
+
+    Relative; where some runs have it at 0, over its mean size in all runs instead.
+    """
     sizes = np.unique(x)
-    if len(sizes) < 3:
+    size_of_all = float(np.abs(y).mean())
+    if len(sizes) < 3 or (not log and size_of_all <= AT_BOUND):
         return None, None
     line, mean = [], []
     for size in sizes:
@@ -181,9 +193,9 @@ def _held_out(y: Array, log: bool, x: Array) -> tuple[float | None, float | None
         at = _inverse(float(np.polynomial.Polynomial.fit(x[~here], y[~here], 1)(size)), log)
         others = _inverse(float(y[~here].mean()), log)
         truth = np.array([_inverse(float(value), log) for value in y[here]])
-        with np.errstate(divide="ignore"):
-            line += np.abs(at / truth - 1).tolist()
-            mean += np.abs(others / truth - 1).tolist()
+        scale = truth if log else np.full_like(truth, size_of_all)
+        line += (np.abs(at - truth) / scale).tolist()
+        mean += (np.abs(others - truth) / scale).tolist()
     return float(np.mean(line)), float(np.mean(mean))
 
 
@@ -239,7 +251,7 @@ def _values(runs: Sequence[LossRun], index: int) -> tuple[Array, bool]:
     """The coefficient of every run, as logarithms where none is 0."""
     y = np.array([run.fit.values[index] for run in runs])
     # A coefficient at its bound is 0 but for the solver's last step.
-    log = bool((y > 1e-9).all())
+    log = bool((y > AT_BOUND).all())
     return (np.log(y) if log else y), log
 
 

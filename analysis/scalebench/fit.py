@@ -55,11 +55,15 @@ class FitReport:
         return kept or (nothing,)
 
 
-def fit(bundle: Bundle, hold_out: Collection[int] = (), level: float = 0.95) -> FitReport:
-    """Fit every applicable model; ``hold_out`` are worker counts that no scaling model may see.
+def fit(
+    bundle: Bundle, hold_out: Collection[int] = (), level: float = 0.95, *, hold_out_batches: Collection[int] = ()
+) -> FitReport:
+    """Fit every applicable model.
+
+    ``hold_out`` are worker counts that no scaling model may see, ``hold_out_batches`` batches of a worker.
 
     Raises:
-        FitError: a count of ``hold_out`` that was not measured.
+        FitError: a count or a batch to hold out that was not measured, or nothing left to fit to.
     """
     series = observed(bundle)
     measured = {workers for each in series for workers in each.workers}
@@ -67,6 +71,13 @@ def fit(bundle: Bundle, hold_out: Collection[int] = (), level: float = 0.95) -> 
         if workers not in measured:
             known = ", ".join(str(n) for n in sorted(measured)) or "none"
             raise FitError(f"hold out {workers}: no point of {workers} workers was measured; measured: {known}")
+    batches = {p.point.batch_per_worker for each in series for p in each.points if p.point.batch_per_worker}
+    for batch in hold_out_batches:
+        if batch not in batches:
+            known = ", ".join(str(b) for b in sorted(batches)) or "none"
+            raise FitError(f"hold out a batch of {batch}: no point had it; measured: {known}")
+    if hold_out_batches and batches <= {*hold_out_batches}:
+        raise FitError("hold out every batch: nothing is left to fit to")
     refusals: list[str] = []
     collectives = []
     for name, points in timed_points(bundle).items():
@@ -78,7 +89,7 @@ def fit(bundle: Bundle, hold_out: Collection[int] = (), level: float = 0.95) -> 
     refusals += [reason for each in devices for reason in (each.utilization_refusal, each.energy_refusal) if reason]
     return FitReport(
         bundle=bundle.label,
-        scaling=beside(bundle, hold_out=hold_out, level=level),
+        scaling=beside(bundle, hold_out=hold_out, level=level, hold_out_batches=hold_out_batches),
         collectives=tuple(collectives),
         learning=learning(bundle),
         devices=devices,

@@ -16,9 +16,10 @@ from scalebench.cli.output import output_option, show
 @click.option(
     "--hold-out", metavar="N,N", help="Worker counts that no fit may see; they are predicted from the others."
 )
+@click.option("--hold-out-batch", metavar="N,N", help="The same for batches of a worker.")
 @click.option("--all", "every_model", is_flag=True, help="Predictions of every model, not of each curve's best alone.")
 @output_option
-def command(folder: Path, hold_out: str | None, every_model: bool, output: str) -> None:
+def command(folder: Path, hold_out: str | None, hold_out_batch: str | None, every_model: bool, output: str) -> None:
     """Fit every model that the measured points can carry, and print predicted beside measured with its error.
 
     A point is predicted by a fit that left it out. JSON has every model and table; CSV is the first table.
@@ -35,4 +36,8 @@ def command(folder: Path, hold_out: str | None, every_model: bool, output: str) 
 
         (bundle,) = open_all([folder])
         held = whole_numbers(hold_out, "--hold-out") if hold_out else []
-        show(fit(bundle, held).tables(every_model=every_model or output in ("json", "csv")), output)
+        batches = whole_numbers(hold_out_batch, "--hold-out-batch") if hold_out_batch else []
+        show(
+            fit(bundle, held, hold_out_batches=batches).tables(every_model=every_model or output in ("json", "csv")),
+            output,
+        )

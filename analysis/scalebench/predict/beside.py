@@ -98,18 +98,20 @@ def beside(
     price: Cost | None = None,
     level: float = 0.95,
     further: Further | None = None,
+    hold_out_batches: Collection[int] = (),
 ) -> tuple[SeriesBeside, ...]:
     """Every model on every curve of a bundle, at the measured worker counts and at the further ``workers``.
 
-    ``hold_out`` are counts that no fit may see; at the others each prediction leaves its own point out. ``price`` takes
-    the place of what the experiment says; ``further`` are models beside the fitted ones.
+    ``hold_out`` are counts that no fit may see, ``hold_out_batches`` batches of a worker; at the others each prediction
+    leaves its own point out. ``price`` takes the place of what the experiment says; ``further`` are models beside the
+    fitted ones.
     """
     series = observed(bundle)
     stated = price or _stated_price(bundle)
     works = {costs.series.name: _work(costs, stated) for costs in cost([bundle], price).series}
     found = {}
     for program in programs(series).values():
-        for prediction in predict_series(program, hold_out, level, further):
+        for prediction in predict_series(program, hold_out, level, further, hold_out_batches):
             found[prediction.series.name] = prediction
     return tuple(_beside(found[each.name], works[each.name], workers) for each in series if each.name in found)
 

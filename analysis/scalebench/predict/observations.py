@@ -80,6 +80,10 @@ class ObservedSeries:
         """The same curve where these worker counts had not been measured."""
         return replace(self, points=tuple(point for point in self.points if point.workers not in workers))
 
+    def without_batches(self, batches: Collection[int]) -> ObservedSeries:
+        """The same curve where nothing with these batches per worker had been measured."""
+        return replace(self, points=tuple(p for p in self.points if p.point.batch_per_worker not in batches))
+
     def batch_at(self, workers: int) -> float:
         """Samples of a step over all workers at any count: the global batch, or a worker's times their number."""
         known = self.at(workers)

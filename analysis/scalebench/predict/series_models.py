@@ -93,16 +93,31 @@ def predict_series(
     hold_out: Collection[int] = (),
     level: float = 0.95,
     further: Further | None = None,
+    hold_out_batches: Collection[int] = (),
 ) -> tuple[SeriesPrediction, ...]:
-    """Fit every model to every curve of one program; ``hold_out`` are worker counts that no model may see."""
-    seen = [each.without(hold_out) for each in series]
-    kept = [(whole, fitted) for whole, fitted in zip(series, seen, strict=True) if fitted.points]
-    fitted_to = [fitted for _, fitted in kept]
+    """Fit every model to every curve of one program.
+
+    ``hold_out`` are worker counts that no model may see, ``hold_out_batches`` batches of a worker. A curve of which
+    nothing was seen is predicted by the step models alone, from the other curves.
+    """
+    seen = [each.without(hold_out).without_batches(hold_out_batches) for each in series]
+    fitted_to = [fitted for fitted in seen if fitted.points]
+    if not fitted_to:
+        return ()
     overlap, speed = _overlap(fitted_to, level), _speed(fitted_to, level)
     others = further(fitted_to) if further else None
     out = []
-    for whole, fitted in kept:
-        models = (*_laws(fitted, level), overlap(fitted), speed(fitted), *(others(fitted) if others else ()))
+    for whole, fitted in zip(series, seen, strict=True):
+        if not fitted.points:
+            unseen = (overlap(fitted, whole), speed(fitted, whole))
+            out.append(SeriesPrediction(whole, fitted, unseen, None))
+            continue
+        models = (
+            *_laws(fitted, level),
+            overlap(fitted, whole),
+            speed(fitted, whole),
+            *(others(fitted) if others else ()),
+        )
         out.append(SeriesPrediction(whole, fitted, models, _best(models)))
     return tuple(out)
 
@@ -146,7 +161,11 @@ def _exact(fit: LawFit) -> str:
     return f"{through} and the baseline: its shape was not tested"
 
 
-def _overlap(series: Sequence[ObservedSeries], level: float) -> Callable[[ObservedSeries], SeriesModel]:
+OnCurve = Callable[[ObservedSeries, ObservedSeries], SeriesModel]
+"""A fit to a program on one curve: what was seen of the curve, and the whole of it."""
+
+
+def _overlap(series: Sequence[ObservedSeries], level: float) -> OnCurve:
     """Pollux' step model, fitted once to all curves of the program."""
     points = [
         StepTime(p.workers, p.point.nodes, p.batch_per_worker, each.step_s, each.compute_s)
@@ -157,16 +176,16 @@ def _overlap(series: Sequence[ObservedSeries], level: float) -> Callable[[Observ
         fit = fit_overlap(points, level)
     except FitError as error:
         refusal = str(error)
-        return lambda curve: SeriesModel(OVERLAP, OVERLAP_EQUATION, refusal=refusal, measured=_measured(curve))
+        return lambda curve, _: SeriesModel(OVERLAP, OVERLAP_EQUATION, refusal=refusal, measured=_measured(curve))
     steps = {
         point.run: None if error is None else point.step_s * (1 + error)
         for point, error in zip(fit.points, fit.held_out, strict=True)
     }
 
-    def on(curve: ObservedSeries) -> SeriesModel:
+    def on(curve: ObservedSeries, whole: ObservedSeries) -> SeriesModel:
         def predict(workers: int) -> Prediction:
-            batch = curve.batch_at(workers)
-            return _per_second(fit.predict(workers, batch / workers, nodes=curve.nodes_at(workers)), batch)
+            batch = whole.batch_at(workers)
+            return _per_second(fit.predict(workers, batch / workers, nodes=whole.nodes_at(workers)), batch)
 
         left_out = {}
         for point in curve.points:
@@ -186,7 +205,7 @@ def _overlap(series: Sequence[ObservedSeries], level: float) -> Callable[[Observ
     return on
 
 
-def _speed(series: Sequence[ObservedSeries], level: float) -> Callable[[ObservedSeries], SeriesModel]:
+def _speed(series: Sequence[ObservedSeries], level: float) -> OnCurve:
     """Optimus' synchronous speed without parameter servers, fitted once to all curves of the program."""
     equation = EQUATIONS["workers"].equation
     rows = [(p.workers, p.batch, 1 / each.step_s) for p in _points(series) for each in p.repetitions]
@@ -195,14 +214,14 @@ def _speed(series: Sequence[ObservedSeries], level: float) -> Callable[[Observed
         fit = fit_speed("workers", workers, speeds, batch=batches, level=level)
     except FitError as error:
         refusal = str(error)
-        return lambda curve: SeriesModel(SPEED, equation, refusal=refusal, measured=_measured(curve))
+        return lambda curve, _: SeriesModel(SPEED, equation, refusal=refusal, measured=_measured(curve))
     held = {
         (w, m): None if error is None else f * (1 + error) for (w, m, f), error in zip(rows, fit.held_out, strict=True)
     }
 
-    def on(curve: ObservedSeries) -> SeriesModel:
+    def on(curve: ObservedSeries, whole: ObservedSeries) -> SeriesModel:
         def predict(workers: int) -> Prediction:
-            batch = curve.batch_at(workers)
+            batch = whole.batch_at(workers)
             found = fit.predict(workers, batch=batch)
             low, high = (None if v is None else v * batch for v in (found.low, found.high))
             return Prediction(found.value * batch, low, high)
@@ -246,4 +265,6 @@ def _baseline(series: ObservedSeries) -> int:
 
 def _but_baseline(values: Mapping[int, float | None], series: ObservedSeries) -> dict[int, float | None]:
     """As the laws have it: what is relative to a point does not predict it."""
+    if not series.points:
+        return {}
     return {workers: value for workers, value in values.items() if workers != _baseline(series)}

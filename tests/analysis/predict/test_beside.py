@@ -139,3 +139,30 @@ def test_device_fits_find_the_batch_and_the_power(measured: Bundle):
     assert p.value == pytest.approx(300, rel=0.05)
     assert t0.value is not None
     assert e.value is not None
+
+
+def test_a_larger_batch_is_predicted_from_smaller_ones(tmp_path: Path):
+    """t = 0.01 + 0.001 m, and 5 ms of exchange: the step models find the batch that no fit saw."""
+
+    def step(point: Point) -> float:
+        assert point.batch_per_worker
+        return 0.01 + 0.001 * point.batch_per_worker + (0.005 if point.workers > 1 else 0)
+
+    def alone(point: Point) -> float:
+        return 0.0 if point.workers == 1 else 0.005 / step(point)
+
+    of = experiment(
+        "batches", modes=["weak"], workers=[1, 2], windows=2, steps_per_window=10, repetitions=2,
+        matrix={"batch.perWorker": [8, 16, 32, 64]},
+    )  # fmt: skip
+    truth = Truth(step_s=step, exposed_share=alone, step_cv=0.001, repetition_cv=0.001)
+    bundle = open_bundle(write_bundle(tmp_path / "b", of, truth, tables=False))
+    found = fit(bundle, hold_out_batches=[64]).scaling
+    (unseen,) = [each for each in found if each.series.name.endswith("=64")]
+    assert {row.how for row in unseen.rows} == {HELD_OUT}
+    assert {(row.workers, row.model) for row in unseen.rows} == {(n, m) for n in (1, 2) for m in ("overlap", "optimus")}
+    assert all(abs(row.error or 0) < 0.01 for row in unseen.rows if row.model == "overlap")
+    with pytest.raises(FitError, match="hold out a batch of 65: no point had it; measured: 8, 16, 32, 64"):
+        fit(bundle, hold_out_batches=[65])
+    with pytest.raises(FitError, match="nothing is left"):
+        fit(bundle, hold_out_batches=[8, 16, 32, 64])

@@ -114,7 +114,10 @@ class Leadership:
         ours = lease["spec"].get("holderIdentity") == self.identity
         transitions = int(lease["spec"].get("leaseTransitions") or 0) + (0 if ours else 1)
         began = time.monotonic()
-        body = {**lease, "spec": {**lease["spec"], **self._spec(transitions)}}
+        new = self._spec(transitions)
+        if ours:
+            new["acquireTime"] = lease["spec"].get("acquireTime") or new["acquireTime"]
+        body = {**lease, "spec": {**lease["spec"], **new}}
         try:
             path = LEASES.path(self.namespace, self.name)
             return self._took(began, await self.cluster.request("PUT", path, body, patience_s=patience_s))

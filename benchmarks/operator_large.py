@@ -30,6 +30,8 @@ from scalebench_operator.settings import Settings
 from tier import Tier  # isort: skip
 
 BUDGET = Settings().record_bytes
+LIMIT_MIB = 512
+"""What the chart lets its container have."""
 EACH = 8
 QUIET_S = 300.0
 COLLECTIONS = {"Job": "jobs", "PyTorchJob": "pytorchjobs", "MPIJob": "mpijobs", "TFJob": "tfjobs"}
@@ -119,7 +121,7 @@ def one(
         Figure(label, "ranks missing in the record", asked - ranks, 0),
         Figure(label, "record", record.get("bytes", float("nan")) / 1024, BUDGET / 1024, "KiB"),
         Figure(label, "pods listed to result kept", collected, None, "s"),
-        Figure(label, "operator RSS peak", peak, 150, "MiB"),
+        Figure(label, "operator RSS peak", peak, LIMIT_MIB, "MiB"),
         Figure(label, "operator CPU", spent_ms, None, "ms"),
         Figure(label, "requests", counts.reads + counts.writes),
         Figure(label, "wall", wall_s, None, "s"),

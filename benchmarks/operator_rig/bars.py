@@ -73,7 +73,7 @@ def machine() -> dict[str, Any]:
     )
     return {
         "at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-        "commit": done.stdout.strip(),
+        "commit": done.stdout.strip() or (exported.read_text().strip() if exported.exists() else None),
         "cores": len(os.sched_getaffinity(0)),
         "load": [round(each, 1) for each in os.getloadavg()],
         "system": platform.platform(),

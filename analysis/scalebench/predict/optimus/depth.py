@@ -151,6 +151,9 @@ def leave_out_depth(runs: Sequence[LossRun], depth: int, axis: Axis = "parameter
 
 def _coefficient(index: int, runs: Sequence[LossRun], x: Array, devices: Sequence[str], level: float) -> CoefficientFit:
     y, log = _values(runs, index)
+    if not log and (np.abs(y) <= AT_BOUND).all():
+        none = Parameter("slope", None, None, None, "", NOTHING)
+        return CoefficientFit(NAMES[index], none, none if len(devices) > 1 else None, None, None, None, log, NOTHING)
     columns = [np.ones_like(x), x - x.mean()]
     columns += [np.array([float(run.device == name) for run in runs]) for name in devices[1:2]]
     parameters = _least_squares(np.stack(columns, axis=1), y, level, "log" if log else "")
@@ -164,7 +167,7 @@ def _coefficient(index: int, runs: Sequence[LossRun], x: Array, devices: Sequenc
         mean_held_out=mean_held,
         seed_scatter=scatter,
         log=log,
-        verdict=NOTHING if (np.abs(y) <= AT_BOUND).all() and not log else _verdict(parameters[1], held, mean_held),
+        verdict=_verdict(parameters[1], held, mean_held),
     )
 
 
@@ -185,7 +188,7 @@ def _held_out(y: Array, log: bool, x: Array) -> tuple[float | None, float | None
     """
     sizes = np.unique(x)
     size_of_all = float(np.abs(y).mean())
-    if len(sizes) < 3 or (not log and size_of_all <= AT_BOUND):
+    if len(sizes) < 3:
         return None, None
     line, mean = [], []
     for size in sizes:

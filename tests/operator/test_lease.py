@@ -61,6 +61,7 @@ class Faulty(InMemory):
         if fault == "request":
             raise TimeoutError
         answer = await super()._send(method, url, body, content_type)
+        await asyncio.sleep(0)  # on its way back
         if fault == "answer":
             raise TimeoutError
         return answer

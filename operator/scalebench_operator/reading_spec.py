@@ -23,7 +23,7 @@ def read_experiment(body: Mapping[str, Any]) -> ScalingExperiment:
     Raises:
         NotRunnable: with up to three of its problems.
     """
-    wire = {name: body[name] for name in ("apiVersion", "kind", "metadata", "spec")}
+    wire = {name: body[name] for name in ("apiVersion", "kind", "metadata", "spec") if name in body}
     try:
         experiment = ScalingExperiment.model_validate(wire)
     except ValidationError as error:

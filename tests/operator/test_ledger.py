@@ -1,0 +1,189 @@
+"""The ledger's window decides as the whole plan would, whatever was seen and in whatever order."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from left_behind import experiment, experiment_tree
+
+from scalebench_api.lifecycle import Collect, Job, Observed, decide
+from scalebench_api.objects import job_name, labels
+from scalebench_api.trial import TrialPhase
+from scalebench_operator.ledger import MOST_LOST, Ledger, jobs_ended, jobs_of, observe, open_ledger
+from scalebench_operator.runners import RUNNERS
+from scalebench_operator.sightings import Family, Key, Sightings
+
+KEY = Key("ns", "exp")
+JOB_STATUSES: dict[str, dict[str, Any]] = {
+    "starting": {},
+    "running": {"ready": 9},
+    "complete": {"conditions": [{"type": "Complete", "status": "True"}]},
+    "failed": {"conditions": [{"type": "Failed", "status": "True"}]},
+}
+FINAL = ["Succeeded", "Failed", "Invalid", "Cancelled"]
+
+
+class Watch:
+    """Makes sightings; each is newer than the one before."""
+
+    def __init__(self, **spec: Any) -> None:
+        self.experiment, self.sightings, self.version = experiment(**spec), Sightings(), 0
+        tree = experiment_tree()
+        tree["metadata"] |= self.metadata("exp", "e1", "", {})
+        self.sightings.see_experiment(tree)
+        self.ledger = self.open()
+
+    @property
+    def family(self) -> Family:
+        return self.sightings.family(KEY)
+
+    def open(self) -> Ledger:
+        return open_ledger(self.experiment, "e1", 1, self.family)
+
+    def metadata(self, name: str, uid: str, owner: str, tags: dict[str, str]) -> dict[str, Any]:
+        self.version += 1
+        return {
+            "name": name,
+            "namespace": "ns",
+            "uid": uid,
+            "resourceVersion": str(self.version),
+            "labels": tags,
+            "ownerReferences": [{"uid": owner}],
+        }
+
+    def trial(self, place: int, attempts: int, history: list[str], job_uid: bool, owner: str = "e1") -> None:
+        name = self.ledger.names[place]
+        past = [{"attempt": number, "phase": phase} for number, phase in enumerate(history, 1)]
+        status: dict[str, Any] = {"attempts": max(attempts, len(history)), "history": past}
+        status["phase"] = history[-1] if history and attempts <= len(history) else "Starting"
+        if history and history[-1] == "Succeeded":
+            status |= {"summary": {"throughput": 5.0}, "nodes": [f"n{place}"]}
+        if job_uid:
+            status["jobUid"] = "j"
+        self.sightings.see_trial({"metadata": self.metadata(name, f"t{place}", owner, labels("exp")), "status": status})
+
+    def job(self, place: int, attempt: int, state: str, owner: str | None = None) -> None:
+        name = self.ledger.names[place]
+        metadata = self.metadata(
+            job_name(name, attempt), f"j{attempt}", owner or f"t{place}", labels("exp", name, attempt)
+        )
+        spec = {"completions": 1}
+        self.sightings.see_job({"kind": "Job", "metadata": metadata, "spec": spec, "status": JOB_STATUSES[state]})
+
+    def lose(self, place: int, attempt: int) -> None:
+        name = self.ledger.names[place]
+        if attempt == 0:
+            self.sightings.lose_trial({"metadata": self.metadata(name, f"t{place}", "", labels("exp"))})
+        else:
+            tags = labels("exp", name, attempt)
+            self.sightings.lose_job({"metadata": self.metadata(job_name(name, attempt), f"j{attempt}", "", tags)})
+
+    def note(self) -> None:
+        touched, self.family.touched = self.family.touched, set()
+        self.ledger.note(self.family, touched)
+
+
+PLACES = st.integers(0, 3)
+STEPS = st.one_of(
+    st.tuples(st.just("trial"), PLACES, st.integers(0, 5), st.lists(st.sampled_from(FINAL), max_size=3), st.booleans()),
+    st.tuples(st.just("job"), PLACES, st.integers(1, 4), st.sampled_from(sorted(JOB_STATUSES))),
+    st.tuples(st.just("lose"), PLACES, st.sampled_from([0, 0, 1, 2])),
+)
+POLICIES = st.fixed_dictionaries(
+    {"retries": st.integers(0, 2), "retryInvalid": st.integers(0, 2), "maxFailedTrials": st.integers(0, 5)}
+)
+
+
+@settings(deadline=None, max_examples=200)
+@given(
+    st.lists(st.tuples(STEPS, st.booleans()), max_size=30), POLICIES, st.integers(1, 4), st.booleans(), st.booleans()
+)
+def test_a_window_decides_as_the_whole(
+    steps: list[tuple[tuple[Any, ...], bool]], policy: dict[str, int], parallelism: int, suspend: bool, cancel: bool
+) -> None:
+    measure = {"windows": 2, "stepsPerWindow": 3, "repetitions": 2}
+    watch = Watch(measure=measure, failurePolicy=policy, parallelism=parallelism, suspend=suspend, cancel=cancel)
+    ledger, family = watch.ledger, watch.family
+    for (kind, *given_), turn in steps:
+        getattr(watch, kind)(*given_)
+        if turn:
+            watch.note()
+            check(watch, ledger, family)
+    watch.note()
+    check(watch, ledger, family)
+    check(watch, watch.open(), family)
+
+
+def check(watch: Watch, ledger: Ledger, family: Family) -> None:
+    window = ledger.window(family)
+    some = decide(ledger.spec, window.names, window.observed, settled=window.settled, unbegun=window.unbegun)
+    observed = {}
+    for name in ledger.names:
+        jobs = jobs_of(family, name)
+        reading = RUNNERS[next(iter(RUNNERS))].read(jobs[-1].body) if jobs else None
+        observed[name] = observe(family.trials.get(name), jobs, reading)
+    whole = decide(ledger.spec, ledger.names, observed)
+    assert some.actions == whole.actions
+    assert (some.status.phase, some.status.message) == (whole.status.phase, whole.status.message)
+    assert dict(some.status.counts) == dict(whole.status.counts)
+    assert some.status.total == len(ledger.names)
+    ends = Counter(observed[name].history[-1] for name in ledger.names if observed[name].history)
+    assert len(ledger.throughputs) <= ends[TrialPhase.succeeded]
+
+
+def test_a_claimed_attempt_without_a_job_is_begun_again_under_its_number() -> None:
+    watch = Watch()
+    watch.trial(0, 2, ["Failed"], job_uid=False)
+    trial = watch.family.trials[watch.ledger.names[0]]
+    assert observe(trial, [], None) == Observed(1, (TrialPhase.failed,))
+
+
+def test_an_attempt_that_loses_its_job_is_run_anew_a_few_times() -> None:
+    watch = Watch()
+    name = watch.ledger.names[0]
+    for attempt in range(1, MOST_LOST + 1):
+        watch.trial(0, attempt, [], job_uid=True)
+        job = Job.lost if attempt < MOST_LOST else Job.ended
+        assert observe(watch.family.trials[name], [], None) == Observed(attempt, (), job)
+    watch.note()
+    window = watch.ledger.window(watch.family)
+    decision = decide(watch.ledger.spec, window.names, window.observed, settled=window.settled, unbegun=window.unbegun)
+    assert decision.actions == (Collect(name),)
+
+
+def test_a_job_without_its_trial_stands_in_the_way() -> None:
+    watch = Watch()
+    watch.job(0, 1, "running", owner="an earlier trial")
+    watch.note()
+    window = watch.ledger.window(watch.family)
+    assert window.observed[watch.ledger.names[0]].job is Job.running
+
+
+def test_trials_of_an_earlier_experiment_count_for_nothing() -> None:
+    watch = Watch()
+    watch.trial(0, 1, ["Succeeded"], job_uid=True, owner="an earlier one")
+    watch.note()
+    window = watch.ledger.window(watch.family)
+    assert not window.settled
+    assert window.observed == {}
+    assert watch.ledger.throughputs == {}
+
+
+def test_nodes_of_a_series_are_kept_in_the_order_they_came() -> None:
+    watch = Watch()
+    for place in (1, 0, 1):
+        watch.trial(place, 1, ["Succeeded"], job_uid=True)
+        watch.note()
+    assert [tuple(nodes) for nodes in watch.ledger.nodes.values()] == [("n1", "n0")]
+
+
+def test_whether_somebody_waits_for_a_result() -> None:
+    watch = Watch()
+    assert not jobs_ended(None)
+    watch.job(0, 1, "running")
+    assert not jobs_ended(watch.family)
+    watch.job(1, 1, "failed")
+    assert jobs_ended(watch.family)

@@ -211,7 +211,9 @@ class Acting:
         if reading.state in (Job.ended, Job.queued):
             return Look()
         trial = ledger.trial(name)
-        started = statuses.unix(job.body["metadata"]["creationTimestamp"])
+        # From when it was let go: what it waited in a queue before is not its own.
+        began = job.body["status"].get("startTime") or job.body["metadata"]["creationTimestamp"]
+        started = statuses.unix(began)
         overdue = time.time() - started - trial.deadline_seconds
         if reading.state is Job.running and overdue < _GRACE_S:
             return Look()

@@ -1,0 +1,105 @@
+"""What users do to experiments, and clusters to jobs, turn by turn against an API server in memory."""
+
+from __future__ import annotations
+
+import pytest
+from left_behind import pod
+from simulated_cluster import AT, NAMESPACE, PLURALS, Process, World, settle
+
+from scalebench_operator import acting
+from scalebench_operator.sightings import Key
+
+
+@pytest.fixture(autouse=True)
+def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Look closer at every job in every turn, and ask for it."""
+    monkeypatch.setattr(acting, "_SILENT_S", -1.0)
+
+
+def test_a_suspended_experiment_lets_its_trial_end_and_gives_its_place_away() -> None:
+    world = World({})
+    process = Process(world)
+    settle(world, process, play=False)
+    assert [each["metadata"]["name"] for each in world.store.of("jobs")] == ["one-weak-1-1x1-r1-a1"]
+    world.spec("one", suspend=True)
+    settle(world, process, play=False)
+    assert len(world.store.of("jobs")) == 1, "its trial still runs"
+    settle(world, process)
+    assert world.status("one")["phase"] == "Suspended"
+    assert len(world.store.of("scalingtrials")) == 1 + 2
+    assert world.status("two")["phase"] == "Succeeded"
+    assert Key(NAMESPACE, "two") in process.nudged
+    world.spec("one", suspend=False)
+    settle(world, process)
+    world.check()
+
+
+def test_what_a_job_waits_for_is_written_once() -> None:
+    """However long it is, and over how many lines."""
+    world = World({}, ["one"])
+    process = Process(world)
+    settle(world, process, play=False)
+    (job,) = world.store.of("jobs")
+    waiting = pod(NAMESPACE, job["metadata"]["name"], 0, job["metadata"]["labels"], None)
+    held = {"waiting": {"reason": "ImagePullBackOff", "message": "no such\n  image " * 100}}
+    waiting["status"] = {"phase": "Pending", "containerStatuses": [{"name": "worker", "image": "i", "state": held}]}
+    world.store.put(AT["pods"], waiting)
+    settle(world, process, play=False)
+    assert "no such image" in world.store.of("scalingtrials")[0]["status"]["message"]
+    asked = len(process.cluster.requests)
+    settle(world, process, play=False)
+    assert {each.partition(" ")[0] for each in process.cluster.requests[asked:]} == {"GET"}
+
+
+@pytest.mark.parametrize("began", ["2099-01-01T00:00:00Z", None])
+def test_time_in_a_queue_is_no_time_of_a_trial(began: str | None) -> None:
+    """A Job's clock starts when it is resumed; until it says so, when it was made."""
+    world = World({}, ["one"])
+    process = Process(world)
+    settle(world, process, play=False)
+    (job,) = world.store.of("jobs")
+    metadata = {**job["metadata"], "creationTimestamp": "2020-01-01T00:00:00Z"}
+    world.store.put(AT["jobs"], {**job, "metadata": metadata, "status": {"startTime": began} if began else {}})
+    settle(world, process, play=False)
+    (trial,) = world.store.of("scalingtrials")[:1]
+    reasons = [past["reason"] for past in trial["status"].get("history", [])]
+    assert reasons == ([] if began else ["DeadlineExceeded"])
+
+
+def test_an_experiment_whose_runner_is_missing_keeps_nobody_waiting() -> None:
+    world = World({}, runner="Job")
+    world.spec("one", runner="MPIJob")
+    process = Process(world)
+    settle(world, process)
+    assert world.condition("one", "Admitted")["reason"] == "RunnerMissing"
+    assert Key(NAMESPACE, "one") in process.nudged, "it looks again, for nobody tells that the runner has come"
+    assert world.status("two")["phase"] == "Succeeded"
+
+
+def test_an_experiment_that_was_deleted_and_made_anew_begins_anew() -> None:
+    """The job of the one before runs on until the garbage collector comes to it."""
+    world = World({})
+    process = Process(world)
+    settle(world, process, play=False)
+    before = world.store.of("scalingexperiments")[0]
+    world.store.remove(AT["scalingexperiments"], "one")
+    metadata = {"name": "one", "namespace": NAMESPACE, "generation": 1}
+    world.store.put(AT["scalingexperiments"], {**before, "metadata": metadata, "status": {}})
+    world.store.created.clear()
+    settle(world, process)
+    world.check()
+
+
+def test_an_experiment_whose_deletion_no_watch_has_told_is_let_go() -> None:
+    world = World({})
+    process = Process(world)
+    settle(world, process, play=False)
+    world.store.remove(AT["scalingexperiments"], "one")
+    for _ in range(3):
+        world.store.collect_garbage()
+    for plural in PLURALS:
+        process.list(plural)
+    settle(world, process)
+    assert list(process.sightings.families) == [Key(NAMESPACE, "two")]
+    assert world.status("two")["phase"] == "Succeeded"
+    assert not world.store.of("jobs")

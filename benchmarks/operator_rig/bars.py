@@ -71,6 +71,7 @@ def machine() -> dict[str, Any]:
     done = subprocess.run(
         ["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=False
     )
+    exported = ROOT / "COMMIT"  # in a tree without its history
     return {
         "at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         "commit": done.stdout.strip() or (exported.read_text().strip() if exported.exists() else None),

@@ -10,7 +10,8 @@ from typing import Any
 
 Rule = dict[str, Any]
 
-_STARTED = "has(oldSelf.status) && has(oldSelf.status.phase) && oldSelf.status.phase != 'Pending'"
+# A refused experiment has a phase and was never started: it may be corrected.
+_STARTED = "has(oldSelf.status) && has(oldSelf.status.startedAt)"
 CHANGEABLE = frozenset({"suspend", "cancel"})
 
 

@@ -164,9 +164,7 @@ class Placement(Model):
     pods_per_node: Annotated[int, Field(ge=1, le=64, strict=True)] = Field(
         default=1, description="on a cluster, over how many pods the workers of a node are spread"
     )
-    nesting: Nesting = Field(
-        default=Nesting.prefer, description="on a cluster, keep a series on nested sets of nodes"
-    )
+    nesting: Nesting = Field(default=Nesting.prefer, description="on a cluster, keep a series on nested sets of nodes")
 
 
 class Data(Model):

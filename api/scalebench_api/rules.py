@@ -32,7 +32,8 @@ Finding = tuple[Path, object, str, str | None]
 def check(experiment: ScalingExperiment) -> list[Finding]:
     """Every broken rule as ``(path, given, what is allowed, suggestion)``; empty when the experiment is right."""
     spec = experiment.spec
-    single = [*_scaling(spec), *_placement(spec), *_pods(spec), *_measure(spec), *_matrix_names(spec), *_exclude_names(spec)]
+    of_one_field = (_scaling, _placement, _pods, _measure, _matrix_names, _exclude_names)
+    single = [finding for look in of_one_field for finding in look(spec)]
     if single:
         return single
     try:

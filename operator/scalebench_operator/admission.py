@@ -9,7 +9,6 @@ from scalebench_operator.settings import Settings
 from scalebench_operator.sightings import ExperimentSeen, Key, Sightings
 
 ADMITTED = "Admitted"
-_FINAL = ("Succeeded", "Failed", "Cancelled")
 
 
 class Admission:
@@ -77,14 +76,14 @@ class Admission:
             if seen is None or seen.deleting:
                 continue
             # Pods of one that has ended may still run while its last job is being deleted.
-            if family.jobs or seen.status.get("phase") not in _FINAL:
+            if family.jobs or not seen.ended:
                 pool = self._pool(seen)
                 self.pools.setdefault(pool, {})[key] = self._entry(key, seen, bool(family.jobs))
                 self.pool_of[key] = pool
 
     def _entry(self, key: Key, seen: ExperimentSeen, busy: bool) -> pools.Entry:
         spec = seen.body.get("spec") or {}
-        wants = not (spec.get("suspend") or spec.get("cancel") or seen.status.get("phase") in _FINAL)
+        wants = not (spec.get("suspend") or spec.get("cancel") or seen.ended)
         return pools.Entry(key, seen.created, statuses.holds(seen.status, ADMITTED), wants, busy)
 
     def _pool(self, seen: ExperimentSeen) -> str:

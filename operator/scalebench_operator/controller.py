@@ -38,7 +38,6 @@ _AT_ONCE = 8
 _MISSING_S = 10.0
 """A job kind that is not installed is looked for so often."""
 _LONG_AGO = float("-inf")
-_FINAL = ("Succeeded", "Failed", "Cancelled")
 
 T = TypeVar("T")
 logger = logging.getLogger(__name__)
@@ -106,7 +105,7 @@ class Controller:
             self._leave(key)
             return
         with RECONCILE.time():
-            if seen.status.get("phase") in _FINAL and not self._unfinished(family, seen):
+            if seen.ended and not self._unfinished(family, seen):
                 await self._after_the_end(key, family, seen)
             else:
                 await self._run(key, family, seen)

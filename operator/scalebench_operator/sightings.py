@@ -12,10 +12,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from scalebench_api.lifecycle import ExperimentPhase
 from scalebench_api.objects import ATTEMPT_LABEL, EXPERIMENT_LABEL, TRIAL_LABEL
 from scalebench_api.trial import FINAL_PHASES, FailedReason, TrialPhase
 from scalebench_operator.cluster import Object
 
+EXPERIMENT_FINAL = frozenset(phase.value for phase in ExperimentPhase if phase.final)
 _FINAL = frozenset(phase.value for phase in FINAL_PHASES)
 
 
@@ -56,6 +58,15 @@ class ExperimentSeen:
     def deleting(self) -> bool:
         """Whether it is on its way out."""
         return bool(self.body["metadata"].get("deletionTimestamp"))
+
+    @property
+    def ended(self) -> bool:
+        """Whether it is over; one that was refused before it began is not, once it has been given another spec."""
+        status = self.status
+        if status.get("phase") not in EXPERIMENT_FINAL:
+            return False
+        refused = status["phase"] == ExperimentPhase.failed.value and "total" not in status
+        return not refused or status.get("observedGeneration") == self.generation
 
 
 @dataclass(slots=True)

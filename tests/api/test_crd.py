@@ -110,7 +110,7 @@ def test_every_field_but_suspend_and_cancel_is_frozen_by_a_root_rule() -> None:
     }
     for rule in schema["x-kubernetes-validations"]:
         if "oldSelf" in rule["rule"]:
-            assert rule["rule"].startswith("!(has(oldSelf.status) && has(oldSelf.status.phase)")
+            assert rule["rule"].startswith("!(has(oldSelf.status) && has(oldSelf.status.startedAt)")
 
 
 def test_optional_fields_are_looked_for_before_they_are_compared() -> None:

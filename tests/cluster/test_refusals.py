@@ -137,5 +137,15 @@ def refusal(tier: Tier, tree: Tree) -> str:
     return next(str(each["message"]) for each in applied.status["conditions"] if each["type"] == "Accepted")
 
 
+def test_a_refused_experiment_may_be_corrected(tier: Tier, served: str) -> None:
+    tree = manifest(served, name="corrected", workload={"model": "resnet51"})
+    assert "spec.workload.model" in refusal(tier, tree)
+    tree["spec"]["workload"]["model"] = "resnet50"
+    tier.kubectl("apply", "-f", "-", text=json.dumps(tree))
+    corrected = Applied(tier, served, "corrected")
+    wait_until(lambda: corrected.status.get("total") == 2, "its plan")
+    assert corrected.final()["phase"] == "Succeeded"
+
+
 def test_there_are_at_least_forty() -> None:
     assert len(CASES) >= 40

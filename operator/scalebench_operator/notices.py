@@ -27,13 +27,9 @@ class Notices:
     async def experiment(
         self, key: Key, seen: ExperimentSeen, before: Mapping[str, object], now: Mapping[str, object]
     ) -> None:
-        """A change of phase that people wait for: begun, and ended."""
+        """Its end. Of its beginning the status tells, at no further write."""
         phase = str(now.get("phase"))
-        if phase == before.get("phase"):
-            return
-        if phase == "Running" and not before.get("startedAt"):
-            await self._post(EXPERIMENTS, key, key.name, seen.uid, "Normal", "Started", f"{now.get('total')} trials")
-        elif phase in _FINAL:
+        if phase != before.get("phase") and phase in _FINAL:
             kind = "Normal" if phase == "Succeeded" else "Warning"
             await self._post(EXPERIMENTS, key, key.name, seen.uid, kind, phase, str(now.get("message") or ""))
 

@@ -184,7 +184,6 @@ def test_what_kubectl_shows_at_a_glance(tier: Tier, namespace: str, operator: Op
         if each["source"].get("component") == "scalebench-operator"
     }
     assert about == {
-        ("ScalingExperiment", "Started"),
         ("ScalingExperiment", "Succeeded"),
         ("ScalingTrial", "RankFailed"),
     }

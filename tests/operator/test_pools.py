@@ -149,7 +149,7 @@ def test_who_has_ended_but_whose_pods_still_run_is_in_the_way() -> None:
     desk = Desk()
     a, b = desk.add("a", 0), desk.add("b", 1)
     desk.turn(a)
-    desk.seen(a).body["status"]["phase"] = "Failed"
+    desk.seen(a).body["status"].update(phase="Failed", total=1)
     desk.sightings.families[a].jobs["a job"] = object()  # type: ignore[assignment]
     desk.restart()
     assert desk.turn(b) == (False, "WaitsForPool")

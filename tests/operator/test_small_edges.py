@@ -81,7 +81,7 @@ def test_an_event_for_each_change_that_people_wait_for() -> None:
     posted.experiment({"phase": "Suspended", "startedAt": "x"}, {"phase": "Running", "total": 4})
     posted.experiment({"phase": "Running"}, {"phase": "Failed", "message": "no number"})
     posted.experiment({"phase": "Failed"}, {"phase": "Failed", "message": "no number"})
-    assert posted.said == [("Normal", "Started", "4 trials"), ("Warning", "Failed", "no number")]
+    assert posted.said == [("Warning", "Failed", "no number")]
     (event, _) = posted.store.of("events")
     assert event["involvedObject"]["uid"] == "uid-e"
     assert event["involvedObject"]["kind"] == "ScalingExperiment"

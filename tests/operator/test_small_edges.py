@@ -73,7 +73,7 @@ class Posted:
         return [(each["type"], each["reason"], each["message"]) for each in self.store.of("events")]
 
 
-def test_an_event_for_each_change_that_people_wait_for() -> None:
+def test_an_event_for_the_end_that_people_wait_for() -> None:
     posted = Posted()
     posted.experiment({}, {"phase": "Pending"})
     posted.experiment({"phase": "Pending"}, {"phase": "Running", "total": 4})
@@ -82,7 +82,7 @@ def test_an_event_for_each_change_that_people_wait_for() -> None:
     posted.experiment({"phase": "Running"}, {"phase": "Failed", "message": "no number"})
     posted.experiment({"phase": "Failed"}, {"phase": "Failed", "message": "no number"})
     assert posted.said == [("Warning", "Failed", "no number")]
-    (event, _) = posted.store.of("events")
+    (event,) = posted.store.of("events")
     assert event["involvedObject"]["uid"] == "uid-e"
     assert event["involvedObject"]["kind"] == "ScalingExperiment"
 

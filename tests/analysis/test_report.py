@@ -1,3 +1,4 @@
+import copy
 import json
 import os
 import re
@@ -313,7 +314,7 @@ def _replace_leaf(tree: object, data: st.DataObject) -> None:
     if isinstance(inner, dict | list) and inner and data.draw(st.integers(0, 5)):
         _replace_leaf(inner, data)
     elif data.draw(st.integers(0, 9)):
-        tree[key] = data.draw(ODD)
+        tree[key] = copy.deepcopy(data.draw(ODD))  # what is drawn may be changed in its turn
     else:
         del tree[key]
 

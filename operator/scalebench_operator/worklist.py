@@ -14,7 +14,7 @@ from scalebench_operator.metrics import ERRORS
 from scalebench_operator.sightings import Key
 
 _AT_ONCE = 16
-_CALM_BELOW = 4
+_CALM_BELOW = 3
 _CALM_EVERY_S = 0.25
 """Others begin while fewer than ``_CALM_BELOW`` turns run, and besides one in ``_CALM_EVERY_S``, for turns may hang. An
 API server that is kept busy only answers more slowly; what delays beginnings lets results be there at once."""

@@ -7,8 +7,9 @@ controller, scheduler; the operator as shipped, with its own RBAC and room in it
 and the kubelet are played (operator_rig/player.py), each job holds for a second. So what is measured is the operator.
 
 Runs: cold, warm, 100, 500, hold-0, hold-20 (100 trials), set (one experiment of 100 trials, all at once),
-500-fair (API priority and fairness on), and kills of 100 trials: kill-first (at the first Running, down 5 s),
-kill-40 (at 40 Running, at once), kill-30-ended (down 5 s), kill-held and kill-held-25 (hold 20 s, all Running).
+500-fair (API priority and fairness on), 429 (100 trials at an API server that takes two writes at a time), and kills of
+100 trials: kill-first (at the first Running, down 5 s), kill-40 (at 40 Running, at once), kill-30-ended (down 5 s),
+kill-held and kill-held-25 (hold 20 s, all Running). Times are not judged beside kills and refusals.
 
 Counts are exact; times hold for this machine, on which everything shares the cores.
 """
@@ -36,12 +37,14 @@ from operator_rig.process import USER, OperatorProcess
 from operator_rig.watching import EXPERIMENTS, Experiments
 
 from components import Component  # isort: skip
-from tier import Tier  # isort: skip
+from tier import ApiError, Tier  # isort: skip
 
 from scalebench_api.objects import TRIAL_LABEL
 
 AT_ONCE = 16
 QUIET_S, SETTLE_S = 75.0, 6.0
+FAIR = ["--enable-priority-and-fairness=true"]
+BUSY = ["--max-mutating-requests-inflight=2", "--max-requests-inflight=4"]
 ASSETS = {"jobs": "/apis/batch/v1", "pods": "/api/v1", "services": "/api/v1"}
 
 
@@ -60,6 +63,8 @@ class Run:
     trials: int
     hold_s: float = 1.0
     fair: bool = False
+    busy: bool = False
+    """the API server takes so few requests at a time that it refuses many with 429"""
     kill: Kill | None = None
     one_experiment: bool = False
     warm: int = 0
@@ -73,7 +78,7 @@ class Scene:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="scalebench-load-")))
         self.audit = Audit(folder)
         flags = {
-            "apiserver": [*self.audit.flags, *(["--enable-priority-and-fairness=true"] if run.fair else [])],
+            "apiserver": [*self.audit.flags, *(FAIR if run.fair else []), *(BUSY if run.busy else [])],
             "controller-manager": ["--controllers=*,-job-controller"],
         }
         self.tier = stack.enter_context(Tier(folder / "tier", operators=(), kwok=False, player=False, flags=flags))
@@ -113,8 +118,21 @@ class Scene:
 
     def post(self, name: str, trials: int = 1) -> None:
         """Create an experiment."""
-        self.tier.rest.call("POST", "/apis/scalebench.dev/v1alpha1/namespaces/load/scalingexperiments", {
-            "apiVersion": "scalebench.dev/v1alpha1", "kind": "ScalingExperiment", "metadata": {"name": name},
+        body = self._experiment(name, trials)
+        while True:
+            try:
+                self.tier.rest.call("POST", "/apis/scalebench.dev/v1alpha1/namespaces/load/scalingexperiments", body)
+                return
+            except ApiError as error:
+                if error.status != 429:
+                    raise
+                time.sleep(0.1)
+
+    def _experiment(self, name: str, trials: int) -> dict[str, Any]:
+        return {
+            "apiVersion": "scalebench.dev/v1alpha1",
+            "kind": "ScalingExperiment",
+            "metadata": {"name": name},
             "spec": {
                 "scaling": {"modes": ["weak"], "workers": [2], "batch": {"perWorker": 1}},
                 "placement": {"workersPerNode": 2},
@@ -123,7 +141,7 @@ class Scene:
                 "parallelism": trials,
                 "runner": "Job",
             },
-        })  # fmt: skip
+        }
 
     def until_ended(self, experiments: int) -> None:
         """Return when all have ended, or nothing has changed for long."""
@@ -158,6 +176,7 @@ RUNS = {
     "set": Run(100, one_experiment=True),
     "500": Run(500, repeat=2),
     "500-fair": Run(500, fair=True),
+    "429": Run(100, busy=True),
     **KILLS,
 }
 
@@ -200,16 +219,24 @@ def measure(label: str, run: Run, profile: Path | None = None) -> tuple[list[Fig
         Figure(label, "doubled: jobs beyond one a trial", state["doubled"], 0),
         Figure(label, "left over: jobs, pods, services", sum(state["left"].values()), 0),
         Figure(label, "without its record", state["without record"], 0),
-        Figure(label, "writes a trial, Events included", counts.writes / n, 12),
+        Figure(label, "writes a trial, Events included", counts.writes / n, None if run.busy else 12),
         Figure(label, "of them Events", counts.events / n),
-        Figure(label, "reads a trial", counts.reads / n, None if run.kill else 3),
+        Figure(label, "reads a trial", counts.reads / n, None if run.kill or run.busy else 3),
         Figure(label, "lease requests in the run", counts.leases),
         Figure(label, "refused requests", sum(counts.refused.values())),
-        Figure(label, "job end to terminal, median", nearest_rank(latencies, 0.5), None if run.kill else 0.3, "s"),
-        Figure(label, "job end to terminal, p99", nearest_rank(latencies, 0.99), None if run.kill else 2, "s"),
+        Figure(
+            label,
+            "job end to terminal, median",
+            nearest_rank(latencies, 0.5),
+            None if run.kill or run.busy else 0.3,
+            "s",
+        ),
+        Figure(
+            label, "job end to terminal, p99", nearest_rank(latencies, 0.99), None if run.kill or run.busy else 2, "s"
+        ),
         Figure(label, "job end to terminal, longest", max(latencies, default=float("nan")), None, "s"),
         Figure(label, "of it until collecting begins, median", nearest_rank(waits, 0.5), None, "s"),
-        Figure(label, "operator CPU a trial", spent_ms / n, 60 if bars and not run.kill else None, "ms"),
+        Figure(label, "operator CPU a trial", spent_ms / n, 60 if bars and not (run.kill or run.busy) else None, "ms"),
         Figure(label, "RSS before", before_mib, None, "MiB"),
         Figure(label, "RSS peak", peak, 120, "MiB"),
         Figure(label, "RSS after", after_mib, 120, "MiB"),

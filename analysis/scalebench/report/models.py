@@ -13,7 +13,8 @@ from scalebench.predict.fitting import FitError
 from scalebench.predict.learning import Learning, learning
 from scalebench.predict.learning_tables import learning_tables
 from scalebench.predict.published import Published, comparable, published_table
-from scalebench.table import Table
+from scalebench.statistics.estimate import Estimate
+from scalebench.table import Cell, Table
 
 MOST_SERIES = 40
 """Curves that are fitted for a report; a fit of each model to each takes about a tenth of a second."""
@@ -37,20 +38,34 @@ class Modelled:
     def beside_tables(self) -> tuple[Table, ...]:
         """Predicted beside measured, errors of every model at every count, the models, their parameters."""
         tables = tables_of(self.judged)
-        return (replace(tables[0], notes=(*tables[0].notes, *self.notes)), *tables[1:]) if tables else ()
+        noted = (replace(tables[0], notes=(*tables[0].notes, *self.notes)), *tables[1:]) if tables else ()
+        return tuple(map(steady, noted))
 
     def learning_tables(self) -> tuple[Table, ...]:
         """Loss curves, targets and what depth tells, bundle by bundle."""
         known = [(label, learning_tables(found)) for label, found in self.learnt if found.points]
-        return tuple(_apart(table, label, index) for index, (label, tables) in enumerate(known) for table in tables)
+        apart = (_apart(table, label, index) for index, (label, tables) in enumerate(known) for table in tables)
+        return tuple(map(steady, apart))
 
     def collective_tables(self) -> tuple[Table, ...]:
         """Models of the all-reduce and their errors."""
-        return collective_tables(self.collectives)
+        return tuple(map(steady, collective_tables(self.collectives)))
 
     def published_tables(self) -> tuple[Table, ...]:
         """What others published of the same networks."""
         return (published_table(self.published),) if self.published else ()
+
+
+def steady(table: Table) -> Table:
+    """The table with four significant digits: where a solver stops depends on the machine, far behind those."""
+    return replace(table, rows=tuple(tuple(_four_digits(cell) for cell in row) for row in table.rows))
+
+
+def _four_digits(cell: Cell) -> Cell:
+    if isinstance(cell, Estimate):
+        low, high = (None if end is None else float(f"{end:.4g}") for end in (cell.low, cell.high))
+        return replace(cell, value=float(f"{cell.value:.4g}"), low=low, high=high)
+    return float(f"{cell:.4g}") if isinstance(cell, float) else cell
 
 
 def model(bundles: Sequence[Bundle]) -> Modelled:

@@ -27,6 +27,7 @@ from scalebench_api.status import MAX_PARTS
 from scalebench_api.trial import FailedReason, TrialSpec
 from scalebench_operator import pods as read_pods
 from scalebench_operator.cluster import CONFIG_MAPS, PODS, TRIALS, Cluster, Object, Refused, Unreachable
+from scalebench_operator.jobs import selector
 from scalebench_operator.judge import Judgement, judge_payload
 from scalebench_operator.runners import Reading, Request, RunnerKind
 
@@ -81,7 +82,7 @@ async def collect(cluster: Cluster, attempt: Attempt) -> Collected:
         Refused, Unreachable: when the API server does not let us.
     """
     request = attempt.request
-    pods = await cluster.list(PODS, request.namespace, labelSelector=_selector(request))
+    pods = await cluster.list(PODS, request.namespace, labelSelector=selector(request))
     recording = attempt.runner.recording_pod(pods)
     said = _termination(recording, request)
     payload, missing = (None, "") if attempt.cancelled else await _payload(cluster, request, recording, said)
@@ -90,10 +91,6 @@ async def collect(cluster: Cluster, attempt: Attempt) -> Collected:
     record = await _keep(cluster, attempt, payload, outcome, judgement)
     summary = said.summary.wire() if said is not None and said.summary is not None else None
     return Collected(judgement.verdict, summary, record, read_pods.nodes(pods), _ended_at(attempt.reading))
-
-
-def _selector(request: Request) -> str:
-    return ",".join(f"{name}={value}" for name, value in request.labels.items() if name.startswith("scalebench.dev/"))
 
 
 def _termination(pod: Mapping[str, Any] | None, request: Request) -> Termination | None:

@@ -20,17 +20,19 @@ from scalebench_api.lifecycle import Action, Clean, Collect, Decision, Start, St
 from scalebench_api.status import one_line
 from scalebench_api.trial import TrialPhase
 from scalebench_operator import statuses
-from scalebench_operator.acting import Acting, Conflict
+from scalebench_operator.acting import Acting
 from scalebench_operator.admission import Admission
 from scalebench_operator.cluster import EXPERIMENTS, Cluster, Object, Refused, Resource
 from scalebench_operator.hands import Hands
 from scalebench_operator.headlines import best_efficiency, headlines
 from scalebench_operator.ledger import Ledger, jobs_of, open_ledger
+from scalebench_operator.looking import Looking
 from scalebench_operator.metrics import RECONCILE, show
 from scalebench_operator.notices import Notices
 from scalebench_operator.reading_spec import NotRunnable, read_experiment
 from scalebench_operator.settings import Settings
 from scalebench_operator.sightings import ExperimentSeen, Family, Key, Sightings
+from scalebench_operator.trials import Conflict
 
 _PUBLISH_EVERY_S = 2.0
 _AT_ONCE = 8
@@ -82,6 +84,7 @@ class Controller:
         self.admission = Admission(settings, sightings)
         self.notices = Notices(cluster)
         self.acting = Acting(cluster, settings, sightings, self.notices)
+        self.looking = Looking(cluster, settings, sightings)
         self.installed: dict[Resource, tuple[bool, float]] = {}
 
     def show(self) -> None:
@@ -212,7 +215,7 @@ class Controller:
                 self.nudge(key, due - now + 0.01)
                 continue
             turning.checked[name] = now
-            look = await self.acting.look(key, family, turning.ledger, name)
+            look = await self.looking.look(key, family, turning.ledger, name)
             changed = changed or look.changed
             if look.waiting:
                 turning.waits[name] = one_line(look.waiting, 512)  # as it will be written
@@ -322,7 +325,7 @@ class Controller:
             return None
         self.nudge(key, _MISSING_S)
         self._make_room(key)
-        return statuses.condition("Admitted", False, "RunnerMissing", await self.acting.missing_runner(kind))
+        return statuses.condition("Admitted", False, "RunnerMissing", await self.looking.missing_runner(kind))
 
     async def _has(self, resource: Resource) -> bool:
         known = self.installed.get(resource)

@@ -11,7 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from simulated_cluster import PHASES, Process, World, run
 
-from scalebench_operator import acting
+from scalebench_operator import looking
 
 MANY = settings(max_examples=25, deadline=None)
 
@@ -19,7 +19,7 @@ MANY = settings(max_examples=25, deadline=None)
 @pytest.fixture(autouse=True)
 def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Look closer at every job in every turn, and ask for it."""
-    monkeypatch.setattr(acting, "_SILENT_S", -1.0)
+    monkeypatch.setattr(looking, "_SILENT_S", -1.0)
 
 
 SCRIPTS = st.fixed_dictionaries(

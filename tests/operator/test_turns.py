@@ -6,14 +6,14 @@ import pytest
 from left_behind import pod
 from simulated_cluster import AT, NAMESPACE, PLURALS, Process, World, settle
 
-from scalebench_operator import acting
+from scalebench_operator import looking
 from scalebench_operator.sightings import Key
 
 
 @pytest.fixture(autouse=True)
 def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Look closer at every job in every turn, and ask for it."""
-    monkeypatch.setattr(acting, "_SILENT_S", -1.0)
+    monkeypatch.setattr(looking, "_SILENT_S", -1.0)
 
 
 def test_a_suspended_experiment_lets_its_trial_end_and_gives_its_place_away() -> None:

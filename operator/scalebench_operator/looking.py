@@ -1,0 +1,117 @@
+"""A closer look at jobs that take long: at themselves, their pods and their events."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+from scalebench_api.lifecycle import Job
+from scalebench_api.trial import FailedReason
+from scalebench_operator import pods as read_pods
+from scalebench_operator import statuses
+from scalebench_operator.cluster import EVENTS, PODS, Cluster, Object
+from scalebench_operator.jobs import labelled, request_of, resource_of, selector
+from scalebench_operator.ledger import Ledger, jobs_of
+from scalebench_operator.runners import RUNNERS, Reading, RunnerKind
+from scalebench_operator.settings import Settings
+from scalebench_operator.sightings import Family, JobSeen, Key, Sightings
+
+_GRACE_S = 30.0
+"""A job gets so long after its deadline to end by itself, with its own evidence."""
+_SILENT_S = 60.0
+"""A job that no event has shown for so long is asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What a closer look at a slow job found."""
+
+    waiting: str | None = None
+    changed: bool = False
+
+
+class Looking:
+    """At jobs of one cluster."""
+
+    def __init__(self, cluster: Cluster, settings: Settings, sightings: Sightings) -> None:
+        self.cluster, self.settings, self.sightings = cluster, settings, sightings
+
+    async def look(self, key: Key, family: Family, ledger: Ledger, name: str) -> Look:
+        """A job that takes long: is it still there, is it too late, and what do its pods wait for?"""
+        job, runner = jobs_of(family, name)[-1], ledger.runner(name)
+        if job.deleting:
+            return Look(changed=await self._refresh(key, runner, job))
+        if time.monotonic() - job.last_seen > _SILENT_S and await self._refresh(key, runner, job):
+            return Look(changed=True)
+        reading = runner.read(job.body)
+        if reading.state in (Job.ended, Job.queued):
+            return Look()
+        trial = ledger.trial(name)
+        # From when it was let go: what it waited in a queue before is not its own.
+        began = job.body["status"].get("startTime") or job.body["metadata"]["creationTimestamp"]
+        started = statuses.unix(began)
+        overdue = time.time() - started - trial.deadline_seconds
+        if reading.state is Job.running and overdue < _GRACE_S:
+            return Look()
+        request = request_of(self.settings, key, ledger, name, job.attempt)
+        pods = await self.cluster.list(PODS, key.namespace, labelSelector=selector(request))
+        events: list[Object] = []
+        if len(pods) < runner.pods(request):
+            events = await self._events(key, request.job, job.uid)
+        waiting = read_pods.waiting(pods, events)
+        rejected = read_pods.rejected(events) if not job.body["status"].get("conditions") else None
+        if rejected is not None:
+            return end(family, job, FailedReason.job_rejected, rejected)
+        if reading.state is Job.starting and (hopeless := read_pods.hopeless(pods, events)) is not None:
+            return end(family, job, *hopeless)
+        job.stuck = read_pods.failure(pods, events) if reading.state is Job.starting else None
+        if (overdue >= 0 and reading.state is Job.starting) or overdue >= _GRACE_S:
+            reason, said = job.stuck or (FailedReason.deadline_exceeded, waiting or "")
+            return end(family, job, reason, too_late(trial.deadline_seconds, said))
+        return Look(waiting=waiting)
+
+    async def _events(self, key: Key, job: str, uid: str) -> list[Object]:
+        """Events on a job; an MPI launcher is a Job of its own, and a quota that hits it is told there."""
+        found: list[Object] = []
+        for field in (f"involvedObject.uid={uid}", f"involvedObject.name={job}-launcher"):
+            found += await self.cluster.list(EVENTS, key.namespace, fieldSelector=field)
+        return found
+
+    async def missing_runner(self, wanted: RunnerKind) -> str:
+        """Which job kind is not installed, and which are."""
+        there = []
+        for runner in RUNNERS.values():
+            resource = resource_of(runner)
+            if resource.group == "batch" or await self.cluster.has(resource):
+                there.append(runner.kind)
+        return (
+            f"this cluster has no {wanted.kind} ({wanted.plural}.{wanted.group}/{wanted.version}); "
+            f"install its operator, or use runner: {' or '.join(there)}"
+        )
+
+    async def _refresh(self, key: Key, runner: RunnerKind, job: JobSeen) -> bool:
+        """Ask for a job that the watch has long not shown; whether it is another than we thought."""
+        name = job.body["metadata"]["name"]
+        found = await self.cluster.get(resource_of(runner), key.namespace, name)
+        job.last_seen = time.monotonic()
+        if found is None:
+            return self.sightings.lose_job(labelled(key, job, job.trial)) is not None
+        return self.sightings.see_job(found) is not None
+
+
+def end(family: Family, job: JobSeen, reason: FailedReason, message: str) -> Look:
+    """From now on this job counts as ended, whatever it says."""
+    job.given_up = (reason, message)
+    family.touched.add(job.trial)
+    return Look(changed=True)
+
+
+def stuck(job: JobSeen, reading: Reading | None, deadline: int) -> tuple[FailedReason, str] | None:
+    """A job that ended by its deadline while it was still Starting: what its pods suffered from, seen before."""
+    late = reading is not None and reading.reason is FailedReason.deadline_exceeded
+    return (job.stuck[0], too_late(deadline, job.stuck[1])) if late and job.stuck is not None else None
+
+
+def too_late(deadline: int, said: str) -> str:
+    """What is said of a job past its deadline."""
+    return f"did not end within deadlineSeconds, {deadline}" + (f": {said}" if said else "")

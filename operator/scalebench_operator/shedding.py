@@ -1,7 +1,7 @@
 """Objects made small once they were looked at.
 
-At its start kopf shows every object to the index functions, and then holds each, whole and in a task of its own, until
-the last one of the last kind was shown: with thousands of finished trials that was most of the operator's memory.
+kopf holds every object that it has shown for a while, whole and in a task of its own: at a start beside thousands of
+finished trials that was most of the operator's memory.
 """
 
 from __future__ import annotations

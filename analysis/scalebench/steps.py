@@ -106,7 +106,7 @@ def _decode(data: bytes, workers: int, timed: Sequence[TrialWindow], own: Sequen
             _pick(first[rank], start, durations, timed, rank)
             _pick(second[rank], start, durations, own, rank)
             seen += 1
-    except (pa.ArrowException, OSError, KeyError, OverflowError) as error:
+    except (pa.ArrowException, OSError, KeyError, OverflowError, UnicodeDecodeError) as error:
         raise FileError(f"not a table of steps: {str(error).splitlines()[0][:200]}") from error
     if seen != workers:
         raise FileError(f"holds {seen} ranks of {workers}")

@@ -149,6 +149,12 @@ def test_a_rank_of_several_row_groups_is_joined(folder: Path):
     assert np.array_equal(before.timed, after.timed)
 
 
+def test_a_name_that_is_no_text_is_refused(folder: Path):
+    replace_table(folder, table_of(folder).read_bytes().replace(b"duration_ns", b"\x80uration_ns"))
+    with pytest.raises(FileError, match="not a table of steps"):
+        read_steps(three_workers(open_bundle(folder)))
+
+
 @settings(max_examples=60, deadline=None)
 @given(st.data())
 def test_no_vouched_for_garbage_gives_a_traceback(shared: Path, data: st.DataObject):

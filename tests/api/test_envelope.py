@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import io
 import random
@@ -245,9 +246,10 @@ def test_a_payload_that_is_none_is_refused(payload: bytes, said: str) -> None:
 
 @given(st.integers(0, len(GOOD) - 1), st.integers(1, 255))
 def test_a_damaged_payload_never_raises_anything_else(at: int, flip: int) -> None:
+    """The bits that fill up the last byte of a deflate stream mean nothing, and any value of theirs is good."""
     damaged = GOOD[:at] + bytes([GOOD[at] ^ flip]) + GOOD[at + 1 :]
-    with pytest.raises(EnvelopeError):
-        unseal(damaged)
+    with contextlib.suppress(EnvelopeError):
+        assert unseal(damaged) == unseal(GOOD)
 
 
 def test_a_bomb_does_not_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -100,7 +100,7 @@ def test_a_failing_workload_says_why_and_where_to_look(desk: Desk):
     logs = Path(where.replace("<trial>", trial.name))
     assert (logs / "rank-1.log").read_text().splitlines()[-1] == "RuntimeError: the widget \x1b[31mbroke"
     record = json.loads((trial / "trial.json").read_text())
-    assert record["logTail"]["0"] == ["steps: rank 0 begins"]
+    assert "steps: rank 1 begins" in record["logTail"]["1"]
     assert desk.here("status", "b", "-o", "csv", code=0).rows[1]["failed"] == "1"
 
 

@@ -462,6 +462,7 @@ PIXELS = np.zeros((4, 3072), np.uint8)
         (b"not a pickle", "is not a readable CIFAR-10 batch"),
         (python2_batch(PIXELS, [1, 2, 3, 4])[:-200], "is not a readable CIFAR-10 batch"),
         (b"\x80\x05\x96" + struct.pack("<q", 1 << 40) + b"abc", "is not a readable CIFAR-10 batch"),
+        (b"T\x01\x00", "is not a readable CIFAR-10 batch"),
         (pickle.dumps([1]), "holds a list: a dictionary of data and labels is expected"),
         (pickle.dumps({b"labels": [1]}), "data: an array is expected"),
         (pickle.dumps({b"data": b"abc", b"labels": [1]}), "data: an array is expected"),

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import io
 import pickle
+import struct
 from pathlib import Path
 from typing import Any
 
@@ -140,6 +141,7 @@ _DAMAGE = (
     RecursionError,
     TypeError,
     ValueError,
+    struct.error,
 )  # what the interpreter of a damaged pickle may run into
 
 

@@ -29,7 +29,7 @@ from scalebench_operator.runners import RUNNERS
 from scalebench_operator.settings import Settings
 from scalebench_operator.shedding import shed
 from scalebench_operator.sightings import Key, Sightings
-from scalebench_operator.stateless import NoProgress, NothingHandled
+from scalebench_operator.stateless import NoMemories, NoProgress, NothingHandled
 from scalebench_operator.survey import Kind, Survey, kinds
 from scalebench_operator.worklist import Worklist
 
@@ -94,6 +94,7 @@ class Operator:
         tasks = await kopf.spawn_tasks(
             registry=registry,
             settings=settings,
+            memories=NoMemories(),
             namespaces=list(self.settings.namespaces),
             clusterwide=not self.settings.namespaces,
             standalone=True,

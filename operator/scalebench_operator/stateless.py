@@ -2,7 +2,8 @@
 
 kopf builds a copy of every object at every event, to compare it with the last handled state, and cleans it of its own
 marks three times (``processing._detect_causes`` of 1.45), whether or not a handler asks what has changed. Ours do not:
-these copies were a quarter of the operator's processor time.
+these copies were a quarter of the operator's processor time. It also remembers every object for as long as that exists,
+for daemons, retries and what is called the memo: 2.6 KB of each, 26 MB of an experiment of 10,000 trials.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import kopf
+from kopf._core.reactor.inventory import ResourceMemories, ResourceMemory
 
 
 class NothingHandled(kopf.DiffBaseStorage):
@@ -46,3 +48,18 @@ class NoProgress(kopf.ProgressStorage):
     def clear(self, *, essence: kopf.BodyEssence) -> kopf.BodyEssence:
         """As it is, not a copy of it."""
         return essence
+
+
+class NoMemories(ResourceMemories):
+    """Every event finds its object as if seen for the first time (kopf exports no name for this; pinned with it)."""
+
+    async def recall(
+        self,
+        raw_body: kopf.RawBody,
+        *,
+        memobase: Any = None,
+        noticed_by_listing: bool = False,
+        ephemeral: bool = False,
+    ) -> ResourceMemory:
+        """One that is gone when the event is handled."""
+        return await super().recall(raw_body, memobase=memobase, noticed_by_listing=noticed_by_listing, ephemeral=True)

@@ -1,7 +1,10 @@
+import asyncio
+
 import kopf
 
 from scalebench_operator.main import handlers, kopf_settings
 from scalebench_operator.sightings import Sightings
+from scalebench_operator.stateless import NoMemories
 from scalebench_operator.survey import kinds
 
 
@@ -21,3 +24,10 @@ def test_no_handler_asks_what_has_changed() -> None:
     assert not list(registry._changing.get_all_handlers())
     assert not list(registry._spawning.get_all_handlers())
     assert list(registry._watching.get_all_handlers())
+
+
+def test_no_object_is_remembered() -> None:
+    memories = NoMemories()
+    body = kopf.RawBody({"metadata": {"name": "a", "uid": "1"}})  # type: ignore[typeddict-item]
+    assert asyncio.run(memories.recall(body)) is not asyncio.run(memories.recall(body))
+    assert not list(memories.iter_all_memories())

@@ -83,9 +83,10 @@ soak: $(DEV)  ## 200 runs killed at random moments and resumed
 	@$(BIN)/python benchmarks/soak.py
 
 .PHONY: crds
-crds: $(DEV)  ## generate the CRDs from the models, for the manifests and for the chart
+crds: $(DEV)  ## generate the CRDs from the models, for the manifests and for the chart, and docs/reference.md
 	@for folder in manifests/crds manifests/base/crds charts/scalebench/files/crds; do \
 	    $(BIN)/python -m scalebench_api.crd $$folder; done
+	@$(BIN)/python -m scalebench_api.reference docs/reference.md
 
 .PHONY: chart
 chart: crds  ## generate what follows from the chart: its README, the kustomize base, the golden templates

@@ -2,9 +2,9 @@
 
 Each folder of `upstreams/` is an otherwise empty Go module that requires one upstream module and names its commands as
 tools, so that upstreams whose own go.mod has `replace` lines build too (`go install pkg@version` refuses those), and
-each keeps its own dependency versions. What is built lands in a cache folder named by the digest of go.mod, go.sum and
-the link flags: a later run on the same machine finds it, a changed pin builds anew. Standard library only: this runs
-before anything is installed.
+each keeps its own dependency versions. What is built lands in a cache folder named by the digest of go.mod, go.sum,
+link flags and tags: a later run on the same machine finds it, a changed pin builds anew. Standard library only: this
+runs before anything is installed.
 
     python tests/cluster/toolchain.py                 build everything, and say where it is
     python tests/cluster/toolchain.py helm kwok       build these only
@@ -23,7 +23,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 MODULES = Path(__file__).parent / "upstreams"
@@ -46,6 +46,8 @@ class Upstream:
     files: tuple[str, ...] = ()
     """paths inside the module's source tree, such as its CRDs"""
     ldflags: str = ""
+    tags: str = field(default="", repr=False)
+    """build tags, by comma"""
 
 
 UPSTREAMS = {
@@ -74,6 +76,11 @@ UPSTREAMS = {
     "helm": Upstream({"helm": "helm.sh/helm/v3/cmd/helm"}),
     "kubeconform": Upstream({"kubeconform": "github.com/yannh/kubeconform/cmd/kubeconform"}),
     "kube-linter": Upstream({"kube-linter": "golang.stackrox.io/kube-linter/cmd/kube-linter"}),
+    # Of the service discoveries only Kubernetes': the others bring every cloud's client along.
+    "prometheus": Upstream(
+        {name: f"github.com/prometheus/prometheus/cmd/{name}" for name in ("prometheus", "promtool")},
+        tags="remove_all_sd,enable_kubernetes_sd",
+    ),
 }
 
 
@@ -84,7 +91,7 @@ def cache() -> Path:
 
 def built(name: str) -> Path:
     """The folder of one upstream's build; it is complete if it exists."""
-    digest = hashlib.sha256(repr(UPSTREAMS[name]).encode())
+    digest = hashlib.sha256(f"{UPSTREAMS[name]!r}{UPSTREAMS[name].tags}".encode())
     for file in ("go.mod", "go.sum"):
         digest.update((MODULES / name / file).read_bytes())
     return cache() / f"{name}-{digest.hexdigest()[:12]}"
@@ -149,6 +156,8 @@ def _build(name: str) -> None:
                 "build",
                 "-trimpath",
                 "-buildvcs=false",
+                "-tags",
+                source.tags,
                 "-ldflags",
                 flags,
                 "-o",

@@ -2,9 +2,9 @@
 
 Each folder of `upstreams/` is an otherwise empty Go module that requires one upstream module and names its commands as
 tools, so that upstreams whose own go.mod has `replace` lines build too (`go install pkg@version` refuses those), and
-each keeps its own dependency versions. What is built lands in a cache folder named by the digest of go.mod, go.sum,
-link flags and tags: a later run on the same machine finds it, a changed pin builds anew. Standard library only: this
-runs before anything is installed.
+each keeps its own dependency versions. Two hold a small program of ours. What is built lands in a cache folder named by
+the digest of go.mod, go.sum, sources, link flags and tags: a later run on the same machine finds it, a changed pin
+builds anew. Standard library only: this runs before anything is installed.
 
     python tests/cluster/toolchain.py                 build everything, and say where it is
     python tests/cluster/toolchain.py helm kwok       build these only
@@ -48,6 +48,9 @@ class Upstream:
     ldflags: str = ""
     tags: str = field(default="", repr=False)
     """build tags, by comma"""
+    folder: str = field(default="", repr=False)
+    """its module among `upstreams/`, where that is not of the same name"""
+    cgo: bool = field(default=False, repr=False)
 
 
 UPSTREAMS = {
@@ -81,6 +84,29 @@ UPSTREAMS = {
         {name: f"github.com/prometheus/prometheus/cmd/{name}" for name in ("prometheus", "promtool")},
         tags="remove_all_sd,enable_kubernetes_sd",
     ),
+    # What follows makes real nodes.
+    "node": Upstream(
+        {name: f"k8s.io/kubernetes/cmd/{name}" for name in ("kubelet", "kube-proxy")},
+        ldflags=_STAMP,
+        folder="k8s",
+        cgo=True,
+    ),
+    "containerd": Upstream(
+        {
+            name: f"github.com/containerd/containerd/v2/cmd/{name}"
+            for name in ("containerd", "containerd-shim-runc-v2", "ctr")
+        },
+        tags="no_btrfs,no_devmapper,no_zfs",
+    ),
+    "cni-plugins": Upstream(
+        {
+            "bridge": "github.com/containernetworking/plugins/plugins/main/bridge",
+            "loopback": "github.com/containernetworking/plugins/plugins/main/loopback",
+            "host-local": "github.com/containernetworking/plugins/plugins/ipam/host-local",
+        }
+    ),
+    "coredns": Upstream({"coredns": "."}),
+    "pause": Upstream({"pause": "."}),
 }
 
 
@@ -92,9 +118,13 @@ def cache() -> Path:
 def built(name: str) -> Path:
     """The folder of one upstream's build; it is complete if it exists."""
     digest = hashlib.sha256(f"{UPSTREAMS[name]!r}{UPSTREAMS[name].tags}".encode())
-    for file in ("go.mod", "go.sum"):
-        digest.update((MODULES / name / file).read_bytes())
+    for file in sorted(_module(name).iterdir()):
+        digest.update(file.read_bytes())
     return cache() / f"{name}-{digest.hexdigest()[:12]}"
+
+
+def _module(name: str) -> Path:
+    return MODULES / (UPSTREAMS[name].folder or name)
 
 
 def missing(names: Sequence[str] = tuple(UPSTREAMS)) -> list[str]:
@@ -118,7 +148,7 @@ def source_file(upstream: str, name: str) -> Path:
 def build(names: Sequence[str] = tuple(UPSTREAMS)) -> float:
     """Build what is missing of `names`, one at a time; the seconds it took.
 
-    Raises `FileNotFoundError` if there is no Go, or too old a one; `subprocess.CalledProcessError` if a build fails.
+    Raises `FileNotFoundError` if there is no Go, too old a one, or no C compiler where one is needed; `subprocess.CalledProcessError` if a build fails.
     """
     started = time.monotonic()
     if missing(names):
@@ -126,6 +156,8 @@ def build(names: Sequence[str] = tuple(UPSTREAMS)) -> float:
     for name in names:
         with _locked(name):
             if missing([name]):
+                if UPSTREAMS[name].cgo and not shutil.which("gcc"):
+                    raise FileNotFoundError(f"gcc: not found on PATH; {name} needs it: apt-get install gcc libc6-dev")
                 print(f"building {name} ({', '.join(UPSTREAMS[name].binaries)})", file=sys.stderr, flush=True)
                 _build(name)
     return time.monotonic() - started
@@ -147,7 +179,7 @@ def _build(name: str) -> None:
         environment = os.environ | {
             "GOTOOLCHAIN": "local",
             "GOFLAGS": "-mod=readonly",
-            "CGO_ENABLED": "0",
+            "CGO_ENABLED": "1" if source.cgo else "0",
         }
         for output, package in source.binaries.items():
             flags = f"-s -w {source.ldflags}".strip()
@@ -164,11 +196,11 @@ def _build(name: str) -> None:
                 str(work / output),
                 package,
             ]
-            subprocess.run(command, cwd=MODULES / name, env=environment, check=True)
+            subprocess.run(command, cwd=_module(name), env=environment, check=True)
         if source.files:
             tree = subprocess.run(
                 ["go", "list", "-m", "-f", "{{.Dir}}", source.module],
-                cwd=MODULES / name, env=environment, check=True, capture_output=True, text=True,
+                cwd=_module(name), env=environment, check=True, capture_output=True, text=True,
             ).stdout.strip()  # fmt: skip
             for file in source.files:
                 shutil.copyfile(Path(tree) / file, work / Path(file).name)

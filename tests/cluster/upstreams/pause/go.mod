@@ -1,0 +1,3 @@
+module scalebench.dev/build/pause
+
+go 1.26.0

@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import sys
+import threading
 import time
 import urllib.request
 
@@ -15,7 +16,7 @@ from worker_ranks import make_trial
 
 from scalebench_worker.cpu_load import CpuMeter, CpuUse, busy_seconds, foreign_share
 from scalebench_worker.identity import Identity
-from scalebench_worker.metrics import BUCKETS, MetricsError, open_metrics
+from scalebench_worker.metrics import BUCKETS, MetricsError, StepCounters, open_metrics
 from scalebench_worker.nvml import DeviceMonitor, Sample, summarise
 from scalebench_worker.topology import environment, topology
 
@@ -94,6 +95,39 @@ def test_metrics_are_scraped_by_name_and_label() -> None:
         "0.0050119": 2,
     }
     assert 'scalebench_trial_info{experiment="tests"' in text
+    metrics.close()
+
+
+def test_a_scrape_sees_the_counters_of_one_moment() -> None:
+    counters = StepCounters(("tests", "weak-1-r1", "1", "0"))
+    ended = threading.Event()
+
+    def observe() -> None:
+        while not ended.is_set():
+            counters.observe([0.5] * 64, 64 * 4)
+
+    switching = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    thread = threading.Thread(target=observe)
+    thread.start()
+    try:
+        for _ in range(300):
+            durations, samples, steps = counters.collect()
+            (count,) = (each.value for each in durations.samples if each.name.endswith("_count"))
+            (seconds,) = (each.value for each in durations.samples if each.name.endswith("_sum"))
+            assert (seconds * 2, samples.samples[0].value / 4, steps.samples[0].value) == (count, count, count)
+    finally:
+        ended.set()
+        thread.join()
+        sys.setswitchinterval(switching)
+
+
+def test_exposed_communication_that_was_not_measured_is_not_shown_as_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SCALEBENCH_METRICS_PORT", "0")
+    metrics = open_metrics(make_trial(), 0, 0)
+    assert metrics is not None
+    with urllib.request.urlopen(f"http://127.0.0.1:{metrics.port}/metrics", timeout=5) as answer:
+        assert "scalebench_exposed_communication_seconds{" not in answer.read().decode()
     metrics.close()
 
 

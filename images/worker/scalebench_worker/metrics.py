@@ -8,12 +8,12 @@ import threading
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from scalebench_api.contract import METRICS_PORT_ENV
 
 if TYPE_CHECKING:
-    from prometheus_client.core import HistogramMetricFamily
+    from prometheus_client.core import Metric
 
     from scalebench_api.trial import TrialSpec
 
@@ -27,57 +27,67 @@ class MetricsError(RuntimeError):
     """A metrics port that cannot be had."""
 
 
-class StepDurations:
-    """The histogram of step times. The client's own walks its buckets at every observation, ten times as slowly."""
+class StepCounters:
+    """Steps, samples and the histogram of step times, given out as of one moment.
+
+    Samples of a rank by its seconds are then its throughput at any scrape, however seldom it is scraped. The client's
+    own families are read one after another, and its histogram walks its buckets at every observation, ten times as
+    slowly.
+    """
 
     def __init__(self, labels: tuple[str, ...]) -> None:
         self._labels = labels
+        self._lock = threading.Lock()
         self._counts = [0] * (len(BUCKETS) + 1)
-        self._sum = 0.0
+        self._seconds = 0.0
+        self._samples = 0
 
-    def observe(self, durations_s: Sequence[float]) -> None:
+    def observe(self, durations_s: Sequence[float], samples: int) -> None:
         """Count steps into their buckets."""
-        for duration in durations_s:
-            self._counts[bisect_left(BUCKETS, duration)] += 1
-        self._sum += sum(durations_s)
+        found = [bisect_left(BUCKETS, duration) for duration in durations_s]
+        with self._lock:
+            for bucket in found:
+                self._counts[bucket] += 1
+            self._seconds += sum(durations_s)
+            self._samples += samples
 
-    def collect(self) -> Iterator[HistogramMetricFamily]:
-        """The family, as a registry asks for it."""
-        from prometheus_client.core import HistogramMetricFamily
+    def collect(self) -> Iterator[Metric]:
+        """The families, as a registry asks for them."""
+        from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily
         from prometheus_client.utils import floatToGoString
 
-        bounds = [*map(floatToGoString, BUCKETS), "+Inf"]
-        family = HistogramMetricFamily(
+        with self._lock:
+            upto, seconds, count = list(accumulate(self._counts)), self._seconds, self._samples
+        durations = HistogramMetricFamily(
             "scalebench_step_duration_seconds", "Time of a step in a train window, on this rank", labels=_LABELS
         )
-        buckets = list(zip(bounds, accumulate(self._counts), strict=True))
-        family.add_metric(self._labels, buckets, sum_value=self._sum)
-        yield family
+        bounds = [*map(floatToGoString, BUCKETS), "+Inf"]
+        durations.add_metric(self._labels, list(zip(bounds, upto, strict=True)), sum_value=seconds)
+        yield durations
+        samples = CounterMetricFamily("scalebench_samples", "Samples of train windows", labels=_LABELS)
+        samples.add_metric(self._labels, count)
+        yield samples
+        steps = CounterMetricFamily("scalebench_steps", "Steps of train windows", labels=_LABELS)
+        steps.add_metric(self._labels, upto[-1])
+        yield steps
 
 
 class Metrics:
-    """The families of one rank, with their labels bound once."""
+    """The families of one rank."""
 
     def __init__(self, trial: TrialSpec, rank: int, port: int) -> None:
-        from prometheus_client import CollectorRegistry, Counter, Gauge, start_http_server
+        from prometheus_client import CollectorRegistry, Gauge, start_http_server
 
         registry = CollectorRegistry()
-        labels = (trial.experiment, trial.name, str(trial.point.workers), str(rank))
-
-        def bound(family: Any) -> Any:
-            return family.labels(*labels)
-
-        self._durations = StepDurations(labels)
-        registry.register(self._durations)
-        self._samples = bound(Counter("scalebench_samples", "Samples of train windows", _LABELS, registry=registry))
-        self._steps = bound(Counter("scalebench_steps", "Steps of train windows", _LABELS, registry=registry))
-        self._exposed = bound(
-            Gauge(
-                "scalebench_exposed_communication_seconds",
-                "Seconds of a step that its all-reduce adds, by the last two windows",
-                _LABELS,
-                registry=registry,
-            )
+        self._labels = labels = (trial.experiment, trial.name, str(trial.point.workers), str(rank))
+        self._counters = StepCounters(labels)
+        registry.register(self._counters)
+        # Without a value until there is one: 0 would say that communication costs nothing.
+        self._exposed = Gauge(
+            "scalebench_exposed_communication_seconds",
+            "Seconds of a step that its all-reduce adds, by the last two windows",
+            _LABELS,
+            registry=registry,
         )
         facts = ("mode", "program", "strategy", "model", "precision")
         info = Gauge("scalebench_trial_info", "1, and what the trial is", (*_LABELS, *facts), registry=registry)
@@ -99,13 +109,11 @@ class Metrics:
 
     def observe(self, durations_s: Sequence[float], samples: int) -> None:
         """Steps of a train window that have ended."""
-        self._durations.observe(durations_s)
-        self._steps.inc(len(durations_s))
-        self._samples.inc(samples)
+        self._counters.observe(durations_s, samples)
 
     def exposed(self, seconds: float) -> None:
         """Exposed communication of a step, by the last two windows."""
-        self._exposed.set(seconds)
+        self._exposed.labels(*self._labels).set(seconds)
 
     def close(self) -> None:
         """Serve no longer."""

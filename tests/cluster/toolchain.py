@@ -148,7 +148,8 @@ def source_file(upstream: str, name: str) -> Path:
 def build(names: Sequence[str] = tuple(UPSTREAMS)) -> float:
     """Build what is missing of `names`, one at a time; the seconds it took.
 
-    Raises `FileNotFoundError` if there is no Go, too old a one, or no C compiler where one is needed; `subprocess.CalledProcessError` if a build fails.
+    Raises `FileNotFoundError` if there is no Go, too old a one, or no C compiler where one is needed;
+    `subprocess.CalledProcessError` if a build fails.
     """
     started = time.monotonic()
     if missing(names):

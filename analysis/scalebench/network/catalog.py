@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 from functools import lru_cache
 from importlib.resources import files
 from pathlib import Path
 
+from scalebench.naming import known_as, unknown
 from scalebench.network.graph import Network
 from scalebench.network.layer import NetworkError, Shape
 from scalebench.network.reading import network_of_text, read_network
@@ -14,7 +14,8 @@ from scalebench.network.reading import network_of_text, read_network
 SHIPPED = (
     "alexnet", "alexnet_torchvision", "alex_v2", "alex_v2_1gpu", "alex_v2_2gpu", "alex_v2_4gpu", "alex_v2_8gpu",
     "vgg16", "vgg19", "googlenet", "googlenet_torchvision", "inception_v3", "inception_v3_torchvision", "nin",
-    "overfeat", "resnet18", "resnet34", "resnet50", "resnet101", "resnet152", "resnet50_v1", "resnet50_paleo",
+    "overfeat", "resnet18", "resnet34", "resnet50", "resnet101", "resnet152", "resnet50_v1", "resnet101_v1",
+    "resnet152_v1", "resnet50_paleo",
     "resnet20_cifar", "resnet32_cifar", "resnet44_cifar", "resnet56_cifar", "resnet110_cifar",
     "resnet18_cifar_wide", "resnet50_cifar_wide",
 )  # fmt: skip
@@ -28,13 +29,24 @@ _OF_MODEL = {
 }
 
 
-@lru_cache(maxsize=64)
+# Other names of shipped ones. Without a bottleneck, versions 1 and 1.5 are one network.
+_ALIASES = {
+    **{f"resnet{depth}_v1.5": f"resnet{depth}" for depth in (18, 34, 50, 101, 152)},
+    **{f"resnet{depth}_v1": f"resnet{depth}" for depth in (18, 34)},
+    **{f"resnet{depth}": f"resnet{depth}_cifar" for depth in (20, 32, 44, 56, 110)},
+}
+
+
 def shipped(name: str) -> Network:
-    """A shipped network. Raises NetworkError with the nearest name for one that is not there."""
-    if name not in SHIPPED:
-        near = difflib.get_close_matches(name, SHIPPED, n=1)
-        hint = f"; did you mean {near[0]!r}?" if near else ""
-        raise NetworkError(f"network {name!r} is not known{hint}; known are {', '.join(SHIPPED)}")
+    """A shipped network; ``VGG-16`` is ``vgg16``. Raises NetworkError with the nearest name for another."""
+    found = known_as(name, (*SHIPPED, *_ALIASES))
+    if found is None:
+        raise NetworkError(unknown("network", name, SHIPPED))
+    return _shipped(_ALIASES.get(found, found))
+
+
+@lru_cache(maxsize=64)
+def _shipped(name: str) -> Network:
     text = (files("scalebench.network") / "shipped" / f"{name}.yaml").read_text(encoding="utf-8")
     return network_of_text(text, f"{name}.yaml")
 

@@ -12,7 +12,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field
 
 from scalebench.bundle import Bundle
-from scalebench.predict.hardware import Month
+from scalebench.predict.entries import Month
 from scalebench.table import Column, Table
 from scalebench_api.experiment import Mode
 from scalebench_api.record.trial_record import TrialRecord

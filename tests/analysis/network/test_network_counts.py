@@ -30,6 +30,8 @@ PUBLISHED = {
     "alexnet": (60_965_224, 0.7244),
     "googlenet": (6_998_552, 1.583),
     "resnet50_v1": (25_557_032, 3.858),
+    "resnet101_v1": (44_549_160, 7.6),
+    "resnet152_v1": (60_192_808, 11.3),
     "resnet20_cifar": (269_722, 0.0406),
     "resnet32_cifar": (464_154, 0.0689),
     "resnet44_cifar": (658_586, 0.0972),
@@ -162,6 +164,20 @@ def test_unknown_convention_is_refused_with_the_known_ones():
 def test_unknown_network_is_refused_with_the_nearest_name():
     with pytest.raises(NetworkError, match=r"network 'resnet51' is not known; did you mean 'resnet50'\?"):
         find("resnet51")
+
+
+@pytest.mark.parametrize(
+    ("typed", "name"),
+    [
+        ("VGG-16", "vgg16"), ("AlexNet", "alexnet"), ("GoogLeNet", "googlenet"), ("Inception-v3", "inception_v3"),
+        ("NiN", "nin"), ("OverFeat", "overfeat"), ("ResNet-152", "resnet152"), ("resnet50-v1", "resnet50_v1"),
+        ("ResNet-50 v1.5", "resnet50"), ("resnet34_v1", "resnet34"), ("resnet110", "resnet110_cifar"),
+        ("ResNet-20-CIFAR", "resnet20_cifar"), ("alexnet-torchvision", "alexnet_torchvision"),
+    ],
+)  # fmt: skip
+def test_a_network_is_found_however_its_name_is_spelt(typed: str, name: str):
+    assert find(typed) is shipped(name)
+    assert find(typed).name == name
 
 
 def test_models_of_the_worker_are_torchvisions_variants():

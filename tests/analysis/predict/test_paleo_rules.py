@@ -349,7 +349,9 @@ def test_the_worker_names_the_same_peaks():
         ("A: 3", "A: a mapping is wanted"),
         ("[1]", "a mapping of names to entries is wanted"),
         ("{", "is not YAML"),
-        ("A: {}\nB: {}", "A: title: "),
+        ("A: {}\nB: {}", "A: source: field required"),
+        ("A: {1: 2}", "A: a mapping is wanted"),
+        ("A: {title: a, source: '', clock_mhz: 1, gflops: {fp32: 1}, memory_gb_s: 1}", "A: source: "),
     ],
 )
 def test_device_files_that_cannot_be(tmp_path, text, message):
@@ -365,7 +367,31 @@ def test_a_device_of_ones_own(tmp_path):
     file.write_text("MINE: {title: mine, clock_mhz: 1000, gflops: {fp32: 100}, memory_gb_s: 10, source: me}")
     assert find_device(str(file)).peak() == 100
     assert find_link("2.5Gbps").bytes_per_second == pytest.approx(312_500_000)
+    file.write_text(file.read_text() + "\nTHEIRS: {clock_mhz: 1, gflops: {fp32: 7}, memory_gb_s: 1, source: them}")
+    assert find_device(f"{file}:theirs").peak() == 7
+    with pytest.raises(HardwareError, match=r"holds 2 entries; one device is wanted: name one of them as .*:MINE"):
+        find_device(str(file))
+    with pytest.raises(HardwareError, match=r"mine.yaml: device 'ours' is not known"):
+        find_device(f"{file}:ours")
     with pytest.raises(HardwareError, match="cannot be read"):
         find_device(str(tmp_path / "none.yaml"))
-    with pytest.raises(HardwareError):
-        find_link("0gbps")
+
+
+@pytest.mark.parametrize(
+    ("typed", "key"), [("h200", "H200"), ("Titan-X", "TITAN_X"), ("geforce 780 ti", "GEFORCE_780_TI")]
+)
+def test_a_device_is_found_however_its_name_is_spelt(typed: str, key: str):
+    assert find_device(typed).key == key
+    assert find_link("NVLink-4").key == "nvlink4"
+
+
+def test_a_small_b_is_bits_and_a_large_one_bytes():
+    bits = [find_link(rate).gbps for rate in ("25gbps", "25Gbps", "25 Gbit/s", "2.5e1Gb/s")]
+    assert bits == [25] * 4
+    assert [find_link(rate).gbps for rate in ("25GBps", "25GB/s")] == [200] * 2
+    for rate in ("0gbps", ".gbps", "1e999gbps"):
+        with pytest.raises(HardwareError, match="a rate must be a positive number, as 25gbps or 3.1GB/s"):
+            find_link(rate)
+    for neither in ("25GBPS", "-1gbps", "25"):
+        with pytest.raises(HardwareError, match="is not known"):
+            find_link(neither)

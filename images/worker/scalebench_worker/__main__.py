@@ -31,7 +31,7 @@ def _run() -> None:
     if trial is None:
         raise WorkloadError(f"{TRIAL_ENV} is not set: it names the trial's JSON, which an engine writes")
     os.environ.update(trial.workload.env)
-    program(trial.workload.program)(trial)
+    program(trial.workload)(trial)
 
 
 def _fail(error: Exception) -> None:

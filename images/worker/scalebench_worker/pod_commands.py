@@ -6,10 +6,11 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from scalebench_api.collectives import launcher_of
 from scalebench_api.contract import CORES_ENV, HOSTFILE_ENV, POD_INDEX_ENV, THREADS_ENV
 from scalebench_api.experiment import Launcher, Program
 from scalebench_api.trial import TrialSpec
-from scalebench_worker.place import Part, Place
+from scalebench_worker.place import Part, Place, PlaceError
 from scalebench_worker.sshd import SSH_FOLDER, ssh_port
 
 DEFAULT_HOSTFILE = "/etc/mpi/hostfile"
@@ -41,14 +42,12 @@ class Command:
     env: dict[str, str]
 
 
-def launcher_of(trial: TrialSpec) -> Launcher:
-    """The launcher that is named, or the program's own, as on one machine."""
-    own = Launcher.processes if trial.workload.program is Program.custom else Launcher.torchrun
-    return trial.workload.launcher or own
-
-
 def commands(trial: TrialSpec, place: Place, environment: Mapping[str, str], mpirun: str = "mpirun") -> list[Command]:
-    """What the pod starts. ``environment`` is the pod's; what the user set in ``workload.env`` comes last."""
+    """What the pod starts. ``environment`` is the pod's; what the user set in ``workload.env`` comes last.
+
+    Raises:
+        PlaceError: for ranks that only the launcher of an MPIJob starts.
+    """
     env = {name: value for name, value in environment.items() if not _foreign(name)}
     # One worker must compute with as many threads as each of many; torchrun sets 1, but only where it starts several.
     env = {THREADS_ENV: "1", "PYTHONUNBUFFERED": "1", **env, **trial.workload.env}
@@ -57,7 +56,10 @@ def commands(trial: TrialSpec, place: Place, environment: Mapping[str, str], mpi
     env[POD_INDEX_ENV] = str(place.index)
     if place.part is Part.aside:
         return [Command(_program(trial), env)]
-    if launcher_of(trial) is Launcher.processes:
+    launcher = launcher_of(trial.workload)
+    if launcher is Launcher.mpirun:
+        raise PlaceError("workload.launcher: mpirun starts ranks in pods of an MPIJob only; set spec.runner: MPIJob")
+    if launcher is Launcher.processes:
         return _processes(trial, place, env)
     return [Command([*_torchrun(place), *_program(trial)], env)]
 

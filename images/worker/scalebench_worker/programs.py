@@ -6,7 +6,8 @@ import importlib
 import importlib.util
 from collections.abc import Callable
 
-from scalebench_api.experiment import Program
+from scalebench_api.collectives import over_mpi
+from scalebench_api.experiment import Program, Workload
 from scalebench_api.trial import TrialSpec
 from scalebench_worker.failure import WorkloadError
 
@@ -14,18 +15,20 @@ _PROGRAMS = {
     Program.torch: ("scalebench_worker.torch.program", "torch"),
     Program.allreduce: ("scalebench_worker.torch.allreduce", "torch"),
 }
+_OVER_MPI = ("scalebench_worker.mpi.allreduce", "mpi4py")
 
 
-def program(name: Program) -> Callable[[TrialSpec], None]:
-    """The function that runs a trial of a program on this rank.
+def program(workload: Workload) -> Callable[[TrialSpec], None]:
+    """The function that runs a trial of the workload's program on this rank.
 
     Raises:
         WorkloadError: not in this release, or its framework is not installed.
     """
+    name = workload.program
     if name not in _PROGRAMS:
         allowed = ", ".join(_PROGRAMS)
         raise WorkloadError(f"workload.program: {name.value} is not built in; allowed: {allowed}")
-    module, framework = _PROGRAMS[name]
+    module, framework = _OVER_MPI if over_mpi(workload) else _PROGRAMS[name]
     if importlib.util.find_spec(framework) is None:
         raise WorkloadError(f"workload.program: {name.value} needs {framework}, which is not installed here")
     run: Callable[[TrialSpec], None] = importlib.import_module(module).run

@@ -6,7 +6,7 @@ import os
 import struct
 import sys
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from scalebench_api.contract import ATTEMPT_ENV, BUDGET_ENV, RESULTS_ENV, TRIAL_FILE, journal_file, rank_file
@@ -21,18 +21,24 @@ from scalebench_worker.recorder import write_atomically
 BUDGET = 4 << 20
 """Where no budget is given. Kubelets cut a log at 10 MiB by default, the record's base64 and the program's own
 output included, and only what is behind the last cut can be read."""
-_LENGTH = struct.Struct("<I")
+_LENGTH = struct.Struct("<Q")
 
 
-def publish(trial: TrialSpec, record: RankRecord, out: Path | None, communicator: Communicator) -> None:
-    """Gather records and journals of all ranks; rank 0 prints them, and stores them where there is a claim."""
-    journal = out / journal_file(record.topology.rank) if out else None
-    steps = journal.read_bytes() if journal and journal.exists() else b""
-    gathered = communicator.gather(_pack(record, steps))
+def publish(trial: TrialSpec, records: Sequence[RankRecord], out: Path | None, communicator: Communicator) -> None:
+    """Gather records and journals of all ranks; rank 0 prints them, and stores them where there is a claim.
+
+    ``records`` are those that this process keeps: one, or one for each worker that it drives.
+    """
+    gathered = communicator.gather(_pack([(record, _steps(record, out)) for record in records]))
     if gathered:
-        _send(trial, [_unpack(data) for data in gathered])
+        _send(trial, [pair for data in gathered for pair in _unpack(data)])
     # Nobody prints, or ends, before the record is out.
     communicator.barrier()
+
+
+def _steps(record: RankRecord, out: Path | None) -> bytes:
+    journal = out / journal_file(record.topology.rank) if out else None
+    return journal.read_bytes() if journal and journal.exists() else b""
 
 
 def _send(trial: TrialSpec, found: Iterable[tuple[RankRecord, bytes]]) -> None:
@@ -88,15 +94,19 @@ def _store(trial: TrialSpec, attempt: int, ranks: dict[int, RankRecord], journal
         print(f"scalebench: {RESULTS_ENV}={given}: cannot be written: {error.strerror}", file=sys.stderr, flush=True)
 
 
-def _pack(record: RankRecord, steps: bytes) -> bytes:
-    wire = _wire(record)
-    return zlib.compress(_LENGTH.pack(len(wire)) + wire + steps, 1)
+def _pack(found: Sequence[tuple[RankRecord, bytes]]) -> bytes:
+    parts = [part for record, steps in found for part in (_wire(record), steps)]
+    return zlib.compress(b"".join(_LENGTH.pack(len(part)) + part for part in parts), 1)
 
 
-def _unpack(data: bytes) -> tuple[RankRecord, bytes]:
-    whole = zlib.decompress(data)
-    end = _LENGTH.size + _LENGTH.unpack_from(whole)[0]
-    return RankRecord.model_validate_json(whole[_LENGTH.size : end]), whole[end:]
+def _unpack(data: bytes) -> list[tuple[RankRecord, bytes]]:
+    whole, at = zlib.decompress(data), 0
+    parts: list[bytes] = []
+    while at < len(whole):
+        begin = at + _LENGTH.size
+        at = begin + _LENGTH.unpack_from(whole, at)[0]
+        parts.append(whole[begin:at])
+    return [(RankRecord.model_validate_json(wire), steps) for wire, steps in zip(parts[::2], parts[1::2], strict=True)]
 
 
 def _wire(record: RankRecord) -> bytes:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any, Protocol
 
 from scalebench_api.record.journal import WARMUP_WINDOW, StepRow
-from scalebench_api.record.rank import RankRecord, Window, WindowKind
+from scalebench_api.record.rank import DeviceSamples, RankRecord, Window, WindowKind
 from scalebench_worker.cpu_load import CpuMeter, foreign_share
 from scalebench_worker.failure import report_uncaught
 from scalebench_worker.identity import identify
@@ -60,10 +62,12 @@ class Bench:
         self._alternate = alternate
         self._schedule = Schedule(session.measure, alternate.kind if alternate else None)
         self._losses = Losses()
-        self._cpu = CpuMeter(session.topology.cores)
-        device = session.topology.device
-        self._monitor = DeviceMonitor(device) if device.startswith("GPU-") else None
+        self._cores = sorted({core for seat in session.seats for core in seat.topology.cores})
+        self._cpu = CpuMeter(self._cores)
+        devices = [seat.topology.device for seat in session.seats]
+        self._monitors = [DeviceMonitor(device) if device.startswith("GPU-") else None for device in devices]
         self._measured = Measured()
+        self._energies: list[list[int | None]] = []
         self._samples: list[int] = []
         self._times: list[float] = []
         self._block: Block | None = None
@@ -73,7 +77,7 @@ class Bench:
         self._drain_at = 0
         self._alternating = False
         self._opened_ns = 0
-        self._energy_mj: int | None = None
+        self._energy_mj: list[int | None] = []
         self._begun_steps = 0
         self._drained_steps = 0
         self._window_samples = 0
@@ -127,23 +131,30 @@ class Bench:
         """Say that a loss outside of the timed steps was not finite."""
         self._losses.finite = False
 
-    def finish(self, checksum: str | None = None) -> RankRecord:
+    def finish(self, checksum: str | Sequence[str] | None = None) -> RankRecord:
         """Check what can be checked, and write the record. Every rank calls it once, after its last step.
 
-        ``checksum`` is a digest of the parameters, for programs whose model is not torch's.
+        ``checksum`` is a digest of the parameters, for programs whose model is not torch's; one for every worker that
+        this process drives, where these are several. Returns the first worker's record.
         """
         if self._block is not None:
             self._abandon()
         self._ended = True
         measured = self._measured
         measured.warmup = self._schedule.warmup
-        measured.parameter_checksum = checksum or self._checksum()
+        measured.parameter_checksum = (checksum if isinstance(checksum, str) else None) or self._checksum()
         measured.finite_loss = self._losses.finite
         measured.last_loss = self._losses.last
         if self._alternate and self._alternate.kind in self._step_s:
             measured.exposed_method = self._alternate.method
-        self._look_around()
-        record = self.session.finish(measured)
+        samples = self._look_around()
+        sums = [measured.parameter_checksum] * len(samples) if isinstance(checksum, str | None) else list(checksum)
+        record = self.session.finish(
+            [
+                replace(measured, windows=self._windows_of(seat), parameter_checksum=sums[seat], device_samples=seen)
+                for seat, seen in enumerate(samples)
+            ]
+        )
         print_summary(self.session, record)
         return record
 
@@ -195,21 +206,24 @@ class Bench:
         self._clock.synchronize()
         if block.measured:
             self._cpu.begin()
-            self._energy_mj = self._monitor.energy_mj() if self._monitor else None
+            self._energy_mj = self._read_energy()
         self.session.communicator.barrier()
         self._opened_ns = self._clock.open()
         self._drain_at = time.monotonic_ns() + DRAIN_NS
         if self._measured.first_step_ns is None:
             self._measured.first_step_ns = self._opened_ns
-        if block.kind is WindowKind.train and block.measured and self._monitor:
-            self._monitor.resume()
+        if block.kind is WindowKind.train and block.measured:
+            for monitor in self._monitors:
+                if monitor:
+                    monitor.resume()
 
     def _close(self, block: Block) -> None:
         self._clock.mark()
         whole_ns = self._clock.close()
-        energy_mj = self._spent_mj() if block.measured else None
-        if self._monitor:
-            self._monitor.pause()
+        spent_mj = self._spent_mj() if block.measured else []
+        for monitor in self._monitors:
+            if monitor:
+                monitor.pause()
         self.session.communicator.barrier()
         self._drain(settled=True)
         if not block.measured:
@@ -225,13 +239,13 @@ class Bench:
                 first_step=self._first_step,
                 steps=block.steps,
                 samples=self._window_samples,
-                # The counter cannot be read at the end of a step that the device has not reached.
-                energy_mj=None if energy_mj is None else round(energy_mj * wall_ns / whole_ns),
             )
         )
+        # The counter cannot be read at the end of a step that the device has not reached.
+        self._energies.append([None if each is None else round(each * wall_ns / whole_ns) for each in spent_mj])
         self._step_s[block.kind] = wall_ns / 1e9 / block.steps
-        if self.session.metrics and block.kind is WindowKind.no_communication:
-            self.session.metrics.exposed(self._step_s[WindowKind.train] - self._step_s[block.kind])
+        if block.kind is WindowKind.no_communication:
+            self.session.show_exposed(self._step_s[WindowKind.train] - self._step_s[block.kind])
 
     def _drain(self, settled: bool) -> None:
         """Write out the steps that have ended; ``settled`` when the window has closed and all of them have."""
@@ -246,7 +260,7 @@ class Bench:
         losses = self._losses.take(self._drained_steps, count, settled=settled, training=training)
         lead = min(self._lead, count)
         windows = [WARMUP_WINDOW] * lead + [block.window] * (count - lead)
-        self.session.recorder.append(
+        self.session.append(
             StepRow(self._drained_steps + i, windows[i], span.start_ns, span.duration_ns, samples[i], losses[i])
             for i, span in enumerate(spans)
         )
@@ -258,8 +272,8 @@ class Bench:
         seconds = [span.duration_ns / 1e9 for span in spans[lead:]]
         if block.judges_warmup:
             self._times += seconds
-        elif self.session.metrics and block.measured and block.kind is WindowKind.train:
-            self.session.metrics.observe(seconds, measured)
+        elif block.measured and block.kind is WindowKind.train:
+            self.session.show_steps(seconds, measured)
         self._drain_at = time.monotonic_ns() + DRAIN_NS
 
     def _abandon(self) -> None:
@@ -268,9 +282,16 @@ class Bench:
         self._drain(settled=True)
         self._switch(None)
 
-    def _spent_mj(self) -> int | None:
-        now = self._monitor.energy_mj() if self._monitor else None
-        return None if now is None or self._energy_mj is None else now - self._energy_mj
+    def _read_energy(self) -> list[int | None]:
+        return [monitor.energy_mj() if monitor else None for monitor in self._monitors]
+
+    def _spent_mj(self) -> list[int | None]:
+        pairs = zip(self._energy_mj, self._read_energy(), strict=True)
+        return [None if before is None or now is None else now - before for before, now in pairs]
+
+    def _windows_of(self, seat: int) -> list[Window]:
+        pairs = zip(self._measured.windows, self._energies, strict=True)
+        return [window.model_copy(update={"energy_mj": spent[seat]}) for window, spent in pairs]
 
     def _samples_of(self, batch: Any) -> int:
         found = batch_size(batch)
@@ -283,17 +304,20 @@ class Bench:
 
         return parameter_checksum(self._model)
 
-    def _look_around(self) -> None:
-        """Load of others on the cores and the device; ranks that share them are not others."""
-        topology, used = self.session.topology, self._cpu.used()
-        mine = [topology.host, topology.cores, topology.device, used.own_s if used else None]
-        ranks = self.session.communicator.all_gather(mine)
-        beside = [rank for rank in ranks if rank[0] == topology.host]
+    def _look_around(self) -> list[DeviceSamples | None]:
+        """Load of others on the cores and on the device of every seat; ranks that share them are not others."""
+        host, used = self.session.topology.host, self._cpu.used()
+        devices = [seat.topology.device for seat in self.session.seats]
+        mine = [host, self._cores, devices, used.own_s if used else None]
+        beside = [each for each in self.session.communicator.all_gather(mine) if each[0] == host]
         if used is not None:
-            sharers = [own or 0.0 for _, cores, _, own in beside if not set(cores).isdisjoint(topology.cores)]
-            self._measured.foreign_load = foreign_share(used, len(topology.cores), sum(sharers))
-        if self._monitor:
-            self._measured.device_samples = self._monitor.result(sum(rank[2] == topology.device for rank in beside))
+            sharers = [own or 0.0 for _, cores, _, own in beside if not set(cores).isdisjoint(self._cores)]
+            self._measured.foreign_load = foreign_share(used, len(self._cores), sum(sharers))
+        ranks_on = Counter(device for each in beside for device in each[2])
+        return [
+            monitor.result(ranks_on[device]) if monitor else None
+            for monitor, device in zip(self._monitors, devices, strict=True)
+        ]
 
 
 def attach(model: Any = None) -> Bench:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -11,12 +12,15 @@ from pydantic import ValidationError
 
 from scalebench_api.contract import METRICS_LINGER_ENV, OUT_ENV, PODS_ENV, TRIAL_ENV
 from scalebench_api.experiment import Measure
+from scalebench_api.record.journal import StepRow
 from scalebench_api.record.rank import (
     AllReduceRow,
     DeviceSamples,
     Evaluation,
     RankRecord,
     RankTopology,
+    ServerCounts,
+    Traffic,
     Warmup,
     Window,
 )
@@ -41,6 +45,11 @@ class Facts:
     strategy: str | None = None
     versions: dict[str, str] = field(default_factory=dict)
     parameters: int | None = None
+    initial_checksum: str | None = None
+    shard_elements: int | None = None
+    traffic: Traffic | None = None
+    servers: list[ServerCounts] = field(default_factory=list)
+    pushes: int | None = None
     flops_per_sample: float | None = None
     sample_unit: Literal["samples", "tokens"] = "samples"
     peak_flops: float | None = None
@@ -65,11 +74,35 @@ class Measured:
     first_step_ns: int | None = None
 
 
-class Session:
-    """One rank of one trial, joined; without an engine there is no trial, and nothing is written unless asked."""
+@dataclass
+class Seat:
+    """A rank of which this process keeps the record: its own, or one replica of several that it drives."""
 
-    def __init__(self, device: str | None = None, device_name: str | None = None) -> None:
-        """Join the other ranks and say so in the ready file.
+    topology: RankTopology
+    recorder: Recorder
+    metrics: Metrics | None
+
+
+class Session:
+    """One process of one trial, joined; without an engine there is no trial, and nothing is written unless asked.
+
+    A process is one rank. A framework that drives several workers from one process (``MirroredStrategy``,
+    ``DataParallel``) has a seat for each of them: every worker then has its record, with the one process's number.
+    """
+
+    def __init__(
+        self,
+        device: str | None = None,
+        device_name: str | None = None,
+        *,
+        communicator: Communicator | None = None,
+        seats: Sequence[RankTopology] | None = None,
+        world: int | None = None,
+    ) -> None:
+        """Join the other ranks and say so in the ready files.
+
+        ``communicator`` is one that the program has joined already. ``seats`` are the workers that this process
+        drives, where it is not itself the one; ``world`` is then how many workers there are over all processes.
 
         Raises:
             WorkloadError: a trial that cannot be read.
@@ -81,29 +114,72 @@ class Session:
         self.trial: TrialSpec | None = read_trial()
         self.out: Path | None = out_folder()
         launched = identify()
-        self.communicator: Communicator = find_communicator(launched, self.out)
+        self.communicator: Communicator = communicator or find_communicator(launched, self.out)
         # Files are named by the launcher's rank: a program that never joined its group is rank 0 of 1 to itself, and
         # its ranks would write over one another. The world size is the one that was really joined.
         rank = launched.rank if launched.world > 1 else self.communicator.rank
-        self.identity = Identity(rank, self.communicator.world, launched.local_rank)
-        self.topology: RankTopology = topology(self.identity, device, device_name)
-        self.recorder = Recorder(self.out, self.identity.rank)
-        self.metrics: Metrics | None = open_metrics(self.trial, self.identity.rank, self.identity.local_rank)
+        self.identity = Identity(rank, world or self.communicator.world, launched.local_rank)
+        if seats is None:
+            seats = [topology(self.identity, device, device_name)]
+        self.seats = [self._seat(each) for each in seats]
+        self.topology: RankTopology = self.seats[0].topology
+        self.recorder: Recorder = self.seats[0].recorder
+        self.metrics: Metrics | None = self.seats[0].metrics
         self.facts = Facts(backend=self.communicator.backend)
-        self.recorder.ready(self.topology)
+        for seat in self.seats:
+            seat.recorder.ready(seat.topology)
 
     @property
     def measure(self) -> Measure:
         """How long to time: as the trial says, or the defaults."""
         return self.trial.measure if self.trial else Measure()
 
-    def finish(self, measured: Measured) -> RankRecord:
-        """Write the rank record, stay up for a last scrape, and in a pod send the record through rank 0's log."""
+    def append(self, rows: Iterable[StepRow]) -> None:
+        """Hand finished steps to the journal of every seat."""
+        kept = list(rows)
+        for seat in self.seats:
+            seat.recorder.append(kept)
+
+    def show_steps(self, seconds: Sequence[float], samples: int) -> None:
+        """Show finished steps of a train window to whoever scrapes; ``samples`` are those of one worker."""
+        for seat in self.seats:
+            if seat.metrics:
+                seat.metrics.observe(seconds, samples)
+
+    def show_exposed(self, seconds: float) -> None:
+        """Show the exposed communication of a step, by the last two windows."""
+        for seat in self.seats:
+            if seat.metrics:
+                seat.metrics.exposed(seconds)
+
+    def finish(self, measured: Measured | Sequence[Measured]) -> RankRecord:
+        """Write the rank records, stay up for a last scrape, and in a pod send them through rank 0's log.
+
+        ``measured`` is that of every seat, where they differ. Returns the first seat's record.
+        """
+        each = [measured] * len(self.seats) if isinstance(measured, Measured) else measured
+        records = [self._record(seat, own) for seat, own in zip(self.seats, each, strict=True)]
+        for seat, record in zip(self.seats, records, strict=True):
+            seat.recorder.finish(record)
+        if self.metrics:
+            linger(_seconds(METRICS_LINGER_ENV))
+        for seat in self.seats:
+            if seat.metrics:
+                seat.metrics.close()
+        # Last of all, and outside of every window: while the process lives its log may still be rotated away.
+        if self.trial and os.environ.get(PODS_ENV):
+            publish(self.trial, records, self.out, self.communicator)
+        return records[0]
+
+    def _seat(self, where: RankTopology) -> Seat:
+        return Seat(where, Recorder(self.out, where.rank), open_metrics(self.trial, where.rank, where.local_rank))
+
+    def _record(self, seat: Seat, measured: Measured) -> RankRecord:
         facts = self.facts
-        record = RankRecord(
+        return RankRecord(
             trial=self.trial.name if self.trial else UNNAMED,
             world=self.identity.world,
-            topology=self.topology,
+            topology=seat.topology,
             backend=facts.backend,
             strategy=facts.strategy,
             versions={**versions(), **facts.versions},
@@ -111,7 +187,12 @@ class Session:
             windows=measured.windows,
             warmup=measured.warmup,
             parameter_checksum=measured.parameter_checksum,
+            initial_checksum=facts.initial_checksum,
+            shard_elements=facts.shard_elements,
             parameters=facts.parameters,
+            traffic=facts.traffic,
+            servers=facts.servers,
+            pushes=facts.pushes,
             flops_per_sample=facts.flops_per_sample,
             sample_unit=facts.sample_unit,
             peak_flops=facts.peak_flops,
@@ -121,7 +202,7 @@ class Session:
             peak_memory_bytes=facts.peak_memory_bytes,
             foreign_load=measured.foreign_load,
             device_samples=measured.device_samples,
-            metrics_port=self.metrics.port if self.metrics else None,
+            metrics_port=seat.metrics.port if seat.metrics else None,
             evaluations=facts.evaluations,
             allreduce=facts.allreduce,
             options=facts.options,
@@ -129,14 +210,6 @@ class Session:
             first_step_ns=measured.first_step_ns,
             ended_ns=self.unix.now(),
         )
-        self.recorder.finish(record)
-        if self.metrics:
-            linger(_seconds(METRICS_LINGER_ENV))
-            self.metrics.close()
-        # Last of all, and outside of every window: while the process lives its log may still be rotated away.
-        if self.trial and os.environ.get(PODS_ENV):
-            publish(self.trial, record, self.out, self.communicator)
-        return record
 
 
 def read_trial() -> TrialSpec | None:

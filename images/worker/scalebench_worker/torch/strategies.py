@@ -7,56 +7,134 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 
 import torch
-from torch import nn
+import torch.distributed as dist
+from torch import Tensor, nn
+from torch.distributed.optim import ZeroRedundancyOptimizer
 from torch.nn.parallel import DistributedDataParallel
 
-from scalebench_api.experiment import Options, Strategy
+from scalebench_api.experiment import BatchNorm, Strategy, Workload
+from scalebench_api.legality import batch_norm_of
+from scalebench_api.record.rank import Traffic
 from scalebench_worker.failure import WorkloadError
+from scalebench_worker.torch import traffic
+from scalebench_worker.torch.compression import compress
+from scalebench_worker.torch.optimizers import make_optimizer, rule_of
+from scalebench_worker.torch.sharding import shard
 
 
 @dataclass(frozen=True)
 class Spread:
-    """A model ready to train.
+    """A model ready to train, with its optimizer.
 
-    ``no_sync`` is the context in which a backward pass leaves out the all-reduce; ``no_sync_method`` names it in the
-    record, and is None where the strategy has none. ``learns_graph`` means that the first update cannot be without it.
+    ``no_sync`` is the context in which a backward pass leaves out its communication; ``exposed`` names the method that
+    takes communication out of a step, and is None where there is none, which ``unexposed`` then explains.
+    ``learns_graph`` means that the first update cannot be without communication.
     """
 
     module: nn.Module
     wrapper: str | None
+    optimizer: torch.optim.Optimizer
     no_sync: Callable[[], AbstractContextManager[None]] = field(default=nullcontext)
-    no_sync_method: str | None = None
+    exposed: str | None = None
+    unexposed: str | None = None
     learns_graph: bool = False
+    traffic: Callable[[], Traffic | None] = field(default=lambda: None)
+    options: dict[str, object] = field(default_factory=dict)
 
 
-Wrap = Callable[[nn.Module, torch.device, Options], Spread]
+Wrap = Callable[[nn.Module, torch.device, Workload], Spread]
 
 
-def single(model: nn.Module, device: torch.device, options: Options) -> Spread:
+def single(model: nn.Module, device: torch.device, workload: Workload) -> Spread:
     """One worker without any wrapper."""
-    return Spread(model, None)
+    return Spread(model, None, make_optimizer(model.parameters(), workload.optimizer))
 
 
-def ddp(model: nn.Module, device: torch.device, options: Options) -> Spread:
+def ddp(model: nn.Module, device: torch.device, workload: Workload) -> Spread:
     """DistributedDataParallel: replicas, with gradients all-reduced in buckets during the backward pass.
 
     Raises:
         WorkloadError: static_graph with compile, which torch refuses late and badly (pytorch#93672).
     """
+    options, workers = workload.options, dist.get_world_size()
+    wrapped = _replicate(model, device, workload)
+    sent = compress(wrapped, options)
+    return Spread(
+        wrapped,
+        type(wrapped).__name__,
+        make_optimizer(wrapped.parameters(), workload.optimizer, workers),
+        wrapped.no_sync,
+        "ddp-no-sync",
+        learns_graph=options.static_graph,
+        traffic=sent or (lambda: traffic.all_reduced(count_elements(model), workers)),
+    )
+
+
+def zero1(model: nn.Module, device: torch.device, workload: Workload) -> Spread:
+    """DDP with the optimizer's state shared out: every rank updates its parameters and broadcasts them.
+
+    S. Rajbhandari et al., "ZeRO", arXiv:1910.02054, stage 1, as torch's ZeroRedundancyOptimizer has it.
+    """
+    workers = dist.get_world_size()
+    wrapped = _replicate(model, device, workload)
+    kind, arguments = rule_of(workload.optimizer, workers)
+    optimizer = ZeroRedundancyOptimizer(wrapped.parameters(), optimizer_class=kind, **arguments)
+    return Spread(
+        wrapped,
+        f"{type(wrapped).__name__} + {type(optimizer).__name__}",
+        optimizer,
+        wrapped.no_sync,
+        unexposed="no_sync leaves out the all-reduce of gradients and not the broadcast of parameters",
+        traffic=lambda: traffic.zero1(count_elements(model), workers),
+    )
+
+
+def fsdp(model: nn.Module, device: torch.device, workload: Workload) -> Spread:
+    """FSDP2: every rank holds a share of parameters, gradients and optimizer state."""
+    workers = dist.get_world_size()
+    if batch_norm_of(workload) is BatchNorm.synchronized:
+        model = nn.SyncBatchNorm.convert_sync_batchnorm(model)
+    elements = count_elements(model)
+    sharded = shard(model, device, workload.precision)
+    return Spread(
+        sharded.module,
+        sharded.wrapper,
+        make_optimizer(sharded.module.parameters(), workload.optimizer, workers),
+        sharded.no_sync,
+        unexposed="all-gathers are a part of the forward pass: there is no step without them",
+        traffic=lambda: traffic.fsdp(sharded.gathered, elements, workers, sharded.parameter_type.itemsize),
+        options={"fsdpParameterType": str(sharded.parameter_type).removeprefix("torch."), **sharded.layout},
+    )
+
+
+def count_elements(model: nn.Module) -> int:
+    """Elements of all parameters that are trained."""
+    return sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)
+
+
+def _replicate(model: nn.Module, device: torch.device, workload: Workload) -> DistributedDataParallel:
+    options, norm = workload.options, batch_norm_of(workload)
     if options.static_graph and options.compile:
         raise WorkloadError("workload.options.staticGraph: not together with compile; set one of them to false")
-    wrapped = DistributedDataParallel(
+    if norm is BatchNorm.synchronized:
+        model = nn.SyncBatchNorm.convert_sync_batchnorm(model)
+    return DistributedDataParallel(
         model,
         device_ids=[device] if device.type == "cuda" else None,
         gradient_as_bucket_view=options.gradient_as_bucket_view,
         static_graph=options.static_graph,
+        broadcast_buffers=norm is not BatchNorm.local,
         # None is torch's own default.
         bucket_cap_mb=options.bucket_cap_mb,
     )
-    return Spread(wrapped, type(wrapped).__name__, wrapped.no_sync, "ddp-no-sync", options.static_graph)
 
 
-STRATEGIES: dict[Strategy, Wrap] = {Strategy.single: single, Strategy.ddp: ddp}
+STRATEGIES: dict[Strategy, Wrap] = {
+    Strategy.single: single,
+    Strategy.ddp: ddp,
+    Strategy.zero1: zero1,
+    Strategy.fsdp: fsdp,
+}
 
 
 def strategy(name: Strategy) -> Wrap:
@@ -69,3 +147,9 @@ def strategy(name: Strategy) -> Wrap:
         allowed = ", ".join(STRATEGIES)
         raise WorkloadError(f"workload.strategy: {name.value} is not in this release; allowed: {allowed}")
     return STRATEGIES[name]
+
+
+def state_tensors(spread: Spread) -> list[Tensor]:
+    """Everything a step changes: parameters, buffers, and the optimizer's tensors."""
+    state = [value for each in spread.optimizer.state.values() for value in each.values() if isinstance(value, Tensor)]
+    return [*spread.module.parameters(), *spread.module.buffers(), *state]

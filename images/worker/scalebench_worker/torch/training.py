@@ -7,32 +7,22 @@ from contextlib import nullcontext
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from scalebench_api.experiment import Optimizer, Precision
+from scalebench_api.experiment import Precision
 from scalebench_worker.torch.data import Batch
 from scalebench_worker.torch.models import training_loss
 from scalebench_worker.torch.precision import autocast, scaler_for
 from scalebench_worker.torch.strategies import Spread
 
 
-def make_optimizer(module: nn.Module, asked: Optimizer) -> torch.optim.Optimizer:
-    """SGD with momentum or AdamW; foreach and fused are left to torch's own default for the device."""
-    if asked.name == "adamw":
-        return torch.optim.AdamW(module.parameters(), lr=asked.learning_rate, weight_decay=asked.weight_decay)
-    return torch.optim.SGD(
-        module.parameters(), lr=asked.learning_rate, momentum=asked.momentum, weight_decay=asked.weight_decay
-    )
-
-
 class Trainer:
-    """A spread model, its optimizer and its arithmetic."""
+    """A spread model with its optimizer, and its arithmetic."""
 
     def __init__(
         self,
         spread: Spread,
         forward: Callable[[Tensor], Any],
-        optimizer: torch.optim.Optimizer,
         precision: Precision,
         device: torch.device,
         auxiliary_weight: float = 0.3,
@@ -40,7 +30,7 @@ class Trainer:
         """``forward`` is the module to call: the spread one, or its compiled form."""
         self.spread = spread
         self.forward = forward
-        self.optimizer = optimizer
+        self.optimizer = spread.optimizer
         self.scaler = scaler_for(precision, device)
         self._learning = spread.learns_graph
         self._precision = precision

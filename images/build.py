@@ -1,0 +1,277 @@
+"""Build images into the cache: ``python images/build.py [NAME...]``, which is ``make images IMAGES="NAME..."``.
+
+buildah builds without a daemon, and with chroot isolation needs neither a container runtime nor a user namespace, only
+root. Each result is an OCI archive in a folder named by the digest of all that goes in: a second build with nothing
+changed does nothing. Layers are kept in a storage of our own beside them. Standard library only: this runs before
+anything is installed.
+
+The base is a public Python image; where its registry cannot be reached, or with ``--base debootstrap``, it is a
+Debian 12 made of packages.
+"""
+
+from __future__ import annotations
+
+import argparse
+import fcntl
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import debian
+import package_index
+import recipe
+
+DEBOOTSTRAP = "debootstrap"
+AUTO = "auto"
+TAG = "dev"
+_PREFIX = "localhost/scalebench"
+_PROGRAMS = {"buildah": "buildah", "mmdebstrap": "mmdebstrap"}
+"""program → Debian package"""
+_PROBE_S = 5
+
+
+class BuildError(RuntimeError):
+    """A build that cannot be made here; the message says what is missing, or whose output to read."""
+
+
+def cache() -> Path:
+    """The folder of all images: in ``$SCALEBENCH_CACHE``, or in ``~/.cache/scalebench``."""
+    return Path(os.environ.get("SCALEBENCH_CACHE") or Path.home() / ".cache" / "scalebench") / "images"
+
+
+def reference(name: str, tag: str = TAG) -> str:
+    """What the image is called inside its archive, and so in a node that imports it."""
+    return f"{_PREFIX}/{name}:{tag}"
+
+
+def built(name: str, base: str = DEBOOTSTRAP, tag: str = TAG, arguments: Mapping[str, str] | None = None) -> Path:
+    """The OCI archive of an image as the repository is now; it is complete if it exists.
+
+    Raises:
+        recipe.RecipeError: there is no such image.
+    """
+    found = recipe.digest(recipe.read(name), _base_key(base), tag, arguments or {})
+    return cache() / f"{name}-{found}" / f"{name}.tar"
+
+
+def lacking(base: str = DEBOOTSTRAP) -> str:
+    """Why no image can be built here; empty if one can."""
+    if sys.platform != "linux" or os.geteuid() != 0:
+        return "building images needs root on Linux (buildah with chroot isolation)"
+    wanted = [program for program in _programs(base) if not shutil.which(program)]
+    if wanted and not shutil.which("apt-get"):
+        return f"building images needs {', '.join(wanted)}, and there is no apt-get to install it with"
+    return ""
+
+
+def build(
+    names: Sequence[str], base: str = DEBOOTSTRAP, tag: str = TAG, index: str = "",
+    arguments: Mapping[str, str] | None = None,
+) -> dict[str, Path]:  # fmt: skip
+    """Build what is not in the cache; name → archive.
+
+    ``index`` is the package index, by default what pip is set up for; ``arguments`` are further build arguments.
+
+    Raises:
+        BuildError: it cannot be done here, or a build failed, whose output is on stderr.
+        recipe.RecipeError: there is no image of one of the names.
+    """
+    done = {}
+    for name in names:
+        with _locked():
+            archive = built(name, base, tag, arguments)
+            if not archive.exists():
+                _check(base)
+                _build(name, base, tag, index, arguments or {}, archive)
+        done[name] = archive
+    return done
+
+
+def _build(name: str, base: str, tag: str, index: str, arguments: Mapping[str, str], archive: Path) -> None:
+    image = reference(name, tag)
+    work = Path(tempfile.mkdtemp(prefix=f".{name}-", dir=cache()))
+    try:
+        started = time.monotonic()
+        given = {**arguments, "BASE": _base(base)}
+        _say(f"building {image} on {given['BASE']}")
+        _buildah(
+            "bud",
+            "--isolation=chroot",
+            "--network=host",
+            "--layers",
+            "--format=oci",
+            f"--ignorefile={recipe.IMAGES / 'containerignore'}",
+            *(f"--build-arg={key}={value}" for key, value in given.items()),
+            *package_index.secrets(work, index),
+            *_own_mirror(base, work),
+            f"--file={recipe.IMAGES / name / 'Containerfile'}",
+            f"--tag={image}",
+            str(recipe.ROOT),
+        )
+        (work / "pip.conf").unlink()
+        (work / "sources.list").unlink(missing_ok=True)
+        # Uncompressed: a node of the tests unpacks it a moment later, and a registry is pushed to by other means.
+        _buildah("push", "--quiet", "--disable-compression", image, f"oci-archive:{work / archive.name}:{image}")
+        facts = {"image": image, "base": given["BASE"], "seconds": round(time.monotonic() - started, 1)}
+        (work / "image.json").write_text(json.dumps(facts, indent=2) + "\n")
+        work.chmod(0o755)
+        for old in _earlier(name, archive):
+            shutil.rmtree(old)
+        work.rename(archive.parent)
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+
+
+def _earlier(name: str, archive: Path) -> list[Path]:
+    """Archives of the same image from other sources or bases: 5 GB each for torch, and none is asked for again."""
+    pattern = f"{name}-" + "[0-9a-f]" * 12
+    return [path for path in cache().glob(pattern) if path != archive.parent]
+
+
+def _base_key(base: str) -> str:
+    return f"{DEBOOTSTRAP}-{debian.digest()}" if base == DEBOOTSTRAP else base
+
+
+def _base(base: str) -> str:
+    """The reference to build from; Debian's is made first if it is not there."""
+    if base != DEBOOTSTRAP:
+        return base
+    image = f"{_PREFIX}/debian:{debian.digest()}"
+    if _buildah("images", "--quiet", image, check=False, quiet=True).returncode:
+        _say("making a Debian 12 base with mmdebstrap")
+        with tempfile.TemporaryDirectory(prefix=".debian-", dir=cache()) as folder:
+            root = Path(folder) / "root.tar"
+            debian.make(root)
+            container = _buildah("from", "scratch", quiet=True).stdout.strip()
+            _buildah("add", "--quiet", container, str(root), "/", quiet=True)
+            _buildah("commit", "--quiet", "--rm", container, image, quiet=True)
+    return image
+
+
+def _own_mirror(base: str, work: Path) -> list[str]:
+    """This machine's Debian mirror over the public one, while the build runs."""
+    mirror = debian.mirror()
+    if base != DEBOOTSTRAP or mirror == list(debian.PUBLIC):
+        return []
+    (work / "sources.list").write_text("\n".join(mirror) + "\n")
+    return [f"--volume={work / 'sources.list'}:/etc/apt/sources.list:ro"]
+
+
+def choose_base(given: str, names: Sequence[str], tag: str, arguments: Mapping[str, str]) -> str:
+    """``auto`` resolved: a base for which all is built, else the public one if its registry answers, else Debian's."""
+    if given != AUTO:
+        return given
+    public = next(value for value in (recipe.read(name).arguments.get("BASE") for name in names) if value)
+    for base in (public, DEBOOTSTRAP):
+        if all(built(name, base, tag, arguments).exists() for name in names):
+            return base
+    registry = public.partition("/")[0].replace("docker.io", "registry-1.docker.io")
+    try:
+        urllib.request.urlopen(f"https://{registry}/v2/", timeout=_PROBE_S).close()
+    except urllib.error.HTTPError as error:
+        if error.code == 401:  # a registry that wants a token first
+            return public
+    except OSError:
+        pass
+    else:
+        return public
+    _say(f"{registry} cannot be reached: building on a Debian 12 made of packages")
+    return DEBOOTSTRAP
+
+
+def _buildah(*arguments: str, check: bool = True, quiet: bool = False) -> subprocess.CompletedProcess[str]:
+    storage = cache() / "storage"
+    command = ["buildah", f"--root={storage}", f"--runroot={storage}-run", "--storage-driver=overlay", *arguments]
+    output = subprocess.PIPE if quiet else sys.stderr
+    done = subprocess.run(command, stdout=output, stderr=subprocess.DEVNULL if not check else None, text=True)
+    if check and done.returncode:
+        raise BuildError(f"buildah {arguments[0]} ended with {done.returncode}; its output is above")
+    return done
+
+
+def _programs(base: str) -> list[str]:
+    return ["buildah", "mmdebstrap"] if base == DEBOOTSTRAP else ["buildah"]
+
+
+def _check(base: str) -> None:
+    if reason := lacking(base):
+        raise BuildError(reason)
+    missing = [_PROGRAMS[program] for program in _programs(base) if not shutil.which(program)]
+    if missing:
+        _say(f"installing {', '.join(missing)}")
+        environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+        for step in (["update"], ["install", "--yes", "--no-install-recommends", *missing]):
+            done = subprocess.run(["apt-get", "--quiet", *step], stdout=sys.stderr, env=environment)
+            if done.returncode:
+                raise BuildError(f"apt-get {step[0]} ended with {done.returncode}; its output is above")
+
+
+@contextmanager
+def _locked() -> Iterator[None]:
+    """Two at once build each image once."""
+    cache().mkdir(parents=True, exist_ok=True)
+    with (cache() / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def clean() -> None:
+    """Remove every archive and every layer."""
+    with _locked():
+        if (cache() / "storage").exists() and shutil.which("buildah"):
+            _buildah("rm", "--all", check=False, quiet=True)
+            _buildah("rmi", "--all", "--force", check=False, quiet=True)
+        shutil.rmtree(cache())
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
+def _size(path: Path) -> str:
+    size = path.stat().st_size
+    return f"{size / 1e9:.2f} GB" if size >= 1e9 else f"{size / 1e6:.0f} MB"
+
+
+def main(given: Sequence[str] | None = None) -> int:
+    """Exit code 0, 1 for a failed build, 2 for bad arguments, 3 where no image can be built."""
+    parser = argparse.ArgumentParser(prog="images/build.py", description="Build images as OCI archives into the cache.")
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"which (default: all): {', '.join(recipe.names())}")
+    parser.add_argument("--base", default=AUTO, help="image to build on, or debootstrap; default: Python's, if reachable")
+    parser.add_argument("--index", default="", help="package index; default: what pip is set up for")
+    parser.add_argument("--tag", default=TAG, help=f"tag of the images (default: {TAG})")
+    parser.add_argument("--build-arg", action="append", default=[], metavar="KEY=VALUE", help="argument of a recipe")
+    parser.add_argument("--clean", action="store_true", help="remove all images and layers instead")
+    options = parser.parse_args(given)
+    if options.clean:
+        clean()
+        return 0
+    names = options.names or recipe.names()
+    arguments = dict(pair.partition("=")[::2] for pair in options.build_arg)
+    try:
+        base = choose_base(options.base, names, options.tag, arguments)
+        if (reason := lacking(base)) and not all(built(name, base, options.tag, arguments).exists() for name in names):
+            _say(reason)
+            return 3
+        for name, archive in build(names, base, options.tag, options.index, arguments).items():
+            print(f"{reference(name, options.tag)}\t{_size(archive)}\t{archive}")
+    except recipe.RecipeError as error:
+        _say(str(error))
+        return 2
+    except (BuildError, subprocess.CalledProcessError) as error:
+        _say(str(error))
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

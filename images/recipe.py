@@ -1,0 +1,95 @@
+"""What goes into an image, and the digest of all of it: a build whose digest is in the cache is not repeated."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+IMAGES = ROOT / "images"
+IGNORED = ("__pycache__", ".mypy_cache", ".ruff_cache")
+"""Folders that ``images/containerignore`` keeps out too."""
+
+
+class RecipeError(ValueError):
+    """A Containerfile that cannot be read, or copies what is not there."""
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A Containerfile and what it copies from the repository."""
+
+    name: str
+    path: Path
+    arguments: Mapping[str, str]
+    """build arguments and their defaults"""
+    sources: tuple[str, ...]
+    """files and folders of the repository that it copies, in order"""
+
+
+def names() -> list[str]:
+    """Images that can be built: the folders with a Containerfile."""
+    return sorted(path.parent.name for path in IMAGES.glob("*/Containerfile"))
+
+
+def read(name: str, images: Path = IMAGES) -> Recipe:
+    """The recipe of one image.
+
+    Raises:
+        RecipeError: there is no such image.
+    """
+    path = images / name / "Containerfile"
+    if not path.is_file():
+        raise RecipeError(f"no image named {name!r}; there are {', '.join(names())}")
+    arguments, sources = {}, []
+    for word, rest in instructions(path.read_text()):
+        if word == "ARG":
+            key, _, value = rest.partition("=")
+            arguments.setdefault(key.strip(), value.strip())
+        if word == "COPY" and "--from=" not in rest:
+            sources += [each for each in rest.split() if not each.startswith("--")][:-1]
+    return Recipe(name, path, arguments, tuple(sources))
+
+
+def instructions(text: str) -> Iterator[tuple[str, str]]:
+    """Each instruction of a Containerfile as (word, the rest), continued lines joined, comments left out."""
+    lines = (line for line in text.splitlines() if not line.lstrip().startswith("#"))
+    for line in re.sub(r"\\\n", " ", "\n".join(lines)).splitlines():
+        word, _, rest = line.strip().partition(" ")
+        if word:
+            yield word.upper(), rest.strip()
+
+
+def digest(recipe: Recipe, base: str, tag: str, arguments: Mapping[str, str], root: Path = ROOT) -> str:
+    """Twelve hex digits over everything that decides what is in the archive.
+
+    The package index is left out: it is a way to the packages, whose versions the copied constraints fix.
+
+    Raises:
+        RecipeError: the Containerfile copies what is not there.
+    """
+    found = hashlib.sha256()
+    for text in ("image 1", recipe.name, base, tag, *(f"{key}={arguments[key]}" for key in sorted(arguments))):
+        found.update(text.encode() + b"\0")
+    found.update(recipe.path.read_bytes())
+    for source in sorted(set(recipe.sources)):
+        if not (root / source).exists():
+            raise RecipeError(f"{recipe.path}: COPY {source}: not in {root}")
+        for path in files(root / source):
+            found.update(f"{path.relative_to(root)}\0{os.access(path, os.X_OK):d}\0".encode())
+            found.update(hashlib.sha256(path.read_bytes()).digest())
+    return found.hexdigest()[:12]
+
+
+def files(path: Path) -> Iterator[Path]:
+    """The files under a path, in a fixed order, without caches of tools."""
+    if path.is_file():
+        yield path
+        return
+    for each in sorted(path.iterdir()):
+        if each.name not in IGNORED and each.suffix != ".pyc":
+            yield from files(each)

@@ -1,0 +1,242 @@
+"""``program: allreduce``: time by message size in nccl-tests' conventions, whatever library adds up.
+
+Iterations follow one another without a barrier, as in nccl-tests: each all-reduce lines the ranks up for the next,
+and its time is from the end of the one before. Only in place.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Protocol
+
+from scalebench_api.experiment import Sizes
+from scalebench_api.record.journal import NO_LOSS, StepRow
+from scalebench_api.record.rank import AllReduceRow, Window, WindowKind
+from scalebench_worker.failure import WorkloadError
+from scalebench_worker.session import Measured, Session
+from scalebench_worker.timing import Clock, UnixTime
+
+# By type: the power of two that data begin at, and how often they may then double before they overflow.
+_RANGE = {"float32": (-110, 225), "bfloat16": (-110, 225), "float16": (-8, 19)}
+_CHECKED_AT_ONCE = 1 << 22
+_CONVENTIONS = "nccl-tests: algbw = bytes/time, busbw = algbw*2(n-1)/n, 1 GB = 1e9 bytes, slowest rank"
+_SPARE = 0.9
+_MEMORY_LIMIT = Path("/sys/fs/cgroup/memory.max")
+
+
+class Library(Protocol):
+    """Where messages lie, and what adds them up over ranks. Arrays are torch's or numpy's."""
+
+    @property
+    def element_bytes(self) -> int:
+        """Size of one element."""
+
+    def available_bytes(self) -> int:
+        """Memory that this rank may fill with messages."""
+
+    def message(self, count: int) -> Any:
+        """Room for so many elements, with anything in it."""
+
+    def indices(self, begin: int, end: int) -> Any:
+        """Whole numbers from ``begin`` up to ``end``, where messages lie."""
+
+    def random(self, count: int) -> Any:
+        """Numbers of a normal distribution, other ones on each rank."""
+
+    def all_reduce(self, message: Any) -> None:
+        """Put the sum over all ranks in its place. Every rank calls."""
+
+    def clock(self, unix: UnixTime) -> Clock:
+        """What tells when an all-reduce ended."""
+
+
+def message_sizes(sizes: Sizes, element: int, available: int) -> tuple[list[int], list[int]]:
+    """Bytes of each message, whole elements only; those that fit twice into ``available``, and those that do not."""
+    asked: list[int] = []
+    size = sizes.min_bytes
+    while size <= sizes.max_bytes:
+        whole = max(size // element, 1) * element
+        if whole not in asked:
+            asked.append(whole)
+        size *= sizes.factor
+    return [size for size in asked if 2 * size <= available], [size for size in asked if 2 * size > available]
+
+
+def row_of(size: int, times_ns: list[int], world: int, errors: int) -> AllReduceRow:
+    """One line of the table, from the slowest rank's time at each iteration in ns.
+
+    https://github.com/NVIDIA/nccl-tests/blob/master/doc/PERFORMANCE.md
+    """
+    median_ns = statistics.median(times_ns)
+    algbw = size / median_ns
+    return AllReduceRow(
+        bytes=size,
+        in_place=True,
+        iterations=len(times_ns),
+        time_us_median=median_ns / 1e3,
+        time_us_min=min(times_ns) / 1e3,
+        time_us_p95=sorted(times_ns)[math.ceil(0.95 * len(times_ns)) - 1] / 1e3,
+        algbw=algbw,
+        busbw=algbw * 2 * (world - 1) / world,
+        errors=errors,
+    )
+
+
+class Benchmark:
+    """All sizes on one rank."""
+
+    def __init__(self, sizes: Sizes, library: Library, session: Session) -> None:
+        self._sizes = sizes
+        self._library = library
+        self._session = session
+        self._world = session.communicator.world
+        self._rank = session.communicator.rank
+        self._measured = Measured()
+        self._step = 0
+
+    def run(self) -> None:
+        """Measure, and write the record.
+
+        Raises:
+            WorkloadError: not one size that fits in memory.
+        """
+        facts = self._session.facts
+        available = min(self._session.communicator.all_gather(self._library.available_bytes()))
+        element = self._library.element_bytes
+        fitting, left_out = message_sizes(self._sizes, element, available)
+        if not fitting:
+            raise WorkloadError(f"workload.sizes.minBytes: {self._sizes.min_bytes} does not fit in memory")
+        facts.options |= {
+            "dtype": self._sizes.dtype,
+            "conventions": _CONVENTIONS,
+            "leftOutBytes": left_out,
+            "iterations": self._sizes.iterations,
+        }
+        for index, size in enumerate(fitting):
+            facts.allreduce.append(self._size(index, size, size // element))
+        self._session.finish(self._measured)
+
+    def _size(self, index: int, size: int, count: int) -> AllReduceRow:
+        errors = sum(self._session.communicator.all_gather(self._check(count)))
+        times = self._time(index, count)
+        slowest = [max(each) for each in zip(*self._session.communicator.all_gather(times), strict=True)]
+        return row_of(size, slowest, self._world, errors)
+
+    def _check(self, count: int) -> int:
+        """Elements that differ from the sum worked out by hand, which every type holds exactly."""
+        message = self._library.message(count)
+        for begin, end in _pieces(count):
+            message[begin:end] = contribution(self._library.indices(begin, end), self._rank, self._world)
+        self._library.all_reduce(message)
+        wrong = 0
+        for begin, end in _pieces(count):
+            wrong += int((message[begin:end] != total(self._library.indices(begin, end), self._world)).sum())
+        return wrong
+
+    def _time(self, index: int, count: int) -> list[int]:
+        clock = self._library.clock(self._session.unix)
+        source = self._random_data(count)
+        message = self._library.message(count)
+        for _ in range(self._sizes.warmup):
+            message[:] = source
+            self._library.all_reduce(message)
+        times: list[int] = []
+        opened, wall_ns, first = 0, 0, self._step
+        while len(times) < self._sizes.iterations:
+            begun, spent, some = self._group(clock, message, source, index, self._sizes.iterations - len(times))
+            opened = opened or begun
+            wall_ns += spent
+            times += some
+        self._measured.first_step_ns = self._measured.first_step_ns or opened
+        self._measured.windows.append(
+            Window(
+                index=index,
+                kind=WindowKind.train,
+                open_ns=opened,
+                wall_ns=wall_ns,
+                first_step=first,
+                steps=len(times),
+                samples=0,
+            )
+        )
+        return times
+
+    def _group(self, clock: Clock, message: Any, source: Any, index: int, most: int) -> tuple[int, int, list[int]]:
+        """As many iterations as fresh data stay finite for: infinities would toggle fewer bits than numbers do."""
+        all_reduce = self._library.all_reduce
+        message[:] = source
+        clock.synchronize()
+        self._session.communicator.barrier()
+        # This one lines the ranks up, and is not timed.
+        all_reduce(message)
+        opened = clock.open()
+        for _ in range(min(most, self._doublings())):
+            all_reduce(message)
+            clock.mark()
+        wall_ns = clock.close()
+        spans = clock.finished()
+        self._session.recorder.append(
+            StepRow(self._step + i, index, span.start_ns, span.duration_ns, 0, NO_LOSS) for i, span in enumerate(spans)
+        )
+        self._step += len(spans)
+        return opened, wall_ns, [span.duration_ns for span in spans]
+
+    def _doublings(self) -> int:
+        # One is spent on the all-reduce that lines the ranks up.
+        return max(1, int(_RANGE[self._sizes.dtype][1] / max(1.0, math.log2(self._world))) - 1)
+
+    def _random_data(self, count: int) -> Any:
+        data = self._library.message(count)
+        scale = 2.0 ** _RANGE[self._sizes.dtype][0]
+        for begin, end in _pieces(count):
+            data[begin:end] = scale * self._library.random(end - begin)
+        return data
+
+
+def contribution(index: Any, rank: int, world: int) -> Any:
+    """A rank's elements of those numbers: a weight where the rank takes part, else 0."""
+    return ((index + rank) % world < _takers(index, world)) * _weight(index)
+
+
+def total(index: Any, world: int) -> Any:
+    """Their sum over all ranks: as many ranks take part as ``_takers`` says, whatever the world size."""
+    return _takers(index, world) * _weight(index)
+
+
+def host_bytes(ranks: int) -> int:
+    """The share of one of ``ranks`` in what is free of the host's memory and within its container's limit.
+
+    Raises:
+        WorkloadError: the kernel does not say how much is free.
+    """
+    for line in Path("/proc/meminfo").read_text().splitlines():
+        if line.startswith("MemAvailable:"):
+            available = int(line.split()[1]) * 1024
+            break
+    else:
+        raise WorkloadError("program allreduce: /proc/meminfo does not say how much memory is available")
+    try:
+        limit = _MEMORY_LIMIT.read_text().strip()
+        used = int(_MEMORY_LIMIT.with_name("memory.current").read_text())
+    except OSError:
+        limit = ""
+    if limit.isdigit():
+        available = min(available, max(0, int(limit) - used))
+    return int(available * _SPARE / ranks)
+
+
+def _takers(index: Any, world: int) -> Any:
+    return 1 + index % min(16, world)
+
+
+def _weight(index: Any) -> Any:
+    # At most 5 * 16 = 80: exact in bfloat16, in any order of summation.
+    return 1 + index % 5
+
+
+def _pieces(count: int) -> Iterator[tuple[int, int]]:
+    for begin in range(0, count, _CHECKED_AT_ONCE):
+        yield begin, min(count, begin + _CHECKED_AT_ONCE)

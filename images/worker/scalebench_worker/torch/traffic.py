@@ -1,0 +1,61 @@
+"""Bytes that a step of a strategy sends, by the sizes of what it hands to collectives.
+
+Bytes on the wire are those of the bandwidth-optimal algorithm (ring) of each collective: n workers send
+2(n-1)/n x S for an all-reduce of S bytes, (n-1) x S for an all-gather of S bytes each, (n-1)/n x S for a
+reduce-scatter of S bytes. R. Thakur, R. Rabenseifner, W. Gropp, "Optimization of collective communication operations
+in MPICH", 2005, section 4.
+"""
+
+from __future__ import annotations
+
+from scalebench_api.record.rank import Traffic
+
+FP32 = 4
+
+
+def all_reduced(elements: int, workers: int, element_bytes: int = FP32, how: str = "by size: all-reduce") -> Traffic:
+    """Every gradient all-reduced once, in ``element_bytes`` each."""
+    payload = float(elements * element_bytes)
+    return Traffic(
+        payload_bytes=payload,
+        wire_bytes=2 * (workers - 1) / workers * payload,
+        plain_payload_bytes=float(elements * FP32),
+        how=how,
+    )
+
+
+def all_gathered(payload: float, elements: int, workers: int, how: str) -> Traffic:
+    """Every worker's compressed gradients sent to all others; ``payload`` is one worker's bytes a step."""
+    return Traffic(
+        payload_bytes=payload,
+        wire_bytes=(workers - 1) * payload,
+        plain_payload_bytes=float(elements * FP32),
+        how=how,
+    )
+
+
+def zero1(elements: int, workers: int) -> Traffic:
+    """Gradients all-reduced, then every worker's share of the parameters broadcast to all others."""
+    size = float(elements * FP32)
+    return Traffic(
+        payload_bytes=2 * size,
+        # A pipelined broadcast of S bytes passes S bytes through every worker but the last.
+        wire_bytes=2 * (workers - 1) / workers * size + (workers - 1) / workers * size,
+        plain_payload_bytes=size,
+        how="by size: all-reduce of gradients, broadcast of parameters",
+    )
+
+
+def fsdp(gathered: list[tuple[int, int]], elements: int, workers: int, parameter_bytes: int) -> Traffic:
+    """All-gathers of parameters and reduce-scatter of fp32 gradients.
+
+    ``gathered`` has, for every group of parameters, its elements and how often a step gathers them.
+    """
+    parameters = sum(count * times for count, times in gathered) * parameter_bytes
+    gradients = elements * FP32
+    return Traffic(
+        payload_bytes=float(parameters + gradients),
+        wire_bytes=(workers - 1) / workers * (parameters + gradients),
+        plain_payload_bytes=float(elements * FP32),
+        how="by size: all-gathers of parameters, reduce-scatter of gradients",
+    )

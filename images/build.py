@@ -119,8 +119,7 @@ def _build(name: str, base: str, tag: str, index: str, arguments: Mapping[str, s
         )
         (work / "pip.conf").unlink()
         (work / "sources.list").unlink(missing_ok=True)
-        # Uncompressed: a node of the tests unpacks it a moment later, and a registry is pushed to by other means.
-        _buildah("push", "--quiet", "--disable-compression", image, f"oci-archive:{work / archive.name}:{image}")
+        _archive(image, work / archive.name)
         facts = {"image": image, "base": given["BASE"], "seconds": round(time.monotonic() - started, 1)}
         (work / "image.json").write_text(json.dumps(facts, indent=2) + "\n")
         work.chmod(0o755)
@@ -129,6 +128,18 @@ def _build(name: str, base: str, tag: str, index: str, arguments: Mapping[str, s
         work.rename(archive.parent)
     finally:
         shutil.rmtree(work, ignore_errors=True)
+
+
+def _archive(image: str, path: Path) -> None:
+    """Write the archive with its layers uncompressed: a node of the tests unpacks them a moment later.
+
+    `buildah push` to an OCI archive compresses whatever it is told (1.28); `commit` does not, and adds an empty layer.
+    """
+    container = _buildah("from", image, quiet=True).stdout.strip()
+    try:
+        _buildah("commit", "--quiet", "--disable-compression", container, f"oci-archive:{path}:{image}", quiet=True)
+    finally:
+        _buildah("rm", container, quiet=True)
 
 
 def _earlier(name: str, archive: Path) -> list[Path]:

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
 
+from scalebench_api.trial import FailedReason, InvalidReason, TrialPhase
+
 REGISTRY = CollectorRegistry()
 ProcessCollector(registry=REGISTRY)
 
@@ -26,6 +28,11 @@ TRIAL_START = Histogram(
 TRIALS_ENDED = Counter(
     "scalebench_trials_ended", "Attempts that ended, by phase and reason", ["phase", "reason"], registry=REGISTRY
 )
+# There from the start: an increase from nothing to 1 is none to Prometheus.
+TRIALS_ENDED.labels(TrialPhase.succeeded.value, "")
+for _phase, _reasons in ((TrialPhase.failed, FailedReason), (TrialPhase.invalid, InvalidReason)):
+    for _reason in _reasons:
+        TRIALS_ENDED.labels(_phase.value, _reason.value)
 REQUESTS = Counter(
     "scalebench_api_requests",
     "Requests to the API server by method and answer",

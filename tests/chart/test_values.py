@@ -53,6 +53,7 @@ BAD = [
     ("networkPolicy.from[0].pods.a=b", "pods"),
     ("serviceMonitor.interval=30", "/serviceMonitor/interval"),
     ("podMonitor.interval=often", "/podMonitor/interval"),
+    ("prometheusFiles.enable=true", "enable"),
     ("prometheusRule.startingMinutes=0", "/prometheusRule/startingMinutes"),
     ("dashboard.enabled=on", "/dashboard/enabled"),
 ]

@@ -58,6 +58,12 @@ cluster-tools: $(VENV)/bin/python  ## build what tests/cluster runs, once: etcd,
 cluster: $(DEV) cluster-tools  ## a Kubernetes API with job operators and fake GPU nodes on this machine, until Ctrl-C
 	@$(BIN)/python tests/cluster/tier.py up
 
+IMAGES ?=
+IMAGE_ARGS ?=
+.PHONY: images
+images: $(VENV)/bin/python  ## build container images into the cache, all or IMAGES="operator worker-mpi" (as root; needs buildah)
+	@$(BIN)/python images/build.py $(IMAGE_ARGS) $(IMAGES)
+
 .PHONY: lint
 lint: $(DEV)  ## formatting, lint, types, and the one-way imports
 	@$(BIN)/ruff format --check .
@@ -99,11 +105,13 @@ LOCK := $(BIN)/uv pip compile --universal --python-version 3.11 --no-emit-index-
 SHARED := jinja2|markupsafe|typing-extensions
 
 .PHONY: lock
-lock: $(DEV)  ## resolve both constraints files anew, for Python 3.11 to 3.13
+lock: $(DEV)  ## resolve the constraints files anew, for Python 3.11 to 3.13
 	@$(BIN)/python -m pip install --quiet uv
 	@echo 'torch==2.14.*' | $(LOCK) - --output-file constraints-torch.txt
 	@$(LOCK) pyproject.toml --extra torch --extra dev --constraint constraints-torch.txt --output-file constraints.txt \
 	    $$(sed -E 's/==.*//' constraints-torch.txt | sort -u | grep -vE '^($(SHARED))$$' | sed 's/^/--no-emit-package /')
+	@printf '%s\n' 'tensorflow-cpu==2.21.*' 'tensorflow[and-cuda]==2.21.*' | \
+	    $(LOCK) - --constraint constraints.txt --output-file constraints-tensorflow.txt
 
 .PHONY: clean
 clean:  ## remove .venv/, results/ and every cache

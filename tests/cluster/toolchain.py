@@ -50,7 +50,6 @@ class Upstream:
     """build tags, by comma"""
     folder: str = field(default="", repr=False)
     """its module among `upstreams/`, where that is not of the same name"""
-    cgo: bool = field(default=False, repr=False)
 
 
 UPSTREAMS = {
@@ -89,7 +88,6 @@ UPSTREAMS = {
         {name: f"k8s.io/kubernetes/cmd/{name}" for name in ("kubelet", "kube-proxy")},
         ldflags=_STAMP,
         folder="k8s",
-        cgo=True,
     ),
     "containerd": Upstream(
         {
@@ -148,8 +146,7 @@ def source_file(upstream: str, name: str) -> Path:
 def build(names: Sequence[str] = tuple(UPSTREAMS)) -> float:
     """Build what is missing of `names`, one at a time; the seconds it took.
 
-    Raises `FileNotFoundError` if there is no Go, too old a one, or no C compiler where one is needed;
-    `subprocess.CalledProcessError` if a build fails.
+    Raises `FileNotFoundError` if there is no Go, or too old a one; `subprocess.CalledProcessError` if a build fails.
     """
     started = time.monotonic()
     if missing(names):
@@ -157,8 +154,6 @@ def build(names: Sequence[str] = tuple(UPSTREAMS)) -> float:
     for name in names:
         with _locked(name):
             if missing([name]):
-                if UPSTREAMS[name].cgo and not shutil.which("gcc"):
-                    raise FileNotFoundError(f"gcc: not found on PATH; {name} needs it: apt-get install gcc libc6-dev")
                 print(f"building {name} ({', '.join(UPSTREAMS[name].binaries)})", file=sys.stderr, flush=True)
                 _build(name)
     return time.monotonic() - started
@@ -180,7 +175,7 @@ def _build(name: str) -> None:
         environment = os.environ | {
             "GOTOOLCHAIN": "local",
             "GOFLAGS": "-mod=readonly",
-            "CGO_ENABLED": "1" if source.cgo else "0",
+            "CGO_ENABLED": "0",
         }
         for output, package in source.binaries.items():
             flags = f"-s -w {source.ldflags}".strip()

@@ -76,6 +76,11 @@ class Component:
         except OSError:
             return False
 
+    def join(self, timeout_s: float) -> None:
+        """Wait until it has ended by itself. Raises subprocess.TimeoutExpired when it has not in time."""
+        if self._process is not None:
+            self._process.wait(timeout_s)
+
     def kill(self) -> None:
         """Kill its whole session and wait until it is gone."""
         if self._process is None:

@@ -50,6 +50,7 @@ _ALIVE = "alive"
 """A file in the folder, locked for as long as its process lives."""
 _READY_S = 120.0  # two cores may have much else to do
 _MASTERS = ("system:masters",)
+_LOOPBACK = "127.0.0.1"
 
 __all__ = ["ApiError", "ComponentError", "Tier", "lacking"]
 
@@ -80,7 +81,9 @@ class Tier:
         player: bool = True,
         flags: Mapping[str, Sequence[str]] | None = None,
         crds: Sequence[Path] = (CRDS,),
+        address: str = _LOOPBACK,
     ) -> None:
+        """`address` is where machines reach the API server; one that is not of the loopback opens every interface."""
         unknown = [name for name in operators if name not in OPERATORS]
         if unknown:
             raise ValueError(f"operators: {', '.join(unknown)}; allowed are {', '.join(OPERATORS)}")
@@ -93,6 +96,7 @@ class Tier:
         self._operators, self._kwok, self._player = tuple(operators), kwok, player
         self._flags = {name: list(more) for name, more in (flags or {}).items()}
         self._crds = crds
+        self.address = address
         self._ports = Ports()
         self._ending = contextlib.ExitStack()
         self._ending.callback(self._ports.release)
@@ -128,7 +132,7 @@ class Tier:
             self.admin = self.authority.kubeconfig(self.folder / "admin.kubeconfig", self.server, "admin", _MASTERS)
             self.rest = self._ending.enter_context(contextlib.closing(Rest(self.admin)))
             for served in (("apiserver", "kube-apiserver"), ("kubelet", "kubelet")):
-                names = "IP:127.0.0.1,IP:10.96.0.1,DNS:localhost,DNS:kubernetes.default.svc"
+                names = f"IP:127.0.0.1,IP:{self.address},IP:10.96.0.1,DNS:localhost,DNS:kubernetes.default.svc"
                 self.authority.certificate(served[0], f"/CN={served[1]}", names)
             self.authority.certificate("kubelet-client", "/O=system:masters/CN=apiserver-kubelet-client")
             self._start_apiserver()
@@ -299,12 +303,15 @@ class Tier:
 
     def _start_apiserver(self) -> None:
         pki = self.authority.folder
+        alone = self.address == _LOOPBACK
         self._add(
             "apiserver",
             [
-                toolchain.binary("kube-apiserver"), f"--etcd-servers={self._etcd}", "--bind-address=127.0.0.1",
-                f"--secure-port={self.port}", "--advertise-address=127.0.0.1",
-                "--endpoint-reconciler-type=none",  # a loopback address cannot be an endpoint
+                toolchain.binary("kube-apiserver"), f"--etcd-servers={self._etcd}",
+                f"--bind-address={_LOOPBACK if alone else '0.0.0.0'}",
+                f"--secure-port={self.port}", f"--advertise-address={self.address}",
+                # A loopback address cannot be an endpoint.
+                f"--endpoint-reconciler-type={'none' if alone else 'lease'}",
                 "--service-cluster-ip-range=10.96.0.0/16", f"--client-ca-file={self.authority.crt}",
                 f"--tls-cert-file={pki}/apiserver.crt", f"--tls-private-key-file={pki}/apiserver.key",
                 "--service-account-issuer=https://kubernetes.default.svc.cluster.local",

@@ -37,11 +37,12 @@ def _run() -> None:
 def _fail(error: Exception) -> None:
     from scalebench_worker.failure import WorkloadError, explain
     from scalebench_worker.identity import identify
+    from scalebench_worker.metrics import MetricsError
     from scalebench_worker.recorder import write_failure
     from scalebench_worker.session import out_folder
 
     failure = explain(identify().rank, error)
-    if not isinstance(error, WorkloadError | StartupError):
+    if not isinstance(error, WorkloadError | StartupError | MetricsError):
         traceback.print_exception(error)
     print(f"scalebench: rank {failure.rank}: {failure.message}", file=sys.stderr)
     out = out_folder()

@@ -33,6 +33,7 @@ from scalebench_worker.publish import number
 from scalebench_worker.recorder import FAILURE_MARK
 from scalebench_worker.session import read_trial
 from scalebench_worker.sshd import ssh_port, wait_for_workers
+from scalebench_worker.wrong_start import StartError, check_hostfile, check_port, check_user, shared_memory
 
 _TERMINATION_LOG = "/dev/termination-log"
 _GRACE_S = 5
@@ -49,16 +50,21 @@ def main() -> int:
             raise WorkloadError("SCALEBENCH_TRIAL is not set: it holds the trial's JSON")
         attempt = number(ATTEMPT_ENV, 1)
         place = find_place(trial, os.environ)
+        hostfile = Path(os.environ.get(HOSTFILE_ENV) or DEFAULT_HOSTFILE)
+        _look_around(place, hostfile)
         environment = {**os.environ, OUT_ENV: _out(trial, attempt)}
         started = commands(trial, place, environment, _mpirun(place))
-    except (WorkloadError, PlaceError) as error:
-        print(f"scalebench: {error}", file=sys.stderr, flush=True)
-        failure = RankFailure(rank=0, reason=FailedReason.bad_workload.value, message=str(error)[:1000])
+    except (WorkloadError, PlaceError, StartError) as error:
+        _say(str(error))
+        reason = FailedReason.start_failed if isinstance(error, StartError) else FailedReason.bad_workload
+        failure = RankFailure(rank=0, reason=reason.value, message=str(error)[:1000])
         _leave(Termination(trial=trial.name if trial else "", attempt=1, failures=[failure]))
         return 1
     killed = oom_kills()
     if place.part is Part.launcher:
-        wait_for_workers(Path(os.environ.get(HOSTFILE_ENV) or DEFAULT_HOSTFILE), ssh_port(os.environ))
+        wait_for_workers(hostfile, ssh_port(os.environ))
+    elif said := shared_memory():
+        _say(said)
     pod = Pod(started)
     codes = pod.wait()
     failures = _failures(Path(environment[OUT_ENV]), pod.kept)
@@ -68,6 +74,14 @@ def main() -> int:
         failures.insert(0, RankFailure(rank=rank, reason=FailedReason.out_of_memory.value, message=said))
     _leave(_termination(trial, attempt, pod.kept, failures, codes, place))
     return next((code if code > 0 else 128 - code for code in codes if code), 0)
+
+
+def _look_around(place: Place, hostfile: Path) -> None:
+    if place.part is Part.launcher:
+        check_user("ssh")
+        check_hostfile(hostfile, place.pods * place.workers)
+    if place.part is Part.workers and place.index == 0 and place.pods > 1:
+        check_port(place.port, "where the workers meet")
 
 
 class Pod:
@@ -170,7 +184,7 @@ def _termination(
         envelope = unseal(payload)
     except EnvelopeError as error:
         if place.part is Part.launcher or (place.part is Part.workers and place.index == 0):
-            print(f"scalebench: {error}", file=sys.stderr, flush=True)
+            _say(str(error))
         return said
     ranks = [envelope.ranks[rank] for rank in sorted(envelope.ranks)]
     summary = summarize(trial, ranks, combine_windows(ranks), envelope.journals)
@@ -196,7 +210,11 @@ def _leave(termination: Termination) -> None:
     try:
         Path(path).write_text(spell(termination))
     except OSError as error:
-        print(f"scalebench: no termination message: {path}: {error.strerror}", file=sys.stderr, flush=True)
+        _say(f"no termination message: {path}: {error.strerror}")
+
+
+def _say(line: str) -> None:
+    print(f"scalebench: {line}", file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":

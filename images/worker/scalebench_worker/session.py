@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -33,6 +34,7 @@ from scalebench_worker.publish import publish
 from scalebench_worker.recorder import Recorder
 from scalebench_worker.timing import UnixTime
 from scalebench_worker.topology import environment, topology, versions
+from scalebench_worker.wrong_start import wrong_world
 
 UNNAMED = "unnamed"
 
@@ -119,6 +121,10 @@ class Session:
         # its ranks would write over one another. The world size is the one that was really joined.
         rank = launched.rank if launched.world > 1 else self.communicator.rank
         self.identity = Identity(rank, world or self.communicator.world, launched.local_rank)
+        asked = self.trial.point.workers if self.trial and rank == 0 else self.identity.world
+        if said := wrong_world(asked, self.identity.world, os.environ):
+            # No error: the run is measured, recorded, and found Invalid for it.
+            print(f"scalebench: {said}", file=sys.stderr, flush=True)
         if seats is None:
             seats = [topology(self.identity, device, device_name)]
         self.seats = [self._seat(each) for each in seats]

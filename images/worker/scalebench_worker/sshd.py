@@ -6,7 +6,6 @@ An ordinary user's sshd on port 2222: nothing here needs root or a capability, s
 from __future__ import annotations
 
 import os
-import pwd
 import shutil
 import socket
 import stat
@@ -17,6 +16,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from scalebench_api.contract import POD_INDEX_ENV, POD_NAME_ENV
+from scalebench_worker.wrong_start import StartError, check_port, check_user, shared_memory
 
 PORT_ENV = "SCALEBENCH_SSH_PORT"
 _PORT = 2222
@@ -37,12 +37,16 @@ def main(keys: str = SSH_FOLDER) -> int:
     """Become sshd, in the foreground; 1 after saying why not."""
     try:
         program = find_sshd()
-        _check_user()
+        check_user("sshd")
+        port = ssh_port(os.environ)
+        check_port(port, "for sshd", PORT_ENV)
         folder = Path(tempfile.mkdtemp(prefix="scalebench-sshd-"))
-        config = prepare(folder, Path(keys), ssh_port(os.environ), os.environ)
-    except (SshdError, OSError) as error:
+        config = prepare(folder, Path(keys), port, os.environ)
+    except (SshdError, StartError, OSError) as error:
         print(f"scalebench: {error}", file=sys.stderr, flush=True)
         return 1
+    if said := shared_memory():
+        print(f"scalebench: {said}", file=sys.stderr, flush=True)
     # sshd executes itself anew for each connection, and wants its whole path for that.
     os.execv(program, [program, "-D", "-e", "-f", str(config)])
 
@@ -136,15 +140,6 @@ def _answers(host: str, port: int) -> bool:
     except OSError:  # a name that does not resolve yet is one too
         return False
     return True
-
-
-def _check_user() -> None:
-    try:
-        pwd.getpwuid(os.getuid())
-    except KeyError:
-        raise SshdError(
-            f"this image has no user of number {os.getuid()}; sshd wants a line for it in /etc/passwd"
-        ) from None
 
 
 def _handed_on(name: str, value: str) -> bool:

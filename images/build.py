@@ -257,7 +257,7 @@ def main(given: Sequence[str] | None = None) -> int:
     """Exit code 0, 1 for a failed build, 2 for bad arguments, 3 where no image can be built."""
     parser = argparse.ArgumentParser(prog="images/build.py", description="Build images as OCI archives into the cache.")
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"which (default: all): {', '.join(recipe.names())}")
-    parser.add_argument("--base", default=AUTO, help="image to build on, or debootstrap; default: Python's, if reachable")
+    parser.add_argument("--base", default=AUTO, help="image to build on, or debootstrap (default: Python's)")
     parser.add_argument("--index", default="", help="package index; default: what pip is set up for")
     parser.add_argument("--tag", default=TAG, help=f"tag of the images (default: {TAG})")
     parser.add_argument("--build-arg", action="append", default=[], metavar="KEY=VALUE", help="argument of a recipe")

@@ -11,7 +11,16 @@ import subprocess
 import sys
 from pathlib import Path
 
-_HANDED_ON = ("index-url", "extra-index-url", "trusted-host", "find-links", "proxy", "timeout", "default-timeout", "retries")
+_HANDED_ON = (
+    "index-url",
+    "extra-index-url",
+    "trusted-host",
+    "find-links",
+    "proxy",
+    "timeout",
+    "default-timeout",
+    "retries",
+)
 _BUNDLES = ("/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt")
 CERTIFICATES = "/run/secrets/certificates"
 """Where the Containerfiles mount them."""

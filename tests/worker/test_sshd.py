@@ -48,7 +48,10 @@ def test_missing_keys_are_named(tmp_path: Path) -> None:
         sshd.prepare(tmp_path, tmp_path, 2222, {})
 
 
-def test_an_image_without_sshd_says_so(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_image_without_sshd_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("SCALEBENCH_TERMINATION_LOG", str(tmp_path / "log"))
     monkeypatch.setattr(sshd, "_SSHD", ())
     monkeypatch.setenv("PATH", "/nowhere")
     assert sshd.main() == 1

@@ -91,8 +91,10 @@ def test_sshd_says_that_its_port_is_taken(
 ) -> None:
     monkeypatch.setattr(sshd, "find_sshd", lambda: "/usr/sbin/sshd")
     monkeypatch.setenv(sshd.PORT_ENV, str(taken))
+    monkeypatch.setenv("SCALEBENCH_TERMINATION_LOG", str(tmp_path / "log"))
     assert sshd.main(str(tmp_path)) == 1
     assert f"scalebench: port {taken}, for sshd, is taken" in capsys.readouterr().err
+    assert (tmp_path / "log").read_text().startswith(f"port {taken}, for sshd")
 
 
 def test_sshd_says_that_its_user_has_no_name(
@@ -103,6 +105,7 @@ def test_sshd_says_that_its_user_has_no_name(
 
     monkeypatch.setattr(sshd, "find_sshd", lambda: "/usr/sbin/sshd")
     monkeypatch.setattr(pwd, "getpwuid", nobody)
+    monkeypatch.setenv("SCALEBENCH_TERMINATION_LOG", str(tmp_path / "log"))
     assert sshd.main(str(tmp_path)) == 1
     assert f"no user of number {os.getuid()}; sshd wants a line for it in /etc/passwd" in capsys.readouterr().err
 

@@ -32,10 +32,9 @@ from scalebench_worker.pod_commands import DEFAULT_HOSTFILE, Command, commands
 from scalebench_worker.publish import number
 from scalebench_worker.recorder import FAILURE_MARK
 from scalebench_worker.session import read_trial
-from scalebench_worker.sshd import ssh_port, wait_for_workers
+from scalebench_worker.sshd import DEFAULT_TERMINATION_LOG, ssh_port, wait_for_workers
 from scalebench_worker.wrong_start import StartError, check_hostfile, check_port, check_user, shared_memory
 
-_TERMINATION_LOG = "/dev/termination-log"
 _GRACE_S = 5
 """Between a failed rank of this pod and the end of its others by force."""
 _DRAIN_S = 10
@@ -206,7 +205,7 @@ def _failures(out: Path, kept: Iterable[str]) -> list[RankFailure]:
 
 
 def _leave(termination: Termination) -> None:
-    path = os.environ.get(TERMINATION_ENV, "").strip() or _TERMINATION_LOG
+    path = os.environ.get(TERMINATION_ENV, "").strip() or DEFAULT_TERMINATION_LOG
     try:
         Path(path).write_text(spell(termination))
     except OSError as error:

@@ -5,6 +5,7 @@ An ordinary user's sshd on port 2222: nothing here needs root or a capability, s
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import socket
@@ -15,13 +16,14 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from scalebench_api.contract import POD_INDEX_ENV, POD_NAME_ENV
+from scalebench_api.contract import POD_INDEX_ENV, POD_NAME_ENV, TERMINATION_ENV
 from scalebench_worker.wrong_start import StartError, check_port, check_user, shared_memory
 
 PORT_ENV = "SCALEBENCH_SSH_PORT"
 _PORT = 2222
 SSH_FOLDER = "/home/mpiuser/.ssh"
 """Where mpi-operator mounts the job's keys (``sshAuthMountPath``)."""
+DEFAULT_TERMINATION_LOG = "/dev/termination-log"
 _SSHD = ("/usr/sbin/sshd", "/usr/local/sbin/sshd")
 # sshd sets these itself, or they belong to the process that starts it.
 _NOT_HANDED_ON = ("HOME", "USER", "LOGNAME", "SHELL", "PWD", "OLDPWD", "SHLVL", "TERM", "MAIL", "_")
@@ -44,11 +46,19 @@ def main(keys: str = SSH_FOLDER) -> int:
         config = prepare(folder, Path(keys), port, os.environ)
     except (SshdError, StartError, OSError) as error:
         print(f"scalebench: {error}", file=sys.stderr, flush=True)
+        _leave(str(error))
         return 1
     if said := shared_memory():
         print(f"scalebench: {said}", file=sys.stderr, flush=True)
     # sshd executes itself anew for each connection, and wants its whole path for that.
     os.execv(program, [program, "-D", "-e", "-f", str(config)])
+
+
+def _leave(line: str) -> None:
+    """The pod's last word, for the operator to read; outside of a pod there is nobody to read it."""
+    path = Path(os.environ.get(TERMINATION_ENV, "").strip() or DEFAULT_TERMINATION_LOG)
+    with contextlib.suppress(OSError):
+        path.write_text(line)
 
 
 def ssh_port(environment: Mapping[str, str]) -> int:

@@ -85,11 +85,15 @@ class Backend(StrEnum):
 
 
 class AllReduce(StrEnum):
-    """The all-reduce algorithm asked of the collective library."""
+    """The all-reduce algorithm asked of the collective library, or a pattern composed of its other collectives."""
 
     auto = "auto"
     ring = "ring"
     tree = "tree"
+    recursive_doubling = "recursive-doubling"
+    rabenseifner = "rabenseifner"
+    parameter_server = "parameter-server"
+    hierarchical = "hierarchical"
 
 
 class CrossDeviceOps(StrEnum):
@@ -226,7 +230,7 @@ class Workload(Model):
     optimizer: Optimizer = Optimizer()
     options: Options = Options()
     sizes: Sizes = Sizes()
-    launcher: Launcher | None = Field(default=None, description="left out: torchrun for torch and allreduce")
+    launcher: Launcher | None = Field(default=None, description="left out: torchrun, or mpirun for backend mpi")
     image: str | None = Field(default=None, min_length=1, max_length=500)
     command: list[Text] | None = Field(default=None, min_length=1, max_length=1000)
     env: dict[Variable, Text] = Field(default={}, max_length=200)

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from scalebench_api.collectives import illegal_collectives
 from scalebench_api.experiment import (
-    AllReduce,
     Backend,
     Communication,
     CrossDeviceOps,
@@ -56,6 +56,7 @@ def illegal(workload: Workload, workers: int, nodes: int) -> Iterator[tuple[str,
     """
     yield from _strategy(workload, workers, nodes)
     yield from _device(workload)
+    yield from illegal_collectives(workload, workers, nodes)
     yield from _tensorflow(workload, workers)
     if workload.program is Program.custom and not workload.command:
         yield (
@@ -102,10 +103,6 @@ def _device(workload: Workload) -> Iterator[tuple[str, object, str]]:
         yield "workload.backend", "nccl", "gloo or mpi on device cpu: NCCL needs GPUs"
     if cpu and workload.precision in (Precision.tf32, Precision.fp16):
         yield "workload.precision", workload.precision.value, "fp32 or bf16 on device cpu"
-    if workload.all_reduce is AllReduce.tree and (cpu or workload.backend is Backend.gloo):
-        yield "workload.allReduce", "tree", "auto or ring: gloo on CPUs has no tree all-reduce"
-    if workload.all_reduce is not AllReduce.auto and workload.program is Program.tensorflow:
-        yield "workload.allReduce", workload.all_reduce.value, "auto: TensorFlow takes workload.communication"
 
 
 def _tensorflow(workload: Workload, workers: int) -> Iterator[tuple[str, object, str]]:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from scalebench_api.axes import AXIS_NAMES, RESERVED, AxisError, known_axis, resolve, same_value, spell_value
 from scalebench_api.catalogue import MODELS
+from scalebench_api.collectives import launcher_of
 from scalebench_api.combinations import Entangled
 from scalebench_api.document import Path
 from scalebench_api.experiment import (
@@ -16,6 +17,7 @@ from scalebench_api.experiment import (
     Launcher,
     Mode,
     Program,
+    Runner,
     ScalingExperiment,
     Workload,
 )
@@ -232,6 +234,8 @@ def _workload(spec: ExperimentSpec, workload: Workload) -> Iterator[Finding]:
     if workload.launcher is Launcher.processes and program is not Program.custom:
         allowed = f"torchrun or mpirun for program {program.value}"
         yield _where(spec, "workload.launcher"), "processes", allowed, None
+    if launcher_of(workload) is Launcher.mpirun and spec.runner not in (None, Runner.mpi_job):
+        yield ("spec", "runner"), spec.runner.value, "MPIJob: on a cluster mpirun starts ranks in no other job", None
 
 
 def _where(spec: ExperimentSpec, field: str) -> Path:

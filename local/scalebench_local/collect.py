@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from scalebench_api import contract
+from scalebench_api.collectives import launcher_of
 from scalebench_api.experiment import Launcher
 from scalebench_api.record import journal
 from scalebench_api.record.assemble import Assembled, assemble
@@ -19,7 +20,6 @@ from scalebench_api.trial import FailedReason, TrialPhase, TrialSpec
 from scalebench_local import durable
 from scalebench_local.attempt import INTERRUPTIONS, LOGS, RESULT, Attempt, Order
 from scalebench_local.ending import Ending, end_of_log, judge_ending, tail
-from scalebench_local.launch import launcher_of
 from scalebench_local.supervisor import remove_tree
 
 ENGINE = "local"
@@ -73,7 +73,7 @@ def _ending(trial: TrialSpec, attempt: Attempt, logs: Mapping[str, str], journal
         return Ending(None, "", {})
     return judge_ending(
         report,
-        launcher_of(trial) is not Launcher.processes,
+        launcher_of(trial.workload) is not Launcher.processes,
         workers,
         attempt.failures(workers),
         logs,

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from scalebench_api.collectives import launcher_of, over_mpi
 from scalebench_api.experiment import Launcher, Program
 from scalebench_api.trial import TrialSpec
 from scalebench_local.attempt import Attempt, Command
@@ -32,22 +33,21 @@ _MPI_SETTINGS = {
 }
 
 
-def launcher_of(trial: TrialSpec) -> Launcher:
-    """The launcher that is named, or the program's own."""
-    own = Launcher.processes if trial.workload.program is Program.custom else Launcher.torchrun
-    return trial.workload.launcher or own
-
-
 def check_installed(trials: Sequence[TrialSpec]) -> None:
     """Make sure that what a plan needs is installed, before anything is started.
 
     Raises:
-        Unavailable: when mpirun or torch is wanted and missing.
+        Unavailable: when mpirun, mpi4py or torch is wanted and missing.
     """
-    launchers = {launcher_of(trial) for trial in trials}
+    launchers = {launcher_of(trial.workload) for trial in trials}
     if Launcher.mpirun in launchers:
         find_mpirun()
-    built_in = {trial.workload.program for trial in trials} & {Program.torch, Program.allreduce}
+    if any(over_mpi(trial.workload) for trial in trials) and importlib.util.find_spec("mpi4py") is None:
+        raise Unavailable(
+            "spec.workload.backend: mpi needs mpi4py, which is not installed here (pip install 'scalebench[mpi]')"
+        )
+    torch = {trial.workload.program for trial in trials if not over_mpi(trial.workload)}
+    built_in = torch & {Program.torch, Program.allreduce}
     if (built_in or Launcher.torchrun in launchers) and importlib.util.find_spec("torch") is None:
         who = f"spec.workload.program: {min(built_in).value}" if built_in else "spec.workload.launcher: torchrun"
         raise Unavailable(f"{who} needs torch, which is not installed here (pip install 'scalebench[torch]')")
@@ -60,7 +60,7 @@ def commands(trial: TrialSpec, attempt: Attempt) -> list[Command]:
         Unavailable: when mpirun is asked for and not installed.
     """
     workers, env = trial.point.workers, trial.workload.env
-    launcher = launcher_of(trial)
+    launcher = launcher_of(trial.workload)
     if launcher is Launcher.processes:
         return [
             Command(argv=_program(trial), env={**rank_environment(rank, trial), **env}, log=str(attempt.rank_log(rank)))

@@ -10,6 +10,7 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from scalebench_api.collectives import over_mpi
 from scalebench_api.experiment import Backend, Device, Program, Resources
 from scalebench_api.trial import TrialSpec
 from scalebench_local.cores import Cores
@@ -118,6 +119,8 @@ def _wants_gpu(trial: TrialSpec, machine: Machine) -> bool:
     if workload.device is Device.cpu:
         if workload.backend is Backend.nccl:
             raise BadInput("spec.workload.backend: given nccl; allowed on device cpu: gloo or mpi, as NCCL needs GPUs")
+        return False
+    if over_mpi(workload):
         return False
     if why and not machine.gpus:
         raise Unavailable(f"{why[0]} asks for a GPU, and none is visible on this machine")

@@ -11,7 +11,7 @@ from pydantic import BaseModel
 
 from scalebench_api.axes import AXIS_NAMES
 from scalebench_api.crd import HEADER, experiment_crd, files, main, trial_crd
-from scalebench_api.experiment import ExperimentSpec, Workload
+from scalebench_api.experiment import AllReduce, ExperimentSpec, Workload
 from scalebench_api.plan import make_plan
 from scalebench_api.status import MAX_BYTES, ExperimentStatus, TrialStatus
 from scalebench_api.structural import PRESERVE, SchemaError, structural_schema
@@ -148,7 +148,7 @@ def test_every_known_axis_has_the_type_of_its_field() -> None:
     assert matrix[PRESERVE] is True
     assert matrix["properties"]["options.compile"]["items"] == {"type": "boolean"}
     assert matrix["properties"]["batch.global"]["items"]["minimum"] == 1
-    assert matrix["properties"]["allReduce"]["items"]["enum"] == ["auto", "ring", "tree"]
+    assert matrix["properties"]["allReduce"]["items"]["enum"] == [each.value for each in AllReduce]
 
 
 def test_environment_variables_are_not_pruned() -> None:

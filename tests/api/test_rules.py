@@ -10,6 +10,7 @@ from scalebench_api.plan import MAX_TRIALS
 from scalebench_api.rules import check
 from scalebench_api.validate import validate_text
 
+MPI = {"program": "allreduce", "backend": "mpi"}
 CUSTOM = {"workload": {"program": "custom", "command": ["python", "train.py"]}}
 
 
@@ -126,6 +127,22 @@ CUSTOM = {"workload": {"program": "custom", "command": ["python", "train.py"]}}
         ({"workload": {"program": "tensorflow", "strategy": "mirrored", "allReduce": "ring"}},
          "spec.workload.allReduce", "ring",
          "auto: TensorFlow takes workload.communication", None),
+        ({"workload/allReduce": "rabenseifner"}, "spec.workload.allReduce", "rabenseifner",
+         "auto, ring, tree with NCCL; rabenseifner goes with program allreduce, backend mpi", None),
+        ({"workload/allReduce": "parameter-server"}, "spec.workload.allReduce", "parameter-server",
+         "goes with program allreduce only", None),
+        ({"workload": {"program": "allreduce", "allReduce": "hierarchical"}}, "spec.workload.allReduce",
+         "hierarchical", "a layout of several nodes (spec.placement): inside a node, then across", None),
+        ({"workload": {"program": "allreduce", "backend": "gloo"}, "matrix": {"allReduce": ["ring", "tree"]}},
+         "spec.matrix.allReduce", "tree", "auto or ring: gloo on CPUs has no tree all-reduce", None),
+        ({"workload": MPI | {"launcher": "torchrun"}}, "spec.workload.launcher", "torchrun",
+         "mpirun with backend mpi: it starts MPI's ranks", None),
+        ({"workload": MPI | {"device": "gpu"}}, "spec.workload.device", "gpu",
+         "cpu or auto with backend mpi: its messages lie in host memory", None),
+        ({"workload": MPI | {"sizes": {"dtype": "bfloat16"}}}, "spec.workload.sizes.dtype", "bfloat16",
+         "float32 with backend mpi: MPI adds up no 16-bit numbers", None),
+        ({"workload": MPI, "runner": "PyTorchJob"}, "spec.runner", "PyTorchJob",
+         "MPIJob: on a cluster mpirun starts ranks in no other job", None),
         # legality: TensorFlow's own switches
         ({"workload": {"crossDeviceOps": "nccl"}}, "spec.workload.crossDeviceOps", "nccl",
          "goes with program tensorflow, strategy mirrored only", None),
@@ -176,6 +193,11 @@ def test_a_broken_rule(
         {"matrix": {"env.OMP_NUM_THREADS": [1, 2], "options.compile": [True, False]}},
         {"exclude": [{"workers": 2, "mode": "strong"}], "scaling/modes": ["strong", "weak"],
          "scaling/workers": [1, 2, 4]},
+        {"workload": MPI, "matrix": {"allReduce": ["ring", "recursive-doubling", "rabenseifner", "tree", "auto"]}},
+        {"workload": MPI | {"device": "cpu", "launcher": "mpirun"}, "runner": "MPIJob"},
+        {"workload": {"program": "allreduce", "backend": "gloo", "allReduce": "hierarchical"},
+         "placement/workersPerNode": 1},
+        {"workload/launcher": "mpirun", "runner": "MPIJob"},
         CUSTOM,
         CUSTOM | {"workload/launcher": "processes"},
     ],

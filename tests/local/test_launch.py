@@ -13,11 +13,13 @@ import pytest
 
 from scalebench_api.trial import TrialSpec
 from scalebench_local.attempt import Attempt
+from scalebench_local.cores import Cores
 from scalebench_local.environment import trial_environment
 from scalebench_local.errors import Unavailable
+from scalebench_local.gpus import Gpu
 from scalebench_local.launch import check_installed, commands
 from scalebench_local.port import ReservedPort
-from scalebench_local.shares import Share
+from scalebench_local.shares import Machine, Share, allot
 
 from .test_shares import plan
 
@@ -59,10 +61,21 @@ def test_what_is_not_installed_is_said_before_anything_starts(monkeypatch: pytes
         check_installed([trial()])
     with pytest.raises(Unavailable, match="launcher: torchrun needs torch"):
         check_installed([trial(program="custom", command=["./train"], launcher="torchrun")])
+    with pytest.raises(Unavailable, match=r"backend: mpi needs mpi4py, .*pip install 'scalebench\[mpi\]'"):
+        check_installed([trial(program="allreduce", backend="mpi")])
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
     with pytest.raises(Unavailable, match="launcher: mpirun is not installed"):
         check_installed([trial(program="custom", command=["./train"], launcher="mpirun")])
+
+
+def test_the_all_reduce_over_mpi_is_started_by_mpirun_and_needs_no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("scalebench_local.launch.find_mpirun", lambda: "/opt/mpirun")
+    asked = trial(program="allreduce", backend="mpi")
+    (command,) = commands(asked, HERE)
+    assert command.argv[:4] == ["/opt/mpirun", "-n", "2", "/bin/sh"]
+    machine = Machine(Cores(((0,), (1,))), (Gpu("GPU-a", "H200"), Gpu("GPU-b", "H200")))
+    assert allot([asked], machine, False).shares[asked.name].devices == ["cpu:0", "cpu:1"]
 
 
 def environment(share: Share, inherited: dict[str, str] | None = None, hide: bool = False) -> dict[str, str]:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import sys
 
 import pytest
 from pods import on_nodes
@@ -128,6 +129,14 @@ def test_mpirun_is_given_its_hosts_and_every_variable_of_ranks() -> None:
     }
     for name in ("PRTE_MCA_plm_ssh_args", "OMPI_MCA_plm_rsh_args"):
         assert "-p 2223 -i /home/mpiuser/.ssh/id_rsa" in command.env[name]
+
+
+def test_mpirun_starts_ranks_from_the_launcher_of_an_mpi_job_only() -> None:
+    trial = on_nodes(make_trial(4, workload={"program": "allreduce", "backend": "mpi"}), 2)
+    with pytest.raises(PlaceError, match="mpirun starts ranks in pods of an MPIJob only; set spec.runner: MPIJob"):
+        commands(trial, Place(Part.workers, 2, 0, 2, "h", 1), {})
+    (command,) = commands(trial, Place(Part.launcher, 2, 0, 2, "h", 1), {}, "/opt/mpirun")
+    assert command.argv[-4:] == [sys.executable, "-P", "-m", "scalebench_worker"]
 
 
 def cores(pods: int, index: int, allowed: list[int], machine: int, gpus: bool = False, nodes: int = 2) -> str:

@@ -1,0 +1,18 @@
+"""So many all-reduces of so many elements by a named algorithm, and nothing else that sends."""
+
+from __future__ import annotations
+
+import sys
+
+from scalebench_api.experiment import AllReduce
+from scalebench_worker.mpi import load
+from scalebench_worker.mpi.algorithms import ask_for
+from scalebench_worker.mpi.allreduce import MPILibrary
+
+algorithm, times, count = AllReduce(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
+ask_for(algorithm)
+mpi = load()
+library = MPILibrary(mpi, seed=0)
+message = library.random(count)
+for _ in range(times):
+    library.all_reduce(message)

@@ -1,7 +1,9 @@
 """Which worker count is the fastest, the cheapest, or the best within a limit, and how sure that is.
 
 Answers come from draws of every count's time and cost (``predict.choices``): the count with the least median is
-recommended, the share of draws in which it wins is how sure that is, and what keeps it from being sure is said.
+recommended, the share of draws in which it wins is how sure that is, and what keeps it from being sure is said. Where
+two counts alone were run no model was tested: another count is recommended only if it beats both in 95 % of all the
+ways in which the loss may go on, and else the better of the two.
 """
 
 from __future__ import annotations
@@ -18,11 +20,14 @@ from scalebench.predict.beside import SeriesBeside, beside
 from scalebench.predict.choices import Choice, Question, choices
 from scalebench.predict.fitting import Array, FitError
 from scalebench.predict.learning import Learning, learning
+from scalebench.predict.untested import WAYS
 from scalebench.scaling import scaling
 from scalebench.table import Cell, Column, Table
 from scalebench_api.experiment import Cost
 
 SURE = 0.95
+_FAR = 2.0
+"""A count this many times the largest that was run is far from anything that tested a model."""
 Quantity = Literal["seconds", "cost"]
 
 
@@ -192,7 +197,8 @@ def _answer(series: str, what: str, goal: _Goal, known: Sequence[Choice], made: 
     draws = np.stack([_drawn(choice, goal.least) for choice in eligible])
     wins = np.bincount(draws.argmin(axis=0), minlength=len(eligible)) / draws.shape[1]
     # The least in the middle of its draws: the most frequent winner would be the one that least is known of.
-    best = int(np.median(draws, axis=1).argmin())
+    middle = np.median(draws, axis=1)
+    best = min(_trusted(eligible, draws, middle), key=lambda i: float(middle[i]))
     others: list[tuple[int, float]] = []
     for i in np.argsort(-wins, kind="stable"):
         # As many as it takes to hold the winner of nearly all draws.
@@ -210,6 +216,19 @@ def _answer(series: str, what: str, goal: _Goal, known: Sequence[Choice], made: 
     )
 
 
+def _trusted(eligible: Sequence[Choice], draws: Array, middle: Array) -> list[int]:
+    """Those that may be recommended: a count that no tested model speaks of, only if it surely beats what was run."""
+    run = [i for i, choice in enumerate(eligible) if choice.measured]
+    if not run:
+        return list(range(len(eligible)))
+    best = min(run, key=lambda i: float(middle[i]))
+    return [
+        i
+        for i, choice in enumerate(eligible)
+        if choice.measured or choice.tested or float((draws[i] < draws[best]).mean()) >= SURE
+    ]
+
+
 def _drawn(choice: Choice, quantity: Quantity) -> Array:
     drawn = choice.seconds if quantity == "seconds" else choice.cost
     assert drawn is not None
@@ -219,15 +238,25 @@ def _drawn(choice: Choice, quantity: Quantity) -> Array:
 def _decides(rivals: Sequence[Choice], probability: float) -> str:
     """What the answer hangs on."""
     unmeasured = [choice for choice in rivals if not choice.measured]
+    if any(not choice.tested for choice in unmeasured):
+        return _untested(unmeasured)
     if unmeasured:
-        named = _list([choice.workers for choice in unmeasured])
-        verb = "was" if len(unmeasured) == 1 else "were"
-        return f"{named} {verb} not measured but predicted by {unmeasured[0].basis}: a run there decides"
+        beyond = max(choice.beyond for choice in unmeasured)
+        far = f", {beyond:.3g} times as many as the most that were run" if beyond > _FAR else ""
+        return f"{_not_measured(unmeasured)} but predicted by {unmeasured[0].basis}{far}: a run there decides"
     if probability >= SURE or len(rivals) < 2:
         return ""
     return (
         f"the measurements do not tell {_list([choice.workers for choice in rivals])} apart: repetitions there decide"
     )
+
+
+def _untested(choices: Sequence[Choice]) -> str:
+    return f"{_not_measured(choices)}, and two counts test no model ({WAYS} are all possible): a run there decides"
+
+
+def _not_measured(choices: Sequence[Choice]) -> str:
+    return f"{_list([choice.workers for choice in choices])} {'was' if len(choices) == 1 else 'were'} not measured"
 
 
 def _list(counts: Sequence[int]) -> str:

@@ -2,7 +2,8 @@
 
 A measured count is drawn from its own interval. A count that was not measured is drawn from the models that predicted
 left-out points about as well as the best one, each with its interval for a new run: where models disagree, the draws
-do. The same draw of a point serves all questions, so that "cheaper" and "faster" go together as they do in one run.
+do. Two measured counts test no model; then every way in which the loss between them may go on is drawn. The same draw
+of a point serves all questions, so that "cheaper" and "faster" go together as they do in one run.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from scalebench.predict.fitting import Array, Prediction
 from scalebench.predict.goodput.noise import noise_of_scale
 from scalebench.predict.learning import Learning, PointLearning
 from scalebench.predict.series_models import SeriesModel, SeriesPrediction
+from scalebench.predict.untested import open_rates
 from scalebench.statistics import Estimate, Method
 from scalebench.statistics.intervals import student_quantile
 from scalebench_api.experiment import Mode
@@ -33,7 +35,9 @@ _SLACK = 0.01
 class Choice:
     """One worker count: draws of seconds and of cost (worker-hours without a price), None where it cannot be said.
 
-    ``basis`` is measured, or the models that predict it; ``why`` says why there is nothing to choose here.
+    ``basis`` is measured, or the models that predict it; ``why`` says why there is nothing to choose here. ``tested``
+    is False where the measured counts are too few to have tested any model; ``beyond`` is how many times the largest
+    measured count this one is.
     """
 
     workers: int
@@ -41,6 +45,8 @@ class Choice:
     seconds: Array | None
     cost: Array | None
     why: str = ""
+    tested: bool = True
+    beyond: float = 1.0
 
     @property
     def measured(self) -> bool:
@@ -49,6 +55,8 @@ class Choice:
 
 
 MEASURED = "measured"
+OPEN = "open"
+"""The basis of a count that two measured ones leave open."""
 
 
 @dataclass(frozen=True)
@@ -75,15 +83,25 @@ def choices(
     """Every measured count of a curve and every further one of ``workers``, ascending."""
     series = found.series
     counts = sorted({*series.workers, *workers})
-    return tuple(_choice(found, estimates.get(n), n, question, learnt) for n in counts)
+    return tuple(_choice(found, estimates, n, question, learnt) for n in counts)
 
 
 def _choice(
-    found: SeriesBeside, estimate: Estimate | None, workers: int, question: Question, learnt: Learning | None
+    found: SeriesBeside, estimates: dict[int, Estimate], workers: int, question: Question, learnt: Learning | None
 ) -> Choice:
-    rng = np.random.default_rng([workers, len(found.series.name)])
-    if estimate is not None:
-        rates, basis = estimate.value * np.exp(_spread(estimate, rng)), MEASURED
+    rng = _generator(found, workers)
+    beyond = workers / max(estimates, default=workers)
+    tested = True
+    if workers in estimates:
+        rates, basis = _measured(estimates[workers], rng), MEASURED
+    elif len(estimates) == 2:
+        tested = False
+        (base, base_estimate), (other, other_estimate) = sorted(estimates.items())
+        # The measured counts as they are drawn for themselves: the same draw of a point serves all questions.
+        at_base, at_other = (
+            _measured(each, _generator(found, n)) for n, each in ((base, base_estimate), (other, other_estimate))
+        )
+        rates, basis = open_rates(base, at_base, other, at_other, workers, rng), OPEN
     else:
         drawn = _predicted(found.prediction, workers, rng)
         if drawn is None:
@@ -98,7 +116,17 @@ def _choice(
         return Choice(workers, basis, None, None, why)
     hours = seconds / 3600 * workers
     price = found.work.per_worker_hour
-    return Choice(workers, basis, seconds, hours * price if price is not None else hours)
+    cost = hours * price if price is not None else hours
+    return Choice(workers, basis, seconds, cost, tested=tested, beyond=beyond)
+
+
+def _generator(found: SeriesBeside, workers: int) -> np.random.Generator:
+    return np.random.default_rng([workers, len(found.series.name)])
+
+
+def _measured(estimate: Estimate, rng: np.random.Generator) -> Array:
+    rates: Array = estimate.value * np.exp(_spread(estimate, rng))
+    return rates
 
 
 def _spread(estimate: Estimate, rng: np.random.Generator) -> Array:

@@ -1,11 +1,15 @@
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from synthetic import Truth, experiment, write_bundle
 
 from scalebench.bundle import Bundle, open_bundle
 from scalebench.predict.fitting import FitError
+from scalebench.predict.untested import open_rates
 from scalebench.recommend import recommend
 from scalebench_api.experiment import Cost
 from scalebench_api.trial import Point
@@ -65,6 +69,76 @@ def test_a_count_that_was_not_run_is_predicted_and_said_to_be(measured: Bundle):
     truth = 1e6 / (64 * 64) * 0.1 * (1 + 0.05 * 63 / 64)
     low, high = np.quantile(choice.seconds, [0.025, 0.975])
     assert low <= truth <= high
+
+
+def with_counts(folder: Path, workers: list[int], step: Callable[[Point], float], modes: list[str]) -> Bundle:
+    spec = experiment("few", modes=modes, workers=workers, windows=2, steps_per_window=4, cost=COST)
+    truth = Truth(step_s=step, repetition_cv=0.003, step_cv=0.01)
+    return open_bundle(write_bundle(folder / "b", spec, truth, tables=False))
+
+
+def test_two_counts_test_no_model_and_recommend_none_that_may_be_slower(tmp_path: Path):
+    """The truth is slower at 32 than at 2, which 1 and 2 do not tell; a straight line would recommend 32."""
+    bundle = with_counts(tmp_path, [1, 2], lambda p: 0.4 / p.workers + 0.015 * (p.workers - 1), ["strong"])
+    found = recommend(bundle, workers=[32])
+    fastest = answers(found, "strong")["fastest"]
+    assert fastest.workers == 2
+    assert not fastest.sure
+    assert fastest.others[0][0] == 32
+    assert "32 was not measured, and two counts test no model" in fastest.decides
+    assert "a run there decides" in fastest.sentence
+    choice = next(c for c in found.series[0].choices if c.workers == 32)
+    assert not choice.tested
+    low, high = np.quantile(choice.seconds, [0.025, 0.975])
+    assert low <= 1e6 / 256 * (0.4 / 32 + 0.015 * 31) <= high
+    assert high / low > 5
+
+
+def test_two_counts_are_enough_where_every_way_of_going_on_is_faster(tmp_path: Path):
+    bundle = with_counts(tmp_path, [1, 2], lambda p: 0.1 * (1 + 0.01 * (1 - 1 / p.workers)), ["weak"])
+    fastest = answers(recommend(bundle, workers=[4]), "weak")["fastest"]
+    assert fastest.workers == 4
+    assert fastest.sure
+    assert "two counts test no model" in fastest.decides
+
+
+def test_one_count_says_nothing_of_others(tmp_path: Path):
+    bundle = with_counts(tmp_path, [2], lambda p: 0.1, ["weak"])
+    found = recommend(bundle, workers=[64])
+    assert answers(found, "weak")["fastest"].workers == 2
+    assert any("64 workers: no model predicts this count: too few were measured" in note for note in found.notes)
+
+
+def test_a_count_far_beyond_those_that_were_run_is_said_to_be(measured: Bundle):
+    far, near = (answers(recommend(measured, workers=[n]), "weak")["fastest"].decides for n in (64, 32))
+    assert "4 times as many as the most that were run" in far
+    assert "times as many" not in near
+
+
+@given(
+    base=st.integers(1, 8),
+    more=st.integers(1, 8),
+    kept=st.floats(0.05, 1.3),
+    workers=st.integers(1, 512),
+)
+def test_what_two_counts_leave_open_passes_through_both_and_lies_between_the_named_laws(base, more, kept, workers):
+    other = base + more
+    draws = 200
+    rates = np.full(draws, 100.0), np.full(draws, 100.0 * kept * other / base)
+    rng = np.random.default_rng(1)
+    assert open_rates(base, rates[0], other, rates[1], other, rng) == pytest.approx(rates[1])
+    found = open_rates(base, rates[0], other, rates[1], workers, rng)
+    assert (found > 0).all()
+    assert np.isfinite(found).all()
+    ideal = rates[1] * workers / other
+    if workers >= other:
+        assert (found <= ideal * (1 + 1e-9)).all()
+    if kept <= 1 and base == 1:
+        assert open_rates(base, rates[0], other, rates[1], base, rng) == pytest.approx(rates[0])
+        ways = [1 - 1 / np.array([workers, other]), np.array([workers, other]) * (np.array([workers, other]) - 1)]
+        ends = [100 * workers / (1 + (1 / kept - 1) * here / there) for here, there in ways]
+        assert (found >= min(ends) * (1 - 1e-9)).all()
+        assert (found <= max(ends) * (1 + 1e-9)).all()
 
 
 def test_limits_are_kept_surely_or_refused_with_the_nearest(measured: Bundle):

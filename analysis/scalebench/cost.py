@@ -30,7 +30,8 @@ LEAST_PRICE = 1e-9
 class PointCost:
     """Seconds and money of one point; money is None without a price, epochs without a data set's size.
 
-    ``per_million`` is the cost of a million samples (or tokens): known whenever there is a price.
+    ``per_million`` is the cost of a million samples (or tokens): known whenever there is a price. ``target_cost`` is
+    the cost of the training time to the target accuracy (``result.to_target_s``), where a run reached it.
     """
 
     result: PointResult
@@ -39,11 +40,16 @@ class PointCost:
     per_million: Estimate | None = None
     epoch_cost: Estimate | None = None
     total_cost: Estimate | None = None
+    target_cost: Estimate | None = None
 
 
 @dataclass(frozen=True)
 class SeriesCost:
-    """Costs along one curve. ``as_cheap`` and ``as_fast`` are counts whose intervals overlap the best one's."""
+    """Costs along one curve. ``as_cheap`` and ``as_fast`` are counts whose intervals overlap the best one's.
+
+    ``front`` are the counts that no other count beats in both time and cost of the same work, ``target_front`` the same
+    of the way to the target; by the values alone, empty without a price.
+    """
 
     series: SeriesResult
     currency: str | None
@@ -54,14 +60,17 @@ class SeriesCost:
     as_cheap: tuple[int, ...]
     fastest: int | None
     as_fast: tuple[int, ...]
+    front: tuple[int, ...] = ()
+    target_front: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
 class CostReport:
-    """Costs of every curve of one or several bundles."""
+    """Costs of every curve of one or several bundles; ``said`` is what is known of the price: its date, its source."""
 
     scaling: Scaling
     series: tuple[SeriesCost, ...]
+    said: tuple[str, ...] = ()
 
     @property
     def known(self) -> bool:
@@ -77,35 +86,66 @@ class CostReport:
         return self.table().frame()
 
 
-def cost(bundles: Sequence[Bundle], price: Cost | None = None, level: float = 0.95) -> CostReport:
-    """Cost of every point; ``price`` takes the place of what the experiments say."""
-    result = scaling(bundles, level)
-    return cost_of(result, bundles, price)
+def cost(
+    bundles: Sequence[Bundle], price: Cost | None = None, level: float = 0.95, *, said: Sequence[str] = ()
+) -> CostReport:
+    """Cost of every point; ``price`` takes the place of what the experiments say, ``said`` are notes on it."""
+    return cost_of(scaling(bundles, level), bundles, price, said)
 
 
-def cost_of(result: Scaling, bundles: Sequence[Bundle], price: Cost | None = None) -> CostReport:
+def cost_of(
+    result: Scaling, bundles: Sequence[Bundle], price: Cost | None = None, said: Sequence[str] = ()
+) -> CostReport:
     """The same for curves that are there already."""
     by_label = {bundle.label: bundle for bundle in bundles}
-    return CostReport(result, tuple(_series_cost(series, by_label[series.bundle], price) for series in result.series))
+    series = tuple(_series_cost(each, by_label[each.bundle], price) for each in result.series)
+    if price is None and any(each.currency for each in series):
+        said = ("The price is the experiment's own, which states no date and no source; --prices has dated ones.",)
+    return CostReport(result, series, tuple(said))
 
 
-def _series_cost(series: SeriesResult, bundle: Bundle, price: Cost | None) -> SeriesCost:
-    price = price or _stated_price(bundle)
+def merged(price: Cost | None, stated: Cost | None) -> Cost | None:
+    """Another price on the same work: what it does not say of epochs is as stated."""
+    if price is None or stated is None:
+        return price or stated
+    work = {
+        "dataset_samples": price.dataset_samples or stated.dataset_samples,
+        "epochs": price.epochs or stated.epochs,
+    }
+    return price.model_copy(update=work)
+
+
+def stated_price(bundle: Bundle) -> Cost | None:
+    """What the experiment of a bundle says."""
+    if bundle.experiment is not None:
+        return bundle.experiment.spec.cost
+    return next((trial.spec.cost for trial in bundle.trials), None)
+
+
+def _series_cost(series: SeriesResult, bundle: Bundle, asked: Cost | None) -> SeriesCost:
+    price = merged(asked, stated_price(bundle))
     size = (price.dataset_samples if price else None) or _own_size(bundle, series)
     epochs = price.epochs if price else None
     points = tuple(_point_cost(p, price, size, epochs) for p in series.points)
     cheapest, as_cheap = _best([(p.result.workers, p.per_million) for p in points])
-    fastest, as_fast = _best(
-        [(p.result.workers, p.result.throughput.reciprocal() if p.result.throughput else None) for p in points]
-    )
+    fastest, as_fast = _best([(p.result.workers, _seconds_a_sample(p)) for p in points])
     currency = price.currency if price and price.per_worker_hour >= LEAST_PRICE else None
-    return SeriesCost(series, currency, size, epochs, points, cheapest, as_cheap, fastest, as_fast)
+    return SeriesCost(
+        *(series, currency, size, epochs, points),
+        *(cheapest, as_cheap, fastest, as_fast),
+        front=_front([(p.result.workers, _seconds_a_sample(p), p.per_million) for p in points]),
+        target_front=_front([(p.result.workers, p.result.to_target_s, p.target_cost) for p in points]),
+    )
 
 
-def _stated_price(bundle: Bundle) -> Cost | None:
-    if bundle.experiment is not None:
-        return bundle.experiment.spec.cost
-    return next((trial.spec.cost for trial in bundle.trials), None)
+def _seconds_a_sample(p: PointCost) -> Estimate | None:
+    return p.result.throughput.reciprocal() if p.result.throughput else None
+
+
+def _front(points: Sequence[tuple[int, Estimate | None, Estimate | None]]) -> tuple[int, ...]:
+    """Worker counts for which no other is both faster and cheaper."""
+    known = [(n, time.value, money.value) for n, time, money in points if time is not None and money is not None]
+    return tuple(n for n, time, money in known if not any(t < time and m < money for _, t, m in known))
 
 
 def _own_size(bundle: Bundle, series: SeriesResult) -> int | None:
@@ -135,6 +175,7 @@ def _point_cost(p: PointResult, price: Cost | None, size: int | None, epochs: in
         per_million=a_sample.scaled(1e6 * rate),
         epoch_cost=epoch_s.scaled(rate) if epoch_s else None,
         total_cost=total_s.scaled(rate) if total_s else None,
+        target_cost=p.to_target_s.scaled(rate) if p.to_target_s else None,
     )
 
 
@@ -159,15 +200,22 @@ def _table(report: CostReport) -> Table:
         Column("cost_per_million", "A million samples", "number", money, interval=True),
         Column("epoch_cost", "Cost of an epoch", "number", money, interval=True),
         Column("total_cost", "Cost of the training", "number", money, interval=True),
+        Column("target_h", "To the target", "number", "h", interval=True),
+        Column("target_cost", "Cost to the target", "number", money, interval=True),
         Column("best", "Best at"),
+        Column("front", "Nothing is both faster and cheaper", "flag"),
+        Column("target_front", "nor to the target", "flag"),
     )
 
     def row(_: SeriesResult, result: PointResult) -> list[Cell]:
         series, p = by_point[id(result)]
-        hours = p.total_s.scaled(1 / 3600) if p.total_s else None
+        hours, target = (each.scaled(1 / 3600) if each else None for each in (p.total_s, result.to_target_s))
         return [
             *or_pending(result, p.epoch_s, hours, p.per_million, p.epoch_cost, p.total_cost),
+            *(target, p.target_cost),
             _remark(series, result.workers) if result.measured else None,
+            result.workers in series.front if result.measured and series.front else None,
+            result.workers in series.target_front if target and series.target_front else None,
         ]
 
     return build(report.scaling, "cost", "Time and cost", columns, row, _notes(report))
@@ -196,5 +244,5 @@ def _notes(report: CostReport) -> list[str]:
     if not all(series.dataset_samples for series in report.series):
         notes.append("An epoch's length is not known: give cost.datasetSamples in the experiment.")
     if not all(series.currency for series in report.series):
-        notes.append("No price is known: give cost.perWorkerHour in the experiment.")
-    return notes
+        notes.append("No price is known: give cost.perWorkerHour in the experiment, or --prices.")
+    return [*notes, *report.said]

@@ -38,6 +38,7 @@ CURVES = {
     "efficiency",
     "epoch",
     "cost",
+    "pareto",
     "energy",
     "split",
     "step-times",

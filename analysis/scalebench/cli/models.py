@@ -17,15 +17,15 @@ TRACED_INPUT = (224, 224, 3)
 
 @contextmanager
 def refusals() -> Iterator[None]:
-    """Networks, devices and predictions that cannot be end the program with one line and the code for bad input."""
+    """Networks, devices, prices, predictions that cannot be: one line and the exit code for bad input."""
     from scalebench.network import NetworkError
+    from scalebench.predict.entries import EntryError
     from scalebench.predict.fitting import FitError
-    from scalebench.predict.hardware import HardwareError
     from scalebench.predict.paleo.terms import PaleoError
 
     try:
         yield
-    except (NetworkError, HardwareError, PaleoError, FitError) as error:
+    except (NetworkError, EntryError, PaleoError, FitError) as error:
         fail(" ".join(str(error).split()), EXIT_INPUT)
 
 

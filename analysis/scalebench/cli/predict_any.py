@@ -10,15 +10,15 @@ import click
 from scalebench.cli import EXIT_INPUT
 from scalebench.cli.bundles import open_all
 from scalebench.cli.models import network_named, refusals, whole_numbers
-from scalebench.cli.output import Real, fail, load_experiment, output_option, show
-from scalebench.cli.price import price_of
+from scalebench.cli.output import fail, load_experiment, output_option, show
+from scalebench.cli.price import price_options
 
 if TYPE_CHECKING:
     from scalebench.bundle import Bundle
+    from scalebench.cli.price import Asked
     from scalebench.network import Network
     from scalebench.predict.paleo.on_series import PaleoOnSeries
     from scalebench.predict.paleo.scaling import Platform
-    from scalebench_api.experiment import Cost
 
 
 @click.command("predict")
@@ -34,10 +34,7 @@ if TYPE_CHECKING:
 )
 @click.option("--precision", help="Of a bundle with --device.  [default: the workload's]")
 @click.option("--hold-out", metavar="N,N", help="Worker counts of a bundle that no fit may see.")
-@click.option("--per-worker-hour", type=Real(min=0, max=1e6), help="Another price than the experiment's.")
-@click.option("--currency", default="USD", show_default=True, help="Of --per-worker-hour, in three letters.")
-@click.option("--dataset-samples", type=click.IntRange(min=1), help="With --per-worker-hour: samples of one epoch.")
-@click.option("--epochs", type=click.IntRange(min=1), help="With --per-worker-hour: epochs of the whole training.")
+@price_options
 @output_option
 def command(
     path: Path,
@@ -50,10 +47,7 @@ def command(
     software: str,
     precision: str | None,
     hold_out: str | None,
-    per_worker_hour: float | None,
-    currency: str,
-    dataset_samples: int | None,
-    epochs: int | None,
+    asked: Asked,
     output: str,
 ) -> None:
     """Predict throughput, run time and cost at any worker count.
@@ -68,7 +62,6 @@ def command(
 
         fail(f"{path}: no such experiment, bundle or model; models are {', '.join(MODELS)}", EXIT_INPUT)
     counts = whole_numbers(workers, "--workers") if workers else []
-    price = price_of(per_worker_hour, currency, dataset_samples, epochs)
     if device is None and (link or net or precision or ppp_comp is not None or ppp_comm is not None):
         fail("--link, --network, --precision and the PPPs go with --device", EXIT_INPUT)
     with refusals():
@@ -77,16 +70,17 @@ def command(
             platform = _platform(device, link, ppp_comp, ppp_comm, software, precision)
         network = network_named(net) if net else None
         if path.is_dir():
-            _of_bundle(path, counts, platform, network, precision, hold_out, price, output)
+            _of_bundle(path, counts, platform, network, precision, hold_out, asked, output)
             return
         if hold_out is not None or precision is not None:
             fail("--hold-out and --precision are for a bundle: an experiment says its own", EXIT_INPUT)
+        from scalebench.cost import merged
         from scalebench.predict.beforehand import predict_experiment
         from scalebench.predict.hardware import devices
 
         experiment, _ = load_experiment(path)
-        if price is not None:
-            spec = experiment.spec.model_copy(update={"cost": price})
+        if asked.cost is not None:
+            spec = experiment.spec.model_copy(update={"cost": merged(asked.cost, experiment.spec.cost)})
             experiment = experiment.model_copy(update={"spec": spec})
         if platform is None:
             fail(
@@ -94,7 +88,7 @@ def command(
                 f"known are {', '.join(devices())}",
                 EXIT_INPUT,
             )
-        show(predict_experiment(experiment, platform, counts, network), output)
+        show(asked.noted(predict_experiment(experiment, platform, counts, network)), output)
 
 
 def _of_bundle(
@@ -104,7 +98,7 @@ def _of_bundle(
     network: Network | None,
     precision: str | None,
     hold_out: str | None,
-    price: Cost | None,
+    asked: Asked,
     output: str,
 ) -> None:
     from scalebench.predict.beside import extrapolated_tables
@@ -112,11 +106,12 @@ def _of_bundle(
 
     (bundle,) = open_all([path])
     held = whole_numbers(hold_out, "--hold-out") if hold_out else []
-    asked = counts or sorted({n for series in observed(bundle) for n in series.workers})
-    if not asked:
+    wanted = counts or sorted({n for series in observed(bundle) for n in series.workers})
+    if not wanted:
         fail(f"{path}: nothing was measured here: there is nothing to predict from", EXIT_INPUT)
     further = _paleo(bundle, platform, network, precision) if platform else None
-    show(extrapolated_tables(bundle, asked, price, hold_out=held, further=further), output)
+    tables = extrapolated_tables(bundle, wanted, asked.cost, hold_out=held, further=further)
+    show(asked.noted(tables, [bundle]), output)
 
 
 def _paleo(bundle: Bundle, platform: Platform, network: Network | None, precision: str | None) -> PaleoOnSeries:

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from scalebench.cli.bundles import open_all
 from scalebench.cli.models import refusals, whole_numbers
 from scalebench.cli.output import Real, output_option, show
+from scalebench.cli.price import price_options
+
+if TYPE_CHECKING:
+    from scalebench.cli.price import Asked
 
 
 @click.command("recommend")
@@ -19,10 +24,7 @@ from scalebench.cli.output import Real, output_option, show
 @click.option("--deadline", type=Real(min=0), metavar="HOURS", help="Ask for the cheapest count within so many hours.")
 @click.option("--budget", type=Real(min=0), help="Ask for the fastest count for so much money (or worker-hours).")
 @click.option("--noise-scale", type=Real(min=0), help="Gradient noise scale in samples: weighs larger batches.")
-@click.option("--per-worker-hour", type=Real(min=0, max=1e6), help="Another price than the experiment's.")
-@click.option("--currency", default="USD", show_default=True, help="Of --per-worker-hour, in three letters.")
-@click.option("--dataset-samples", type=click.IntRange(min=1), help="With --per-worker-hour: samples of one epoch.")
-@click.option("--epochs", type=click.IntRange(min=1), help="With --per-worker-hour: epochs of the whole training.")
+@price_options
 @output_option
 def command(
     folder: Path,
@@ -32,21 +34,18 @@ def command(
     deadline: float | None,
     budget: float | None,
     noise_scale: float | None,
-    per_worker_hour: float | None,
-    currency: str,
-    dataset_samples: int | None,
-    epochs: int | None,
+    asked: Asked,
     output: str,
 ) -> None:
     """Say which worker count is the cheapest and which the fastest, also to a target, and how sure that is."""
-    from scalebench.cli.price import price_of
     from scalebench.recommend import recommend
 
     with refusals():
+        (bundle,) = open_all([folder])
         found = recommend(
-            open_all([folder])[0],
+            bundle,
             workers=whole_numbers(workers, "--workers") if workers else [],
-            price=price_of(per_worker_hour, currency, dataset_samples, epochs),
+            price=asked.cost,
             target=target,
             target_loss=target_loss,
             deadline_s=None if deadline is None else deadline * 3600,
@@ -57,4 +56,4 @@ def command(
         for answer in found.answers:
             click.echo(answer.sentence)
         click.echo()
-    show(found.tables(), output)
+    show(asked.noted(found.tables(), [bundle]), output)

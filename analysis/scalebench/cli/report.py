@@ -13,6 +13,7 @@ from scalebench.cli import EXIT_ENVIRONMENT, EXIT_INPUT
 from scalebench.cli.bundles import bundles_or_experiments_argument, open_all
 from scalebench.cli.cluster.connection import Where, cluster_options
 from scalebench.cli.output import fail
+from scalebench.cli.price import Asked, price_options
 
 if TYPE_CHECKING:
     from scalebench.bundle import Bundle
@@ -34,8 +35,9 @@ if TYPE_CHECKING:
     type=click.Choice(("html", "md", "csv", "json", "png", "svg")),
     help="Only these forms; may be given several times. [default: all]",
 )
+@price_options
 def command(
-    given: tuple[Path, ...], where: Where, into: Path | None, out: Path | None, formats: tuple[str, ...]
+    given: tuple[Path, ...], where: Where, into: Path | None, out: Path | None, formats: tuple[str, ...], asked: Asked
 ) -> None:
     """Write the report: one self-contained HTML page, Markdown, CSV tables, PNG and SVG plots.
 
@@ -45,7 +47,7 @@ def command(
 
     folders = _pulled(given, where, into)
     target = out or folders[0] / "report"
-    written = write_report(open_all(folders), target, formats)
+    written = write_report(open_all(folders), target, formats, asked)
     for path in sorted(written, key=lambda path: (path.suffix != ".html", path.suffix != ".md", str(path))):
         if path.suffix in (".html", ".md") or len(written) < 8:
             click.echo(printable(str(path)))
@@ -66,13 +68,16 @@ def _pulled(given: Sequence[Path], where: Where, into: Path | None) -> list[Path
     return [bundles.get(str(path), path) for path in given]
 
 
-def write_report(bundles: Sequence[Bundle], target: Path, formats: Sequence[str] = ()) -> list[Path]:
+def write_report(
+    bundles: Sequence[Bundle], target: Path, formats: Sequence[str] = (), asked: Asked | None = None
+) -> list[Path]:
     """Write it, in all forms when none is named; a folder that cannot be written ends the verb."""
+    asked = asked or Asked()
     from scalebench.report import FORMATS, report
 
     # It warns of a home without a cache and of fonts it looks through: neither changes a plot.
     logging.getLogger("matplotlib").setLevel(logging.ERROR)
     try:
-        return report(bundles, target, tuple(formats) or FORMATS)
+        return report(bundles, target, tuple(formats) or FORMATS, asked.cost, asked.said(bundles))
     except OSError as error:
         fail(f"{error.filename or target}: cannot be written: {error.strerror}", EXIT_ENVIRONMENT)

@@ -11,7 +11,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 from scalebench.bundle import Bundle
-from scalebench.cost import SeriesCost, cost
+from scalebench.cost import SeriesCost, cost, merged, stated_price
 from scalebench.predict.fitting import FitError, Parameter
 from scalebench.predict.observations import ObservedSeries, observed, programs
 from scalebench.predict.parameters import PARAMETER_COLUMNS, PARAMETER_NOTE, parameter_cells
@@ -107,7 +107,7 @@ def beside(
     fitted ones.
     """
     series = observed(bundle)
-    stated = price or _stated_price(bundle)
+    stated = merged(price, stated_price(bundle))
     works = {costs.series.name: _work(costs, stated) for costs in cost([bundle], price).series}
     found = {}
     for program in programs(series).values():
@@ -162,12 +162,6 @@ def _work(costs: SeriesCost, price: Cost | None) -> Work:
     if costs.dataset_samples:
         return Work("an epoch", costs.dataset_samples, hour, currency)
     return Work(f"a million {costs.series.sample_unit}", 1e6, hour, currency)
-
-
-def _stated_price(bundle: Bundle) -> Cost | None:
-    if bundle.experiment is not None:
-        return bundle.experiment.spec.cost
-    return next((trial.spec.cost for trial in bundle.trials), None)
 
 
 def _beside(prediction: SeriesPrediction, work: Work, workers: Sequence[int]) -> SeriesBeside:

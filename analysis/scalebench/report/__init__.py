@@ -8,16 +8,24 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from scalebench.bundle import Bundle, distinct_labels
+from scalebench_api.experiment import Cost
 
 Format = Literal["html", "md", "json", "csv", "png", "svg"]
 FORMATS: tuple[Format, ...] = get_args(Format)
 
 
-def report(bundles: Sequence[Bundle], out: str | os.PathLike[str], formats: Collection[str] = FORMATS) -> list[Path]:
+def report(
+    bundles: Sequence[Bundle],
+    out: str | os.PathLike[str],
+    formats: Collection[str] = FORMATS,
+    price: Cost | None = None,
+    price_notes: Sequence[str] = (),
+) -> list[Path]:
     """Analyse the bundles and write what is asked for into ``out``; the paths written, in order.
 
     ``report.html`` stands alone, ``report.md`` and ``report.json`` beside it; tables go to ``tables/<name>.csv``,
-    plots to ``plots/<name>.png`` and ``.svg``. A plot or table with nothing to show is left out.
+    plots to ``plots/<name>.png`` and ``.svg``. A plot or table with nothing to show is left out. ``price`` takes the
+    place of what the experiments say, and ``price_notes`` say where it is from.
 
     Raises:
         ValueError: for a format that is none of ``FORMATS``, or no bundle.
@@ -31,7 +39,7 @@ def report(bundles: Sequence[Bundle], out: str | os.PathLike[str], formats: Coll
     from scalebench.report.content import compose, find
 
     content = compose(
-        find(distinct_labels(bundles)),
+        find(distinct_labels(bundles), price, price_notes),
         draw=bool({"html", "png", "svg"} & set(formats)),
         png="png" in formats,
     )

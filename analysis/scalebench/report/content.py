@@ -25,6 +25,7 @@ from scalebench.report.learnt import losses, targets
 from scalebench.report.methods import methods
 from scalebench.report.models import Modelled, model
 from scalebench.report.overlay import overlay
+from scalebench.report.pareto import pareto
 from scalebench.report.predicted import predicted
 from scalebench.report.ranks import step_times
 from scalebench.report.training import accuracy
@@ -39,6 +40,7 @@ from scalebench.scaling_tables import (
 )
 from scalebench.step_table import step_table
 from scalebench.table import Table
+from scalebench_api.experiment import Cost
 
 
 @dataclass(frozen=True)
@@ -87,18 +89,18 @@ class Findings:
     bundles: tuple[Bundle, ...] = field(repr=False)
 
 
-def find(bundles: Sequence[Bundle]) -> Findings:
-    """Read and analyse; nothing is drawn yet."""
+def find(bundles: Sequence[Bundle], price: Cost | None = None, price_notes: Sequence[str] = ()) -> Findings:
+    """Read and analyse; nothing is drawn yet. ``price`` takes the place of what the experiments say."""
     result = scaling(bundles)
     digests = digest_all(bundles)
     return Findings(
         measured=tuple(series for bundle in bundles for series in measure(bundle)),
         scaling=result,
-        costs=cost_of(result.curves(), bundles),
+        costs=cost_of(result.curves(), bundles, price, price_notes),
         allreduce=allreduce(bundles),
         digests=digests,
         diagnosis=diagnose_from(bundles, digests),
-        modelled=model(bundles),
+        modelled=model(bundles, price),
         differences=differences(bundles),
         bundles=tuple(bundles),
     )
@@ -121,6 +123,7 @@ def compose(found: Findings, draw: bool = True, png: bool = True) -> Content:
 
 def _plots(found: Findings, png: bool) -> Iterator[Plot]:
     yield from curves(found.scaling.curves(), found.costs, png)
+    yield from pareto(found.costs, png)
     yield from split(found.scaling.curves(), png)
     yield from step_times(found.measured, found.digests, png)
     yield from accuracy(found.measured, png)
@@ -146,7 +149,7 @@ def _sections(found: Findings, plots: dict[str, Plot]) -> Iterator[Section]:
     if measured:
         yield Section("time", "Where the time goes", drawn("split", "step-times"), _shown(*_time_tables(found)))
         cost_table = found.costs.table() if found.costs.known else None
-        yield Section("cost", "Time and cost", drawn("epoch", "cost", "energy"), _shown(cost_table))
+        yield Section("cost", "Time and cost", drawn("epoch", "cost", "pareto", "energy"), _shown(cost_table))
     yield Section("accuracy", "Accuracy", drawn("accuracy"), _shown(accuracy_table(found.scaling)))
     models = found.modelled
     yield Section("learning", "Loss and target", drawn("loss", "time-to-target"), _shown(*models.learning_tables()))

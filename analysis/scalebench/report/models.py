@@ -15,6 +15,7 @@ from scalebench.predict.learning_tables import learning_tables
 from scalebench.predict.published import Published, comparable, published_table
 from scalebench.statistics.estimate import Estimate
 from scalebench.table import Cell, Table
+from scalebench_api.experiment import Cost
 
 MOST_SERIES = 40
 """Curves that are fitted for a report; a fit of each model to each takes about a tenth of a second."""
@@ -68,8 +69,11 @@ def _four_digits(cell: Cell) -> Cell:
     return float(f"{cell:.4g}") if isinstance(cell, float) else cell
 
 
-def model(bundles: Sequence[Bundle]) -> Modelled:
-    """Fit everything; what a bundle cannot carry is left out, and said where a reader would look for it."""
+def model(bundles: Sequence[Bundle], price: Cost | None = None) -> Modelled:
+    """Fit everything; what a bundle cannot carry is left out, and said where a reader would look for it.
+
+    ``price`` takes the place of the experiments' own.
+    """
     curves: list[SeriesBeside] = []
     notes: list[str] = []
     for bundle in bundles:
@@ -77,7 +81,7 @@ def model(bundles: Sequence[Bundle]) -> Modelled:
             notes.append(f"{bundle.label}: more than {MOST_SERIES} curves, not fitted here: scalebench fit does.")
             continue
         try:
-            curves += beside(bundle)
+            curves += beside(bundle, price=price)
         except FitError as error:
             notes.append(f"{bundle.label}: {error}")
     return Modelled(

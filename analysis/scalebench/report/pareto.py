@@ -42,7 +42,8 @@ def pareto(costs: CostReport, png: bool) -> Iterator[Plot]:
         if beaten := [mark for mark in marks if mark not in front]:
             axes.plot(*_places(beaten), color=look.color, marker=look.marker, linestyle="none", alpha=_BEATEN)
         for workers, hours, money in marks:
-            axes.annotate(str(workers), (hours, money), (6, 5), textcoords="offset points", color=look.color)
+            above = 5 if index % 2 == 0 else -13  # where curves meet, their numbers do not
+            axes.annotate(str(workers), (hours, money), (6, above), textcoords="offset points", color=look.color)
         every += marks
     for which, values in zip("xy", _places(every), strict=True):
         axis.log_axis(axes, which, min(values), max(values), axis.short)

@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from scalebench_api.experiment import AxisValue, Batch, Data, Optimizer, Options, Sizes, Workload
+from scalebench_api.experiment import AxisValue, Batch, Data, Optimizer, Options, ParameterServer, Sizes, Workload
 from scalebench_api.model import Model
 from scalebench_api.wording import plain
 
@@ -15,11 +15,24 @@ _NESTED: dict[str, type[Model]] = {
     "data": Data,
     "optimizer": Optimizer,
     "options": Options,
+    "parameterServer": ParameterServer,
     "sizes": Sizes,
     "batch": Batch,
 }
 # Lists and mappings: the values of an axis are scalars.
-_NOT_AXES = frozenset({"data", "data.shape", "optimizer", "options", "sizes", "env", "command"})
+_NOT_AXES = frozenset(
+    {
+        "data",
+        "data.shape",
+        "optimizer",
+        "optimizer.milestones",
+        "options",
+        "parameterServer",
+        "sizes",
+        "env",
+        "command",
+    }
+)
 RESERVED = ("mode", "workers", "layout")
 
 

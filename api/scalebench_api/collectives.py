@@ -31,7 +31,7 @@ def launcher_of(workload: Workload) -> Launcher:
     """The launcher that is named, or the program's own."""
     if workload.launcher is not None:
         return workload.launcher
-    if workload.program is Program.custom:
+    if workload.program in (Program.custom, Program.tensorflow):
         return Launcher.processes
     return Launcher.mpirun if over_mpi(workload) else Launcher.torchrun
 

@@ -113,6 +113,41 @@ class Communication(StrEnum):
     nccl = "nccl"
 
 
+class CommHook(StrEnum):
+    """How DDP's gradients are made smaller on their way; ``none`` sends them as they are."""
+
+    none = "none"
+    fp16 = "fp16"
+    bf16 = "bf16"
+    powersgd = "powersgd"
+    top_k = "top-k"
+    eight_bit = "eight-bit"
+    one_bit = "one-bit"
+
+
+class BatchNorm(StrEnum):
+    """Running statistics of batch norm: rank 0's sent to all, each rank's own, or of the whole global batch."""
+
+    broadcast = "broadcast"
+    local = "local"
+    synchronized = "synchronized"
+
+
+class Updates(StrEnum):
+    """When a parameter server changes its parameters: with every worker's gradient, or with each as it comes."""
+
+    synchronous = "synchronous"
+    asynchronous = "asynchronous"
+
+
+class Decay(StrEnum):
+    """How the learning rate falls over the epochs of a training to accuracy."""
+
+    constant = "constant"
+    multi_step = "multi-step"
+    cosine = "cosine"
+
+
 class DataSource(StrEnum):
     """Where samples come from."""
 
@@ -185,10 +220,22 @@ class Data(Model):
 class Optimizer(Model):
     """The update rule."""
 
-    name: Literal["sgd", "adamw"] = "sgd"
+    name: Literal["sgd", "adamw", "adagrad", "lars", "lamb"] = "sgd"
     learning_rate: Real = Field(default=0.05, gt=0, le=1000)
-    momentum: Real = Field(default=0.9, ge=0, lt=1)
+    momentum: Real = Field(default=0.9, ge=0, lt=1, description="of sgd and lars")
     weight_decay: Real = Field(default=0.0, ge=0, le=10)
+    trust: Real = Field(default=0.001, gt=0, le=1, description="LARS's trust coefficient")
+    scale_with_workers: StrictBool = Field(
+        default=False, description="linear scaling: learningRate times the worker count"
+    )
+    warmup_epochs: Real = Field(
+        default=0.0, ge=0, le=10_000, description="training to accuracy: rise from learningRate to the scaled one"
+    )
+    decay: Decay = Field(default=Decay.constant, description="training to accuracy: how the rate falls")
+    milestones: list[Annotated[int, Field(ge=1, le=100_000, strict=True)]] = Field(
+        default=[], max_length=20, description="epochs after which multi-step multiplies the rate by decayFactor"
+    )
+    decay_factor: Real = Field(default=0.1, gt=0, le=1)
 
 
 class Options(Model):
@@ -201,6 +248,28 @@ class Options(Model):
     bucket_cap_mb: Real | None = Field(default=None, gt=0, le=100_000, description="DDP bucket size in MiB")
     gradient_accumulation: Annotated[int, Field(ge=1, le=10_000, strict=True)] = 1
     deterministic: StrictBool = False
+    comm_hook: CommHook = Field(default=CommHook.none, description="strategy ddp: compress gradients on their way")
+    comm_hook_rank: Annotated[int, Field(ge=1, le=1024, strict=True)] = Field(default=1, description="PowerSGD's rank")
+    comm_hook_density: Real = Field(default=0.01, gt=0, le=1, description="share of the gradients that top-k sends")
+    batch_norm: BatchNorm | None = Field(
+        default=None, description="left out: broadcast for ddp and zero1, local for fsdp and parameter-server"
+    )
+    reshuffle: StrictBool = Field(default=True, description="another order of the data in every epoch (set_epoch)")
+
+
+class ParameterServer(Model):
+    """Strategy parameter-server: who holds the parameters, and when they change."""
+
+    servers: Annotated[int, Field(ge=1, le=256, strict=True)] = Field(
+        default=1, description="processes that hold a share of the parameters each; they are not workers"
+    )
+    updates: Updates = Field(default=Updates.asynchronous, description="program torch has both")
+    backup_workers: Annotated[int, Field(ge=0, le=65536, strict=True)] = Field(
+        default=0, description="synchronous: so many of the slowest gradients of a step are not waited for"
+    )
+    staleness_aware: StrictBool = Field(
+        default=False, description="asynchronous: divide the learning rate by a gradient's staleness"
+    )
 
 
 class Sizes(Model):
@@ -229,6 +298,7 @@ class Workload(Model):
     communication: Communication | None = None
     optimizer: Optimizer = Optimizer()
     options: Options = Options()
+    parameter_server: ParameterServer = ParameterServer()
     sizes: Sizes = Sizes()
     launcher: Launcher | None = Field(default=None, description="left out: torchrun, or mpirun for backend mpi")
     image: str | None = Field(default=None, min_length=1, max_length=500)

@@ -11,17 +11,30 @@ from collections.abc import Iterator
 from scalebench_api.collectives import illegal_collectives
 from scalebench_api.experiment import (
     Backend,
+    BatchNorm,
+    CommHook,
     Communication,
     CrossDeviceOps,
+    Decay,
     Device,
+    Options,
     Precision,
     Program,
     Strategy,
+    Updates,
     Workload,
 )
+from scalebench_api.tensorflow import illegal_tensorflow
 
 STRATEGIES: dict[Program, tuple[Strategy, ...]] = {
-    Program.torch: (Strategy.ddp, Strategy.single, Strategy.dp, Strategy.fsdp, Strategy.zero1),
+    Program.torch: (
+        Strategy.ddp,
+        Strategy.single,
+        Strategy.dp,
+        Strategy.fsdp,
+        Strategy.zero1,
+        Strategy.parameter_server,
+    ),
     Program.tensorflow: (
         Strategy.one_device,
         Strategy.mirrored,
@@ -58,6 +71,11 @@ def illegal(workload: Workload, workers: int, nodes: int) -> Iterator[tuple[str,
     yield from _device(workload)
     yield from illegal_collectives(workload, workers, nodes)
     yield from _tensorflow(workload, workers)
+    if workload.program is Program.tensorflow:
+        yield from illegal_tensorflow(workload, strategy_of(workload))
+    if workload.program is Program.torch:
+        yield from _torch(workload)
+    yield from _parameter_server(workload, workers)
     if workload.program is Program.custom and not workload.command:
         yield (
             "workload.command",
@@ -126,3 +144,68 @@ def _tensorflow(workload: Workload, workers: int) -> Iterator[tuple[str, object,
         )
     elif workload.communication is Communication.nccl and workload.device is Device.cpu:
         yield "workload.communication", "nccl", "auto or ring on device cpu: NCCL needs GPUs"
+
+
+BATCH_NORM: dict[Strategy | None, tuple[BatchNorm, ...]] = {
+    Strategy.ddp: (BatchNorm.broadcast, BatchNorm.local, BatchNorm.synchronized),
+    Strategy.zero1: (BatchNorm.broadcast, BatchNorm.local, BatchNorm.synchronized),
+    Strategy.fsdp: (BatchNorm.local, BatchNorm.synchronized),
+    Strategy.parameter_server: (BatchNorm.local,),
+}
+"""What each strategy can do with batch norm's running statistics; the first is its own."""
+
+
+def batch_norm_of(workload: Workload) -> BatchNorm | None:
+    """What happens to batch norm's running statistics; None where one process has them all."""
+    if workload.options.batch_norm is not None:
+        return workload.options.batch_norm
+    allowed = BATCH_NORM.get(strategy_of(workload))
+    return allowed[0] if allowed else None
+
+
+def _torch(workload: Workload) -> Iterator[tuple[str, object, str]]:
+    options, optimizer, strategy = workload.options, workload.optimizer, strategy_of(workload)
+    if options.comm_hook is not CommHook.none and strategy is not Strategy.ddp:
+        yield "workload.options.commHook", options.comm_hook.value, "goes with strategy ddp only"
+    for field, name, given, hook in (
+        ("comm_hook_rank", "commHookRank", options.comm_hook_rank, CommHook.powersgd),
+        ("comm_hook_density", "commHookDensity", options.comm_hook_density, CommHook.top_k),
+    ):
+        if given != Options.model_fields[field].default and options.comm_hook is not hook:
+            yield f"workload.options.{name}", given, f"goes with commHook {hook.value} only"
+    if options.batch_norm is not None:
+        allowed = BATCH_NORM.get(strategy, ())
+        if options.batch_norm not in allowed:
+            said = f"one of {', '.join(allowed)}" if allowed else "nothing: one process has them all"
+            yield "workload.options.batchNorm", options.batch_norm.value, f"{said} for strategy {strategy}"
+        elif options.batch_norm is BatchNorm.synchronized and workload.device is Device.cpu:
+            yield "workload.options.batchNorm", "synchronized", "broadcast or local on device cpu: it needs GPUs"
+    if strategy in (Strategy.dp, Strategy.fsdp, Strategy.zero1) and options.static_graph:
+        yield "workload.options.staticGraph", True, f"false for strategy {strategy}"
+    if strategy is Strategy.dp and options.compile:
+        yield "workload.options.compile", True, "false for strategy dp: replicas are made anew in every step"
+    by_layer = optimizer.name in ("lars", "lamb")
+    if by_layer and strategy in (Strategy.fsdp, Strategy.parameter_server):
+        allowed_names = "sgd, adamw or adagrad"
+        why = f"{strategy} cuts layers apart, and {optimizer.name} wants each layer's norm"
+        yield "workload.optimizer.name", optimizer.name, f"{allowed_names}: {why}"
+    if optimizer.milestones and optimizer.decay is not Decay.multi_step:
+        yield "workload.optimizer.milestones", list(optimizer.milestones), "goes with decay multi-step only"
+    if optimizer.decay is Decay.multi_step and not optimizer.milestones:
+        yield "workload.optimizer.milestones", [], "the epochs after which the rate falls, as [30, 60, 80]"
+
+
+def _parameter_server(workload: Workload, workers: int) -> Iterator[tuple[str, object, str]]:
+    asked = workload.parameter_server
+    where = "workload.parameterServer"
+    if strategy_of(workload) is not Strategy.parameter_server or workload.program is not Program.torch:
+        return
+    synchronous = asked.updates is Updates.synchronous
+    if workload.backend is not Backend.auto:
+        yield "workload.backend", workload.backend.value, "auto: parameter servers of program torch are reached by TCP"
+    if asked.backup_workers and not synchronous:
+        yield f"{where}.backupWorkers", asked.backup_workers, "0: asynchronous updates wait for nobody"
+    elif asked.backup_workers >= workers > 1:
+        yield f"{where}.backupWorkers", asked.backup_workers, f"fewer than the {workers} workers of every point"
+    if asked.staleness_aware and synchronous:
+        yield f"{where}.stalenessAware", True, "false: synchronous updates are never stale"

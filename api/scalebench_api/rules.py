@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from scalebench_api import tensorflow
 from scalebench_api.axes import AXIS_NAMES, RESERVED, AxisError, known_axis, resolve, same_value, spell_value
 from scalebench_api.catalogue import MODELS
 from scalebench_api.collectives import launcher_of
@@ -16,9 +17,11 @@ from scalebench_api.experiment import (
     ExperimentSpec,
     Launcher,
     Mode,
+    ParameterServer,
     Program,
     Runner,
     ScalingExperiment,
+    Strategy,
     Workload,
 )
 from scalebench_api.legality import ONE_WORKER, illegal, strategy_of
@@ -217,9 +220,10 @@ def _batch_path(point: Point, name: str) -> Path:
 
 def _workload(spec: ExperimentSpec, workload: Workload) -> Iterator[Finding]:
     program, data = workload.program, workload.data
-    if program is Program.torch and workload.model not in MODELS:
-        allowed = f"one of {few(MODELS)}"
-        yield _where(spec, "workload.model"), workload.model, allowed, nearest(workload.model, list(MODELS))
+    known = {Program.torch: MODELS, Program.tensorflow: tensorflow.MODELS}.get(program)
+    if known is not None and workload.model not in known:
+        allowed = f"one of {few(known)}" + (f" for program {program.value}" if workload.model in MODELS else "")
+        yield _where(spec, "workload.model"), workload.model, allowed, nearest(workload.model, list(known))
     on_disk = (DataSource.fashion_mnist, DataSource.cifar10, DataSource.image_folder)
     if data.source in on_disk and data.path is None and program is not Program.custom:
         yield _where(spec, "workload.data.path"), NOTHING, f"the folder that holds {data.source.value}", None
@@ -231,11 +235,32 @@ def _workload(spec: ExperimentSpec, workload: Workload) -> Iterator[Finding]:
             "false with compile: DDP's static graph is eager only",
             None,
         )
-    if workload.launcher is Launcher.processes and program is not Program.custom:
+    served = strategy_of(workload) is Strategy.parameter_server
+    if not served and workload.parameter_server != ParameterServer() and "strategy" not in spec.matrix:
+        given = workload.parameter_server.model_dump(mode="json", by_alias=True)
+        yield _where(spec, "workload.parameterServer"), given, "goes with strategy parameter-server only", None
+    if workload.launcher is Launcher.processes and program not in (Program.custom, Program.tensorflow):
         allowed = f"torchrun or mpirun for program {program.value}"
         yield _where(spec, "workload.launcher"), "processes", allowed, None
+    if program is Program.tensorflow:
+        yield from _tensorflow(spec, workload)
     if launcher_of(workload) is Launcher.mpirun and spec.runner not in (None, Runner.mpi_job):
         yield ("spec", "runner"), spec.runner.value, "MPIJob: on a cluster mpirun starts ranks in no other job", None
+
+
+def _tensorflow(spec: ExperimentSpec, workload: Workload) -> Iterator[Finding]:
+    if workload.launcher not in (None, Launcher.processes):
+        allowed = "processes for program tensorflow: they find one another by themselves"
+        yield _where(spec, "workload.launcher"), workload.launcher.value, allowed, None
+    if spec.measure.accuracy is not None:
+        given = spec.measure.accuracy.model_dump(mode="json", by_alias=True)
+        yield ("spec", "measure", "accuracy"), given, "left out with program tensorflow, which is timed only", None
+    if strategy_of(workload) is Strategy.parameter_server:
+        if spec.runner not in (None, Runner.tf_job):
+            allowed = "TFJob: the one kind of job that has a chief and parameter servers"
+            yield ("spec", "runner"), spec.runner.value, allowed, None
+    elif spec.runner is Runner.mpi_job:
+        yield ("spec", "runner"), spec.runner.value, "TFJob, Job or PyTorchJob: mpirun starts no TensorFlow", None
 
 
 def _where(spec: ExperimentSpec, field: str) -> Path:

@@ -40,6 +40,8 @@ class InvalidReason(StrEnum):
     wrong_placement = "WrongPlacement"
     replicas_diverged = "ReplicasDiverged"
     wrong_backend = "WrongBackend"
+    wrong_strategy = "WrongStrategy"
+    wrong_samples = "WrongSamples"
     oversubscribed = "Oversubscribed"
     non_finite_loss = "NonFiniteLoss"
     throttled = "Throttled"

@@ -6,7 +6,7 @@ import pytest
 from rank_records import GOOD, MEASURE, rank_record, ranks_of, trial, window
 
 from scalebench_api.record.outcome import Outcome
-from scalebench_api.record.rank import AllReduceRow, DeviceSamples, RankRecord
+from scalebench_api.record.rank import AllReduceRow, DeviceSamples, RankRecord, ServerCounts
 from scalebench_api.record.verdict import SAME_SOFTWARE, Verdict, judge
 from scalebench_api.trial import FailedReason, InvalidReason, TrialPhase, TrialSpec
 
@@ -331,3 +331,120 @@ def test_what_the_cluster_says_of_a_pod_is_believed() -> None:
 
 def moved(record: RankRecord, **where: str) -> RankRecord:
     return record.model_copy(update={"topology": record.topology.model_copy(update=where)})
+
+
+# WrongStrategy
+
+
+def test_wrong_strategy() -> None:
+    assert invalid(ranks_of(TWO, strategy=None)) == ("WrongStrategy", "wrapped by none, not by DistributedDataParallel")
+    assert invalid(two(strategy="DataParallel"))[0] == "WrongStrategy"
+
+
+@pytest.mark.parametrize("workload", [{"program": "custom", "command": ["x"]}, {"program": "horovod"}])
+def test_other_programs_strategies_are_not_judged(workload: dict[str, Any]) -> None:
+    other = trial({"workload": workload})
+    assert of(judge(other, ranks_of(other, strategy="Own"), GOOD), "WrongStrategy")[0] is None
+
+
+# ReplicasDiverged, where ranks hold shares
+
+
+def sharded(**changes: Any) -> tuple[str | None, str]:
+    fsdp = trial({"workload/strategy": "fsdp"})
+    good = {"strategy": "FSDPModule", "parameters": 20, "shard_elements": 10, "initial_checksum": "before"}
+    verdict = judge(fsdp, ranks_of(fsdp, **{**good, **changes}), GOOD)
+    return verdict.reason, verdict.message
+
+
+def test_shares_must_make_the_model_and_training_must_change_it() -> None:
+    assert sharded() == (None, "")
+    assert sharded(shard_elements=20) == (
+        "ReplicasDiverged",
+        "40 elements of parameters in 2 shares, and the model has 20",
+    )
+    reason, message = sharded(initial_checksum="abc")
+    assert (reason, message) == (
+        "ReplicasDiverged",
+        "no parameter of rank 0, 1 has changed: nothing was trained",
+    )
+
+
+def test_one_process_for_all_gpus_has_nothing_to_compare() -> None:
+    dp = trial({"workload/strategy": "dp"})
+    verdict = judge(dp, ranks_of(dp, strategy="DataParallel", backend=None, parameter_checksum=None), GOOD)
+    assert of(verdict, "ReplicasDiverged") == (None, "one set of parameters, copied to every GPU in each step")
+
+
+# ReplicasDiverged, with parameter servers
+
+
+def counted(server: int = 0, **changes: Any) -> ServerCounts:
+    known = {"parameters": 20, "updates": 12, "gradients": 12, "received_bytes": 960, "sent_bytes": 960}
+    return ServerCounts(**{"server": server, **known, **changes})
+
+
+def served(updates: str = "asynchronous", **changes: Any) -> Verdict:
+    of = trial({"workload/strategy": "parameter-server", "workload/parameterServer": {"updates": updates}})
+    good = {
+        "strategy": "ParameterServer",
+        "backend": "tcp",
+        "parameters": 20,
+        "pushes": 6,
+        "servers": [counted()],
+        "initial_checksum": "before",
+    }
+    return judge(of, ranks_of(of, **{**good, **changes}), GOOD)
+
+
+def test_parameter_servers_that_took_every_gradient() -> None:
+    verdict = served()
+    assert verdict.phase is TrialPhase.succeeded
+    passed, detail = of(verdict, "ReplicasDiverged")
+    assert passed is True
+    assert detail.endswith("no bound on what they differ by before")
+    assert of(served("synchronous"), "ReplicasDiverged") == (True, "parameters equal on 2 ranks")
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason", "said"),
+    [
+        ({"pushes": 5}, "ReplicasDiverged", "parameter server 0 took 12 gradients, and the workers sent 10"),
+        ({"servers": []}, "ReplicasDiverged", "0 parameter servers gave counts, asked for 1"),
+        ({"servers": [counted(parameters=19)]}, "ReplicasDiverged", "servers hold 19 parameters of 20"),
+        ({"backend": "gloo"}, "WrongBackend", "used gloo, asked for parameter servers by tcp"),
+    ],
+)
+def test_parameter_servers_that_did_not(changes: dict[str, Any], reason: str, said: str) -> None:
+    verdict = served(**changes)
+    assert (verdict.reason, verdict.message) == (reason, said)
+
+
+# WrongSamples
+
+
+def test_wrong_samples() -> None:
+    short = [window(0), window(1, samples=23)]
+    assert invalid(two(windows=short)) == (
+        "WrongSamples",
+        "window 1 has 47 samples, and 3 steps x 8 x 2 workers are 48",
+    )
+
+
+def test_tokens_are_counted_alike_in_every_window() -> None:
+    tokens = [window(0, samples=24 * 64), window(1, samples=24 * 64)]
+    assert judge(TWO, ranks_of(TWO, windows=tokens, sample_unit="tokens"), GOOD).phase is TrialPhase.succeeded
+    uneven = [window(0, samples=24 * 64), window(1, samples=24 * 63)]
+    assert invalid(ranks_of(TWO, windows=uneven, sample_unit="tokens"))[0] == "WrongSamples"
+
+
+def test_backup_workers_take_no_part_in_the_count() -> None:
+    spared = trial(
+        {
+            "workload/strategy": "parameter-server",
+            "workload/parameterServer": {"updates": "synchronous", "backupWorkers": 1},
+        }
+    )
+    ranks = {0: rank_record(0, spared), 1: rank_record(1, spared, windows=[window(0, samples=0), window(1, samples=0)])}
+    assert of(judge(spared, ranks, GOOD), "WrongSamples")[0] is True
+    assert of(judge(spared, ranks_of(spared), GOOD), "WrongSamples")[0] is False

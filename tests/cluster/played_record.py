@@ -11,10 +11,12 @@ import numpy as np
 from script import Outcome
 
 from scalebench_api.experiment import Program
+from scalebench_api.legality import strategy_of
 from scalebench_api.record import journal
 from scalebench_api.record.assemble import combine_windows, summarize
 from scalebench_api.record.rank import AllReduceRow, RankRecord, RankTopology, Warmup, Window, WindowKind
 from scalebench_api.record.trial_record import Summary
+from scalebench_api.record.verdict import WRAPPERS
 from scalebench_api.trial import TrialSpec
 
 _SECOND = 1_000_000_000
@@ -137,7 +139,7 @@ def _rank_record(
         world=world,
         topology=topology,
         backend=backend if workers > 1 else None,
-        strategy="DistributedDataParallel" if workers > 1 else None,
+        strategy=WRAPPERS.get(strategy_of(trial.workload)),
         versions={"played": "1"},
         environment={"OMP_NUM_THREADS": "1"},
         windows=windows,

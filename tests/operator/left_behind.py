@@ -114,6 +114,7 @@ def _rank(trial: TrialSpec, job: str, rank: int) -> RankRecord:
         world=trial.point.workers,
         topology=topology,
         backend="gloo" if trial.point.workers > 1 else None,
+        strategy="DistributedDataParallel",
         windows=windows,
         parameter_checksum="abc",
         finite_loss=True,

@@ -21,6 +21,8 @@ _SHARED = (
     "versions",
     "environment",
     "parameters",
+    "traffic",
+    "servers",
     "flops_per_sample",
     "peak_flops",
     "options",

@@ -103,6 +103,33 @@ class AllReduceRow(Model):
     errors: int = Field(description="elements that differ from the sum worked out by hand")
 
 
+class Traffic(Model):
+    """Bytes of gradients and parameters that one rank sends in a step.
+
+    ``payload`` is what the program hands over; ``wire`` what then leaves this rank by the bandwidth-optimal algorithm
+    of each collective (ring: 2(n-1)/n of an all-reduce's payload, (n-1) times an all-gather's, (n-1)/n of a
+    reduce-scatter's), or what was counted at the socket. ``plain_payload`` is the payload without compression.
+    """
+
+    payload_bytes: float
+    wire_bytes: float
+    plain_payload_bytes: float
+    how: str = Field(description="how it was obtained")
+
+
+class ServerCounts(Model):
+    """What one parameter server counted over its life, warm-up included."""
+
+    server: int
+    parameters: int = Field(description="elements it holds")
+    updates: int = Field(description="changes of its parameters")
+    gradients: int = Field(description="gradients that came in")
+    dropped: int = Field(default=0, description="of these, too late and thrown away")
+    received_bytes: int
+    sent_bytes: int
+    staleness: dict[str, int] = Field(default={}, description="updates between fetch and use -> gradients")
+
+
 class RankRecord(Model):
     """All that one rank knows when it ends."""
 
@@ -117,7 +144,12 @@ class RankRecord(Model):
     windows: list[Window] = []
     warmup: Warmup | None = None
     parameter_checksum: str | None = None
+    initial_checksum: str | None = Field(default=None, description="before the first step, where that is looked at")
+    shard_elements: int | None = Field(default=None, description="parameters held here, where ranks hold shares")
     parameters: int | None = None
+    traffic: Traffic | None = None
+    servers: list[ServerCounts] = Field(default=[], description="on rank 0: the parameter servers")
+    pushes: int | None = Field(default=None, description="gradients this rank sent to every parameter server")
     flops_per_sample: float | None = Field(default=None, description="of a training step; 1 MAC = 2 FLOPs")
     sample_unit: Literal["samples", "tokens"] = "samples"
     peak_flops: float | None = Field(default=None, description="of this device in this precision, dense, FLOP/s")

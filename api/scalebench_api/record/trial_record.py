@@ -13,7 +13,16 @@ from typing import Annotated, Final, Literal
 from pydantic import Field
 
 from scalebench_api.model import Model, canonical_json
-from scalebench_api.record.rank import AllReduceRow, DeviceSamples, Evaluation, RankTopology, Warmup, WindowKind
+from scalebench_api.record.rank import (
+    AllReduceRow,
+    DeviceSamples,
+    Evaluation,
+    RankTopology,
+    ServerCounts,
+    Traffic,
+    Warmup,
+    WindowKind,
+)
 from scalebench_api.trial import TrialPhase, TrialSpec
 
 RECORD_SCHEMA: Final = "scalebench.dev/record/v1alpha1"
@@ -107,6 +116,8 @@ class TrialRecord(Model):
     environment: dict[str, str] = {}
     parameter_checksums: list[str | None] = []
     parameters: int | None = None
+    traffic: Traffic | None = None
+    servers: list[ServerCounts] = []
     flops_per_sample: float | None = None
     peak_flops: float | None = None
     options: dict[str, object] = {}

@@ -10,13 +10,27 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from scalebench_api.experiment import Backend, Program
+from scalebench_api.experiment import Backend, Program, Strategy, Updates
+from scalebench_api.legality import strategy_of
 from scalebench_api.record.outcome import Outcome
 from scalebench_api.record.rank import RankRecord, WindowKind
 from scalebench_api.record.trial_record import Check
+from scalebench_api.tensorflow import CLASSES, carrier_of
 from scalebench_api.trial import InvalidReason, TrialPhase, TrialSpec
 
 SAME_SOFTWARE = "SameSoftware"
+TCP = "tcp"
+"""What carries gradients to parameter servers of program torch."""
+
+WRAPPERS: dict[Strategy | None, str] = {
+    Strategy.single: "none",
+    Strategy.ddp: "DistributedDataParallel",
+    Strategy.dp: "DataParallel",
+    Strategy.fsdp: "FSDPModule",
+    Strategy.zero1: "DistributedDataParallel + ZeroRedundancyOptimizer",
+    Strategy.parameter_server: "ParameterServer",
+}
+"""Strategy of program torch -> what ``RankRecord.strategy`` must say."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +64,9 @@ def _checks(trial: TrialSpec, ranks: Sequence[RankRecord], outcome: Outcome) -> 
     yield _oversubscribed(ranks, outcome)
     yield _placement(trial, ranks, outcome)
     yield _backend(trial, ranks)
-    yield _replicas(ranks)
+    yield _strategy(trial, ranks)
+    yield _replicas(trial, ranks)
+    yield _samples(trial, ranks)
     yield _finite_loss(ranks)
     yield _throttled(ranks)
     yield _neighbours(trial, ranks)
@@ -151,14 +167,38 @@ def _backend(trial: TrialSpec, ranks: Sequence[RankRecord]) -> Check:
     if trial.workload.program is Program.custom or trial.point.workers == 1:
         return Check(name=name, passed=True if trial.point.workers == 1 else None, detail=f"used {_few(used)}")
     want = trial.workload.backend
+    if strategy_of(trial.workload) is Strategy.dp:
+        return Check(name=name, passed=used == ["none"], detail=f"used {_few(used)}; one process drives every GPU")
+    if trial.workload.program is Program.tensorflow:
+        on_gpu = not ranks[0].topology.device.startswith("cpu")
+        carrier = carrier_of(trial.workload, strategy_of(trial.workload), on_gpu)
+        return Check(name=name, passed=used == [carrier], detail=f"used {_few(used)}, asked for {carrier}")
+    if _served(trial):
+        return Check(name=name, passed=used == [TCP], detail=f"used {_few(used)}, asked for parameter servers by {TCP}")
     if want is Backend.auto:
         on_gpu = not ranks[0].topology.device.startswith("cpu")
         want = Backend.nccl if on_gpu else Backend.gloo
     return Check(name=name, passed=used == [want.value], detail=f"used {_few(used)}, asked for {want.value}")
 
 
-def _replicas(ranks: Sequence[RankRecord]) -> Check:
+def _strategy(trial: TrialSpec, ranks: Sequence[RankRecord]) -> Check:
+    name = InvalidReason.wrong_strategy.value
+    workload = trial.workload
+    used = sorted({record.strategy or "none" for record in ranks})
+    known = {Program.torch: WRAPPERS, Program.tensorflow: CLASSES}.get(workload.program, {})
+    want = known.get(strategy_of(workload))
+    if want is None:
+        return Check(name=name, passed=None, detail=f"wrapped by {_few(used)}; nothing to hold it against")
+    passed = used == [want]
+    return Check(name=name, passed=passed, detail=f"wrapped by {_few(used)}" + ("" if passed else f", not by {want}"))
+
+
+def _replicas(trial: TrialSpec, ranks: Sequence[RankRecord]) -> Check:
     name = InvalidReason.replicas_diverged.value
+    if broken := _untrained(ranks) or _shares(ranks) or _servers(trial, ranks):
+        return Check(name=name, passed=False, detail=broken)
+    if strategy_of(trial.workload) is Strategy.dp:
+        return Check(name=name, passed=None, detail="one set of parameters, copied to every GPU in each step")
     sums = {record.topology.rank: record.parameter_checksum for record in ranks}
     if any(value is None for value in sums.values()):
         return Check(name=name, passed=None, detail="no parameter checksum: the program gave no model to compare")
@@ -167,7 +207,73 @@ def _replicas(ranks: Sequence[RankRecord]) -> Check:
         common = groups.most_common(1)[0][0]
         apart = [rank for rank, value in sums.items() if value != common]
         return Check(name=name, passed=False, detail=f"parameters of rank {_few(apart)} differ from the others'")
-    return Check(name=name, passed=True, detail=f"parameters equal on {len(ranks)} ranks")
+    detail = f"parameters equal on {len(ranks)} ranks"
+    if _served(trial) and trial.workload.parameter_server.updates is Updates.asynchronous:
+        # Between two fetches the ranks' parameters differ, and nothing bounds by how much.
+        detail += ", as fetched after the last update; no bound on what they differ by before"
+    return Check(name=name, passed=True, detail=detail)
+
+
+def _untrained(ranks: Sequence[RankRecord]) -> str | None:
+    same = [r.topology.rank for r in ranks if r.initial_checksum and r.initial_checksum == r.parameter_checksum]
+    return f"no parameter of rank {_few(same)} has changed: nothing was trained" if same else None
+
+
+def _shares(ranks: Sequence[RankRecord]) -> str | None:
+    """Ranks that hold shares must hold every parameter once."""
+    held = [record.shard_elements for record in ranks if record.shard_elements is not None]
+    if not held or sum(held) == ranks[0].parameters:
+        return None
+    return f"{sum(held)} elements of parameters in {len(held)} shares, and the model has {ranks[0].parameters}"
+
+
+def _servers(trial: TrialSpec, ranks: Sequence[RankRecord]) -> str | None:
+    """Every gradient that a rank sent must have come to every server, and their shares make the model."""
+    if not _served(trial):
+        return None
+    servers, asked = ranks[0].servers, trial.workload.parameter_server.servers
+    if len(servers) != asked:
+        return f"{len(servers)} parameter servers gave counts, asked for {asked}"
+    sent = sum(record.pushes or 0 for record in ranks)
+    for each in servers:
+        if each.gradients != sent:
+            return f"parameter server {each.server} took {each.gradients} gradients, and the workers sent {sent}"
+    held = sum(each.parameters for each in servers)
+    return None if held == ranks[0].parameters else f"servers hold {held} parameters of {ranks[0].parameters}"
+
+
+def _samples(trial: TrialSpec, ranks: Sequence[RankRecord]) -> Check:
+    """Samples of each window = steps x batch; an item of text counts as its tokens, the same number everywhere."""
+    name = InvalidReason.wrong_samples.value
+    batch, program = trial.point.batch_per_worker, trial.workload.program
+    if batch is None or program in (Program.custom, Program.allreduce):
+        return Check(name=name, passed=None, detail="the program counts for itself")
+    spared = trial.workload.parameter_server.backup_workers if _served(trial) else 0
+    taking = max(1, trial.point.workers - spared)
+    windows, seen = Counter[int](), Counter[int]()
+    steps: dict[int, int] = {}
+    for record in ranks:
+        for window in record.windows:
+            windows[window.index] += window.samples
+            seen[window.index] += 1
+            steps[window.index] = window.steps
+    wanted = {index: count * batch * taking for index, count in steps.items() if seen[index] == len(ranks)}
+    each = 1
+    if ranks[0].sample_unit == "tokens" and wanted:
+        first = min(wanted)
+        each = max(1, windows[first] // max(1, wanted[first]))
+    wrong = [index for index, count in wanted.items() if windows[index] != count * each]
+    if wrong:
+        index = wrong[0]
+        detail = f"window {index} has {windows[index]} {ranks[0].sample_unit}"
+        detail += f", and {steps[index]} steps x {batch} x {taking} workers are {wanted[index] * each}"
+        return Check(name=name, passed=False, detail=detail)
+    return Check(name=name, passed=True, detail="steps x batch in every window")
+
+
+def _served(trial: TrialSpec) -> bool:
+    workload = trial.workload
+    return workload.program is Program.torch and strategy_of(workload) is Strategy.parameter_server
 
 
 def _finite_loss(ranks: Sequence[RankRecord]) -> Check:

@@ -5,7 +5,7 @@ import sys
 import torch
 import torch.distributed as dist
 
-from scalebench_api.experiment import Optimizer, Options, Precision
+from scalebench_api.experiment import Optimizer, Options, Precision, Workload
 from scalebench_worker.torch.alternates import NoSync
 from scalebench_worker.torch.checksum import parameter_checksum
 from scalebench_worker.torch.communicator import TorchCommunicator
@@ -13,16 +13,16 @@ from scalebench_worker.torch.memory import PeakMemory
 from scalebench_worker.torch.models import build
 from scalebench_worker.torch.program import split_batch
 from scalebench_worker.torch.strategies import ddp
-from scalebench_worker.torch.training import Trainer, make_optimizer
+from scalebench_worker.torch.training import Trainer
 
 CPU = torch.device("cpu")
 
 
 def trainer(options: Options) -> Trainer:
     torch.manual_seed(0)
-    spread = ddp(build("resnet20", input_shape=[3, 8, 8]), CPU, options)
-    optimizer = make_optimizer(spread.module, Optimizer(name="adamw", learning_rate=0.001))
-    return Trainer(spread, spread.module, optimizer, Precision.fp32, CPU)
+    workload = Workload(options=options, optimizer=Optimizer(name="adamw", learning_rate=0.001))
+    spread = ddp(build("resnet20", input_shape=[3, 8, 8]), CPU, workload)
+    return Trainer(spread, spread.module, Precision.fp32, CPU)
 
 
 def batches(parts: int) -> list[list[tuple[torch.Tensor, torch.Tensor]]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
@@ -41,6 +42,10 @@ class Spread:
     traffic: Callable[[], Traffic | None] = field(default=lambda: None)
     options: dict[str, object] = field(default_factory=dict)
 
+
+# torch 2.14 deprecates the older name.
+_NAMES = inspect.signature(DistributedDataParallel.__init__).parameters
+_SYNC_BUFFERS = "forward_sync_buffers" if "forward_sync_buffers" in _NAMES else "broadcast_buffers"
 
 Wrap = Callable[[nn.Module, torch.device, Workload], Spread]
 
@@ -123,7 +128,7 @@ def _replicate(model: nn.Module, device: torch.device, workload: Workload) -> Di
         device_ids=[device] if device.type == "cuda" else None,
         gradient_as_bucket_view=options.gradient_as_bucket_view,
         static_graph=options.static_graph,
-        broadcast_buffers=norm is not BatchNorm.local,
+        **({_SYNC_BUFFERS: False} if norm is BatchNorm.local else {}),
         # None is torch's own default.
         bucket_cap_mb=options.bucket_cap_mb,
     )

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from torch import Tensor
-from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
+from torch.distributed.algorithms.ddp_comm_hooks import default_hooks, powerSGD_hook
 
 from scalebench_worker.torch.compression.codes import Code
 
@@ -71,5 +71,19 @@ def error_feedback(state: ErrorFeedback, bucket: dist.GradBucket) -> torch.futur
 
 
 def bf16(state: object, bucket: dist.GradBucket) -> torch.futures.Future[Tensor]:
-    """torch's own, by another name: it refuses that name in builds without CUDA, where gloo reduces bf16 just as well."""
+    """torch's own, by another name: that one it refuses in builds without CUDA, where gloo reduces bf16 just as well."""
     return default_hooks.bf16_compress_hook(None, bucket)
+
+
+def power_sgd(state: powerSGD_hook.PowerSGDState, bucket: dist.GradBucket) -> torch.futures.Future[Tensor]:
+    """torch's own; on gloo each bucket is waited for.
+
+    The hook starts its second all-reduce in a callback of the first. NCCL's callbacks run in the order of the buckets,
+    gloo's as they come, another order on every rank, and then different buckets meet in one all-reduce.
+    """
+    future = powerSGD_hook.powerSGD_hook(state, bucket)
+    if dist.get_backend() != dist.Backend.GLOO:
+        return future
+    done: torch.futures.Future[Tensor] = torch.futures.Future()
+    done.set_result(future.wait())
+    return done

@@ -12,7 +12,7 @@ from scalebench_api.experiment import CommHook, Options
 from scalebench_api.record.rank import Traffic
 from scalebench_worker.torch import traffic
 from scalebench_worker.torch.compression.codes import Code, EightBit, OneBit, TopK
-from scalebench_worker.torch.compression.hooks import ErrorFeedback, bf16, error_feedback
+from scalebench_worker.torch.compression.hooks import ErrorFeedback, bf16, error_feedback, power_sgd
 
 FIRST_COMPRESSED = 2
 """Steps before PowerSGD begins: DDP arranges its buckets anew after the first one."""
@@ -43,7 +43,7 @@ def _power_sgd(model: DistributedDataParallel, rank: int, elements: int, workers
     state = powerSGD_hook.PowerSGDState(
         process_group=None, matrix_approximation_rank=rank, start_powerSGD_iter=FIRST_COMPRESSED
     )
-    model.register_comm_hook(state, powerSGD_hook.powerSGD_hook)
+    model.register_comm_hook(state, power_sgd)
 
     def sent() -> Traffic:
         rate, _, compressed = state.compression_stats()

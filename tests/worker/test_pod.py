@@ -155,6 +155,40 @@ def test_a_launcher_of_mpi_brings_the_record_home(tmp_path: Path, answering: int
     assert sorted(envelope.journals) == [0, 1]
 
 
+BY_MPIRUN = {
+    "mpi": {
+        "program": "allreduce",
+        "backend": "mpi",
+        "allReduce": "ring",
+        "sizes": {"minBytes": 64, "maxBytes": 4096, "factor": 64, "iterations": 5},
+    },
+    "gloo": {"program": "torch", "launcher": "mpirun", "backend": "gloo"},
+}
+
+
+@pytest.mark.parametrize("backend", BY_MPIRUN)
+def test_a_launcher_of_mpi_starts_the_built_in_programs(tmp_path: Path, answering: int, backend: str) -> None:
+    if shutil.which("mpirun") is None and not Path(sys.executable).with_name("mpirun").exists():
+        pytest.skip("no mpirun here")
+    hosts = tmp_path / "hostfile"
+    hosts.write_text("localhost slots=2\n")
+    trial = make_trial(2, workload=BY_MPIRUN[backend], measure=QUIET)
+    pod = start_pod(
+        tmp_path / "launcher",
+        trial,
+        K_MPI_JOB_ROLE="launcher",
+        SCALEBENCH_PODS="1",
+        SCALEBENCH_HOSTFILE=str(hosts),
+        SCALEBENCH_SSH_PORT=str(answering),
+    )
+    assert pod.end() == 0, "\n".join(pod.log)
+    envelope = received(pod)
+    record = judged(trial, envelope).record
+    assert (record.message, record.backend) == ("", backend)
+    assert [at.local_rank for at in record.topology] == [0, 1]
+    assert len(record.allreduce) == (2 if backend == "mpi" else 0)
+
+
 def test_a_pod_that_is_told_to_end_ends_its_ranks_and_says_so(tmp_path: Path) -> None:
     command = [sys.executable, "-c", "import time; print('up', flush=True); time.sleep(600)"]
     trial = make_trial(2, workload={"program": "custom", "command": command})

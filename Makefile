@@ -47,7 +47,7 @@ quickstart: $(RUNTIME)  ## run a real experiment on this machine and write its r
 	@$(BIN)/scalebench quickstart --into $(RESULTS)
 
 .PHONY: test
-test: $(DEV) cluster-tools  ## install what tests need, and run them all
+test: $(DEV) cluster-tools node-tools  ## install what tests need, and run them all
 	@$(BIN)/python -m pytest $(PYTEST_ARGS)
 
 .PHONY: cluster-tools
@@ -63,6 +63,20 @@ IMAGE_ARGS ?=
 .PHONY: images
 images: $(VENV)/bin/python  ## build container images into the cache, all or IMAGES="operator worker-mpi" (as root; needs buildah)
 	@$(BIN)/python images/build.py $(IMAGE_ARGS) $(IMAGES)
+
+.PHONY: node-tools
+node-tools: $(VENV)/bin/python  ## what real nodes need: kubelet, containerd and more built, runc and more installed (as root on Debian)
+	@$(BIN)/python tests/nodes/machine.py install
+	@$(BIN)/python tests/cluster/toolchain.py etcd k8s mpi-operator training-operator helm \
+	    node containerd cni-plugins coredns pause || [ $$? -eq 3 ]
+
+.PHONY: cluster-up
+cluster-up: $(DEV) node-tools  ## a cluster with real nodes, in the background: [NODES=2] [IMAGES="worker-mpi other.tar"], default all that are built
+	@$(BIN)/python tests/nodes/standing.py up --nodes $(or $(NODES),2) $(IMAGES)
+
+.PHONY: cluster-down
+cluster-down: $(VENV)/bin/python  ## end it, or what a killed one left
+	@$(BIN)/python tests/nodes/standing.py down
 
 .PHONY: lint
 lint: $(DEV)  ## formatting, lint, types, and the one-way imports

@@ -1,0 +1,61 @@
+"""One cluster of real nodes for a test run, one namespace for a test.
+
+With CLUSTER=existing it is the cluster of $KUBECONFIG; tests that harm nodes are skipped there.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Iterator
+
+import machine
+import pytest
+import small_images
+from archives import archives_of
+from existing import ExistingCluster
+from nodes import RealCluster
+
+_NUMBERS = itertools.count()
+
+
+def lacking() -> str | None:
+    """Why there is no cluster for the tests, in one line; None when there is one."""
+    if os.environ.get("CLUSTER") == "existing":
+        return ExistingCluster().lacking()
+    if os.environ.get("PYTEST_XDIST_WORKER"):
+        return "a machine has one cluster of real nodes at a time: run tests/nodes with -n 0"
+    return machine.lacking()
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    skipped = terminalreporter.stats.get("skipped", [])
+    why = lacking() if skipped else None
+    if why and (count := sum(why in str(report.longrepr) for report in skipped)):
+        terminalreporter.write_line(f"{count} tests on real nodes were skipped: {why}")
+
+
+@pytest.fixture(scope="session")
+def any_cluster() -> Iterator[RealCluster | ExistingCluster]:
+    """A cluster with two nodes that tests do no harm to. Skips, with the reason, where there is none."""
+    if why := lacking() or machine.held():
+        pytest.skip(why)
+    existing = os.environ.get("CLUSTER") == "existing"
+    with ExistingCluster() if existing else RealCluster(2, [small_images.busybox(), *archives_of(())]) as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="session")
+def real_cluster(any_cluster: RealCluster | ExistingCluster) -> RealCluster:
+    """A cluster of ours. Skips with CLUSTER=existing."""
+    if isinstance(any_cluster, ExistingCluster):
+        pytest.skip("this needs nodes of our own, and CLUSTER=existing has the user's")
+    return any_cluster
+
+
+@pytest.fixture
+def namespace(any_cluster: RealCluster | ExistingCluster) -> Iterator[str]:
+    """A fresh namespace; deleted afterwards, which is not waited for."""
+    name = any_cluster.namespace(f"test-{os.getpid()}-{next(_NUMBERS)}")
+    yield name
+    any_cluster.rest.raw("DELETE", f"/api/v1/namespaces/{name}")

@@ -41,7 +41,7 @@ def main(keys: str = SSH_FOLDER) -> int:
         program = find_sshd()
         check_user("sshd")
         port = ssh_port(os.environ)
-        check_port(port, "for sshd", PORT_ENV)
+        check_port(port, "for sshd")
         folder = Path(tempfile.mkdtemp(prefix="scalebench-sshd-"))
         config = prepare(folder, Path(keys), port, os.environ)
     except (SshdError, StartError, OSError) as error:

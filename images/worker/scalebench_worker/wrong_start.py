@@ -52,7 +52,7 @@ def _slots(line: str) -> int:
     return int(said[1]) if said else 1
 
 
-def check_port(port: int, use: str, variable: str = "") -> None:
+def check_port(port: int, use: str) -> None:
     """Fail now, where the program that listens later would say less.
 
     Raises:
@@ -64,10 +64,8 @@ def check_port(port: int, use: str, variable: str = "") -> None:
             probe.bind(("", port))
         except OSError as error:
             if error.errno == errno.EADDRINUSE:
-                other = f"; {variable} names another" if variable else ""
                 raise StartError(
-                    f"port {port}, {use}, is taken: another process of this pod, or with hostNetwork of this node, "
-                    f"has it{other}"
+                    f"port {port}, {use}, is taken by another process of this pod, or with hostNetwork of this node"
                 ) from None
             raise StartError(f"port {port}, {use}: {error.strerror}") from None
 

@@ -175,6 +175,9 @@ def observe(trial: TrialSeen | None, jobs: list[JobSeen], reading: Reading | Non
     if jobs:
         job = jobs[-1]
         state = reading.state if reading is not None else Job.starting
+        if state is Job.starting and trial is not None and _ran(trial, job):
+            # A job that is about to end counts a pod less for a moment.
+            state = Job.running
         state = Job.ended if job.given_up is not None else state
         return Observed(max(attempts, job.attempt), history, state, job.attempt in collected)
     if trial is None or attempts == 0 or attempts in collected:
@@ -184,3 +187,8 @@ def observe(trial: TrialSeen | None, jobs: list[JobSeen], reading: Reading | Non
     if attempts - len(history) >= MOST_LOST:
         return Observed(attempts, history, Job.ended)
     return Observed(attempts, history, Job.lost)
+
+
+def _ran(trial: TrialSeen, job: JobSeen) -> bool:
+    """Whether this job was seen to run before."""
+    return trial.attempts == job.attempt and trial.phase == TrialPhase.running.value

@@ -174,6 +174,8 @@ def _bounded(record: Object | None) -> Object | None:
 def _throughput(summary: Object | None) -> str | None:
     if not summary or summary.get("throughput") is None:
         return None
+    if not summary.get("samples") and summary.get("peakBusbw") is not None:
+        return one_line(f"{summary['peakBusbw']:,.3g} GB/s busbw", 64)
     return one_line(f"{summary['throughput']:,.1f} {summary.get('sampleUnit', 'samples')}/s", 64)
 
 

@@ -154,6 +154,22 @@ def test_an_attempt_that_loses_its_job_is_run_anew_a_few_times() -> None:
     assert decision.actions == (Collect(name),)
 
 
+def test_a_job_that_ran_does_not_start_again() -> None:
+    """A job that is about to end counts a pod less for a moment."""
+    watch = Watch()
+    name = watch.ledger.names[0]
+    watch.job(0, 1, "starting")
+    for phase, state in (("Starting", Job.starting), ("Running", Job.running)):
+        status = {"attempts": 1, "phase": phase, "jobUid": "j1"}
+        watch.sightings.see_trial({"metadata": watch.metadata(name, "t0", "e1", labels("exp")), "status": status})
+        jobs = jobs_of(watch.family, name)
+        reading = watch.ledger.reading(name, jobs)
+        assert observe(watch.family.trials[name], jobs, reading).job is state
+    watch.job(0, 2, "starting")
+    jobs = jobs_of(watch.family, name)
+    assert observe(watch.family.trials[name], jobs, watch.ledger.reading(name, jobs)).job is Job.starting
+
+
 def test_a_job_without_its_trial_stands_in_the_way() -> None:
     watch = Watch()
     watch.job(0, 1, "running", owner="an earlier trial")

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from scalebench_api import contract
+from scalebench_api.processes import processes_of
 from scalebench_api.trial import TrialSpec
 from scalebench_local.shares import Share
 
@@ -71,8 +72,8 @@ def trial_environment(
 
 
 def rank_environment(rank: int, trial: TrialSpec) -> dict[str, str]:
-    """What a rank needs that no launcher tells it."""
-    world = str(trial.point.workers)
+    """What a process needs that no launcher tells it: the number of its rank, and of the processes."""
+    world = str(processes_of(trial.workload, trial.point.workers))
     return {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": world, "LOCAL_WORLD_SIZE": world}
 
 

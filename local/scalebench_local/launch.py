@@ -10,6 +10,7 @@ from pathlib import Path
 
 from scalebench_api.collectives import launcher_of, over_mpi
 from scalebench_api.experiment import Launcher, Program
+from scalebench_api.processes import processes_of
 from scalebench_api.trial import TrialSpec
 from scalebench_local.attempt import Attempt, Command
 from scalebench_local.environment import rank_environment
@@ -37,7 +38,7 @@ def check_installed(trials: Sequence[TrialSpec]) -> None:
     """Make sure that what a plan needs is installed, before anything is started.
 
     Raises:
-        Unavailable: when mpirun, mpi4py or torch is wanted and missing.
+        Unavailable: when mpirun, mpi4py, torch or TensorFlow is wanted and missing.
     """
     launchers = {launcher_of(trial.workload) for trial in trials}
     if Launcher.mpirun in launchers:
@@ -45,6 +46,11 @@ def check_installed(trials: Sequence[TrialSpec]) -> None:
     if any(over_mpi(trial.workload) for trial in trials) and importlib.util.find_spec("mpi4py") is None:
         raise Unavailable(
             "spec.workload.backend: mpi needs mpi4py, which is not installed here (pip install 'scalebench[mpi]')"
+        )
+    if any(trial.workload.program is Program.tensorflow for trial in trials) and not _installed("tensorflow"):
+        raise Unavailable(
+            "spec.workload.program: tensorflow needs TensorFlow, which is not installed here "
+            "(pip install 'scalebench[tensorflow]')"
         )
     torch = {trial.workload.program for trial in trials if not over_mpi(trial.workload)}
     built_in = torch & {Program.torch, Program.allreduce}
@@ -64,7 +70,7 @@ def commands(trial: TrialSpec, attempt: Attempt) -> list[Command]:
     if launcher is Launcher.processes:
         return [
             Command(argv=_program(trial), env={**rank_environment(rank, trial), **env}, log=str(attempt.rank_log(rank)))
-            for rank in range(workers)
+            for rank in range(processes_of(trial.workload, workers))
         ]
     logs = str(attempt.launcher_log.parent)
     log = str(attempt.launcher_log)
@@ -87,6 +93,10 @@ def commands(trial: TrialSpec, attempt: Attempt) -> list[Command]:
         *_program(trial),
     ]
     return [Command(argv=argv, env=env, log=log)]
+
+
+def _installed(module: str) -> bool:
+    return importlib.util.find_spec(module) is not None
 
 
 def find_mpirun() -> str:

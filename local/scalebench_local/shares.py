@@ -93,10 +93,10 @@ def allot(trials: Sequence[TrialSpec], machine: Machine, oversubscribe: bool) ->
 
 def _refuse_foreign(trial: TrialSpec) -> None:
     program = trial.workload.program
-    if program in (Program.tensorflow, Program.horovod):
+    if program is Program.horovod:
         raise BadInput(
             f"spec.workload.program: given {program.value}; allowed on one machine in this release: "
-            "torch, allreduce, custom"
+            "torch, tensorflow, allreduce, custom"
         )
     if trial.point.nodes > 1:
         raise BadInput(

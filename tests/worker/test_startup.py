@@ -8,7 +8,7 @@ import time
 import pytest
 
 from scalebench_worker.identity import Identity, identify
-from scalebench_worker.startup import StartupError, pin, set_threads
+from scalebench_worker.startup import StartupError, pin, set_threads, shares_of_cores, together
 
 
 @pytest.mark.parametrize(
@@ -37,6 +37,42 @@ def test_identity_by_launcher(environment: dict[str, str], identity: Identity) -
 def test_cores_that_cannot_be_taken(rank: int, sets: str, said: str) -> None:
     with pytest.raises(StartupError, match=said):
         pin(rank, sets)
+
+
+@pytest.mark.parametrize(
+    ("sets", "processes", "taken"),
+    [
+        ("0;1;2;3", "4", "0;1;2;3"),
+        ("0,4;1,5;2,6;3,7", "1", "0,4,1,5,2,6,3,7"),
+        ("0;1;2;3", "2", "0,1;2,3"),
+        ("0;1;2", "2", "0;1;2"),
+        ("0;1", "", "0;1"),
+        ("0;1", "0", "0;1"),
+        ("", "1", ""),
+    ],
+)
+def test_one_process_takes_the_cores_of_all_its_workers(sets: str, processes: str, taken: str) -> None:
+    assert together(sets, processes) == taken
+
+
+@pytest.mark.parametrize(
+    ("given", "workers", "shares"),
+    [
+        ("0,2;1,3", 2, [[0, 2], [1, 3]]),
+        ("", 2, [[0, 1], [2, 3]]),
+        ("0;1", 2, [[0, 1], [2, 3]]),
+        ("0,1;2,3", 4, [[0], [1], [2], [3]]),
+        ("", 3, [[0], [1], [2]]),
+        ("", 8, [[0, 1, 2, 3]] * 8),
+        ("x;y", 1, [[0, 1, 2, 3]]),
+    ],
+)
+def test_workers_of_one_process_have_their_shares_of_its_cores(
+    monkeypatch: pytest.MonkeyPatch, given: str, workers: int, shares: list[list[int]]
+) -> None:
+    monkeypatch.setattr("scalebench_worker.startup.allowed_cores", lambda: [0, 1, 2, 3])
+    monkeypatch.setenv("SCALEBENCH_CORES", given)
+    assert shares_of_cores(workers) == shares
 
 
 def test_threads_must_be_a_number() -> None:

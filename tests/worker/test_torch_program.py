@@ -109,7 +109,7 @@ def test_all_reduce_by_size(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("workload", "message"),
     [
-        ({"program": "tensorflow"}, "workload.program: tensorflow is not built in; allowed: torch, allreduce"),
+        ({"program": "horovod"}, "workload.program: horovod is not built in; allowed: torch, allreduce, tensorflow"),
         (
             {"options": {"staticGraph": True, "compile": True}},
             "workload.options.staticGraph: not together with compile; set one of them to false",

@@ -14,6 +14,7 @@ from scalebench_worker.failure import WorkloadError
 _PROGRAMS = {
     Program.torch: ("scalebench_worker.torch.program", "torch"),
     Program.allreduce: ("scalebench_worker.torch.allreduce", "torch"),
+    Program.tensorflow: ("scalebench_worker.tensorflow.program", "tensorflow"),
 }
 _OVER_MPI = ("scalebench_worker.mpi.allreduce", "mpi4py")
 

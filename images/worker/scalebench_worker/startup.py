@@ -34,7 +34,8 @@ def prepare() -> None:
     """
     die_with_parent()
     leave_stdout_to_rank_0()
-    pin(identify().local_rank, os.environ.get(CORES_ENV, "") or cores_of_pod(os.environ, allowed_cores()))
+    sets = os.environ.get(CORES_ENV, "") or cores_of_pod(os.environ, allowed_cores())
+    pin(identify().local_rank, together(sets, os.environ.get("LOCAL_WORLD_SIZE", "")))
     set_threads(os.environ.get(THREADS_ENV, ""))
 
 
@@ -85,6 +86,30 @@ def cores_of_pod(
         return ""
     first = index % pods_beside * local
     return ";".join(",".join(map(str, cores[at * each : (at + 1) * each])) for at in range(first, first + local))
+
+
+def together(sets: str, processes: str) -> str:
+    """The sets of cores that each of so many local processes takes, where one process drives several workers."""
+    parts = sets.split(";")
+    each, rest = divmod(len(parts), int(processes)) if processes.isdigit() and int(processes) else (1, 0)
+    if each < 2 or rest:
+        return sets
+    return ";".join(",".join(parts[at : at + each]) for at in range(0, len(parts), each))
+
+
+def shares_of_cores(workers: int) -> list[list[int]]:
+    """The cores of each worker that this process drives: as they were given, else equal parts of all it may use.
+
+    With fewer cores than workers they share all of them.
+    """
+    cores = allowed_cores()
+    given = [part.split(",") for part in os.environ.get(CORES_ENV, "").split(";")]
+    if len(given) == workers and all(core.isdigit() for part in given for core in part):
+        parts = [sorted({int(core) for core in part}) for part in given]
+        if sorted({core for part in parts for core in part}) == cores:
+            return parts
+    each = len(cores) // workers
+    return [cores[at * each : (at + 1) * each] or cores for at in range(workers)]
 
 
 def pin(rank: int, sets: str) -> None:

@@ -1,0 +1,1 @@
+"""``program: tensorflow``; nothing here is imported before TensorFlow is wanted."""

@@ -1,0 +1,1 @@
+"""Batches of this process's replicas, on their devices."""

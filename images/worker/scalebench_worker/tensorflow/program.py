@@ -1,0 +1,125 @@
+"""``program: tensorflow``: a model of the catalog trained by a custom loop under ``tf.distribute``, and timed."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from scalebench_api.experiment import DataSource, Strategy, Workload
+from scalebench_api.legality import strategy_of
+from scalebench_api.trial import TrialSpec
+from scalebench_worker.communicator import Communicator
+from scalebench_worker.failure import WorkloadError
+from scalebench_worker.identity import Identity, identify
+from scalebench_worker.sdk import Bench
+from scalebench_worker.session import Facts, Session
+from scalebench_worker.tensorflow import models
+from scalebench_worker.tensorflow.alternates import WithoutAllReduce
+from scalebench_worker.tensorflow.checksum import replica_checksums
+from scalebench_worker.tensorflow.clock import STEP_CLOCK, DeviceClock
+from scalebench_worker.tensorflow.cluster import meet
+from scalebench_worker.tensorflow.data.synthetic import Synthetic
+from scalebench_worker.tensorflow.devices import Devices, choose_devices, seats_of, set_arithmetic
+from scalebench_worker.tensorflow.framework import framework_versions, tf
+from scalebench_worker.tensorflow.strategies import STRATEGIES, Spread
+from scalebench_worker.tensorflow.training import Trainer
+from scalebench_worker.timing import HostClock
+
+
+def run(trial: TrialSpec) -> None:
+    """Train and time one trial in this process.
+
+    Raises:
+        WorkloadError: what is asked for does not go on this machine or in this release.
+        CommunicatorError: processes that cannot meet.
+    """
+    strategy = strategy_of(trial.workload) or Strategy.one_device
+    identity = identify()
+    replicas = trial.point.workers if strategy is Strategy.mirrored else 1
+    devices = choose_devices(trial.workload.device, identity.local_rank * replicas, replicas)
+    set_arithmetic(trial.workload.precision, devices, trial.workload.options.deterministic, trial.seed)
+    communicator = meet(trial, identity)
+    spread = STRATEGIES[strategy](trial.workload, devices, communicator)
+    try:
+        Job(trial, identity, devices, spread, communicator).run()
+    except models.ModelError as error:
+        raise WorkloadError(f"workload.model: {error}") from error
+    # Who leaves first looks like a failure to the others' collectives.
+    communicator.barrier()
+
+
+class Job:
+    """This process's part of a trial with one replica or several."""
+
+    def __init__(
+        self, trial: TrialSpec, identity: Identity, devices: Devices, spread: Spread, communicator: Communicator
+    ) -> None:
+        self.trial = trial
+        self.workload: Workload = trial.workload
+        self.identity = identity
+        self.devices = devices
+        self.spread = spread
+        self.communicator = communicator
+        self.spec = models.spec(self.workload.model)
+        if trial.point.batch_per_worker is None:
+            raise WorkloadError("scaling.batch: program tensorflow needs global (strong) or perWorker (weak)")
+        self.batch: int = trial.point.batch_per_worker
+
+    def run(self) -> None:
+        """Time the training and write the record."""
+        data = self.workload.data
+        shape = tuple(data.shape or self.spec.shape)
+        classes = data.classes or self.spec.classes
+        if data.source is not DataSource.synthetic:
+            raise WorkloadError(f"workload.data.source: {data.source.value} is not in program tensorflow yet")
+        build = lambda: models.build(self.spec.name, classes=classes, input_shape=shape)  # noqa: E731
+        trainer = Trainer(self.spread.strategy, build, self.workload.optimizer)
+        batches = Synthetic(
+            self.spread.strategy, batch=self.batch, shape=shape, classes=classes, seed=self.trial.seed
+        ).endless()
+        several = self.spread.replicas > 1 and self.trial.measure.exposed_communication
+        alternate = WithoutAllReduce(trainer) if several else None
+        bench = self._attach(alternate)
+        self._note(bench.session.facts, trainer)
+        while bench.step(self.batch):
+            if alternate is not None and bench.kind is alternate.kind:
+                bench.loss(trainer.update_alone(next(batches)))
+            else:
+                bench.loss(trainer.update(next(batches)))
+        bench.session.facts.peak_memory_bytes = self._peak_memory()
+        bench.finish(replica_checksums(self.spread.strategy, trainer.model))
+
+    def _attach(self, alternate: WithoutAllReduce | None) -> Bench:
+        session = Session(
+            communicator=self.communicator,
+            seats=seats_of(self.identity, self.devices),
+            # What TensorFlow has made of it, whatever was asked for.
+            world=self.spread.replicas,
+        )
+        clock = DeviceClock(session.unix) if self.devices.on_gpu else HostClock(session.unix)
+        return Bench(session, clock, None, alternate)
+
+    def _note(self, facts: Facts, trainer: Trainer) -> None:
+        options: dict[str, Any] = {
+            "device": self.devices.names[0].partition(":")[0],
+            "batchPerWorker": self.batch,
+            "optimizer": type(trainer.optimizer).__name__,
+            "threads": self.devices.threads,
+            "dataFormat": "NHWC",
+            "replicasPerProcess": len(self.devices.names),
+            "batchNorm": "local",
+            "deterministic": self.workload.options.deterministic,
+            **self.spread.facts,
+        }
+        if self.devices.on_gpu:
+            options["stepClock"] = STEP_CLOCK
+        facts.backend = self.spread.backend
+        facts.strategy = self.spread.name
+        facts.versions = framework_versions(self.devices.on_gpu)
+        facts.parameters = sum(math.prod(each.shape) for each in trainer.model.trainable_variables)
+        facts.options = options
+
+    def _peak_memory(self) -> int | None:
+        if not self.devices.on_gpu:
+            return None
+        return max(int(tf.config.experimental.get_memory_info(name)["peak"]) for name in self.devices.names)

@@ -1,0 +1,87 @@
+"""Real processes of ``program: tensorflow``, started as an engine starts them, and judged as an engine judges them."""
+
+from __future__ import annotations
+
+import importlib.util
+import socket
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from worker_ranks import make_trial, rank_environment, records
+
+from scalebench_api.contract import journal_file
+from scalebench_api.processes import processes_of
+from scalebench_api.record.outcome import Outcome
+from scalebench_api.record.rank import RankRecord
+from scalebench_api.record.verdict import Verdict, judge
+from scalebench_api.trial import TrialSpec
+
+SCRIPTS = Path(__file__).parent / "scripts"
+PROGRAM = ("-m", "scalebench_worker")
+MINUTES_S = 240
+"""A busy machine imports TensorFlow in half a minute."""
+
+needs_tensorflow = pytest.mark.skipif(
+    importlib.util.find_spec("tensorflow") is None,
+    reason="TensorFlow is not installed (pip install 'scalebench[tensorflow]')",
+)
+
+
+def tf_trial(workers: int, strategy: str, measure: Mapping[str, Any] | None = None, **workload: Any) -> TrialSpec:
+    """A weak point of the smallest model on CPUs; other processes may take any share of them."""
+    tiny = {"program": "tensorflow", "strategy": strategy, "model": "mlp", "device": "cpu"}
+    tiny["data"] = {"shape": [1, 8, 8], "classes": 10}
+    return make_trial(workers, workload={**tiny, **workload}, measure={"maxForeignLoad": 1, **(measure or {})})
+
+
+def run_ranks(
+    out: Path, trial: TrialSpec, program: tuple[str, ...] = PROGRAM, *, fails: bool = False, **variables: str
+) -> list[str]:
+    """Start every process of a trial, and give what each printed once all have ended as expected."""
+    processes = processes_of(trial.workload, trial.point.workers)
+    with socket.create_server(("127.0.0.1", 0)) as reserved:
+        port = str(reserved.getsockname()[1])
+    world = {"WORLD_SIZE": str(processes), "LOCAL_WORLD_SIZE": str(processes), "MASTER_PORT": port}
+    started = []
+    for rank in range(processes):
+        own = {**world, "MASTER_ADDR": "127.0.0.1", "RANK": str(rank), "LOCAL_RANK": str(rank), **variables}
+        started.append(
+            subprocess.Popen(
+                [sys.executable, *program],
+                env=rank_environment(out, trial, **own),
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+            )
+        )
+    try:
+        said = [process.communicate(timeout=MINUTES_S)[0] for process in started]
+    finally:
+        for process in started:
+            process.kill()
+            process.wait()
+    codes = [process.returncode for process in started]
+    assert any(codes) == fails, "\n".join([str(codes), *said])
+    return said
+
+
+def judged(out: Path, trial: TrialSpec) -> tuple[list[RankRecord], Verdict]:
+    """The records of a trial, and what an engine makes of them."""
+    found = records(out, trial.point.workers)
+    return found, judge(trial, dict(enumerate(found)), Outcome(engine="tests", attempt=1))
+
+
+def rows_of(out: Path, rank: int) -> int:
+    """Steps in a rank's journal."""
+    from scalebench_api.record.journal import read_rows
+
+    return len(list(read_rows(out / journal_file(rank))))
+
+
+def checks(verdict: Verdict) -> dict[str, bool | None]:
+    """Which checks passed, by name."""
+    return {check.name: check.passed for check in verdict.checks}

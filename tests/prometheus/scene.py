@@ -1,0 +1,144 @@
+"""What the tests look at: a Prometheus that has scraped a real `scalebench run` and a real operator, each second.
+
+The ranks are real processes on this machine, found at fixed ports; the operator is a real process with an experiment
+whose pods are played (tests/cluster).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import rendering
+import yaml
+from applied import Applied, manifest
+from operator_process import OperatorProcess
+from ports import Ports
+from prometheus_server import PrometheusServer
+from tier import Tier, wait_until
+
+from scalebench_api.contract import METRICS_LINGER_ENV
+from scalebench_api.record.trial_record import TrialRecord
+from scalebench_local.locks import LOCKS_ENV
+
+LINGER_S = 4.0
+"""Several scrapes long: the machine may be busy."""
+NAMESPACE = "scraped"
+
+EXPERIMENT: dict[str, Any] = {
+    "apiVersion": "scalebench.dev/v1alpha1",
+    "kind": "ScalingExperiment",
+    "metadata": {"name": "scraped"},
+    "spec": {
+        "scaling": {"modes": ["weak"], "workers": [1, 2], "batch": {"perWorker": 16}},
+        "workload": {
+            "program": "torch",
+            "strategy": "ddp",
+            "model": "mlp",
+            "data": {"source": "synthetic", "shape": [1, 16, 16], "classes": 10},
+            "device": "cpu",
+        },
+        "measure": {
+            "warmupSteps": 5,
+            "maxWarmupSteps": 40,
+            "windows": 2,
+            "stepsPerWindow": 40,
+            "repetitions": 1,
+            "exposedCommunication": True,
+            "maxForeignLoad": 1.0,
+        },
+    },
+}
+"""Windows far shorter than the interval of scraping."""
+
+
+@dataclass(frozen=True)
+class Scene:
+    """A Prometheus that still runs, what it saw, and when (Unix seconds)."""
+
+    prometheus: PrometheusServer
+    records: Mapping[str, TrialRecord]
+    begun: float
+    during: float
+    """While the last trial's ranks were still up."""
+
+
+def static(job: str, ports: Mapping[str, int], namespace: str) -> dict[str, Any]:
+    """Targets on this machine, with the labels that pods would have; pod → port."""
+    labels = {"namespace": namespace, "node": "here"}
+    targets = [
+        {"targets": [f"127.0.0.1:{port}"], "labels": {**labels, "pod": pod}} for pod, port in sorted(ports.items())
+    ]
+    return {"job_name": job, "scrape_interval": "1s", "static_configs": targets}
+
+
+def chart_rules(namespace: str) -> dict[str, Any]:
+    """The chart's rules for a release in `namespace`, evaluated every second."""
+    found = rendering.objects("--set", "prometheusFiles.enabled=true", "--namespace", namespace)
+    (config_map,) = rendering.named(found, "ConfigMap")
+    rules: dict[str, Any] = yaml.safe_load(config_map["data"]["rules.yaml"])
+    for group in rules["groups"]:
+        group.pop("interval", None)
+    return rules
+
+
+def run(
+    experiment: Mapping[str, Any], folder: Path, first_port: int, linger_s: float = LINGER_S
+) -> dict[str, TrialRecord]:
+    """`scalebench run` to its end; the records by trial. Raises AssertionError with what it said when it fails."""
+    file = folder / "experiment.yaml"
+    file.write_text(yaml.safe_dump(dict(experiment)), encoding="utf-8")
+    bundle = folder / "bundle"
+    command = [Path(sys.executable).with_name("scalebench"), "run", file, "--bundle", bundle, "--oversubscribe"]
+    own = {METRICS_LINGER_ENV: f"{linger_s:g}", LOCKS_ENV: str(folder)}
+    done = subprocess.run(
+        [*command, "--quiet", "--metrics-port", str(first_port)],
+        env={**os.environ, **own},
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+    files = sorted(bundle.glob("trials/*/trial.json"))
+    assert files, f"exit {done.returncode}\n{done.stdout}\n{done.stderr}"
+    return {file.parent.name: TrialRecord.model_validate_json(file.read_text(encoding="utf-8")) for file in files}
+
+
+@contextmanager
+def scene(tier: Tier, folder: Path, experiment: Mapping[str, Any] = EXPERIMENT) -> Iterator[Scene]:
+    """Scrape both from their beginning to their end."""
+    ports = Ports()
+    first = pair(ports)
+    namespace = tier.namespace(NAMESPACE)
+    with OperatorProcess(tier, namespace) as operator:
+        configs = [
+            static("scalebench-trials", {"worker-0": first, "worker-1": first + 1}, namespace),
+            static("scalebench-operator", {"operator-0": operator.metrics_port}, namespace),
+        ]
+        with PrometheusServer(folder, configs, chart_rules(namespace)) as prometheus:
+            wait_until(lambda: bool(prometheus.instant("scalebench_operator_leading == 1")), "the operator's metrics")
+            begun = time.time()
+            applied = Applied.apply(tier, manifest(namespace, seconds=1))
+            records = run(experiment, folder, first)
+            applied.final()
+            last = max(window.start_ns + window.wall_ns for each in records.values() for window in each.windows)
+            yield Scene(prometheus, records, begun, last / 1e9 + LINGER_S / 2)
+    ports.release()
+
+
+def pair(ports: Ports) -> int:
+    """A free port, and the next one free too: rank 1 counts up from rank 0's."""
+    while True:
+        first = ports.take()
+        with contextlib.suppress(OSError), socket.socket() as probe:
+            probe.bind(("127.0.0.1", first + 1))
+            return first

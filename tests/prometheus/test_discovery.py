@@ -1,0 +1,83 @@
+"""The chart's scrape configuration finds the pods of trials on a real API server, and nothing else."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import rendering
+import yaml
+from applied import Applied, manifest
+from operator_process import OperatorProcess
+from prometheus_server import PrometheusServer
+from tier import Tier, wait_until
+
+from scalebench_api.experiment import Runner
+
+LABELS = ("namespace", "node", "attempt", "container")
+
+
+def scrape_configs(kubeconfig: Path, *arguments: str) -> list[dict[str, Any]]:
+    """The chart's, for a Prometheus outside of the cluster."""
+    found = rendering.objects("--set", "prometheusFiles.enabled=true", *arguments)
+    (config_map,) = rendering.named(found, "ConfigMap")
+    configs: list[dict[str, Any]] = yaml.safe_load(config_map["data"]["scrape.yaml"])["scrape_configs"]
+    for config in configs:
+        for discovery in config["kubernetes_sd_configs"]:
+            discovery["kubeconfig_file"] = str(kubeconfig)
+    return configs
+
+
+def pods(tier: Tier, namespace: str, role: str) -> dict[str, str]:
+    """Pods of a role → their nodes."""
+    found = tier.rest.call("GET", f"/api/v1/namespaces/{namespace}/pods?labelSelector=scalebench.dev/role={role}")
+    return {each["metadata"]["name"]: each["spec"].get("nodeName", "") for each in found["items"]}
+
+
+@pytest.mark.parametrize("runner", [Runner.job, Runner.mpi_job])
+def test_every_worker_of_every_pod_is_a_target(tier: Tier, tmp_path: Path, runner: Runner) -> None:
+    namespace = tier.namespace(f"discovery-{runner.value.lower()}")
+    configs = scrape_configs(tier.kubeconfig, "--set", f"namespaces={{{namespace}}}")
+    with OperatorProcess(tier, namespace), PrometheusServer(tmp_path, configs) as prometheus:
+        tier.rest.apply(f"/api/v1/namespaces/{namespace}/pods/other", yaml.safe_dump(OTHER).encode())
+        applied = Applied.apply(
+            tier, manifest(namespace, runner=runner, workers=(4,), placement={"workersPerNode": 2}, seconds=600)
+        )
+
+        def targets() -> dict[tuple[str, str], dict[str, str]]:
+            return {
+                (each["labels"]["pod"], each["labels"]["instance"].rpartition(":")[2]): each["labels"]
+                for each in prometheus.targets()
+                if each["labels"]["job"] == "scalebench-trials"
+            }
+
+        def all_found() -> bool:
+            workers = pods(tier, namespace, "worker")
+            return len(workers) == 2 and all(workers.values()) and len(targets()) >= 4
+
+        wait_until(all_found, "a target for every worker", 60)
+        workers = pods(tier, namespace, "worker")
+        found = targets()
+        assert set(found) == {(pod, port) for pod in workers for port in ("9400", "9401")}
+        for (pod, _), labels in found.items():
+            assert {name: labels[name] for name in LABELS} == {
+                "namespace": namespace,
+                "node": workers[pod],
+                "attempt": "1",
+                "container": "worker" if runner is Runner.mpi_job else labels["container"],
+            }
+        if runner is Runner.mpi_job:
+            assert pods(tier, namespace, "launcher"), "no launcher to leave out"
+        tier.rest.raw("DELETE", applied.path)
+
+
+OTHER = {
+    "apiVersion": "v1",
+    "kind": "Pod",
+    "metadata": {"name": "other"},
+    "spec": {
+        "containers": [{"name": "web", "image": "played", "ports": [{"name": "metrics-0", "containerPort": 9400}]}]
+    },
+}
+"""Somebody's pod whose port has such a name too."""

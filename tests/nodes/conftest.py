@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import machine
 import pytest
 import small_images
 from archives import archives_of
 from existing import ExistingCluster
+from installed import Installed, restricted_namespace
 from nodes import RealCluster
 
 _NUMBERS = itertools.count()
@@ -57,5 +58,34 @@ def real_cluster(any_cluster: RealCluster | ExistingCluster) -> RealCluster:
 def namespace(any_cluster: RealCluster | ExistingCluster) -> Iterator[str]:
     """A fresh namespace; deleted afterwards, which is not waited for."""
     name = any_cluster.namespace(f"test-{os.getpid()}-{next(_NUMBERS)}")
+    yield name
+    any_cluster.rest.raw("DELETE", f"/api/v1/namespaces/{name}")
+
+
+@pytest.fixture(scope="session")
+def need_image() -> Callable[[str], None]:
+    """Skips, with the reason, a test whose image is not built."""
+
+    def need(name: str) -> None:
+        try:
+            archives_of([name])
+        except ValueError as error:
+            pytest.skip(str(error))
+
+    return need
+
+
+@pytest.fixture(scope="session")
+def installed(any_cluster: RealCluster | ExistingCluster, need_image: Callable[[str], None]) -> Iterator[Installed]:
+    """The operator as a pod, from `helm install`."""
+    need_image("operator")
+    with Installed(any_cluster, startingSeconds=3) as release:
+        yield release
+
+
+@pytest.fixture
+def team(any_cluster: RealCluster | ExistingCluster) -> Iterator[str]:
+    """As `namespace`, at Pod Security's `restricted` level."""
+    name = restricted_namespace(any_cluster, f"test-{os.getpid()}-{next(_NUMBERS)}")
     yield name
     any_cluster.rest.raw("DELETE", f"/api/v1/namespaces/{name}")

@@ -6,19 +6,25 @@ import contextlib
 import os
 import signal
 import time
+import zlib
 from pathlib import Path
 
+import toolchain
 from machine import cgroup_mounts
 
-PREFIX = "scalebench-"
 _WANTED = ("cpu", "cpuset", "io", "memory", "hugetlb", "pids")
 _GONE_S = 20.0
+
+
+def _name(node: str) -> str:
+    """Of a node's groups; another build cache, perhaps in another container, has other ones."""
+    return f"scalebench-{zlib.crc32(bytes(toolchain.cache())):08x}-{node}"
 
 
 def make(node: str) -> str:
     """Make the groups of a node; their path below each mount, as kubelet's `cgroupRoot` takes it."""
     for mount in cgroup_mounts():
-        group = mount / f"{PREFIX}{node}"
+        group = mount / _name(node)
         group.mkdir(exist_ok=True)
         for name in ("cpuset.cpus", "cpuset.mems"):  # version 1 leaves them empty, and then no process may enter
             if (group / name).exists() and (mount / name).exists():
@@ -27,13 +33,13 @@ def make(node: str) -> str:
             there = (mount / "cgroup.controllers").read_text().split()
             for where in (mount, group):
                 (where / "cgroup.subtree_control").write_text(" ".join(f"+{name}" for name in _WANTED if name in there))
-    return f"/{PREFIX}{node}"
+    return f"/{_name(node)}"
 
 
 def remove() -> None:
     """Kill what is left in the groups of any node, and remove them. Raises TimeoutError when one cannot be removed."""
     deadline = time.monotonic() + _GONE_S
-    while left := [group for mount in cgroup_mounts(every=True) for group in mount.glob(f"{PREFIX}*")]:
+    while left := [group for mount in cgroup_mounts(every=True) for group in mount.glob(_name("*"))]:
         for group in left:
             # A directory of a control group goes with its files; only the directories in it have to go before.
             for folder, _, _ in os.walk(group, topdown=False):

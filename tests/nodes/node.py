@@ -18,6 +18,9 @@ from small_images import PAUSE
 from spaces import Space
 from tier import Tier, wait_until
 
+_INSIDE = "/run/node"
+"""Where a node sees its folder: the name of a socket has room for 108 characters."""
+
 
 class Node:
     """Node `number`, which counts from 1 and is called node1. `runtime` before the API server, `join` after it."""
@@ -36,11 +39,13 @@ class Node:
         for part in ("cni", "kubelet", "pod-logs", "plugins"):
             (self.folder / part).mkdir(parents=True, exist_ok=True)
         self.space.start()
+        self.space.run("mkdir", _INSIDE)
+        self.space.run("mount", "--bind", self.folder, _INSIDE)
         fabric.join(self.space, self.number, nodes)
         store.copy(self.folder / "containerd")
         self._write("cni/10-nodes.conflist", self._cni())
         (self.folder / "containerd.toml").write_text(self._containerd())
-        self._start("containerd", [toolchain.binary("containerd"), "--config", self.folder / "containerd.toml"])
+        self._start("containerd", [toolchain.binary("containerd"), f"--config={_INSIDE}/containerd.toml"])
         wait_until(self._answers, f"containerd on {self.name}")
         if unwanted := [name for name in self.images() if name not in images]:
             self.ctr("images", "rm", *unwanted)
@@ -58,12 +63,12 @@ class Node:
         self._write("kubelet.json", self._kubelet(tier, control_groups.make(self.name)))
         self._write("kube-proxy.json", self._kube_proxy())
         flags = [
-            f"--config={self.folder}/kubelet.json", f"--kubeconfig={self.folder}/kubelet.kubeconfig",
-            f"--hostname-override={self.name}", f"--node-ip={self.address}", f"--root-dir={self.folder}/kubelet",
-            f"--cert-dir={self.folder}/kubelet/pki",
+            f"--config={_INSIDE}/kubelet.json", f"--kubeconfig={_INSIDE}/kubelet.kubeconfig",
+            f"--hostname-override={self.name}", f"--node-ip={self.address}", f"--root-dir={_INSIDE}/kubelet",
+            f"--cert-dir={_INSIDE}/kubelet/pki",
         ]  # fmt: skip
         self._start("kubelet", [toolchain.binary("kubelet"), *flags])
-        self._start("kube-proxy", [toolchain.binary("kube-proxy"), f"--config={self.folder}/kube-proxy.json"])
+        self._start("kube-proxy", [toolchain.binary("kube-proxy"), f"--config={_INSIDE}/kube-proxy.json"])
 
     def _start(self, name: str, command: Sequence[str | Path]) -> None:
         path = f"{toolchain.built('containerd')}:{os.environ.get('PATH', os.defpath)}"  # containerd looks its shim up
@@ -111,13 +116,13 @@ class Node:
     def _cni(self) -> object:
         ranges = [[{"subnet": pod_range(self.number)}]]
         routes = [{"dst": "0.0.0.0/0"}]
-        addresses = {"type": "host-local", "dataDir": f"{self.folder}/addresses", "ranges": ranges, "routes": routes}
+        addresses = {"type": "host-local", "dataDir": f"{_INSIDE}/addresses", "ranges": ranges, "routes": routes}
         bridge = {"type": "bridge", "bridge": "pods", "isGateway": True, "hairpinMode": True, "ipam": addresses}
         return {"cniVersion": "1.0.0", "name": "pods", "plugins": [bridge]}
 
     def _containerd(self) -> str:
         return f"""version = 3
-root = "{self.folder}/containerd"
+root = "{_INSIDE}/containerd"
 state = "/run/containerd"
 disabled_plugins = ["io.containerd.internal.v1.opt"]
 [plugins.'io.containerd.cri.v1.images']
@@ -129,7 +134,7 @@ disabled_plugins = ["io.containerd.internal.v1.opt"]
   restrict_oom_score_adj = true
 [plugins.'io.containerd.cri.v1.runtime'.cni]
   bin_dirs = ["{toolchain.built("cni-plugins")}"]
-  conf_dir = "{self.folder}/cni"
+  conf_dir = "{_INSIDE}/cni"
 [plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.runc]
   runtime_type = "io.containerd.runc.v2"
   [plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.runc.options]
@@ -157,8 +162,8 @@ disabled_plugins = ["io.containerd.internal.v1.opt"]
             "clusterDNS": [DNS],
             "clusterDomain": "cluster.local",
             "resolvConf": "",
-            "podLogsDir": f"{self.folder}/pod-logs",
-            "volumePluginDir": f"{self.folder}/plugins",
+            "podLogsDir": f"{_INSIDE}/pod-logs",
+            "volumePluginDir": f"{_INSIDE}/plugins",
             "imageGCHighThresholdPercent": 100,  # images cannot be pulled again
             "evictionHard": {
                 "memory.available": "100Mi",
@@ -176,7 +181,7 @@ disabled_plugins = ["io.containerd.internal.v1.opt"]
             "mode": "nftables",
             # Replies between pods of one bridge would not pass where their addresses are translated back.
             "nftables": {"masqueradeAll": True},
-            "clientConnection": {"kubeconfig": f"{self.folder}/kube-proxy.kubeconfig"},
+            "clientConnection": {"kubeconfig": f"{_INSIDE}/kube-proxy.kubeconfig"},
             "hostnameOverride": self.name,
             "conntrack": {"maxPerCore": 0},
             "healthzBindAddress": "127.0.0.1:10256",

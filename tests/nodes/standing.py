@@ -119,7 +119,7 @@ def main() -> int:
         "images", nargs="*", help="archives, of docker's or OCI form, or names of images/; default: all built"
     )
     parser.add_argument("--nodes", type=int, default=2, help="real nodes; default 2")
-    chosen = parser.parse_args()
+    chosen = parser.parse_intermixed_args()
     if chosen.verb == "down":
         return down()
     try:

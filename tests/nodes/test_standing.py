@@ -1,0 +1,116 @@
+"""A cluster that stays until it is ended, and what one leaves behind that was killed: nothing.
+
+All of it happens in namespaces beside the machine's own, with a build cache of its own, for a machine has one cluster.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import machine
+import pytest
+import small_images
+import toolchain
+from spaces import Space
+from tier import wait_until
+
+HERE = Path(__file__).parent
+
+
+class Elsewhere:
+    """A machine beside this one: same files, other processes, interfaces and mounts."""
+
+    def __init__(self, space: Space, cache: Path) -> None:
+        self.space, self.cache = space, cache
+
+    def standing(self, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
+        command = ["env", f"SCALEBENCH_CACHE={self.cache}", sys.executable, HERE / "standing.py", *arguments]
+        whole = [*self.space.entering(), *map(str, command)]
+        return subprocess.run(whole, capture_output=True, text=True, check=False, timeout=250)
+
+    def holder(self) -> int:
+        return int(json.loads(self.space.run("cat", machine.LOCK))["pid"])
+
+    def processes(self) -> list[str]:
+        """Commands, but for those of this moment and for the one that holds the namespaces."""
+        ours = self.space.run("ps", "-eo", "args=").splitlines()
+        return [each for each in ours if not each.startswith("ps ") and not each.endswith("/pause")]
+
+    def kubectl(self, *arguments: str) -> str:
+        kubeconfig = f"--kubeconfig={self.cache}/cluster/tier/admin.kubeconfig"
+        return self.space.run(toolchain.binary("kubectl"), kubeconfig, *arguments)
+
+    def traces(self) -> dict[str, object]:
+        """What a cluster may leave, besides processes."""
+        groups = [name for mount in machine.cgroup_mounts(every=True) for name in os.listdir(mount)]
+        return {
+            "links": [link["ifname"] for link in json.loads(self.space.run("ip", "-j", "link"))],
+            "routes": json.loads(self.space.run("ip", "-j", "route") or "[]"),
+            "mounts": len(self.space.run("cat", "/proc/self/mounts").splitlines()),
+            "groups": sorted(name for name in groups if name.startswith("scalebench-") and name not in _OTHERS),
+            "sysctls": [Path("/proc/sys", *name.split(".")).read_text() for name in machine.SYSCTLS],
+            "folder": (self.cache / "cluster").exists(),
+        }
+
+
+_OTHERS = {name for mount in machine.cgroup_mounts(every=True) for name in os.listdir(mount)}
+"""Control groups that a cluster of this machine's own may have."""
+
+
+@pytest.fixture
+def elsewhere(tmp_path: Path) -> Iterator[Elsewhere]:
+    if why := machine.lacking():
+        pytest.skip(why)
+    cache = tmp_path / "cache"
+    (cache / "images").mkdir(parents=True)
+    for name in toolchain.UPSTREAMS:
+        (cache / toolchain.built(name).name).symlink_to(toolchain.built(name))
+    space = Space("elsewhere", tmp_path, whole=True)
+    space.start()
+    try:
+        space.run("ip", "link", "set", "lo", "up")
+        yield Elsewhere(space, cache)
+    finally:
+        space.end()
+
+
+def test_up_again_killed_up_and_down(elsewhere: Elsewhere) -> None:
+    before = elsewhere.traces()
+    up = elsewhere.standing("up", "--nodes=1", small_images.busybox())
+    assert (up.returncode, up.stdout) == (0, f"export KUBECONFIG={elsewhere.cache}/cluster/tier/admin.kubeconfig\n"), up
+    elsewhere.kubectl(
+        "run", "sleeper", f"--image={small_images.BUSYBOX}", "--command", "--", "busybox", "sleep", "1000"
+    )
+    elsewhere.kubectl("wait", "pod/sleeper", "--for=condition=Ready", "--timeout=100s")
+    assert any("sleep 1000" in each for each in elsewhere.processes())
+
+    again = elsewhere.standing("up")
+    assert (again.returncode, again.stdout) == (0, up.stdout), again
+    assert again.stderr == "up already\n"
+
+    # The kernel ends what a killed cluster was, containers and mounts included; files wait for the next one.
+    elsewhere.space.run("kill", "-9", str(elsewhere.holder()))
+    wait_until(lambda: not elsewhere.processes(), "every process to be gone", 60)
+    left = elsewhere.traces()
+    assert (left["mounts"], left["folder"]) == (before["mounts"], True)
+
+    anew = elsewhere.standing("up", "--nodes=1")
+    assert anew.returncode == 0, anew
+    assert elsewhere.kubectl("get", "pods", "-o", "name") == ""
+
+    down = elsewhere.standing("down")
+    assert (down.returncode, down.stderr) == (0, "no nodes are up, and nothing of them is left\n"), down
+    assert elsewhere.processes() == []
+    assert elsewhere.traces() == before
+    assert elsewhere.standing("down").returncode == 0
+
+
+def test_what_cannot_be_loaded(elsewhere: Elsewhere, tmp_path: Path) -> None:
+    absent = elsewhere.standing("up", tmp_path / "absent.tar")
+    assert absent.returncode == 2
+    assert absent.stderr.startswith(f"{tmp_path}/absent.tar: there is no such archive; images of this repository are ")

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Protocol
 
-from scalebench_api.experiment import Sizes
+from scalebench_api.experiment import AllReduce, Sizes
 from scalebench_api.record.journal import NO_LOSS, StepRow
 from scalebench_api.record.rank import AllReduceRow, Window, WindowKind
 from scalebench_worker.failure import WorkloadError
@@ -34,6 +34,14 @@ class Library(Protocol):
     def element_bytes(self) -> int:
         """Size of one element."""
 
+    @property
+    def granule(self) -> int:
+        """Messages have a multiple of so many elements."""
+
+    @property
+    def copies(self) -> int:
+        """How often a message has to fit into memory."""
+
     def available_bytes(self) -> int:
         """Memory that this rank may fill with messages."""
 
@@ -53,16 +61,16 @@ class Library(Protocol):
         """What tells when an all-reduce ended."""
 
 
-def message_sizes(sizes: Sizes, element: int, available: int) -> tuple[list[int], list[int]]:
-    """Bytes of each message, whole elements only; those that fit twice into ``available``, and those that do not."""
+def message_sizes(sizes: Sizes, whole: int, available: int) -> tuple[list[int], list[int]]:
+    """Bytes of each message, multiples of ``whole`` only; those that fit into ``available``, and those that do not."""
     asked: list[int] = []
     size = sizes.min_bytes
     while size <= sizes.max_bytes:
-        whole = max(size // element, 1) * element
-        if whole not in asked:
-            asked.append(whole)
+        rounded = max(size // whole, 1) * whole
+        if rounded not in asked:
+            asked.append(rounded)
         size *= sizes.factor
-    return [size for size in asked if 2 * size <= available], [size for size in asked if 2 * size > available]
+    return [size for size in asked if size <= available], [size for size in asked if size > available]
 
 
 def row_of(size: int, times_ns: list[int], world: int, errors: int) -> AllReduceRow:
@@ -85,6 +93,29 @@ def row_of(size: int, times_ns: list[int], world: int, errors: int) -> AllReduce
     )
 
 
+def granule_of(asked: AllReduce, per_node: int) -> int:
+    """Elements that a message must be a multiple of: each worker of a node takes an equal share of it."""
+    return per_node if asked is AllReduce.hierarchical else 1
+
+
+def check_nodes(asked: AllReduce, session: Session, per_node: int) -> None:
+    """Make sure that ranks which are to add up inside a node first are in one.
+
+    Raises:
+        WorkloadError: some are not.
+    """
+    if asked is not AllReduce.hierarchical:
+        return
+    places = session.communicator.all_gather(session.topology.node or session.topology.host)
+    for first in range(0, len(places), per_node):
+        here = places[first : first + per_node]
+        if len(set(here)) > 1:
+            raise WorkloadError(
+                f"workload.allReduce: hierarchical adds up inside a node first, and ranks {first} to "
+                f"{first + len(here) - 1} are on {', '.join(sorted(set(here)))}"
+            )
+
+
 class Benchmark:
     """All sizes on one rank."""
 
@@ -104,9 +135,10 @@ class Benchmark:
             WorkloadError: not one size that fits in memory.
         """
         facts = self._session.facts
-        available = min(self._session.communicator.all_gather(self._library.available_bytes()))
-        element = self._library.element_bytes
-        fitting, left_out = message_sizes(self._sizes, element, available)
+        library = self._library
+        available = min(self._session.communicator.all_gather(library.available_bytes())) // library.copies
+        element = library.element_bytes
+        fitting, left_out = message_sizes(self._sizes, element * library.granule, available)
         if not fitting:
             raise WorkloadError(f"workload.sizes.minBytes: {self._sizes.min_bytes} does not fit in memory")
         facts.options |= {

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from mpi_ranks import NO_TORCH, lacking, mpirun
+from pods import on_nodes
 from worker_ranks import SCRIPTS, launch, make_trial, records
 
 from scalebench_api.record.outcome import Outcome
@@ -16,7 +17,7 @@ from scalebench_api.trial import TrialPhase, TrialSpec
 
 pytestmark = [pytest.mark.processes, pytest.mark.skipif(bool(lacking()), reason=lacking() or "-")]
 SIZES = {"minBytes": 4, "maxBytes": 4096, "factor": 32, "iterations": 6, "warmup": 1}
-ELEMENTS, TIMES = 1000, 3
+ELEMENTS, TIMES = 1000, 8
 WHOLE = 4 * ELEMENTS
 # Who sends how many messages, and how many bytes in all, in one all-reduce of 4 ranks: the textbooks' figures.
 GRAPHS: dict[str, dict[tuple[int, int], tuple[int, int]]] = {
@@ -26,7 +27,10 @@ GRAPHS: dict[str, dict[tuple[int, int], tuple[int, int]]] = {
         (rank, rank ^ bit): (2, share) for rank in range(4) for bit, share in ((1, WHOLE), (2, WHOLE // 2))
     },
     "tree": {pair: (1, WHOLE) for pair in ((1, 0), (2, 0), (3, 2), (0, 1), (0, 2), (1, 3))},
+    "parameter-server": {pair: (1, WHOLE) for rank in (1, 2, 3) for pair in ((rank, 0), (0, rank))},
 }
+# Two nodes of two ranks: every rank's half to and fro inside the node, and across.
+BY_NODES = {(rank, rank ^ bit): size for rank in range(4) for bit, size in ((1, WHOLE), (2, WHOLE // 2))}
 
 
 def trial(workers: int, algorithm: str = "auto", **workload: Any) -> TrialSpec:
@@ -64,12 +68,23 @@ def test_a_record_as_every_program_leaves_it(tmp_path: Path, workers: int, algor
 @pytest.mark.parametrize("algorithm", GRAPHS)
 def test_the_library_sends_what_the_algorithm_sends(tmp_path: Path, algorithm: str) -> None:
     """As Open MPI's own monitoring counts messages: neither another component nor another algorithm took over."""
-    counted = {
+    assert counted(tmp_path, algorithm) == GRAPHS[algorithm]
+
+
+def test_a_hierarchical_all_reduce_sends_a_share_across_nodes(tmp_path: Path) -> None:
+    sent = {pair: size for pair, (_, size) in counted(tmp_path, "hierarchical").items()}
+    # Splitting the world sends a few bytes too.
+    assert sent == {pair: pytest.approx(size, rel=0.02) for pair, size in BY_NODES.items()}
+
+
+def counted(tmp_path: Path, algorithm: str) -> dict[tuple[int, int], tuple[float, float]]:
+    """Messages and bytes of one all-reduce, by sender and receiver."""
+    monitoring = {
         "OMPI_MCA_pml_monitoring_enable": "2",
         "OMPI_MCA_pml_monitoring_enable_output": "3",
         "OMPI_MCA_pml_monitoring_filename": str(tmp_path / "sent"),
     }
-    mpirun(tmp_path, 4, str(SCRIPTS / "mpi_messages.py"), algorithm, str(TIMES), str(ELEMENTS), **counted)
+    mpirun(tmp_path, 4, str(SCRIPTS / "mpi_messages.py"), algorithm, str(TIMES), str(ELEMENTS), **monitoring)
     sent = {}
     for path in tmp_path.glob("sent.*.prof"):
         for line in path.read_text().splitlines():
@@ -77,7 +92,7 @@ def test_the_library_sends_what_the_algorithm_sends(tmp_path: Path, algorithm: s
                 _, source, target, size, messages = line.split("\t")[:5]
                 count, total = int(messages.split()[0]), int(size.split()[0])
                 sent[int(source), int(target)] = (count / TIMES, total / TIMES)
-    assert sent == GRAPHS[algorithm]
+    return sent
 
 
 @pytest.mark.parametrize(
@@ -98,6 +113,22 @@ def test_what_mpi_does_not_do_as_asked_is_said(tmp_path: Path, environment: dict
     done = mpirun(tmp_path, 2, NO_TORCH, trial=trial(2, "ring"), fails=True, **environment)
     assert f"scalebench: rank 0: {said}" in done.stderr
     assert '"reason":"BadWorkload"' in (tmp_path / "rank-0.failure.json").read_text()
+
+
+def test_a_hierarchical_all_reduce_over_two_nodes(tmp_path: Path) -> None:
+    asked = on_nodes(trial(4, "hierarchical"), 2)
+    mpirun(tmp_path, 4, NO_TORCH, trial=asked)
+    rows = records(tmp_path, 4)[0].allreduce
+    assert [(row.bytes, row.errors) for row in rows] == [(8, 0), (128, 0), (4096, 0)]  # whole elements for two
+
+
+def test_ranks_of_a_node_that_are_not_in_one(tmp_path: Path) -> None:
+    code = (
+        "import os, sys; os.environ['NODE_NAME'] = 'node-' + os.environ['OMPI_COMM_WORLD_RANK']; "
+        "from scalebench_worker.__main__ import main; sys.exit(main())"
+    )
+    done = mpirun(tmp_path, 2, "-c", code, trial=trial(2, "hierarchical"), fails=True)
+    assert "hierarchical adds up inside a node first, and ranks 0 to 1 are on node-0, node-1" in done.stderr
 
 
 def test_an_image_without_mpi4py(tmp_path: Path) -> None:

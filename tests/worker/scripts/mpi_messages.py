@@ -12,7 +12,7 @@ from scalebench_worker.mpi.allreduce import MPILibrary
 algorithm, times, count = AllReduce(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
 ask_for(algorithm)
 mpi = load()
-library = MPILibrary(mpi, seed=0)
+library = MPILibrary(mpi, 0, algorithm, per_node=2)
 message = library.random(count)
 for _ in range(times):
     library.all_reduce(message)

@@ -28,6 +28,11 @@ _CHOSEN = {
         "coll_tuned_reduce_algorithm": "binomial",
         "coll_tuned_bcast_algorithm": "binomial",
     },
+    # One rank gets every vector and sends every sum itself; left alone, both would go along trees.
+    AllReduce.parameter_server: {
+        "coll_tuned_reduce_algorithm": "linear",
+        "coll_tuned_bcast_algorithm": "basic_linear",
+    },
 }
 _ALWAYS = {"coll_tuned_use_dynamic_rules": "true", "coll_tuned_priority": "100"}
 

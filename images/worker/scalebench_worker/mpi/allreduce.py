@@ -7,12 +7,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from scalebench_api.experiment import AllReduce
 from scalebench_api.trial import TrialSpec
-from scalebench_worker.allreduce import Benchmark, host_bytes
+from scalebench_worker.allreduce import Benchmark, check_nodes, granule_of, host_bytes
 from scalebench_worker.failure import WorkloadError
 from scalebench_worker.identity import identify
 from scalebench_worker.mpi import load
 from scalebench_worker.mpi.algorithms import ask_for, confirm
+from scalebench_worker.mpi.patterns import all_reduce_of
 from scalebench_worker.session import Session
 from scalebench_worker.timing import Clock, HostClock, UnixTime
 
@@ -44,18 +46,22 @@ def run(trial: TrialSpec) -> None:
         "libraryParameters": chosen,
         "library": mpi.Get_library_version().strip("\0\n ")[:300],
     }
-    Benchmark(workload.sizes, MPILibrary(mpi, trial.seed), session).run()
+    check_nodes(workload.all_reduce, session, trial.point.workers_per_node)
+    library = MPILibrary(mpi, trial.seed, workload.all_reduce, trial.point.workers_per_node)
+    Benchmark(workload.sizes, library, session).run()
 
 
 class MPILibrary:
     """Arrays of float32, added up by MPI over all ranks."""
 
-    def __init__(self, mpi: Any, seed: int) -> None:
+    def __init__(self, mpi: Any, seed: int, asked: AllReduce = AllReduce.auto, per_node: int = 1) -> None:
         self._comm = mpi.COMM_WORLD
-        self._in_place, self._sum = mpi.IN_PLACE, mpi.SUM
+        self._carry = all_reduce_of(asked, mpi, per_node)
+        self.granule = granule_of(asked, per_node)
         self._random = np.random.default_rng(seed * 100_003 + self._comm.Get_rank())
 
     element_bytes = 4
+    copies = 3  # as it came, in its place, and what the library keeps of it
 
     def available_bytes(self) -> int:
         """A share of the host's memory."""
@@ -75,7 +81,7 @@ class MPILibrary:
 
     def all_reduce(self, message: Array) -> None:
         """Put the sum over all ranks in its place."""
-        self._comm.Allreduce(self._in_place, message, self._sum)
+        self._carry(message)
 
     def clock(self, unix: UnixTime) -> Clock:
         """The host's."""

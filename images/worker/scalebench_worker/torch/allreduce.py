@@ -6,8 +6,9 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
+from scalebench_api.experiment import AllReduce
 from scalebench_api.trial import TrialSpec
-from scalebench_worker.allreduce import Benchmark, host_bytes
+from scalebench_worker.allreduce import Benchmark, check_nodes, granule_of, host_bytes
 from scalebench_worker.identity import identify
 from scalebench_worker.session import Session
 from scalebench_worker.timing import Clock, HostClock, UnixTime
@@ -15,6 +16,7 @@ from scalebench_worker.torch.clock import CudaClock
 from scalebench_worker.torch.communicator import backend_for
 from scalebench_worker.torch.device import choose_device, device_identity, framework_versions
 from scalebench_worker.torch.group import ask_for_algorithm, choose_backend, join_group, leave_group
+from scalebench_worker.torch.patterns import all_reduce_of
 
 
 def run(trial: TrialSpec) -> None:
@@ -31,16 +33,22 @@ def run(trial: TrialSpec) -> None:
     session = Session(*device_identity(device))
     session.facts.versions = framework_versions(device)
     session.facts.backend = backend_for(device)
-    Benchmark(workload.sizes, TorchLibrary(workload.sizes.dtype, device, trial.seed), session).run()
+    session.facts.options = {"allReduce": workload.all_reduce.value}
+    check_nodes(workload.all_reduce, session, trial.point.workers_per_node)
+    library = TorchLibrary(workload.sizes.dtype, device, trial.seed, workload.all_reduce, trial.point.workers_per_node)
+    Benchmark(workload.sizes, library, session).run()
     leave_group()
 
 
 class TorchLibrary:
     """Tensors on one device, added up by the default group."""
 
-    def __init__(self, dtype: str, device: torch.device, seed: int) -> None:
+    def __init__(self, dtype: str, device: torch.device, seed: int, asked: AllReduce, per_node: int) -> None:
         self._dtype: torch.dtype = getattr(torch, dtype)
         self._device = device
+        self._carry = all_reduce_of(asked, per_node)
+        self.granule = granule_of(asked, per_node)
+        self.copies = 3 if asked is AllReduce.hierarchical else 2
         self._random = torch.Generator(device).manual_seed(seed * 100_003 + dist.get_rank())
 
     @property
@@ -68,7 +76,7 @@ class TorchLibrary:
 
     def all_reduce(self, message: Tensor) -> None:
         """Put the sum over all ranks in its place."""
-        dist.all_reduce(message)
+        self._carry(message)
 
     def clock(self, unix: UnixTime) -> Clock:
         """The device's stream, or the host's clock."""

@@ -40,7 +40,7 @@ def choose_backend(asked: Backend, device: torch.device) -> str:
 
 def ask_for_algorithm(algorithm: AllReduce, backend: str) -> None:
     """Set ``NCCL_ALGO``; it is read when the first communicator is made."""
-    if algorithm is AllReduce.auto or backend != "nccl":
+    if algorithm not in (AllReduce.ring, AllReduce.tree) or backend != "nccl":
         return
     name = algorithm.value.capitalize()
     per_function = nccl_version() >= _PER_FUNCTION

@@ -1,0 +1,269 @@
+"""What goes wrong in real clusters, done to real pods: each trial ends in the right phase, with a reason that helps a
+tired person; the next trial runs; nothing is left over.
+
+Drills that touch only their own pods run side by side, each in a namespace and a pool of its own. Those that take away
+something everybody needs (names, the API server, a node) run alone afterwards.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import signal
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+
+import pytest
+from drills import TWO_NODES, Drill, is_first_of_pod, of_mpi, of_one, processes
+from installed import Installed
+from nodes import RealCluster
+
+Body = Callable[[RealCluster], None]
+
+_AT_ONCE = 5
+_BODIES: dict[str, Body] = {}
+
+pytestmark = pytest.mark.timeout(900)
+
+
+def side_by_side(body: Body) -> Callable[[dict[str, Future[None]]], None]:
+    """A drill that disturbs nobody: it runs when the first of them is wanted, together with the others."""
+    _BODIES[body.__name__] = body
+
+    @functools.wraps(body)
+    def test(running: dict[str, Future[None]]) -> None:
+        running[body.__name__].result()
+
+    del test.__wrapped__  # type: ignore[attr-defined]  # pytest reads the fixtures from the signature
+    return test
+
+
+@pytest.fixture(scope="module")
+def running(
+    request: pytest.FixtureRequest,
+    real_cluster: RealCluster,
+    installed: Installed,
+    need_image: Callable[[str], None],
+) -> Iterator[dict[str, Future[None]]]:
+    need_image("worker-mpi")
+    wanted = {item.originalname for item in request.session.items if isinstance(item, pytest.Function)}
+    with ThreadPoolExecutor(max_workers=_AT_ONCE) as pool:
+        yield {name: pool.submit(body, real_cluster) for name, body in _BODIES.items() if name in wanted}
+
+
+@pytest.fixture
+def alone(running: dict[str, Future[None]], real_cluster: RealCluster) -> RealCluster:
+    """The cluster, once nobody else uses it."""
+    wait(running.values())
+    return real_cluster
+
+
+# -- side by side
+
+
+@side_by_side
+def test_a_worker_pod_that_is_deleted(cluster: RealCluster) -> None:
+    drill = Drill.begin(cluster, "pod-deleted", of_mpi)
+    drill.until_stepping()
+    victim = drill.pods()[1]["metadata"]["name"]
+    cluster.kubectl("-n", drill.namespace, "delete", "pod", victim, "--wait=false")
+    phase, reason, message = drill.said()
+    assert (phase, reason) == ("Failed", "RankFailed")
+    assert victim in message
+
+
+@side_by_side
+def test_a_container_that_is_killed(cluster: RealCluster) -> None:
+    drill = Drill.begin(cluster, "container-killed", of_one)
+    drill.until_stepping()
+    pod = drill.pods()[0]["metadata"]
+    (first,) = [pid for pid in drill.pids() if is_first_of_pod(pid)]
+    os.kill(first, signal.SIGKILL)
+    phase, reason, message = drill.said()
+    assert (phase, reason) == ("Failed", "RankKilled")
+    assert message.startswith(f"pod {pod['name']} on node")
+    assert message.endswith("container worker was killed by SIGKILL")
+
+
+@side_by_side
+def test_a_rank_that_is_killed(cluster: RealCluster) -> None:
+    drill = Drill.begin(cluster, "rank-killed", functools.partial(of_mpi, harm="rank == 1 and os.kill(os.getpid(), 9)"))
+    phase, reason, message = drill.said()
+    assert (phase, reason) == ("Failed", "RankKilled")
+    assert "SIGKILL" in message
+
+
+@side_by_side
+def test_memory_that_runs_out(cluster: RealCluster) -> None:
+    limits = {"limits": {"memory": "192Mi"}}
+    drill = Drill.begin(
+        cluster, "out-of-memory", functools.partial(of_mpi, harm="rank == 1 and bytearray(1 << 30)", resources=limits)
+    )
+    phase, reason, message = drill.said()
+    assert (phase, reason) == ("Failed", "OutOfMemory")
+    assert "memory limit" in message
+
+
+@side_by_side
+def test_an_image_that_is_not_there(cluster: RealCluster) -> None:
+    def make(namespace: str) -> dict[str, object]:
+        tree = of_one(namespace, deadlineSeconds=45, parallelism=4)
+        good = tree["spec"]["workload"]["image"]
+        tree["spec"]["matrix"] = {"image": ["localhost/scalebench/worker-mpi:mistyped", good]}
+        return tree
+
+    drill = Drill.begin(cluster, "no-image", make)
+    status = drill.applied.final(240)
+    assert status["counts"] == {"failed": 2, "succeeded": 2}
+    for failed in drill.trials():
+        if failed["phase"] == "Failed":
+            assert failed["reason"] == "ImagePull"
+            assert "'localhost/scalebench/worker-mpi:mistyped'" in failed["message"]
+    drill.until(lambda: not drill.applied.left(), "nothing to be left")
+
+
+@side_by_side
+def test_a_disk_that_is_full(cluster: RealCluster) -> None:
+    """/dev/shm has a size here; whoever writes past it is told by the kernel."""
+    fill = "rank == 1 and Path('/dev/shm/full').write_bytes(bytes(64 << 20))"
+    drill = Drill.begin(cluster, "disk-full", functools.partial(of_mpi, harm=fill, pod={"sharedMemory": "32Mi"}))
+    phase, reason, message = drill.said()
+    assert (phase, reason) == ("Failed", "RankFailed")
+    assert "rank 1: OSError: [Errno 28] No space left on device: '/dev/shm/full'" in message
+
+
+@side_by_side
+def test_a_pod_that_writes_more_than_its_share(cluster: RealCluster) -> None:
+    """The kubelet looks about once in a minute, and evicts."""
+    fill = "Path('/tmp/full').write_bytes(bytes(64 << 20)); time.sleep(200)"
+    limits = {"limits": {"ephemeral-storage": "32Mi"}}
+    drill = Drill.begin(cluster, "evicted", functools.partial(of_one, harm=fill, resources=limits))
+    phase, reason, message = drill.said()
+    assert (phase, reason) == ("Failed", "Evicted")
+    assert "ephemeral local storage usage exceeds the total limit of containers 32Mi" in message
+
+
+@side_by_side
+def test_a_rank_that_hangs(cluster: RealCluster) -> None:
+    drill = Drill.begin(
+        cluster, "hangs", functools.partial(of_mpi, harm="rank == 1 and time.sleep(600)", deadlineSeconds=60)
+    )
+    phase, reason, message = drill.said()
+    assert (phase, reason) == ("Failed", "DeadlineExceeded")
+    assert "60" in message
+
+
+@side_by_side
+def test_a_job_that_is_deleted_by_hand(cluster: RealCluster) -> None:
+    """Once is an accident: the trial is run anew."""
+    drill = Drill.begin(cluster, "job-deleted", of_mpi)
+    drill.until_stepping()
+    cluster.kubectl("-n", drill.namespace, "delete", "mpijob", drill.harmed["job"], "--wait=false")
+    first = drill.first()
+    assert (first["phase"], first["attempts"]) == ("Succeeded", 2)
+
+
+@side_by_side
+def test_an_sshd_that_is_slow(cluster: RealCluster) -> None:
+    """A worker is held before its sshd answers: mpirun has to wait for it."""
+    drill = Drill.begin(cluster, "slow-sshd", of_mpi)
+    drill.until(lambda: len(drill.pods()) == TWO_NODES, "two workers")
+    slow = drill.pods()[1]["metadata"]["name"]
+    held: list[int] = []
+
+    def hold() -> bool:
+        held.extend(pid for pid, name in processes() if name == slow)
+        for pid in held:
+            os.kill(pid, signal.SIGSTOP)
+        return bool(held)
+
+    drill.until(hold, f"a process in {slow}")
+    try:
+        drill.until(lambda: slow in drill.harmed.get("message", ""), "word of what is waited for")
+        assert drill.harmed["phase"] == "Starting"
+    finally:
+        for pid in held:
+            os.kill(pid, signal.SIGCONT)
+    first = drill.first()
+    assert (first["phase"], first["attempts"]) == ("Succeeded", 1)
+
+
+@side_by_side
+def test_policies_that_let_nothing_through(cluster: RealCluster) -> None:
+    """Default-deny, both ways. The nodes' CNI (bridge) enforces no policy, which is why this succeeds."""
+
+    def make(namespace: str) -> dict[str, object]:
+        policy = {
+            "apiVersion": "networking.k8s.io/v1",
+            "kind": "NetworkPolicy",
+            "metadata": {"name": "default-deny"},
+            "spec": {"podSelector": {}, "policyTypes": ["Ingress", "Egress"]},
+        }
+        cluster.rest.call("POST", f"/apis/networking.k8s.io/v1/namespaces/{namespace}/networkpolicies", policy)
+        return of_mpi(namespace)
+
+    drill = Drill.begin(cluster, "default-deny", make)
+    assert drill.first()["phase"] == "Succeeded"
+
+
+# -- alone
+
+
+def test_an_operator_that_is_replaced(alone: RealCluster, installed: Installed) -> None:
+    drill = Drill.begin(alone, "operator-replaced", functools.partial(of_mpi, pace=0.4))
+    drill.until_stepping()
+    job = drill.harmed["jobUid"]
+    installed.replace()
+    assert drill.harmed["phase"] in ("Running", "Collecting", "Succeeded")
+    first = drill.first()
+    assert (first["phase"], first["attempts"], first["jobUid"]) == ("Succeeded", 1, job)
+
+
+def test_an_api_server_that_is_restarted(alone: RealCluster) -> None:
+    drill = Drill.begin(alone, "api-server-restarted", functools.partial(of_mpi, pace=0.2))
+    drill.until_stepping()
+    alone.tier.restart("apiserver")
+    first = drill.first()
+    assert (first["phase"], first["attempts"]) == ("Succeeded", 1)
+
+
+def test_names_that_are_not_found_for_a_while(alone: RealCluster) -> None:
+    alone.dns.kill()
+    try:
+        drill = Drill.begin(alone, "no-names", of_mpi)
+        drill.until(lambda: drill.pods("launcher"), "the launcher")
+        drill.until(lambda: "waiting for" in drill.log(drill.pods("launcher")[0]), "word of the launcher")
+        assert drill.harmed["phase"] in ("Starting", "Running")
+    finally:
+        alone.dns.start()
+    first = drill.first()
+    assert (first["phase"], first["attempts"]) == ("Succeeded", 1)
+
+
+def test_a_node_that_is_drained(alone: RealCluster) -> None:
+    drill = Drill.begin(alone, "drained", of_mpi)
+    drill.until_stepping()
+    node = drill.pods()[1]["spec"]["nodeName"]
+    try:
+        alone.kubectl("drain", node, "--ignore-daemonsets", "--delete-emptydir-data", "--force", "--timeout=120s")
+        drill.until(lambda: drill.harmed["phase"] == "Failed", "the first trial's end")
+    finally:
+        alone.kubectl("uncordon", node)
+    phase, reason, message = drill.said()
+    assert (phase, reason) == ("Failed", "Evicted")
+    assert node in message
+
+
+def test_a_node_that_is_cut_off(alone: RealCluster) -> None:
+    drill = Drill.begin(alone, "cut-off", functools.partial(of_mpi, deadlineSeconds=60))
+    drill.until_stepping()
+    node = drill.pods()[1]["spec"]["nodeName"]
+    link = ["link", "set", node]
+    alone._fabric.space.run("ip", *link, "down")
+    try:
+        drill.until(lambda: drill.harmed["phase"] == "Failed", "the first trial's end")
+    finally:
+        alone._fabric.space.run("ip", *link, "up")
+    phase, reason, message = drill.said()
+    assert (phase, reason) == ("Failed", "DeadlineExceeded")
+    assert node in message

@@ -38,8 +38,8 @@ class Elsewhere:
 
     def processes(self) -> list[str]:
         """Commands, but for those of this moment and for the one that holds the namespaces."""
-        ours = self.space.run("ps", "-eo", "args=").splitlines()
-        return [each for each in ours if not each.startswith("ps ") and not each.endswith("/pause")]
+        ours = self.space.run("busybox", "ps", "-o", "args").splitlines()[1:]
+        return [each for each in ours if not each.startswith("busybox ps ") and not each.endswith("/pause")]
 
     def kubectl(self, *arguments: str) -> str:
         kubeconfig = f"--kubeconfig={self.cache}/cluster/tier/admin.kubeconfig"

@@ -22,6 +22,9 @@ THREADS_ENV = "SCALEBENCH_THREADS"
 DEVICES_ENV = "SCALEBENCH_DEVICES"
 """GPU UUIDs of the local ranks, as ``GPU-aaa,GPU-bbb``; unset on CPUs. CUDA_VISIBLE_DEVICES is set likewise."""
 
+ROLE_ENV = "SCALEBENCH_ROLE"
+"""What a process is that is no worker: ``chief``, or ``server-0`` and so on; unset in workers."""
+
 METRICS_PORT_ENV = "SCALEBENCH_METRICS_PORT"
 """Port of local rank 0's /metrics, further ranks count up; 0 lets the system choose; unset is no /metrics."""
 

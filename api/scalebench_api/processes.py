@@ -1,4 +1,4 @@
-"""How many processes carry a trial's workers, where that is not one each."""
+"""Which processes a trial has, where these are not one for each worker."""
 
 from __future__ import annotations
 
@@ -8,7 +8,17 @@ from scalebench_api.legality import strategy_of
 
 def one_process(workload: Workload) -> bool:
     """Whether one process drives every worker: each worker is then a replica of it, with a record of its own."""
-    return workload.program is Program.tensorflow and strategy_of(workload) is Strategy.mirrored
+    return (workload.program, strategy_of(workload)) in (
+        (Program.tensorflow, Strategy.mirrored),
+        (Program.torch, Strategy.dp),
+    )
+
+
+def asides(workload: Workload) -> tuple[str, ...]:
+    """Processes of a trial that are no workers, by their ``SCALEBENCH_ROLE``."""
+    if workload.program is not Program.tensorflow or strategy_of(workload) is not Strategy.parameter_server:
+        return ()
+    return ("chief", *(f"server-{index}" for index in range(workload.parameter_server.servers)))
 
 
 def processes_of(workload: Workload, workers: int) -> int:

@@ -103,6 +103,10 @@ class Attempt:
         """Where a rank's output goes."""
         return self.folder / LOGS / f"rank-{rank}.log"
 
+    def role_log(self, role: str) -> Path:
+        """Where the output of a process goes that is no worker."""
+        return self.folder / LOGS / f"{role}.log"
+
     @property
     def launcher_log(self) -> Path:
         """Where the launcher's own output goes."""

@@ -11,6 +11,7 @@ from pathlib import Path
 from scalebench_api import contract
 from scalebench_api.collectives import launcher_of
 from scalebench_api.experiment import Launcher
+from scalebench_api.processes import asides, processes_of
 from scalebench_api.record import journal
 from scalebench_api.record.assemble import Assembled, assemble
 from scalebench_api.record.journal import JournalError
@@ -36,6 +37,7 @@ def collect(trial: TrialSpec, attempt: Attempt) -> TrialRecord:
     ranks, wrong = attempt.ranks(workers)
     journals, foreign = _sound(attempt.journals(workers))
     logs = {str(rank): end_of_log(attempt.rank_log(rank)) for rank in range(workers)}
+    logs |= {role: end_of_log(attempt.role_log(role)) for role in asides(trial.workload)}
     logs["launcher"] = end_of_log(attempt.launcher_log)
     ending = _ending(trial, attempt, logs, journals)
     wrong |= foreign
@@ -59,7 +61,7 @@ def collect(trial: TrialSpec, attempt: Attempt) -> TrialRecord:
             timeline=_timeline(attempt, order, workers),
         ),
     )
-    _keep(attempt, assembled, workers)
+    _keep(attempt, assembled, trial)
     if order is not None:
         # The supervisor did, unless it was killed after the ranks had written everything.
         remove_tree(order.temporary)
@@ -78,7 +80,14 @@ def _ending(trial: TrialSpec, attempt: Attempt, logs: Mapping[str, str], journal
         attempt.failures(workers),
         logs,
         _standing(trial, attempt, journals),
+        _names(trial),
     )
+
+
+def _names(trial: TrialSpec) -> list[str]:
+    """The processes of a trial in the order they are started in, where no launcher starts them."""
+    ranks = range(processes_of(trial.workload, trial.point.workers))
+    return [*map(str, ranks), *asides(trial.workload)]
 
 
 def _standing(trial: TrialSpec, attempt: Attempt, journals: Mapping[int, bytes]) -> str:
@@ -122,12 +131,14 @@ def _timeline(attempt: Attempt, order: Order | None, workers: int) -> list[Timel
     return seen
 
 
-def _keep(attempt: Attempt, assembled: Assembled, workers: int) -> None:
+def _keep(attempt: Attempt, assembled: Assembled, trial: TrialSpec) -> None:
     building = attempt.folder / f"{RESULT}.new"
     durable.remove(building)
     durable.make_folder(building / LOGS)
-    for rank in range(workers):
+    for rank in range(trial.point.workers):
         _copy_log(attempt.rank_log(rank), building / LOGS)
+    for role in asides(trial.workload):
+        _copy_log(attempt.role_log(role), building / LOGS)
     _copy_log(attempt.launcher_log, building / LOGS)
     for name, data in assembled.tables.items():
         durable.write_file(building / name, data)

@@ -42,12 +42,14 @@ def judge_ending(
     failures: Sequence[RankFailure],
     logs: Mapping[str, str],
     standing: str,
+    names: Sequence[str] = (),
 ) -> Ending:
     """Why an attempt whose processes have all ended did not end well.
 
     ``logs`` are ends of logs by rank (``"0"``) and ``launcher``; ``standing`` says how far the ranks had come.
+    ``names`` are those of the processes, in their order, where these are not the ranks alone.
     """
-    codes = exit_codes(report, by_launcher, workers, logs.get("launcher", ""))
+    codes = exit_codes(report, by_launcher, workers, logs.get("launcher", ""), names)
     if report.cause == "deadline":
         return Ending(FailedReason.deadline_exceeded, standing, codes)
     if report.cause == "start-failed":
@@ -60,11 +62,13 @@ def judge_ending(
     return Ending(reason, message, codes)
 
 
-def exit_codes(report: ExitReport, by_launcher: bool, workers: int, launcher_output: str) -> dict[str, int | None]:
+def exit_codes(
+    report: ExitReport, by_launcher: bool, workers: int, launcher_output: str, names: Sequence[str] = ()
+) -> dict[str, int | None]:
     """Codes by rank, a signal as its negative number, None where nobody said; and the launcher's own."""
     codes = [_code(status) for status in report.statuses]
     if not by_launcher:
-        return {str(rank): code for rank, code in enumerate(codes)}
+        return dict(zip(names or map(str, range(len(codes))), codes, strict=False))
     well = codes == [0]
     ranks: dict[str, int | None] = {str(rank): 0 if well else None for rank in range(workers)}
     if not well:
@@ -131,7 +135,7 @@ def _reason(name: str) -> FailedReason:
 
 
 def _name(who: str) -> str:
-    return "the launcher" if who == "launcher" else f"rank {who}"
+    return f"rank {who}" if who.isdigit() else f"the {who}"
 
 
 def _line_at(text: str, position: int) -> str:

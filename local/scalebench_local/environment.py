@@ -77,5 +77,10 @@ def rank_environment(rank: int, trial: TrialSpec) -> dict[str, str]:
     return {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": world, "LOCAL_WORLD_SIZE": world}
 
 
+def role_environment(role: str) -> dict[str, str]:
+    """Of a process that is no worker: the only one of its kind here, so that it may use the cores of all workers."""
+    return {contract.ROLE_ENV: role, "LOCAL_WORLD_SIZE": "1"}
+
+
 def _foreign(name: str) -> bool:
     return name in _FOREIGN or (name.startswith(_FOREIGN_PREFIXES) and name not in _USERS_OWN)

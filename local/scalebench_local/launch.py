@@ -10,10 +10,10 @@ from pathlib import Path
 
 from scalebench_api.collectives import launcher_of, over_mpi
 from scalebench_api.experiment import Launcher, Program
-from scalebench_api.processes import processes_of
+from scalebench_api.processes import asides, processes_of
 from scalebench_api.trial import TrialSpec
 from scalebench_local.attempt import Attempt, Command
-from scalebench_local.environment import rank_environment
+from scalebench_local.environment import rank_environment, role_environment
 from scalebench_local.errors import Unavailable
 
 # The shell is replaced by the rank itself: same process, output of both kinds in the order it came.
@@ -69,8 +69,16 @@ def commands(trial: TrialSpec, attempt: Attempt) -> list[Command]:
     launcher = launcher_of(trial.workload)
     if launcher is Launcher.processes:
         return [
-            Command(argv=_program(trial), env={**rank_environment(rank, trial), **env}, log=str(attempt.rank_log(rank)))
-            for rank in range(processes_of(trial.workload, workers))
+            *(
+                Command(
+                    argv=_program(trial), env={**rank_environment(rank, trial), **env}, log=str(attempt.rank_log(rank))
+                )
+                for rank in range(processes_of(trial.workload, workers))
+            ),
+            *(
+                Command(argv=_program(trial), env={**role_environment(role), **env}, log=str(attempt.role_log(role)))
+                for role in asides(trial.workload)
+            ),
         ]
     logs = str(attempt.launcher_log.parent)
     log = str(attempt.launcher_log)

@@ -32,8 +32,14 @@ def tf(**task: object) -> str:
             {"TF_CONFIG": json.dumps(TF), "SCALEBENCH_COORDINATOR": "a:1"},
             Place(Part.workers, 2, 1, 2, "a", 1),
         ),
-        ({"TF_CONFIG": tf(type="ps", index=3), "SCALEBENCH_COORDINATOR": "a:1"}, Place(Part.aside, 2, 0, 2, "a", 1)),
-        ({"TF_CONFIG": tf(type="chief", index=0), "SCALEBENCH_COORDINATOR": "a:1"}, Place(Part.aside, 2, 0, 2, "a", 1)),
+        (
+            {"TF_CONFIG": tf(type="ps", index=3), "SCALEBENCH_COORDINATOR": "a:1"},
+            Place(Part.aside, 2, 0, 2, "a", 1, "server-3"),
+        ),
+        (
+            {"TF_CONFIG": tf(type="chief", index=0), "SCALEBENCH_COORDINATOR": "a:1"},
+            Place(Part.aside, 2, 0, 2, "a", 1, "chief"),
+        ),
         ({"K_MPI_JOB_ROLE": "launcher"}, Place(Part.launcher, 2, 0, 2, "127.0.0.1", 29500)),
         ({"SCALEBENCH_POD_INDEX": "0", "RANK": "1", "MASTER_ADDR": "m"}, Place(Part.workers, 2, 0, 2, "m", 29500)),
     ],
@@ -99,9 +105,24 @@ def test_ranks_of_ones_own_are_numbered_over_pods() -> None:
 
 def test_a_parameter_server_is_no_rank() -> None:
     trial = make_trial(4, workload={"program": "custom", "command": ["train"]})
-    (command,) = commands(trial, Place(Part.aside, 2, 0, 2, "h", 1), {"TF_CONFIG": "{}"})
+    (command,) = commands(trial, Place(Part.aside, 2, 0, 2, "h", 1, "server-1"), {"TF_CONFIG": "{}"})
     assert "RANK" not in command.env
     assert command.env["TF_CONFIG"] == "{}"
+    assert [command.env[name] for name in ("SCALEBENCH_ROLE", "MASTER_ADDR", "MASTER_PORT")] == ["server-1", "h", "1"]
+
+
+def test_one_process_drives_the_replicas_of_a_pod() -> None:
+    trial = make_trial(4, workload={"program": "tensorflow", "strategy": "mirrored"})
+    (command,) = commands(trial, Place(Part.workers, 1, 0, 4, "127.0.0.1", 1), {})
+    assert [command.env[name] for name in ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE")] == list("0011")
+
+
+def test_workers_of_tensorflow_need_no_torchrun() -> None:
+    trial = on_nodes(make_trial(4, workload={"program": "tensorflow", "strategy": "multi-worker-mirrored"}), 2)
+    started = commands(trial, Place(Part.workers, 2, 1, 2, "h", 1), {})
+    assert [command.env["RANK"] for command in started] == ["2", "3"]
+    assert {command.env["WORLD_SIZE"] for command in started} == {"4"}
+    assert all("torch.distributed.run" not in command.argv for command in started)
 
 
 def test_mpirun_is_given_its_hosts_and_every_variable_of_ranks() -> None:

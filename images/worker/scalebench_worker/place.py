@@ -38,6 +38,8 @@ class Place:
     workers: int
     host: str
     port: int
+    role: str = ""
+    """Of a pod aside: ``chief``, ``server-0`` and so on."""
 
 
 def find_place(trial: TrialSpec, environment: Mapping[str, str]) -> Place:
@@ -49,33 +51,35 @@ def find_place(trial: TrialSpec, environment: Mapping[str, str]) -> Place:
     pods = _number(environment, PODS_ENV)
     if pods < 1 or trial.point.workers % pods:
         raise PlaceError(f"{PODS_ENV}={pods}: {trial.point.workers} workers do not divide over so many pods")
-    part, index = _part_and_index(environment, pods)
+    part, index, role = _part_and_index(environment, pods)
     if index >= pods:
         raise PlaceError(f"this is pod {index}, and {PODS_ENV}={pods}: 0 to {pods - 1} are allowed")
     host, port = _coordinator(environment, pods)
-    return Place(part, pods, index, trial.point.workers // pods, host, port)
+    return Place(part, pods, index, trial.point.workers // pods, host, port, role)
 
 
-def _part_and_index(environment: Mapping[str, str], pods: int) -> tuple[Part, int]:
+def _part_and_index(environment: Mapping[str, str], pods: int) -> tuple[Part, int, str]:
     if environment.get("K_MPI_JOB_ROLE") == "launcher":
-        return Part.launcher, 0
+        return Part.launcher, 0, ""
     if POD_INDEX_ENV not in environment and environment.get("TF_CONFIG", "").strip():
         return _task(environment["TF_CONFIG"])
     for name in _INDEX_VARIABLES:
         if environment.get(name, "").strip():
-            return Part.workers, _number(environment, name)
+            return Part.workers, _number(environment, name), ""
     if pods == 1:
-        return Part.workers, 0
+        return Part.workers, 0, ""
     raise PlaceError(f"which of {pods} pods is this: none of {', '.join(_INDEX_VARIABLES)}, TF_CONFIG is set")
 
 
-def _task(config: str) -> tuple[Part, int]:
+def _task(config: str) -> tuple[Part, int, str]:
     try:
         task = json.loads(config)["task"]
         kind, index = str(task["type"]), int(task["index"])
     except (ValueError, KeyError, TypeError) as error:
         raise PlaceError(f"TF_CONFIG={config[:200]!r}: task.type and task.index are wanted") from error
-    return (Part.workers, index) if kind == "worker" else (Part.aside, 0)
+    if kind == "worker":
+        return Part.workers, index, ""
+    return Part.aside, 0, f"server-{index}" if kind == "ps" else kind
 
 
 def _coordinator(environment: Mapping[str, str], pods: int) -> tuple[str, int]:

@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from scalebench_api.collectives import launcher_of
-from scalebench_api.contract import CORES_ENV, HOSTFILE_ENV, POD_INDEX_ENV, THREADS_ENV
+from scalebench_api.contract import CORES_ENV, HOSTFILE_ENV, POD_INDEX_ENV, ROLE_ENV, THREADS_ENV
 from scalebench_api.experiment import Launcher, Program
+from scalebench_api.processes import processes_of
 from scalebench_api.trial import TrialSpec
 from scalebench_worker.place import Part, Place, PlaceError
 from scalebench_worker.sshd import SSH_FOLDER, ssh_port
@@ -54,13 +55,15 @@ def commands(trial: TrialSpec, place: Place, environment: Mapping[str, str], mpi
     if place.part is Part.launcher:
         return [_mpirun(trial, env, mpirun)]
     env[POD_INDEX_ENV] = str(place.index)
+    meeting = {"MASTER_ADDR": place.host, "MASTER_PORT": str(place.port)}
     if place.part is Part.aside:
-        return [Command(_program(trial), env)]
+        # No rank, and the only one here: it may use every core of its pod.
+        return [Command(_program(trial), {**env, **meeting, ROLE_ENV: place.role, "LOCAL_WORLD_SIZE": "1"})]
     launcher = launcher_of(trial.workload)
     if launcher is Launcher.mpirun:
         raise PlaceError("workload.launcher: mpirun starts ranks in pods of an MPIJob only; set spec.runner: MPIJob")
     if launcher is Launcher.processes:
-        return _processes(trial, place, env)
+        return _processes(trial, place, {**env, **meeting})
     return [Command([*_torchrun(place), *_program(trial)], env)]
 
 
@@ -81,16 +84,12 @@ def _torchrun(place: Place) -> list[str]:
 
 
 def _processes(trial: TrialSpec, place: Place, env: Mapping[str, str]) -> list[Command]:
-    world = {
-        "WORLD_SIZE": str(trial.point.workers),
-        "LOCAL_WORLD_SIZE": str(place.workers),
-        "MASTER_ADDR": place.host,
-        "MASTER_PORT": str(place.port),
-    }
-    first = place.index * place.workers
+    each = processes_of(trial.workload, place.workers)
+    world = {"WORLD_SIZE": str(each * place.pods), "LOCAL_WORLD_SIZE": str(each)}
+    first = place.index * each
     return [
         Command(_program(trial), {**env, **world, "RANK": str(first + local), "LOCAL_RANK": str(local)})
-        for local in range(place.workers)
+        for local in range(each)
     ]
 
 

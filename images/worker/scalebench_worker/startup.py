@@ -12,7 +12,7 @@ import signal
 import sys
 from collections.abc import Mapping, Sequence
 
-from scalebench_api.contract import CORES_ENV, POD_INDEX_ENV, PODS_ENV, THREADS_ENV, TRIAL_ENV
+from scalebench_api.contract import CORES_ENV, POD_INDEX_ENV, PODS_ENV, ROLE_ENV, THREADS_ENV, TRIAL_ENV
 from scalebench_worker.identity import identify
 
 _PR_SET_PDEATHSIG = 1
@@ -34,7 +34,10 @@ def prepare() -> None:
     """
     die_with_parent()
     leave_stdout_to_rank_0()
-    sets = os.environ.get(CORES_ENV, "") or cores_of_pod(os.environ, allowed_cores())
+    sets = os.environ.get(CORES_ENV, "")
+    # Shares of a pod are for workers: what else runs there may use every core.
+    if not sets and not os.environ.get(ROLE_ENV):
+        sets = cores_of_pod(os.environ, allowed_cores())
     pin(identify().local_rank, together(sets, os.environ.get("LOCAL_WORLD_SIZE", "")))
     set_threads(os.environ.get(THREADS_ENV, ""))
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from scalebench_api import contract
-from scalebench_api.experiment import Strategy
+from scalebench_api.processes import asides
 from scalebench_operator.runners import kubeflow
 from scalebench_operator.runners.kind import Manifest
 from scalebench_operator.runners.pod_template import (
@@ -81,12 +81,12 @@ class TFJob:
 
 
 def _served(request: Request) -> bool:
-    return request.trial.workload.strategy is Strategy.parameter_server
+    return bool(asides(request.trial.workload))
 
 
 def _servers(request: Request) -> int:
-    """One for each node of workers, so that what leaves a node grows with the nodes and meets no single link."""
-    return request.trial.point.nodes
+    """As many as the experiment asks for: ``workload.parameterServer.servers``."""
+    return len(asides(request.trial.workload)) - 1
 
 
 def _alone() -> str:

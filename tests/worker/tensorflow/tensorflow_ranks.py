@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 from worker_ranks import make_trial, rank_environment, records
 
-from scalebench_api.contract import journal_file
-from scalebench_api.processes import processes_of
+from scalebench_api.contract import ROLE_ENV, journal_file
+from scalebench_api.processes import asides, processes_of
 from scalebench_api.record.outcome import Outcome
 from scalebench_api.record.rank import RankRecord
 from scalebench_api.record.verdict import Verdict, judge
@@ -43,12 +43,14 @@ def run_ranks(
 ) -> list[str]:
     """Start every process of a trial, and give what each printed once all have ended as expected."""
     processes = processes_of(trial.workload, trial.point.workers)
+    roles = [{"RANK": str(rank), "LOCAL_RANK": str(rank)} for rank in range(processes)]
+    roles += [{ROLE_ENV: role} for role in asides(trial.workload)]
     with socket.create_server(("127.0.0.1", 0)) as reserved:
         port = str(reserved.getsockname()[1])
     world = {"WORLD_SIZE": str(processes), "LOCAL_WORLD_SIZE": str(processes), "MASTER_PORT": port}
     started = []
-    for rank in range(processes):
-        own = {**world, "MASTER_ADDR": "127.0.0.1", "RANK": str(rank), "LOCAL_RANK": str(rank), **variables}
+    for role in roles:
+        own = {**world, "MASTER_ADDR": "127.0.0.1", **role, **variables}
         started.append(
             subprocess.Popen(
                 [sys.executable, *program],

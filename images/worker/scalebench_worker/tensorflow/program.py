@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from scalebench_api.experiment import DataSource, Strategy, Workload
+from scalebench_api.experiment import Device, Strategy, Workload
 from scalebench_api.legality import strategy_of
 from scalebench_api.trial import TrialSpec
 from scalebench_worker.communicator import Communicator
@@ -15,12 +15,16 @@ from scalebench_worker.sdk import Bench
 from scalebench_worker.session import Facts, Session
 from scalebench_worker.tensorflow import models
 from scalebench_worker.tensorflow.alternates import WithoutAllReduce
+from scalebench_worker.tensorflow.asked import Asked
 from scalebench_worker.tensorflow.checksum import replica_checksums
 from scalebench_worker.tensorflow.clock import STEP_CLOCK, DeviceClock
 from scalebench_worker.tensorflow.cluster import meet
 from scalebench_worker.tensorflow.data.synthetic import Synthetic
 from scalebench_worker.tensorflow.devices import Devices, choose_devices, seats_of, set_arithmetic
+from scalebench_worker.tensorflow.follower import follow
 from scalebench_worker.tensorflow.framework import framework_versions, tf
+from scalebench_worker.tensorflow.meeting import CHIEF, WORKER, Meeting
+from scalebench_worker.tensorflow.served import lead
 from scalebench_worker.tensorflow.strategies import STRATEGIES, Spread
 from scalebench_worker.tensorflow.training import Trainer
 from scalebench_worker.timing import HostClock
@@ -34,18 +38,35 @@ def run(trial: TrialSpec) -> None:
         CommunicatorError: processes that cannot meet.
     """
     strategy = strategy_of(trial.workload) or Strategy.one_device
-    identity = identify()
+    try:
+        if strategy is Strategy.parameter_server:
+            _serve(trial, identify())
+        else:
+            _replicate(trial, identify(), strategy)
+    except models.ModelError as error:
+        raise WorkloadError(f"workload.model: {error}") from error
+
+
+def _replicate(trial: TrialSpec, identity: Identity, strategy: Strategy) -> None:
     replicas = trial.point.workers if strategy is Strategy.mirrored else 1
     devices = choose_devices(trial.workload.device, identity.local_rank * replicas, replicas)
     set_arithmetic(trial.workload.precision, devices, trial.workload.options.deterministic, trial.seed)
     communicator = meet(trial, identity)
     spread = STRATEGIES[strategy](trial.workload, devices, communicator)
-    try:
-        Job(trial, identity, devices, spread, communicator).run()
-    except models.ModelError as error:
-        raise WorkloadError(f"workload.model: {error}") from error
+    Job(trial, identity, devices, spread, communicator).run()
     # Who leaves first looks like a failure to the others' collectives.
     communicator.barrier()
+
+
+def _serve(trial: TrialSpec, identity: Identity) -> None:
+    meeting = Meeting(trial, identity)
+    lends = meeting.task.kind == WORKER
+    devices = choose_devices(trial.workload.device if lends else Device.cpu, identity.local_rank, 1)
+    set_arithmetic(trial.workload.precision, devices, trial.workload.options.deterministic, trial.seed)
+    if meeting.task.kind == CHIEF:
+        lead(trial, meeting, Asked.of(trial))
+    else:
+        follow(meeting, identity, devices)
 
 
 class Job:
@@ -60,27 +81,21 @@ class Job:
         self.devices = devices
         self.spread = spread
         self.communicator = communicator
-        self.spec = models.spec(self.workload.model)
-        if trial.point.batch_per_worker is None:
-            raise WorkloadError("scaling.batch: program tensorflow needs global (strong) or perWorker (weak)")
-        self.batch: int = trial.point.batch_per_worker
+        self.asked = Asked.of(trial)
+        self.batch = self.asked.batch
 
     def run(self) -> None:
         """Time the training and write the record."""
-        data = self.workload.data
-        shape = tuple(data.shape or self.spec.shape)
-        classes = data.classes or self.spec.classes
-        if data.source is not DataSource.synthetic:
-            raise WorkloadError(f"workload.data.source: {data.source.value} is not in program tensorflow yet")
-        build = lambda: models.build(self.spec.name, classes=classes, input_shape=shape)  # noqa: E731
-        trainer = Trainer(self.spread.strategy, build, self.workload.optimizer)
+        asked = self.asked
+        trainer = Trainer(self.spread.strategy, asked.build, self.workload.optimizer)
         batches = Synthetic(
-            self.spread.strategy, batch=self.batch, shape=shape, classes=classes, seed=self.trial.seed
+            self.spread.strategy, batch=asked.batch, shape=asked.shape, classes=asked.classes, seed=self.trial.seed
         ).endless()
         several = self.spread.replicas > 1 and self.trial.measure.exposed_communication
         alternate = WithoutAllReduce(trainer) if several else None
         bench = self._attach(alternate)
         self._note(bench.session.facts, trainer)
+        bench.session.facts.initial_checksum = replica_checksums(self.spread.strategy, trainer.model)[0]
         while bench.step(self.batch):
             if alternate is not None and bench.kind is alternate.kind:
                 bench.loss(trainer.update_alone(next(batches)))

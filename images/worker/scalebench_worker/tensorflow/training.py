@@ -44,6 +44,13 @@ class Trainer:
         variables = {id(each): each for each in (*self.model.variables, *self.optimizer.variables)}
         return [own for each in variables.values() for own in components(self.strategy, each)]
 
+    def decayed(self, gradients: list[Any], values: list[Any]) -> list[Any]:
+        """A replica's gradients with its share of SGD's weight decay."""
+        if not self._decay:
+            return gradients
+        decay = self._decay / self._replicas
+        return [each + decay * value for each, value in zip(gradients, values, strict=True)]
+
     def _run(self, inputs: Any, targets: Any, communicate: bool) -> Any:
         losses = self.strategy.run(self._replica_step, args=(inputs, targets, communicate))
         own = self.strategy.experimental_local_results(losses)
@@ -55,10 +62,7 @@ class Trainer:
         with tf.GradientTape() as tape:
             loss = cross_entropy(self.model(inputs, training=True), targets)
             share = loss / self._replicas
-        gradients = tape.gradient(share, values)
-        if self._decay:
-            decay = self._decay / self._replicas
-            gradients = [each + decay * value for each, value in zip(gradients, values, strict=True)]
+        gradients = self.decayed(tape.gradient(share, values), values)
         self.optimizer.communicate = communicate
         self.optimizer.apply(gradients, variables)
         return loss

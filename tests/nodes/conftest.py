@@ -1,6 +1,7 @@
 """One cluster of real nodes for a test run, one namespace for a test.
 
-With CLUSTER=existing it is the cluster of $KUBECONFIG; tests that harm nodes are skipped there.
+With CLUSTER=existing it is the cluster of $KUBECONFIG; tests that harm nodes are skipped there. $BUSYBOX names the
+image of busybox that it has or can pull.
 """
 
 from __future__ import annotations
@@ -26,6 +27,8 @@ def lacking() -> str | None:
         return ExistingCluster().lacking()
     if os.environ.get("PYTEST_XDIST_WORKER"):
         return "a machine has one cluster of real nodes at a time: run tests/nodes with -n 0"
+    if holder := machine.held():
+        return f"{holder}, and CLUSTER=existing with its KUBECONFIG tests on them"
     return machine.lacking()
 
 
@@ -39,7 +42,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 @pytest.fixture(scope="session")
 def any_cluster() -> Iterator[RealCluster | ExistingCluster]:
     """A cluster with two nodes that tests do no harm to. Skips, with the reason, where there is none."""
-    if why := lacking() or machine.held():
+    if why := lacking():
         pytest.skip(why)
     existing = os.environ.get("CLUSTER") == "existing"
     with ExistingCluster() if existing else RealCluster(2, [small_images.busybox(), *archives_of(())]) as cluster:

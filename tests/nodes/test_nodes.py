@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import urllib.request
 from typing import Any
@@ -13,6 +14,7 @@ from nodes import GPU, RealCluster, set_gpus
 from small_images import BUSYBOX
 from tier import wait_until
 
+IMAGE = os.environ.get("BUSYBOX", BUSYBOX)
 Cluster = RealCluster | ExistingCluster
 _SOON_S = 200.0  # two cores may have much else to do
 
@@ -30,7 +32,7 @@ class Pods:
             "terminationGracePeriodSeconds": 1,
             "hostname": name,
             "subdomain": "pods",
-            "containers": [{"name": "c", "image": BUSYBOX, "command": ["sh", "-c", line], **container}],
+            "containers": [{"name": "c", "image": IMAGE, "command": ["sh", "-c", line], **container}],
         }
         if node:
             spec["nodeSelector"] = {"kubernetes.io/hostname": node}

@@ -23,7 +23,7 @@ import panels  # noqa: E402
 import scene  # noqa: E402
 import yaml  # noqa: E402
 from matplotlib.figure import Figure  # noqa: E402
-from matplotlib.ticker import FuncFormatter  # noqa: E402
+from matplotlib.ticker import FuncFormatter, MaxNLocator  # noqa: E402
 from panels import Panel, Query, Span  # noqa: E402
 from prometheus_server import PrometheusServer, Series  # noqa: E402
 from tier import Tier  # noqa: E402
@@ -70,8 +70,9 @@ def _box(panel: Panel, prometheus: PrometheusServer, span: Span) -> str:
 
 
 def _lines(panel: Panel, found: Sequence[tuple[Query, Series]], span: Span) -> str:
-    figure = Figure(figsize=(panel.grid["w"] / 2.1, panel.grid["h"] / 3.1), facecolor="none")
-    axes = figure.add_axes((0.075, 0.11, 0.915, 0.86), facecolor="none")
+    size = (panel.grid["w"] * 61 - 24) / 96, (panel.grid["h"] * (ROW_PX + 8) - 70) / 96
+    figure = Figure(figsize=size, facecolor="none")
+    axes = figure.add_axes((0.6 / size[0], 0.26 / size[1], 1 - 0.7 / size[0], 1 - 0.36 / size[1]), facecolor="none")
     legends = []
     for number, (query, series) in enumerate(found):
         colour = COLOURS[number % len(COLOURS)]
@@ -81,6 +82,7 @@ def _lines(panel: Panel, found: Sequence[tuple[Query, Series]], span: Span) -> s
             f'<li><i style="background:{colour}"></i>{html.escape(panels.legend(query, series.labels))}</li>'
         )
     axes.set_xlim(0, span.end - span.start)
+    axes.xaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 3, 6, 10], integer=True))
     axes.set_ylim(bottom=0)
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: spelled(value, panel.unit)))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{int(value) // 60}:{int(value) % 60:02d}"))

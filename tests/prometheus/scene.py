@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import rendering
+import charted
 import yaml
 from applied import Applied, manifest
 from operator_process import OperatorProcess
@@ -30,8 +30,8 @@ from scalebench_api.contract import METRICS_LINGER_ENV
 from scalebench_api.record.trial_record import TrialRecord
 from scalebench_local.locks import LOCKS_ENV
 
-LINGER_S = 4.0
-"""Several scrapes long: the machine may be busy."""
+LINGER_S = 6.0
+"""Several scrapes long: the machine may be busy, and a scrape that takes a second is given up."""
 NAMESPACE = "scraped"
 
 EXPERIMENT: dict[str, Any] = {
@@ -41,11 +41,9 @@ EXPERIMENT: dict[str, Any] = {
     "spec": {
         "scaling": {"modes": ["weak"], "workers": [1, 2], "batch": {"perWorker": 16}},
         "workload": {
-            "program": "torch",
-            "strategy": "ddp",
-            "model": "mlp",
-            "data": {"source": "synthetic", "shape": [1, 16, 16], "classes": 10},
-            "device": "cpu",
+            "program": "custom",
+            "command": ["python", str(Path(__file__).parent / "program.py")],
+            "launcher": "processes",
         },
         "measure": {
             "warmupSteps": 5,
@@ -81,16 +79,6 @@ def static(job: str, ports: Mapping[str, int], namespace: str) -> dict[str, Any]
     return {"job_name": job, "scrape_interval": "1s", "static_configs": targets}
 
 
-def chart_rules(namespace: str) -> dict[str, Any]:
-    """The chart's rules for a release in `namespace`, evaluated every second."""
-    found = rendering.objects("--set", "prometheusFiles.enabled=true", "--namespace", namespace)
-    (config_map,) = rendering.named(found, "ConfigMap")
-    rules: dict[str, Any] = yaml.safe_load(config_map["data"]["rules.yaml"])
-    for group in rules["groups"]:
-        group.pop("interval", None)
-    return rules
-
-
 def run(
     experiment: Mapping[str, Any], folder: Path, first_port: int, linger_s: float = LINGER_S
 ) -> dict[str, TrialRecord]:
@@ -124,14 +112,14 @@ def scene(tier: Tier, folder: Path, experiment: Mapping[str, Any] = EXPERIMENT) 
             static("scalebench-trials", {"worker-0": first, "worker-1": first + 1}, namespace),
             static("scalebench-operator", {"operator-0": operator.metrics_port}, namespace),
         ]
-        with PrometheusServer(folder, configs, chart_rules(namespace)) as prometheus:
+        with PrometheusServer(folder, configs, charted.rules(namespace)) as prometheus:
             wait_until(lambda: bool(prometheus.instant("scalebench_operator_leading == 1")), "the operator's metrics")
             begun = time.time()
             applied = Applied.apply(tier, manifest(namespace, seconds=1))
             records = run(experiment, folder, first)
             applied.final()
             last = max(window.start_ns + window.wall_ns for each in records.values() for window in each.windows)
-            yield Scene(prometheus, records, begun, last / 1e9 + LINGER_S / 2)
+            yield Scene(prometheus, records, begun, last / 1e9 + LINGER_S - 1)
     ports.release()
 
 

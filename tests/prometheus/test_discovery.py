@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
+import charted
 import pytest
-import rendering
 import yaml
 from applied import Applied, manifest
 from operator_process import OperatorProcess
@@ -18,17 +17,6 @@ from scalebench_api.experiment import Runner
 LABELS = ("namespace", "node", "attempt", "container")
 
 
-def scrape_configs(kubeconfig: Path, *arguments: str) -> list[dict[str, Any]]:
-    """The chart's, for a Prometheus outside of the cluster."""
-    found = rendering.objects("--set", "prometheusFiles.enabled=true", *arguments)
-    (config_map,) = rendering.named(found, "ConfigMap")
-    configs: list[dict[str, Any]] = yaml.safe_load(config_map["data"]["scrape.yaml"])["scrape_configs"]
-    for config in configs:
-        for discovery in config["kubernetes_sd_configs"]:
-            discovery["kubeconfig_file"] = str(kubeconfig)
-    return configs
-
-
 def pods(tier: Tier, namespace: str, role: str) -> dict[str, str]:
     """Pods of a role → their nodes."""
     found = tier.rest.call("GET", f"/api/v1/namespaces/{namespace}/pods?labelSelector=scalebench.dev/role={role}")
@@ -38,7 +26,7 @@ def pods(tier: Tier, namespace: str, role: str) -> dict[str, str]:
 @pytest.mark.parametrize("runner", [Runner.job, Runner.mpi_job])
 def test_every_worker_of_every_pod_is_a_target(tier: Tier, tmp_path: Path, runner: Runner) -> None:
     namespace = tier.namespace(f"discovery-{runner.value.lower()}")
-    configs = scrape_configs(tier.kubeconfig, "--set", f"namespaces={{{namespace}}}")
+    configs = charted.scrape_configs(tier.kubeconfig, "--set", f"namespaces={{{namespace}}}")
     with OperatorProcess(tier, namespace), PrometheusServer(tmp_path, configs) as prometheus:
         tier.rest.apply(f"/api/v1/namespaces/{namespace}/pods/other", yaml.safe_dump(OTHER).encode())
         applied = Applied.apply(

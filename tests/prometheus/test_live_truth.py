@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import charted
 import panels
 import pytest
-import scene
 from agreement import NoSamples, by_windows
 from panels import Panel, Span
 from scene import LINGER_S, Scene
@@ -43,7 +43,7 @@ def test_recording_rules_follow_a_real_run(played: Scene, span: Span) -> None:
 
 
 def test_every_recording_rule_gives_something(played: Scene, span: Span) -> None:
-    rules = [rule for group in scene.chart_rules("any")["groups"] for rule in group["rules"]]
+    rules = [rule for group in charted.rules("any")["groups"] for rule in group["rules"]]
     names = {rule["record"] for rule in rules if "record" in rule}
     given = {
         name for name in names if any(each.points for each in played.prometheus.over(name, span.start, span.end, 0.5))

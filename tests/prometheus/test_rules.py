@@ -7,6 +7,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+import charted
 import prometheus_server
 import pytest
 import rendering
@@ -21,10 +22,8 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with scrape.yaml and rules.yaml, as the chart's ConfigMap has them."""
     if why := prometheus_server.lacking() or rendering.lacking("helm"):
         pytest.skip(why)
-    found = rendering.objects("--set", "prometheusFiles.enabled=true")
-    (config_map,) = rendering.named(found, "ConfigMap")
     folder = tmp_path_factory.mktemp("prometheus")
-    for name, text in config_map["data"].items():
+    for name, text in charted.files().items():
         (folder / name).write_text(text, encoding="utf-8")
     return folder
 

@@ -1,0 +1,29 @@
+"""A light training program of real ranks: steps of 10 ms and 2 ms of communication, which some windows leave out."""
+
+import time
+
+from scalebench_api.record.rank import WindowKind
+from scalebench_worker.sdk import Bench
+from scalebench_worker.session import Session
+from scalebench_worker.timing import HostClock
+
+
+class WithoutCommunication:
+    """Takes turns with training; there is nothing to put back."""
+
+    kind = WindowKind.no_communication
+    method = "left out"
+
+    def enter(self) -> None:
+        pass
+
+    def leave(self) -> None:
+        pass
+
+
+session = Session()
+bench = Bench(session, HostClock(session.unix), alternate=WithoutCommunication())
+while bench.step():
+    time.sleep(0.012 if bench.kind is WindowKind.train else 0.010)
+    bench.loss(1.0)
+bench.finish(checksum="same")

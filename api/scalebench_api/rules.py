@@ -28,6 +28,7 @@ from scalebench_api.legality import ONE_WORKER, illegal, strategy_of
 from scalebench_api.model import canonical_json
 from scalebench_api.plan import MAX_TRIALS, count_trials, expand_points, layouts_of
 from scalebench_api.problem import NOTHING, nearest
+from scalebench_api.processes import one_process
 from scalebench_api.trial import Point
 from scalebench_api.wording import few
 
@@ -261,6 +262,9 @@ def _tensorflow(spec: ExperimentSpec, workload: Workload) -> Iterator[Finding]:
             yield ("spec", "runner"), spec.runner.value, allowed, None
     elif spec.runner is Runner.mpi_job:
         yield ("spec", "runner"), spec.runner.value, "TFJob, Job or PyTorchJob: mpirun starts no TensorFlow", None
+    if one_process(workload) and spec.placement.pods_per_node > 1:
+        allowed = "1 for strategy mirrored: one process drives every worker"
+        yield ("spec", "placement", "podsPerNode"), spec.placement.pods_per_node, allowed, None
 
 
 def _where(spec: ExperimentSpec, field: str) -> Path:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from enum import Enum
 
 from scalebench_api.experiment import (
+    Backend,
     BatchNorm,
     Communication,
     CrossDeviceOps,
@@ -81,6 +82,9 @@ def carrier_of(workload: Workload, strategy: Strategy | None, on_gpu: bool) -> s
 
 def illegal_tensorflow(workload: Workload, strategy: Strategy | None) -> Iterator[tuple[str, object, str]]:
     """Yield ``(field, given, what is allowed)`` for everything that the program would have to ignore."""
+    carrier = carrier_of(workload, strategy, on_gpu=True) or "nothing"
+    if workload.backend is Backend.nccl and carrier != "nccl":
+        yield "workload.backend", "nccl", f"auto: gradients are carried by {carrier} here"
     if workload.precision is Precision.fp16:
         yield "workload.precision", "fp16", "fp32, tf32 or bf16 with program tensorflow"
     if workload.data.source not in _SOURCES:

@@ -1,0 +1,127 @@
+"""What program tensorflow refuses before a device is taken, and what its strategies must turn out to be."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from example_experiments import problems
+from rank_records import GOOD, rank_record, trial
+
+from scalebench_api.experiment import Program, Strategy, Workload
+from scalebench_api.legality import STRATEGIES
+from scalebench_api.processes import asides, processes_of
+from scalebench_api.record.rank import RankRecord
+from scalebench_api.record.verdict import judge
+from scalebench_api.tensorflow import CLASSES, carrier_of
+
+
+def tensorflow(strategy: str = "multi-worker-mirrored", **more: Any) -> dict[str, Any]:
+    return {"workload": {"program": "tensorflow", "strategy": strategy, **more}}
+
+
+@pytest.mark.parametrize(
+    ("changes", "field", "allowed"),
+    [
+        (tensorflow(precision="fp16"), "spec.workload.precision", "fp32, tf32 or bf16 with program tensorflow"),
+        (tensorflow(model="gpt2_tiny"), "spec.workload.model", "for program tensorflow"),
+        (tensorflow(model="googlenet"), "spec.workload.model", "one of resnet18, resnet34"),
+        (tensorflow(data={"source": "image-folder", "path": "/data"}), "spec.workload.data.source", "one of synthetic"),
+        (tensorflow(optimizer={"name": "lars"}), "spec.workload.optimizer.name", "one of sgd, adamw, adagrad, lamb"),
+        (tensorflow(optimizer={"decay": "cosine"}), "spec.workload.optimizer", "a constant learningRate"),
+        (tensorflow(options={"compile": True}), "spec.workload.options.compile", "has no such option"),
+        (tensorflow(options={"bucketCapMb": 1.0}), "spec.workload.options.bucketCapMb", "has no such option"),
+        (tensorflow(options={"commHook": "fp16"}), "spec.workload.options.commHook", "has no such option"),
+        (tensorflow(options={"gradientAccumulation": 2}), "spec.workload.options.gradientAccumulation", "no such"),
+        (tensorflow(options={"batchNorm": "broadcast"}), "spec.workload.options.batchNorm", "local with program"),
+        (tensorflow(launcher="torchrun"), "spec.workload.launcher", "processes for program tensorflow"),
+        (tensorflow(launcher="mpirun"), "spec.workload.launcher", "processes for program tensorflow"),
+        (tensorflow() | {"runner": "MPIJob"}, "spec.runner", "TFJob, Job or PyTorchJob"),
+        (tensorflow("parameter-server") | {"runner": "Job"}, "spec.runner", "TFJob"),
+        (tensorflow("mirrored") | {"placement/podsPerNode": 2, "scaling/workers": [2, 4]},
+         "spec.placement.podsPerNode", "1 for strategy mirrored"),
+        (tensorflow("parameter-server", parameterServer={"updates": "synchronous"}), "spec.workload.parameterServer",
+         "servers alone with program tensorflow"),
+        (tensorflow("parameter-server", backend="nccl"), "spec.workload.backend", "gradients are carried by grpc"),
+        (tensorflow(communication="ring", backend="nccl"), "spec.workload.backend", "gradients are carried by ring"),
+        (tensorflow(model="mlp", data={"source": "digits"}) | {"measure": {"accuracy": {"epochs": 1}}},
+         "spec.measure.accuracy", "left out with program tensorflow"),
+    ],
+)  # fmt: skip
+def test_what_the_program_would_have_to_ignore_is_refused(changes: dict[str, Any], field: str, allowed: str) -> None:
+    found = [problem for problem in problems(changes) if problem.field == field]
+    assert [allowed in problem.allowed for problem in found] == [True], problems(changes)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        tensorflow(),
+        tensorflow(options={"deterministic": True, "channelsLast": True, "batchNorm": "local"}, precision="bf16"),
+        tensorflow(launcher="processes", optimizer={"name": "lamb"}) | {"runner": "TFJob"},
+        tensorflow("mirrored", backend="nccl"),
+        tensorflow("parameter-server", parameterServer={"servers": 3}) | {"runner": "TFJob"},
+        tensorflow(model="resnet20", data={"source": "cifar10", "path": "/data"}),
+    ],
+)
+def test_what_it_can_do(changes: dict[str, Any]) -> None:
+    assert not problems(changes)
+
+
+def workload(strategy: str, **more: Any) -> Workload:
+    return Workload.model_validate({"program": "tensorflow", "strategy": strategy, **more})
+
+
+@pytest.mark.parametrize(
+    ("given", "on_cpu", "on_gpu"),
+    [
+        (workload("one-device"), None, None),
+        (workload("mirrored"), "ring", "nccl"),
+        (workload("mirrored", crossDeviceOps="default"), "ring", "nccl"),
+        (workload("mirrored", crossDeviceOps="hierarchical-copy"), "hierarchical-copy", "hierarchical-copy"),
+        (workload("multi-worker-mirrored"), "ring", "nccl"),
+        (workload("multi-worker-mirrored", communication="ring"), "ring", "ring"),
+        # NCCL on CPUs is not NCCL: the run says ring, and this is what it is held against.
+        (workload("multi-worker-mirrored", communication="nccl"), "nccl", "nccl"),
+        (workload("parameter-server"), "grpc", "grpc"),
+    ],
+)
+def test_what_must_carry_the_sums(given: Workload, on_cpu: str | None, on_gpu: str | None) -> None:
+    assert carrier_of(given, given.strategy, False) == on_cpu
+    assert carrier_of(given, given.strategy, True) == on_gpu
+
+
+def test_every_strategy_has_its_class() -> None:
+    assert set(CLASSES) == set(STRATEGIES[Program.tensorflow])
+
+
+def test_processes_of_a_trial() -> None:
+    assert processes_of(workload("mirrored"), 8) == 1
+    assert processes_of(workload("multi-worker-mirrored"), 8) == 8
+    assert asides(workload("multi-worker-mirrored")) == ()
+    assert asides(workload("parameter-server", parameterServer={"servers": 2})) == ("chief", "server-0", "server-1")
+    assert asides(Workload(program=Program.custom, strategy=Strategy.parameter_server)) == ()
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({}, None),
+        ({"backend": "ring", "strategy": "MirroredStrategy"}, "WrongStrategy"),
+        ({"backend": "hierarchical-copy"}, "WrongBackend"),
+    ],
+)
+def test_a_run_is_held_against_what_was_asked_for(changes: dict[str, Any], reason: str | None) -> None:
+    asked = trial(tensorflow(communication="ring"))
+    good = {"backend": "ring", "strategy": "CollectiveAllReduceStrategy"}
+    ranks: dict[int, RankRecord] = {rank: rank_record(rank, asked, **{**good, **changes}) for rank in (0, 1)}
+    assert judge(asked, ranks, GOOD).reason == reason
+
+
+def test_servers_hold_one_set_of_parameters() -> None:
+    asked = trial(tensorflow("parameter-server"))
+    good = {"backend": "grpc", "strategy": "ParameterServerStrategyV2"}
+    verdict = judge(asked, {rank: rank_record(rank, asked, **good) for rank in (0, 1)}, GOOD)
+    assert verdict.reason is None
+    (check,) = [check for check in verdict.checks if check.name == "ReplicasDiverged"]
+    assert (check.passed, check.detail) == (None, "one set of parameters, on the servers")

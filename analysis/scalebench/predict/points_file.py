@@ -27,6 +27,7 @@ from scalebench_api.experiment import Mode
 MAX_BYTES = 256 << 20
 _TEXT = frozenset({"series", "mode", "kind"})
 _NAMED = 5
+_LEAST_COUNTS = 2
 
 
 @dataclass(frozen=True)
@@ -105,7 +106,13 @@ def read_points(path: Path) -> Points:
             continue
         name = row.get("series", "")
         series.setdefault(name, []).append(usable)
-        texts.setdefault(name, {key: row[key] for key in _TEXT & row.keys()})
+        said = {key: row[key] for key in _TEXT & row.keys()}
+        first = texts.setdefault(name, said)
+        if other := next((key for key in sorted(said) if said[key] != first[key]), None):
+            raise FitError(
+                f"{path}:{number}: {other} {said[other]!r} and {first[other]!r} in one series ({name or 'no name'}): "
+                "give each a series of its own"
+            )
     if not series:
         raise FitError(f"{path}: holds no row whose numbers are all finite and positive")
     return Points(layout, series, texts, _said(wrong))
@@ -140,6 +147,9 @@ def _scaling(points: Points) -> tuple[Table, ...]:
     predicted: list[tuple[Cell, ...]] = []
     models: list[tuple[Cell, ...]] = []
     parameters: list[tuple[Cell, ...]] = []
+    most = max(len({row["workers"] for row in rows}) for rows in points.series.values())
+    if most < _LEAST_COUNTS:
+        raise FitError(f"scaling laws: need at least {_LEAST_COUNTS} different worker counts in a series, given {most}")
     for name, rows in points.series.items():
         text = points.texts[name].get("mode", "weak")
         if text not in tuple(Mode):

@@ -177,6 +177,44 @@ def test_a_deleted_namespace_leaves_nothing(real_cluster: RealCluster, namespace
     pods.cluster.namespace(namespace)  # for who deletes it
 
 
+def test_a_worker_waits_for_its_master(real_cluster: RealCluster, namespace: str) -> None:
+    """Under Pod Security's `restricted`, which training-operator's own waiting container would be refused by."""
+    real_cluster.kubectl("label", "namespace", namespace, "pod-security.kubernetes.io/enforce=restricted")
+    secure = {
+        "allowPrivilegeEscalation": False,
+        "capabilities": {"drop": ["ALL"]},
+        "runAsNonRoot": True,
+        "runAsUser": 1000,
+        "seccompProfile": {"type": "RuntimeDefault"},
+    }
+
+    def replica(line: str, node: str) -> dict[str, Any]:
+        container = {"name": "pytorch", "image": IMAGE, "command": ["sh", "-c", line], "securityContext": secure}
+        spec = {"containers": [container], "nodeName": node}
+        return {"replicas": 1, "restartPolicy": "Never", "template": {"spec": spec}}
+
+    # A master that is over has no name any more, so it waits for the worker's word.
+    replicas = {
+        "Master": replica("busybox nc -l -p 23456", "node1"),
+        "Worker": replica("until echo here | busybox nc -w 5 $MASTER_ADDR 23456; do sleep 0.2; done", "node2"),
+    }
+    job = {
+        "apiVersion": "kubeflow.org/v1",
+        "kind": "PyTorchJob",
+        "metadata": {"name": "pair"},
+        "spec": {"runPolicy": {"cleanPodPolicy": "None"}, "pytorchReplicaSpecs": replicas},
+    }
+    path = f"/apis/kubeflow.org/v1/namespaces/{namespace}/pytorchjobs"
+    real_cluster.rest.call("POST", path, job)
+    pods = Pods(real_cluster, namespace)
+    wait_until(
+        lambda: "Succeeded" in str(real_cluster.rest.call("GET", f"{path}/pair").get("status")), "the job", _SOON_S
+    )
+    assert pods.kubectl("logs", "pair-master-0") == "here\n"
+    states = pods.status("pair-worker-0")["initContainerStatuses"]
+    assert [state["state"]["terminated"]["exitCode"] for state in states] == [0]
+
+
 def test_nodes_share_the_files_of_images(real_cluster: RealCluster) -> None:
     """That makes nodes quick to start: layers are hard links, and only databases are copies."""
     first, second = real_cluster.nodes.values()

@@ -31,7 +31,10 @@ class Spread:
 
 @dataclass(frozen=True)
 class SizeResult:
-    """One message size of one point: ``time_us`` in µs, ``algbw`` and ``busbw`` in GB/s over the repetitions."""
+    """One message size of one point: ``time_us`` in µs, ``algbw`` and ``busbw`` in GB/s over the repetitions.
+
+    ``messages`` above 1: so many all-reduces one after another, of ``bytes`` together.
+    """
 
     bytes: int
     in_place: bool
@@ -41,6 +44,7 @@ class SizeResult:
     algbw: Spread
     busbw: Spread
     errors: int
+    messages: int = 1
 
 
 @dataclass(frozen=True)
@@ -82,10 +86,10 @@ def allreduce(bundles: Sequence[Bundle]) -> AllReduceReport:
 
 
 def _sizes(runs: Sequence[Sequence[AllReduceRow]]) -> tuple[SizeResult, ...]:
-    rows: dict[tuple[int, bool], list[AllReduceRow]] = {}
+    rows: dict[tuple[int, int, bool], list[AllReduceRow]] = {}
     for run in runs:
         for row in run:
-            rows.setdefault((row.bytes, row.in_place), []).append(row)
+            rows.setdefault((row.messages, row.bytes, row.in_place), []).append(row)
     return tuple(
         SizeResult(
             bytes=size,
@@ -96,8 +100,9 @@ def _sizes(runs: Sequence[Sequence[AllReduceRow]]) -> tuple[SizeResult, ...]:
             algbw=_spread([row.algbw for row in found]),
             busbw=_spread([row.busbw for row in found]),
             errors=sum(row.errors for row in found),
+            messages=messages,
         )
-        for (size, in_place), found in sorted(rows.items())
+        for (messages, size, in_place), found in sorted(rows.items())
     )
 
 
@@ -114,6 +119,7 @@ def _table(report: AllReduceReport) -> Table:
         Column("layout", "Layout"),
         Column("size", "Size"),
         Column("bytes", "Bytes", "count", detail=True),
+        Column("messages", "Messages", "count"),
         Column("in_place", "In place", "flag"),
         Column("time_us", "Time", "number", "µs"),
         Column("time_us_min", "least", "number", "µs"),
@@ -133,6 +139,7 @@ def _table(report: AllReduceReport) -> Table:
             p.point.layout,
             spelling.size(s.bytes),
             s.bytes,
+            s.messages,
             s.in_place,
             *(s.time_us.median, s.time_us.least, s.time_us.most),
             *(s.algbw.median, s.busbw.median, s.busbw.least, s.busbw.most),
@@ -145,4 +152,6 @@ def _table(report: AllReduceReport) -> Table:
     notes = ["Median over repetitions of each run's median; least and most are over repetitions. 1 GB is 1e9 bytes."]
     if any(s.errors for p in report.points for s in p.sizes):
         notes.append("Some results differ from the sum worked out by hand: the bandwidth of a wrong sum means nothing.")
+    if any(s.messages > 1 for p in report.points for s in p.sizes):
+        notes.append("Several messages: all-reduces one after another, as one step of the model sends its gradients.")
     return Table("allreduce", "All-reduce", columns, tuple(rows), tuple(notes) if rows else ())

@@ -272,8 +272,21 @@ class ParameterServer(Model):
     )
 
 
+class Payload(StrEnum):
+    """What the all-reduce microbenchmark sends: a ladder of sizes, or the gradients of a model."""
+
+    sizes = "sizes"
+    gradients = "gradients"
+    buckets = "buckets"
+
+
 class Sizes(Model):
     """Message sizes of the all-reduce microbenchmark, in bytes; nccl-tests' conventions."""
+
+    payload: Payload = Field(
+        default=Payload.sizes,
+        description="from minBytes to maxBytes, or the gradients of workload.model: each tensor, or DDP's buckets",
+    )
 
     min_bytes: Count = 8
     max_bytes: Count = 1 << 30

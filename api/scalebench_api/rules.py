@@ -18,6 +18,7 @@ from scalebench_api.experiment import (
     Launcher,
     Mode,
     ParameterServer,
+    Payload,
     Program,
     Runner,
     ScalingExperiment,
@@ -222,6 +223,8 @@ def _batch_path(point: Point, name: str) -> Path:
 def _workload(spec: ExperimentSpec, workload: Workload) -> Iterator[Finding]:
     program, data = workload.program, workload.data
     known = {Program.torch: MODELS, Program.tensorflow: tensorflow.MODELS}.get(program)
+    if program is Program.allreduce and workload.sizes.payload is not Payload.sizes:
+        known = MODELS
     if known is not None and workload.model not in known:
         allowed = f"one of {few(known)}" + (f" for program {program.value}" if workload.model in MODELS else "")
         yield _where(spec, "workload.model"), workload.model, allowed, nearest(workload.model, list(known))

@@ -135,6 +135,8 @@ CUSTOM = {"workload": {"program": "custom", "command": ["python", "train.py"]}}
          "hierarchical", "a layout of several nodes (spec.placement): inside a node, then across", None),
         ({"workload": {"program": "allreduce", "backend": "gloo"}, "matrix": {"allReduce": ["ring", "tree"]}},
          "spec.matrix.allReduce", "tree", "auto or ring: gloo on CPUs has no tree all-reduce", None),
+        ({"workload": MPI | {"model": "resnet-50", "sizes": {"payload": "buckets"}}}, "spec.workload.model",
+         "resnet-50", "one of resnet18, resnet34", "resnet50"),
         ({"workload": MPI | {"launcher": "torchrun"}}, "spec.workload.launcher", "torchrun",
          "mpirun with backend mpi: it starts MPI's ranks", None),
         ({"workload": MPI | {"device": "gpu"}}, "spec.workload.device", "gpu",

@@ -66,7 +66,7 @@ def _by_place(p: PointBandwidth, report: AllReduceReport) -> Iterator[tuple[str,
     series = len({each.point.series for each in report.points}) > 1
     both = len({s.in_place for each in report.points for s in each.sizes}) > 1
     for in_place in (False, True):
-        sizes = [s for s in p.sizes if s.in_place is in_place and s.bytes > 0]
+        sizes = [s for s in p.sizes if s.in_place is in_place and s.bytes > 0 and s.messages == 1]
         if sizes:
             parts = [p.bundle if several else "", p.point.series if series else "", f"{p.point.workers} workers"]
             parts.append(f"({p.point.layout})" if p.point.nodes > 1 else "")

@@ -101,6 +101,7 @@ class AllReduceRow(Model):
     algbw: float
     busbw: float
     errors: int = Field(description="elements that differ from the sum worked out by hand")
+    messages: int = Field(default=1, description="all-reduces one after another: the gradients of a whole step")
 
 
 class Traffic(Model):

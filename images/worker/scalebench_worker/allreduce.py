@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from scalebench_api.experiment import AllReduce, Sizes
 from scalebench_api.record.journal import NO_LOSS, StepRow
@@ -61,6 +61,26 @@ class Library(Protocol):
         """What tells when an all-reduce ended."""
 
 
+class Messages(NamedTuple):
+    """What is measured together as one line: bytes of each message, sent one after another."""
+
+    sizes: tuple[int, ...]
+
+    @property
+    def total(self) -> int:
+        """Bytes of all of them."""
+        return sum(self.sizes)
+
+
+def whole_step(elements: Sequence[int], whole: int, element: int) -> list[Messages]:
+    """A model's messages: every size that occurs by itself, ascending, and then all of them as one step sends them.
+
+    Bytes are rounded up to multiples of ``whole``.
+    """
+    sizes = tuple(-(-count * element // whole) * whole for count in elements)
+    return [*(Messages((size,)) for size in sorted(set(sizes))), Messages(sizes)]
+
+
 def message_sizes(sizes: Sizes, whole: int, available: int) -> tuple[list[int], list[int]]:
     """Bytes of each message, multiples of ``whole`` only; those that fit into ``available``, and those that do not."""
     asked: list[int] = []
@@ -73,15 +93,16 @@ def message_sizes(sizes: Sizes, whole: int, available: int) -> tuple[list[int], 
     return [size for size in asked if size <= available], [size for size in asked if size > available]
 
 
-def row_of(size: int, times_ns: list[int], world: int, errors: int) -> AllReduceRow:
+def row_of(messages: Messages, times_ns: list[int], world: int, errors: int) -> AllReduceRow:
     """One line of the table, from the slowest rank's time at each iteration in ns.
 
     https://github.com/NVIDIA/nccl-tests/blob/master/doc/PERFORMANCE.md
     """
     median_ns = statistics.median(times_ns)
-    algbw = size / median_ns
+    algbw = messages.total / median_ns
     return AllReduceRow(
-        bytes=size,
+        bytes=messages.total,
+        messages=len(messages.sizes),
         in_place=True,
         iterations=len(times_ns),
         time_us_median=median_ns / 1e3,
@@ -117,12 +138,13 @@ def check_nodes(asked: AllReduce, session: Session, per_node: int) -> None:
 
 
 class Benchmark:
-    """All sizes on one rank."""
+    """All sizes on one rank; ``elements`` are those of a model's messages, where they are to be sent."""
 
-    def __init__(self, sizes: Sizes, library: Library, session: Session) -> None:
+    def __init__(self, sizes: Sizes, library: Library, session: Session, elements: Sequence[int] | None = None) -> None:
         self._sizes = sizes
         self._library = library
         self._session = session
+        self._elements = elements
         self._world = session.communicator.world
         self._rank = session.communicator.rank
         self._measured = Measured()
@@ -132,30 +154,49 @@ class Benchmark:
         """Measure, and write the record.
 
         Raises:
-            WorkloadError: not one size that fits in memory.
+            WorkloadError: not one size that fits in memory, or not all messages of a model.
         """
         facts = self._session.facts
-        library = self._library
-        available = min(self._session.communicator.all_gather(library.available_bytes())) // library.copies
-        element = library.element_bytes
-        fitting, left_out = message_sizes(self._sizes, element * library.granule, available)
-        if not fitting:
-            raise WorkloadError(f"workload.sizes.minBytes: {self._sizes.min_bytes} does not fit in memory")
+        lines, left_out = self._plan()
         facts.options |= {
             "dtype": self._sizes.dtype,
             "conventions": _CONVENTIONS,
+            "payload": self._sizes.payload.value,
             "leftOutBytes": left_out,
             "iterations": self._sizes.iterations,
         }
-        for index, size in enumerate(fitting):
-            facts.allreduce.append(self._size(index, size, size // element))
+        wrong: dict[int, int] = {}
+        for index, messages in enumerate(lines):
+            for size in messages.sizes:
+                if size not in wrong:
+                    wrong[size] = sum(self._session.communicator.all_gather(self._check(self._count(size))))
+            facts.allreduce.append(self._line(index, messages, sum(wrong[size] for size in messages.sizes)))
         self._session.finish(self._measured)
 
-    def _size(self, index: int, size: int, count: int) -> AllReduceRow:
-        errors = sum(self._session.communicator.all_gather(self._check(count)))
-        times = self._time(index, count)
+    def _plan(self) -> tuple[list[Messages], list[int]]:
+        library = self._library
+        available = min(self._session.communicator.all_gather(library.available_bytes())) // library.copies
+        whole = library.element_bytes * library.granule
+        if self._elements is not None:
+            lines = whole_step(self._elements, whole, library.element_bytes)
+            if lines[-1].total > available:
+                raise WorkloadError(
+                    f"workload.model: its gradients, {lines[-1].total} bytes, do not fit into {available} bytes of "
+                    f"memory, of which {library.copies} times as much is needed"
+                )
+            return lines, []
+        fitting, left_out = message_sizes(self._sizes, whole, available)
+        if not fitting:
+            raise WorkloadError(f"workload.sizes.minBytes: {self._sizes.min_bytes} does not fit in memory")
+        return [Messages((size,)) for size in fitting], left_out
+
+    def _count(self, size: int) -> int:
+        return size // self._library.element_bytes
+
+    def _line(self, index: int, messages: Messages, errors: int) -> AllReduceRow:
+        times = self._time(index, [self._count(size) for size in messages.sizes])
         slowest = [max(each) for each in zip(*self._session.communicator.all_gather(times), strict=True)]
-        return row_of(size, slowest, self._world, errors)
+        return row_of(messages, slowest, self._world, errors)
 
     def _check(self, count: int) -> int:
         """Elements that differ from the sum worked out by hand, which every type holds exactly."""
@@ -168,17 +209,18 @@ class Benchmark:
             wrong += int((message[begin:end] != total(self._library.indices(begin, end), self._world)).sum())
         return wrong
 
-    def _time(self, index: int, count: int) -> list[int]:
+    def _time(self, index: int, counts: Sequence[int]) -> list[int]:
         clock = self._library.clock(self._session.unix)
-        source = self._random_data(count)
-        message = self._library.message(count)
+        sources = [self._random_data(count) for count in counts]
+        messages = [self._library.message(count) for count in counts]
         for _ in range(self._sizes.warmup):
-            message[:] = source
-            self._library.all_reduce(message)
+            _fill(messages, sources)
+            for message in messages:
+                self._library.all_reduce(message)
         times: list[int] = []
         opened, wall_ns, first = 0, 0, self._step
         while len(times) < self._sizes.iterations:
-            begun, spent, some = self._group(clock, message, source, index, self._sizes.iterations - len(times))
+            begun, spent, some = self._group(clock, messages, sources, index, self._sizes.iterations - len(times))
             opened = opened or begun
             wall_ns += spent
             times += some
@@ -196,17 +238,21 @@ class Benchmark:
         )
         return times
 
-    def _group(self, clock: Clock, message: Any, source: Any, index: int, most: int) -> tuple[int, int, list[int]]:
+    def _group(
+        self, clock: Clock, messages: Sequence[Any], sources: Sequence[Any], index: int, most: int
+    ) -> tuple[int, int, list[int]]:
         """As many iterations as fresh data stay finite for: infinities would toggle fewer bits than numbers do."""
         all_reduce = self._library.all_reduce
-        message[:] = source
+        _fill(messages, sources)
         clock.synchronize()
         self._session.communicator.barrier()
-        # This one lines the ranks up, and is not timed.
-        all_reduce(message)
+        # These line the ranks up, and are not timed.
+        for message in messages:
+            all_reduce(message)
         opened = clock.open()
         for _ in range(min(most, self._doublings())):
-            all_reduce(message)
+            for message in messages:
+                all_reduce(message)
             clock.mark()
         wall_ns = clock.close()
         spans = clock.finished()
@@ -267,6 +313,11 @@ def _takers(index: Any, world: int) -> Any:
 def _weight(index: Any) -> Any:
     # At most 5 * 16 = 80: exact in bfloat16, in any order of summation.
     return 1 + index % 5
+
+
+def _fill(messages: Sequence[Any], sources: Sequence[Any]) -> None:
+    for message, source in zip(messages, sources, strict=True):
+        message[:] = source
 
 
 def _pieces(count: int) -> Iterator[tuple[int, int]]:

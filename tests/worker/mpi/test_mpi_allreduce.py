@@ -131,6 +131,23 @@ def test_ranks_of_a_node_that_are_not_in_one(tmp_path: Path) -> None:
     assert "hierarchical adds up inside a node first, and ranks 0 to 1 are on node-0, node-1" in done.stderr
 
 
+def test_a_models_gradients_need_torch(tmp_path: Path) -> None:
+    done = mpirun(tmp_path, 1, NO_TORCH, trial=trial(1, model="mlp", sizes={"payload": "buckets"}), fails=True)
+    assert "workload.sizes.payload: buckets needs torch, which builds workload.model, and it is not" in done.stderr
+
+
+def test_a_models_gradients_one_after_another(tmp_path: Path) -> None:
+    pytest.importorskip("torch", reason="torch is not installed")
+    asked = trial(2, model="mlp", sizes={"payload": "gradients", "iterations": 3})
+    mpirun(tmp_path, 2, "-m", "scalebench_worker", trial=asked)
+    first = records(tmp_path, 2)[0]
+    *alone, step = first.allreduce
+    assert {row.messages for row in alone} == {1}
+    assert step.messages > len(alone) > 1  # several layers have biases of one size
+    assert step.bytes > sum(row.bytes for row in alone)
+    assert {row.errors for row in first.allreduce} == {0}
+
+
 def test_an_image_without_mpi4py(tmp_path: Path) -> None:
     code = "import sys; sys.modules['mpi4py'] = None; from scalebench_worker.__main__ import main; sys.exit(main())"
     done = launch(tmp_path, [sys.executable, "-c", code], trial(1), fails=True)

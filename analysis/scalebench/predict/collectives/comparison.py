@@ -86,6 +86,6 @@ def timed_points(bundle: Bundle) -> dict[str, tuple[Timed, ...]]:
         out.setdefault(found.point.series, []).extend(
             Timed(shape, size.bytes, size.time_us.median / 1e6)
             for size in found.sizes
-            if size.in_place == in_place and size.errors == 0 and size.time_us.median > 0
+            if size.messages == 1 and size.in_place == in_place and size.errors == 0 and size.time_us.median > 0
         )
     return {series: tuple(points) for series, points in out.items() if points}

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from scalebench_api.experiment import AllReduce
+from scalebench_api.experiment import AllReduce, Payload, Workload
 from scalebench_api.trial import TrialSpec
 from scalebench_worker.allreduce import Benchmark, check_nodes, granule_of, host_bytes
 from scalebench_worker.failure import WorkloadError
@@ -29,6 +29,7 @@ def run(trial: TrialSpec) -> None:
             take, or not one size that fits in memory.
     """
     workload = trial.workload
+    elements = _elements(workload)
     ask_for(workload.all_reduce)
     mpi = load()
     _check_world(mpi)
@@ -48,7 +49,7 @@ def run(trial: TrialSpec) -> None:
     }
     check_nodes(workload.all_reduce, session, trial.point.workers_per_node)
     library = MPILibrary(mpi, trial.seed, workload.all_reduce, trial.point.workers_per_node)
-    Benchmark(workload.sizes, library, session).run()
+    Benchmark(workload.sizes, library, session, elements).run()
 
 
 class MPILibrary:
@@ -86,6 +87,20 @@ class MPILibrary:
     def clock(self, unix: UnixTime) -> Clock:
         """The host's."""
         return HostClock(unix)
+
+
+def _elements(workload: Workload) -> list[int] | None:
+    """Of a model's messages, where they are asked for: the one thing here that takes torch."""
+    if workload.sizes.payload is Payload.sizes:
+        return None
+    try:
+        from scalebench_worker.torch.payload import gradient_elements
+    except ModuleNotFoundError as error:
+        raise WorkloadError(
+            f"workload.sizes.payload: {workload.sizes.payload.value} needs torch, which builds workload.model, and it "
+            "is not installed here; allowed here: sizes"
+        ) from error
+    return gradient_elements(workload)
 
 
 def _check_world(mpi: Any) -> None:

@@ -6,7 +6,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from scalebench_api.experiment import AllReduce
+from scalebench_api.experiment import AllReduce, Payload
 from scalebench_api.trial import TrialSpec
 from scalebench_worker.allreduce import Benchmark, check_nodes, granule_of, host_bytes
 from scalebench_worker.identity import identify
@@ -17,6 +17,7 @@ from scalebench_worker.torch.communicator import backend_for
 from scalebench_worker.torch.device import choose_device, device_identity, framework_versions
 from scalebench_worker.torch.group import ask_for_algorithm, choose_backend, join_group, leave_group
 from scalebench_worker.torch.patterns import all_reduce_of
+from scalebench_worker.torch.payload import gradient_elements
 
 
 def run(trial: TrialSpec) -> None:
@@ -36,7 +37,8 @@ def run(trial: TrialSpec) -> None:
     session.facts.options = {"allReduce": workload.all_reduce.value}
     check_nodes(workload.all_reduce, session, trial.point.workers_per_node)
     library = TorchLibrary(workload.sizes.dtype, device, trial.seed, workload.all_reduce, trial.point.workers_per_node)
-    Benchmark(workload.sizes, library, session).run()
+    elements = gradient_elements(workload) if workload.sizes.payload is not Payload.sizes else None
+    Benchmark(workload.sizes, library, session, elements).run()
     leave_group()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import torch.distributed as dist
 from torch import Tensor
@@ -34,8 +35,8 @@ def _by_nodes(per_node: int) -> Carried:
     rank, world = dist.get_rank(), dist.get_world_size()
     nodes = [list(range(first, first + per_node)) for first in range(0, world, per_node)]
     # Every rank makes every group, in the same order.
-    within = [dist.new_group(ranks) for ranks in nodes][rank // per_node]
-    across = [dist.new_group(list(range(local, world, per_node))) for local in range(per_node)][rank % per_node]
+    within: Any = [dist.new_group(ranks) for ranks in nodes][rank // per_node]
+    across: Any = [dist.new_group(list(range(local, world, per_node))) for local in range(per_node)][rank % per_node]
     share: Tensor | None = None
 
     def carry(message: Tensor) -> None:

@@ -68,10 +68,10 @@ images: $(VENV)/bin/python  ## build container images into the cache, all or IMA
 node-tools: $(VENV)/bin/python  ## what real nodes need: kubelet, containerd and more built, runc and more installed (as root on Debian)
 	@$(BIN)/python tests/nodes/machine.py install
 	@$(BIN)/python tests/cluster/toolchain.py etcd k8s mpi-operator training-operator helm \
-	    node containerd cni-plugins coredns pause || [ $$? -eq 3 ]
+	    node containerd cni-plugins coredns pause >&2 || [ $$? -eq 3 ]
 
 .PHONY: cluster-up
-cluster-up: $(DEV) node-tools  ## a cluster with real nodes, in the background: [NODES=2] [IMAGES="worker-mpi other.tar"], default all that are built
+cluster-up: node-tools  ## a cluster with real nodes, in the background: [NODES=2] [IMAGES="worker-mpi other.tar"], default all that are built
 	@$(BIN)/python tests/nodes/standing.py up --nodes $(or $(NODES),2) $(IMAGES)
 
 .PHONY: cluster-down

@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from worker_ranks import make_trial, rank_environment, records
+from worker_ranks import make_trial, rank_environment
 
-from scalebench_api.contract import ROLE_ENV, journal_file
+from scalebench_api.contract import ROLE_ENV, journal_file, rank_file
 from scalebench_api.processes import asides, processes_of
+from scalebench_api.record.journal import read_rows
 from scalebench_api.record.outcome import Outcome
 from scalebench_api.record.rank import RankRecord
 from scalebench_api.record.verdict import Verdict, judge
@@ -73,14 +74,13 @@ def run_ranks(
 
 def judged(out: Path, trial: TrialSpec) -> tuple[list[RankRecord], Verdict]:
     """The records of a trial, and what an engine makes of them."""
-    found = records(out, trial.point.workers)
-    return found, judge(trial, dict(enumerate(found)), Outcome(engine="tests", attempt=1))
+    there = [rank for rank in range(trial.point.workers) if (out / rank_file(rank)).exists()]
+    found = [RankRecord.model_validate_json((out / rank_file(rank)).read_text()) for rank in there]
+    return found, judge(trial, dict(zip(there, found, strict=True)), Outcome(engine="tests", attempt=1))
 
 
 def rows_of(out: Path, rank: int) -> int:
     """Steps in a rank's journal."""
-    from scalebench_api.record.journal import read_rows
-
     return len(list(read_rows(out / journal_file(rank))))
 
 

@@ -2,29 +2,110 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
-from tensorflow_ranks import checks, judged, needs_tensorflow, rows_of, run_ranks, tf_trial
+from tensorflow_ranks import SCRIPTS, checks, judged, needs_tensorflow, rows_of, run_ranks, tf_trial
 
 from scalebench_api.record.rank import WindowKind
+from scalebench_api.trial import TrialSpec
 from scalebench_worker.sdk import LEAD_STEPS
 
-pytestmark = [pytest.mark.processes, needs_tensorflow]
+pytestmark = [pytest.mark.processes, pytest.mark.timeout(900), needs_tensorflow]
 
-SYNCHRONOUS = ("RecordsMissing", "WrongWorldSize", "WrongBackend", "WrongStrategy", "ReplicasDiverged", "WrongSamples",
-               "NonFiniteLoss", "SameSoftware")  # fmt: skip
+MUST = ("RecordsMissing", "WrongWorldSize", "WrongBackend", "WrongStrategy", "ReplicasDiverged", "WrongSamples",
+        "NonFiniteLoss", "SameSoftware")  # fmt: skip
+STEPS = 2 + 4 * (LEAD_STEPS + 3) + 3 * 3
+FAULTY = (str(SCRIPTS / "faulty.py"),)
+
+
+def run_cases(out: Path, cases: dict[str, tuple[str, TrialSpec]]) -> dict[str, str]:
+    """Trials that one process runs in turn; what was refused, by case."""
+    given = json.dumps({name: (fault, trial.wire()) for name, (fault, trial) in cases.items()})
+    run_ranks(out, tf_trial(1, "one-device"), (str(SCRIPTS / "one_process.py"),), CASES=given)
+    said: dict[str, str] = json.loads((out / "said.json").read_text())
+    return said
+
+
+def test_replicas_of_one_process(tmp_path: Path) -> None:
+    """Every way to sum; then faults, each of which must come out by its name."""
+    ways = {
+        "default": ("CollectiveAllReduce", "ring"),
+        "hierarchical-copy": ("HierarchicalCopyAllReduce", "hierarchical-copy"),
+        "reduction-to-one-device": ("ReductionToOneDevice", "reduction-to-one-device"),
+    }
+    faults = {
+        "no-sum": "ReplicasDiverged",
+        "other-ops": "WrongBackend",
+        "nan": "NonFiniteLoss",
+        "one-replica": "WrongWorldSize",
+        "half-batch": "WrongSamples",
+        "frozen": "ReplicasDiverged",
+        "plain-strategy": "WrongStrategy",
+    }
+    refused = {
+        "nccl": ({"crossDeviceOps": "nccl", "device": "auto"}, "workload.crossDeviceOps: nccl is asked for, and these"),
+        "gpu": ({"device": "gpu"}, "workload.device: gpu is asked for, and TensorFlow here"),
+        "model": ({"model": "gpt2_tiny"}, "workload.model: program tensorflow has no model 'gpt2_tiny'"),
+        "shape": ({"model": "vgg16"}, "workload.model: model vgg16: images of 8x8: at least 32x32 is wanted"),
+        "optimizer": ({"optimizer": {"name": "lars"}}, "workload.optimizer.name: lars is not in program tensorflow"),
+    }
+    quick = {"exposedCommunication": False}
+    cases = {way: ("none", tf_trial(2, "mirrored", crossDeviceOps=way)) for way in ways}
+    for fault in faults:
+        cases[fault] = (fault, tf_trial(2, "mirrored", measure=quick, crossDeviceOps="hierarchical-copy"))
+    for name, (workload, _) in refused.items():
+        cases[name] = ("none", tf_trial(2, "mirrored", **workload))
+    cases["decay"] = ("none", tf_trial(2, "mirrored", optimizer={"name": "adamw", "weightDecay": 0.01}))
+    said = run_cases(tmp_path, cases)
+
+    for way, (kind, backend) in ways.items():
+        found, verdict = judged(tmp_path / way, cases[way][1])
+        assert [name for name in MUST if not checks(verdict)[name]] == [], way
+        first, second = found
+        assert [record.topology.rank for record in found] == [0, 1]
+        assert first.topology.pid == second.topology.pid
+        assert first.options["replicasPerProcess"] == 2
+        assert (first.world, first.backend, first.strategy) == (2, backend, "MirroredStrategy")
+        assert first.options["crossDeviceOps"] == kind
+        assert [window.kind for window in first.windows] == [WindowKind.train, WindowKind.no_communication] * 2
+        assert first.windows == second.windows
+        assert [window.samples for window in first.windows] == [12] * 4
+        assert rows_of(tmp_path / way, 0) == rows_of(tmp_path / way, 1) == STEPS
+    # Windows without the sum leave no trace: with them or not, training comes to the same parameters.
+    assert len({judged(tmp_path / way, cases[way][1])[0][0].parameter_checksum for way in ways}) == 1
+    for fault, reason in faults.items():
+        _, verdict = judged(tmp_path / fault, cases[fault][1])
+        assert checks(verdict)[reason] is False, (fault, verdict)
+    for name, (_, message) in refused.items():
+        assert said.pop(name).startswith(message)
+    assert said == {}
+
+
+def test_one_replica_without_any_sum(tmp_path: Path) -> None:
+    trials = {
+        "plain": ("none", tf_trial(1, "one-device", options={"deterministic": True})),
+        "norm": ("none", tf_trial(1, "one-device", model="resnet20", data={"shape": [3, 8, 8], "classes": 4})),
+        "bf16": ("none", tf_trial(1, "one-device", precision="bf16")),
+    }
+    assert run_cases(tmp_path, trials) == {}
+    for name, (_, trial) in trials.items():
+        (record,), verdict = judged(tmp_path / name, trial)
+        assert verdict.reason is None, verdict
+        assert (record.world, record.backend, record.strategy) == (1, None, "OneDeviceStrategy")
+        assert [window.kind for window in record.windows] == [WindowKind.train] * 2
+        assert record.initial_checksum not in (None, record.parameter_checksum)
 
 
 def test_two_processes_train_one_model(tmp_path: Path) -> None:
-    trial = tf_trial(2, "multi-worker-mirrored", communication="ring", options={"deterministic": True})
+    trial = tf_trial(2, "multi-worker-mirrored", communication="ring")
     run_ranks(tmp_path, trial)
     found, verdict = judged(tmp_path, trial)
-    assert [name for name in SYNCHRONOUS if not checks(verdict)[name]] == []
+    assert [name for name in MUST if not checks(verdict)[name]] == []
     first, second = found
-    kinds = [WindowKind.train, WindowKind.no_communication] * 2
     for record in found:
-        assert [window.kind for window in record.windows] == kinds
+        assert [window.kind for window in record.windows] == [WindowKind.train, WindowKind.no_communication] * 2
         assert [window.samples for window in record.windows] == [12] * 4
         assert (record.world, record.backend, record.exposed_method) == (2, "ring", "no-all-reduce")
         assert record.strategy == "CollectiveAllReduceStrategy"
@@ -34,50 +115,46 @@ def test_two_processes_train_one_model(tmp_path: Path) -> None:
         assert {"tensorflow", "keras"} < set(record.versions)
     assert first.parameter_checksum == second.parameter_checksum is not None
     assert first.topology.pid != second.topology.pid
-    assert rows_of(tmp_path, 1) == 2 + 4 * (LEAD_STEPS + 3) + 3 * 3
+    assert rows_of(tmp_path, 1) == STEPS
 
 
-@pytest.mark.parametrize(
-    ("ops", "kind", "backend"),
-    [
-        (None, "CollectiveAllReduce", "ring"),
-        ("hierarchical-copy", "HierarchicalCopyAllReduce", "hierarchical-copy"),
-        ("reduction-to-one-device", "ReductionToOneDevice", "reduction-to-one-device"),
-    ],
-)
-def test_one_process_drives_two_replicas(tmp_path: Path, ops: str | None, kind: str, backend: str) -> None:
-    trial = tf_trial(2, "mirrored", **({"crossDeviceOps": ops} if ops else {}))
+@pytest.mark.parametrize(("fault", "reason"), [("own-world", "WrongWorldSize"), ("no-sum", "ReplicasDiverged")])
+def test_processes_that_do_not_train_together_are_seen(tmp_path: Path, fault: str, reason: str) -> None:
+    trial = tf_trial(2, "multi-worker-mirrored", measure={"exposedCommunication": False})
+    run_ranks(tmp_path, trial, FAULTY, FAULT=fault)
+    _, verdict = judged(tmp_path, trial)
+    assert checks(verdict)[reason] is False
+
+
+def test_four_processes_train_one_model(tmp_path: Path) -> None:
+    """More than this machine may have cores: for function alone."""
+    trial = tf_trial(4, "multi-worker-mirrored", measure={"exposedCommunication": False})
     run_ranks(tmp_path, trial)
     found, verdict = judged(tmp_path, trial)
-    assert [name for name in SYNCHRONOUS if not checks(verdict)[name]] == []
-    first, second = found
-    assert [record.topology.rank for record in found] == [0, 1]
-    assert first.topology.pid == second.topology.pid
-    assert first.options["replicasPerProcess"] == 2
-    assert (first.world, first.backend, first.strategy) == (2, backend, "MirroredStrategy")
-    assert first.options["crossDeviceOps"] == kind
-    assert first.windows == second.windows
-    assert rows_of(tmp_path, 0) == rows_of(tmp_path, 1) == 2 + 4 * (LEAD_STEPS + 3) + 3 * 3
+    assert [name for name in MUST if not checks(verdict)[name]] == []
+    assert len({record.topology.pid for record in found}) == 4
 
 
-def test_one_replica_without_any_sum(tmp_path: Path) -> None:
-    trial = tf_trial(1, "one-device")
+def test_servers_hold_the_parameters(tmp_path: Path) -> None:
+    """A chief, two servers, two workers: all of them end by themselves."""
+    trial = tf_trial(2, "parameter-server", parameterServer={"servers": 2})
     run_ranks(tmp_path, trial)
-    (record,), verdict = judged(tmp_path, trial)
-    assert verdict.reason is None
-    assert (record.world, record.backend, record.strategy) == (1, None, "OneDeviceStrategy")
-    assert [window.kind for window in record.windows] == [WindowKind.train] * 2
+    found, verdict = judged(tmp_path, trial)
+    assert [name for name in MUST if checks(verdict)[name] is False] == []
+    assert checks(verdict)["ReplicasDiverged"] is None
+    first, second = found
+    assert (first.world, first.backend, first.strategy) == (2, "grpc", "ParameterServerStrategyV2")
+    assert first.topology.pid != second.topology.pid
+    assert first.options["chiefPid"] not in (first.topology.pid, second.topology.pid)
+    assert first.options["variablesByServer"] == {"0": 3, "1": 3}
+    # Every update of both workers has its staleness.
+    assert sum(first.options["staleness"].values()) == 2 * (2 + 2 * 3)
+    assert [window.samples for window in second.windows] == [12] * 2
+    assert rows_of(tmp_path, 0) == rows_of(tmp_path, 1) == 2 + 2 * 3
 
 
-@pytest.mark.parametrize(
-    ("strategy", "workload", "said"),
-    [
-        ("mirrored", {"crossDeviceOps": "nccl", "device": "auto"}, "workload.crossDeviceOps: nccl is asked for"),
-        ("multi-worker-mirrored", {"communication": "nccl", "device": "auto"}, "workload.communication: nccl"),
-        ("one-device", {"device": "gpu"}, "workload.device: gpu is asked for, and TensorFlow here is built without"),
-        ("one-device", {"model": "gpt2_tiny"}, "workload.model: program tensorflow has no model 'gpt2_tiny'"),
-    ],
-)
-def test_what_cannot_run_says_why(tmp_path: Path, strategy: str, workload: dict[str, str], said: str) -> None:
-    printed = run_ranks(tmp_path, tf_trial(1, strategy, **workload), fails=True)
-    assert f"scalebench: rank 0: {said}" in printed[0]
+def test_a_loss_that_is_no_number_is_seen_by_the_chief(tmp_path: Path) -> None:
+    trial = tf_trial(1, "parameter-server")
+    run_ranks(tmp_path, trial, FAULTY, FAULT="nan")
+    _, verdict = judged(tmp_path, trial)
+    assert checks(verdict)["NonFiniteLoss"] is False

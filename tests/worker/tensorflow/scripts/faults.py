@@ -1,0 +1,89 @@
+"""Ways for a run to be not what was asked for, each put into the program by one patch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager, ExitStack, nullcontext
+from dataclasses import replace
+from typing import Any
+from unittest import mock
+
+from scalebench_worker.tensorflow import asked, program, served, strategies, training
+from scalebench_worker.tensorflow.framework import tf
+
+
+def no_sum() -> AbstractContextManager[Any]:
+    """Gradients stay where they are: every replica trains for itself, as fast as it can."""
+    step = training.Trainer._replica_step
+    return mock.patch.object(training.Trainer, "_replica_step", lambda self, x, y, _: step(self, x, y, False))
+
+
+def other_ops() -> AbstractContextManager[Any]:
+    """Whatever way of summing is asked for, it is another one."""
+    return mock.patch.dict(
+        strategies._CROSS_DEVICE_OPS, dict.fromkeys(strategies._CROSS_DEVICE_OPS, "ReductionToOneDevice")
+    )
+
+
+def nan() -> AbstractContextManager[Any]:
+    """A loss that is no number."""
+
+    def loss(logits: Any, targets: Any) -> Any:
+        return tf.reduce_mean(logits) * float("nan")
+
+    patches = ExitStack()
+    for module in (training, served):
+        patches.enter_context(mock.patch.object(module, "cross_entropy", loss))
+    return patches
+
+
+def one_replica() -> AbstractContextManager[Any]:
+    """A strategy over the first device alone."""
+
+    def first(names: Any, **more: Any) -> Any:
+        return made(names[:1], **more)
+
+    made = tf.distribute.MirroredStrategy
+    return mock.patch.object(tf.distribute, "MirroredStrategy", first)
+
+
+def own_world() -> AbstractContextManager[Any]:
+    """Every process is a cluster of its own: TensorFlow trains alone, and says nothing."""
+    config = strategies.tf_config
+
+    def alone(addresses: Any, task: str, index: int) -> str:
+        return config({task: addresses[task][index : index + 1]}, task, 0)
+
+    return mock.patch.object(strategies, "tf_config", alone)
+
+
+def half_batch() -> AbstractContextManager[Any]:
+    """Half of the samples that a step was asked to have."""
+    of = asked.Asked.of
+    return mock.patch.object(program.Asked, "of", lambda trial: replace(of(trial), batch=of(trial).batch // 2))
+
+
+def frozen() -> AbstractContextManager[Any]:
+    """A learning rate of nothing: steps are timed, and nothing is trained."""
+    make = training.make_optimizer
+    return mock.patch.object(
+        training, "make_optimizer", lambda optimizer: make(optimizer.model_copy(update={"learning_rate": 0.0}))
+    )
+
+
+def plain_strategy() -> AbstractContextManager[Any]:
+    """One device where several were asked for."""
+    return mock.patch.dict(program.STRATEGIES, dict.fromkeys(program.STRATEGIES, strategies.one_device))
+
+
+FAULTS: dict[str, Callable[[], AbstractContextManager[Any]]] = {
+    "none": nullcontext,
+    "no-sum": no_sum,
+    "other-ops": other_ops,
+    "nan": nan,
+    "one-replica": one_replica,
+    "own-world": own_world,
+    "half-batch": half_batch,
+    "frozen": frozen,
+    "plain-strategy": plain_strategy,
+}

@@ -1,0 +1,36 @@
+"""Several trials of one process in turn: TensorFlow is loaded once. Reads CASES; leaves what each came to say."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+from faults import FAULTS
+
+from scalebench_api.contract import OUT_ENV, TRIAL_ENV
+from scalebench_api.trial import TrialSpec
+from scalebench_worker.failure import WorkloadError
+from scalebench_worker.startup import prepare
+from scalebench_worker.tensorflow.program import run
+
+SAID = "said.json"
+
+
+def main() -> None:
+    """Run every case in its own folder of OUT."""
+    prepare()
+    out = Path(os.environ[OUT_ENV])
+    said: dict[str, str] = {}
+    for name, (fault, trial) in json.loads(os.environ["CASES"]).items():
+        os.environ |= {OUT_ENV: str(out / name), TRIAL_ENV: json.dumps(trial)}
+        try:
+            with FAULTS[fault]():
+                run(TrialSpec.model_validate(trial))
+        except WorkloadError as error:
+            said[name] = str(error)
+    (out / SAID).write_text(json.dumps(said))
+
+
+if __name__ == "__main__":
+    main()

@@ -35,8 +35,8 @@ $(RUNTIME): $(VENV)/bin/python pyproject.toml constraints.txt
 	@$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[torch]'
 	@touch $@
 
-$(DEV): $(RUNTIME)
-	@$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[torch,dev]'
+$(DEV): $(RUNTIME) constraints-tensorflow.txt
+	@$(BIN)/python -m pip install --quiet -c constraints.txt -c constraints-tensorflow.txt -e '.[torch,tensorflow,dev]'
 	@touch $@
 
 .PHONY: install

@@ -90,6 +90,8 @@ def illegal_tensorflow(workload: Workload, strategy: Strategy | None) -> Iterato
     if workload.data.source not in _SOURCES:
         allowed = ", ".join(_SOURCES)
         yield "workload.data.source", workload.data.source.value, f"one of {allowed} with program tensorflow"
+    elif strategy is Strategy.parameter_server and workload.data.source is not DataSource.synthetic:
+        yield "workload.data.source", workload.data.source.value, "synthetic with TensorFlow's parameter servers"
     yield from _optimizer(workload.optimizer)
     for name, field in Options.model_fields.items():
         given = getattr(workload.options, name)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 import math
+from types import ModuleType
 from typing import Any
 
 from scalebench_api.record.journal import NO_LOSS
@@ -11,7 +13,7 @@ _MOST_UNREAD = 4096
 
 
 class Losses:
-    """Numbers, or torch scalars wherever they live.
+    """Numbers, or scalars of torch or TensorFlow wherever they live.
 
     A device's scalar is never read while its window is open: a copy to the host would wait for all that is queued.
     Steps that are written out before the window closes then stand without a loss, but are still checked.
@@ -40,19 +42,15 @@ class Losses:
     def _defer(self, value: Any) -> float:
         self._unread.append(value)
         if len(self._unread) >= _MOST_UNREAD:
-            from scalebench_worker.torch.scalars import add
-
             # NaN and infinity survive a sum, so one scalar stands for all of them.
-            self._unread = [add(self._unread)]
+            self._unread = [_scalars(value).add(self._unread)]
         return NO_LOSS
 
     def _read_all(self, values: list[Any], training: bool) -> list[float]:
         on_device = [value for value in (*self._unread, *values) if _on_device(value)]
         numbers: list[float] = []
         if on_device:
-            from scalebench_worker.torch.scalars import read
-
-            numbers = read(on_device)
+            numbers = _scalars(on_device[0]).read(on_device)
         known = iter(numbers)
         for _ in self._unread:
             self._note(next(known), training)
@@ -72,4 +70,14 @@ class Losses:
 
 
 def _on_device(value: Any) -> bool:
-    return bool(getattr(value, "is_cuda", False))
+    if getattr(value, "is_cuda", False):
+        return True
+    # TensorFlow names devices in full, as /job:localhost/replica:0/task:0/device:GPU:0.
+    device = getattr(value, "device", None)
+    return isinstance(device, str) and "device:GPU" in device
+
+
+def _scalars(value: Any) -> ModuleType:
+    """How scalars like this one are added up and read, in the framework that made them."""
+    framework = "torch" if hasattr(value, "is_cuda") else "tensorflow"
+    return importlib.import_module(f"scalebench_worker.{framework}.scalars")

@@ -88,6 +88,7 @@ def test_one_replica_without_any_sum(tmp_path: Path) -> None:
         "plain": ("none", tf_trial(1, "one-device", options={"deterministic": True})),
         "norm": ("none", tf_trial(1, "one-device", model="resnet20", data={"shape": [3, 8, 8], "classes": 4})),
         "bf16": ("none", tf_trial(1, "one-device", precision="bf16")),
+        "digits": ("none", tf_trial(1, "one-device", data={"source": "digits"})),
     }
     assert run_cases(tmp_path, trials) == {}
     for name, (_, trial) in trials.items():
@@ -96,6 +97,8 @@ def test_one_replica_without_any_sum(tmp_path: Path) -> None:
         assert (record.world, record.backend, record.strategy) == (1, None, "OneDeviceStrategy")
         assert [window.kind for window in record.windows] == [WindowKind.train] * 2
         assert record.initial_checksum not in (None, record.parameter_checksum)
+    (digits,), _ = judged(tmp_path / "digits", trials["digits"][1])
+    assert (digits.options["datasetSamples"], digits.parameters) == (1438, 64 * 512 + 512 + 512 * 512 + 512 + 5130)
 
 
 def test_two_processes_train_one_model(tmp_path: Path) -> None:

@@ -22,12 +22,12 @@ from hypothesis import strategies as st
 from PIL import Image
 from torch.utils.data import DistributedSampler
 
+from scalebench_worker.data.cifar import read_cifar10
+from scalebench_worker.data.digits import read_digits
+from scalebench_worker.data.idx import read_fashion_mnist, read_idx
 from scalebench_worker.torch.data import DataError, DataOptions, DataSpec, Loader, open_data
 from scalebench_worker.torch.data.arrays import PAD, crop_and_flip
-from scalebench_worker.torch.data.cifar import read_cifar10
 from scalebench_worker.torch.data.crops import AREA, RATIO, middle_crop, random_crop
-from scalebench_worker.torch.data.digits import read_digits
-from scalebench_worker.torch.data.idx import read_fashion_mnist, read_idx
 from scalebench_worker.torch.data.order import Shard, epoch_order, steps_per_epoch, stream_seed
 from scalebench_worker.torch.models import build, training_loss
 

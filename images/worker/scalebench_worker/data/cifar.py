@@ -16,8 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from scalebench_worker.torch.data.arrays import ImageArrays
-from scalebench_worker.torch.data.loader import DataError, Split
+from scalebench_worker.data.images import DataError, ImageArrays, Split
 
 FOLDER = "cifar-10-batches-py"
 FILES: dict[Split, tuple[str, ...]] = {

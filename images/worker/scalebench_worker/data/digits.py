@@ -12,8 +12,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from scalebench_worker.torch.data.arrays import ImageArrays
-from scalebench_worker.torch.data.loader import DataError, Split
+from scalebench_worker.data.images import DataError, ImageArrays, Split
 
 SIDE = 8
 # Not the experiment's seed: every trial of every experiment is judged on the same items.

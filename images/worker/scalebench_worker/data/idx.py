@@ -14,8 +14,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from scalebench_worker.torch.data.arrays import ImageArrays
-from scalebench_worker.torch.data.loader import DataError, Split
+from scalebench_worker.data.images import DataError, ImageArrays, Split
 
 UNSIGNED_BYTE = 8
 LARGEST = 1 << 30  # bytes that are looked at; Fashion-MNIST has 47 million

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from scalebench_api.experiment import DataSource
 from scalebench_api.trial import TrialSpec
+from scalebench_worker.data.images import ImageArrays, check_arrays
+from scalebench_worker.data.reading import read_images
 from scalebench_worker.failure import WorkloadError
 from scalebench_worker.tensorflow import models
 
@@ -19,22 +22,29 @@ class Asked:
     shape: tuple[int, ...]
     classes: int
     batch: int
+    source: str = "synthetic"
+    arrays: ImageArrays | None = None
 
     @classmethod
     def of(cls, trial: TrialSpec) -> Asked:
         """Read a trial; what it leaves open is the model's own.
 
         Raises:
-            WorkloadError: no batch, or a data source that this program does not have.
-            ModelError: a model that it does not have.
+            WorkloadError: no batch.
+            ModelError: a model that this program does not have.
+            DataError: a set that it does not have, or files that are absent or damaged.
         """
         data, batch = trial.workload.data, trial.point.batch_per_worker
         spec = models.spec(trial.workload.model)
         if batch is None:
             raise WorkloadError("scaling.batch: program tensorflow needs global (strong) or perWorker (weak)")
-        if data.source is not DataSource.synthetic:
-            raise WorkloadError(f"workload.data.source: {data.source.value} is not in program tensorflow yet")
-        return cls(spec.name, tuple(data.shape or spec.shape), data.classes or spec.classes, batch)
+        if data.source is DataSource.synthetic:
+            return cls(spec.name, tuple(data.shape or spec.shape), data.classes or spec.classes, batch)
+        arrays = read_images(data.source.value, Path(data.path).expanduser() if data.path else None, "train")
+        shape = tuple(data.shape or arrays.images.shape[1:])
+        classes = data.classes or arrays.classes
+        check_arrays(data.source.value, arrays, shape=shape, classes=classes)
+        return cls(spec.name, shape, classes, batch, data.source.value, arrays)
 
     def build(self) -> Any:
         """The model, with parameters drawn from Keras's global seed."""

@@ -9,6 +9,7 @@ from scalebench_api.experiment import Device, Strategy, Workload
 from scalebench_api.legality import strategy_of
 from scalebench_api.trial import TrialSpec
 from scalebench_worker.communicator import Communicator
+from scalebench_worker.data.images import DataError
 from scalebench_worker.failure import WorkloadError
 from scalebench_worker.identity import Identity, identify
 from scalebench_worker.sdk import Bench
@@ -19,6 +20,7 @@ from scalebench_worker.tensorflow.asked import Asked
 from scalebench_worker.tensorflow.checksum import replica_checksums
 from scalebench_worker.tensorflow.clock import STEP_CLOCK, DeviceClock
 from scalebench_worker.tensorflow.cluster import meet
+from scalebench_worker.tensorflow.data.arrays import Arrays
 from scalebench_worker.tensorflow.data.synthetic import Synthetic
 from scalebench_worker.tensorflow.devices import Devices, choose_devices, seats_of, set_arithmetic
 from scalebench_worker.tensorflow.follower import follow
@@ -45,6 +47,8 @@ def run(trial: TrialSpec) -> None:
             _replicate(trial, identify(), strategy)
     except models.ModelError as error:
         raise WorkloadError(f"workload.model: {error}") from error
+    except DataError as error:
+        raise WorkloadError(f"workload.data: {error}") from error
 
 
 def _replicate(trial: TrialSpec, identity: Identity, strategy: Strategy) -> None:
@@ -88,13 +92,12 @@ class Job:
         """Time the training and write the record."""
         asked = self.asked
         trainer = Trainer(self.spread.strategy, asked.build, self.workload.optimizer)
-        batches = Synthetic(
-            self.spread.strategy, batch=asked.batch, shape=asked.shape, classes=asked.classes, seed=self.trial.seed
-        ).endless()
+        data = self._data()
+        batches = data.endless()
         several = self.spread.replicas > 1 and self.trial.measure.exposed_communication
         alternate = WithoutAllReduce(trainer) if several else None
         bench = self._attach(alternate)
-        self._note(bench.session.facts, trainer)
+        self._note(bench.session.facts, trainer, data)
         bench.session.facts.initial_checksum = replica_checksums(self.spread.strategy, trainer.model)[0]
         while bench.step(self.batch):
             if alternate is not None and bench.kind is alternate.kind:
@@ -104,17 +107,23 @@ class Job:
         bench.session.facts.peak_memory_bytes = self._peak_memory()
         bench.finish(replica_checksums(self.spread.strategy, trainer.model))
 
+    def _data(self) -> Synthetic | Arrays:
+        asked, strategy, seed = self.asked, self.spread.strategy, self.trial.seed
+        if asked.arrays is None:
+            return Synthetic(strategy, batch=asked.batch, shape=asked.shape, classes=asked.classes, seed=seed)
+        return Arrays(strategy, asked.source, asked.arrays, batch=asked.batch, shape=asked.shape, seed=seed)
+
     def _attach(self, alternate: WithoutAllReduce | None) -> Bench:
         session = Session(
             communicator=self.communicator,
-            seats=seats_of(self.identity, self.devices),
+            seats=seats_of(self.identity, self.devices)[: len(self.spread.strategy.extended.worker_devices)],
             # What TensorFlow has made of it, whatever was asked for.
             world=self.spread.replicas,
         )
         clock = DeviceClock(session.unix) if self.devices.on_gpu else HostClock(session.unix)
         return Bench(session, clock, None, alternate)
 
-    def _note(self, facts: Facts, trainer: Trainer) -> None:
+    def _note(self, facts: Facts, trainer: Trainer, data: Synthetic | Arrays) -> None:
         options: dict[str, Any] = {
             "device": self.devices.names[0].partition(":")[0],
             "batchPerWorker": self.batch,
@@ -126,6 +135,8 @@ class Job:
             "deterministic": self.workload.options.deterministic,
             **self.spread.facts,
         }
+        if isinstance(data, Arrays):
+            options["datasetSamples"] = data.items
         if self.devices.on_gpu:
             options["stepClock"] = STEP_CLOCK
         facts.backend = self.spread.backend

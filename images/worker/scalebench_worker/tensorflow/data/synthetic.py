@@ -38,7 +38,7 @@ def per_replica(strategy: Any, make: Any) -> tuple[Any, Any]:
             replica = int(context.replica_id_in_sync_group)
             if replica not in made:
                 with tf.device(devices[replica % len(devices)]):
-                    made[replica] = tuple(tf.identity(tf.constant(array)) for array in make(replica))
+                    made[replica] = tuple(tf.identity(each) for each in make(replica))
             return made[replica][which]
 
         return value

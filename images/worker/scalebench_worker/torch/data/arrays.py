@@ -3,36 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
-import numpy as np
 import torch
 import torch.nn.functional as F
-from numpy.typing import NDArray
 from torch import Tensor
 
+from scalebench_worker.data.images import ImageArrays
 from scalebench_worker.torch.data.form import Form, Normaliser
-from scalebench_worker.torch.data.loader import Batch, DataError, DataSpec, Loader
+from scalebench_worker.torch.data.loader import Batch, DataSpec, Loader
 from scalebench_worker.torch.data.order import Shard, epoch_order, stream_seed
 
 PAD = 4  # pixels on each side, for the random crop of He et al. 2016, section 4.2
-
-
-@dataclass(frozen=True)
-class ImageArrays:
-    """One split of a set as arrays.
-
-    ``images`` is uint8 (items, channels, height, width), ``labels`` int64 (items,); ``mean`` and ``deviation`` are
-    per channel, on the scale of the bytes. ``flips`` tells whether a mirrored image is still of its class, and so
-    whether the standard crop-and-flip augmentation applies.
-    """
-
-    images: NDArray[np.uint8]
-    labels: NDArray[np.int64]
-    classes: int
-    mean: tuple[float, ...]
-    deviation: tuple[float, ...]
-    flips: bool = False
 
 
 class ArrayLoader(Loader):
@@ -85,18 +66,3 @@ def crop_and_flip(images: Tensor, generator: torch.Generator) -> Tensor:
     item = torch.arange(batch, device=device)
     cropped = padded[item[:, None, None], :, rows[:, :, None], columns[:, None, :]]
     return cropped.permute(0, 3, 1, 2)
-
-
-def check_arrays(source: str, arrays: ImageArrays, *, shape: tuple[int, ...], classes: int) -> None:
-    """Refuse a shape or a class count that the set cannot be brought to.
-
-    Raises:
-        DataError: fewer classes asked than the set has, or colour asked to become grey.
-    """
-    channels = arrays.images.shape[1]
-    if classes < arrays.classes:
-        raise DataError(f"{source}: classes {classes}: the set has {arrays.classes}")
-    if len(shape) != 3:
-        raise DataError(f"{source}: shape {list(shape)}: [channels, height, width] is wanted")
-    if channels != 1 and shape[0] != channels:
-        raise DataError(f"{source}: shape {list(shape)}: the images have {channels} channels")

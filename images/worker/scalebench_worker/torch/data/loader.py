@@ -5,16 +5,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal
 
 from torch import Tensor
 
-Split = Literal["train", "val"]
+from scalebench_worker.data.images import DataError, Split
+
 Batch = tuple[Tensor, Tensor]
-
-
-class DataError(ValueError):
-    """A data set that is absent, damaged, or does not fit what was asked; the message names the file."""
 
 
 @dataclass(frozen=True)

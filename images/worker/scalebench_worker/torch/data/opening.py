@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, get_args
 
 import torch
 
-from scalebench_worker.torch.data.arrays import ArrayLoader, ImageArrays, check_arrays
-from scalebench_worker.torch.data.cifar import read_cifar10
-from scalebench_worker.torch.data.digits import read_digits
+from scalebench_worker.data.images import DataError, ImageArrays, Split, check_arrays
+from scalebench_worker.data.reading import read_images
+from scalebench_worker.torch.data.arrays import ArrayLoader
 from scalebench_worker.torch.data.form import Form
-from scalebench_worker.torch.data.idx import read_fashion_mnist
 from scalebench_worker.torch.data.image_folder import ImageFolder, open_image_list
-from scalebench_worker.torch.data.loader import DataError, DataSpec, Loader, Split
+from scalebench_worker.torch.data.loader import DataSpec, Loader
 from scalebench_worker.torch.data.order import Shard, steps_per_epoch
 from scalebench_worker.torch.data.synthetic import Synthetic, random_inputs, random_tokens
 
@@ -136,13 +135,7 @@ def _folder(request: _Request) -> Path:
 
 
 def _read(request: _Request) -> ImageArrays:
-    if request.source == "digits":
-        return read_digits(request.split)
-    readers: dict[str, Callable[[Path, Split], ImageArrays]] = {
-        "fashion-mnist": read_fashion_mnist,
-        "cifar10": read_cifar10,
-    }
-    return readers[request.source](_folder(request), request.split)
+    return read_images(request.source, request.path, request.split)
 
 
 def _arrays(request: _Request) -> Loader:

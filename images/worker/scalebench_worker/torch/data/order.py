@@ -8,7 +8,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from scalebench_worker.torch.data.loader import DataError, DataSpec, Split
+from scalebench_worker.data.images import DataError, Split
+from scalebench_worker.torch.data.loader import DataSpec
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,47 @@
+"""One split of an image set as arrays, and what can be asked of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+Split = Literal["train", "val"]
+
+
+class DataError(ValueError):
+    """A data set that is absent, damaged, or does not fit what was asked; the message names the file."""
+
+
+@dataclass(frozen=True)
+class ImageArrays:
+    """One split of a set as arrays.
+
+    ``images`` is uint8 (items, channels, height, width), ``labels`` int64 (items,); ``mean`` and ``deviation`` are
+    per channel, on the scale of the bytes. ``flips`` tells whether a mirrored image is still of its class, and so
+    whether the standard crop-and-flip augmentation applies.
+    """
+
+    images: NDArray[np.uint8]
+    labels: NDArray[np.int64]
+    classes: int
+    mean: tuple[float, ...]
+    deviation: tuple[float, ...]
+    flips: bool = False
+
+
+def check_arrays(source: str, arrays: ImageArrays, *, shape: tuple[int, ...], classes: int) -> None:
+    """Refuse a shape or a class count that the set cannot be brought to.
+
+    Raises:
+        DataError: fewer classes asked than the set has, or colour asked to become grey.
+    """
+    channels = arrays.images.shape[1]
+    if classes < arrays.classes:
+        raise DataError(f"{source}: classes {classes}: the set has {arrays.classes}")
+    if len(shape) != 3:
+        raise DataError(f"{source}: shape {list(shape)}: [channels, height, width] is wanted")
+    if channels != 1 and shape[0] != channels:
+        raise DataError(f"{source}: shape {list(shape)}: the images have {channels} channels")

@@ -1,0 +1,128 @@
+"""Checks that need TensorFlow, and some torch too: run as a script, so that neither is loaded among other tests."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import torch
+
+from scalebench_api import tensorflow as api
+from scalebench_worker.data.digits import read_digits
+from scalebench_worker.data.images import ImageArrays
+from scalebench_worker.tensorflow import models
+from scalebench_worker.tensorflow.data.arrays import Arrays
+from scalebench_worker.tensorflow.framework import keras, tf
+from scalebench_worker.tensorflow.models.layers import parts
+from scalebench_worker.tensorflow.scalars import add, read
+from scalebench_worker.torch import models as torch_models
+
+COMPARED = {
+    "resnet20": ((3, 16, 16), 7),
+    "resnet18": ((3, 40, 40), 5),
+    "resnet50": ((3, 32, 32), 5),
+    "mlp": ((1, 6, 6), 4),
+}
+
+
+def same_names_and_counts() -> None:
+    """The catalog is the api's, and agrees with torch's in shape, classes and parameters."""
+    assert set(models.names()) <= set(api.MODELS)
+    for name in api.MODELS:
+        ours, theirs = models.spec(name), torch_models.spec(name)
+        assert (ours.name, ours.shape, ours.classes, ours.smallest) == (
+            theirs.name, theirs.shape, theirs.classes, theirs.smallest,
+        )  # fmt: skip
+        assert ours.parameters == theirs.parameters
+    for name in ("resnet18", "resnet34", "resnet50", "resnet20", "resnet56", "mlp", "alexnet"):
+        built = models.build(name)
+        counted = sum(math.prod(each.shape) for each in built.trainable_variables)
+        assert counted == models.spec(name).parameters, name
+        keras.utils.clear_session()
+
+
+def same_function() -> None:
+    """With torch's parameters a model gives torch's logits, in training and in evaluation."""
+    random = np.random.default_rng(0)
+    for name, (shape, classes) in COMPARED.items():
+        theirs = torch_models.build(name, classes=classes, input_shape=shape).train()
+        ours = models.build(name, classes=classes, input_shape=shape)
+        carry_over(theirs, ours)
+        images = random.standard_normal((4, *shape), dtype=np.float32)
+        for training in (True, False):
+            theirs.train(training)
+            with torch.no_grad():
+                wanted = theirs(torch.from_numpy(images)).numpy()
+            found = ours(images.transpose(0, 2, 3, 1), training=training).numpy()
+            assert np.allclose(found, wanted, rtol=2e-3, atol=2e-3 * np.abs(wanted).max()), (name, training)
+
+
+def carry_over(theirs: torch.nn.Module, ours: object) -> None:
+    """Copy every parameter by name: layers bear the names of torch's modules."""
+    state = {name: value.numpy() for name, value in theirs.state_dict().items()}
+    taken = set()
+    endings = {"kernel": "weight", "gamma": "weight", "beta": "bias", "bias": "bias"}
+    for variable in ours.trainable_variables:  # type: ignore[attr-defined]
+        layer, _, kind = variable.path.rpartition("/")
+        name = f"{layer}.{endings[kind]}"
+        value = state[name]
+        if kind == "kernel":
+            value = value.transpose(2, 3, 1, 0) if value.ndim == 4 else value.T
+        variable.assign(value)
+        taken.add(name)
+    left = {name for name in state if not name.endswith(("running_mean", "running_var", "num_batches_tracked"))}
+    assert taken == left
+
+
+def adaptive_means() -> None:
+    """Parts of an image have torch's bounds."""
+    for size in (1, 3, 7, 10):
+        for count in (1, 6, 7):
+            x = torch.arange(float(size))[None]
+            wanted = torch.nn.functional.adaptive_avg_pool1d(x, count)[0].numpy()
+            assert np.allclose(parts(size, count) @ np.arange(size), wanted)
+
+
+def batches_of_arrays() -> None:
+    """Each replica has its own items, all of them once an epoch; padding and mirroring move pixels and no more."""
+    tf.config.set_logical_device_configuration(
+        tf.config.list_physical_devices("CPU")[0], [tf.config.LogicalDeviceConfiguration()] * 2
+    )
+    strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"], tf.distribute.ReductionToOneDevice())
+    arrays = read_digits("train")
+    loader = Arrays(strategy, "digits", arrays, batch=7, shape=(3, 16, 16), seed=3)
+    inputs, labels = next(loader.endless())
+    own = strategy.experimental_local_results(inputs)
+    assert [tuple(each.shape) for each in own] == [(7, 16, 16, 3)] * 2
+    assert not np.allclose(own[0], own[1])
+    assert [each.dtype for each in strategy.experimental_local_results(labels)] == [tf.int64] * 2
+    numbers = ImageArrays(
+        np.arange(24, dtype=np.uint8).reshape(24, 1, 1, 1).repeat(5, 2).repeat(5, 3) + 100,
+        np.arange(24), 24, (0.0,), (1.0,), flips=True,
+    )  # fmt: skip
+    seen: list[int] = []
+    for _, (x, y) in zip(
+        range(4), Arrays(strategy, "n", numbers, batch=3, shape=(1, 5, 5), seed=1).endless(), strict=False
+    ):
+        for image, label in zip(
+            strategy.experimental_local_results(x), strategy.experimental_local_results(y), strict=True
+        ):
+            seen += label.numpy().tolist()
+            values = image.numpy().reshape(3, -1)
+            assert set(np.unique(values)) <= {0.0, *(100.0 + label.numpy())}
+    assert sorted(seen) == list(range(24))
+
+
+def scalars_of_a_device() -> None:
+    """Many are read at once, whatever their type."""
+    found = [tf.constant(1.5), tf.constant(2.0, tf.bfloat16)]
+    assert read(found) == [1.5, 2.0]
+    assert float(add(found)) == 3.5
+
+
+if __name__ == "__main__":
+    batches_of_arrays()
+    same_names_and_counts()
+    same_function()
+    adaptive_means()
+    scalars_of_a_device()

@@ -38,7 +38,7 @@ class Rest:
         self.host, self.port = server.hostname or "", server.port or 443
         self.context = client_context(cluster, user)
         self._timeout_s = timeout_s
-        self._idle: list[http.client.HTTPSConnection] = []
+        self._idle: list[http.client.HTTPConnection] = []
 
     def raw(self, method: str, path: str, body: bytes | None = None, kind: str = "application/json") -> bytes:
         """The body of the answer. Raises ApiError on a status from 400, OSError when nothing answers."""
@@ -61,7 +61,7 @@ class Rest:
                 raise ApiError(method, path, answer.status, text)
             return text
 
-    def _connection(self) -> http.client.HTTPSConnection:
+    def _connection(self) -> http.client.HTTPConnection:
         return http.client.HTTPSConnection(self.host, self.port, timeout=self._timeout_s, context=self.context)
 
     def close(self) -> None:

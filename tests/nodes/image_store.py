@@ -72,7 +72,7 @@ class Store:
             def answers() -> bool:
                 return subprocess.run([*ctr, "version"], capture_output=True, check=False).returncode == 0
 
-            command = [toolchain.binary("containerd"), "--config", settings]
+            command: list[str | Path] = [toolchain.binary("containerd"), "--config", settings]
             containerd = Component("containerd", command, Path(folder) / "log", answers)
             containerd.start()
             try:

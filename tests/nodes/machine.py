@@ -140,20 +140,22 @@ def lock() -> IO[str]:
     while True:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return file
         except BlockingIOError:
             if why := held():
                 file.close()
                 raise BlockingIOError(why) from None
-            time.sleep(0.05)  # somebody only looked
+            time.sleep(0.05)  # somebody only looks, or cleans
+        else:
+            file.truncate(0)
+            return file
 
 
 def held() -> str | None:
     """Who has nodes on this machine, in one line; None when nobody has."""
-    holder = held_by()
-    return holder and (
-        f"this machine has nodes already (process {holder['pid']}, {holder['folder']}); `make cluster-down` ends them"
-    )
+    if holder := held_by():
+        who = f"process {holder['pid']}, {holder['folder']}"
+        return f"this machine has nodes already ({who}); `make cluster-down` ends them"
+    return None
 
 
 def sign(file: IO[str], folder: Path) -> None:

@@ -96,10 +96,10 @@ class RealCluster:
             lock = self._ending.enter_context(machine.lock())
         except BlockingIOError as error:
             raise ComponentError(str(error)) from None
-        remove_left_behind()
+        machine.sign(lock, self.folder)
         atexit.register(self.stop)
         try:
-            machine.sign(lock, self.folder)
+            remove_left_behind()
             self._start()
         except BaseException:
             self._keep = True
@@ -141,7 +141,7 @@ class RealCluster:
             f" kubernetes cluster.local in-addr.arpa {{\n  kubeconfig {kubeconfig}\n  ttl 1\n }}\n}}\n"
             f". {{\n bind {DNS}\n errors\n template ANY ANY {{\n  rcode NXDOMAIN\n }}\n}}\n"
         )
-        command = [toolchain.binary("coredns"), "-conf", self.folder / "Corefile"]
+        command: list[str | Path] = [toolchain.binary("coredns"), "-conf", self.folder / "Corefile"]
         self.dns: Component = self._fabric.space.component("coredns", command)
         """`dns.kill()` and `dns.start()` are a cluster without names for a while."""
         self._ending.callback(self.dns.kill)

@@ -26,6 +26,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+import bill
 import debian
 import package_index
 import recipe
@@ -87,7 +88,7 @@ def build(
     """
     done = {}
     for name in names:
-        with _locked():
+        with _locked(name):
             archive = built(name, base, tag, arguments)
             if not archive.exists():
                 _check(base)
@@ -119,7 +120,7 @@ def _build(name: str, base: str, tag: str, index: str, arguments: Mapping[str, s
         )
         (work / "pip.conf").unlink()
         (work / "sources.list").unlink(missing_ok=True)
-        _archive(image, work / archive.name)
+        _archive(image, work)
         facts = {"image": image, "base": given["BASE"], "seconds": round(time.monotonic() - started, 1)}
         (work / "image.json").write_text(json.dumps(facts, indent=2) + "\n")
         work.chmod(0o755)
@@ -130,14 +131,19 @@ def _build(name: str, base: str, tag: str, index: str, arguments: Mapping[str, s
         shutil.rmtree(work, ignore_errors=True)
 
 
-def _archive(image: str, path: Path) -> None:
-    """Write the archive with its layers uncompressed: a node of the tests unpacks them a moment later.
+def _archive(image: str, work: Path) -> None:
+    """Write the archive, with its layers uncompressed (a node of the tests unpacks them a moment later), and its bill.
 
     `buildah push` to an OCI archive compresses whatever it is told (1.28); `commit` does not, and adds an empty layer.
     """
+    name = image.rpartition("/")[2].partition(":")[0]
     container = _buildah("from", image, quiet=True).stdout.strip()
     try:
-        _buildah("commit", "--quiet", "--disable-compression", container, f"oci-archive:{path}:{image}", quiet=True)
+        root = Path(_buildah("mount", container, quiet=True).stdout.strip())
+        bill.write(root, image, work / f"{name}.cdx.json", cache() / "bill")
+        _buildah("umount", container, quiet=True)
+        archive = f"oci-archive:{work / name}.tar:{image}"
+        _buildah("commit", "--quiet", "--disable-compression", container, archive, quiet=True)
     finally:
         _buildah("rm", container, quiet=True)
 
@@ -157,7 +163,9 @@ def _base(base: str) -> str:
     if base != DEBOOTSTRAP:
         return base
     image = f"{_PREFIX}/debian:{debian.digest()}"
-    if _buildah("images", "--quiet", image, check=False, quiet=True).returncode:
+    with _locked("debian"):
+        if not _buildah("images", "--quiet", image, check=False, quiet=True).returncode:
+            return image
         _say("making a Debian 12 base with mmdebstrap")
         with tempfile.TemporaryDirectory(prefix=".debian-", dir=cache()) as folder:
             root = Path(folder) / "root.tar"
@@ -199,11 +207,16 @@ def choose_base(given: str, names: Sequence[str], tag: str, arguments: Mapping[s
     return DEBOOTSTRAP
 
 
-def _buildah(*arguments: str, check: bool = True, quiet: bool = False) -> subprocess.CompletedProcess[str]:
+def buildah(*arguments: str) -> list[str]:
+    """A command line of buildah on the storage of these images."""
     storage = cache() / "storage"
-    command = ["buildah", f"--root={storage}", f"--runroot={storage}-run", "--storage-driver=overlay", *arguments]
+    return ["buildah", f"--root={storage}", f"--runroot={storage}-run", "--storage-driver=overlay", *arguments]
+
+
+def _buildah(*arguments: str, check: bool = True, quiet: bool = False) -> subprocess.CompletedProcess[str]:
     output = subprocess.PIPE if quiet else sys.stderr
-    done = subprocess.run(command, stdout=output, stderr=subprocess.DEVNULL if not check else None, text=True)
+    errors = None if check else subprocess.DEVNULL
+    done = subprocess.run(buildah(*arguments), stdout=output, stderr=errors, text=True)
     if check and done.returncode:
         raise BuildError(f"buildah {arguments[0]} ended with {done.returncode}; its output is above")
     return done
@@ -227,21 +240,22 @@ def _check(base: str) -> None:
 
 
 @contextmanager
-def _locked() -> Iterator[None]:
+def _locked(name: str) -> Iterator[None]:
     """Two at once build each image once."""
     cache().mkdir(parents=True, exist_ok=True)
-    with (cache() / ".lock").open("w") as lock:
+    with (cache() / f".{name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 
 
 def clean() -> None:
     """Remove every archive and every layer."""
-    with _locked():
-        if (cache() / "storage").exists() and shutil.which("buildah"):
-            _buildah("rm", "--all", check=False, quiet=True)
-            _buildah("rmi", "--all", "--force", check=False, quiet=True)
-        shutil.rmtree(cache())
+    if (cache() / "storage").exists() and shutil.which("buildah"):
+        _buildah("rm", "--all", check=False, quiet=True)
+        _buildah("rmi", "--all", "--force", check=False, quiet=True)
+    for name in [*recipe.names(), "storage", "bill"]:
+        for path in (*cache().glob(f"{name}-*"), cache() / name):
+            shutil.rmtree(path, ignore_errors=True)
 
 
 def _say(line: str) -> None:

@@ -73,7 +73,7 @@ def digest(recipe: Recipe, base: str, tag: str, arguments: Mapping[str, str], ro
         RecipeError: the Containerfile copies what is not there.
     """
     found = hashlib.sha256()
-    for text in ("image 1", recipe.name, base, tag, *(f"{key}={arguments[key]}" for key in sorted(arguments))):
+    for text in ("image 2", recipe.name, base, tag, *(f"{key}={arguments[key]}" for key in sorted(arguments))):
         found.update(text.encode() + b"\0")
     found.update(recipe.path.read_bytes())
     for source in sorted(set(recipe.sources)):

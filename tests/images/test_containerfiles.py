@@ -1,0 +1,97 @@
+"""What every Containerfile keeps to, read from the files themselves."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+import recipe
+
+PROJECT = tomllib.loads((recipe.ROOT / "pyproject.toml").read_text())["project"]
+WORKERS = [name for name in recipe.names() if name.startswith("worker-")]
+
+
+def instructions(name: str) -> list[tuple[str, str]]:
+    return list(recipe.instructions((recipe.IMAGES / name / "Containerfile").read_text()))
+
+
+def last(name: str, word: str) -> str:
+    return [rest for found, rest in instructions(name) if found == word][-1]
+
+
+def test_the_images_of_the_design_are_there() -> None:
+    assert set(recipe.names()) >= {"operator", "worker-mpi", "worker-tensorflow", "worker-torch"}
+
+
+@pytest.mark.parametrize("name", recipe.names())
+def test_nothing_is_fetched_that_nobody_pinned(name: str) -> None:
+    words = {word for word, _ in instructions(name)}
+    assert not words & {"ADD", "HEALTHCHECK", "ONBUILD", "VOLUME", "MAINTAINER"}
+    text = "\n".join(rest for word, rest in instructions(name) if word == "RUN")
+    assert not re.search(r"\b(curl|wget|git clone)\b", text)
+    # No index and no host stands in an image: pip's settings come in as a secret.
+    assert "://" not in text
+    installs = re.findall(r"(?:^|\s)install --quiet [^&]*", text)
+    pip = [found for found in installs if "--no-cache-dir" in found]
+    assert pip
+    assert all(re.search(r"-c /opt|-r /src/images/requirements-build|--no-index", found) for found in pip), pip
+
+
+@pytest.mark.parametrize("name", recipe.names())
+def test_the_base_is_an_argument_of_every_stage(name: str) -> None:
+    assert instructions(name)[0][0] == "ARG"
+    assert recipe.read(name).arguments["BASE"].startswith("docker.io/")
+    stages = [rest.split()[0] for word, rest in instructions(name) if word == "FROM"]
+    assert stages == ["${BASE}", "${BASE}"]
+
+
+@pytest.mark.parametrize("name", recipe.names())
+def test_the_user_is_a_number_and_not_root(name: str) -> None:
+    user, _, group = last(name, "USER").partition(":")
+    assert int(user) > 0
+    assert int(group) > 0
+    assert user == ("1000" if name in WORKERS else "65532")
+
+
+@pytest.mark.parametrize("name", recipe.names())
+def test_labels_say_what_it_is(name: str) -> None:
+    labels = dict(re.findall(r'org\.opencontainers\.image\.(\w+)="([^"]+)"', last(name, "LABEL")))
+    assert set(labels) >= {"title", "description", "licenses", "version"}
+    assert (labels["version"], labels["licenses"]) == (PROJECT["version"], PROJECT["license"])
+    assert labels["title"] == f"scalebench {name}"
+
+
+@pytest.mark.parametrize("name", recipe.names())
+def test_code_is_the_last_layer(name: str) -> None:
+    words = [(word, rest) for word, rest in instructions(name) if word in ("FROM", "RUN", "COPY")]
+    assert words[-1] == ("COPY", "--from=code /code /opt/scalebench/code")
+
+
+def test_workers_share_their_first_layers() -> None:
+    first = []
+    for name in WORKERS:
+        found = instructions(name)
+        first.append(found[: found.index(("COPY", "images/worker/nslookup /usr/local/bin/")) + 1])
+    assert all(each == first[0] for each in first), "the same lines in each, or they have no layer in common"
+
+
+@pytest.mark.parametrize(
+    ("requirements", "optional"),
+    [("images/worker/requirements.txt", ["mpi", "dev"]), ("images/operator/requirements.txt", ["operator"])],
+)
+def test_what_an_image_needs_is_what_the_distribution_asks_for(requirements: str, optional: list[str]) -> None:
+    asked = [*PROJECT["dependencies"], *(each for name in optional for each in PROJECT["optional-dependencies"][name])]
+    known = {re.split(r"[<>=\[ ]", each)[0] for each in asked}
+    lines = (recipe.ROOT / requirements).read_text().splitlines()
+    wanted = {line for line in lines if line and not line.startswith("#")}
+    assert wanted <= known
+    pinned = {line.split("==")[0] for line in Path(recipe.ROOT, "constraints.txt").read_text().splitlines()}
+    assert wanted <= pinned
+
+
+def test_what_builds_the_distribution_is_pinned() -> None:
+    lines = (recipe.IMAGES / "requirements-build.txt").read_text().splitlines()
+    assert any(line.startswith("hatchling==") for line in lines)
+    assert all(line.startswith("#") or "==" in line for line in lines)

@@ -1,0 +1,109 @@
+"""The digest of an image: the same for the same contents, another for anything that changes them."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import build
+import pytest
+import recipe
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+CONTAINERFILE = """
+ARG BASE=docker.io/library/python:3.13-slim
+FROM ${BASE} AS code
+# COPY nothing /here
+COPY pyproject.toml \\
+     LICENSE /src/
+COPY --chown=1:1 api /src/api
+FROM ${BASE}
+ARG INDEX=
+RUN echo one \\
+ && echo two
+COPY --from=code /code /opt
+"""
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> recipe.Recipe:
+    (tmp_path / "images" / "small").mkdir(parents=True)
+    (tmp_path / "images" / "small" / "Containerfile").write_text(CONTAINERFILE)
+    (tmp_path / "pyproject.toml").write_text("[project]\n")
+    (tmp_path / "LICENSE").write_text("free\n")
+    (tmp_path / "api" / "inner").mkdir(parents=True)
+    (tmp_path / "api" / "inner" / "a.py").write_text("a = 1\n")
+    return recipe.read("small", tmp_path / "images")
+
+
+def digest(small: recipe.Recipe, base: str = "b", tag: str = "dev", **arguments: str) -> str:
+    return recipe.digest(small, base, tag, arguments, small.path.parents[2])
+
+
+def test_a_recipe_is_read(small: recipe.Recipe) -> None:
+    assert small.sources == ("pyproject.toml", "LICENSE", "api")
+    assert small.arguments == {"BASE": "docker.io/library/python:3.13-slim", "INDEX": ""}
+    assert dict(recipe.instructions(CONTAINERFILE))["RUN"].split() == ["echo", "one", "&&", "echo", "two"]
+
+
+def test_an_unknown_image_is_refused_with_those_there_are() -> None:
+    with pytest.raises(recipe.RecipeError, match="no image named 'worker'; there are operator, worker-mpi"):
+        recipe.read("worker")
+
+
+def test_a_copy_of_nothing_is_refused(small: recipe.Recipe) -> None:
+    shutil.rmtree(small.path.parents[2] / "api")
+    with pytest.raises(recipe.RecipeError, match="COPY api: not in"):
+        digest(small)
+
+
+def test_what_tools_leave_behind_changes_nothing(small: recipe.Recipe) -> None:
+    before, root = digest(small), small.path.parents[2]
+    (root / "api" / "__pycache__").mkdir()
+    (root / "api" / "__pycache__" / "a.pyc").write_bytes(b"x")
+    (root / "README.md").write_text("not copied\n")
+    (root / "api" / "inner" / "a.py").touch()
+    assert digest(small) == before
+
+
+def test_everything_that_goes_in_counts(small: recipe.Recipe) -> None:
+    root, found = small.path.parents[2], [digest(small)]
+    source = root / "api" / "inner" / "a.py"
+    source.write_text("a = 2\n")
+    found.append(digest(small))
+    source.chmod(0o755)
+    found.append(digest(small))
+    source.rename(source.with_name("b.py"))
+    found.append(digest(small))
+    small.path.write_text(CONTAINERFILE + "USER 1\n")
+    found += [digest(small), digest(small, base="c"), digest(small, tag="v1"), digest(small, TORCH="torch==2")]
+    assert len(set(found)) == len(found)
+
+
+@settings(deadline=None)
+@given(st.dictionaries(st.text("AB", min_size=1), st.text("01="), max_size=3), st.text("ab"), st.text("ab", min_size=1))
+def test_arguments_do_not_run_into_one_another(arguments: dict[str, str], base: str, tag: str) -> None:
+    bare = recipe.Recipe("bare", recipe.IMAGES / "containerignore", {}, ())
+    found = recipe.digest(bare, base, tag, arguments)
+    assert found == recipe.digest(bare, base, tag, dict(reversed(arguments.items())))
+    assert found != recipe.digest(bare, base + tag, "", arguments)
+    assert found != recipe.digest(bare, base, tag, {**arguments, "C": ""})
+
+
+def test_archives_lie_in_the_cache_by_digest(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("SCALEBENCH_CACHE", str(tmp_path))
+    archive = build.built("worker-mpi")
+    assert archive.name == "worker-mpi.tar"
+    assert archive.parent.parent == tmp_path / "images"
+    assert build.built("worker-mpi", tag="v1") != archive != build.built("worker-mpi", base="docker.io/library/x")
+
+
+def test_a_built_image_chooses_the_base(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("SCALEBENCH_CACHE", str(tmp_path))
+    archive = build.built("operator", build.DEBOOTSTRAP)
+    archive.parent.mkdir(parents=True)
+    archive.write_bytes(b"")
+    assert build.choose_base(build.AUTO, ["operator"], build.TAG, {}) == build.DEBOOTSTRAP
+    assert build.choose_base("other", ["operator"], build.TAG, {}) == "other"
+    assert build.build(["operator"]) == {"operator": archive}

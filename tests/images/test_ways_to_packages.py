@@ -1,0 +1,76 @@
+"""This machine's own pip settings and Debian mirror are followed, and stay out of the image."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import debian
+import package_index
+import pytest
+
+SAID = """:env:.index-url='https://inner.example/simple'
+:env:.find-links='/opt/wheels'
+:env:.no-color='1'
+global.cert='/etc/own.pem'
+global.index-url='https://outer.example/simple'
+global.trusted-host='a.example\\nb.example'
+install.timeout='20'
+"""
+
+
+def test_pips_settings_are_handed_on() -> None:
+    assert package_index.configured(SAID) == {
+        "cert": "/etc/own.pem",
+        "index-url": "https://inner.example/simple",
+        "timeout": "20",
+        "trusted-host": "a.example b.example",
+    }
+    assert package_index.configured("") == {}
+
+
+def test_an_index_that_is_named_comes_over_pips(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PIP_INDEX_URL", "https://inner.example/simple")
+    given = package_index.secrets(tmp_path)
+    assert f"id=pip,src={tmp_path}/pip.conf" in given
+    assert "index-url = https://inner.example/simple" in (tmp_path / "pip.conf").read_text()
+    package_index.secrets(tmp_path, "https://third.example/simple")
+    assert "index-url = https://third.example/simple" in (tmp_path / "pip.conf").read_text()
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        (
+            "a.list",
+            "# deb x bookworm main\ndeb [signed-by=/k arch=amd64] http://m.example/debian bookworm main contrib\n",
+        ),
+        ("a.sources", "Types: deb deb-src\nURIs: http://m.example/debian\nSuites: bookworm\nComponents:\n main\n"),
+    ],
+)
+def test_this_machines_mirror_is_used(tmp_path: Path, name: str, text: str) -> None:
+    (tmp_path / "sources.list.d").mkdir()
+    (tmp_path / "sources.list.d" / name).write_text(text)
+    assert debian.mirror(tmp_path) == ["deb http://m.example/debian bookworm main"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "deb http://m.example/ubuntu noble main\n",
+        "deb-src http://m.example/debian bookworm main\n",
+        "deb http://m.example/extra bookworm tools\n",
+        "deb http://m.example/debian bookworm-backports main\n",
+        "deb http://m.example/security bookworm-security main\n",
+    ],
+)
+def test_another_releases_mirror_is_not(tmp_path: Path, text: str) -> None:
+    (tmp_path / "sources.list").write_text(text)
+    assert debian.mirror(tmp_path) == list(debian.PUBLIC)
+
+
+def test_a_source_that_is_switched_off_is_not_used(tmp_path: Path) -> None:
+    (tmp_path / "sources.list.d").mkdir()
+    text = "Enabled: no\nTypes: deb\nURIs: http://m.example/debian\nSuites: bookworm\nComponents: main\n"
+    (tmp_path / "sources.list.d" / "a.sources").write_text(text)
+    assert debian.mirror(tmp_path) == list(debian.PUBLIC)

@@ -5,6 +5,9 @@ from __future__ import annotations
 from scalebench_api.experiment import Program, Strategy, Workload
 from scalebench_api.legality import strategy_of
 
+CHIEF = "chief"
+"""The ``SCALEBENCH_ROLE`` of the process that leads parameter servers and their workers, and keeps the record."""
+
 
 def one_process(workload: Workload) -> bool:
     """Whether one process drives every worker: each worker is then a replica of it, with a record of its own."""
@@ -18,7 +21,7 @@ def asides(workload: Workload) -> tuple[str, ...]:
     """Processes of a trial that are no workers, by their ``SCALEBENCH_ROLE``."""
     if workload.program is not Program.tensorflow or strategy_of(workload) is not Strategy.parameter_server:
         return ()
-    return ("chief", *(f"server-{index}" for index in range(workload.parameter_server.servers)))
+    return (CHIEF, *(f"server-{index}" for index in range(workload.parameter_server.servers)))
 
 
 def processes_of(workload: Workload, workers: int) -> int:

@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from types import FrameType
@@ -19,12 +20,14 @@ from types import FrameType
 from pydantic import ValidationError
 
 from scalebench_api.contract import ATTEMPT_ENV, HOSTFILE_ENV, OUT_ENV, TERMINATION_ENV
+from scalebench_api.processes import CHIEF, asides
 from scalebench_api.record.assemble import combine_windows, summarize
 from scalebench_api.record.envelope import EnvelopeError, digest, unframe, unseal
 from scalebench_api.record.rank import RankFailure
 from scalebench_api.record.termination import Termination, spell
 from scalebench_api.trial import FailedReason, TrialSpec
 from scalebench_worker.failure import WorkloadError
+from scalebench_worker.mpirun_words import losses
 from scalebench_worker.oom import oom_kills
 from scalebench_worker.passing import Passing
 from scalebench_worker.place import Part, Place, PlaceError, find_place
@@ -38,6 +41,8 @@ from scalebench_worker.wrong_start import StartError, check_hostfile, check_port
 _GRACE_S = 5
 """Between a failed rank of this pod and the end of its others by force."""
 _DRAIN_S = 10
+_SETTLE_S = 2.0
+"""After a launcher failed: what ended the pods of its workers, they say themselves, and its end is the job's."""
 
 
 def main() -> int:
@@ -67,6 +72,8 @@ def main() -> int:
     pod = Pod(started)
     codes = pod.wait()
     failures = _failures(Path(environment[OUT_ENV]), pod.kept)
+    if place.part is Part.launcher:
+        codes = _heard(pod.last, place, failures, codes)
     if any(codes) and oom_kills() > killed:
         said = "the kernel killed a process of this pod for exceeding the pod's memory limit"
         rank = place.index * place.workers
@@ -81,6 +88,19 @@ def _look_around(place: Place, hostfile: Path) -> None:
         check_hostfile(hostfile, place.pods * place.workers)
     if place.part is Part.workers and place.index == 0 and place.pods > 1:
         check_port(place.port, "where the workers meet")
+
+
+def _heard(lines: Iterable[str], place: Place, failures: list[RankFailure], codes: list[int]) -> list[int]:
+    """Exit codes, after what mpirun said of ranks and pods that it lost has been added to ``failures``."""
+    lost = losses(lines, place.workers)
+    # What ranks could still say themselves came before mpirun noticed.
+    failures.extend(lost)
+    if lost and not any(codes):
+        _say("mpirun ended with code 0 though it lost part of its job")
+        codes = [1]
+    if any(codes):
+        time.sleep(_SETTLE_S)
+    return codes
 
 
 class Pod:
@@ -101,6 +121,11 @@ class Pod:
     def kept(self) -> list[str]:
         """Lines for the pod that its processes printed."""
         return [line for copy in self._copies for line in copy.kept]
+
+    @property
+    def last(self) -> list[str]:
+        """The last lines that its processes printed, what went to stderr behind what went to stdout."""
+        return [line for copy in self._copies for line in copy.last]
 
     def wait(self) -> list[int]:
         """Exit codes, negative for signals, in the order of the commands; after one fails the others are ended."""
@@ -182,7 +207,9 @@ def _termination(
         payload = unframe(kept)
         envelope = unseal(payload)
     except EnvelopeError as error:
-        if place.part is Part.launcher or (place.part is Part.workers and place.index == 0):
+        # Where there is a chief, the record is in its log.
+        first_worker = place.part is Part.workers and place.index == 0 and not asides(trial.workload)
+        if place.part is Part.launcher or place.role == CHIEF or first_worker:
             _say(str(error))
         return said
     ranks = [envelope.ranks[rank] for rank in sorted(envelope.ranks)]

@@ -93,7 +93,7 @@ def run(
         env={**os.environ, **own},
         capture_output=True,
         text=True,
-        timeout=240,
+        timeout=1200,
         check=False,
     )
     files = sorted(bundle.glob("trials/*/trial.json"))

@@ -29,9 +29,9 @@ def test_every_worker_of_every_pod_is_a_target(tier: Tier, tmp_path: Path, runne
     configs = charted.scrape_configs(tier.kubeconfig, "--set", f"namespaces={{{namespace}}}")
     with OperatorProcess(tier, namespace), PrometheusServer(tmp_path, configs) as prometheus:
         tier.rest.apply(f"/api/v1/namespaces/{namespace}/pods/other", yaml.safe_dump(OTHER).encode())
-        applied = Applied.apply(
-            tier, manifest(namespace, runner=runner, workers=(4,), placement={"workersPerNode": 2}, seconds=600)
-        )
+        experiment = manifest(namespace, runner=runner, workers=(2, 4), seconds=600, parallelism=2)
+        experiment["spec"]["placement"] = {"workersPerNode": 2}
+        applied = Applied.apply(tier, experiment)
 
         def targets() -> dict[tuple[str, str], dict[str, str]]:
             return {
@@ -42,9 +42,9 @@ def test_every_worker_of_every_pod_is_a_target(tier: Tier, tmp_path: Path, runne
 
         def all_found() -> bool:
             workers = pods(tier, namespace, "worker")
-            return len(workers) == 2 and all(workers.values()) and len(targets()) >= 4
+            return len(workers) == 3 and all(workers.values()) and len(targets()) >= 6
 
-        wait_until(all_found, "a target for every worker", 60)
+        wait_until(all_found, "a target for every worker", 120)
         workers = pods(tier, namespace, "worker")
         found = targets()
         assert set(found) == {(pod, port) for pod in workers for port in ("9400", "9401")}
@@ -53,7 +53,7 @@ def test_every_worker_of_every_pod_is_a_target(tier: Tier, tmp_path: Path, runne
                 "namespace": namespace,
                 "node": workers[pod],
                 "attempt": "1",
-                "container": "worker" if runner is Runner.mpi_job else labels["container"],
+                "container": "worker",
             }
         if runner is Runner.mpi_job:
             assert pods(tier, namespace, "launcher"), "no launcher to leave out"

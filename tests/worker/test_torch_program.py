@@ -179,7 +179,6 @@ def test_a_loss_that_explodes_is_not_finite(alone: Path, monkeypatch: pytest.Mon
 @pytest.mark.parametrize(
     ("workload", "measure", "said"),
     [
-        ({"strategy": "fsdp"}, {}, "workload.strategy: fsdp is not in this release; allowed: single, ddp"),
         ({"strategy": "single", "model": "resnet51"}, {}, "workload.model: model 'resnet51' is not known"),
         ({"strategy": "single", "data": {"source": "cifar10"}}, {}, "workload.data: cifar10: path"),
         ({"strategy": "single", "precision": "tf32"}, {}, "workload.precision: tf32 is for GPUs"),

@@ -60,7 +60,7 @@ def launch(
 ) -> subprocess.CompletedProcess[str]:
     """Run a command to its end, and show what it printed when it ends otherwise than expected."""
     done = subprocess.run(
-        command, env=rank_environment(out, trial, **environment), capture_output=True, text=True, timeout=120
+        command, env=rank_environment(out, trial, **environment), capture_output=True, text=True, timeout=900
     )
     assert (done.returncode != 0) == fails, f"exit {done.returncode}\n{done.stdout}\n{done.stderr}"
     return done

@@ -147,7 +147,7 @@ def _elsewhere(ranks: Sequence[RankRecord], placement: Mapping[str, str]) -> str
         if pod is None:
             continue
         if pod not in placement:
-            return f"rank {rank} ran in pod {pod}, which is none of this job's"
+            return f"rank {rank} ran in pod {pod}, which carries no worker of this job"
         if node is not None and node != placement[pod]:
             return f"rank {rank} says it ran on node {node}; the cluster has its pod {pod} on {placement[pod]}"
     return None

@@ -127,6 +127,10 @@ class Bench:
         if self._block is not None:
             self._losses.keep(self._begun_steps - 1, value)
 
+    def counted(self, samples: int) -> None:
+        """Correct the number of samples of the step that runs now: none where its gradient was thrown away."""
+        self._samples[-1] = samples
+
     def not_finite(self) -> None:
         """Say that a loss outside of the timed steps was not finite."""
         self._losses.finite = False

@@ -19,6 +19,8 @@ from scalebench_worker.sdk import Bench
 from scalebench_worker.torch.data import Loader
 from scalebench_worker.torch.models import cross_entropy
 from scalebench_worker.torch.precision import autocast
+from scalebench_worker.torch.rates import changes, rate_at
+from scalebench_worker.torch.sharding import local_elements
 
 if TYPE_CHECKING:
     from scalebench_worker.torch.program import Job
@@ -32,17 +34,24 @@ def train_to_accuracy(job: Job, bench: Bench, data: Loader, asked: Accuracy) -> 
     world = bench.session.communicator
     trainer = job.trainer(job.spread(job.build(data.spec)))
     validation = job.data("val")
+    rule, varies = job.workload.optimizer, changes(job.workload.optimizer)
     step, wall_s = 0, 0.0
     for epoch in range(asked.epochs):
-        data.set_epoch(epoch)
+        data.set_epoch(epoch if job.workload.options.reshuffle else 0)
         world.barrier()
         began = time.monotonic()
         losses = torch.zeros((), device=job.device)
-        for batch in data:
+        for index, batch in enumerate(data):
+            if varies:
+                at = rate_at(rule, epoch + index / len(data), asked.epochs, job.trial.point.workers)
+                for group in trainer.optimizer.param_groups:
+                    group["lr"] = at
             losses += trainer.update(job.micro_batches(batch))
         train_loss = float(losses) / len(data)
         seconds = time.monotonic() - began
         step += len(data)
+        if trainer.spread.serving is not None:
+            trainer.spread.serving.settle()
         right, counted, loss = _evaluate(job, trainer.spread.module, validation)
         ranks = world.all_gather([seconds, _text(train_loss), right, counted, _text(loss)])
         wall_s += max(rank[0] for rank in ranks)
@@ -76,15 +85,28 @@ def _evaluate(job: Job, module: nn.Module, validation: Loader) -> tuple[int, int
     loss = torch.zeros((), dtype=torch.float64, device=job.device)
     counted = 0
     bare.eval()
-    with torch.inference_mode():
+    # Not inference_mode: FSDP's gathered parameters must still be of use to the next step.
+    with torch.no_grad():
         for inputs, targets in validation:
             with autocast(job.workload.precision, job.device):
                 logits: Tensor = bare(inputs)
                 loss += cross_entropy(logits, targets).double() * targets.numel()
             right += (logits.argmax(-1) == targets).sum()
             counted += targets.numel()
+        if local_elements(bare) is not None:
+            _keep_up(job, bare, validation)
     bare.train()
     return int(right), counted, float(loss)
+
+
+def _keep_up(job: Job, module: nn.Module, validation: Loader) -> None:
+    """A forward pass that gathers parameters is a collective: go on until the rank with most batches has ended."""
+    most = torch.tensor(len(validation), device=job.device)
+    dist.all_reduce(most, dist.ReduceOp.MAX)
+    inputs, _ = next(iter(job.data("train")))
+    for _ in range(int(most) - len(validation)):
+        with autocast(job.workload.precision, job.device):
+            module(inputs)
 
 
 def _keep(bench: Bench, row: Evaluation) -> None:

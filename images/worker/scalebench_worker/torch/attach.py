@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 
+from scalebench_api.record.rank import RankTopology
 from scalebench_worker.sdk import Alternate, Bench
 from scalebench_worker.session import Session
 from scalebench_worker.timing import HostClock
@@ -18,13 +19,16 @@ from scalebench_worker.torch.device import device_identity, framework_versions
 cuda_in_use: Callable[[], bool] = torch.cuda.is_initialized
 
 
-def attach_torch(model: Any = None, alternate: Alternate | None = None) -> Bench:
+def attach_torch(
+    model: Any = None, alternate: Alternate | None = None, seats: Sequence[RankTopology] | None = None
+) -> Bench:
     """Join the trial with a torch model, or without one.
 
-    Without a model the current GPU is timed when the program has begun to use one.
+    Without a model the current GPU is timed when the program has begun to use one. ``seats`` are the workers that this
+    process drives, where these are several.
     """
     device = device_of(model)
-    session = Session(*device_identity(device))
+    session = Session(*device_identity(device), seats=seats, world=len(seats) if seats else None)
     session.facts.versions = framework_versions(device)
     session.facts.backend = backend_for(device)
     if hasattr(model, "parameters"):

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import torch
 
 from scalebench_api.experiment import Device
+from scalebench_api.record.rank import RankTopology
 from scalebench_worker.failure import WorkloadError
+from scalebench_worker.identity import Identity
 from scalebench_worker.nvml import driver_version
+from scalebench_worker.startup import shares_of_cores
+from scalebench_worker.topology import topology
 
 # torch leaves these without types.
 nccl_version: Callable[[], tuple[int, ...]] = torch.cuda.nccl.version
@@ -51,3 +55,13 @@ def framework_versions(device: torch.device) -> dict[str, str]:
         if driver:
             found["driver"] = driver
     return found
+
+
+def seats_on(gpus: Sequence[int]) -> list[RankTopology]:
+    """The workers of a process that drives several GPUs: one on each, with equal parts of its cores."""
+    cores = shares_of_cores(len(gpus))
+    seats = []
+    for rank, index in enumerate(gpus):
+        where = topology(Identity(rank, len(gpus), rank), *device_identity(torch.device("cuda", index)))
+        seats.append(where.model_copy(update={"cores": cores[rank]}))
+    return seats

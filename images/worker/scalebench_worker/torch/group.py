@@ -77,13 +77,13 @@ def leave_group() -> None:
 def _meet(rank: int, world: int) -> Store:
     """A store on rank 0, on a port of the system's choice, made known through MPI or the shared folder."""
     communicator = find_communicator(identify(), out_folder())
-    host = _own_address()
+    host = own_address()
     store = TCPStore(host, 0, world, is_master=True, wait_for_workers=False) if rank == 0 else None
     address = communicator.all_gather([host, store.port] if store else None)[0]
     return store or TCPStore(address[0], address[1], world, is_master=False, wait_for_workers=False)
 
 
-def _own_address() -> str:
+def own_address() -> str:
     """This host's name; a pod's address, for other pods do not know its name alone."""
     name = socket.gethostname()
     return socket.gethostbyname(name) if os.environ.get(PODS_ENV) else name

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Iterator
 
 import torch
 from torch import nn
 
-from scalebench_api.experiment import DataSource, Strategy, Workload
+from scalebench_api.experiment import CommHook, DataSource, Options, Strategy, Workload
 from scalebench_api.legality import batch_norm_of, strategy_of
 from scalebench_api.record.rank import RankRecord
+from scalebench_api.record.verdict import TCP
 from scalebench_api.trial import TrialSpec
 from scalebench_worker.failure import WorkloadError
 from scalebench_worker.identity import identify
@@ -21,13 +23,15 @@ from scalebench_worker.torch.alternates import NoSync, Plain
 from scalebench_worker.torch.attach import attach_torch
 from scalebench_worker.torch.checksum import parameter_checksum
 from scalebench_worker.torch.data import Batch, DataError, DataOptions, DataSpec, Loader, Split, open_data
-from scalebench_worker.torch.device import choose_device
+from scalebench_worker.torch.device import choose_device, seats_on
 from scalebench_worker.torch.flops import FlopCountError, count_step_flops, device_peak_flops
 from scalebench_worker.torch.group import ask_for_algorithm, choose_backend, join_group, leave_group
 from scalebench_worker.torch.memory import PeakMemory
 from scalebench_worker.torch.precision import set_arithmetic
+from scalebench_worker.torch.servers.worker import Serving
+from scalebench_worker.torch.serving_steps import serve
 from scalebench_worker.torch.sharding import local_elements
-from scalebench_worker.torch.strategies import Spread, single, strategy
+from scalebench_worker.torch.strategies import STRATEGIES, Spread, single
 from scalebench_worker.torch.training import Trainer
 
 
@@ -40,8 +44,11 @@ def run(trial: TrialSpec) -> None:
     workload = trial.workload
     device = choose_device(workload.device, identify().local_rank)
     set_arithmetic(workload.precision, device, workload.options.deterministic)
-    if strategy_of(workload) is not Strategy.single:
-        backend = choose_backend(workload.backend, device)
+    strategy = strategy_of(workload)
+    if strategy not in (Strategy.single, Strategy.dp):
+        # With parameter servers ranks only meet in the group: no gradient goes through it.
+        served = strategy is Strategy.parameter_server
+        backend = "gloo" if served else choose_backend(workload.backend, device)
         ask_for_algorithm(workload.all_reduce, backend)
         join_group(backend, device)
     try:
@@ -63,6 +70,7 @@ class Job:
         self.spec = models.spec(self.workload.model)
         self.strategy = strategy_of(self.workload) or Strategy.ddp
         self.batch = _batch_per_worker(trial)
+        self.servings: list[Serving] = []
         if trial.measure.accuracy and self.workload.data.source is DataSource.synthetic:
             raise WorkloadError("measure.accuracy: needs real data, and workload.data.source is synthetic")
 
@@ -73,6 +81,8 @@ class Job:
         if self.trial.measure.accuracy is not None:
             train_to_accuracy(self, bench, data, self.trial.measure.accuracy)
         data.close()
+        for serving in self.servings:
+            serving.close()
         return bench.finish(checksum)
 
     def build(self, data: DataSpec) -> nn.Module:
@@ -84,7 +94,10 @@ class Job:
 
     def spread(self, model: nn.Module) -> Spread:
         """The model as the strategy spreads it over workers."""
-        return strategy(self.strategy)(model, self.device, self.workload)
+        spread = STRATEGIES[self.strategy](model, self.device, self.workload)
+        if spread.serving is not None:
+            self.servings.append(spread.serving)
+        return spread
 
     def trainer(self, spread: Spread) -> Trainer:
         """The spread model with its optimizer, compiled where that is asked for."""
@@ -97,7 +110,8 @@ class Job:
         synthetic = asked.source is DataSource.synthetic
         return open_data(
             asked.source.value,
-            batch=self.batch,
+            # Under DataParallel one process feeds every GPU.
+            batch=self.batch * (self.trial.point.workers if self.strategy is Strategy.dp else 1),
             path=asked.path,
             shape=asked.shape or (self.spec.shape if synthetic else None),
             classes=asked.classes or (self.spec.classes if synthetic else None),
@@ -120,25 +134,30 @@ class Job:
         trainer = self.trainer(self.spread(model))
         memory = PeakMemory(self.device)
         alternate = self._alternate(trainer, twin, memory)
-        bench = attach_torch(trainer.spread.module, alternate)
+        seats = seats_on(trainer.spread.seats) if trainer.spread.seats else None
+        bench = attach_torch(trainer.spread.module, alternate, seats)
         facts = bench.session.facts
         self._note(facts, trainer, data)
         facts.flops_per_sample = flops if isinstance(flops, float) else None
         if isinstance(flops, str):
             facts.options["flops"] = flops
-        if local_elements(trainer.spread.module) is not None:
+        if self.strategy in (Strategy.fsdp, Strategy.dp, Strategy.parameter_server):
             facts.initial_checksum = parameter_checksum(trainer.spread.module)
-        batches = data.endless()
-        samples = data.spec.samples_per_step
-        while bench.step(samples):
-            parts = self.micro_batches(next(batches))
-            if alternate is not None and bench.kind is alternate.kind:
-                bench.loss(alternate.update(parts))
-            else:
-                bench.loss(trainer.update(parts))
+        batches = (self.micro_batches(batch) for batch in data.endless())
+        samples = self.batch * self._samples_per_item()
+        if trainer.spread.serving is not None:
+            facts.backend = TCP
+            facts.servers = serve(bench, trainer, batches, samples)
+            facts.pushes = trainer.spread.serving.optimizer.pushes
+        else:
+            _steps(bench, trainer, batches, samples, alternate)
         facts.peak_memory_bytes = memory.bytes()
         facts.traffic = trainer.spread.traffic()
         return bench, parameter_checksum(trainer.spread.module)
+
+    def _samples_per_item(self) -> int:
+        shape = self.workload.data.shape or self.spec.shape
+        return shape[0] if self.spec.kind == "tokens" else 1
 
     def _compares_plain(self) -> bool:
         return self.trial.measure.exposed_communication and self.strategy is Strategy.ddp and identify().world == 1
@@ -163,12 +182,12 @@ class Job:
             "cudnnBenchmark": torch.backends.cudnn.benchmark,
             "optimizer": type(trainer.optimizer).__name__,
             "threads": torch.get_num_threads(),
-            **options.wire(),
+            **_options(options),
             **spread.options,
         }
         if norm := batch_norm_of(self.workload):
             facts.options["batchNorm"] = norm.value
-        if spread.unexposed and self.trial.measure.exposed_communication:
+        if spread.unexposed and self.trial.measure.exposed_communication and self.trial.point.workers > 1:
             facts.options["exposedCommunication"] = f"not measured: {spread.unexposed}"
         if data.spec.source != DataSource.synthetic.value:
             facts.options["datasetSamples"] = data.spec.samples
@@ -185,12 +204,37 @@ class Job:
             return str(error)
 
 
+def _steps(
+    bench: Bench,
+    trainer: Trainer,
+    batches: Iterator[list[Batch]],
+    samples: int,
+    alternate: NoSync | Plain | None,
+) -> None:
+    while bench.step(samples):
+        parts = next(batches)
+        if alternate is not None and bench.kind is alternate.kind:
+            bench.loss(alternate.update(parts))
+        else:
+            bench.loss(trainer.update(parts))
+
+
 def split_batch(batch: Batch, parts: int) -> list[Batch]:
     """Micro-batches of equal size; the batch divides by ``parts``."""
     if parts == 1:
         return [batch]
     inputs, targets = batch
     return list(zip(inputs.chunk(parts), targets.chunk(parts), strict=True))
+
+
+def _options(options: Options) -> dict[str, object]:
+    """As asked, without what the communication hook has no use for."""
+    wire = options.wire()
+    if options.comm_hook is not CommHook.powersgd:
+        del wire["commHookRank"]
+    if options.comm_hook is not CommHook.top_k:
+        del wire["commHookDensity"]
+    return wire
 
 
 def _batch_per_worker(trial: TrialSpec) -> int:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -20,6 +21,7 @@ from scalebench_worker.failure import WorkloadError
 from scalebench_worker.torch import traffic
 from scalebench_worker.torch.compression import compress
 from scalebench_worker.torch.optimizers import make_optimizer, rule_of
+from scalebench_worker.torch.servers.worker import Serving, start
 from scalebench_worker.torch.sharding import shard
 
 
@@ -29,7 +31,8 @@ class Spread:
 
     ``no_sync`` is the context in which a backward pass leaves out its communication; ``exposed`` names the method that
     takes communication out of a step, and is None where there is none, which ``unexposed`` then explains.
-    ``learns_graph`` means that the first update cannot be without communication.
+    ``learns_graph`` means that the first update cannot be without communication. ``serving`` is there with parameter
+    servers, and ``seats`` are the GPUs that this one process drives, where there is one for all.
     """
 
     module: nn.Module
@@ -40,8 +43,13 @@ class Spread:
     unexposed: str | None = None
     learns_graph: bool = False
     traffic: Callable[[], Traffic | None] = field(default=lambda: None)
+    serving: Serving | None = None
+    seats: Sequence[int] = ()
     options: dict[str, object] = field(default_factory=dict)
 
+
+# torch leaves it without types.
+synchronized: Callable[[nn.Module], nn.Module] = nn.SyncBatchNorm.convert_sync_batchnorm
 
 # torch 2.14 deprecates the older name.
 _NAMES = inspect.signature(DistributedDataParallel.__init__).parameters
@@ -98,7 +106,7 @@ def fsdp(model: nn.Module, device: torch.device, workload: Workload) -> Spread:
     """FSDP2: every rank holds a share of parameters, gradients and optimizer state."""
     workers = dist.get_world_size()
     if batch_norm_of(workload) is BatchNorm.synchronized:
-        model = nn.SyncBatchNorm.convert_sync_batchnorm(model)
+        model = synchronized(model)
     elements = count_elements(model)
     sharded = shard(model, device, workload.precision)
     return Spread(
@@ -112,6 +120,34 @@ def fsdp(model: nn.Module, device: torch.device, workload: Workload) -> Spread:
     )
 
 
+def dp(model: nn.Module, device: torch.device, workload: Workload) -> Spread:
+    """DataParallel: this process drives every GPU that it sees, and copies the model to each in every step."""
+    wrapped = nn.DataParallel(model)
+    workers = max(1, len(wrapped.device_ids))
+    return Spread(
+        wrapped,
+        type(wrapped).__name__,
+        make_optimizer(wrapped.parameters(), workload.optimizer, workers),
+        seats=wrapped.device_ids if device.type == "cuda" else [],
+        unexposed="copies to and from the other GPUs are a part of the forward pass: there is no step without them",
+    )
+
+
+def parameter_server(model: nn.Module, device: torch.device, workload: Workload) -> Spread:
+    """Parameters at servers, which change them by gradients that workers send."""
+    serving = start(model, workload)
+    asked = workload.parameter_server
+    return Spread(
+        model,
+        type(serving.optimizer).__name__,
+        serving.optimizer,
+        unexposed="a worker has no update of its own: there is no step without the servers",
+        traffic=serving.traffic,
+        serving=serving,
+        options={**asked.wire(), "serverPlacement": "server s is a process beside rank s modulo workers, on its cores"},
+    )
+
+
 def count_elements(model: nn.Module) -> int:
     """Elements of all parameters that are trained."""
     return sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)
@@ -122,13 +158,14 @@ def _replicate(model: nn.Module, device: torch.device, workload: Workload) -> Di
     if options.static_graph and options.compile:
         raise WorkloadError("workload.options.staticGraph: not together with compile; set one of them to false")
     if norm is BatchNorm.synchronized:
-        model = nn.SyncBatchNorm.convert_sync_batchnorm(model)
+        model = synchronized(model)
+    further: dict[str, Any] = {_SYNC_BUFFERS: False} if norm is BatchNorm.local else {}
     return DistributedDataParallel(
         model,
         device_ids=[device] if device.type == "cuda" else None,
         gradient_as_bucket_view=options.gradient_as_bucket_view,
         static_graph=options.static_graph,
-        **({_SYNC_BUFFERS: False} if norm is BatchNorm.local else {}),
+        **further,
         # None is torch's own default.
         bucket_cap_mb=options.bucket_cap_mb,
     )
@@ -139,19 +176,9 @@ STRATEGIES: dict[Strategy, Wrap] = {
     Strategy.ddp: ddp,
     Strategy.zero1: zero1,
     Strategy.fsdp: fsdp,
+    Strategy.dp: dp,
+    Strategy.parameter_server: parameter_server,
 }
-
-
-def strategy(name: Strategy) -> Wrap:
-    """Look a strategy up.
-
-    Raises:
-        WorkloadError: not in this release.
-    """
-    if name not in STRATEGIES:
-        allowed = ", ".join(STRATEGIES)
-        raise WorkloadError(f"workload.strategy: {name.value} is not in this release; allowed: {allowed}")
-    return STRATEGIES[name]
 
 
 def state_tensors(spread: Spread) -> list[Tensor]:

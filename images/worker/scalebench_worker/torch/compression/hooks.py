@@ -6,6 +6,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from torch import Tensor
+from torch._C._distributed_c10d import GradBucket
 from torch.distributed.algorithms.ddp_comm_hooks import default_hooks, powerSGD_hook
 
 from scalebench_worker.torch.compression.codes import Code
@@ -33,7 +34,7 @@ class ErrorFeedback:
         """Bytes that one worker hands over in a step, of those that were compressed last."""
         return float(sum(self._sizes.values()))
 
-    def mean(self, bucket: dist.GradBucket) -> torch.futures.Future[Tensor]:
+    def mean(self, bucket: GradBucket) -> torch.futures.Future[Tensor]:
         """The mean over all workers of what they could write of their gradients."""
         gradients = bucket.buffer()
         if not self._began:
@@ -61,21 +62,26 @@ class ErrorFeedback:
 def _mean(gradients: Tensor) -> torch.futures.Future[Tensor]:
     gradients.div_(dist.get_world_size())
     work: Any = dist.all_reduce(gradients, async_op=True)
-    future: torch.futures.Future[Tensor] = work.get_future().then(lambda done: done.value()[0])
+    future: torch.futures.Future[Tensor] = work.get_future().then(_first)
     return future
 
 
-def error_feedback(state: ErrorFeedback, bucket: dist.GradBucket) -> torch.futures.Future[Tensor]:
+def _first(done: torch.futures.Future[list[Tensor]]) -> Tensor:
+    return done.value()[0]
+
+
+def error_feedback(state: ErrorFeedback, bucket: GradBucket) -> torch.futures.Future[Tensor]:
     """The hook to register with an ``ErrorFeedback``."""
     return state.mean(bucket)
 
 
-def bf16(state: object, bucket: dist.GradBucket) -> torch.futures.Future[Tensor]:
-    """torch's own, by another name: that one it refuses in builds without CUDA, where gloo reduces bf16 just as well."""
-    return default_hooks.bf16_compress_hook(None, bucket)
+def bf16(state: object, bucket: GradBucket) -> torch.futures.Future[Tensor]:
+    """torch's own, by another name: builds without CUDA refuse that one, and gloo reduces bf16 just as well."""
+    group: Any = None
+    return default_hooks.bf16_compress_hook(group, bucket)
 
 
-def power_sgd(state: powerSGD_hook.PowerSGDState, bucket: dist.GradBucket) -> torch.futures.Future[Tensor]:
+def power_sgd(state: powerSGD_hook.PowerSGDState, bucket: GradBucket) -> torch.futures.Future[Tensor]:
     """torch's own; on gloo each bucket is waited for.
 
     The hook starts its second all-reduce in a callback of the first. NCCL's callbacks run in the order of the buckets,

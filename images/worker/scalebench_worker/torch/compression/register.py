@@ -46,7 +46,8 @@ def _power_sgd(model: DistributedDataParallel, rank: int, elements: int, workers
     model.register_comm_hook(state, power_sgd)
 
     def sent() -> Traffic:
-        rate, _, compressed = state.compression_stats()
+        stats: tuple[float, int, int] = state.compression_stats()  # type: ignore[no-untyped-call]
+        rate, _, compressed = stats
         reduced = round(elements / rate) if compressed else elements
         found = traffic.all_reduced(
             reduced, workers, how="counted by PowerSGD's own state: all-reduces of P, Q, vectors"

@@ -1,0 +1,101 @@
+"""Messages between workers and parameter servers: a header of fixed size, then raw fp32 or JSON."""
+
+from __future__ import annotations
+
+import socket
+import struct
+from enum import IntEnum
+from typing import Any, NamedTuple
+
+from torch import Tensor
+
+TOKEN_BYTES = 16
+_HELLO = struct.Struct(f"<{TOKEN_BYTES}sI")
+_HEADER = struct.Struct("<B?QQd")
+
+
+class Kind(IntEnum):
+    """What a message is."""
+
+    initial = 1
+    push = 2
+    fetch = 3
+    counts = 4
+    parameters = 5
+
+
+class Header(NamedTuple):
+    """``version`` is the count of updates behind the parameters meant; ``rate`` the learning rate of a push.
+
+    ``used`` is False in the answer to a push that came too late.
+    """
+
+    kind: Kind
+    version: int = 0
+    size: int = 0
+    rate: float = 0.0
+    used: bool = True
+
+
+class Closed(ConnectionError):
+    """The other side has ended the connection between two messages."""
+
+
+def greet(connection: socket.socket, token: bytes, rank: int) -> None:
+    """Say who this is."""
+    connection.sendall(_HELLO.pack(token, rank))
+
+
+def greeted(connection: socket.socket) -> tuple[bytes, int]:
+    """Token and rank of the other side."""
+    data = bytearray(_HELLO.size)
+    _fill(connection, memoryview(data))
+    token, rank = _HELLO.unpack(data)
+    return token, rank
+
+
+def send(connection: socket.socket, header: Header, payload: memoryview | bytes = b"") -> int:
+    """Send a message; the bytes it took."""
+    size = len(payload)
+    connection.sendall(_HEADER.pack(header.kind, header.used, header.version, size, header.rate))
+    if size:
+        connection.sendall(payload)
+    return _HEADER.size + size
+
+
+def receive(connection: socket.socket) -> Header:
+    """The next header; the payload's ``size`` bytes are still to come.
+
+    Raises:
+        Closed: the other side has gone.
+    """
+    data = bytearray(_HEADER.size)
+    _fill(connection, memoryview(data))
+    kind, used, version, size, rate = _HEADER.unpack(data)
+    return Header(Kind(kind), version, size, rate, used)
+
+
+def receive_into(connection: socket.socket, header: Header, view: memoryview) -> int:
+    """Fill ``view`` with the payload; the bytes that the message took.
+
+    Raises:
+        ConnectionError: a payload of another size.
+    """
+    if header.size != len(view):
+        raise ConnectionError(f"{header.kind.name} with {header.size} bytes, {len(view)} were expected")
+    _fill(connection, view)
+    return _HEADER.size + header.size
+
+
+def bytes_of(tensor: Tensor) -> memoryview:
+    """The memory of a contiguous tensor on the CPU, which must outlive the view."""
+    array: Any = tensor.numpy()
+    return memoryview(array).cast("B")
+
+
+def _fill(connection: socket.socket, view: memoryview) -> None:
+    while len(view):
+        count = connection.recv_into(view)
+        if not count:
+            raise Closed("the other side has closed the connection")
+        view = view[count:]

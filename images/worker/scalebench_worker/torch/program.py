@@ -28,8 +28,8 @@ from scalebench_worker.torch.flops import FlopCountError, count_step_flops, devi
 from scalebench_worker.torch.group import ask_for_algorithm, choose_backend, join_group, leave_group
 from scalebench_worker.torch.memory import PeakMemory
 from scalebench_worker.torch.precision import set_arithmetic
+from scalebench_worker.torch.servers.steps import serve
 from scalebench_worker.torch.servers.worker import Serving
-from scalebench_worker.torch.serving_steps import serve
 from scalebench_worker.torch.sharding import local_elements
 from scalebench_worker.torch.strategies import STRATEGIES, Spread, single
 from scalebench_worker.torch.training import Trainer

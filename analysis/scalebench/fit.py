@@ -7,7 +7,12 @@ from dataclasses import dataclass
 
 from scalebench.bundle import Bundle
 from scalebench.predict.beside import SeriesBeside, beside, tables_of
-from scalebench.predict.collectives import CollectiveComparison, compare_algorithms, timed_points
+from scalebench.predict.collectives import (
+    CollectiveComparison,
+    asked_algorithms,
+    compare_algorithms,
+    timed_points,
+)
 from scalebench.predict.collectives.tables import collective_tables
 from scalebench.predict.fitting import FitError
 from scalebench.predict.learning import Learning, learning
@@ -80,9 +85,10 @@ def fit(
         raise FitError("hold out every batch: nothing is left to fit to")
     refusals: list[str] = []
     collectives = []
+    asked = asked_algorithms(bundle)
     for name, points in timed_points(bundle).items():
         try:
-            collectives.append(compare_algorithms(points, series=name, level=level))
+            collectives.append(compare_algorithms(points, series=name, level=level, asked=asked.get(name)))
         except FitError as error:
             refusals.append(f"{name}: {error}")
     devices = tuple(_devices(each, level) for each in programs(series).values())

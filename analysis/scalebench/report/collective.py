@@ -47,8 +47,8 @@ def collectives(found: Sequence[CollectiveComparison], png: bool) -> Iterator[Pl
     more = len(found) - len(shown)
     caption = (
         "Left: marks are measured medians, lines are the fitted model. Right: predicted over measured less one, every "
-        "size predicted by a fit to the other sizes. The model is the one with the smallest error there, or the ring "
-        "where the points cannot tell."
+        "size predicted by a fit to the other sizes. The model is of the algorithm that was asked for, else the one "
+        "with the smallest error there, or the ring where the points cannot tell."
     )
     caption += f" The first {MOST_SERIES} series; {more} more are in the table." if more else ""
     yield canvas.finish(figure, "allreduce-models", "All-reduce: model beside measurement", caption, png)

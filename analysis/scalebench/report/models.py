@@ -7,7 +7,12 @@ from dataclasses import dataclass, replace
 
 from scalebench.bundle import Bundle
 from scalebench.predict.beside import SeriesBeside, beside, tables_of
-from scalebench.predict.collectives import CollectiveComparison, compare_algorithms, timed_points
+from scalebench.predict.collectives import (
+    CollectiveComparison,
+    asked_algorithms,
+    compare_algorithms,
+    timed_points,
+)
 from scalebench.predict.collectives.tables import collective_tables
 from scalebench.predict.fitting import FitError
 from scalebench.predict.learning import Learning, learning
@@ -102,9 +107,11 @@ def _learning(bundle: Bundle) -> Learning:
 
 
 def _collectives(bundle: Bundle, several: bool) -> Iterator[CollectiveComparison]:
+    asked = asked_algorithms(bundle)
     for name, points in timed_points(bundle).items():
+        series = f"{bundle.label}: {name}" if several else name
         try:
-            yield compare_algorithms(points, series=f"{bundle.label}: {name}" if several else name)
+            yield compare_algorithms(points, series=series, asked=asked.get(name))
         except FitError:
             continue
 

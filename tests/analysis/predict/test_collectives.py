@@ -14,6 +14,7 @@ from scalebench.predict.collectives import (
     Shape,
     Timed,
     algorithm_of,
+    asked_algorithms,
     compare_algorithms,
     cost,
     fit_collective,
@@ -215,30 +216,31 @@ def test_a_prediction_has_an_interval_and_wants_a_size():
         fit.predict(Shape(4), 0)
 
 
+def ring_rows(trial):
+    n = trial.point.workers
+    times = {size: cost(algorithm_of("ring"), Shape(n), size, A, B) * 1e6 for size in SIZES}
+    return [
+        AllReduceRow(
+            bytes=size,
+            in_place=True,
+            iterations=20,
+            time_us_median=us,
+            time_us_min=us,
+            time_us_p95=us,
+            algbw=size / us / 1e3,
+            busbw=size / us / 1e3 * 2 * (n - 1) / n,
+            errors=0,
+        )
+        for size, us in times.items()
+    ]
+
+
 def test_points_come_from_the_rows_of_a_bundle(tmp_path):
     spec = experiment(
         "bench", modes=["weak"], workers=[2, 4], repetitions=2, workload={"program": "allreduce", "device": "cpu"}
     )
 
-    def rows(trial):
-        n = trial.point.workers
-        times = {size: cost(algorithm_of("ring"), Shape(n), size, A, B) * 1e6 for size in SIZES}
-        return [
-            AllReduceRow(
-                bytes=size,
-                in_place=True,
-                iterations=20,
-                time_us_median=us,
-                time_us_min=us,
-                time_us_p95=us,
-                algbw=size / us / 1e3,
-                busbw=size / us / 1e3 * 2 * (n - 1) / n,
-                errors=0,
-            )
-            for size, us in times.items()
-        ]
-
-    found = timed_points(open_bundle(write_bundle(tmp_path / "b", spec, allreduce=rows, tables=False)))
+    found = timed_points(open_bundle(write_bundle(tmp_path / "b", spec, allreduce=ring_rows, tables=False)))
     assert list(found) == ["weak"]
     assert len(found["weak"]) == 2 * len(SIZES)
     compared = compare_algorithms(found["weak"], series="weak")
@@ -246,6 +248,38 @@ def test_points_come_from_the_rows_of_a_bundle(tmp_path):
     assert compared.best.size_error < 1e-9
     assert compared.best.ranks_error is None
     assert collective_tables([compared])[2].frame()["error"].abs().max() < 1e-9
+
+
+@pytest.mark.parametrize(("backend", "shown"), [("mpi", "tree"), ("nccl", "double-tree")])
+def test_the_algorithm_that_was_asked_for_is_the_one_whose_numbers_stand(tmp_path, backend, shown):
+    def rows(trial):
+        alone = ring_rows(trial)
+        return [*alone, alone[-1].model_copy(update={"messages": 7})]
+
+    spec = experiment(
+        "bench",
+        modes=["weak"],
+        workers=[2, 4],
+        workload={"program": "allreduce", "backend": backend},
+        matrix={"allReduce": ["tree", "auto"]},
+    )
+    bundle = open_bundle(
+        write_bundle(
+            tmp_path / "b",
+            spec,
+            allreduce=rows,
+            tables=False,
+            change=lambda record: record.model_copy(update={"backend": backend}),
+        )
+    )
+    assert asked_algorithms(bundle) == {"weak allReduce=tree": shown}
+    found = timed_points(bundle)["weak allReduce=tree"]
+    assert len(found) == 2 * len(SIZES), "several messages are no point of a model of one"
+    compared = compare_algorithms(found, series="weak", asked=shown)
+    assert compared.best.fit.algorithm.name == "ring"
+    frame = collective_tables([compared])[2].frame()
+    assert set(frame["algorithm"]) == {shown}
+    assert (frame["bound_us"] > 0).all()
 
 
 EVIDENCE = Path(__file__).parents[3] / "docs/evidence/h200/allreduce-bundle"

@@ -9,7 +9,12 @@ from scalebench.predict.collectives.collective_fit import (
     fit_collective,
     judge_collective,
 )
-from scalebench.predict.collectives.comparison import CollectiveComparison, compare_algorithms, timed_points
+from scalebench.predict.collectives.comparison import (
+    CollectiveComparison,
+    asked_algorithms,
+    compare_algorithms,
+    timed_points,
+)
 from scalebench.predict.collectives.costs import (
     ALGORITHMS,
     HIERARCHICAL,
@@ -37,6 +42,7 @@ __all__ = [
     "Shape",
     "Timed",
     "algorithm_of",
+    "asked_algorithms",
     "collective_tables",
     "compare_algorithms",
     "cost",

@@ -24,7 +24,8 @@ SAME_CURVE = (
 class CollectiveComparison:
     """All algorithms on the points of one series; ``best`` predicts what was left out best (``held_out``).
 
-    ``best`` is None, and ``note`` says why, where the points cannot tell the algorithms apart.
+    ``best`` is None, and ``note`` says why, where the points cannot tell the algorithms apart. ``asked`` names the
+    algorithm that the runs were asked to use, None where that was left to the library.
     """
 
     series: str
@@ -33,6 +34,7 @@ class CollectiveComparison:
     refusals: tuple[str, ...]
     best: JudgedCollective | None
     note: str
+    asked: str | None = None
 
     def algorithm(self, name: str) -> JudgedCollective | None:
         """One of them by name, None where it could not be fitted."""
@@ -40,7 +42,12 @@ class CollectiveComparison:
 
 
 def compare_algorithms(
-    points: Sequence[Timed], *, series: str = "", servers: int | None = None, level: float = 0.95
+    points: Sequence[Timed],
+    *,
+    series: str = "",
+    servers: int | None = None,
+    level: float = 0.95,
+    asked: str | None = None,
 ) -> CollectiveComparison:
     """Fit every algorithm; the sharded parameter server only where ``servers`` says how many there were.
 
@@ -64,7 +71,7 @@ def compare_algorithms(
         raise FitError(refusals[0])
     several = len({point.shape.ranks for point in placed if point.shape.ranks > 1}) > 1
     best, note = _best(judged) if several else (None, SAME_CURVE)
-    return CollectiveComparison(series, tuple(placed), tuple(judged), tuple(refusals), best, note)
+    return CollectiveComparison(series, tuple(placed), tuple(judged), tuple(refusals), best, note, asked)
 
 
 def _best(judged: Sequence[JudgedCollective]) -> tuple[JudgedCollective, str]:
@@ -75,6 +82,21 @@ def _best(judged: Sequence[JudgedCollective]) -> tuple[JudgedCollective, str]:
     best = alike[names.index(USUAL)] if USUAL in names else alike[0]
     others = ", ".join(name for name in names if name != best.fit.algorithm.name)
     return best, f"these points do not tell {best.fit.algorithm.name} from {others}" if others else ""
+
+
+def asked_algorithms(bundle: Bundle) -> dict[str, str]:
+    """The algorithm that the runs of a series were asked to use, by its name here; series without one are left out.
+
+    NCCL's tree is a pipelined double binary tree.
+    """
+    found: dict[str, str] = {}
+    for trial in bundle.trials:
+        asked = trial.spec.workload.all_reduce.value
+        if trial.record is not None and trial.record.backend == "nccl" and asked == "tree":
+            asked = "double-tree"
+        if asked in ALGORITHMS:
+            found[trial.spec.point.series] = asked
+    return found
 
 
 def timed_points(bundle: Bundle) -> dict[str, tuple[Timed, ...]]:

@@ -7,15 +7,16 @@ from collections.abc import Sequence
 from scalebench import spelling
 from scalebench.predict.collectives.collective_fit import JudgedCollective
 from scalebench.predict.collectives.comparison import USUAL, CollectiveComparison
-from scalebench.predict.collectives.costs import ALGORITHMS, Link, Shape, cost_of
+from scalebench.predict.collectives.costs import ALGORITHMS, Link, Shape, cost_of, lower_bound
 from scalebench.predict.fitting import Parameter
 from scalebench.predict.parameters import PARAMETER_COLUMNS, PARAMETER_NOTE, parameter_cells
 from scalebench.table import Cell, Column, Table
 
 
 def shown(compared: CollectiveComparison) -> JudgedCollective:
-    """The algorithm whose numbers stand in the tables: the best, or the ring where none can be told from the others."""
-    return compared.best or compared.algorithm(USUAL) or compared.algorithms[0]
+    """The algorithm whose numbers stand in the tables: the one asked for, else the best, else the ring."""
+    asked = compared.algorithm(compared.asked) if compared.asked else None
+    return asked or compared.best or compared.algorithm(USUAL) or compared.algorithms[0]
 
 
 def collective_tables(found: Sequence[CollectiveComparison]) -> tuple[Table, ...]:
@@ -118,18 +119,24 @@ def _beside(found: Sequence[CollectiveComparison]) -> Table:
         Column("measured_us", "Time", "number", "µs"),
         Column("predicted_us", "predicted", "number", "µs"),
         Column("error", "error", "percent"),
+        Column("bound_us", "bound", "number", "µs"),
     )
     rows: list[tuple[Cell, ...]] = []
     for compared in found:
         judged = shown(compared)
+        bandwidth = judged.fit.regimes[-1].bandwidths[-1].value
         for left in judged.by_size:
             point = left.point
             rows.append(
                 (
                     *(compared.series, judged.fit.algorithm.name, point.shape.ranks, spelling.size(point.bytes)),
                     *(point.bytes, point.seconds * 1e6, left.predicted * 1e6, left.error),
+                    lower_bound(point.shape.ranks, point.bytes, bandwidth * 1e9) * 1e6 if bandwidth else None,
                 )
             )
     rows.sort(key=lambda row: (str(row[0]), row[2], row[4]))
-    notes = ("Every size is predicted by a fit to the other sizes.",)
+    notes = (
+        "Every size is predicted by a fit to the other sizes.",
+        "Bound: 2(n-1)/n·S/B, which no all-reduce beats, at the bandwidth B fitted to the largest sizes.",
+    )
     return Table("collective_predicted", "All-reduce: predicted beside measured", columns, tuple(rows), notes)

@@ -5,7 +5,7 @@ machine need two namespaces. Nothing in one can be reached from outside, and not
 one relayed port. No virtual interface, address or route is made: a socket belongs to the namespace it was made in, so
 this process serves a listener that its child made inside, and connects to the server outside.
 
-    python own_network.py PORT COMMAND...      PORT: of the server on 127.0.0.1, the same inside and outside
+    python own_network.py ADDRESS:PORT COMMAND...    of the server outside; inside it is at 127.0.0.1:PORT
 
 Needs Linux; where unshare(2) of a network needs more rights than there are, it is tried within a user namespace.
 """
@@ -37,8 +37,8 @@ def enter() -> None:
         fcntl.ioctl(control, _SIOCSIFFLAGS, struct.pack("16sh14x", b"lo", _IFF_UP))
 
 
-async def relay(listener: socket.socket, port: int) -> None:
-    """Carry bytes between every connection to `listener` and the server on `port` of this namespace, for ever."""
+async def relay(listener: socket.socket, address: str, port: int) -> None:
+    """Carry bytes between every connection to `listener` and the server that this namespace reaches, for ever."""
 
     async def one_way(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(OSError):
@@ -49,7 +49,7 @@ async def relay(listener: socket.socket, port: int) -> None:
 
     async def carry(inner: asyncio.StreamReader, back: asyncio.StreamWriter) -> None:
         try:
-            outer, forth = await asyncio.open_connection("127.0.0.1", port)
+            outer, forth = await asyncio.open_connection(address, port)
         except OSError:
             back.close()
             return
@@ -59,7 +59,8 @@ async def relay(listener: socket.socket, port: int) -> None:
     await server.serve_forever()
 
 
-def main(port: int, command: list[str]) -> int:
+def main(server: str, command: list[str]) -> int:
+    address, port = server.rpartition(":")[0], int(server.rpartition(":")[2])
     ours, theirs = socket.socketpair()
     parent = os.getpid()
     child = os.fork()
@@ -78,7 +79,7 @@ def main(port: int, command: list[str]) -> int:
     listener = socket.socket(fileno=struct.unpack("i", sent[0][2])[0])
     signal.signal(signal.SIGCHLD, lambda *_: _end_with(child))
     _end_with(child)
-    asyncio.run(relay(listener, port))
+    asyncio.run(relay(listener, address, port))
     return 0
 
 
@@ -90,4 +91,4 @@ def _end_with(child: int) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main(int(sys.argv[1]), sys.argv[2:]))
+    sys.exit(main(sys.argv[1], sys.argv[2:]))

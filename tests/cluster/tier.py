@@ -83,7 +83,7 @@ class Tier:
         crds: Sequence[Path] = (CRDS,),
         address: str = _LOOPBACK,
     ) -> None:
-        """`address` is where machines reach the API server; one that is not of the loopback opens every interface."""
+        """`address`, of this machine, is where the API server is, so that other machines may be let reach it."""
         unknown = [name for name in operators if name not in OPERATORS]
         if unknown:
             raise ValueError(f"operators: {', '.join(unknown)}; allowed are {', '.join(OPERATORS)}")
@@ -122,7 +122,7 @@ class Tier:
         mark = self._ending.enter_context((self.folder / _ALIVE).open("w"))
         fcntl.flock(mark, fcntl.LOCK_EX)
         self.port = self._ports.take()
-        self.server = f"https://127.0.0.1:{self.port}"
+        self.server = f"https://{self.address}:{self.port}"
         self.kubelet_port = self._ports.take()
         """Where the player serves the logs of pods on fake nodes."""
         with ThreadPoolExecutor(max_workers=4) as pool:
@@ -303,15 +303,13 @@ class Tier:
 
     def _start_apiserver(self) -> None:
         pki = self.authority.folder
-        alone = self.address == _LOOPBACK
         self._add(
             "apiserver",
             [
                 toolchain.binary("kube-apiserver"), f"--etcd-servers={self._etcd}",
-                f"--bind-address={_LOOPBACK if alone else '0.0.0.0'}",
-                f"--secure-port={self.port}", f"--advertise-address={self.address}",
+                f"--bind-address={self.address}", f"--secure-port={self.port}", f"--advertise-address={self.address}",
                 # A loopback address cannot be an endpoint.
-                f"--endpoint-reconciler-type={'none' if alone else 'lease'}",
+                f"--endpoint-reconciler-type={'none' if self.address == _LOOPBACK else 'lease'}",
                 "--service-cluster-ip-range=10.96.0.0/16", f"--client-ca-file={self.authority.crt}",
                 f"--tls-cert-file={pki}/apiserver.crt", f"--tls-private-key-file={pki}/apiserver.key",
                 "--service-account-issuer=https://kubernetes.default.svc.cluster.local",
@@ -396,15 +394,18 @@ class Tier:
             # A second limiter, 10 pods a second by default: 64 workers would start in 13 s.
             "--controller-queue-rate-limit=1000", "--controller-queue-burst=2000", "--threadiness=8",
         ]  # fmt: skip
-        apart: list[str | Path] = [sys.executable, HERE / "own_network.py", str(self.port)]
+        apart: list[str | Path] = [sys.executable, HERE / "own_network.py", f"{self.address}:{self.port}"]
         probe = subprocess.run([*apart, "true"], capture_output=True, check=False)
+        kubeconfig = self.admin
         if probe.returncode == 0:
             command = [*apart, *command]
+            inside = f"https://{_LOOPBACK}:{self.port}"
+            kubeconfig = self.authority.kubeconfig(self.folder / "mpi-operator.kubeconfig", inside, "admin", _MASTERS)
         else:
             self.notes.append("no network namespace is allowed: mpi-operator takes port 8080, one tier at a time")
             lock = self._ending.enter_context((Path(tempfile.gettempdir()) / "scalebench-mpi-operator.lock").open("w"))
             fcntl.flock(lock, fcntl.LOCK_EX)
-        self._add("mpi-operator", command, lambda: self._found(_MPI_LEASE), {"KUBECONFIG": str(self.admin)})
+        self._add("mpi-operator", command, lambda: self._found(_MPI_LEASE), {"KUBECONFIG": str(kubeconfig)})
 
     def _webhook_files(self) -> dict[str, bytes]:
         folder = self.folder / "webhook" / "k8s-webhook-server" / "serving-certs"

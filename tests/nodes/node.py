@@ -52,14 +52,13 @@ class Node:
 
     def join(self, tier: Tier) -> None:
         """Start kubelet and kube-proxy; the node is Ready some seconds later."""
-        server = f"https://{tier.address}:{tier.port}"
         tier.authority.certificate(f"kubelet-{self.name}", f"/CN={self.name}", f"IP:{self.address},DNS:{self.name}")
         kubeconfigs = {
             "kubelet": (f"system:node:{self.name}", ("system:nodes",)),
             "kube-proxy": ("system:kube-proxy", ()),
         }
         for name, (user, groups) in kubeconfigs.items():
-            tier.authority.kubeconfig(self.folder / f"{name}.kubeconfig", server, user, groups)
+            tier.authority.kubeconfig(self.folder / f"{name}.kubeconfig", tier.server, user, groups)
         self._write("kubelet.json", self._kubelet(tier, control_groups.make(self.name)))
         self._write("kube-proxy.json", self._kube_proxy())
         flags = [

@@ -118,10 +118,10 @@ class RealCluster:
         self._ending.callback(self._end_nodes)
         self._ending.callback(self.tier.stop)
         with ThreadPoolExecutor(max_workers=4) as pool:
+            self._fabric.start()
             tier = pool.submit(self.tier.start)
             store = Store()
             images = store.add(self._images)
-            self._fabric.start()
             nodes = list(self.nodes.values())
             ready = [pool.submit(node.runtime, self._fabric, len(nodes), store, images) for node in nodes]
             tier.result()
@@ -133,8 +133,7 @@ class RealCluster:
 
     def _start_dns(self) -> None:
         kubeconfig = self.folder / "coredns.kubeconfig"
-        server = f"https://{HOST}:{self.tier.port}"
-        self.tier.authority.kubeconfig(kubeconfig, server, "coredns", ("system:masters",))
+        self.tier.authority.kubeconfig(kubeconfig, self.tier.server, "coredns", ("system:masters",))
         # Two blocks: in one, `template` would answer before `kubernetes` does. Other names do not exist, at once.
         (self.folder / "Corefile").write_text(
             f"cluster.local in-addr.arpa {{\n bind {DNS}\n errors\n"

@@ -59,7 +59,7 @@ by (namespace, experiment, trial, attempt, workers)
   interval: 15s
   rules:
     # Samples by the seconds of the windows in which they were counted, not by those of Prometheus' clock: between windows
-    # nothing is counted. A rank gives both as of one moment, so the quotient is exact however seldom it is scraped.
+    # nothing is counted. A rank gives both as of one moment, so the quotient holds however seldom it is scraped.
     - record: trial:scalebench_throughput:rate1m
       expr: |-
         sum {{ $by }} (rate(scalebench_samples_total[1m]))

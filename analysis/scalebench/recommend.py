@@ -8,8 +8,8 @@ ways in which the loss may go on, and else the better of the two.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -101,6 +101,7 @@ def recommend(
     deadline_s: float | None = None,
     budget: float | None = None,
     noise_scale: float | None = None,
+    hold_out: Collection[int] = (),
     level: float = 0.95,
 ) -> Recommendation:
     """Recommend worker counts among the measured ones and the further ``workers``, which models predict.
@@ -108,23 +109,32 @@ def recommend(
     Work is the whole training, an epoch or a million samples, as ``spec.cost`` (or ``price``) says; with a target
     accuracy or loss also the way there. ``deadline_s`` and ``budget`` ask for the cheapest and the fastest count that
     keeps them; without a price cost is in worker-hours, and so is the budget. ``noise_scale`` weighs samples of larger
-    batches by the gradient noise scale.
+    batches by the gradient noise scale. ``hold_out`` are measured counts that are treated as if they had not been.
 
     Raises:
-        FitError: for limits, targets or counts that are not positive.
+        FitError: for limits, targets or counts that are not positive, or a count to hold out that was not measured.
     """
     _check(workers, target, target_loss, deadline_s, budget, noise_scale)
     curves = scaling([bundle], level).series
     learnt = learning(bundle, target_loss, target)
+    learnt = replace(learnt, points=tuple(p for p in learnt.points if p.point.workers not in hold_out))
+    measured = {p.workers for curve in curves for p in curve.measured}
+    if unknown := sorted({*hold_out} - measured):
+        known = ", ".join(map(str, sorted(measured))) or "none"
+        raise FitError(f"recommend: hold out {unknown[0]}: it was not measured; measured: {known}")
+    if hold_out and not measured - {*hold_out}:
+        raise FitError("recommend: every measured count is held out: nothing is left to recommend from")
     if target is None and target_loss is None:
         target = _own_target(bundle)
     questions = [Question(noise_scale=noise_scale)]
     if target is not None or target_loss is not None:
         questions.append(Question(target, target_loss))
     out = []
-    for found in beside(bundle, price=price, level=level):
+    for found in beside(bundle, hold_out=hold_out, price=price, level=level):
         result = next(curve for curve in curves if curve.name == found.series.name)
-        estimates = {p.workers: p.throughput for p in result.points if p.throughput is not None}
+        estimates = {
+            p.workers: p.throughput for p in result.points if p.throughput is not None and p.workers not in hold_out
+        }
         for question in questions:
             made = choices(found, estimates, workers, question, learnt)
             if question.to_target and not any(choice.seconds is not None for choice in made) and not learnt.points:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 @click.option("--deadline", type=Real(min=0), metavar="HOURS", help="Ask for the cheapest count within so many hours.")
 @click.option("--budget", type=Real(min=0), help="Ask for the fastest count for so much money (or worker-hours).")
 @click.option("--noise-scale", type=Real(min=0), help="Gradient noise scale in samples: weighs larger batches.")
+@click.option("--hold-out", metavar="N,N", help="Measured counts that are treated as if they had not been run.")
 @price_options
 @output_option
 def command(
@@ -34,6 +35,7 @@ def command(
     deadline: float | None,
     budget: float | None,
     noise_scale: float | None,
+    hold_out: str | None,
     asked: Asked,
     output: str,
 ) -> None:
@@ -51,6 +53,7 @@ def command(
             deadline_s=None if deadline is None else deadline * 3600,
             budget=budget,
             noise_scale=noise_scale,
+            hold_out=whole_numbers(hold_out, "--hold-out") if hold_out else [],
         )
     if output == "table":
         for answer in found.answers:

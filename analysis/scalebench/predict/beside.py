@@ -312,8 +312,18 @@ def _models(found: Sequence[SeriesBeside]) -> Table:
                     *(best is not None and model.name == best.name, note or None, model.equation),
                 )
             )
-    notes = ("The best model is chosen by its mean error at left-out points, never by how it fits those that it saw.",)
-    return Table("models", "Models and how they were judged", columns, tuple(rows), notes)
+    notes = ["The best model is chosen by its mean error at left-out points, never by how it fits those that it saw."]
+    notes += [
+        f"{each.series.name}: {_list_of(each.prediction.fitted_to.workers)} workers alone test no law that has a "
+        "parameter: the best here was hardly chosen, and says little of other counts."
+        for each in found
+        if len(each.prediction.fitted_to.workers) == 2
+    ]
+    return Table("models", "Models and how they were judged", columns, tuple(rows), tuple(notes))
+
+
+def _list_of(counts: Sequence[int]) -> str:
+    return " and ".join(map(str, counts))
 
 
 def _parameters(found: Sequence[SeriesBeside]) -> Table:

@@ -2,8 +2,8 @@
 
 One count beside the baseline tells how much was lost there, and nothing of how that goes on: a law of one parameter
 passes through it exactly, whichever law it is. Named laws are the corners of what is possible: the loss stays
-(Gustafson), grows with N (Amdahl, the latency of a ring) or with N² (what usl adds). Draws mix them in every
-proportion, so that a prediction is as wide as what was measured leaves it.
+(Gustafson), grows with N (Amdahl, the latency of a ring) or with N² (what usl adds). Half of the draws are one of these
+alone, half mix them in every proportion, so that a prediction is as wide as what was measured leaves it.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ _TERMS: tuple[Callable[[Array | float], Array | float], ...] = (
     lambda n: n - 1,
     lambda n: n * (n - 1),
 )
+_ALONE = 0.5
 _LEAST = 1e-9
 
 
@@ -28,10 +29,12 @@ def open_rates(
 ) -> Array:
     """Draws of samples/s at ``workers`` from draws of it at two measured counts, ``baseline`` < ``other``.
 
-    With e(N) = N X(1)/X(N) = 1 + θ Σ w t(N), w uniform over all proportions and θ what passes through both counts. More
-    than ideal between them is not carried on.
+    With e(N) = N X(1)/X(N) = 1 + θ Σ w t(N), w one of the terms or any mixture, and θ what passes through both counts.
+    More than ideal between them is not carried on.
     """
-    shares = rng.dirichlet(np.ones(len(_TERMS)), len(other_rates))
+    draws, ways = len(other_rates), len(_TERMS)
+    alone = np.eye(ways)[rng.integers(0, ways, draws)]
+    shares = np.where(rng.random((draws, 1)) < _ALONE, alone, rng.dirichlet(np.ones(ways), draws))
     here, at_base = (
         sum(shares[:, i] * term(float(n)) / term(float(other)) for i, term in enumerate(_TERMS))
         for n in (workers, baseline)

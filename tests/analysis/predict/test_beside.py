@@ -115,6 +115,13 @@ def test_two_points_refuse_what_they_cannot_carry(tmp_path: Path):
     assert "2 parameters need at least 2 worker counts" in notes
 
 
+def test_two_counts_are_said_to_test_no_law(measured: Bundle):
+    (models,) = (t for t in fit(measured, hold_out=[4, 8]).tables() if t.name == "models")
+    assert any(note.startswith("strong: 1 and 2 workers alone test no law") for note in models.notes)
+    (models,) = (t for t in fit(measured).tables() if t.name == "models")
+    assert not any("test no law" in note for note in models.notes)
+
+
 def test_an_empty_bundle_says_so(tmp_path: Path):
     spec = experiment("none", modes=["weak"], workers=[1, 2], repetitions=1)
     names = [f"weak-{n}-1x{n}-r1" for n in (1, 2)]

@@ -371,7 +371,7 @@ def test_a_device_of_ones_own(tmp_path):
     assert find_device(f"{file}:theirs").peak() == 7
     with pytest.raises(HardwareError, match=r"holds 2 entries; one device is wanted: name one of them as .*:MINE"):
         find_device(str(file))
-    with pytest.raises(HardwareError, match=r"mine.yaml: device 'ours' is not known"):
+    with pytest.raises(HardwareError, match=r"mine\.yaml: device 'ours' is not known"):
         find_device(f"{file}:ours")
     with pytest.raises(HardwareError, match="cannot be read"):
         find_device(str(tmp_path / "none.yaml"))
@@ -390,7 +390,7 @@ def test_a_small_b_is_bits_and_a_large_one_bytes():
     assert bits == [25] * 4
     assert [find_link(rate).gbps for rate in ("25GBps", "25GB/s")] == [200] * 2
     for rate in ("0gbps", ".gbps", "1e999gbps"):
-        with pytest.raises(HardwareError, match="a rate must be a positive number, as 25gbps or 3.1GB/s"):
+        with pytest.raises(HardwareError, match="a rate must be a positive number, as 25gbps"):
             find_link(rate)
     for neither in ("25GBPS", "-1gbps", "25"):
         with pytest.raises(HardwareError, match="is not known"):

@@ -90,7 +90,8 @@ def test_two_counts_test_no_model_and_recommend_none_that_may_be_slower(tmp_path
     choice = next(c for c in found.series[0].choices if c.workers == 32)
     assert not choice.tested
     low, high = np.quantile(choice.seconds, [0.025, 0.975])
-    assert low <= 1e6 / 256 * (0.4 / 32 + 0.015 * 31) <= high
+    truth = 1e6 / bundle.trials[0].spec.point.global_batch * (0.4 / 32 + 0.015 * 31)
+    assert low <= truth <= high
     assert high / low > 5
 
 
@@ -107,6 +108,16 @@ def test_one_count_says_nothing_of_others(tmp_path: Path):
     found = recommend(bundle, workers=[64])
     assert answers(found, "weak")["fastest"].workers == 2
     assert any("64 workers: no model predicts this count: too few were measured" in note for note in found.notes)
+
+
+def test_a_count_that_is_held_out_is_one_that_was_not_run(measured: Bundle):
+    found = recommend(measured, hold_out=[4, 8, 16])
+    strong = {c.workers: c for c in found.series[0].choices}
+    assert [c.measured for c in strong.values()] == [True, True, False, False, False]
+    truth = 1e6 / measured.trials[0].spec.point.global_batch * (0.4 / 4 + 0.004 * 3)
+    low, high = np.quantile(strong[4].seconds, [0.025, 0.975])
+    # The loss grows with N² alone: the end of what is possible, and the two counts have noise of their own.
+    assert low <= truth <= high * 1.01
 
 
 def test_a_count_far_beyond_those_that_were_run_is_said_to_be(measured: Bundle):
@@ -200,6 +211,8 @@ def test_a_small_noise_scale_makes_large_batches_worth_less(measured: Bundle):
         ({"target": 1.5}, "a target accuracy lies between 0 and 1, given 1.5"),
         ({"deadline_s": -1.0}, "deadline must be a finite positive number, given -1"),
         ({"budget": float("inf")}, "budget must be a finite positive number"),
+        ({"hold_out": [3]}, "hold out 3: it was not measured; measured: 1, 2, 4, 8, 16"),
+        ({"hold_out": [1, 2, 4, 8, 16]}, "every measured count is held out"),
         ({"noise_scale": 0.0}, "noise scale must be a finite positive number, given 0"),
     ],
 )

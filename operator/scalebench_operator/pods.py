@@ -63,7 +63,13 @@ def failure(pods: Sequence[Pod], events: Sequence[Event] = ()) -> Finding | None
     ``events`` are the job's own; they tell why pods are missing.
     """
     bad = failed(pods)
-    for look in (_out_of_memory, _ranks_verdict, _taken_away, _late, _not_admitted, _killed, _rank_failure, _exited):
+    for look in (_out_of_memory, _ranks_verdict, _taken_away):
+        for pod in bad:
+            if found := look(pod):
+                return found
+    if found := _replaced(pods):
+        return found
+    for look in (_late, _not_admitted, _told_killed, _killed, _rank_failure, _exited):
         for pod in bad:
             if found := look(pod):
                 return found
@@ -111,13 +117,13 @@ def rejected(events: Sequence[Event]) -> str | None:
 
 def nodes(pods: Sequence[Pod]) -> tuple[str, ...]:
     """Nodes of the pods that carry workers, each once, in the order of the workers."""
-    carriers = [pod for pod in pods if labels_of(pod).get(objects.ROLE_LABEL, "worker") == "worker"]
+    carriers = [pod for pod in pods if _role(pod) == "worker"]
     return tuple(dict.fromkeys(node for pod in sorted(carriers, key=place_of) if (node := node_of(pod))))
 
 
 def placement(pods: Sequence[Pod]) -> dict[str, str]:
-    """Pod -> node, for those that have one."""
-    return {name_of(pod): node for pod in pods if (node := node_of(pod))}
+    """Pod -> node, for those that have one and are to carry workers: a rank in a launcher is none of the layout's."""
+    return {name_of(pod): node for pod in pods if _role(pod) != "launcher" and (node := node_of(pod))}
 
 
 def exit_codes(pods: Sequence[Pod]) -> dict[str, int | None]:
@@ -169,6 +175,22 @@ def _taken_away(pod: Pod) -> Finding | None:
     return None
 
 
+def _replaced(pods: Sequence[Pod]) -> Finding | None:
+    """A worker that was made after the launcher had begun stands for one that was taken away: mpi-operator does so."""
+    began = min((status_of(pod).get("startTime") or "~" for pod in pods if _role(pod) == "launcher"), default="~")
+    for pod in sorted(pods, key=place_of):
+        if _role(pod) == "worker" and str(pod["metadata"].get("creationTimestamp") or "") > began:
+            name = name_of(pod)
+            said = f"pod {name} was deleted while the trial ran, by hand, by a drain or by the cluster"
+            tell = f"kubectl get events --field-selector involvedObject.name={name} tells more"
+            return FailedReason.evicted, f"{said}; its job made it anew; {tell}"
+    return None
+
+
+def _role(pod: Pod) -> str:
+    return labels_of(pod).get(objects.ROLE_LABEL, "worker")
+
+
 def _late(pod: Pod) -> Finding | None:
     status = status_of(pod)
     if status.get("reason") != "DeadlineExceeded":
@@ -189,6 +211,12 @@ def _not_admitted(pod: Pod) -> Finding | None:
     if status.get("reason") and not any(ends(pod)):
         return FailedReason.start_failed, f"{where(pod)}: {status['reason']}: {status.get('message', '')}".rstrip(": ")
     return None
+
+
+def _told_killed(pod: Pod) -> Finding | None:
+    """A rank whose end its launcher saw: the launcher's own exit code then is no signal of its own."""
+    first = next(_rank_failures(pod), None)
+    return _spoken(first) if first is not None and first.reason == FailedReason.rank_killed else None
 
 
 def _killed(pod: Pod) -> Finding | None:

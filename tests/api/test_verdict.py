@@ -326,7 +326,7 @@ def test_what_the_cluster_says_of_a_pod_is_believed() -> None:
         "rank 1 says it ran on node node-2; the cluster has its pod pod-a on node-1",
     )
     stranger = {**ranks, 1: moved(ranks[1], pod="pod-z")}
-    assert invalid(stranger, outcome=placed)[1] == "rank 1 ran in pod pod-z, which is none of this job's"
+    assert invalid(stranger, outcome=placed)[1] == "rank 1 ran in pod pod-z, which carries no worker of this job"
 
 
 def moved(record: RankRecord, **where: str) -> RankRecord:

@@ -68,6 +68,37 @@ def test_the_ranks_word_is_better_than_an_exit_code() -> None:
     assert read_pods.failure([ended(1, message=said(lost))]) == (FailedReason.rank_failed, "rank 3: loss is NaN")
 
 
+def test_what_a_launcher_saw_of_a_killed_rank_is_better_than_its_own_code() -> None:
+    rank = RankFailure(rank=1, reason="RankKilled", message="killed by SIGKILL in pod j-worker-1")
+    assert read_pods.failure([ended(137, message=said(rank))]) == (
+        FailedReason.rank_killed,
+        "rank 1: killed by SIGKILL in pod j-worker-1",
+    )
+    own = RankFailure(rank=1, reason="RankFailed", message="loss is NaN")
+    assert reason_of(ended(1, message=said(own, rank))) is FailedReason.rank_failed
+
+
+def test_a_worker_that_was_made_anew_stands_for_one_that_was_taken_away() -> None:
+    launcher = ended(1, "j-launcher")
+    launcher["status"]["startTime"] = "2026-11-21T23:00:00Z"
+    launcher["metadata"]["labels"]["scalebench.dev/role"] = "launcher"
+    workers = [pod(f"j-worker-{index}") for index in range(2)]
+    for each in workers:
+        each["metadata"]["creationTimestamp"] = "2026-11-21T22:59:58Z"
+    assert reason_of(launcher, *workers) is FailedReason.rank_failed
+    workers[1]["metadata"]["creationTimestamp"] = "2026-11-21T23:00:05Z"
+    found = read_pods.failure([launcher, *workers])
+    assert found is not None
+    assert found[0] is FailedReason.evicted
+    assert found[1].startswith("pod j-worker-1 was deleted while the trial ran")
+
+
+def test_a_launcher_is_no_place_for_ranks() -> None:
+    launcher, worker = pod("j-launcher"), pod("j-worker-0")
+    launcher["metadata"]["labels"]["scalebench.dev/role"] = "launcher"
+    assert read_pods.placement([launcher, worker]) == {"j-worker-0": "n1"}
+
+
 def test_memory_comes_before_everything() -> None:
     first = ended(
         1, "a", "2026-11-21T23:00:00Z", message=said(RankFailure(rank=0, reason="RankFailed", message="peer"))
@@ -198,7 +229,7 @@ def test_nodes_stand_in_the_order_of_the_workers() -> None:
     launcher["metadata"]["labels"] = {"scalebench.dev/role": "launcher"}
     launcher["spec"]["nodeName"] = "z"
     assert read_pods.nodes([launcher, *pods]) == ("a", "b", "c")
-    assert read_pods.placement([launcher, *pods]) == {"launcher": "z", "p10": "c", "p2": "b", "p0": "a", "p1": "b"}
+    assert read_pods.placement([launcher, *pods]) == {"p10": "c", "p2": "b", "p0": "a", "p1": "b"}
 
 
 def test_a_master_is_the_first_worker() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+from collections import deque
 from contextlib import suppress
 
 from scalebench_api.record.envelope import MARK
@@ -12,6 +13,7 @@ from scalebench_worker.recorder import FAILURE_MARK
 _MARKS = (MARK.encode(), FAILURE_MARK.encode())
 _COMMON = b"scalebench-"
 _LONG = 1 << 16
+_LAST, _WIDTH = 100, 300
 
 
 class Passing(threading.Thread):
@@ -20,6 +22,8 @@ class Passing(threading.Thread):
     def __init__(self, source: int, target: int) -> None:
         super().__init__(daemon=True)
         self.kept: list[str] = []
+        self.last: deque[str] = deque(maxlen=_LAST)
+        """the last lines, each cut short"""
         self._source, self._target = source, target
         self._line = b""
         self._written = 0
@@ -44,6 +48,7 @@ class Passing(threading.Thread):
 
     def _end_line(self) -> None:
         self._write(self._line[self._written :] + b"\n")
+        self.last.append(self._line[:_WIDTH].decode(errors="replace"))
         if any(mark in self._line for mark in _MARKS):
             self.kept.append(self._line.decode(errors="replace"))
         self._line, self._written = b"", 0

@@ -17,6 +17,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from scalebench_api.contract import POD_INDEX_ENV, POD_NAME_ENV, TERMINATION_ENV
+from scalebench_worker.stand_by import KILLED, stand_by
 from scalebench_worker.wrong_start import StartError, check_port, check_user, shared_memory
 
 PORT_ENV = "SCALEBENCH_SSH_PORT"
@@ -36,7 +37,7 @@ class SshdError(ValueError):
 
 
 def main(keys: str = SSH_FOLDER) -> int:
-    """Become sshd, in the foreground; 1 after saying why not."""
+    """Run sshd to its end; 1 after saying why not."""
     try:
         program = find_sshd()
         check_user("sshd")
@@ -51,7 +52,10 @@ def main(keys: str = SSH_FOLDER) -> int:
     if said := shared_memory():
         print(f"scalebench: {said}", file=sys.stderr, flush=True)
     # sshd executes itself anew for each connection, and wants its whole path for that.
-    os.execv(program, [program, "-D", "-e", "-f", str(config)])
+    code = stand_by([program, "-D", "-e", "-f", str(config)])
+    if code == KILLED:
+        _leave("the kernel killed a process of this pod for exceeding the pod's memory limit, or sshd was killed")
+    return code
 
 
 def _leave(line: str) -> None:

@@ -1,0 +1,51 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+LOOKS = """
+    import os, sys
+    from scalebench_worker.stand_by import stand_by
+    def kills() -> int:
+        return os.path.exists(sys.argv[1])
+    print("up", flush=True)
+    sys.exit(stand_by(sys.argv[2:], kills))
+"""
+
+
+def begin(mark: str, *command: str) -> subprocess.Popen[str]:
+    whole = [sys.executable, "-c", textwrap.dedent(LOOKS), mark, *command]
+    process = subprocess.Popen(whole, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "up\n"
+    return process
+
+
+@pytest.mark.parametrize(("script", "code"), [("exit 3", 3), ("exit 0", 0), ("kill -9 $$", 137)])
+def test_the_programs_end_is_its_own(tmp_path: os.PathLike[str], script: str, code: int) -> None:
+    with begin(f"{tmp_path}/mark", "sh", "-c", script) as process:
+        assert process.wait(30) == code
+
+
+def test_orphans_are_none_of_its_business(tmp_path: os.PathLike[str]) -> None:
+    with begin(f"{tmp_path}/mark", "sh", "-c", "(sleep 0.1; exit 5) & sleep 0.5; exit 4") as process:
+        assert process.wait(30) == 4
+
+
+def test_signals_are_handed_on(tmp_path: os.PathLike[str]) -> None:
+    script = "trap 'exit 7' TERM; echo ready; for i in 1 2 3 4 5 6 7 8 9; do sleep 1; done"
+    with begin(f"{tmp_path}/mark", "sh", "-c", script) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        process.terminate()
+        assert process.wait(30) == 7
+
+
+def test_a_kill_for_memory_ends_it(tmp_path: os.PathLike[str]) -> None:
+    with begin(f"{tmp_path}/mark", "sleep", "600") as process:
+        open(f"{tmp_path}/mark", "w").close()
+        assert process.wait(30) == 137

@@ -215,6 +215,26 @@ def test_a_worker_waits_for_its_master(real_cluster: RealCluster, namespace: str
     assert [state["state"]["terminated"]["exitCode"] for state in states] == [0]
 
 
+def test_a_launcher_finds_its_workers(real_cluster: RealCluster, namespace: str) -> None:
+    def replica(line: str, count: int) -> dict[str, Any]:
+        return {
+            "replicas": count,
+            "template": {"spec": {"containers": [{"name": "c", "image": IMAGE, "command": ["sh", "-c", line]}]}},
+        }
+
+    reach = "for each in $(busybox cut -d: -f1 /etc/mpi/hostfile | busybox awk '{print $1}'); do"
+    reach += " until busybox nc -w 5 $each 8000 < /dev/null 2> /dev/null; do sleep 0.2; done; echo $each; done"
+    replicas = {"Launcher": replica(reach, 1), "Worker": replica("exec busybox httpd -f -p 8000", 2)}
+    job = {"apiVersion": "kubeflow.org/v2beta1", "kind": "MPIJob", "metadata": {"name": "pair"}}
+    path = f"/apis/kubeflow.org/v2beta1/namespaces/{namespace}/mpijobs"
+    real_cluster.rest.call("POST", path, {**job, "spec": {"mpiReplicaSpecs": replicas}})
+    wait_until(
+        lambda: "Succeeded" in str(real_cluster.rest.call("GET", f"{path}/pair").get("status")), "the job", _SOON_S
+    )
+    said = real_cluster.kubectl("-n", namespace, "logs", "-l", "training.kubeflow.org/job-role=launcher", "--tail=-1")
+    assert [line.split(".")[0] for line in said.splitlines()] == ["pair-worker-0", "pair-worker-1"]
+
+
 def test_nodes_share_the_files_of_images(real_cluster: RealCluster) -> None:
     """That makes nodes quick to start: layers are hard links, and only databases are copies."""
     first, second = real_cluster.nodes.values()

@@ -127,6 +127,7 @@ CUSTOM = {"workload": {"program": "custom", "command": ["python", "train.py"]}}
         ({"workload": {"program": "tensorflow", "strategy": "mirrored", "allReduce": "ring"}},
          "spec.workload.allReduce", "ring",
          "auto: TensorFlow takes workload.communication", None),
+        ({"matrix": {"allReduce": ["rings"]}}, "spec.matrix.allReduce[0]", "rings", "'ring', 'tree', 'recursive", None),
         ({"workload/allReduce": "rabenseifner"}, "spec.workload.allReduce", "rabenseifner",
          "auto, ring, tree with NCCL; rabenseifner goes with program allreduce, backend mpi", None),
         ({"workload/allReduce": "parameter-server"}, "spec.workload.allReduce", "parameter-server",

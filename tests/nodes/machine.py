@@ -49,9 +49,15 @@ LINK = "scalebench0"
 """The one interface that stands in the machine's own network."""
 LOCK = Path("/run/scalebench-nodes.lock")
 """Held for as long as there are nodes on this machine; its text says by whom."""
-SYSCTLS = ("vm.overcommit_memory", "vm.panic_on_oom", "kernel.panic", "kernel.panic_on_oops",
-           "kernel.keys.root_maxkeys", "kernel.keys.root_maxbytes")  # fmt: skip
-"""What kubelet sets for the whole machine."""
+SYSCTLS = {
+    "vm/overcommit_memory": 1,
+    "vm/panic_on_oom": 0,
+    "kernel/panic": 10,
+    "kernel/panic_on_oops": 1,
+    "kernel/keys/root_maxkeys": 1_000_000,
+    "kernel/keys/root_maxbytes": 25_000_000,
+}
+"""What kubelet would set for the whole machine if it did not find it so."""
 PRIVATE = ("/run", "/var/lib/cni", "/var/log/containers")
 """Folders that programs on a node fill whatever their settings say; a node has its own, in memory."""
 _CAPABILITIES = {"CAP_NET_ADMIN": 12, "CAP_SYS_ADMIN": 21}
@@ -177,26 +183,16 @@ def held_by() -> dict[str, str | int] | None:
 
 
 def remember(file: Path) -> None:
-    """Write down how this machine is, as far as nodes change it."""
-    sysctls = {name: path.read_text().strip() for name in SYSCTLS if (path := _sysctl(name)).exists()}
-    absent = [folder for folder in PRIVATE if not Path(folder).exists()]
-    file.write_text(json.dumps({"sysctls": sysctls, "absent": absent}))
+    """Write down which folders a node is about to make on this machine."""
+    file.write_text(json.dumps([folder for folder in PRIVATE if not Path(folder).exists()]))
 
 
 def restore(file: Path) -> None:
-    """Put back what was written down, if anything was."""
+    """Remove the folders that were written down, if any were."""
     with contextlib.suppress(FileNotFoundError, ValueError):
-        before = json.loads(file.read_text())
-        for name, value in before["sysctls"].items():
-            if _sysctl(name).read_text().strip() != value:
-                _sysctl(name).write_text(value)
-        for folder in before["absent"]:
+        for folder in json.loads(file.read_text()):
             with contextlib.suppress(OSError):
                 Path(folder).rmdir()
-
-
-def _sysctl(name: str) -> Path:
-    return Path("/proc/sys", *name.split("."))
 
 
 def install() -> None:

@@ -224,7 +224,7 @@ def set_gpus(rest: Rest, node: str, count: int) -> None:
 
 
 def remove_left_behind() -> None:
-    """Remove what a killed run left: empty control groups, settings of the kernel, files. Only who has the lock may."""
+    """Remove what a killed run left: empty control groups and files. Only who has the lock may."""
     fabric.clear()
     control_groups.remove()
     machine.restore(_before())

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import toolchain
 from components import Component
-from machine import PRIVATE
+from machine import PRIVATE, SYSCTLS
 
 _READY_S = 60.0
 
@@ -29,10 +29,8 @@ class Space:
         pause = str(toolchain.binary("pause"))
         command = ["unshare", "--net", pause]
         if whole:
-            private = "; ".join(f"mkdir -p {folder}; mount -t tmpfs -o mode=755 tmpfs {folder}" for folder in PRIVATE)
             kinds = ["--net", "--mount", "--pid", "--uts", "--fork", "--kill-child", "--mount-proc"]
-            script = f"echo {name} > /proc/sys/kernel/hostname; {private}; exec {pause}"
-            command = ["unshare", *kinds, "sh", "-ec", script]
+            command = ["unshare", *kinds, "sh", "-ec", f"{_own(name)}exec {pause}"]
         self._holder = Component(f"{name}-space", command, logs / f"{name}-space.log", self._is_held)
         self.pid = 0
         """Of its first process."""
@@ -86,6 +84,17 @@ class Space:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self._holder.join(_READY_S)
         self._holder.kill()
+
+
+def _own(name: str) -> str:
+    """Shell lines that give a space its name, folders, and settings of the kernel that nobody has to change."""
+    lines = [f"echo {name} > /proc/sys/kernel/hostname"]
+    for folder in PRIVATE:
+        lines += [f"mkdir -p {folder}", f"mount -t tmpfs -o mode=755 tmpfs {folder}"]
+    for setting, value in SYSCTLS.items():
+        file = f"/run/{setting.replace('/', '.')}"
+        lines += [f"echo {value} > {file}", f"[ ! -e /proc/sys/{setting} ] || mount --bind {file} /proc/sys/{setting}"]
+    return "".join(f"{line}\n" for line in lines)
 
 
 def entering(pid: int, whole: bool) -> list[str]:

@@ -53,7 +53,7 @@ class Elsewhere:
             "routes": json.loads(self.space.run("ip", "-j", "route") or "[]"),
             "mounts": len(self.space.run("cat", "/proc/self/mounts").splitlines()),
             "groups": sorted(name for name in groups if name.startswith("scalebench-") and name not in _OTHERS),
-            "sysctls": [Path("/proc/sys", *name.split(".")).read_text() for name in machine.SYSCTLS],
+            "sysctls": [Path("/proc/sys", name).read_text() for name in machine.SYSCTLS],
             "folder": (self.cache / "cluster").exists(),
         }
 
@@ -88,6 +88,7 @@ def test_up_again_killed_up_and_down(elsewhere: Elsewhere) -> None:
     )
     elsewhere.kubectl("wait", "pod/sleeper", "--for=condition=Ready", "--timeout=100s")
     assert any("sleep 1000" in each for each in elsewhere.processes())
+    assert elsewhere.traces()["sysctls"] == before["sysctls"]
 
     again = elsewhere.standing("up")
     assert (again.returncode, again.stdout) == (0, up.stdout), again

@@ -3,8 +3,8 @@
     python benchmarks/prometheus_agreement.py                         # windows of 0.3 to 40 s, 10 minutes
     python benchmarks/prometheus_agreement.py --seconds 0.3 2 --interval 1 5
 
-Real ranks under `scalebench run`, steps of 10 ms and of 0.7 s, two workers; a real Prometheus for each interval scrapes
-them all at once. Bar: 2 % by the counters, at every length. By the clock that takes windows of many seconds.
+Real ranks under `scalebench run`, steps of 10 ms and of 0.7 s, one and two workers; a real Prometheus for each interval
+scrapes them all at once. Bar: 2 % by the counters, at every length. By the clock that takes windows of many seconds.
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ from agreement import Agreement, NoSamples, by_clock, by_windows  # noqa: E402
 from ports import Ports  # noqa: E402
 from prometheus_server import PrometheusServer  # noqa: E402
 
+from scalebench_api.record.trial_record import TrialRecord  # noqa: E402
+
 BAR = 0.02
 PROGRAM = """
 import os, time
@@ -37,14 +39,14 @@ bench.finish(checksum="same")
 
 
 def experiment(program: Path, windows: Sequence[tuple[float, float]]) -> list[dict[str, Any]]:
-    """One experiment of one trial for each (seconds of a window, seconds of a step)."""
+    """One experiment of two trials for each (seconds of a window, seconds of a step)."""
     return [
         {
             "apiVersion": "scalebench.dev/v1alpha1",
             "kind": "ScalingExperiment",
             "metadata": {"name": f"window-{window:g}-step-{step:g}".replace(".", "-")},
             "spec": {
-                "scaling": {"modes": ["weak"], "workers": [2], "batch": {"perWorker": 4}},
+                "scaling": {"modes": ["weak"], "workers": [1, 2], "batch": {"perWorker": 4}},
                 "workload": {
                     "program": "custom",
                     "command": ["python", str(program)],
@@ -65,8 +67,16 @@ def experiment(program: Path, windows: Sequence[tuple[float, float]]) -> list[di
     ]
 
 
-def spelled(found: Agreement | str) -> str:
-    return found if isinstance(found, str) else f"{100 * found.difference:+.3f} %"
+def clocked(record: TrialRecord, server: PrometheusServer) -> str:
+    """What the clock says, where a window was scraped at least twice."""
+    try:
+        return spelled(by_clock(record, server.instant))
+    except NoSamples:
+        return "too short"
+
+
+def spelled(found: Agreement) -> str:
+    return f"{100 * found.difference:+.3f} %"
 
 
 def main() -> int:
@@ -77,7 +87,7 @@ def main() -> int:
     given = arguments.parse_args()
     wanted = [(window, step) for step in given.steps for window in given.seconds if window >= 3 * step]
     good = True
-    print(f"{'window':>7} {'step':>6} {'scraped':>8} {'by the counters':>16} {'by the clock':>13}")
+    print(f"{'window':>7} {'step':>6} {'workers':>8} {'scraped':>8} {'by the counters':>16} {'by the clock':>13}")
     with ExitStack() as stack:
         root = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         program = root / "program.py"
@@ -96,19 +106,12 @@ def main() -> int:
         for (window, step), each in zip(wanted, experiment(program, wanted), strict=True):
             folder = root / each["metadata"]["name"]
             folder.mkdir()
-            (record,) = scene.run(each, folder, first, linger).values()
-            for interval, server in servers.items():
-                counted = by_windows(record, server.instant, linger)
-                clocked: Agreement | str
-                try:
-                    clocked = by_clock(record, server.instant)
-                except NoSamples:
-                    clocked = "too short"
-                good &= abs(counted.difference) < BAR
-                every = f"{interval:g} s"
-                print(
-                    f"{window:>5g} s {step:>4g} s {every:>8} {spelled(counted):>16} {spelled(clocked):>13}", flush=True
-                )
+            for record in scene.run(each, folder, first, linger).values():
+                for interval, server in servers.items():
+                    counted = by_windows(record, server.instant, linger)
+                    good &= abs(counted.difference) < BAR
+                    row = f"{window:>5g} s {step:>4g} s {record.trial.point.workers:>8} {interval:>6g} s"
+                    print(f"{row} {spelled(counted):>16} {clocked(record, server):>13}", flush=True)
     print("by the counters: within 2 % everywhere" if good else "by the counters: NOT within 2 % everywhere")
     return 0 if good else 1
 

@@ -17,7 +17,7 @@ from worker_ranks import make_trial
 from scalebench_worker.cpu_load import CpuMeter, CpuUse, busy_seconds, foreign_share
 from scalebench_worker.identity import Identity
 from scalebench_worker.metrics import BUCKETS, MetricsError, StepCounters, open_metrics
-from scalebench_worker.nvml import DeviceMonitor, Sample, summarise
+from scalebench_worker.nvml import DeviceMonitor, Sample, summarise, visible_uuid
 from scalebench_worker.topology import environment, topology
 
 STAT = "cpu  9 9 9 9 9 9 9 9 0 0\ncpu0 100 20 30 999 999 50 60 5 0 0\ncpu1 1 2 3 4 5 6 7 8 0 0\nintr 12\n"
@@ -141,6 +141,26 @@ def test_a_metrics_port_that_is_no_port(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setenv("SCALEBENCH_METRICS_PORT", "http")
     with pytest.raises(MetricsError, match="SCALEBENCH_METRICS_PORT='http'"):
         open_metrics(make_trial(), 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("visible", "index", "uuid"),
+    [("GPU-b,GPU-c", 1, "GPU-c"), ("MIG-a", 0, None), ("GPU-b", 0, "GPU-b")],
+)
+def test_the_uuid_of_a_gpu_by_its_number(visible: str, index: int, uuid: str | None) -> None:
+    assert visible_uuid(index, visible) == uuid
+
+
+def test_the_uuid_of_a_gpu_by_nvml(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Nvml:
+        NVMLError = KeyError
+        nvmlDeviceGetHandleByIndex = staticmethod(lambda index: index)
+        nvmlDeviceGetUUID = staticmethod(lambda handle: {0: "GPU-a", 2: "GPU-c"}[handle])
+
+    monkeypatch.setattr("scalebench_worker.nvml._load", lambda: Nvml)
+    assert [visible_uuid(0, None), visible_uuid(1, "0,2"), visible_uuid(1, None)] == ["GPU-a", "GPU-c", None]
+    monkeypatch.setattr("scalebench_worker.nvml._load", lambda: None)
+    assert visible_uuid(0, None) is None
 
 
 def test_device_samples_keep_the_worst() -> None:

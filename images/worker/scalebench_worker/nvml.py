@@ -128,6 +128,24 @@ def driver_version() -> str | None:
     return None if nvml is None else str(nvml.nvmlSystemGetDriverVersion())
 
 
+def visible_uuid(index: int, visible: str | None) -> str | None:
+    """UUID of CUDA's device ``index``, by ``CUDA_VISIBLE_DEVICES`` and NVML; None where NVML does not answer.
+
+    CUDA numbers as NVML does where ``CUDA_DEVICE_ORDER`` is ``PCI_BUS_ID``.
+    """
+    entries = [entry.strip() for entry in (visible or "").split(",") if entry.strip()]
+    entry = entries[index] if index < len(entries) else str(index)
+    if entry.startswith("GPU-") or not entry.isdigit():
+        return entry if entry.startswith("GPU-") else None
+    nvml = _load()
+    if nvml is None:
+        return None
+    try:
+        return str(nvml.nvmlDeviceGetUUID(nvml.nvmlDeviceGetHandleByIndex(int(entry))))
+    except nvml.NVMLError:
+        return None
+
+
 def _load() -> ModuleType | None:
     try:
         import pynvml

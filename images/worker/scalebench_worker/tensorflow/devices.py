@@ -6,11 +6,11 @@ import os
 from dataclasses import dataclass
 from typing import Any
 
-from scalebench_api.contract import DEVICES_ENV
 from scalebench_api.experiment import Device, Precision
 from scalebench_api.record.rank import RankTopology
 from scalebench_worker.failure import WorkloadError
 from scalebench_worker.identity import Identity
+from scalebench_worker.nvml import visible_uuid
 from scalebench_worker.startup import shares_of_cores
 from scalebench_worker.tensorflow.framework import keras, tf
 from scalebench_worker.topology import topology
@@ -75,23 +75,25 @@ def seats_of(identity: Identity, devices: Devices) -> list[RankTopology]:
     """The workers that this process drives: itself, or one for each replica with its share of the cores."""
     replicas = len(devices.names)
     if replicas == 1:
-        return [_seat(topology(identity), devices, 0, identity.local_rank)]
+        return [_seat(topology(identity), devices, 0)]
     cores = shares_of_cores(replicas)
     whole = topology(identity)
     seats = []
     for replica in range(replicas):
         own = {"rank": replica, "local_rank": replica, "cores": cores[replica]}
         own["device"] = f"cpu:{','.join(map(str, cores[replica]))}"
-        seats.append(_seat(whole.model_copy(update=own), devices, replica, replica))
+        seats.append(_seat(whole.model_copy(update=own), devices, replica))
     return seats
 
 
-def _seat(where: RankTopology, devices: Devices, replica: int, local_rank: int) -> RankTopology:
+def _seat(where: RankTopology, devices: Devices, replica: int) -> RankTopology:
     if not devices.on_gpu:
         return where
-    uuids = [uuid for uuid in os.environ.get(DEVICES_ENV, "").split(",") if uuid]
-    details: dict[str, Any] = tf.config.experimental.get_device_details(tf.config.get_visible_devices("GPU")[replica])
-    device = uuids[local_rank] if local_rank < len(uuids) else f"gpu:{local_rank}"
+    shown = tf.config.get_visible_devices("GPU")[replica]
+    # Named /physical_device:GPU:3, by CUDA's number among those that this process may see.
+    number = int(str(shown.name).rpartition(":")[2])
+    device = visible_uuid(number, os.environ.get("CUDA_VISIBLE_DEVICES")) or f"gpu:{number}"
+    details: dict[str, Any] = tf.config.experimental.get_device_details(shown)
     return where.model_copy(update={"device": device, "device_name": details.get("device_name", "GPU")})
 
 

@@ -10,6 +10,8 @@ import os
 # Another backend of Keras, named in a user's home, knows nothing of tf.distribute.
 os.environ["KERAS_BACKEND"] = "tensorflow"
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+# As NVML numbers them, which then says which GPU is which.
+os.environ.setdefault("CUDA_DEVICE_ORDER", "PCI_BUS_ID")
 
 import keras
 import tensorflow as tf

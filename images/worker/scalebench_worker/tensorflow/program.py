@@ -23,6 +23,7 @@ from scalebench_worker.tensorflow.cluster import meet
 from scalebench_worker.tensorflow.data.arrays import Arrays
 from scalebench_worker.tensorflow.data.synthetic import Synthetic
 from scalebench_worker.tensorflow.devices import Devices, choose_devices, seats_of, set_arithmetic
+from scalebench_worker.tensorflow.flops import step_flops
 from scalebench_worker.tensorflow.follower import follow
 from scalebench_worker.tensorflow.framework import framework_versions, tf
 from scalebench_worker.tensorflow.meeting import CHIEF, WORKER, Meeting
@@ -30,6 +31,12 @@ from scalebench_worker.tensorflow.served import lead
 from scalebench_worker.tensorflow.strategies import STRATEGIES, Spread
 from scalebench_worker.tensorflow.training import Trainer
 from scalebench_worker.timing import HostClock
+
+AGAINST_TORCH = (
+    "the same layers, parameter count and initial distributions; images channels last, other random draws, "
+    "and real data in another shuffle"
+)
+"""What stands in the record about the program torch with the same model."""
 
 
 def run(trial: TrialSpec) -> None:
@@ -133,6 +140,7 @@ class Job:
             "replicasPerProcess": len(self.devices.names),
             "batchNorm": "local",
             "deterministic": self.workload.options.deterministic,
+            "againstTorch": AGAINST_TORCH,
             **self.spread.facts,
         }
         if isinstance(data, Arrays):
@@ -143,6 +151,7 @@ class Job:
         facts.strategy = self.spread.name
         facts.versions = framework_versions(self.devices.on_gpu)
         facts.parameters = sum(math.prod(each.shape) for each in trainer.model.trainable_variables)
+        facts.flops_per_sample = step_flops(trainer.model)
         facts.options = options
 
     def _peak_memory(self) -> int | None:

@@ -26,6 +26,7 @@ from scalebench_worker.session import Measured, Session
 from scalebench_worker.startup import allowed_cores
 from scalebench_worker.tensorflow.asked import Asked
 from scalebench_worker.tensorflow.checksum import replica_checksums
+from scalebench_worker.tensorflow.flops import step_flops
 from scalebench_worker.tensorflow.follower import BEGIN, END, STOP
 from scalebench_worker.tensorflow.framework import framework_versions, tf
 from scalebench_worker.tensorflow.meeting import Meeting
@@ -241,6 +242,7 @@ class Chief:
         facts.backend = GRPC
         facts.strategy = type(self._strategy).__name__
         facts.versions = framework_versions(on_gpu=False)
+        facts.flops_per_sample = step_flops(self._trainer.model)
         facts.parameters = sum(math.prod(each.shape) for each in trained)
         facts.options = {
             "batchPerWorker": self._batch,

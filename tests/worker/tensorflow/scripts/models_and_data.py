@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import math
+import os
 
 import numpy as np
 import torch
@@ -12,6 +14,7 @@ from scalebench_worker.data.digits import read_digits
 from scalebench_worker.data.images import ImageArrays
 from scalebench_worker.tensorflow import models
 from scalebench_worker.tensorflow.data.arrays import Arrays
+from scalebench_worker.tensorflow.flops import step_flops
 from scalebench_worker.tensorflow.framework import keras, tf
 from scalebench_worker.tensorflow.models.layers import parts
 from scalebench_worker.tensorflow.scalars import add, read
@@ -34,10 +37,12 @@ def same_names_and_counts() -> None:
             theirs.name, theirs.shape, theirs.classes, theirs.smallest,
         )  # fmt: skip
         assert ours.parameters == theirs.parameters
-    for name in ("resnet18", "resnet34", "resnet50", "resnet20", "resnet56", "mlp", "alexnet"):
+    flops = json.loads(os.environ["TORCH_FLOPS"])
+    for name in flops:
         built = models.build(name)
         counted = sum(math.prod(each.shape) for each in built.trainable_variables)
         assert counted == models.spec(name).parameters, name
+        assert step_flops(built) == flops[name], name
         keras.utils.clear_session()
 
 

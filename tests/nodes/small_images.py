@@ -22,7 +22,7 @@ _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 
 def pause() -> Path:
     """An archive of the image `PAUSE`: our own program, and nothing else."""
-    return _archive(PAUSE, {"pause": toolchain.binary("pause")}, {"Entrypoint": ["/pause"]})
+    return archive(PAUSE, {"pause": toolchain.binary("pause")}, {"Entrypoint": ["/pause"]})
 
 
 def busybox() -> Path:
@@ -31,16 +31,16 @@ def busybox() -> Path:
     if b"ld-linux" in program.read_bytes()[:4096]:  # where the name of the loader is, if it has one
         raise FileNotFoundError(f"{program}: needs shared libraries; install Debian's busybox-static")
     shell = {"bin/busybox": program, "bin/sh": program}
-    return _archive(BUSYBOX, shell, {"Env": ["PATH=/bin"], "Cmd": ["sh"]})
+    return archive(BUSYBOX, shell, {"Env": ["PATH=/bin"], "Cmd": ["sh"]})
 
 
-def _archive(name: str, programs: Mapping[str, Path], config: Mapping[str, Any]) -> Path:
-    """A docker archive of one layer, in the build cache under the digest of its content."""
+def archive(name: str, programs: Mapping[str, Path], config: Mapping[str, Any], folder: Path | None = None) -> Path:
+    """A docker archive of one layer, in `folder` or the build cache, under the digest of its content."""
     layer = _tar({where: program.read_bytes() for where, program in programs.items()})
     digest = hashlib.sha256(layer).hexdigest()
     short = name.rpartition("/")[2].partition(":")[0]
-    archive = toolchain.cache() / "images" / f"{short}-{digest[:12]}" / f"{short}.tar"
-    if not archive.exists():
+    written = (folder or toolchain.cache() / "images") / f"{short}-{digest[:12]}" / f"{short}.tar"
+    if not written.exists():
         machine_name = os.uname().machine
         described = {
             "architecture": _ARCHITECTURES.get(machine_name, machine_name),
@@ -49,14 +49,14 @@ def _archive(name: str, programs: Mapping[str, Path], config: Mapping[str, Any])
             "config": config,
         }
         manifest = [{"Config": "config.json", "RepoTags": [name], "Layers": ["layer.tar"]}]
-        archive.parent.mkdir(parents=True, exist_ok=True)
-        partial = archive.with_suffix(".partial")
+        written.parent.mkdir(parents=True, exist_ok=True)
+        partial = written.with_suffix(".partial")
         documents = {"manifest.json": manifest, "config.json": described}
         partial.write_bytes(
             _tar({**{file: json.dumps(what).encode() for file, what in documents.items()}, "layer.tar": layer})
         )
-        partial.rename(archive)
-    return archive
+        partial.rename(written)
+    return written
 
 
 def _tar(files: Mapping[str, bytes]) -> bytes:

@@ -1,0 +1,71 @@
+"""The store of unpacked images: what is loaded once, replaced, shared, refused."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import machine
+import pytest
+import small_images
+from image_store import Store
+
+
+@pytest.fixture
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
+    if why := machine.lacking():
+        pytest.skip(why)
+    return Store(tmp_path / "store")
+
+
+def archive(tmp_path: Path, said: str) -> Path:
+    """Of an image `localhost/test:dev` whose one file says this."""
+    file = tmp_path / "file"
+    file.write_text(said)
+    made = small_images.archive("localhost/test:dev", {"file": file}, {}, tmp_path)
+    return made.rename(tmp_path / f"{said}.tar")
+
+
+def said_in(folder: Path) -> set[str]:
+    return {file.read_text() for file in folder.glob("*overlayfs/snapshots/*/fs/file")}
+
+
+def test_an_image_is_unpacked_once_and_shared(store: Store, tmp_path: Path) -> None:
+    first = archive(tmp_path, "first")
+    assert store.add([first]) == [small_images.PAUSE, "localhost/test:dev"]
+    written = (store.folder / "loaded.json").stat().st_mtime_ns
+    assert store.add([first]) == [small_images.PAUSE, "localhost/test:dev"]
+    assert (store.folder / "loaded.json").stat().st_mtime_ns == written
+    for name in ("a", "b"):
+        store.copy(tmp_path / name)
+        assert said_in(tmp_path / name) == {"first"}
+    blobs = list((tmp_path / "a").glob("*content/blobs/sha256/*"))
+    assert all(blob.stat().st_nlink == 3 for blob in blobs)
+    assert max(blob.stat().st_size for blob in blobs) < 10_000, "layers as they came are not kept"
+    databases = [*(tmp_path / "a").glob("*/*.db")]
+    assert [database.name for database in databases if database.stat().st_nlink == 1] == [
+        each.name for each in databases
+    ]
+    assert {database.name for database in databases} == {"meta.db", "metadata.db"}
+
+
+def test_a_later_archive_takes_the_name(store: Store, tmp_path: Path) -> None:
+    store.add([archive(tmp_path, "first")])
+    store.copy(tmp_path / "before")
+    assert store.add([archive(tmp_path, "second")]) == [small_images.PAUSE, "localhost/test:dev"]
+    store.copy(tmp_path / "after")
+    assert said_in(tmp_path / "after") == {"second"}
+    assert said_in(tmp_path / "before") == {"first"}
+    # The first one is not there any more, whatever its file was loaded as.
+    assert store.add([tmp_path / "first.tar"]) == [small_images.PAUSE, "localhost/test:dev"]
+    store.copy(tmp_path / "again")
+    assert said_in(tmp_path / "again") == {"first"}
+
+
+def test_what_is_no_archive_is_refused(store: Store, tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match="absent"):
+        store.add([tmp_path / "absent.tar"])
+    (tmp_path / "text.tar").write_text("no archive")
+    with pytest.raises(ValueError, match="text"):
+        store.add([tmp_path / "text.tar"])
+    assert subprocess.run(["grep", "-c", str(tmp_path), "/proc/self/mounts"], capture_output=True).stdout == b"0\n"

@@ -222,8 +222,11 @@ def finished(
         row.problem = f"not done after {limit:.0f} s" if status is None else f"exit {status}: {' | '.join(why[:4])}"
         return row
     names = [out / f"rank-{rank}.json" for rank in range(case.workers)]
-    ranks = [RankRecord.model_validate_json(name.read_text()) for name in names if name.exists()]
-    fill(row, trial, ranks)
+    try:
+        fill(row, trial, [RankRecord.model_validate_json(name.read_text()) for name in names if name.exists()])
+    except ValueError as error:
+        # One unreadable record must not cost the others.
+        row.problem = f"records: {str(error).splitlines()[0]}"
     return row
 
 
@@ -297,7 +300,7 @@ def environment(trial: TrialSpec, out: Path, devices: Sequence[int], cpu: bool) 
     own = [cores[at * each : (at + 1) * each] or cores for at in devices]
     sets = ";".join(",".join(map(str, part)) for part in own)
     chosen = {} if cpu else {"CUDA_VISIBLE_DEVICES": ",".join(map(str, devices))}
-    pinned = {} if cpu else {"SCALEBENCH_CORES": sets}
+    pinned = {"SCALEBENCH_CORES": sets} if len(cores) >= gpus else {}
     threads = "1" if cpu else str(max(1, each // 2))
     return {
         **os.environ,

@@ -29,7 +29,7 @@ from scalebench_operator import pods as read_pods
 from scalebench_operator.cluster import CONFIG_MAPS, PODS, TRIALS, Cluster, Object, Refused, Unreachable
 from scalebench_operator.jobs import selector
 from scalebench_operator.judge import Judgement, judge_payload
-from scalebench_operator.looking import too_late
+from scalebench_operator.looking import HANGS, too_late
 from scalebench_operator.runners import Reading, Request, RunnerKind
 
 _PART = 900_000
@@ -44,7 +44,6 @@ _JUDGES = 2
 _TAIL_LINES = 60
 _TAIL_BYTES = 500
 _MOST_TAILS = 4
-_HANGS = "that is too short for it, or some rank waits for another for ever"
 
 logger = logging.getLogger(__name__)
 
@@ -141,7 +140,7 @@ async def _outcome(cluster: Cluster, attempt: Attempt, pods: Sequence[Object], m
         if attempt.forced is not None:
             failure, message = attempt.forced
         elif late:
-            failure, message = FailedReason.deadline_exceeded, too_late(request.trial.deadline_seconds, _HANGS)
+            failure, message = FailedReason.deadline_exceeded, too_late(request.trial.deadline_seconds, HANGS)
         else:
             failure, message = found or (FailedReason.rank_failed, reading.message if reading else "its job is gone")
         if found is not None and found[1] not in message:

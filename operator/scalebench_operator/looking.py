@@ -18,6 +18,7 @@ from scalebench_operator.sightings import Family, JobSeen, Key, Sightings
 
 _GRACE_S = 30.0
 """A job gets so long after its deadline to end by itself, with its own evidence."""
+HANGS = "that is too short for it, or some rank waits for another for ever"
 _SILENT_S = 60.0
 """A job that no event has shown for so long is asked for."""
 
@@ -66,7 +67,7 @@ class Looking:
             return end(family, job, *hopeless)
         job.stuck = read_pods.failure(pods, events) if reading.state is Job.starting else None
         if (overdue >= 0 and reading.state is Job.starting) or overdue >= _GRACE_S:
-            reason, said = job.stuck or (FailedReason.deadline_exceeded, waiting or "")
+            reason, said = job.stuck or (FailedReason.deadline_exceeded, waiting or HANGS)
             return end(family, job, reason, too_late(trial.deadline_seconds, said))
         return Look(waiting=waiting)
 

@@ -161,3 +161,11 @@ def test_a_loss_that_is_no_number_is_seen_by_the_chief(tmp_path: Path) -> None:
     run_ranks(tmp_path, trial, FAULTY, FAULT="nan")
     _, verdict = judged(tmp_path, trial)
     assert checks(verdict)["NonFiniteLoss"] is False
+
+
+def test_workers_and_servers_end_with_their_chief(tmp_path: Path) -> None:
+    said = run_ranks(tmp_path, tf_trial(1, "parameter-server"), FAULTY, fails=True, FAULT="chief-fails")
+    worker, chief, server = said
+    assert "the chief cannot go on" in chief
+    assert "is gone: its connection has ended" in worker
+    assert "is gone: its connection has ended" in server

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 from unittest import mock
 
+from scalebench_worker.failure import WorkloadError
 from scalebench_worker.tensorflow import asked, program, served, strategies, training
 from scalebench_worker.tensorflow.framework import tf
 
@@ -80,6 +81,11 @@ def plain_strategy() -> AbstractContextManager[Any]:
     return mock.patch.dict(program.STRATEGIES, dict.fromkeys(program.STRATEGIES, strategies.one_device))
 
 
+def chief_fails() -> AbstractContextManager[Any]:
+    """A chief that cannot go on, while its workers and servers wait for a word."""
+    return mock.patch.object(program, "lead", side_effect=WorkloadError("the chief cannot go on"))
+
+
 FAULTS: dict[str, Callable[[], AbstractContextManager[Any]]] = {
     "none": nullcontext,
     "no-sum": no_sum,
@@ -90,4 +96,5 @@ FAULTS: dict[str, Callable[[], AbstractContextManager[Any]]] = {
     "half-batch": half_batch,
     "frozen": frozen,
     "plain-strategy": plain_strategy,
+    "chief-fails": chief_fails,
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from pathlib import Path
 
 from faults import FAULTS
@@ -29,6 +30,8 @@ def main() -> None:
                 run(TrialSpec.model_validate(trial))
         except WorkloadError as error:
             said[name] = str(error)
+    # Images for TensorFlow have no torch.
+    assert "torch" not in sys.modules
     (out / SAID).write_text(json.dumps(said))
 
 

@@ -74,6 +74,15 @@ node-tools: $(VENV)/bin/python  ## what real nodes need: kubelet, containerd and
 cluster-up: node-tools  ## a cluster with real nodes, in the background: [NODES=2] [IMAGES="worker-mpi other.tar"], default all that are built
 	@$(BIN)/python tests/nodes/standing.py up --nodes $(or $(NODES),2) $(IMAGES)
 
+CLUSTER_CLI := $(VENV)/.cluster
+$(CLUSTER_CLI): $(VENV)/bin/python pyproject.toml constraints.txt
+	@$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[cluster]'
+	@touch $@
+
+.PHONY: cluster-quickstart
+cluster-quickstart: $(CLUSTER_CLI)  ## from a clone to a report out of real pods on two nodes: [EXPERIMENT=file] [KEEP=1] (root, Go)
+	@$(BIN)/python tests/nodes/quickstart.py $(EXPERIMENT) $(if $(KEEP),--keep)
+
 .PHONY: cluster-down
 cluster-down: $(VENV)/bin/python  ## end it, or what a killed one left
 	@$(BIN)/python tests/nodes/standing.py down

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -127,8 +128,11 @@ class Drill:
         return sorted(found, key=lambda pod: pod["metadata"]["name"])
 
     def log(self, pod: Object) -> str:
-        """The log of a pod so far."""
-        return self.cluster.kubectl("-n", self.namespace, "logs", pod["metadata"]["name"])
+        """The log of a pod so far; empty before its container runs."""
+        try:
+            return self.cluster.kubectl("-n", self.namespace, "logs", pod["metadata"]["name"])
+        except subprocess.CalledProcessError:
+            return ""
 
     def until(self, met: Callable[[], Any], what: str, timeout_s: float = _WAIT_S) -> None:
         """Wait; the error tells everything that is known."""
@@ -162,6 +166,34 @@ class Drill:
         """Phase, reason and message of the first trial; as `first`."""
         found = self.first()
         return found["phase"], found.get("reason"), found.get("message", "")
+
+
+def claim(cluster: RealCluster, namespace: str, name: str, text: str) -> str:
+    """A claim to a volume that is one executable file with this text; returns the claim's name, which is `given`."""
+    file = cluster.folder / "given" / namespace / name
+    file.parent.mkdir(parents=True)
+    file.write_text(text)
+    file.chmod(0o755)
+    size = {"storage": "1Mi"}
+    volume = {
+        "metadata": {"name": namespace},
+        "spec": {
+            "capacity": size,
+            "accessModes": ["ReadOnlyMany"],
+            "hostPath": {"path": str(file), "type": "File"},
+            "claimRef": {"namespace": namespace, "name": "given"},
+        },
+    }
+    cluster.rest.call("POST", "/api/v1/persistentvolumes", volume)
+    wants = {
+        "accessModes": ["ReadOnlyMany"],
+        "storageClassName": "",
+        "volumeName": namespace,
+        "resources": {"requests": size},
+    }
+    claims = f"/api/v1/namespaces/{namespace}/persistentvolumeclaims"
+    cluster.rest.call("POST", claims, {"metadata": {"name": "given"}, "spec": wants})
+    return "given"
 
 
 def processes() -> Iterator[tuple[int, str]]:

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import machine  # noqa: F401  (makes images/ importable)
+from installed import PROGRAMS
 
 # isort: split
 import build as images
+import recipe
 
 Object = dict[str, Any]
 
@@ -78,6 +79,13 @@ def experiment(kind: str, namespace: str, workers: tuple[int, ...] = (1, 2, 4), 
             **spec,
         },
     )
+
+
+def image_of(workload: Object) -> str:
+    """Which image of this repository a workload runs in."""
+    given = str(workload.get("image", ""))
+    named = [name for name in recipe.names() if given == images.reference(name)]
+    return named[0] if named else PROGRAMS[workload.get("program", "torch")]
 
 
 def manifest(name: str, namespace: str, spec: Object) -> Object:

@@ -23,9 +23,10 @@ import machine
 import toolchain
 import yaml
 from existing import ExistingCluster
-from installed import PROGRAMS, Installed, restricted_namespace
+from installed import Installed, restricted_namespace
 from moments import Moments
 from nodes import state
+from pod_experiments import image_of
 from stages import Stages
 
 # isort: split
@@ -107,13 +108,6 @@ def measure(cluster: ExistingCluster, file: Path, tree: dict[str, Any], into: Pa
         print(f"the operator's own share of a trial: {latency.summary(rows)['operatorMedian']:.2f} s (median)")
         (into / "cluster.json").write_text(json.dumps({"trials": rows, "summary": latency.summary(rows)}, indent=1))
     return ended
-
-
-def image_of(workload: dict[str, Any]) -> str:
-    """The image of this repository that a workload runs in."""
-    given = str(workload.get("image", ""))
-    named = [name for name in images.recipe.names() if given == images.reference(name)]
-    return named[0] if named else PROGRAMS[workload.get("program", "torch")]
 
 
 def _installed(cluster: ExistingCluster) -> bool:

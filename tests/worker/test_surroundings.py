@@ -131,6 +131,15 @@ def test_exposed_communication_that_was_not_measured_is_not_shown_as_none(monkey
     metrics.close()
 
 
+def test_a_program_of_the_users_own_has_no_model_of_ours(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SCALEBENCH_METRICS_PORT", "0")
+    metrics = open_metrics(make_trial(workload={"program": "custom", "command": ["train"]}), 0, 0)
+    assert metrics is not None
+    with urllib.request.urlopen(f"http://127.0.0.1:{metrics.port}/metrics", timeout=5) as answer:
+        assert ',model="",' in answer.read().decode()
+    metrics.close()
+
+
 def test_buckets_are_a_fixed_grid() -> None:
     assert BUCKETS[0] == 1e-4
     assert BUCKETS[-1] == 100.0

@@ -11,6 +11,7 @@ from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from scalebench_api.contract import METRICS_PORT_ENV
+from scalebench_api.experiment import Program
 
 if TYPE_CHECKING:
     from prometheus_client.core import Metric
@@ -97,7 +98,7 @@ class Metrics:
             trial.point.mode.value,
             workload.program.value,
             workload.strategy.value if workload.strategy else "",
-            workload.model,
+            "" if workload.program is Program.custom else workload.model,
             workload.precision.value,
         ).set(1)
         try:

@@ -144,13 +144,13 @@ def spelled(value: float, unit: str) -> str:
         return f"{value / 2**20:.3g} MiB"
     if unit == "s":
         return f"{value:.3g} s" if value >= 1 else f"{value * 1e3:.3g} ms"
-    return f"{value / 1e3:.3g} K" if value >= 1e4 else f"{value:.3g}"
+    return f"{value / 1e3:.3g} K" if value >= 1e3 else f"{value:.3g}"
 
 
 def main(output: Path, experiment: Mapping[str, Any] = scene.EXPERIMENT) -> None:
     with tempfile.TemporaryDirectory() as folder, Tier() as tier:
         tier.add_nodes(4)
-        with scene.scene(tier, Path(folder), experiment) as found:
+        with scene.scene(tier, Path(folder), experiment, repetitions=8) as found:
             step = max(1.0, (found.during - found.begun) // 400)
             span = Span(found.begun, found.during, step)
             output.write_text(page(found.prometheus, span, "Scalebench"), encoding="utf-8")

@@ -102,8 +102,10 @@ def run(
 
 
 @contextmanager
-def scene(tier: Tier, folder: Path, experiment: Mapping[str, Any] = EXPERIMENT) -> Iterator[Scene]:
-    """Scrape both from their beginning to their end."""
+def scene(
+    tier: Tier, folder: Path, experiment: Mapping[str, Any] = EXPERIMENT, repetitions: int = 1
+) -> Iterator[Scene]:
+    """Scrape both from their beginning to their end; `repetitions` are the played experiment's."""
     ports = Ports()
     first = pair(ports)
     namespace = tier.namespace(NAMESPACE)
@@ -115,9 +117,11 @@ def scene(tier: Tier, folder: Path, experiment: Mapping[str, Any] = EXPERIMENT) 
         with PrometheusServer(folder, configs, charted.rules(namespace)) as prometheus:
             wait_until(lambda: bool(prometheus.instant("scalebench_operator_leading == 1")), "the operator's metrics")
             begun = time.time()
-            applied = Applied.apply(tier, manifest(namespace, seconds=1))
+            applied = Applied.apply(
+                tier, manifest(namespace, repetitions=repetitions, seconds=4 if repetitions > 1 else 1)
+            )
             records = run(experiment, folder, first)
-            applied.final()
+            applied.final(300)
             last = max(window.start_ns + window.wall_ns for each in records.values() for window in each.windows)
             yield Scene(prometheus, records, begun, last / 1e9 + LINGER_S - 1)
     ports.release()

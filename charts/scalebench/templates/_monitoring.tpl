@@ -59,11 +59,13 @@ by (namespace, experiment, trial, attempt, workers)
   interval: 15s
   rules:
     # Samples by the seconds of the windows in which they were counted, not by those of Prometheus' clock: between windows
-    # nothing is counted. A rank gives both as of one moment, so the quotient holds however seldom it is scraped.
+    # nothing is counted. A rank gives both as of one moment, so the quotient holds however seldom it is scraped. Ranks are
+    # not scraped in the same moment: of now, their mean is taken, to which one that has not moved yet adds nothing.
     - record: trial:scalebench_throughput:rate1m
       expr: |-
         sum {{ $by }} (rate(scalebench_samples_total[1m]))
-        / (max {{ $by }} (rate(scalebench_step_duration_seconds_sum[1m])) > 0)
+        / (sum {{ $by }} (rate(scalebench_step_duration_seconds_sum[1m])) > 0)
+        * count {{ $by }} (rate(scalebench_step_duration_seconds_sum[1m]))
     - record: trial:scalebench_throughput:whole
       expr: |-
         sum {{ $by }} (scalebench_samples_total)

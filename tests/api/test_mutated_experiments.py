@@ -105,10 +105,9 @@ def test_the_mutations_reach_both_sides() -> None:
 
 
 def test_the_examples_themselves_are_right() -> None:
-    names = []
-    for path in sorted(EXPERIMENTS.glob("*.yaml")):
+    paths = sorted(EXPERIMENTS.glob("*.yaml"))
+    assert len(paths) >= 5
+    for path in paths:
         validated = validate_text(path.read_text(encoding="utf-8"), path.name)
         assert [str(problem) for problem in validated.problems] == []
-        names += [experiment.metadata.name for experiment in validated.experiments]
-        assert yaml.safe_load(path.read_text(encoding="utf-8"))["metadata"]["name"] == path.stem
-    assert names == ["allreduce", "custom-script", "digits-accuracy", "resnet20-cpu", "resnet50-ddp"]
+        assert [experiment.metadata.name for experiment in validated.experiments] == [path.stem]

@@ -67,7 +67,7 @@ def test_a_price_of_ones_own(desk: Desk, bundle: Path):
     assert "--currency: given 'euro'; allowed: three capital letters, as USD" in (
         desk.here("cost", bundle, "--per-worker-hour", "1", "--currency", "euro", code=2).err
     )
-    assert "go with --per-worker-hour" in desk.here("cost", bundle, "--epochs", "2", code=2).err
+    assert "go with a price: --prices or --per-worker-hour" in desk.here("cost", bundle, "--epochs", "2", code=2).err
 
 
 def test_compare_with_itself_and_with_a_slower_one(desk: Desk, bundle: Path):

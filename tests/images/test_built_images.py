@@ -115,8 +115,3 @@ def test_an_ordinary_users_sshd_lets_mpirun_in(worker: Container) -> None:
         NCCL_DEBUG="WARN",
     )
     assert said.split() == ["mpiuser", "/opt/scalebench/bin/prted", "/opt/scalebench/bin/python", "3", "WARN"]
-
-
-def test_a_second_build_has_nothing_to_do(containers: dict[str, Container], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(build, "buildah", lambda *_: pytest.fail("buildah was called"))
-    assert set(build.build(NAMES)) == set(NAMES)

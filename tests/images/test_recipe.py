@@ -106,4 +106,5 @@ def test_a_built_image_chooses_the_base(monkeypatch: pytest.MonkeyPatch, tmp_pat
     archive.write_bytes(b"")
     assert build.choose_base(build.AUTO, ["operator"], build.TAG, {}) == build.DEBOOTSTRAP
     assert build.choose_base("other", ["operator"], build.TAG, {}) == "other"
+    monkeypatch.setattr(build, "buildah", lambda *_: pytest.fail("a second build has nothing to do"))
     assert build.build(["operator"]) == {"operator": archive}

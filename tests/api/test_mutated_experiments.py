@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import yaml
 from hypothesis import HealthCheck, given, settings
 from kube_schema import disagreements
 from mutated import EXPERIMENTS, mutated_experiments

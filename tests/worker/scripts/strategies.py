@@ -102,6 +102,9 @@ def broken(fault: str) -> Iterator[None]:
             raise ValueError(fault)
 
 
+# torchrun's store keeps the addresses of a group that has ended, and the next one would call them. Without its address
+# the ranks of each trial meet in that trial's folder.
+del os.environ["MASTER_ADDR"]
 for name, fault, wire in json.loads(os.environ["CASES"]):
     os.environ["SCALEBENCH_OUT"] = str(OUT / name)
     os.environ["SCALEBENCH_TRIAL"] = json.dumps(wire)

@@ -448,3 +448,13 @@ def test_backup_workers_take_no_part_in_the_count() -> None:
     ranks = {0: rank_record(0, spared), 1: rank_record(1, spared, windows=[window(0, samples=0), window(1, samples=0)])}
     assert of(judge(spared, ranks, GOOD), "WrongSamples")[0] is True
     assert of(judge(spared, ranks_of(spared), GOOD), "WrongSamples")[0] is False
+
+
+def test_ranks_that_crowd_in_the_wrong_place_are_in_the_wrong_place_first() -> None:
+    """As when Open MPI 5 starts all of them in the launcher: they share its cores, too."""
+    placed = GOOD.model_copy(update={"placement": {"worker-0": "node-1"}})
+    ranks = {rank: rank_record(rank, TWO, host="launcher", pod="launcher", cores=[0]) for rank in range(2)}
+    reason, message = invalid(ranks, outcome=placed)
+    assert reason == "WrongPlacement"
+    assert "rank 0 ran in pod launcher" in message
+    assert "more than one rank on core 0" in message

@@ -61,8 +61,9 @@ def _checks(trial: TrialSpec, ranks: Sequence[RankRecord], outcome: Outcome) -> 
     if not ranks:
         return
     yield _world_size(trial, ranks)
-    yield _oversubscribed(ranks, outcome)
+    # Ranks in the wrong place crowd there: that they share its cores is what follows.
     yield _placement(trial, ranks, outcome)
+    yield _oversubscribed(ranks, outcome)
     yield _backend(trial, ranks)
     yield _strategy(trial, ranks)
     yield _replicas(trial, ranks)

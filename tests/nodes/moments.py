@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Self
 
+import machine  # noqa: F401  (makes tests/cluster importable)
 from rest import Rest
 
 Object = dict[str, Any]

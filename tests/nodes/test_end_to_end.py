@@ -86,7 +86,7 @@ def test_a_bundle_is_laid_out_as_this_machines_engine_does(
         [SCALEBENCH, "run", file, "--bundle", "here"], cwd=tmp_path, capture_output=True, text=True, check=False
     )
     assert here.returncode == 0, here.stderr
-    desk("report", "here", "there", "--format", "md", "--into", "report")
+    desk("report", "here", "there", "--format", "md", "--out", "report")
     assert laid_out(tmp_path / "here") == laid_out(tmp_path / "there")
 
 

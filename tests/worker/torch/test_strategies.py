@@ -67,7 +67,10 @@ def test_every_strategy_runs_and_passes_its_checks(tmp_path: Path, workers: int)
     """Four workers are more than the cores of a small machine: for function only."""
     cases = [
         Case("ddp", {**BATCH_NORM, "options": {"batchNorm": "local"}}),
-        Case("fsdp-blocks", {**BATCH_NORM, "strategy": "fsdp", "options": {"gradientAccumulation": 2}}),
+        Case(
+            "fsdp-blocks",
+            {**BATCH_NORM, "strategy": "fsdp", "options": {"gradientAccumulation": 2, "channelsLast": True}},
+        ),
         Case("fsdp-tokens", {**TOKENS, "strategy": "fsdp", "optimizer": {"name": "adamw"}}),
         Case("zero1", {"strategy": "zero1", "optimizer": {"name": "lars", "learningRate": 1.0}}),
         Case("asynchronous", served(servers=2, stalenessAware=True)),
@@ -99,11 +102,13 @@ def test_every_strategy_runs_and_passes_its_checks(tmp_path: Path, workers: int)
 
 def test_synchronous_servers_train_as_ddp_does(tmp_path: Path) -> None:
     plain = {"data": {"source": "digits"}, **SLOW}
-    found = run(
-        tmp_path,
-        2,
-        [Case("ddp", plain), Case("served", {**plain, **served(updates="synchronous"), **SLOW})],
-    )
+    # Windows without communication would take batches of their own.
+    straight = {"exposedCommunication": False}
+    cases = [
+        Case("ddp", plain, measure=straight),
+        Case("served", {**plain, **served(updates="synchronous"), **SLOW}, measure=straight),
+    ]
+    found = run(tmp_path, 2, cases)
     losses = {name: records[1].last_loss for name, (records, _) in found.items()}
     assert losses["served"] == pytest.approx(losses["ddp"], rel=1e-3)
 

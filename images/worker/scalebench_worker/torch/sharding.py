@@ -56,6 +56,9 @@ def shard(model: nn.Module, device: torch.device, precision: Precision) -> Shard
     )
     dtype = torch.bfloat16 if narrow else torch.float32
     policy = MixedPrecisionPolicy(param_dtype=dtype if narrow else None, reduce_dtype=torch.float32)
+    for parameter in model.parameters():
+        # Shares are cut along the first dimension, and torch refuses strides of channels_last; activations keep them.
+        parameter.data = parameter.data.contiguous()
     total = sum(parameter.numel() for parameter in model.parameters())
     gathered: list[tuple[int, int]] = []
     for block in blocks_of(model):

@@ -28,6 +28,8 @@ import yaml
 from scalebench.cli import main
 
 SCALEBENCH = Path(sys.executable).with_name("scalebench")
+# Tests started in the background by a shell are told to ignore Ctrl-C, and so would be what they start.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 STEPS = Path(__file__).parent / "programs" / "steps.py"
 HINT = re.compile(r"go on with: (scalebench .*)")
 EXIT_CODES = {0, 1, 2, 3, 130}

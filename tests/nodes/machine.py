@@ -58,7 +58,7 @@ SYSCTLS = {
     "kernel/keys/root_maxbytes": 25_000_000,
 }
 """What kubelet would set for the whole machine if it did not find it so."""
-PRIVATE = ("/run", "/var/lib/cni", "/var/log/containers")
+PRIVATE = ("/run", "/var/lib/cni", "/var/lib/kubelet", "/var/log/containers")
 """Folders that programs on a node fill whatever their settings say; a node has its own, in memory."""
 _CAPABILITIES = {"CAP_NET_ADMIN": 12, "CAP_SYS_ADMIN": 21}
 

@@ -118,7 +118,7 @@ class Ledger:
     def _settle(self, index: int, phase: TrialPhase, trial: TrialSeen | None) -> None:
         self.settled_phase[index] = phase
         self.settled[phase] += 1
-        if phase is TrialPhase.succeeded and trial is not None and trial.throughput is not None:
+        if phase is TrialPhase.succeeded and trial is not None and trial.throughput:
             self.throughputs[index] = trial.throughput
 
     def _unsettle(self, index: int) -> None:

@@ -17,6 +17,7 @@ Each row is one trial, in seconds, in the order in which the parts follow one an
 
 from __future__ import annotations
 
+import itertools
 import statistics
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -46,9 +47,8 @@ def breakdown(moments: Moments, namespace: str, experiment: str, bundle: Path, a
     rows, before = [], applied_at
     for _, name, seen, record in sorted(found, key=lambda each: each[0]):
         times = [before, *seen.times()]
-        parts = {
-            part: round(max(0.0, end - begin), 3) for part, begin, end in zip(PARTS, times, times[1:], strict=True)
-        }
+        spans = zip(PARTS, itertools.pairwise(times), strict=True)
+        parts = {part: round(max(0.0, end - begin), 3) for part, (begin, end) in spans}
         point = record.trial.point
         rows.append({"trial": name, "workers": point.workers, "layout": point.layout, **parts})
         before = times[-1]

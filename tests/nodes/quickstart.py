@@ -47,11 +47,12 @@ def main() -> int:
     """0 when every trial succeeded, 1 when one did not, 3 where no nodes can run."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("experiment", nargs="?", type=Path, default=EXPERIMENT, help="default: %(default)s")
-    parser.add_argument("--into", type=Path, help="folder of the bundle; default: results/NAME")
+    parser.add_argument("--into", type=Path, help="folder of the bundle; default: results/NAME-TIME")
     parser.add_argument("--keep", action="store_true", help="leave the cluster and the operator running")
     chosen = parser.parse_args()
     tree = yaml.safe_load(chosen.experiment.read_text())
-    into = (chosen.into or Path("results") / tree["metadata"]["name"]).absolute()
+    # Every run is another experiment, which wants another folder.
+    into = (chosen.into or Path("results") / f"{tree['metadata']['name']}-{time.strftime('%m%d-%H%M%S')}").absolute()
     stages = Stages(lambda: [int(held["pid"])] if (held := machine.held_by()) else [])
     try:
         return run(chosen.experiment, tree, into, chosen.keep, stages)

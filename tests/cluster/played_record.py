@@ -17,6 +17,7 @@ from scalebench_api.record.assemble import combine_windows, summarize
 from scalebench_api.record.rank import AllReduceRow, RankRecord, RankTopology, Warmup, Window, WindowKind
 from scalebench_api.record.trial_record import Summary
 from scalebench_api.record.verdict import WRAPPERS
+from scalebench_api.tensorflow import CLASSES, carrier_of
 from scalebench_api.trial import TrialSpec
 
 _SECOND = 1_000_000_000
@@ -129,9 +130,12 @@ def _rank_record(
                 samples=int(rows["samples"].sum()),
             )
         )
-    backend = trial.workload.backend.value
-    if backend == "auto":
-        backend = "gloo" if topology.device.startswith("cpu") else "nccl"
+    strategy, on_gpu = strategy_of(trial.workload), not topology.device.startswith("cpu")
+    backend: str | None = trial.workload.backend.value
+    if trial.workload.program is Program.tensorflow:
+        backend = carrier_of(trial.workload, strategy, on_gpu)
+    elif backend == "auto":
+        backend = "nccl" if on_gpu else "gloo"
     world = (1 if workers > 1 else 2) if outcome is Outcome.wrong_world else workers
     last = begin_ns + 2 * _SECOND + (int(table["duration_ns"].sum()) if len(table) else 0)
     return RankRecord(
@@ -139,7 +143,7 @@ def _rank_record(
         world=world,
         topology=topology,
         backend=backend if workers > 1 else None,
-        strategy=WRAPPERS.get(strategy_of(trial.workload)),
+        strategy=(CLASSES if trial.workload.program is Program.tensorflow else WRAPPERS).get(strategy),
         versions={"played": "1"},
         environment={"OMP_NUM_THREADS": "1"},
         windows=windows,

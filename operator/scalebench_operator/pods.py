@@ -94,7 +94,15 @@ def waiting(pods: Sequence[Pod], events: Sequence[Event] = ()) -> str | None:
     if pending:
         node = node_of(pending[0])
         return f"pod {name_of(pending[0])}{more(pending)}: {f'starts on {node}' if node else 'waits for the scheduler'}"
+    unready = [pod for pod in pods if status_of(pod).get("phase") == "Running" and _not_ready(pod)]
+    if unready:
+        return f"{where(unready[0])}{more(unready)}: runs, and is not ready yet"
     return None
+
+
+def _not_ready(pod: Pod) -> bool:
+    conditions = status_of(pod).get("conditions") or ()
+    return any(each.get("type") == "Ready" and each.get("status") == "False" for each in conditions)
 
 
 def hopeless(pods: Sequence[Pod], events: Sequence[Event] = ()) -> Finding | None:

@@ -195,6 +195,14 @@ def test_ordinary_waiting_is_no_failure() -> None:
     assert read_pods.waiting([pod()]) is None
 
 
+def test_waiting_for_a_pod_that_runs_and_is_not_ready() -> None:
+    """As a worker of an MPIJob whose sshd does not answer yet."""
+    ready, slow = pod("a", conditions=[{"type": "Ready", "status": "True"}]), pod("b")
+    slow["status"]["conditions"] = [{"type": "Ready", "status": "False"}]
+    assert read_pods.waiting([ready, slow]) == "pod b on n1: runs, and is not ready yet"
+    assert read_pods.waiting([ready]) is None
+
+
 def test_waiting_for_an_init_container() -> None:
     looking = pod(phase="Pending", initContainerStatuses=[{"name": "init-pytorch", "state": {"running": {}}}])
     assert read_pods.waiting([looking]) == "pod p: its init container init-pytorch has not ended"

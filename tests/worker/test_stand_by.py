@@ -46,6 +46,8 @@ def test_signals_are_handed_on(tmp_path: os.PathLike[str]) -> None:
 
 
 def test_a_kill_for_memory_ends_it(tmp_path: os.PathLike[str]) -> None:
-    with begin(f"{tmp_path}/mark", "sleep", "600") as process:
+    with begin(f"{tmp_path}/mark", "sh", "-c", "echo ready; exec sleep 600") as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
         open(f"{tmp_path}/mark", "w").close()
         assert process.wait(30) == 137

@@ -207,5 +207,8 @@ def _parameter_server(workload: Workload, workers: int) -> Iterator[tuple[str, o
         yield f"{where}.backupWorkers", asked.backup_workers, "0: asynchronous updates wait for nobody"
     elif asked.backup_workers >= workers > 1:
         yield f"{where}.backupWorkers", asked.backup_workers, f"fewer than the {workers} workers of every point"
+    elif asked.backup_workers and asked.servers > 1:
+        # Each server would drop the gradients that came last to it, and no sample be counted rightly.
+        yield f"{where}.backupWorkers", asked.backup_workers, f"0 with {asked.servers} servers, or servers: 1"
     if asked.staleness_aware and synchronous:
         yield f"{where}.stalenessAware", True, "false: synchronous updates are never stale"

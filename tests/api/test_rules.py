@@ -192,6 +192,9 @@ CUSTOM = {"workload": {"program": "custom", "command": ["python", "train.py"]}}
                        "parameterServer": {"backupWorkers": 2, "updates": "synchronous"}}},
          "spec.workload.parameterServer.backupWorkers", 2, "fewer than the 2 workers of every point", None),
         ({"workload": {"strategy": "parameter-server",
+                       "parameterServer": {"backupWorkers": 1, "servers": 2, "updates": "synchronous"}}},
+         "spec.workload.parameterServer.backupWorkers", 1, "0 with 2 servers, or servers: 1", None),
+        ({"workload": {"strategy": "parameter-server",
                        "parameterServer": {"stalenessAware": True, "updates": "synchronous"}}},
          "spec.workload.parameterServer.stalenessAware", True, "false: synchronous updates are never stale", None),
         # legality: commands and sizes

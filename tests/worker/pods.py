@@ -100,3 +100,16 @@ def on_nodes(trial: TrialSpec, nodes: int) -> TrialSpec:
     wire = json.loads(json.dumps(trial.wire()))
     wire["point"].update(nodes=nodes, workersPerNode=trial.point.workers // nodes)
     return TrialSpec.model_validate(wire)
+
+
+def end_started() -> None:
+    """End every pod that was started and still runs."""
+    for pod in STARTED:
+        pod.process.terminate()
+    for pod in STARTED:
+        try:
+            pod.process.wait(20)
+        except subprocess.TimeoutExpired:
+            pod.process.kill()
+            pod.process.wait()
+    STARTED.clear()

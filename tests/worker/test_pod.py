@@ -3,14 +3,13 @@ from __future__ import annotations
 import shutil
 import signal
 import socket
-import subprocess
 import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from pods import CORES, STARTED, PodRun, on_nodes, start_pod, start_pods
+from pods import CORES, PodRun, end_started, on_nodes, start_pod, start_pods
 from worker_ranks import SCRIPTS, make_trial
 
 from scalebench_api.record.assemble import assemble
@@ -28,15 +27,7 @@ pytestmark = [
 def none_is_left() -> Iterator[None]:
     """Pods of a test that failed are ended with it."""
     yield
-    for pod in STARTED:
-        pod.process.terminate()
-    for pod in STARTED:
-        try:
-            pod.process.wait(20)
-        except subprocess.TimeoutExpired:
-            pod.process.kill()
-            pod.process.wait()
-    STARTED.clear()
+    end_started()
 
 
 QUIET = {"maxForeignLoad": 1.0}

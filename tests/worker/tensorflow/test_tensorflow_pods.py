@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from pods import CORES, STARTED, PodRun, free_port, on_nodes, start_pod
+from pods import CORES, PodRun, end_started, free_port, on_nodes, start_pod
 from tensorflow_ranks import MINUTES_S, needs_tensorflow, tf_trial
 
 from scalebench_api.record.assemble import assemble
@@ -28,15 +27,7 @@ pytestmark = [
 def none_is_left() -> Iterator[None]:
     """Pods of a test that failed are ended with it."""
     yield
-    for pod in STARTED:
-        pod.process.terminate()
-    for pod in STARTED:
-        try:
-            pod.process.wait(20)
-        except subprocess.TimeoutExpired:
-            pod.process.kill()
-            pod.process.wait()
-    STARTED.clear()
+    end_started()
 
 
 def start_job(folder: Path, trial: TrialSpec, tasks: list[tuple[str, int]]) -> dict[str, PodRun]:

@@ -7,7 +7,17 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from scalebench_api.experiment import AxisValue, Batch, Data, Optimizer, Options, ParameterServer, Sizes, Workload
+from scalebench_api.experiment import (
+    AxisValue,
+    Batch,
+    Data,
+    Optimizer,
+    Options,
+    ParameterServer,
+    Sizes,
+    Transfer,
+    Workload,
+)
 from scalebench_api.model import Model
 from scalebench_api.wording import plain
 
@@ -15,6 +25,7 @@ _NESTED: dict[str, type[Model]] = {
     "data": Data,
     "optimizer": Optimizer,
     "options": Options,
+    "transfer": Transfer,
     "parameterServer": ParameterServer,
     "sizes": Sizes,
     "batch": Batch,
@@ -27,6 +38,7 @@ _NOT_AXES = frozenset(
         "optimizer",
         "optimizer.milestones",
         "options",
+        "transfer",
         "parameterServer",
         "sizes",
         "env",

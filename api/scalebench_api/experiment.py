@@ -206,6 +206,14 @@ class Placement(Model):
     nesting: Nesting = Field(default=Nesting.prefer, description="on a cluster, keep a series on nested sets of nodes")
 
 
+class Augmentation(StrEnum):
+    """What training images go through; ``auto`` is standard where a mirrored image means the same, else none."""
+
+    auto = "auto"
+    none = "none"
+    standard = "standard"
+
+
 class Data(Model):
     """What a step consumes."""
 
@@ -215,6 +223,33 @@ class Data(Model):
         default=None, min_length=1, max_length=4, description="shape of one sample, as [3, 224, 224]"
     )
     classes: Annotated[int, Field(ge=2, le=1_000_000, strict=True)] | None = None
+    augmentation: Augmentation = Field(
+        default=Augmentation.auto, description="standard: crop at random and mirror training images"
+    )
+    cutout: Natural = Field(default=0, description="side in pixels of a square blotted out of each training image")
+    instances: Annotated[int, Field(ge=1, le=1024, strict=True)] = Field(
+        default=1, description="differently augmented copies of each sample in one batch, which grows so many times"
+    )
+    validation: Real | None = Field(
+        default=None, gt=0, lt=1, description="image-folder without train and val: share of each class held out"
+    )
+    split_seed: Natural = Field(default=0, description="which images are held out")
+
+
+class Trained(StrEnum):
+    """Which parameters of a pretrained model change."""
+
+    all = "all"
+    head = "head"
+
+
+class Transfer(Model):
+    """Start from trained parameters, with a new head for the classes of the data."""
+
+    checkpoint: FilePath | None = Field(
+        default=None, description="state dict of the same architecture, as measure.accuracy.checkpoints writes"
+    )
+    train: Trained = Field(default=Trained.all, description="head: everything else is frozen")
 
 
 class Optimizer(Model):
@@ -224,6 +259,7 @@ class Optimizer(Model):
     learning_rate: Real = Field(default=0.05, gt=0, le=1000)
     momentum: Real = Field(default=0.9, ge=0, lt=1, description="of sgd and lars")
     weight_decay: Real = Field(default=0.0, ge=0, le=10)
+    decay_norm: StrictBool = Field(default=True, description="weight decay also on biases and on norms' parameters")
     trust: Real = Field(default=0.001, gt=0, le=1, description="LARS's trust coefficient")
     scale_with_workers: StrictBool = Field(
         default=False, description="linear scaling: learningRate times the worker count"
@@ -255,6 +291,7 @@ class Options(Model):
         default=None, description="left out: broadcast for ddp and zero1, local for fsdp and parameter-server"
     )
     reshuffle: StrictBool = Field(default=True, description="another order of the data in every epoch (set_epoch)")
+    label_smoothing: Real = Field(default=0.0, ge=0, lt=1, description="share of a label spread over all classes")
 
 
 class ParameterServer(Model):
@@ -311,6 +348,7 @@ class Workload(Model):
     communication: Communication | None = None
     optimizer: Optimizer = Optimizer()
     options: Options = Options()
+    transfer: Transfer = Transfer()
     parameter_server: ParameterServer = ParameterServer()
     sizes: Sizes = Sizes()
     launcher: Launcher | None = Field(default=None, description="left out: torchrun, or mpirun for backend mpi")
@@ -319,11 +357,25 @@ class Workload(Model):
     env: dict[Variable, Text] = Field(default={}, max_length=200)
 
 
+class Quantization(Model):
+    """After training: the model in integers of fewer and fewer bits, judged on the validation set."""
+
+    bits: list[Annotated[int, Field(ge=2, le=16, strict=True)]] = Field(
+        default=[8, 7, 6, 5, 4, 3, 2], min_length=1, max_length=15
+    )
+    calibration_batches: Annotated[int, Field(ge=1, le=10_000, strict=True)] = Field(
+        default=8, description="training batches that the ranges of activations are taken from"
+    )
+
+
 class Accuracy(Model):
     """Train to accuracy after timing: fresh parameters, an evaluation after every epoch."""
 
     epochs: Annotated[int, Field(ge=1, le=100_000, strict=True)] = 10
     target: Real | None = Field(default=None, gt=0, le=1, description="stop and report the time to this")
+    checkpoints: FilePath | None = Field(default=None, description="folder for the trained parameters of each trial")
+    quantization: Quantization | None = None
+    noise_scale: StrictBool = Field(default=False, description="measure the gradient noise scale while training")
 
 
 class Measure(Model):

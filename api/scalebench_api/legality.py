@@ -25,6 +25,7 @@ from scalebench_api.experiment import (
     Workload,
 )
 from scalebench_api.tensorflow import illegal_tensorflow
+from scalebench_api.training import illegal_training
 
 STRATEGIES: dict[Program, tuple[Strategy, ...]] = {
     Program.torch: (
@@ -71,6 +72,7 @@ def illegal(workload: Workload, workers: int, nodes: int) -> Iterator[tuple[str,
     yield from _device(workload)
     yield from illegal_collectives(workload, workers, nodes)
     yield from _tensorflow(workload, workers)
+    yield from illegal_training(workload, strategy_of(workload))
     if workload.program is Program.tensorflow:
         yield from illegal_tensorflow(workload, strategy_of(workload))
     if workload.program is Program.torch:

@@ -30,6 +30,7 @@ from scalebench_api.model import canonical_json
 from scalebench_api.plan import MAX_TRIALS, count_trials, expand_points, layouts_of
 from scalebench_api.problem import NOTHING, nearest
 from scalebench_api.processes import one_process
+from scalebench_api.training import illegal_beside
 from scalebench_api.trial import Point
 from scalebench_api.wording import few
 
@@ -178,8 +179,9 @@ def _points(spec: ExperimentSpec) -> Iterator[Finding]:
             yield from _workload(spec, resolved[key][0])
         workload, batch = resolved[key]
         for field, given, allowed in illegal(workload, point.workers, point.nodes):
-            where = _where(spec, field)
-            yield where, given, allowed, None
+            yield _where(spec, field), given, allowed, None
+        for field, given, allowed in illegal_beside(spec.measure, workload, strategy_of(workload)):
+            yield ("spec", *field.split(".")), given, allowed, None
         if workload.program is not Program.allreduce:
             yield from _divides(spec, workload, batch, point)
         series.setdefault(point.series, set()).add(point.workers)

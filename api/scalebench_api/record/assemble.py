@@ -28,6 +28,9 @@ _SHARED = (
     "options",
     "warmup",
     "evaluations",
+    "dataset",
+    "noise_scale",
+    "quantization",
     "allreduce",
 )
 

@@ -83,6 +83,81 @@ class Evaluation(Model):
     train_loss: float
     loss: float
     accuracy: float
+    train_accuracy: float | None = Field(default=None, description="over the epoch's batches, as they were trained on")
+
+
+class Picture(Model):
+    """One training image, before and after augmentation: base64 of the bytes of ``shape`` (channels, height, width)."""
+
+    label: int
+    shape: list[int]
+    original: str
+    trained: str
+
+
+class DatasetFacts(Model):
+    """What a training to accuracy learnt from: items of each split, and of each class in the training split."""
+
+    train: int
+    val: int
+    class_counts: list[int] = []
+    class_names: list[str] = []
+    pictures: list[Picture] = []
+
+
+class NoiseScaleRow(Model):
+    """The gradient noise scale over one epoch: S. McCandlish et al., arXiv:1812.06162, appendix A.
+
+    Squared norms are means over ``steps`` of gradients of ``small_batch`` and ``large_batch`` samples; ``gradient2``
+    and ``trace`` the unbiased |G|^2 and tr(Sigma) from them, and ``simple`` their ratio in samples, None where |G|^2
+    cannot be told from zero.
+    """
+
+    epoch: int
+    steps: int
+    small_batch: int
+    large_batch: int
+    small_norm2: float
+    large_norm2: float
+    gradient2: float
+    trace: float
+    simple: float | None = None
+
+
+class QuantizedRow(Model):
+    """The trained model in integers: ``stage`` names what is quantized beside the stages before it.
+
+    ``error`` is the root mean square of the logits' error over that of the logits.
+    """
+
+    scheme: Literal["tensor", "channel"]
+    stage: Literal["weights", "activations", "biases", "torch"]
+    bits: int
+    accuracy: float
+    loss: float
+    bytes: int
+    error: float
+
+
+class LayerHistogram(Model):
+    """Values of one layer in bins of equal width from ``low`` to ``high``."""
+
+    layer: str
+    kind: Literal["weights", "activations"]
+    low: float
+    high: float
+    counts: list[int]
+
+
+class QuantizationFacts(Model):
+    """Post-training quantization: B. Jacob et al., arXiv:1712.05877."""
+
+    parameters: int
+    float_bytes: int
+    float_accuracy: float
+    float_loss: float
+    rows: list[QuantizedRow] = []
+    histograms: list[LayerHistogram] = []
 
 
 class AllReduceRow(Model):
@@ -162,6 +237,9 @@ class RankRecord(Model):
     device_samples: DeviceSamples | None = None
     metrics_port: int | None = None
     evaluations: list[Evaluation] = []
+    dataset: DatasetFacts | None = None
+    noise_scale: list[NoiseScaleRow] = []
+    quantization: QuantizationFacts | None = None
     allreduce: list[AllReduceRow] = []
     options: dict[str, Any] = Field(default={}, description="settings the program resolved for itself")
     started_ns: int

@@ -54,6 +54,7 @@ def encode_evaluations(evaluations: Sequence[Evaluation]) -> bytes:
             pa.field("epoch", pa.int32(), nullable=False),
             pa.field("step", pa.int64(), nullable=False),
             *(pa.field(name, pa.float64(), nullable=False) for name in ("wall_s", "train_loss", "loss", "accuracy")),
+            pa.field("train_accuracy", pa.float64()),
         ]
     )
     rows = [evaluation.model_dump() for evaluation in evaluations]

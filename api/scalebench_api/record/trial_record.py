@@ -15,8 +15,11 @@ from pydantic import Field
 from scalebench_api.model import Model, canonical_json
 from scalebench_api.record.rank import (
     AllReduceRow,
+    DatasetFacts,
     DeviceSamples,
     Evaluation,
+    NoiseScaleRow,
+    QuantizationFacts,
     RankTopology,
     ServerCounts,
     Traffic,
@@ -127,6 +130,9 @@ class TrialRecord(Model):
     device_samples: list[DeviceSamples | None] = []
     foreign_load: list[float | None] = []
     evaluations: list[Evaluation] = []
+    dataset: DatasetFacts | None = None
+    noise_scale: list[NoiseScaleRow] = []
+    quantization: QuantizationFacts | None = None
     allreduce: list[AllReduceRow] = []
     summary: Summary | None = None
     timeline: list[Timeline] = []

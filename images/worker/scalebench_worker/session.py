@@ -16,8 +16,11 @@ from scalebench_api.experiment import Measure
 from scalebench_api.record.journal import StepRow
 from scalebench_api.record.rank import (
     AllReduceRow,
+    DatasetFacts,
     DeviceSamples,
     Evaluation,
+    NoiseScaleRow,
+    QuantizationFacts,
     RankRecord,
     RankTopology,
     ServerCounts,
@@ -57,6 +60,9 @@ class Facts:
     peak_flops: float | None = None
     peak_memory_bytes: int | None = None
     evaluations: list[Evaluation] = field(default_factory=list)
+    dataset: DatasetFacts | None = None
+    noise_scale: list[NoiseScaleRow] = field(default_factory=list)
+    quantization: QuantizationFacts | None = None
     allreduce: list[AllReduceRow] = field(default_factory=list)
     options: dict[str, Any] = field(default_factory=dict)
 
@@ -210,6 +216,9 @@ class Session:
             device_samples=measured.device_samples,
             metrics_port=seat.metrics.port if seat.metrics else None,
             evaluations=facts.evaluations,
+            dataset=facts.dataset,
+            noise_scale=facts.noise_scale,
+            quantization=facts.quantization,
             allreduce=facts.allreduce,
             options=facts.options,
             started_ns=self.started_ns,

@@ -1,0 +1,67 @@
+"""What a training to a target can be asked for: augmentation, pretrained parameters, what is measured beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from scalebench_api.experiment import (
+    Augmentation,
+    DataSource,
+    Measure,
+    Program,
+    Strategy,
+    Trained,
+    Workload,
+)
+
+Broken = tuple[str, object, str]
+
+_WHOLE = (Strategy.single, Strategy.ddp, Strategy.dp, Strategy.zero1)
+"""Strategies whose every process holds all parameters."""
+
+
+def illegal_training(workload: Workload, strategy: Strategy | None) -> Iterator[Broken]:
+    """Yield ``(field, given, what is allowed)`` for each option that goes with another program, source or strategy."""
+    data, transfer = workload.data, workload.transfer
+    if workload.program is not Program.torch:
+        for field, given, default in (
+            ("data.augmentation", data.augmentation.value, Augmentation.auto.value),
+            ("data.cutout", data.cutout, 0),
+            ("data.instances", data.instances, 1),
+            ("data.validation", data.validation, None),
+            ("transfer.checkpoint", transfer.checkpoint, None),
+            ("transfer.train", transfer.train.value, Trained.all.value),
+            ("optimizer.decayNorm", workload.optimizer.decay_norm, True),
+        ):
+            if given != default:
+                yield f"workload.{field}", given, "goes with program torch only"
+        return
+    if data.validation is not None and data.source is not DataSource.image_folder:
+        yield "workload.data.validation", data.validation, "goes with source image-folder; other sets have a split"
+    if data.shape is not None and data.cutout > 2 * max(data.shape[-2:]):
+        yield "workload.data.cutout", data.cutout, f"at most twice the side of an image, {max(data.shape[-2:])}"
+    if (transfer.checkpoint is not None or transfer.train is not Trained.all) and strategy not in _WHOLE:
+        field = "checkpoint" if transfer.checkpoint is not None else "train"
+        given = transfer.checkpoint or transfer.train.value
+        yield f"workload.transfer.{field}", given, f"strategy {', '.join(_WHOLE)}; it is {strategy}"
+
+
+def illegal_beside(measure: Measure, workload: Workload, strategy: Strategy | None) -> Iterator[Broken]:
+    """Yield the same for what ``measure.accuracy`` asks for beside the evaluations."""
+    accuracy = measure.accuracy
+    if accuracy is None:
+        return
+    where = "measure.accuracy"
+    for name, given in (
+        ("checkpoints", accuracy.checkpoints),
+        ("quantization", accuracy.quantization and accuracy.quantization.wire()),
+        ("noiseScale", accuracy.noise_scale or None),
+    ):
+        if given is None:
+            continue
+        if workload.program is not Program.torch:
+            yield f"{where}.{name}", given, "goes with program torch only"
+        elif strategy not in _WHOLE:
+            yield f"{where}.{name}", given, f"strategy {', '.join(_WHOLE)}; it is {strategy}"
+    if accuracy.noise_scale and workload.program is Program.torch and strategy not in (Strategy.ddp, Strategy.single):
+        yield f"{where}.noiseScale", True, f"strategy ddp or single; it is {strategy}"

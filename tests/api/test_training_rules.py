@@ -1,0 +1,49 @@
+"""What a training to a target refuses before a device is taken."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from example_experiments import problems
+
+_ACCURACY = {"epochs": 1}
+
+
+def training(strategy: str = "ddp", program: str = "torch", measure: dict[str, Any] | None = None, **more: Any) -> Any:
+    data = {"source": "digits"}
+    changes: dict[str, Any] = {"workload": {"program": program, "strategy": strategy, "data": data, **more}}
+    return changes | ({"measure": {"accuracy": _ACCURACY | measure}} if measure else {})
+
+
+@pytest.mark.parametrize(
+    ("changes", "field", "allowed"),
+    [
+        (training(data={"source": "digits", "validation": 0.2}), "spec.workload.data.validation", "image-folder"),
+        (training(data={"source": "digits", "instances": 0}), "spec.workload.data.instances", "1"),
+        (training(data={"source": "digits", "cutout": -1}), "spec.workload.data.cutout", "0"),
+        (training(data={"source": "digits", "shape": [3, 8, 8], "cutout": 17}), "spec.workload.data.cutout", "twice"),
+        (training(options={"labelSmoothing": 1.0}), "spec.workload.options.labelSmoothing", "1"),
+        (training("fsdp", transfer={"train": "head"}), "spec.workload.transfer.train", "single, ddp, dp, zero1"),
+        (training("fsdp", transfer={"checkpoint": "a.pt"}), "spec.workload.transfer.checkpoint", "it is fsdp"),
+        (training("mirrored", "tensorflow", data={"source": "digits", "cutout": 2}), "spec.workload.data.cutout",
+         "program torch only"),
+        (training("fsdp", measure={"quantization": {}}), "spec.measure.accuracy.quantization", "it is fsdp"),
+        (training("zero1", measure={"noiseScale": True}), "spec.measure.accuracy.noiseScale", "ddp or single"),
+        (training(measure={"quantization": {"bits": [8, 0]}}), "spec.measure.accuracy.quantization.bits.1", "2"),
+    ],
+)  # fmt: skip
+def test_options_that_go_with_something_else_are_refused(changes: dict[str, Any], field: str, allowed: str) -> None:
+    found = [problem for problem in problems(changes) if problem.field.replace("[", ".").replace("]", "") == field]
+    assert [allowed in problem.allowed for problem in found] == [True], problems(changes)
+
+
+def test_all_of_them_together_are_taken() -> None:
+    changes = training(
+        data={"source": "digits", "augmentation": "standard", "cutout": 2, "instances": 4},
+        transfer={"checkpoint": "a.pt", "train": "head"},
+        options={"labelSmoothing": 0.1},
+        optimizer={"decayNorm": False},
+        measure={"checkpoints": "trained", "quantization": {"bits": [8, 2]}, "noiseScale": True},
+    )
+    assert list(problems(changes)) == []

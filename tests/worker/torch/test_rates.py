@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scalebench_api.experiment import Optimizer
-from scalebench_worker.torch.optimizers import make_optimizer
+from scalebench_worker.torch.optimizers import make_optimizer, rule_of
 from scalebench_worker.torch.rates import changes, rate_at
 
 GOYAL = Optimizer(
@@ -83,3 +83,9 @@ def test_vectors_and_layers_of_zeros_still_move(name: str) -> None:
 def test_the_rate_of_timed_steps_is_the_scaled_one() -> None:
     optimizer = make_optimizer([torch.nn.Parameter(torch.zeros(1))], GOYAL, workers=4)
     assert optimizer.param_groups[0]["lr"] == pytest.approx(0.4)
+
+
+def test_adamw_is_fused_on_gpus_alone() -> None:
+    asked = Optimizer(name="adamw")
+    assert rule_of(asked, device="cuda")[1]["fused"] is True
+    assert not make_optimizer([torch.nn.Parameter(torch.zeros(1))], asked).defaults["fused"]

@@ -13,16 +13,19 @@ from scalebench_api.experiment import Optimizer
 _EPSILON = 1e-6
 
 
-def rule_of(asked: Optimizer, workers: int = 1) -> tuple[type[torch.optim.Optimizer], dict[str, Any]]:
-    """The class and its arguments; foreach and fused are left to torch's own default for the device.
+def rule_of(
+    asked: Optimizer, workers: int = 1, device: str = "cpu"
+) -> tuple[type[torch.optim.Optimizer], dict[str, Any]]:
+    """The class and its arguments.
 
-    The rate is the scaled one where scaling is asked for; a warm-up is for trainings to accuracy.
+    AdamW on a GPU is the fused one, which reads and writes each tensor once; elsewhere foreach and fused are left to
+    torch's own default. The rate is the scaled one where scaling is asked for; a warm-up is for trainings to accuracy.
     """
     rate = asked.learning_rate * (workers if asked.scale_with_workers else 1)
     common = {"lr": rate, "weight_decay": asked.weight_decay}
     match asked.name:
         case "adamw":
-            return torch.optim.AdamW, common
+            return torch.optim.AdamW, {**common, "fused": True} if device == "cuda" else common
         case "adagrad":
             return torch.optim.Adagrad, common
         case "lars":
@@ -35,8 +38,9 @@ def rule_of(asked: Optimizer, workers: int = 1) -> tuple[type[torch.optim.Optimi
 
 def make_optimizer(parameters: Iterable[Tensor], asked: Optimizer, workers: int = 1) -> torch.optim.Optimizer:
     """An optimizer over all parameters of a model in one group."""
-    kind, arguments = rule_of(asked, workers)
-    return kind(parameters, **arguments)
+    trained = list(parameters)
+    kind, arguments = rule_of(asked, workers, trained[0].device.type)
+    return kind(trained, **arguments)
 
 
 class _ByLayer(torch.optim.Optimizer):

@@ -184,6 +184,7 @@ class Job:
             "threads": torch.get_num_threads(),
             **_options(options),
             **spread.options,
+            **({"optimizerFused": True} if trainer.optimizer.defaults.get("fused") else {}),
         }
         if norm := batch_norm_of(self.workload):
             facts.options["batchNorm"] = norm.value

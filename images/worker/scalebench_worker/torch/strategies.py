@@ -90,7 +90,7 @@ def zero1(model: nn.Module, device: torch.device, workload: Workload) -> Spread:
     """
     workers = dist.get_world_size()
     wrapped = _replicate(model, device, workload)
-    kind, arguments = rule_of(workload.optimizer, workers)
+    kind, arguments = rule_of(workload.optimizer, workers, device.type)
     optimizer = ZeroRedundancyOptimizer(wrapped.parameters(), optimizer_class=kind, **arguments)
     return Spread(
         wrapped,

@@ -129,7 +129,7 @@ class RealCluster:
             for node, runtime in zip(nodes, ready, strict=True):
                 runtime.result()
                 node.join(self.tier)
-        wait_until(self._all_ready, f"Ready of {', '.join(self.nodes)}", _READY_S)
+        self.wait_until_ready()
 
     def _start_dns(self) -> None:
         kubeconfig = self.folder / "coredns.kubeconfig"
@@ -146,10 +146,15 @@ class RealCluster:
         self._ending.callback(self.dns.kill)
         self.dns.start()
 
-    def _all_ready(self) -> bool:
+    def wait_until_ready(self) -> None:
+        """Return once every node takes pods: Ready, and without a taint. Raises TimeoutError."""
+        wait_until(self.all_ready, f"Ready of {', '.join(self.nodes)}", _READY_S)
+
+    def all_ready(self) -> bool:
+        """Whether every node takes pods. Raises ComponentError, with the end of its log, for one that has ended."""
         for node in self.nodes.values():
             for component in node.components.values():
-                component.wait(0)  # raises, with the end of its log, when it has ended
+                component.wait(0)
         ready = {
             node["metadata"]["name"]
             for node in self.rest.call("GET", "/api/v1/nodes")["items"]
@@ -205,8 +210,18 @@ class RealCluster:
             node.load(archive)
 
     def link(self, node: str, up: bool) -> None:
-        """Take a node off the network, or put it back."""
+        """Take a node off the network, or put it back, which returns when it takes pods again."""
+        path = f"/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/{node}"
+
+        def renewed() -> str:
+            return str(self.rest.call("GET", path)["spec"]["renewTime"])
+
         self._fabric.space.run("ip", "link", "set", node, "up" if up else "down")
+        if up:
+            # Only after a sign of life: a node may seem Ready that is about to be given up.
+            before = renewed()
+            wait_until(lambda: renewed() != before, f"a sign of life of {node}", _READY_S)
+            self.wait_until_ready()
 
     def give_gpus(self, count: int) -> None:
         """Let every node claim GPUs that are not there: the scheduler counts them, and pods that ask for some run."""

@@ -54,10 +54,11 @@ def running(
 
 
 @pytest.fixture
-def alone(running: dict[str, Future[None]], real_cluster: RealCluster) -> RealCluster:
-    """The cluster, once nobody else uses it."""
+def alone(running: dict[str, Future[None]], real_cluster: RealCluster) -> Iterator[RealCluster]:
+    """The cluster, once nobody else uses it; who comes after finds every node ready for pods."""
     wait(running.values())
-    return real_cluster
+    yield real_cluster
+    real_cluster.wait_until_ready()
 
 
 # -- side by side
@@ -285,6 +286,7 @@ def test_a_node_that_is_cut_off(alone: RealCluster, installed: Installed) -> Non
         drill.until(lambda: drill.harmed["phase"] == "Failed", "the first trial's end")
     finally:
         alone.link(node, up=True)
+    assert alone.all_ready()
     phase, reason, message = drill.said()
     assert (phase, reason) == ("Failed", "DeadlineExceeded")
     assert message.startswith("did not end within deadlineSeconds, 60")

@@ -53,6 +53,10 @@ def test_two_ranks_train_one_model(tmp_path: Path) -> None:
     written = [json.loads(line) for line in (tmp_path / EVALUATIONS_FILE).read_text().splitlines()]
     assert [Evaluation.model_validate(row) for row in written] == first.evaluations
     assert first.evaluations[1].accuracy > 0.8
+    fitted = [row.train_accuracy or 0.0 for row in first.evaluations]
+    assert 0 < fitted[0] < fitted[1] < 1
+    # Full batches of both workers: 179 x 8 of the 1438 images of an epoch.
+    assert all((accuracy * 1432).is_integer() or abs(accuracy * 1432 % 1 - 0.5) > 0.49 for accuracy in fitted)
     assert first.evaluations[1].wall_s > first.evaluations[0].wall_s > 0
 
 

@@ -9,18 +9,17 @@ import time
 from typing import TYPE_CHECKING
 
 import torch
-import torch.distributed as dist
-from torch import Tensor, nn
+from torch import Tensor
 
 from scalebench_api.contract import EVALUATIONS_FILE
 from scalebench_api.experiment import Accuracy
 from scalebench_api.record.rank import Evaluation
 from scalebench_worker.sdk import Bench
 from scalebench_worker.torch.data import Loader
-from scalebench_worker.torch.models import cross_entropy
-from scalebench_worker.torch.precision import autocast
+from scalebench_worker.torch.evaluation import bare_module, evaluate
 from scalebench_worker.torch.rates import changes, rate_at
-from scalebench_worker.torch.sharding import local_elements
+from scalebench_worker.torch.trained import Trained, look_at
+from scalebench_worker.torch.training import Trainer
 
 if TYPE_CHECKING:
     from scalebench_worker.torch.program import Job
@@ -33,6 +32,7 @@ def train_to_accuracy(job: Job, bench: Bench, data: Loader, asked: Accuracy) -> 
     """
     world = bench.session.communicator
     trainer = job.trainer(job.spread(job.build(data.spec)))
+    trainer.watch = tally = Tally(job.device)
     validation = job.data("val")
     rule, varies = job.workload.optimizer, changes(job.workload.optimizer)
     step, wall_s = 0, 0.0
@@ -41,6 +41,7 @@ def train_to_accuracy(job: Job, bench: Bench, data: Loader, asked: Accuracy) -> 
         world.barrier()
         began = time.monotonic()
         losses = torch.zeros((), device=job.device)
+        tally.clear()
         for index, batch in enumerate(data):
             if varies:
                 at = rate_at(rule, epoch + index / len(data), asked.epochs, job.trial.point.workers)
@@ -52,8 +53,9 @@ def train_to_accuracy(job: Job, bench: Bench, data: Loader, asked: Accuracy) -> 
         step += len(data)
         if trainer.spread.serving is not None:
             trainer.spread.serving.settle()
-        right, counted, loss = _evaluate(job, trainer.spread.module, validation)
-        ranks = world.all_gather([seconds, _text(train_loss), right, counted, _text(loss)])
+        fitted = tally.counts()
+        right, counted, loss = evaluate(job, trainer.spread.module, validation)
+        ranks = world.all_gather([seconds, _text(train_loss), right, counted, _text(loss), *fitted])
         wall_s += max(rank[0] for rank in ranks)
         total = sum(rank[3] for rank in ranks)
         row = {
@@ -63,6 +65,7 @@ def train_to_accuracy(job: Job, bench: Bench, data: Loader, asked: Accuracy) -> 
             "train_loss": sum(float(rank[1]) for rank in ranks) / len(ranks),
             "loss": sum(float(rank[4]) for rank in ranks) / total,
             "accuracy": sum(rank[2] for rank in ranks) / total,
+            "train_accuracy": sum(rank[5] for rank in ranks) / sum(rank[6] for rank in ranks),
         }
         if not (math.isfinite(row["train_loss"]) and math.isfinite(row["loss"])):
             bench.not_finite()
@@ -72,41 +75,40 @@ def train_to_accuracy(job: Job, bench: Bench, data: Loader, asked: Accuracy) -> 
         if asked.target is not None and row["accuracy"] >= asked.target:
             break
     validation.close()
+    _look(job, bench, trainer, data, asked)
 
 
-def _evaluate(job: Job, module: nn.Module, validation: Loader) -> tuple[int, int, float]:
-    """Right answers, answers and summed loss over this rank's share of the validation set."""
-    bare = getattr(module, "module", module)
-    if dist.is_initialized() and dist.get_world_size() > 1:
-        # Batch norm's statistics are each rank's own; the model that is judged is rank 0's, as a checkpoint would be.
-        for buffer in bare.buffers():
-            dist.broadcast(buffer, 0)
-    right = torch.zeros((), dtype=torch.int64, device=job.device)
-    loss = torch.zeros((), dtype=torch.float64, device=job.device)
-    counted = 0
-    bare.eval()
-    # Not inference_mode: FSDP's gathered parameters must still be of use to the next step.
-    with torch.no_grad():
-        for inputs, targets in validation:
-            with autocast(job.workload.precision, job.device):
-                logits: Tensor = bare(inputs)
-                loss += cross_entropy(logits, targets).double() * targets.numel()
-            right += (logits.argmax(-1) == targets).sum()
-            counted += targets.numel()
-        if local_elements(bare) is not None:
-            _keep_up(job, bare, validation)
-    bare.train()
-    return int(right), counted, float(loss)
+class Tally:
+    """Right answers of the training's own forward passes, on the images and by the model that each step had."""
+
+    def __init__(self, device: torch.device) -> None:
+        self._device = device
+        self.clear()
+
+    def clear(self) -> None:
+        """Begin an epoch."""
+        self._right = torch.zeros((), dtype=torch.int64, device=self._device)
+        self._counted = 0
+
+    def __call__(self, logits: Tensor, targets: Tensor) -> None:
+        """Count a batch; nothing is read from the device."""
+        self._right += (logits.detach().argmax(-1) == targets).sum()
+        self._counted += targets.numel()
+
+    def counts(self) -> tuple[int, int]:
+        """Right answers and answers."""
+        return int(self._right), self._counted
 
 
-def _keep_up(job: Job, module: nn.Module, validation: Loader) -> None:
-    """A forward pass that gathers parameters is a collective: go on until the rank with most batches has ended."""
-    most = torch.tensor(len(validation), device=job.device)
-    dist.all_reduce(most, dist.ReduceOp.MAX)
-    inputs, _ = next(iter(job.data("train")))
-    for _ in range(int(most) - len(validation)):
-        with autocast(job.workload.precision, job.device):
-            module(inputs)
+def _look(job: Job, bench: Bench, trainer: Trainer, data: Loader, asked: Accuracy) -> None:
+    """Look at the trained model on rank 0, while the others wait."""
+    world = bench.session.communicator
+    if world.rank == 0 and (asked.checkpoints is not None or asked.quantization is not None):
+        validation = job.data("val", alone=True)
+        module = bare_module(trainer.spread.module).eval()
+        look_at(Trained(job, bench.session.facts, module, data, validation), asked)
+        validation.close()
+    world.barrier()
 
 
 def _keep(bench: Bench, row: Evaluation) -> None:

@@ -104,8 +104,11 @@ class Job:
         forward = torch.compile(spread.module) if self.workload.options.compile else spread.module
         return Trainer(spread, forward, self.workload.precision, self.device, self.spec.auxiliary_weight)
 
-    def data(self, split: Split) -> Loader:
-        """Batches of this rank; synthetic ones take the model's own shape and classes where none are named."""
+    def data(self, split: Split, *, alone: bool = False) -> Loader:
+        """Batches of this rank, or the whole split where it is ``alone``.
+
+        Synthetic ones take the model's own shape and classes where none are named.
+        """
         asked, identity = self.workload.data, identify()
         synthetic = asked.source is DataSource.synthetic
         return open_data(
@@ -116,8 +119,8 @@ class Job:
             shape=asked.shape or (self.spec.shape if synthetic else None),
             classes=asked.classes or (self.spec.classes if synthetic else None),
             seed=self.trial.seed,
-            rank=identity.rank,
-            world=identity.world,
+            rank=0 if alone else identity.rank,
+            world=1 if alone else identity.world,
             split=split,
             device=self.device,
             options=DataOptions(kind=self.spec.kind, channels_last=self.workload.options.channels_last),

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from scalebench_api.experiment import Precision
 from scalebench_worker.torch.data import Batch
-from scalebench_worker.torch.models import training_loss
+from scalebench_worker.torch.models import AuxiliaryLogits, training_loss
 from scalebench_worker.torch.precision import autocast, scaler_for
 from scalebench_worker.torch.strategies import Spread
 
@@ -32,6 +32,8 @@ class Trainer:
         self.forward = forward
         self.optimizer = spread.optimizer
         self.scaler = scaler_for(precision, device)
+        self.watch: Callable[[Tensor, Tensor], None] | None = None
+        """Called with the logits and targets of every micro-batch; nothing watches a timed window."""
         self._learning = spread.learns_graph
         self._precision = precision
         self._device = device
@@ -62,7 +64,10 @@ class Trainer:
     def _accumulate(self, batch: Batch, parts: int) -> Tensor:
         inputs, targets = batch
         with autocast(self._precision, self._device):
-            loss = training_loss(self.forward(inputs), targets, auxiliary_weight=self._auxiliary_weight)
+            output = self.forward(inputs)
+            loss = training_loss(output, targets, auxiliary_weight=self._auxiliary_weight)
+        if self.watch is not None:
+            self.watch(output.logits if isinstance(output, AuxiliaryLogits) else output, targets)
         share = loss if parts == 1 else loss / parts
         torch.autograd.backward(share if self.scaler is None else self.scaler.scale(share))
         return loss.detach()

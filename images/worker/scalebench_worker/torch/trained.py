@@ -1,0 +1,34 @@
+"""What is done with a model once its training to accuracy has ended: on rank 0, with the others waiting."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from torch import nn
+
+from scalebench_api.experiment import Accuracy
+from scalebench_worker.session import Facts
+from scalebench_worker.torch.data import Loader
+
+if TYPE_CHECKING:
+    from scalebench_worker.torch.program import Job
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A trained model on rank 0.
+
+    ``module`` is the bare model on its device, in eval mode; it may be copied and must not be changed. ``training``
+    gives rank 0's training batches (``set_epoch`` chooses which), ``validation`` the whole validation set.
+    """
+
+    job: Job
+    facts: Facts
+    module: nn.Module
+    training: Loader
+    validation: Loader
+
+
+def look_at(trained: Trained, asked: Accuracy) -> None:
+    """Do what ``measure.accuracy`` asks for beside the evaluations, and write it into ``trained.facts``."""

@@ -101,7 +101,8 @@ def steps_of(trial: TrialSpec) -> int:
             sizes, size = sizes + 1, size * trial.workload.sizes.factor
         return sizes * 2 * (trial.workload.sizes.iterations + trial.workload.sizes.warmup)
     timed = measure.windows * measure.steps_per_window
-    alternated = timed if measure.exposed_communication and trial.workload.program is Program.torch else 0
+    splits = measure.exposed_communication and trial.workload.program in (Program.torch, Program.horovod)
+    alternated = timed if splits else 0
     return measure.warmup_steps + timed + alternated
 
 

@@ -33,7 +33,8 @@ def launcher_of(workload: Workload) -> Launcher:
         return workload.launcher
     if workload.program in (Program.custom, Program.tensorflow):
         return Launcher.processes
-    return Launcher.mpirun if over_mpi(workload) else Launcher.torchrun
+    by_mpirun = over_mpi(workload) or workload.program is Program.horovod
+    return Launcher.mpirun if by_mpirun else Launcher.torchrun
 
 
 def illegal_collectives(workload: Workload, workers: int, nodes: int) -> Iterator[tuple[str, object, str]]:

@@ -17,6 +17,7 @@ from scalebench_api.experiment import (
     CrossDeviceOps,
     Decay,
     Device,
+    Optimizer,
     Options,
     Precision,
     Program,
@@ -24,6 +25,7 @@ from scalebench_api.experiment import (
     Updates,
     Workload,
 )
+from scalebench_api.horovod import illegal_horovod
 from scalebench_api.tensorflow import illegal_tensorflow
 from scalebench_api.training import illegal_training
 
@@ -77,6 +79,10 @@ def illegal(workload: Workload, workers: int, nodes: int) -> Iterator[tuple[str,
         yield from illegal_tensorflow(workload, strategy_of(workload))
     if workload.program is Program.torch:
         yield from _torch(workload)
+    if workload.program is Program.horovod:
+        yield from illegal_horovod(workload)
+    if workload.program in (Program.torch, Program.horovod):
+        yield from _rates(workload.optimizer)
     yield from _parameter_server(workload, workers)
     if workload.program is Program.custom and not workload.command:
         yield (
@@ -161,6 +167,8 @@ def batch_norm_of(workload: Workload) -> BatchNorm | None:
     """What happens to batch norm's running statistics; None where one process has them all."""
     if workload.options.batch_norm is not None:
         return workload.options.batch_norm
+    if workload.program is Program.horovod:
+        return BatchNorm.local
     allowed = BATCH_NORM.get(strategy_of(workload))
     return allowed[0] if allowed else None
 
@@ -191,6 +199,9 @@ def _torch(workload: Workload) -> Iterator[tuple[str, object, str]]:
         allowed_names = "sgd, adamw or adagrad"
         why = f"{strategy} cuts layers apart, and {optimizer.name} wants each layer's norm"
         yield "workload.optimizer.name", optimizer.name, f"{allowed_names}: {why}"
+
+
+def _rates(optimizer: Optimizer) -> Iterator[tuple[str, object, str]]:
     if optimizer.milestones and optimizer.decay is not Decay.multi_step:
         yield "workload.optimizer.milestones", list(optimizer.milestones), "goes with decay multi-step only"
     if optimizer.decay is Decay.multi_step and not optimizer.milestones:

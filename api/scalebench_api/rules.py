@@ -224,7 +224,7 @@ def _batch_path(point: Point, name: str) -> Path:
 
 def _workload(spec: ExperimentSpec, workload: Workload) -> Iterator[Finding]:
     program, data = workload.program, workload.data
-    known = {Program.torch: MODELS, Program.tensorflow: tensorflow.MODELS}.get(program)
+    known = {Program.torch: MODELS, Program.horovod: MODELS, Program.tensorflow: tensorflow.MODELS}.get(program)
     if program is Program.allreduce and workload.sizes.payload is not Payload.sizes:
         known = MODELS
     if known is not None and workload.model not in known:
@@ -245,7 +245,7 @@ def _workload(spec: ExperimentSpec, workload: Workload) -> Iterator[Finding]:
     if not served and workload.parameter_server != ParameterServer() and "strategy" not in spec.matrix:
         given = workload.parameter_server.model_dump(mode="json", by_alias=True)
         yield _where(spec, "workload.parameterServer"), given, "goes with strategy parameter-server only", None
-    if workload.launcher is Launcher.processes and program not in (Program.custom, Program.tensorflow):
+    if workload.launcher is Launcher.processes and program in (Program.torch, Program.allreduce):
         allowed = f"torchrun or mpirun for program {program.value}"
         yield _where(spec, "workload.launcher"), "processes", allowed, None
     if program is Program.tensorflow:

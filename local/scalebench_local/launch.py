@@ -10,6 +10,7 @@ from pathlib import Path
 
 from scalebench_api.collectives import launcher_of, over_mpi
 from scalebench_api.experiment import Launcher, Program
+from scalebench_api.horovod import MISSING
 from scalebench_api.processes import asides, processes_of
 from scalebench_api.trial import TrialSpec
 from scalebench_local.attempt import Attempt, Command
@@ -38,7 +39,7 @@ def check_installed(trials: Sequence[TrialSpec]) -> None:
     """Make sure that what a plan needs is installed, before anything is started.
 
     Raises:
-        Unavailable: when mpirun, mpi4py, torch or TensorFlow is wanted and missing.
+        Unavailable: when mpirun, mpi4py, torch, TensorFlow or Horovod is wanted and missing.
     """
     launchers = {launcher_of(trial.workload) for trial in trials}
     if Launcher.mpirun in launchers:
@@ -52,6 +53,8 @@ def check_installed(trials: Sequence[TrialSpec]) -> None:
             "spec.workload.program: tensorflow needs TensorFlow, which is not installed here "
             "(pip install 'scalebench[tensorflow]')"
         )
+    if any(trial.workload.program is Program.horovod for trial in trials) and not _installed("horovod"):
+        raise Unavailable(f"spec.workload.program: {MISSING}")
     torch = {trial.workload.program for trial in trials if not over_mpi(trial.workload)}
     built_in = torch & {Program.torch, Program.allreduce}
     if (built_in or Launcher.torchrun in launchers) and importlib.util.find_spec("torch") is None:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from scalebench_api.collectives import over_mpi
-from scalebench_api.experiment import Backend, Device, Program, Resources
+from scalebench_api.experiment import Backend, Device, Resources
 from scalebench_api.trial import TrialSpec
 from scalebench_local.cores import Cores
 from scalebench_local.errors import BadInput, Unavailable
@@ -92,12 +92,6 @@ def allot(trials: Sequence[TrialSpec], machine: Machine, oversubscribe: bool) ->
 
 
 def _refuse_foreign(trial: TrialSpec) -> None:
-    program = trial.workload.program
-    if program is Program.horovod:
-        raise BadInput(
-            f"spec.workload.program: given {program.value}; allowed on one machine in this release: "
-            "torch, tensorflow, allreduce, custom"
-        )
     if trial.point.nodes > 1:
         raise BadInput(
             f"spec.placement: the layout {trial.point.layout} of trial {trial.name} needs {trial.point.nodes} nodes, "

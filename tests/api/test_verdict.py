@@ -341,9 +341,20 @@ def test_wrong_strategy() -> None:
     assert invalid(two(strategy="DataParallel"))[0] == "WrongStrategy"
 
 
-@pytest.mark.parametrize("workload", [{"program": "custom", "command": ["x"]}, {"program": "horovod"}])
-def test_other_programs_strategies_are_not_judged(workload: dict[str, Any]) -> None:
-    other = trial({"workload": workload})
+def test_horovod_must_be_around_the_optimizer_and_say_what_carried_the_sums() -> None:
+    horovod = trial({"workload": {"program": "horovod"}})
+    good = {"strategy": "DistributedOptimizer", "backend": "mpi"}
+    assert judge(horovod, ranks_of(horovod, **good), GOOD).reason is None
+    bare = judge(horovod, ranks_of(horovod, **{**good, "strategy": None}), GOOD)
+    assert (bare.reason, bare.message) == ("WrongStrategy", "wrapped by none, not by DistributedOptimizer")
+    other = judge(horovod, ranks_of(horovod, **{**good, "backend": "gloo"}), GOOD)
+    assert (other.reason, other.message) == ("WrongBackend", "used gloo, asked for mpi")
+    named = trial({"workload": {"program": "horovod", "backend": "gloo"}})
+    assert judge(named, ranks_of(named, **{**good, "backend": "gloo"}), GOOD).reason is None
+
+
+def test_other_programs_strategies_are_not_judged() -> None:
+    other = trial({"workload": {"program": "custom", "command": ["x"]}})
     assert of(judge(other, ranks_of(other, strategy="Own"), GOOD), "WrongStrategy")[0] is None
 
 

@@ -127,7 +127,6 @@ def test_a_device_axis_shares_out_both_kinds() -> None:
 @pytest.mark.parametrize(
     ("spec", "error", "said"),
     [
-        ({"workload": {"program": "horovod"}}, BadInput, "given horovod; allowed on one machine"),
         ({"workload": {"device": "gpu"}}, Unavailable, "device: gpu asks for a GPU, and none"),
         ({"workload": {"backend": "nccl"}}, Unavailable, "backend: nccl asks for a GPU"),
         ({"workload": {"backend": "nccl", "device": "cpu"}}, BadInput, "gloo or mpi, as NCCL needs GPUs"),

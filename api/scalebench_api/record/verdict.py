@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from scalebench_api import horovod
 from scalebench_api.experiment import Backend, Program, Strategy, Updates
 from scalebench_api.legality import strategy_of
 from scalebench_api.record.outcome import Outcome
@@ -174,6 +175,9 @@ def _backend(trial: TrialSpec, ranks: Sequence[RankRecord]) -> Check:
         on_gpu = not ranks[0].topology.device.startswith("cpu")
         carrier = carrier_of(trial.workload, strategy_of(trial.workload), on_gpu)
         return Check(name=name, passed=used == [carrier], detail=f"used {_few(used)}, asked for {carrier}")
+    if trial.workload.program is Program.horovod:
+        carrier = horovod.carrier_of(trial.workload, not ranks[0].topology.device.startswith("cpu"))
+        return Check(name=name, passed=used == [carrier], detail=f"used {_few(used)}, asked for {carrier}")
     if _served(trial):
         return Check(name=name, passed=used == [TCP], detail=f"used {_few(used)}, asked for parameter servers by {TCP}")
     if want is Backend.auto:
@@ -187,7 +191,7 @@ def _strategy(trial: TrialSpec, ranks: Sequence[RankRecord]) -> Check:
     workload = trial.workload
     used = sorted({record.strategy or "none" for record in ranks})
     known = {Program.torch: WRAPPERS, Program.tensorflow: CLASSES}.get(workload.program, {})
-    want = known.get(strategy_of(workload))
+    want = horovod.WRAPPER if workload.program is Program.horovod else known.get(strategy_of(workload))
     if want is None:
         return Check(name=name, passed=None, detail=f"wrapped by {_few(used)}; nothing to hold it against")
     passed = used == [want]

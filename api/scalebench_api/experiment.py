@@ -241,6 +241,7 @@ class Trained(StrEnum):
 
     all = "all"
     head = "head"
+    scratch = "scratch"
 
 
 class Transfer(Model):
@@ -249,7 +250,9 @@ class Transfer(Model):
     checkpoint: FilePath | None = Field(
         default=None, description="state dict of the same architecture, as measure.accuracy.checkpoints writes"
     )
-    train: Trained = Field(default=Trained.all, description="head: everything else is frozen")
+    train: Trained = Field(
+        default=Trained.all, description="head: everything else is frozen; scratch: the checkpoint is not used"
+    )
 
 
 class Optimizer(Model):

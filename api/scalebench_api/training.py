@@ -40,6 +40,8 @@ def illegal_training(workload: Workload, strategy: Strategy | None) -> Iterator[
         yield "workload.data.validation", data.validation, "goes with source image-folder; other sets have a split"
     if data.shape is not None and data.cutout > 2 * max(data.shape[-2:]):
         yield "workload.data.cutout", data.cutout, f"at most twice the side of an image, {max(data.shape[-2:])}"
+    if transfer.train is Trained.scratch:
+        return
     if (transfer.checkpoint is not None or transfer.train is not Trained.all) and strategy not in _WHOLE:
         field = "checkpoint" if transfer.checkpoint is not None else "train"
         given = transfer.checkpoint or transfer.train.value

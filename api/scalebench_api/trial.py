@@ -42,6 +42,7 @@ class InvalidReason(StrEnum):
     wrong_backend = "WrongBackend"
     wrong_strategy = "WrongStrategy"
     wrong_samples = "WrongSamples"
+    frozen_changed = "FrozenChanged"
     oversubscribed = "Oversubscribed"
     non_finite_loss = "NonFiniteLoss"
     throttled = "Throttled"

@@ -461,6 +461,25 @@ def test_backup_workers_take_no_part_in_the_count() -> None:
     assert of(judge(spared, ranks_of(spared), GOOD), "WrongSamples")[0] is False
 
 
+# FrozenChanged
+
+
+@pytest.mark.parametrize(
+    ("sums", "said"),
+    [
+        ([["a", "a"], ["a", "a"]], None),
+        ([["a", "a"], []], "rank 1 has 0 checksums of its frozen layers, asked for 2"),
+        ([["a", "a"], ["a", "b"]], "the frozen layers of rank 1 are others after the timed windows than before training"),
+        ([["a", "a"], ["b", "b"]], "the frozen layers of rank 1 are others than those of rank 0"),
+    ],
+)  # fmt: skip
+def test_frozen_changed(sums: list[list[str]], said: str | None) -> None:
+    frozen = trial({"workload/transfer": {"train": "head"}})
+    ranks = {rank: rank_record(rank, frozen, frozen_checksums=each) for rank, each in enumerate(sums)}
+    verdict = judge(frozen, ranks, GOOD)
+    assert (verdict.reason, verdict.message) == (("FrozenChanged", said) if said else (None, ""))
+
+
 def test_ranks_that_crowd_in_the_wrong_place_are_in_the_wrong_place_first() -> None:
     """As when Open MPI 5 starts all of them in the launcher: they share its cores, too."""
     placed = GOOD.model_copy(update={"placement": {"worker-0": "node-1"}})

@@ -221,6 +221,9 @@ class RankRecord(Model):
     warmup: Warmup | None = None
     parameter_checksum: str | None = None
     initial_checksum: str | None = Field(default=None, description="before the first step, where that is looked at")
+    frozen_checksums: list[str] = Field(
+        default=[], description="of what is frozen: before training, after the timed windows, after the training"
+    )
     shard_elements: int | None = Field(default=None, description="parameters held here, where ranks hold shares")
     parameters: int | None = None
     traffic: Traffic | None = None

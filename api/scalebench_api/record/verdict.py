@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from scalebench_api import horovod
 from scalebench_api.experiment import Backend, Program, Strategy, Updates
 from scalebench_api.legality import strategy_of
+from scalebench_api.record.frozen import frozen_unchanged
 from scalebench_api.record.outcome import Outcome
 from scalebench_api.record.rank import RankRecord, WindowKind
 from scalebench_api.record.trial_record import Check
@@ -69,6 +70,7 @@ def _checks(trial: TrialSpec, ranks: Sequence[RankRecord], outcome: Outcome) -> 
     yield _strategy(trial, ranks)
     yield _replicas(trial, ranks)
     yield _samples(trial, ranks)
+    yield frozen_unchanged(trial, ranks)
     yield _finite_loss(ranks)
     yield _throttled(ranks)
     yield _neighbours(trial, ranks)

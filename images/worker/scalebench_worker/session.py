@@ -51,6 +51,7 @@ class Facts:
     versions: dict[str, str] = field(default_factory=dict)
     parameters: int | None = None
     initial_checksum: str | None = None
+    frozen_checksums: list[str] = field(default_factory=list)
     shard_elements: int | None = None
     traffic: Traffic | None = None
     servers: list[ServerCounts] = field(default_factory=list)
@@ -200,6 +201,7 @@ class Session:
             warmup=measured.warmup,
             parameter_checksum=measured.parameter_checksum,
             initial_checksum=facts.initial_checksum,
+            frozen_checksums=facts.frozen_checksums,
             shard_elements=facts.shard_elements,
             parameters=facts.parameters,
             traffic=facts.traffic,

@@ -15,11 +15,13 @@ from scalebench_api.contract import EVALUATIONS_FILE
 from scalebench_api.experiment import Accuracy
 from scalebench_api.record.rank import Evaluation
 from scalebench_worker.sdk import Bench
+from scalebench_worker.torch.checkpoints import open_folder
 from scalebench_worker.torch.data import Loader
 from scalebench_worker.torch.evaluation import bare_module, evaluate
 from scalebench_worker.torch.rates import changes, rate_at
 from scalebench_worker.torch.trained import Trained, look_at
 from scalebench_worker.torch.training import Trainer
+from scalebench_worker.torch.transfer import note_frozen
 
 if TYPE_CHECKING:
     from scalebench_worker.torch.program import Job
@@ -31,6 +33,8 @@ def train_to_accuracy(job: Job, bench: Bench, data: Loader, asked: Accuracy) -> 
     Rows go to ``evals.jsonl`` as they come and into rank 0's record. A loss that is not finite ends it.
     """
     world = bench.session.communicator
+    if asked.checkpoints is not None and world.rank == 0:
+        open_folder(asked.checkpoints)
     trainer = job.trainer(job.spread(job.build(data.spec)))
     trainer.watch = tally = Tally(job.device)
     validation = job.data("val")
@@ -75,6 +79,7 @@ def train_to_accuracy(job: Job, bench: Bench, data: Loader, asked: Accuracy) -> 
         if asked.target is not None and row["accuracy"] >= asked.target:
             break
     validation.close()
+    note_frozen(bench.session.facts.frozen_checksums, bare_module(trainer.spread.module))
     _look(job, bench, trainer, data, asked)
 
 

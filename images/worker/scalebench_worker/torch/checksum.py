@@ -18,7 +18,7 @@ def parameter_checksum(model: nn.Module) -> str:
     digest = hashlib.blake2b(digest_size=16)
     for name, parameter in sorted(model.named_parameters()):
         digest.update(f"{name}{tuple(parameter.shape)}{parameter.dtype}".encode())
-        digest.update(_bytes(_whole(parameter.detach())))
+        digest.update(tensor_bytes(_whole(parameter.detach())))
     return digest.hexdigest()
 
 
@@ -27,7 +27,8 @@ def _whole(tensor: Tensor) -> Tensor:
     return tensor if gather is None else gather()
 
 
-def _bytes(tensor: Tensor) -> Any:
+def tensor_bytes(tensor: Tensor) -> Any:
+    """The memory of a tensor, for a digest."""
     # Without numpy a tensor has no buffer interface; its memory has.
     host = tensor.cpu().contiguous()
     size = host.numel() * host.element_size()

@@ -12,6 +12,7 @@ from scalebench_worker.torch.data import Loader
 from scalebench_worker.torch.models import cross_entropy
 from scalebench_worker.torch.precision import autocast
 from scalebench_worker.torch.sharding import local_elements
+from scalebench_worker.torch.transfer import train_mode
 
 if TYPE_CHECKING:
     from scalebench_worker.torch.program import Job
@@ -38,7 +39,7 @@ def evaluate(job: Job, module: nn.Module, validation: Loader) -> tuple[int, int,
             counted += targets.numel()
         if local_elements(bare) is not None:
             _keep_up(job, bare, validation)
-    bare.train()
+    train_mode(bare)
     return int(right), counted, float(loss)
 
 

@@ -33,6 +33,7 @@ from scalebench_worker.torch.servers.worker import Serving
 from scalebench_worker.torch.sharding import local_elements
 from scalebench_worker.torch.strategies import STRATEGIES, Spread, single
 from scalebench_worker.torch.training import Trainer
+from scalebench_worker.torch.transfer import begin, note_frozen, train_mode
 
 
 def run(trial: TrialSpec) -> None:
@@ -71,6 +72,7 @@ class Job:
         self.strategy = strategy_of(self.workload) or Strategy.ddp
         self.batch = _batch_per_worker(trial)
         self.servings: list[Serving] = []
+        self.transfer: dict[str, object] = {}
         if trial.measure.accuracy and self.workload.data.source is DataSource.synthetic:
             raise WorkloadError("measure.accuracy: needs real data, and workload.data.source is synthetic")
 
@@ -89,7 +91,8 @@ class Job:
         """The model on its device, with parameters drawn from the trial's seed: the same on every rank."""
         torch.manual_seed(self.trial.seed)
         model = models.build(self.spec.name, classes=data.classes, input_shape=data.shape)
-        model = model.to(self.device).train()
+        self.transfer = begin(model, self.workload.transfer, self.spec, data.shape, data.classes)
+        model = train_mode(model.to(self.device))
         return model.to(memory_format=torch.channels_last) if self.workload.options.channels_last else model
 
     def spread(self, model: nn.Module) -> Spread:
@@ -144,6 +147,7 @@ class Job:
         facts.flops_per_sample = flops if isinstance(flops, float) else None
         if isinstance(flops, str):
             facts.options["flops"] = flops
+        note_frozen(facts.frozen_checksums, model)
         if self.strategy in (Strategy.fsdp, Strategy.dp, Strategy.parameter_server):
             facts.initial_checksum = parameter_checksum(trainer.spread.module)
         batches = (self.micro_batches(batch) for batch in data.endless())
@@ -155,6 +159,7 @@ class Job:
         else:
             _steps(bench, trainer, batches, samples, alternate)
         facts.peak_memory_bytes = memory.bytes()
+        note_frozen(facts.frozen_checksums, model)
         facts.traffic = trainer.spread.traffic()
         return bench, parameter_checksum(trainer.spread.module)
 
@@ -185,6 +190,7 @@ class Job:
             "cudnnBenchmark": torch.backends.cudnn.benchmark,
             "optimizer": type(trainer.optimizer).__name__,
             "threads": torch.get_num_threads(),
+            **self.transfer,
             **_options(options),
             **spread.options,
             **({"optimizerFused": True} if trainer.optimizer.defaults.get("fused") else {}),

@@ -23,6 +23,7 @@ from scalebench_worker.torch.compression import compress
 from scalebench_worker.torch.optimizers import make_optimizer, rule_of
 from scalebench_worker.torch.servers.worker import Serving, start
 from scalebench_worker.torch.sharding import shard
+from scalebench_worker.torch.transfer import is_frozen
 
 
 @dataclass(frozen=True)
@@ -162,7 +163,9 @@ def _replicate(model: nn.Module, device: torch.device, workload: Workload) -> Di
         raise WorkloadError("workload.options.staticGraph: not together with compile; set one of them to false")
     if norm is BatchNorm.synchronized:
         model = synchronized(model)
-    further: dict[str, Any] = {_SYNC_BUFFERS: False} if norm is BatchNorm.local else {}
+    # Nothing changes the buffers of frozen layers.
+    still = all(is_frozen(layer) for layer in model.modules() if any(True for _ in layer.buffers(recurse=False)))
+    further: dict[str, Any] = {_SYNC_BUFFERS: False} if norm is BatchNorm.local or still else {}
     return DistributedDataParallel(
         model,
         device_ids=[device] if device.type == "cuda" else None,

@@ -4,8 +4,8 @@
 
 Every trial is a torchrun of the worker with windows and checks as under an engine; its rank records are judged by
 ``record.verdict``, and one that was not what was asked for shows its reason beside its numbers. Trials of one GPU run
-side by side, each on its own. The most wanted come first: what does not fit into ``--seconds`` is left out and named.
-Needs torch and pydantic, nothing else.
+side by side, each on its own. The most wanted come first, and each is printed when it has ended: what does not fit into
+``--seconds`` is left out and named. While one runs the next loads its Python, and waits. Needs torch and pydantic.
 """
 
 from __future__ import annotations
@@ -60,6 +60,8 @@ class Case:
     seconds: float = 25
     steps: int = 25
     exposed: bool = False
+    script: Sequence[str] = ()
+    """Another program of this folder instead of a trial; its output is shown as it is."""
 
 
 @dataclass
@@ -80,6 +82,7 @@ class Row:
     strategy: str | None = None
     backend: str | None = None
     sizes: list[dict[str, Any]] = field(default_factory=list)
+    said: list[str] = field(default_factory=list)
     problem: str | None = None
     checks: list[dict[str, Any]] = field(default_factory=list)
     options: dict[str, Any] = field(default_factory=dict)
@@ -126,6 +129,33 @@ def on_gpus(workers: int) -> list[list[Case]]:
     return [[_algorithm(case) for case in group] for group in many]
 
 
+def again(workers: int) -> list[list[Case]]:
+    """What the first collection on H200s left out, or ran before a fault was mended; the most wanted first."""
+
+    def resnet(name: str, strategy: str = "ddp", count: int = workers, **options: Any) -> Case:
+        return Case(f"resnet50 {name}", count, 256, with_options(RESNET, strategy, **options), 16)
+
+    def large(name: str, strategy: str, seconds: float) -> Case:
+        return Case(f"gpt2_large {name}", workers, 8, with_options(LARGE, strategy), seconds, 10)
+
+    step = Case("gpt2_large on one GPU", 1, 8, {}, 45, script=("gpt2_step.py", "--model", "large"))
+    many = [
+        [resnet("dp", "dp")],
+        [large("ddp", "ddp", 38)],
+        [large("fsdp", "fsdp", 45)],
+        [resnet("fsdp", "fsdp")],
+        [Case("gpt2_small compiled ddp", workers, 32, with_options(SMALL), 60)],
+        [resnet("ddp, NCCL ring")],
+        [resnet("ddp, NCCL tree")],
+        [step, Case("gpt2_small compiled ddp alone", 1, 32, with_options(SMALL), 45)],
+        [resnet("hook eight-bit", commHook="eight-bit")],
+        [resnet("hook one-bit", commHook="one-bit")],
+        [resnet("hook top-k 0.01", commHook="top-k")],
+        [resnet("dp alone", "dp", count=1), resnet("ddp alone", count=1)],
+    ]
+    return [[_algorithm(case) for case in group] for group in many]
+
+
 def on_cpus(workers: int) -> list[list[Case]]:
     """Small enough for CPUs: it tries the script, and shows nothing about speed."""
     cases = [
@@ -136,7 +166,9 @@ def on_cpus(workers: int) -> list[list[Case]]:
     alone = [
         Case(f"resnet20 {name} alone", 1, 4, with_options(TINY_IMAGES, name), steps=3) for name in ("ddp", "zero1")
     ]
-    return [*([case] for case in cases), alone, [all_reduce(workers, "ring", 1 << 12)]]
+    script = ("gpt2_step.py", "--model", "tiny", "--batch", "1", "--length", "16", "--steps", "1")
+    step = Case("gpt2_tiny on one", 1, 1, {}, script=script)
+    return [*([case] for case in cases), alone, [all_reduce(workers, "ring", 1 << 12)], [step]]
 
 
 def all_reduce(workers: int, algorithm: str, most: int = 1 << 28) -> Case:
@@ -154,79 +186,122 @@ def _algorithm(case: Case) -> Case:
 
 
 def main() -> int:
-    """Run what fits, and print the table after every group."""
+    """Run what fits, and print the lines of every group when it has ended."""
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("--workers", type=int, default=2)
+    arguments.add_argument("--cases", choices=["all", "again"], default="all")
     arguments.add_argument("--quick", action="store_true", help="tiny models on CPUs, to try the script")
     arguments.add_argument("--only", nargs="+", default=[], help="only cases whose name holds one of these")
     arguments.add_argument("--seconds", type=float, default=460.0, help="begin nothing that would not end by then")
     arguments.add_argument("--limit", type=float, default=240.0, help="seconds for one trial")
+    arguments.add_argument("--warmup", type=int, default=20, help="steps before a trial's windows, at least")
     arguments.add_argument("--out", type=Path, default=None, help="file for the JSON")
     given = arguments.parse_args()
     began = time.monotonic()
+    groups = on_cpus(given.workers) if given.quick else again(given.workers) if given.cases == "again" else None
+    wanted = [
+        chosen
+        for group in groups or on_gpus(given.workers)
+        if (chosen := [case for case in group if not given.only or any(word in case.name for word in given.only)])
+    ]
     rows: list[Row] = []
     left_out: list[str] = []
-    for group in on_cpus(given.workers) if given.quick else on_gpus(given.workers):
-        wanted = [case for case in group if not given.only or any(word in case.name for word in given.only)]
-        if not wanted:
-            continue
-        if time.monotonic() - began + max(case.seconds for case in wanted) > given.seconds:
-            left_out += [case.name for case in wanted]
-            continue
-        rows += run_side_by_side(wanted, given.quick, given.limit)
-        print(
-            f"{time.monotonic() - began:.0f} s: {', '.join(case.name for case in wanted)}", file=sys.stderr, flush=True
-        )
-        if given.out:
-            given.out.write_text(
-                json.dumps({"rows": [asdict(row) for row in rows], "leftOut": left_out}, indent=1) + "\n"
-            )
-    print("\n".join(table(rows, left_out)))
+    print(HEAD, flush=True)
+    with tempfile.TemporaryDirectory() as folder:
+        held: list[Running] = []
+        for number, group in enumerate(wanted):
+            names = [case.name for case in group]
+            if time.monotonic() - began + max(case.seconds for case in group) > given.seconds:
+                left_out += names
+                discard(held)
+                held = []
+                continue
+            running = held or hold(group, Path(folder, str(number)), given)
+            release(running)
+            after = wanted[number + 1 : number + 2]
+            held = hold(after[0], Path(folder, str(number + 1)), given) if after else []
+            ended = [finished(each, min(given.limit, given.seconds - (time.monotonic() - began))) for each in running]
+            rows += ended
+            print("\n".join(line for row in ended for line in lines_of(row)), flush=True)
+            print(f"  {time.monotonic() - began:.0f} s: {', '.join(names)}", file=sys.stderr, flush=True)
+            if given.out:
+                wire = {"rows": [asdict(row) for row in rows], "leftOut": left_out}
+                given.out.write_text(json.dumps(wire, indent=1) + "\n")
+    if left_out:
+        print(f"left out, for lack of time: {', '.join(left_out)}")
     return 1 if any(row.problem for row in rows) else 0
 
 
-def run_side_by_side(cases: Sequence[Case], cpu: bool, limit: float) -> list[Row]:
-    """Start every case on devices of its own, and wait for all."""
-    with tempfile.TemporaryDirectory() as folder:
-        started = []
-        first = 0
-        for index, case in enumerate(cases):
-            out = Path(folder, str(index))
-            out.mkdir()
-            trial = trial_of(case, cpu)
-            devices = range(first, first + case.workers)
-            first += case.workers
-            log = (out / "log").open("wb")
+@dataclass
+class Running:
+    """A case whose processes are there, and wait for a file until ``began``."""
+
+    case: Case
+    trial: TrialSpec | None
+    out: Path
+    process: subprocess.Popen[bytes]
+    began: float = 0.0
+
+
+def hold(cases: Sequence[Case], folder: Path, given: argparse.Namespace) -> list[Running]:
+    """Start the processes of every case, on devices of its own, up to where they would touch a device."""
+    started = []
+    first = 0
+    for index, case in enumerate(cases):
+        out = folder / str(index)
+        out.mkdir(parents=True)
+        trial = None if case.script else trial_of(case, given.quick, given.warmup)
+        devices = range(first, first + case.workers)
+        first += case.workers
+        with (out / "log").open("wb") as log:
             process = subprocess.Popen(
-                command(trial), env=environment(trial, out, devices, cpu), stdout=log, stderr=subprocess.STDOUT
+                command(case, trial),
+                env=environment(trial, out, devices, given.quick),
+                stdout=log,
+                stderr=subprocess.STDOUT,
             )
-            started.append((case, trial, out, process, time.monotonic()))
-        return [finished(*each, limit) for each in started]
+        started.append(Running(case, trial, out, process))
+    return started
 
 
-def finished(
-    case: Case, trial: TrialSpec, out: Path, process: subprocess.Popen[bytes], began: float, limit: float
-) -> Row:
-    """Wait for a trial and read its records."""
+def release(running: Sequence[Running]) -> None:
+    """Let them begin."""
+    for each in running:
+        each.began = time.monotonic()
+        (each.out / "go").touch()
+
+
+def discard(running: Sequence[Running]) -> None:
+    """End processes that were held for nothing."""
+    for each in running:
+        each.process.terminate()
+        each.process.wait()
+
+
+def finished(running: Running, limit: float) -> Row:
+    """Wait for a case and read its records."""
+    case, out = running.case, running.out
     row = Row(case.name, case.workers)
     try:
-        status = process.wait(timeout=limit)
+        status = running.process.wait(timeout=max(1.0, limit))
     except subprocess.TimeoutExpired:
-        process.terminate()
-        process.wait()
+        discard([running])
         status = None
-    row.seconds = time.monotonic() - began
+    row.seconds = time.monotonic() - running.began
+    said = (out / "log").read_text(errors="replace").splitlines()
+    if running.trial is None:
+        row.said = said
     if status != 0:
-        said = (out / "log").read_text(errors="replace").splitlines()
         why = [line for line in said if line.startswith("scalebench:")] or said[-15:]
         row.problem = f"not done after {limit:.0f} s" if status is None else f"exit {status}: {' | '.join(why[:4])}"
-        return row
-    names = [out / f"rank-{rank}.json" for rank in range(case.workers)]
-    try:
-        fill(row, trial, [RankRecord.model_validate_json(name.read_text()) for name in names if name.exists()])
-    except ValueError as error:
-        # One unreadable record must not cost the others.
-        row.problem = f"records: {str(error).splitlines()[0]}"
+    elif running.trial is not None:
+        names = [out / f"rank-{rank}.json" for rank in range(case.workers)]
+        try:
+            ranks = [RankRecord.model_validate_json(name.read_text()) for name in names if name.exists()]
+            fill(row, running.trial, ranks)
+        except ValueError as error:
+            # One unreadable record must not cost the others.
+            row.problem = f"records: {str(error).splitlines()[0]}"
     return row
 
 
@@ -257,9 +332,9 @@ def fill(row: Row, trial: TrialSpec, ranks: Sequence[RankRecord]) -> None:
         row.payload_mib, row.wire_mib = first.traffic.payload_bytes / 2**20, first.traffic.wire_bytes / 2**20
 
 
-def trial_of(case: Case, cpu: bool) -> TrialSpec:
+def trial_of(case: Case, cpu: bool, warmup: int) -> TrialSpec:
     """A weak point of one node; a busy machine is no fault of a dry run."""
-    measure = {"warmupSteps": 20, "maxWarmupSteps": 40, "windows": 3, "stepsPerWindow": case.steps}
+    measure = {"warmupSteps": warmup, "maxWarmupSteps": 2 * warmup, "windows": 3, "stepsPerWindow": case.steps}
     if cpu:
         measure |= {"warmupSteps": 2, "maxWarmupSteps": 2, "maxForeignLoad": 1.0}
     name = "".join(letter if letter.isalnum() else "-" for letter in case.name.lower())
@@ -285,14 +360,16 @@ def trial_of(case: Case, cpu: bool) -> TrialSpec:
     )
 
 
-def command(trial: TrialSpec) -> list[str]:
-    """As the local engine starts it."""
+def command(case: Case, trial: TrialSpec | None) -> list[str]:
+    """As the local engine starts it, but for the waiting."""
+    if trial is None:
+        return [sys.executable, str(Path(__file__).with_name(case.script[0])), *case.script[1:]]
     processes = processes_of(trial.workload, trial.point.workers)
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--local-addr=127.0.0.1"]
-    return [*torchrun, f"--nproc-per-node={processes}", "-m", "scalebench_worker"]
+    return [*torchrun, f"--nproc-per-node={processes}", str(Path(__file__).with_name("held_worker.py"))]
 
 
-def environment(trial: TrialSpec, out: Path, devices: Sequence[int], cpu: bool) -> dict[str, str]:
+def environment(trial: TrialSpec | None, out: Path, devices: Sequence[int], cpu: bool) -> dict[str, str]:
     """Each worker its GPU and an equal part of the cores."""
     cores = sorted(os.sched_getaffinity(0))
     gpus = max(len(devices), _gpus()) if not cpu else len(devices)
@@ -306,32 +383,30 @@ def environment(trial: TrialSpec, out: Path, devices: Sequence[int], cpu: bool) 
         **os.environ,
         **chosen,
         **pinned,
-        "SCALEBENCH_TRIAL": json.dumps(trial.wire()),
+        **({"SCALEBENCH_TRIAL": json.dumps(trial.wire())} if trial else {}),
+        "HOLD": str(out / "go"),
         "SCALEBENCH_OUT": str(out),
         "SCALEBENCH_THREADS": threads,
         "OMP_NUM_THREADS": threads,
     }
 
 
-def table(rows: Sequence[Row], left_out: Sequence[str]) -> Iterator[str]:
-    """Lines for people."""
-    yield f"{'case':34} {'n':>2} {'per second':>12} {'step ms':>8} {'exposed':>8} {'GiB':>6} {'wire MiB':>9} {'s':>4}"
-    for row in rows:
-        if row.sizes:
-            continue
-        numbers = (
-            f"{_of(row.throughput, ',.0f'):>12} {_of(row.step_ms, '.1f'):>8} {_of(row.exposed_ms, '.1f'):>8} "
-            f"{_of(row.memory_gib, '.1f'):>6} {_of(row.wire_mib, '.1f'):>9} {row.seconds:>4.0f}"
+HEAD = f"{'case':34} {'n':>2} {'per second':>12} {'step ms':>8} {'exposed':>8} {'GiB':>6} {'wire MiB':>9} {'s':>4}"
+
+
+def lines_of(row: Row) -> Iterator[str]:
+    """A case, for people."""
+    problem = f"  NOT VALID: {row.problem}" if row.problem else ""
+    for size in row.sizes:
+        numbers = f"{size['bytes']:>12,} B {size['timeUsMedian']:>10.1f} us {size['busbw']:>8.2f} GB/s bus"
+        yield f"{row.name:34} {numbers}"
+    yield from row.said
+    if problem or not (row.sizes or row.said):
+        yield (
+            f"{row.name:34} {row.workers:>2} {_of(row.throughput, ',.0f'):>12} {_of(row.step_ms, '.1f'):>8} "
+            f"{_of(row.exposed_ms, '.1f'):>8} {_of(row.memory_gib, '.1f'):>6} {_of(row.wire_mib, '.1f'):>9} "
+            f"{row.seconds:>4.0f}{problem}"
         )
-        yield f"{row.name:34} {row.workers:>2} {numbers}" + (f"  NOT VALID: {row.problem}" if row.problem else "")
-    for row in rows:
-        for size in row.sizes:
-            numbers = f"{size['bytes']:>12,} B {size['timeUsMedian']:>10.1f} us {size['busbw']:>8.2f} GB/s bus"
-            yield f"{row.name:34} {numbers}"
-        if row.problem and not row.throughput and "all-reduce" in row.name:
-            yield f"{row.name:34}  NOT VALID: {row.problem}"
-    if left_out:
-        yield f"left out, for lack of time: {', '.join(left_out)}"
 
 
 def _of(value: float | None, form: str) -> str:

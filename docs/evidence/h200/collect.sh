@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # How the evidence beside this file was obtained, on one machine with 4 H200 GPUs (or as many as a stage says):
-#   docs/evidence/h200/collect.sh fidelity|experiment|allreduce|extras|engine|suspects|causes|strategies OUT-FOLDER
+#   docs/evidence/h200/collect.sh fidelity|experiment|allreduce|extras|engine|suspects|causes|strategies|strategies2 OUT-FOLDER
 # Needs python3 with torch and the packages of pyproject.toml; nothing is installed. NVLink multicast stays as the machine has it.
 set -uo pipefail
 stage=$1 out=$(mkdir -p "$2" && cd "$2" && pwd)
@@ -47,8 +47,12 @@ allreduce)
 strategies) # two GPUs, eight minutes; needs torch and pydantic alone
     versions | tee "$out/versions-strategies.txt"
     python3 benchmarks/strategies.py --seconds 460 --out "$out/strategies.json" 2>&1 | tee "$out/strategies.txt" ;;
+strategies2) # two GPUs, four minutes; what the stage before left out or ran before its faults were mended, most wanted first
+    versions > "$out/versions-strategies2.txt" 2>&1
+    PYTHONUNBUFFERED=1 python3 benchmarks/strategies.py --cases again --seconds "${SECONDS_LEFT:-225}" --warmup 10 \
+        --out "$out/strategies2.json" 2>&1 | tee "$out/strategies2.txt" ;;
 extras)
     python3 benchmarks/harness_cost.py --device gpu 2>&1 | tee "$out/harness_cost.txt"
     python3 benchmarks/fidelity.py --compile --out "$out/fidelity-compiled.json" 2>&1 | tee "$out/fidelity-compiled.txt" ;;
-*) echo "fidelity, experiment, allreduce, extras, engine, suspects, causes or strategies, not $stage" >&2; exit 2 ;;
+*) echo "fidelity, experiment, allreduce, extras, engine, suspects, causes, strategies or strategies2, not $stage" >&2; exit 2 ;;
 esac

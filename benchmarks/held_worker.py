@@ -1,0 +1,34 @@
+"""The worker, loaded and waiting: it begins once a file is there, so that a trial's start is not paid one by one.
+
+    HOLD=/tmp/go torchrun --standalone benchmarks/held_worker.py
+
+Nothing of a GPU is touched before. It ends with its launcher.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+import time
+from pathlib import Path
+
+from scalebench_worker.__main__ import main as work
+from scalebench_worker.startup import prepare
+
+
+def main() -> int:
+    """Load, wait, work."""
+    prepare()
+    importlib.import_module("scalebench_worker.torch.program")
+    go = Path(os.environ["HOLD"])
+    while not go.exists():
+        time.sleep(0.05)
+    return work()
+
+
+if __name__ == "__main__":
+    status = main()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(status)

@@ -38,8 +38,10 @@ def illegal_training(workload: Workload, strategy: Strategy | None) -> Iterator[
         return
     if data.validation is not None and data.source is not DataSource.image_folder:
         yield "workload.data.validation", data.validation, "goes with source image-folder; other sets have a split"
-    if data.shape is not None and data.cutout > 2 * max(data.shape[-2:]):
-        yield "workload.data.cutout", data.cutout, f"at most twice the side of an image, {max(data.shape[-2:])}"
+    if data.shape is not None and data.cutout > max(data.shape[-2:]):
+        yield "workload.data.cutout", data.cutout, f"at most the side of an image, {max(data.shape[-2:])}"
+    if strategy is Strategy.parameter_server and not workload.optimizer.decay_norm:
+        yield "workload.optimizer.decayNorm", False, "true; a server holds its parameters as one vector"
     if transfer.train is Trained.scratch:
         return
     if (transfer.checkpoint is not None or transfer.train is not Trained.all) and strategy not in _WHOLE:

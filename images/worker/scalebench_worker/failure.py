@@ -21,7 +21,7 @@ def reason_of(error: BaseException) -> FailedReason:
     """The kind of an error: the user's request, memory, or the rank itself."""
     if isinstance(error, WorkloadError):
         return FailedReason.bad_workload
-    if _out_of_memory(error):
+    if out_of_memory(error):
         return FailedReason.out_of_memory
     return FailedReason.rank_failed
 
@@ -59,7 +59,8 @@ def _abort_mpi() -> None:
         mpi.COMM_WORLD.Abort(1)
 
 
-def _out_of_memory(error: BaseException) -> bool:
+def out_of_memory(error: BaseException) -> bool:
+    """Whether the memory of the machine or of its accelerator did not suffice."""
     if isinstance(error, MemoryError):
         return True
     torch = sys.modules.get("torch")

@@ -22,11 +22,12 @@ from hypothesis import strategies as st
 from PIL import Image
 from torch.utils.data import DistributedSampler
 
+from scalebench_api.experiment import Augmentation
 from scalebench_worker.data.cifar import read_cifar10
 from scalebench_worker.data.digits import read_digits
 from scalebench_worker.data.idx import read_fashion_mnist, read_idx
 from scalebench_worker.torch.data import DataError, DataOptions, DataSpec, Loader, open_data
-from scalebench_worker.torch.data.arrays import PAD, crop_and_flip
+from scalebench_worker.torch.data.augment import crop_and_flip
 from scalebench_worker.torch.data.crops import AREA, RATIO, middle_crop, random_crop
 from scalebench_worker.torch.data.order import Shard, epoch_order, steps_per_epoch, stream_seed
 from scalebench_worker.torch.models import build, training_loss
@@ -524,7 +525,7 @@ def test_cifar10_is_augmented_in_training_only(tmp_path: Path) -> None:
     def as_sets(images: torch.Tensor) -> set[tuple[float, ...]]:
         return {tuple(row) for row in images.tolist()}
 
-    plain = DataOptions(augment=False)
+    plain = DataOptions(augmentation=Augmentation.none)
     assert as_sets(epoch(0, options=plain)) == as_sets(epoch(1, options=plain))
     assert torch.equal(epoch(0), epoch(0))
     assert not as_sets(epoch(0)) & as_sets(epoch(1))
@@ -536,13 +537,9 @@ def test_cifar10_is_augmented_in_training_only(tmp_path: Path) -> None:
 def test_every_augmented_image_is_a_padded_crop_perhaps_mirrored(seed: int, height: int, width: int) -> None:
     random = torch.Generator().manual_seed(seed)
     images = torch.randint(1, 256, (3, 2, height, width), dtype=torch.uint8, generator=random)
-    padded = F.pad(images, (PAD, PAD, PAD, PAD))
+    padded = F.pad(images, (4, 4, 4, 4))
     for result, source in zip(crop_and_flip(images, random), padded, strict=True):
-        crops = [
-            source[:, top : top + height, left : left + width]
-            for top in range(2 * PAD + 1)
-            for left in range(2 * PAD + 1)
-        ]
+        crops = [source[:, top : top + height, left : left + width] for top in range(9) for left in range(9)]
         assert any(torch.equal(result, crop) or torch.equal(result, crop.flip(2)) for crop in crops)
 
 

@@ -37,10 +37,25 @@ def rule_of(
 
 
 def make_optimizer(parameters: Iterable[Tensor], asked: Optimizer, workers: int = 1) -> torch.optim.Optimizer:
-    """An optimizer over all parameters of a model in one group."""
+    """An optimizer over all parameters of a model."""
     trained = list(parameters)
     kind, arguments = rule_of(asked, workers, trained[0].device.type)
-    return kind(trained, **arguments)
+    return kind(groups_of(trained, asked), **arguments)
+
+
+def groups_of(parameters: Iterable[Tensor], asked: Optimizer) -> list[Tensor] | list[dict[str, Any]]:
+    """All parameters, or apart from the others the vectors, which then do not decay.
+
+    Biases and the parameters of norms are all the vectors that there are. That they should not decay is X. Jia et al.,
+    "Highly scalable deep learning training system", arXiv:1807.11205, section 3.2.
+    """
+    trained = list(parameters)
+    if asked.decay_norm or not asked.weight_decay:
+        return trained
+    decayed = [each for each in trained if each.dim() > 1]
+    others = [each for each in trained if each.dim() <= 1]
+    groups: list[dict[str, Any]] = [{"params": decayed}, {"params": others, "weight_decay": 0.0}]
+    return [group for group in groups if group["params"]]
 
 
 class _ByLayer(torch.optim.Optimizer):

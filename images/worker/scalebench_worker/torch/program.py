@@ -13,7 +13,7 @@ from scalebench_api.legality import batch_norm_of, strategy_of
 from scalebench_api.record.rank import RankRecord
 from scalebench_api.record.verdict import TCP
 from scalebench_api.trial import TrialSpec
-from scalebench_worker.failure import WorkloadError
+from scalebench_worker.failure import WorkloadError, out_of_memory
 from scalebench_worker.identity import identify
 from scalebench_worker.sdk import Bench
 from scalebench_worker.session import Facts
@@ -58,6 +58,10 @@ def run(trial: TrialSpec) -> None:
         raise WorkloadError(f"workload.model: {error}") from error
     except DataError as error:
         raise WorkloadError(f"workload.data: {error}") from error
+    except Exception as error:
+        if workload.data.instances > 1 and out_of_memory(error):
+            raise _too_many(trial, device, error) from error
+        raise
     leave_group()
 
 
@@ -105,7 +109,14 @@ class Job:
     def trainer(self, spread: Spread) -> Trainer:
         """The spread model with its optimizer, compiled where that is asked for."""
         forward = torch.compile(spread.module) if self.workload.options.compile else spread.module
-        return Trainer(spread, forward, self.workload.precision, self.device, self.spec.auxiliary_weight)
+        return Trainer(
+            spread,
+            forward,
+            self.workload.precision,
+            self.device,
+            self.spec.auxiliary_weight,
+            self.workload.options.label_smoothing,
+        )
 
     def data(self, split: Split, *, alone: bool = False) -> Loader:
         """Batches of this rank, or the whole split where it is ``alone``.
@@ -126,7 +137,15 @@ class Job:
             world=1 if alone else identity.world,
             split=split,
             device=self.device,
-            options=DataOptions(kind=self.spec.kind, channels_last=self.workload.options.channels_last),
+            options=DataOptions(
+                kind=self.spec.kind,
+                channels_last=self.workload.options.channels_last,
+                augmentation=asked.augmentation,
+                cutout=asked.cutout,
+                instances=asked.instances,
+                validation=asked.validation,
+                split_seed=asked.split_seed,
+            ),
         )
 
     def micro_batches(self, batch: Batch) -> list[Batch]:
@@ -195,6 +214,10 @@ class Job:
             **spread.options,
             **({"optimizerFused": True} if trainer.optimizer.defaults.get("fused") else {}),
         }
+        if (instances := self.workload.data.instances) > 1:
+            # A sample counts once, however many of its copies a step has; so an epoch stays one pass over the set.
+            facts.options["instances"] = instances
+            facts.options["imagesPerWorker"] = instances * self.batch
         if norm := batch_norm_of(self.workload):
             facts.options["batchNorm"] = norm.value
         if spread.unexposed and self.trial.measure.exposed_communication and self.trial.point.workers > 1:
@@ -245,6 +268,14 @@ def _options(options: Options) -> dict[str, object]:
     if options.comm_hook is not CommHook.top_k:
         del wire["commHookDensity"]
     return wire
+
+
+def _too_many(trial: TrialSpec, device: torch.device, error: Exception) -> MemoryError:
+    instances, batch = trial.workload.data.instances, _batch_per_worker(trial)
+    return MemoryError(
+        f"workload.data.instances: {instances} of each of {batch} samples are {instances * batch} images a step, "
+        f"which do not fit the memory of {device}: {error}"
+    )
 
 
 def _batch_per_worker(trial: TrialSpec) -> int:

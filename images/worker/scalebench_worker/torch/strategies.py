@@ -20,7 +20,7 @@ from scalebench_api.record.rank import Traffic
 from scalebench_worker.failure import WorkloadError
 from scalebench_worker.torch import traffic
 from scalebench_worker.torch.compression import compress
-from scalebench_worker.torch.optimizers import make_optimizer, rule_of
+from scalebench_worker.torch.optimizers import groups_of, make_optimizer, rule_of
 from scalebench_worker.torch.servers.worker import Serving, start
 from scalebench_worker.torch.sharding import shard
 from scalebench_worker.torch.transfer import is_frozen
@@ -92,7 +92,8 @@ def zero1(model: nn.Module, device: torch.device, workload: Workload) -> Spread:
     workers = dist.get_world_size()
     wrapped = _replicate(model, device, workload)
     kind, arguments = rule_of(workload.optimizer, workers, device.type)
-    optimizer = ZeroRedundancyOptimizer(wrapped.parameters(), optimizer_class=kind, **arguments)
+    parameters = groups_of(wrapped.parameters(), workload.optimizer)
+    optimizer = ZeroRedundancyOptimizer(parameters, optimizer_class=kind, **arguments)
     return Spread(
         wrapped,
         f"{type(wrapped).__name__} + {type(optimizer).__name__}",

@@ -26,8 +26,9 @@ class Trainer:
         precision: Precision,
         device: torch.device,
         auxiliary_weight: float = 0.3,
+        smoothing: float = 0.0,
     ) -> None:
-        """``forward`` is the module to call: the spread one, or its compiled form."""
+        """``forward`` is the module to call: the spread one, or its compiled form; ``smoothing`` is that of labels."""
         self.spread = spread
         self.forward = forward
         self.optimizer = spread.optimizer
@@ -38,6 +39,7 @@ class Trainer:
         self._precision = precision
         self._device = device
         self._auxiliary_weight = auxiliary_weight
+        self._smoothing = smoothing
 
     def update(self, batches: list[Batch], communicate: bool = True) -> Tensor:
         """One step over micro-batches of equal size; their mean loss, a scalar on the device.
@@ -65,7 +67,7 @@ class Trainer:
         inputs, targets = batch
         with autocast(self._precision, self._device):
             output = self.forward(inputs)
-            loss = training_loss(output, targets, auxiliary_weight=self._auxiliary_weight)
+            loss = training_loss(output, targets, auxiliary_weight=self._auxiliary_weight, smoothing=self._smoothing)
         if self.watch is not None:
             self.watch(output.logits if isinstance(output, AuxiliaryLogits) else output, targets)
         share = loss if parts == 1 else loss / parts

@@ -1,4 +1,4 @@
-"""Images on disk as ``<path>/{train,val}/<class>/<file>``, the usual layout of ImageNet.
+"""Images on disk, decoded batch by batch.
 
 Decoding runs in processes of its own, so that it does not take the interpreter from the thread that launches the
 step's kernels. They come from a fork server: a fork of a process with CUDA and NCCL threads may hang.
@@ -13,6 +13,7 @@ from importlib.util import find_spec
 from multiprocessing import parent_process
 from pathlib import Path
 from threading import Thread
+from typing import Any
 
 import numpy as np
 import torch
@@ -22,12 +23,13 @@ from torch import multiprocessing as torch_multiprocessing
 from torch.utils.data import DataLoader, Dataset, Sampler
 
 from scalebench_worker.data.images import DataError, Split
+from scalebench_worker.torch.data.augment import Augment, Draws
 from scalebench_worker.torch.data.crops import middle_crop, random_crop
 from scalebench_worker.torch.data.form import Form, Normaliser
+from scalebench_worker.torch.data.image_list import ImageList, list_images
 from scalebench_worker.torch.data.loader import Batch, DataSpec, Loader
 from scalebench_worker.torch.data.order import Shard, epoch_order
 
-ENDINGS = (".jpg", ".jpeg", ".png", ".bmp", ".ppm", ".webp")
 MOST_LOADERS = 8
 BATCHES_AHEAD = 2  # of each decoding process
 
@@ -36,68 +38,21 @@ MEAN = {1: (0.449,), 3: (0.485, 0.456, 0.406)}
 DEVIATION = {1: (0.226,), 3: (0.229, 0.224, 0.225)}
 
 
-class ImageList:
-    """The files of one split and their class numbers; classes are numbered by the sorted folders of ``train``."""
-
-    def __init__(self, path: Path, split: Split) -> None:
-        """List the files.
-
-        Raises:
-            DataError: a folder is absent or empty, or ``val`` has a class that ``train`` has not.
-        """
-        classes = _subfolders(path / "train", path)
-        self.folder = path / split
-        own = classes if split == "train" else _subfolders(self.folder, path)
-        strangers = sorted(set(own) - set(classes))
-        if strangers:
-            raise DataError(f"{self.folder / strangers[0]}: {path / 'train'} has no class of that name")
-        numbers = {name: number for number, name in enumerate(classes)}
-        names, labels = [], []
-        for name in own:
-            with os.scandir(self.folder / name) as entries:
-                files = sorted(entry.name for entry in entries if _is_image(entry))
-            if not files:
-                raise DataError(f"{self.folder / name}: holds no image ({', '.join(ENDINGS)})")
-            names += [os.fsencode(f"{name}/{file}") for file in files]
-            labels += [numbers[name]] * len(files)
-        self.classes = len(classes)
-        # Arrays, as a list of a million names is slow to send to every decoding process.
-        self.names: NDArray[np.bytes_] = np.array(names)
-        self.labels: NDArray[np.int64] = np.array(labels, np.int64)
-
-    def __len__(self) -> int:
-        return len(self.labels)
-
-    def file(self, index: int) -> Path:
-        """Path of one image."""
-        return self.folder / os.fsdecode(bytes(self.names[index]))
-
-
-def _subfolders(folder: Path, path: Path) -> list[str]:
-    if not folder.is_dir():
-        raise DataError(f"{folder}: no such folder; image-folder reads {path}/{{train,val}}/<class>/<image>")
-    with os.scandir(folder) as entries:
-        found = sorted(entry.name for entry in entries if entry.is_dir() and not entry.name.startswith("."))
-    if not found:
-        raise DataError(f"{folder}: holds no class folders")
-    return found
-
-
-def _is_image(entry: os.DirEntry[str]) -> bool:
-    return entry.name.lower().endswith(ENDINGS) and not entry.name.startswith(".") and entry.is_file()
-
-
 class Decoder(Dataset[tuple[Tensor, int] | str]):
-    """(index, epoch) -> bytes (height, width, channels) and label, or the message of what is wrong with a file.
+    """(index, epoch) -> bytes (instances, height, width, channels) and label, or the message of what is wrong.
 
-    A message rather than an exception: one raised in a decoding process arrives with that process's traceback.
+    A message rather than an exception: one raised in a decoding process arrives with that process's traceback. A file
+    is decoded once, and cropped anew for each instance.
     """
 
-    def __init__(self, images: ImageList, shape: tuple[int, ...], *, augment: bool, seed: int) -> None:
+    def __init__(
+        self, images: ImageList, shape: tuple[int, ...], *, augment: bool, seed: int, instances: int = 1
+    ) -> None:
         self.images = images
         self.channels, self.height, self.width = shape
         self.augment = augment
         self.seed = seed
+        self.instances = instances
 
     def __getitem__(self, where: tuple[int, int]) -> tuple[Tensor, int] | str:
         from PIL.Image import DecompressionBombError
@@ -117,6 +72,11 @@ class Decoder(Dataset[tuple[Tensor, int] | str]):
 
         with Image.open(file) as image:
             picture = image.convert("RGB" if self.channels == 3 else "L")
+        return np.stack([self._instance(picture, random) for _ in range(self.instances)])
+
+    def _instance(self, picture: Any, random: np.random.Generator) -> NDArray[np.uint8]:
+        from PIL import Image
+
         wanted = (self.width, self.height)
         box = random_crop(picture.size, random) if self.augment else middle_crop(picture.size, wanted)
         picture = picture.resize(wanted, Image.Resampling.BILINEAR, box=box)
@@ -126,13 +86,14 @@ class Decoder(Dataset[tuple[Tensor, int] | str]):
 
 
 def _stack(items: list[tuple[Tensor, int] | str]) -> tuple[Tensor, Tensor] | str:
+    """Bytes (instances x batch, height, width, channels), the whole batch once after another, and labels."""
     images, labels = [], []
     for item in items:
         if isinstance(item, str):
             return item
         images.append(item[0])
         labels.append(item[1])
-    return torch.stack(images), torch.tensor(labels)
+    return torch.stack(images, dim=1).flatten(0, 1), torch.tensor(labels).repeat(len(images[0]))
 
 
 class _EpochBatches(Sampler[list[tuple[int, int]]]):
@@ -159,11 +120,15 @@ class ImageFolder(Loader):
         shard: Shard,
         form: Form,
         *,
-        augment: bool,
+        moves: bool,
+        augment: Augment,
         loaders: int | None,
     ) -> None:
+        """``moves``: crop and mirror at random; of ``augment`` come the rest, cutout and instances."""
         super().__init__(spec)
         self.form = form
+        self.shard = shard
+        self.augment = augment
         channels = spec.shape[0]
         self.normalise = Normaliser(
             [255 * mean for mean in MEAN[channels]],
@@ -171,8 +136,9 @@ class ImageFolder(Loader):
             form.device,
         )
         self._order = _EpochBatches(spec, shard)
+        self.decoder = Decoder(images, spec.shape, augment=moves, seed=shard.seed, instances=augment.instances)
         self._decoded = _decoding(
-            Decoder(images, spec.shape, augment=augment and spec.split == "train", seed=shard.seed),
+            self.decoder,
             self._order,
             loaders=min(MOST_LOADERS, len(os.sched_getaffinity(0))) if loaders is None else loaders,
             pin=form.device.type == "cuda",
@@ -180,12 +146,14 @@ class ImageFolder(Loader):
 
     def _batches(self, epoch: int) -> Iterator[Batch]:
         self._order.epoch = epoch
+        draws = Draws(self.augment, self.shard, epoch, self.form.device)
         for decoded in self._decoded:
             if isinstance(decoded, str):
                 raise DataError(decoded)
             images, labels = decoded
             images = images.to(self.form.device, non_blocking=True).permute(0, 3, 1, 2)
-            yield self.form.lay(self.normalise(images)), labels.to(self.form.device, non_blocking=True)
+            x = draws.cut(self.form.lay(self.normalise(images)))
+            yield x, labels.to(self.form.device, non_blocking=True)
 
     def close(self) -> None:
         """End the decoding processes."""
@@ -228,7 +196,15 @@ def _end_with_the_worker(_: int) -> None:
     Thread(target=watch, daemon=True).start()
 
 
-def open_image_list(path: Path, split: Split, *, shape: tuple[int, ...], classes: int | None) -> ImageList:
+def open_image_list(
+    path: Path,
+    split: Split,
+    *,
+    shape: tuple[int, ...],
+    classes: int | None,
+    validation: float | None = None,
+    split_seed: int = 0,
+) -> ImageList:
     """List a folder and refuse what it cannot give.
 
     Raises:
@@ -238,7 +214,8 @@ def open_image_list(path: Path, split: Split, *, shape: tuple[int, ...], classes
         raise DataError("image-folder: Pillow is not installed; it decodes the images (pip install pillow)")
     if len(shape) != 3 or shape[0] not in MEAN:
         raise DataError(f"image-folder: shape {list(shape)}: [1 or 3, height, width] is wanted")
-    images = ImageList(path, split)
+    images = list_images(path, split, validation=validation, split_seed=split_seed)
     if classes is not None and classes < images.classes:
-        raise DataError(f"{path / 'train'}: classes {classes}: there are {images.classes} class folders")
+        folder = path if validation is not None else path / "train"
+        raise DataError(f"{folder}: classes {classes}: there are {images.classes} class folders")
     return images

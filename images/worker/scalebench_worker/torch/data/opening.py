@@ -9,14 +9,16 @@ from typing import Literal, get_args
 
 import torch
 
+from scalebench_api.experiment import Augmentation
 from scalebench_worker.data.images import DataError, ImageArrays, Split, check_arrays
 from scalebench_worker.data.reading import read_images
 from scalebench_worker.torch.data.arrays import ArrayLoader
+from scalebench_worker.torch.data.augment import PADDED, Augment
 from scalebench_worker.torch.data.form import Form
 from scalebench_worker.torch.data.image_folder import ImageFolder, open_image_list
 from scalebench_worker.torch.data.loader import DataSpec, Loader
 from scalebench_worker.torch.data.order import Shard, steps_per_epoch
-from scalebench_worker.torch.data.synthetic import Synthetic, random_inputs, random_tokens
+from scalebench_worker.torch.data.synthetic import AugmentedSynthetic, Synthetic, random_inputs, random_tokens
 
 SOURCES = ("synthetic", "digits", "fashion-mnist", "cifar10", "image-folder")
 IMAGENET_SHAPE = (3, 224, 224)
@@ -28,14 +30,21 @@ class DataOptions:
 
     ``kind`` is the model's (``ModelSpec.kind``): ``tokens`` makes synthetic token numbers instead of deviates.
     ``pool`` is the number of distinct synthetic batches of a worker, ``items`` the size that a synthetic set claims
-    to have (else the pool's). ``augment`` crops and mirrors the training images of cifar10 and image-folder.
+    to have (else the pool's). ``augmentation``, ``cutout`` and ``instances`` are for training images alone; ``auto``
+    crops and mirrors those of cifar10 and image-folder, ``standard`` crops those of the other sets too, and mirrors
+    where a mirrored image is still of its class. ``validation`` is the share that image-folder holds out of a set
+    without splits, by ``split_seed``.
     ``loaders`` is the number of decoding processes of a worker (image-folder; 0 decodes in the worker itself).
     """
 
     kind: Literal["image", "tokens", "vector"] = "image"
     pool: int = 4
     items: int | None = None
-    augment: bool = True
+    augmentation: Augmentation = Augmentation.auto
+    cutout: int = 0
+    instances: int = 1
+    validation: float | None = None
+    split_seed: int = 0
     loaders: int | None = None
     channels_last: bool = False
     dtype: torch.dtype = torch.float32
@@ -56,6 +65,19 @@ class _Request:
     def spec(self, shape: tuple[int, ...], classes: int, *, items: int, samples_per_item: int = 1) -> DataSpec:
         steps = steps_per_epoch(items, batch=self.batch, split=self.split, shard=self.shard)
         return DataSpec(self.source, self.split, shape, classes, items, self.batch, steps, samples_per_item)
+
+    def augment(self, shape: tuple[int, ...], *, size: tuple[int, ...] = (), mirror: bool = False) -> Augment:
+        """What training batches of ``shape`` go through; ``size`` are the sides of the stored images, to be cropped."""
+        asked = self.options
+        if self.split == "val":
+            return Augment()
+        if asked.augmentation is Augmentation.standard and len(shape) != 3:
+            raise DataError(f"{self.source}: shape {list(shape)}: augmentation is for [channels, height, width]")
+        moved = asked.augmentation is Augmentation.standard or (asked.augmentation is Augmentation.auto and mirror)
+        pad = max(1, max(size) // PADDED) if moved and size else 0
+        augment = Augment(pad, mirror and pad > 0, asked.cutout, asked.instances)
+        augment.check(self.source, shape)
+        return augment
 
 
 def open_data(
@@ -121,6 +143,11 @@ def _synthetic(request: _Request) -> Loader:
     items = options.items or options.pool * request.batch * request.shard.world
     spec = request.spec(shape, classes, items=items, samples_per_item=shape[0] if tokens else 1)
     size = min(options.pool, spec.steps)
+    standard = options.augmentation is Augmentation.standard
+    augment = request.augment(shape, size=shape[1:], mirror=standard)
+    if augment != Augment():
+        pool = random_inputs(spec, request.shard, request.form, size=size)
+        return AugmentedSynthetic(spec, pool, request.shard, request.form, augment)
     if tokens:
         return Synthetic(spec, random_tokens(spec, request.shard, request.form.device, size=size))
     return Synthetic(spec, random_inputs(spec, request.shard, request.form, size=size))
@@ -144,13 +171,29 @@ def _arrays(request: _Request) -> Loader:
     classes = arrays.classes if request.classes is None else request.classes
     check_arrays(request.source, arrays, shape=shape, classes=classes)
     spec = request.spec(shape, classes, items=len(arrays.labels))
-    return ArrayLoader(spec, arrays, request.shard, request.form, augment=request.options.augment)
+    augment = request.augment(shape, size=arrays.images.shape[2:], mirror=arrays.flips)
+    return ArrayLoader(spec, arrays, request.shard, request.form, augment=augment)
 
 
 def _image_folder(request: _Request) -> Loader:
     shape = IMAGENET_SHAPE if request.shape is None else request.shape
-    images = open_image_list(_folder(request), request.split, shape=shape, classes=request.classes)
-    classes = images.classes if request.classes is None else request.classes
     options = request.options
-    spec = request.spec(shape, classes, items=len(images))
-    return ImageFolder(spec, images, request.shard, request.form, augment=options.augment, loaders=options.loaders)
+    images = open_image_list(
+        _folder(request),
+        request.split,
+        shape=shape,
+        classes=request.classes,
+        validation=options.validation,
+        split_seed=options.split_seed,
+    )
+    classes = images.classes if request.classes is None else request.classes
+    return ImageFolder(
+        request.spec(shape, classes, items=len(images)),
+        images,
+        request.shard,
+        request.form,
+        # Cropped while it is decoded, from the whole picture.
+        moves=request.split == "train" and options.augmentation is not Augmentation.none,
+        augment=request.augment(shape),
+        loaders=options.loaders,
+    )

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 import torch
 
+from scalebench_worker.torch.data.augment import Augment, Draws
 from scalebench_worker.torch.data.form import Form
 from scalebench_worker.torch.data.loader import Batch, DataSpec, Loader
 from scalebench_worker.torch.data.order import Shard, stream_seed
@@ -29,6 +30,20 @@ class Synthetic(Loader):
         """Release the pool."""
         super().close()
         self.pool = []
+
+
+class AugmentedSynthetic(Synthetic):
+    """The same pool, augmented anew in every step, so that a step has the cost of it."""
+
+    def __init__(self, spec: DataSpec, pool: list[Batch], shard: Shard, form: Form, augment: Augment) -> None:
+        super().__init__(spec, pool)
+        self.shard, self.form, self.augment = shard, form, augment
+
+    def _batches(self, epoch: int) -> Iterator[Batch]:
+        draws = Draws(self.augment, self.shard, epoch, self.form.device)
+        for x, y in super()._batches(epoch):
+            images = draws.move(self.augment.copies(x))
+            yield self.form.lay(draws.cut(images)), self.augment.copies(y)
 
 
 def random_inputs(spec: DataSpec, shard: Shard, form: Form, *, size: int) -> list[Batch]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from torch import nn
@@ -11,6 +12,7 @@ from scalebench_api.experiment import Accuracy
 from scalebench_worker.session import Facts
 from scalebench_worker.torch.checkpoints import open_folder, write_checkpoint
 from scalebench_worker.torch.data import Loader
+from scalebench_worker.torch.quantization import quantize
 
 if TYPE_CHECKING:
     from scalebench_worker.torch.program import Job
@@ -36,3 +38,8 @@ def look_at(trained: Trained, asked: Accuracy) -> None:
     if asked.checkpoints is not None:
         path = write_checkpoint(trained.module, open_folder(asked.checkpoints), trained.job.trial.name)
         trained.facts.options["trainedParameters"] = str(path)
+    finite = all(parameter.isfinite().all() for parameter in trained.module.parameters())
+    if asked.quantization is not None and finite:
+        trained.training.set_epoch(0)
+        inputs = [batch for batch, _ in islice(trained.training, asked.quantization.calibration_batches)]
+        trained.facts.quantization = quantize(trained.module, inputs, trained.validation, asked.quantization)

@@ -28,6 +28,7 @@ from scalebench_worker.torch.flops import FlopCountError, count_step_flops, devi
 from scalebench_worker.torch.group import ask_for_algorithm, choose_backend, join_group, leave_group
 from scalebench_worker.torch.memory import PeakMemory
 from scalebench_worker.torch.precision import set_arithmetic
+from scalebench_worker.torch.quantization import check_quantizable
 from scalebench_worker.torch.servers.steps import serve
 from scalebench_worker.torch.servers.worker import Serving
 from scalebench_worker.torch.sharding import local_elements
@@ -154,6 +155,8 @@ class Job:
 
     def _measure(self, data: Loader) -> tuple[Bench, str]:
         model = self.build(data.spec)
+        if self.trial.measure.accuracy is not None and self.trial.measure.accuracy.quantization is not None:
+            check_quantizable(model)
         flops = self._count_flops(model, data)
         twin = copy.deepcopy(model) if self._compares_plain() else None
         trainer = self.trainer(self.spread(model))

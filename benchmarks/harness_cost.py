@@ -120,12 +120,15 @@ def bench_loop(model: Any, work: Work, steps: int, folder: Path) -> float:
 
 
 def seconds_of(batches: Iterable[int], model: Any, work: Work, steps: int) -> float:
-    """From the beginning of the first step to the beginning of the last, on a device that is idle at both."""
+    """From the beginning of the first step to the beginning of the last, on a device that is idle at both.
+
+    The harness runs one step more than a window has, and takes it from the beginning of the batches again.
+    """
     now = time.perf_counter if model is not None else time.process_time
     began = ended = 0.0
     for step in batches:
         if step == 0:
-            began = now()
+            began = began or now()
         elif step == steps - 1:
             wait_for_device(model)
             ended = now()

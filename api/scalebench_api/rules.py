@@ -180,7 +180,7 @@ def _points(spec: ExperimentSpec) -> Iterator[Finding]:
         workload, batch = resolved[key]
         for field, given, allowed in illegal(workload, point.workers, point.nodes):
             yield _where(spec, field), given, allowed, None
-        for field, given, allowed in illegal_beside(spec.measure, workload, strategy_of(workload)):
+        for field, given, allowed in illegal_beside(spec.measure, workload, strategy_of(workload), point.workers):
             yield ("spec", *field.split(".")), given, allowed, None
         if workload.program is not Program.allreduce:
             yield from _divides(spec, workload, batch, point)

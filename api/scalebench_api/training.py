@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from scalebench_api.experiment import (
     Augmentation,
+    CommHook,
     DataSource,
     Measure,
     Program,
@@ -50,7 +51,7 @@ def illegal_training(workload: Workload, strategy: Strategy | None) -> Iterator[
         yield f"workload.transfer.{field}", given, f"strategy {', '.join(_WHOLE)}; it is {strategy}"
 
 
-def illegal_beside(measure: Measure, workload: Workload, strategy: Strategy | None) -> Iterator[Broken]:
+def illegal_beside(measure: Measure, workload: Workload, strategy: Strategy | None, workers: int) -> Iterator[Broken]:
     """Yield the same for what ``measure.accuracy`` asks for beside the evaluations."""
     accuracy = measure.accuracy
     if accuracy is None:
@@ -67,5 +68,16 @@ def illegal_beside(measure: Measure, workload: Workload, strategy: Strategy | No
             yield f"{where}.{name}", given, "goes with program torch only"
         elif strategy not in _WHOLE:
             yield f"{where}.{name}", given, f"strategy {', '.join(_WHOLE)}; it is {strategy}"
-    if accuracy.noise_scale and workload.program is Program.torch and strategy not in (Strategy.ddp, Strategy.single):
-        yield f"{where}.noiseScale", True, f"strategy ddp or single; it is {strategy}"
+    if accuracy.noise_scale and workload.program is Program.torch:
+        yield from _noise_scale(workload, strategy, workers)
+
+
+def _noise_scale(workload: Workload, strategy: Strategy | None, workers: int) -> Iterator[Broken]:
+    where, options = "measure.accuracy.noiseScale", workload.options
+    if strategy not in (Strategy.ddp, Strategy.single):
+        yield where, True, f"strategy ddp or single; it is {strategy}"
+    elif options.comm_hook is not CommHook.none:
+        yield where, True, f"commHook none: DDP takes one hook, and {options.comm_hook} has its place"
+    elif workers == 1 and options.gradient_accumulation == 1:
+        least = "workload.options.gradientAccumulation of 2 or more where a point has 1 worker"
+        yield where, True, f"{least}: one gradient a step has no other to be held against"

@@ -32,6 +32,9 @@ def training(strategy: str = "ddp", program: str = "torch", measure: dict[str, A
          "program torch only"),
         (training("fsdp", measure={"quantization": {}}), "spec.measure.accuracy.quantization", "it is fsdp"),
         (training("zero1", measure={"noiseScale": True}), "spec.measure.accuracy.noiseScale", "ddp or single"),
+        (training(measure={"noiseScale": True}), "spec.measure.accuracy.noiseScale", "where a point has 1 worker"),
+        (training(options={"commHook": "bf16", "gradientAccumulation": 2}, measure={"noiseScale": True}),
+         "spec.measure.accuracy.noiseScale", "commHook none"),
         (training(measure={"quantization": {"bits": [8, 0]}}), "spec.measure.accuracy.quantization.bits.1", "2"),
     ],
 )  # fmt: skip
@@ -44,7 +47,7 @@ def test_all_of_them_together_are_taken() -> None:
     changes = training(
         data={"source": "digits", "augmentation": "standard", "cutout": 2, "instances": 4},
         transfer={"checkpoint": "a.pt", "train": "head"},
-        options={"labelSmoothing": 0.1},
+        options={"labelSmoothing": 0.1, "gradientAccumulation": 2},
         optimizer={"decayNorm": False},
         measure={"checkpoints": "trained", "quantization": {"bits": [8, 2]}, "noiseScale": True},
     )

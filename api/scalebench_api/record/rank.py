@@ -109,8 +109,8 @@ class NoiseScaleRow(Model):
     """The gradient noise scale over one epoch: S. McCandlish et al., arXiv:1812.06162, appendix A.
 
     Squared norms are means over ``steps`` of gradients of ``small_batch`` and ``large_batch`` samples; ``gradient2``
-    and ``trace`` the unbiased |G|^2 and tr(Sigma) from them, and ``simple`` their ratio in samples, None where |G|^2
-    cannot be told from zero.
+    and ``trace`` the unbiased |G|^2 and tr(Sigma) from them, and ``simple`` their ratio in samples with its interval of
+    95 %, None where |G|^2 cannot be told from zero.
     """
 
     epoch: int
@@ -122,6 +122,8 @@ class NoiseScaleRow(Model):
     gradient2: float
     trace: float
     simple: float | None = None
+    simple_low: float | None = None
+    simple_high: float | None = None
 
 
 class QuantizedRow(Model):

@@ -18,6 +18,7 @@ from scalebench_worker.sdk import Bench
 from scalebench_worker.torch.checkpoints import open_folder
 from scalebench_worker.torch.data import Loader
 from scalebench_worker.torch.evaluation import bare_module, evaluate
+from scalebench_worker.torch.noise_meter import NoiseMeter
 from scalebench_worker.torch.rates import changes, rate_at
 from scalebench_worker.torch.trained import Trained, look_at
 from scalebench_worker.torch.training import Trainer
@@ -37,6 +38,8 @@ def train_to_accuracy(job: Job, bench: Bench, data: Loader, asked: Accuracy) -> 
         open_folder(asked.checkpoints)
     trainer = job.trainer(job.spread(job.build(data.spec)))
     trainer.watch = tally = Tally(job.device)
+    parts = job.workload.options.gradient_accumulation
+    meter = NoiseMeter(trainer, job.batch, world, parts) if asked.noise_scale else None
     validation = job.data("val")
     rule, varies = job.workload.optimizer, changes(job.workload.optimizer)
     step, wall_s = 0, 0.0
@@ -74,8 +77,11 @@ def train_to_accuracy(job: Job, bench: Bench, data: Loader, asked: Accuracy) -> 
         if not (math.isfinite(row["train_loss"]) and math.isfinite(row["loss"])):
             bench.not_finite()
             break
+        noise = meter.row(epoch + 1) if meter is not None else None
         if world.rank == 0:
             _keep(bench, Evaluation.model_validate(row))
+            if noise is not None:
+                bench.session.facts.noise_scale.append(noise)
         if asked.target is not None and row["accuracy"] >= asked.target:
             break
     validation.close()

@@ -35,6 +35,8 @@ class Trainer:
         self.scaler = scaler_for(precision, device)
         self.watch: Callable[[Tensor, Tensor], None] | None = None
         """Called with the logits and targets of every micro-batch; nothing watches a timed window."""
+        self.after_backward: Callable[[int, int], None] | None = None
+        """Called after each backward pass with the micro-batch's index and their number; likewise."""
         self._learning = spread.learns_graph
         self._precision = precision
         self._device = device
@@ -55,6 +57,8 @@ class Trainer:
             reduce = communicate and (index == last or self._learning)
             with nullcontext() if reduce else self.spread.no_sync():
                 losses.append(self._accumulate(batch, len(batches)))
+            if self.after_backward is not None:
+                self.after_backward(index, len(batches))
         self._learning = False
         if self.scaler is None:
             self.optimizer.step()

@@ -1,0 +1,96 @@
+"""Norms that the meter sees in forked ranks, against gradients worked out one by one. Exits with how many are wrong."""
+
+from __future__ import annotations
+
+import math
+import os
+import sys
+import tempfile
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+from torch._C._distributed_c10d import FileStore
+from torch.nn.parallel import DistributedDataParallel
+
+from scalebench_api.experiment import Precision
+from scalebench_worker.noise_scale import estimate
+from scalebench_worker.torch.communicator import TorchCommunicator
+from scalebench_worker.torch.noise_meter import NoiseMeter
+from scalebench_worker.torch.strategies import Spread
+from scalebench_worker.torch.training import Trainer
+
+BATCH, STEPS, CPU = 12, 4, torch.device("cpu")
+
+
+def model() -> nn.Module:
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(5, 7), nn.Tanh(), nn.Linear(7, 3))
+
+
+def batches(world: int) -> list[list[tuple[Tensor, Tensor]]]:
+    """Of every step and rank."""
+    draw = torch.Generator().manual_seed(1)
+    return [
+        [(torch.randn(BATCH, 5, generator=draw), torch.randint(3, (BATCH,), generator=draw)) for _ in range(world)]
+        for _ in range(STEPS)
+    ]
+
+
+def gradient(of: nn.Module, x: Tensor, y: Tensor) -> Tensor:
+    found = torch.autograd.grad(nn.functional.cross_entropy(of(x), y), list(of.parameters()))
+    return torch.cat([each.flatten() for each in found])
+
+
+def wanted(world: int, parts: int) -> Any:
+    """With the parameters kept: small and large squared norms of each step."""
+    fixed = model()
+    small, large = [], []
+    for step in batches(world):
+        pieces = step if world > 1 else list(zip(step[0][0].chunk(parts), step[0][1].chunk(parts), strict=True))
+        each = [gradient(fixed, x, y) for x, y in pieces]
+        small.append(math.fsum(float(g.double().square().sum()) for g in each) / len(each))
+        large.append(float(torch.stack(each).mean(0).double().square().sum()))
+    few = BATCH if world > 1 else BATCH // parts
+    return estimate(1, few, BATCH * world, small, large)
+
+
+def rank_of(rank: int, world: int, parts: int, folder: str) -> bool:
+    dist.init_process_group("gloo", store=FileStore(f"{folder}/store", world), rank=rank, world_size=world)
+    wrapped = DistributedDataParallel(model(), gradient_as_bucket_view=True)
+    # A rate of zero keeps the parameters.
+    spread = Spread(wrapped, "ddp", torch.optim.SGD(wrapped.parameters(), lr=0.0), wrapped.no_sync)
+    trainer = Trainer(spread, wrapped, Precision.fp32, CPU)
+    meter = NoiseMeter(trainer, BATCH, TorchCommunicator(), parts)
+    right = True
+    for epoch in (1, 2):
+        for step in batches(world):
+            x, y = step[rank]
+            trainer.update(list(zip(x.chunk(parts), y.chunk(parts), strict=True)))
+        row, truth = meter.row(epoch), wanted(world, parts)
+        assert row is not None
+        for name in ("small_norm2", "large_norm2", "gradient2", "trace"):
+            right &= math.isclose(getattr(row, name), getattr(truth, name), rel_tol=1e-4)
+        right &= (row.epoch, row.steps, row.small_batch) == (epoch, STEPS, truth.small_batch)
+        right &= row.large_batch == BATCH * world
+        if not right:
+            print(rank, row, truth, flush=True)
+    dist.destroy_process_group()
+    return right
+
+
+def main(world: int, parts: int) -> int:
+    with tempfile.TemporaryDirectory() as folder:
+        children = []
+        for rank in range(world):
+            child = os.fork()
+            if child == 0:
+                torch.set_num_threads(1)
+                os._exit(0 if rank_of(rank, world, parts, folder) else 1)
+            children.append(child)
+        return sum(os.waitpid(child, 0)[1] != 0 for child in children)
+
+
+if __name__ == "__main__":
+    sys.exit(main(int(sys.argv[1]), int(sys.argv[2])))

@@ -388,6 +388,10 @@ class Measure(Model):
     max_warmup_steps: Natural = Field(default=500, description="give up waiting for a stable step time here")
     windows: Annotated[int, Field(ge=1, le=10_000, strict=True)] = 5
     steps_per_window: Annotated[int, Field(ge=1, le=10_000_000, strict=True)] = 50
+    epoch_samples: Count | None = Field(
+        default=None,
+        description="samples of an epoch: the warm-up is then one epoch, and each window another",
+    )
     repetitions: Annotated[int, Field(ge=1, le=1000, strict=True)] = 3
     seed: Natural = 0
     exposed_communication: StrictBool = True

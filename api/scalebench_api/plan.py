@@ -18,7 +18,7 @@ from typing import overload
 
 from scalebench_api.axes import resolve, spell_value
 from scalebench_api.combinations import Rule, count, distinct, expand, narrowed
-from scalebench_api.experiment import AxisValue, Batch, ExperimentSpec, Mode, ScalingExperiment, Workload
+from scalebench_api.experiment import AxisValue, Batch, ExperimentSpec, Measure, Mode, ScalingExperiment, Workload
 from scalebench_api.model import canonical_json
 from scalebench_api.trial import Point, TrialSpec
 
@@ -97,12 +97,20 @@ class Trials(Sequence[TrialSpec]):
             repetition=repetition,
             seed=_seed(spec.measure.seed, repetition),
             workload=self._workload(json.dumps(point.axes)),
-            measure=spec.measure,
+            measure=_measure_at(spec.measure, point),
             cost=spec.cost,
             runner=spec.runner,
             resources=spec.resources,
             deadline_seconds=spec.deadline_seconds,
         )
+
+
+def _measure_at(measure: Measure, point: Point) -> Measure:
+    """Steps of a point where windows are epochs; a last batch that is not full is no step."""
+    if measure.epoch_samples is None or point.global_batch is None:
+        return measure
+    steps = max(1, measure.epoch_samples // point.global_batch)
+    return measure.model_copy(update={"warmup_steps": steps, "max_warmup_steps": steps, "steps_per_window": steps})
 
 
 @dataclass(frozen=True)

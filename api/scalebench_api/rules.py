@@ -184,6 +184,10 @@ def _points(spec: ExperimentSpec) -> Iterator[Finding]:
             yield ("spec", *field.split(".")), given, allowed, None
         if workload.program is not Program.allreduce:
             yield from _divides(spec, workload, batch, point)
+        samples = spec.measure.epoch_samples
+        if samples is not None and point.global_batch is not None and samples < point.global_batch:
+            allowed = f"at least one global batch, {point.global_batch} at {point.workers} workers"
+            yield ("spec", "measure", "epochSamples"), samples, allowed, None
         series.setdefault(point.series, set()).add(point.workers)
         if strategy_of(workload) in ONE_WORKER or workload.program is Program.allreduce:
             alone.add(point.series)

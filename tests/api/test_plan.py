@@ -298,3 +298,29 @@ def test_a_trial_has_every_axis_written_into_its_workload() -> None:
 def test_a_value_that_does_not_fit_is_named(precisions: list[str]) -> None:
     with pytest.raises(AxisError, match=r"matrix\.precision: 'fp8'"):
         make_plan(experiment({"matrix": {"precision": precisions, "env.A": [1, 2]}}))
+
+
+def test_windows_of_epochs_have_the_steps_of_their_point() -> None:
+    batch = {"global": 64, "perWorker": 48}
+    made = make_plan(
+        experiment({"scaling/modes": ["strong", "weak"], "scaling/batch": batch, "measure": {"epochSamples": 1000}})
+    )
+    steps = {
+        (each.point.mode.value, each.point.workers): (
+            each.measure.warmup_steps,
+            each.measure.max_warmup_steps,
+            each.measure.steps_per_window,
+        )
+        for each in made.trials
+    }
+    assert steps == {
+        ("strong", 1): (15,) * 3,
+        ("strong", 2): (15,) * 3,
+        ("weak", 1): (20,) * 3,
+        ("weak", 2): (10,) * 3,
+    }
+
+
+def test_an_epoch_of_less_than_one_batch_is_refused() -> None:
+    found = check(experiment({"scaling/batch": {"perWorker": 48}, "measure": {"epochSamples": 90}}))
+    assert [(path, given) for path, given, _, _ in found] == [(("spec", "measure", "epochSamples"), 90)]

@@ -70,6 +70,14 @@ def test_a_component_comes_back(tier: Tier, namespace: str, component: str) -> N
     assert PlayedJob(tier, request(namespace, Runner.mpi_job, workload=play("succeed"))).create().ended().succeeded
 
 
+def test_an_mpi_operator_that_gave_up_comes_back_with_the_api_server(tier: Tier, namespace: str) -> None:
+    """It ends when it cannot renew its lease for five seconds."""
+    tier.kill("apiserver")
+    wait_until(lambda: not tier.components["mpi-operator"].alive, "the end of mpi-operator", 120)
+    tier.restart("apiserver")
+    assert PlayedJob(tier, request(namespace, Runner.mpi_job, workload=play("succeed"))).create().ended().succeeded
+
+
 def test_two_tiers_at_once(tier: Tier, namespace: str) -> None:
     with Tier() as other:
         other.add_nodes(2)

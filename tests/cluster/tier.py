@@ -209,7 +209,11 @@ class Tier:
         self.components[component].kill()
 
     def restart(self, component: str) -> None:
-        """Kill it where it runs, start it on the same port, wait until it is ready."""
+        """Kill it where it runs, start it on the same port, wait until it is ready.
+
+        With the API server or etcd mpi-operator starts anew, too: it ends when it cannot renew its lease for five
+        seconds, and in a cluster its Deployment would see to that.
+        """
         self.kill(component)
         if component == "mpi-operator":
             # Its lease would have to run out first: 15 s.
@@ -217,6 +221,8 @@ class Tier:
                 self.rest.raw("DELETE", _MPI_LEASE)
         self.components[component].start()
         self.components[component].wait(_READY_S)
+        if component in ("etcd", "apiserver") and "mpi-operator" in self.components:
+            self.restart("mpi-operator")
 
     def namespace(self, name: str) -> str:
         """Make a namespace, and wait until pods may be created in it."""

@@ -73,7 +73,7 @@ def experiment(kind: str, namespace: str, workers: tuple[int, ...] = (1, 2, 4), 
         {
             "scaling": {"modes": ["weak"], "workers": list(workers), "batch": {"perWorker": 8}},
             "placement": {"layouts": [layout for count in workers for layout in LAYOUTS[count]]},
-            "deadlineSeconds": 300,
+            "deadlineSeconds": 600,
             "measure": MEASURE,
             **chosen,
             **spec,

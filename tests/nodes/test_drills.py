@@ -23,9 +23,11 @@ from pod_experiments import YIELDING
 Body = Callable[[RealCluster], None]
 
 _AT_ONCE = 5
+_DEADLINE_S = 90
+"""Where the trial that comes to harm has to wait for it; the other one must end within it on a busy machine, too."""
 _BODIES: dict[str, Body] = {}
 
-pytestmark = pytest.mark.timeout(900)
+pytestmark = pytest.mark.timeout(2400)
 
 
 def side_by_side(body: Body) -> Callable[[dict[str, Future[None]]], None]:
@@ -110,13 +112,13 @@ def test_memory_that_runs_out(cluster: RealCluster) -> None:
 @side_by_side
 def test_an_image_that_is_not_there(cluster: RealCluster) -> None:
     def make(namespace: str) -> dict[str, object]:
-        tree = of_one(namespace, deadlineSeconds=45, parallelism=4)
+        tree = of_one(namespace, deadlineSeconds=_DEADLINE_S, parallelism=4)
         good = tree["spec"]["workload"]["image"]
         tree["spec"]["matrix"] = {"image": ["localhost/scalebench/worker-mpi:mistyped", good]}
         return tree
 
     drill = Drill.begin(cluster, "no-image", make)
-    counts = drill.applied.final(240)["counts"]
+    counts = drill.applied.final(600)["counts"]
     assert (counts["failed"], counts["succeeded"]) == (2, 2)
     for failed in drill.trials():
         if failed["phase"] == "Failed":
@@ -149,11 +151,13 @@ def test_a_pod_that_writes_more_than_its_share(cluster: RealCluster) -> None:
 @side_by_side
 def test_a_rank_that_hangs(cluster: RealCluster) -> None:
     drill = Drill.begin(
-        cluster, "hangs", functools.partial(of_mpi, harm="rank == 1 and time.sleep(600)", deadlineSeconds=60)
+        cluster, "hangs", functools.partial(of_mpi, harm="rank == 1 and time.sleep(600)", deadlineSeconds=_DEADLINE_S)
     )
     phase, reason, message = drill.said()
     assert (phase, reason) == ("Failed", "DeadlineExceeded")
-    assert message.startswith("did not end within deadlineSeconds, 60: that is too short for it, or some rank waits")
+    assert message.startswith(
+        f"did not end within deadlineSeconds, {_DEADLINE_S}: that is too short for it, or some rank waits"
+    )
 
 
 @side_by_side
@@ -277,7 +281,7 @@ def test_a_node_that_is_drained(alone: RealCluster) -> None:
 
 def test_a_node_that_is_cut_off(alone: RealCluster, installed: Installed) -> None:
     """Not the operator's own node: another operator would come only when Kubernetes gives that node up, after 6 min."""
-    drill = Drill.begin(alone, "cut-off", functools.partial(of_mpi, deadlineSeconds=60))
+    drill = Drill.begin(alone, "cut-off", functools.partial(of_mpi, deadlineSeconds=_DEADLINE_S))
     drill.until_stepping()
     safe = installed.pod()["spec"]["nodeName"]
     (node,) = [pod["spec"]["nodeName"] for pod in drill.pods() if pod["spec"]["nodeName"] != safe]
@@ -289,4 +293,4 @@ def test_a_node_that_is_cut_off(alone: RealCluster, installed: Installed) -> Non
     assert alone.all_ready()
     phase, reason, message = drill.said()
     assert (phase, reason) == ("Failed", "DeadlineExceeded")
-    assert message.startswith("did not end within deadlineSeconds, 60")
+    assert message.startswith(f"did not end within deadlineSeconds, {_DEADLINE_S}")

@@ -51,6 +51,14 @@ strategies2) # two GPUs, four minutes; what the stage before left out or ran bef
     versions > "$out/versions-strategies2.txt" 2>&1
     PYTHONUNBUFFERED=1 python3 benchmarks/strategies.py --cases again --seconds "${SECONDS_LEFT:-225}" --warmup 10 \
         --out "$out/strategies2.json" 2>&1 | tee "$out/strategies2.txt" ;;
+training) # one or two GPUs, two minutes; needs torch and pydantic alone
+    versions | tee "$out/versions-training.txt"
+    train() { CUDA_VISIBLE_DEVICES=$1 python3 benchmarks/training.py "$2" --seconds "$3" --out "$out/training-$2.json" 2>&1 | tee "$out/training-$2.txt"; }
+    if [ "$(nvidia-smi --list-gpus | wc -l)" -gt 1 ]; then
+        train 0 resnet44 105 & train 1 resnet50 105; wait
+    else
+        train 0 resnet44 70; train 0 resnet50 40
+    fi ;;
 extras)
     python3 benchmarks/harness_cost.py --device gpu 2>&1 | tee "$out/harness_cost.txt"
     python3 benchmarks/fidelity.py --compile --out "$out/fidelity-compiled.json" 2>&1 | tee "$out/fidelity-compiled.txt" ;;

@@ -57,6 +57,8 @@ def _values(record: TrialRecord) -> Iterator[Value]:
         yield f"{at}.epoch", evaluation.epoch, 0, 1e7
         yield f"{at}.wallS", evaluation.wall_s, 0, 1e10
         yield f"{at}.accuracy", evaluation.accuracy, 0, 1
+        yield f"{at}.trainAccuracy", evaluation.train_accuracy, 0, 1
+    yield from _of_training(record)
     for index, samples in enumerate(record.device_samples):
         if samples is not None:
             yield f"deviceSamples[{index}].smMhzMean", samples.sm_mhz_mean, 0, 1e6
@@ -70,6 +72,40 @@ def _of_point(point: Point) -> Iterator[Value]:
         yield f"trial.point.{name}", value, 1, 1e6
     yield "trial.point.globalBatch", point.global_batch, 1, _COUNT
     yield "trial.point.batchPerWorker", point.batch_per_worker, 1, _COUNT
+
+
+def _of_training(record: TrialRecord) -> Iterator[Value]:
+    """What was seen beside the evaluations."""
+    if record.dataset is not None:
+        counts = enumerate(record.dataset.class_counts)
+        yield "dataset.train", record.dataset.train, 0, _COUNT
+        yield "dataset.val", record.dataset.val, 0, _COUNT
+        yield from ((f"dataset.classCounts[{index}]", count, 0, _COUNT) for index, count in counts)
+        for index, picture in enumerate(record.dataset.pictures):
+            yield f"dataset.pictures[{index}].label", picture.label, 0, 1e6
+            yield from ((f"dataset.pictures[{index}].shape", side, 1, 1e4) for side in picture.shape)
+    for index, row in enumerate(record.noise_scale):
+        at = f"noiseScale[{index}]"
+        yield f"{at}.epoch", row.epoch, 0, 1e7
+        yield f"{at}.simple", row.simple, 0, 1e30
+        yield f"{at}.gradient2", row.gradient2, -1e30, 1e30
+        yield f"{at}.trace", row.trace, -1e30, 1e30
+    if record.quantization is not None:
+        facts = record.quantization
+        yield "quantization.floatBytes", facts.float_bytes, 1, _COUNT
+        yield "quantization.floatAccuracy", facts.float_accuracy, 0, 1
+        for index, quantized in enumerate(facts.rows):
+            at = f"quantization.rows[{index}]"
+            yield f"{at}.bits", quantized.bits, 2, 16
+            yield f"{at}.accuracy", quantized.accuracy, 0, 1
+            yield f"{at}.bytes", quantized.bytes, 1, _COUNT
+            yield f"{at}.error", quantized.error, 0, 1e30
+        for index, histogram in enumerate(facts.histograms):
+            at = f"quantization.histograms[{index}]"
+            yield f"{at}.low", histogram.low, -1e30, 1e30
+            yield f"{at}.high", histogram.high, histogram.low, 1e30
+            yield f"{at}.counts", len(histogram.counts), 1, 1e4
+            yield from ((f"{at}.counts[{i}]", count, 0, _COUNT) for i, count in enumerate(histogram.counts))
 
 
 def _of_summary(record: TrialRecord) -> Iterator[Value]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
 
 from scalebench.pairing import identities
 from scalebench.problem import Problem
@@ -109,22 +108,6 @@ def side_by_side_table(result: Scaling) -> Table:
             row += [None] * 3 if at is None else or_pending(at, at.throughput, at.speedup, at.efficiency)
         rows.append(tuple(row))
     return Table("modes", "Strong and weak side by side", tuple(columns), tuple(rows))
-
-
-def accuracy_table(result: Scaling) -> Table:
-    """What training to accuracy reached, and how long it took; only points that were trained so."""
-    columns = (
-        Column("best_accuracy", "Best accuracy", "percent"),
-        Column("to_target_s", "Time to the target", "number", "s", interval=True),
-        Column("effective_batch", "Batch per step", "number"),
-    )
-
-    def row(_: SeriesResult, p: PointResult) -> list[Cell]:
-        return [p.best_accuracy, p.to_target_s, p.effective_batch]
-
-    whole = build(result, "accuracy", "Training to accuracy", columns, row)
-    at = len(whole.columns) - len(columns)
-    return replace(whole, rows=tuple(cells for cells in whole.rows if cells[at] is not None))
 
 
 def excluded_table(result: Scaling) -> Table:

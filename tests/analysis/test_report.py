@@ -43,6 +43,7 @@ CURVES = {
     "split",
     "step-times",
     "accuracy",
+    "error",
     *OF_MODELS,
 }
 

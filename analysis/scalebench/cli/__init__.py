@@ -23,6 +23,7 @@ VERBS: dict[str, str] = {
     "compare": "Say which points changed beyond noise between two bundles.",
     "diagnose": "Look for stragglers, drift, bimodal steps and short warm-ups.",
     "allreduce": "Show the all-reduce microbenchmark: latency, algbw, busbw.",
+    "training": "Show accuracy, epochs and time to a target, data, noise scale, quantization.",
     "cost": "Show cost and time of every point, the cheapest and the fastest.",
     "network": "Show the arithmetic of a network: shapes, parameters, FLOPs, receptive fields.",
     "predict": "Predict step time and scaling, also before anything ran.",

@@ -21,17 +21,20 @@ from scalebench.report.bars import split
 from scalebench.report.canvas import Plot
 from scalebench.report.collective import collectives
 from scalebench.report.curves import curves
+from scalebench.report.errors import errors
 from scalebench.report.learnt import losses, targets
 from scalebench.report.methods import methods
 from scalebench.report.models import Modelled, model
+from scalebench.report.noise import noise
 from scalebench.report.overlay import overlay
 from scalebench.report.pareto import pareto
+from scalebench.report.pictures import pictures
 from scalebench.report.predicted import predicted
+from scalebench.report.quantized import quantized
 from scalebench.report.ranks import step_times
 from scalebench.report.training import accuracy
 from scalebench.scaling import Scaling, scaling
 from scalebench.scaling_tables import (
-    accuracy_table,
     excluded_table,
     problem_table,
     scaling_table,
@@ -40,6 +43,7 @@ from scalebench.scaling_tables import (
 )
 from scalebench.step_table import step_table
 from scalebench.table import Table
+from scalebench.training import Training, of_series
 from scalebench_api.experiment import Cost
 
 
@@ -85,6 +89,7 @@ class Findings:
     digests: Digests
     diagnosis: Diagnosis
     modelled: Modelled
+    training: Training
     differences: tuple[Difference, ...]
     bundles: tuple[Bundle, ...] = field(repr=False)
 
@@ -93,14 +98,16 @@ def find(bundles: Sequence[Bundle], price: Cost | None = None, price_notes: Sequ
     """Read and analyse; nothing is drawn yet. ``price`` takes the place of what the experiments say."""
     result = scaling(bundles)
     digests = digest_all(bundles)
+    measured = tuple(series for bundle in bundles for series in measure(bundle))
     return Findings(
-        measured=tuple(series for bundle in bundles for series in measure(bundle)),
+        measured=measured,
         scaling=result,
         costs=cost_of(result.curves(), bundles, price, price_notes),
         allreduce=allreduce(bundles),
         digests=digests,
         diagnosis=diagnose_from(bundles, digests),
         modelled=model(bundles, price),
+        training=of_series(measured),
         differences=differences(bundles),
         bundles=tuple(bundles),
     )
@@ -126,7 +133,11 @@ def _plots(found: Findings, png: bool) -> Iterator[Plot]:
     yield from pareto(found.costs, png)
     yield from split(found.scaling.curves(), png)
     yield from step_times(found.measured, found.digests, png)
+    yield from errors(found.training.points, png)
     yield from accuracy(found.measured, png)
+    yield from pictures(found.training.points, png)
+    yield from noise(found.training.points, png)
+    yield from quantized(found.training.points, png)
     yield from bandwidth(found.allreduce, png)
     yield from predicted(found.modelled.judged, png)
     yield from losses(found.modelled.learnt, png)
@@ -150,7 +161,13 @@ def _sections(found: Findings, plots: dict[str, Plot]) -> Iterator[Section]:
         yield Section("time", "Where the time goes", drawn("split", "step-times"), _shown(*_time_tables(found)))
         cost_table = found.costs.table() if found.costs.known else None
         yield Section("cost", "Time and cost", drawn("epoch", "cost", "pareto", "energy"), _shown(cost_table))
-    yield Section("accuracy", "Accuracy", drawn("accuracy"), _shown(accuracy_table(found.scaling)))
+    trained = found.training
+    yield Section("accuracy", "Training to accuracy", drawn("error", "accuracy"), trained.of_accuracy())
+    yield Section("data", "Data", drawn("pictures"), trained.of_data())
+    yield Section("noise-scale", "Gradient noise scale", drawn("noise-scale"), trained.of_noise())
+    yield Section(
+        "quantization", "Quantization", drawn("quantization", "quantization-histograms"), trained.of_quantization()
+    )
     models = found.modelled
     yield Section("learning", "Loss and target", drawn("loss", "time-to-target"), _shown(*models.learning_tables()))
     yield Section("predicted", "Predicted beside measured", drawn("predicted"), _shown(*models.beside_tables()))

@@ -31,7 +31,8 @@ class Native:
 def native(model: nn.Module, calibration: Sequence[Tensor], scheme: Scheme) -> Native | None:
     """The model by torch.ao's defaults for this scheme of weights; None where this build of torch has no kernels.
 
-    Activations are affine with a zero-point, over ranges from a histogram rather than from the ends.
+    Weights are symmetric; activations have a zero-point and 128 places between the ends that calibration saw (one bit
+    stays free, for CPUs that add up pairs of products in 16 bits), and so do the logits.
     """
     if not calibration or torch.backends.quantized.engine in ("", "none"):
         return None

@@ -1,0 +1,22 @@
+"""``scalebench training BUNDLE...``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from scalebench.cli.bundles import bundles_argument, open_all
+from scalebench.cli.output import output_option, show
+
+
+@click.command("training")
+@bundles_argument
+@output_option
+def command(folders: tuple[Path, ...], output: str) -> None:
+    """Show what training to accuracy reached: accuracy, epochs and time to the target, data, noise, quantization."""
+    from scalebench.training import training
+    from scalebench.training.tables import accuracy_table
+
+    found = training(open_all(folders))
+    show(list(found.tables()) or [accuracy_table(found.points)], output)

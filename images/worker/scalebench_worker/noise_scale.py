@@ -71,7 +71,7 @@ def ratio_interval(over: Sequence[float], under: Sequence[float]) -> tuple[float
 
 
 def _student(degrees: int) -> float:
-    """The 97.5 % quantile of t by its expansion about the normal one: M. Abramowitz, I. Stegun, 26.7.5 (3 % short at 2)."""
+    """The 97.5 % quantile of t by its expansion about the normal one: M. Abramowitz, I. Stegun, 26.7.5."""
     z, n = _Z, float(degrees)
     return (
         z

@@ -28,7 +28,7 @@ def test_two_ranks_train_one_model(tmp_path: Path) -> None:
     trial = make_trial(
         2,
         workload={"data": {"source": "digits"}, "optimizer": {"learningRate": 0.02}, "precision": "bf16"},
-        measure={"accuracy": {"epochs": 2}},
+        measure={"accuracy": {"epochs": 2, "quantization": {"bits": [8], "calibrationBatches": 1}}},
     )
     launch(tmp_path, torchrun(2), trial)
     first, second = records(tmp_path, 2)
@@ -58,6 +58,11 @@ def test_two_ranks_train_one_model(tmp_path: Path) -> None:
     # Full batches of both workers: 179 x 8 of the 1438 images of an epoch.
     assert all((accuracy * 1432).is_integer() or abs(accuracy * 1432 % 1 - 0.5) > 0.49 for accuracy in fitted)
     assert first.evaluations[1].wall_s > first.evaluations[0].wall_s > 0
+    # So is what was trained looked at: in float32, on every image, where the evaluations were in bfloat16.
+    assert second.quantization is None
+    assert first.quantization is not None
+    assert first.quantization.float_accuracy == pytest.approx(first.evaluations[1].accuracy, abs=0.05)
+    assert {row.stage for row in first.quantization.rows} >= {"weights", "activations", "biases"}
 
 
 def test_windows_without_communication_leave_no_trace(tmp_path: Path) -> None:

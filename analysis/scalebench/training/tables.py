@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from statistics import fmean
 
-from scalebench.statistics.estimate import Estimate
+from scalebench.statistics.estimate import Estimate, Method
 from scalebench.statistics.mean import mean
 from scalebench.table import Cell, Column, Table
 from scalebench.training.outcome import PointTraining
@@ -171,7 +171,9 @@ def noise_by_epoch(p: PointTraining) -> dict[int, list[NoiseScaleRow]]:
 
 
 def known_scale(p: PointTraining, rows: Sequence[NoiseScaleRow]) -> Estimate | None:
-    """The mean over repetitions, where each of them has it: those without are the noisiest."""
+    """The mean over repetitions, where each of them has it: those without are the noisiest; one speaks for itself."""
+    if len(rows) == 1 and rows[0].simple is not None and rows[0].simple_low is not None:
+        return Estimate(rows[0].simple, rows[0].simple_low, rows[0].simple_high, 0.95, Method.WITHIN_RUN, 1)
     known = [row.simple for row in rows if row.simple is not None]
     return mean(known, p.level, least=0) if known and len(known) == len(rows) else None
 

@@ -39,7 +39,7 @@ def calibrate(graph: fx.GraphModule, batches: Sequence[Tensor]) -> Seen:
     for name, layer in layers.items():
         weight = graph.get_parameter(f"{layer}.weight").detach()
         low, high = float(weight.min()), float(weight.max())
-        out.append(_histogram(layer, "weights", low, high, torch.histc(weight.float(), BINS, *_apart(low, high))))
+        out.append(_histogram(layer, "weights", low, high, torch.histc(weight.float().cpu(), BINS, *_apart(low, high))))
         out.append(_histogram(layer, "activations", *ranges.seen[name], counting.counts[name]))
     return Seen(ranges.seen, out)
 
@@ -80,7 +80,7 @@ class _Counting(fx.Interpreter):
     def run_node(self, n: fx.Node) -> Tensor:
         value: Tensor = super().run_node(n)
         if n.name in self.ranges:
-            self.counts[n.name] += torch.histc(value, BINS, *_apart(*self.ranges[n.name])).long().cpu()
+            self.counts[n.name] += torch.histc(value.cpu(), BINS, *_apart(*self.ranges[n.name])).long()
         return value
 
 

@@ -44,6 +44,7 @@ from scalebench.scaling_tables import (
 from scalebench.step_table import step_table
 from scalebench.table import Table
 from scalebench.training import Training, of_series
+from scalebench.wire import wire_table
 from scalebench_api.experiment import Cost
 
 
@@ -190,8 +191,10 @@ def _sections(found: Findings, plots: dict[str, Plot]) -> Iterator[Section]:
     yield Section("methods", "How the numbers were obtained", sentences=tuple(methods(found)))
 
 
-def _time_tables(found: Findings) -> tuple[Table, Table]:
-    return split_table(found.scaling.curves()), step_table(found.measured, found.digests)
+def _time_tables(found: Findings) -> tuple[Table, ...]:
+    curves_ = found.scaling.curves()
+    sent = wire_table(curves_, found.bundles, found.allreduce)
+    return split_table(curves_), sent, step_table(found.measured, found.digests)
 
 
 def _published(models: Modelled) -> tuple[Table, ...]:

@@ -27,6 +27,10 @@ class Elsewhere:
 
     def __init__(self, space: Space, cache: Path) -> None:
         self.space, self.cache = space, cache
+        self._of_others = set(self._mounts())  # of the machine: they may go meanwhile
+
+    def _mounts(self) -> list[str]:
+        return self.space.run("cat", "/proc/self/mounts").splitlines()
 
     def standing(self, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
         command = ["env", f"SCALEBENCH_CACHE={self.cache}", sys.executable, HERE / "standing.py", *arguments]
@@ -51,7 +55,7 @@ class Elsewhere:
         return {
             "links": [link["ifname"] for link in json.loads(self.space.run("ip", "-j", "link"))],
             "routes": json.loads(self.space.run("ip", "-j", "route") or "[]"),
-            "mounts": len(self.space.run("cat", "/proc/self/mounts").splitlines()),
+            "mounts": [each for each in self._mounts() if each not in self._of_others],
             "groups": sorted(name for name in groups if name.startswith("scalebench-") and name not in _OTHERS),
             "sysctls": [Path("/proc/sys", name).read_text() for name in machine.SYSCTLS],
             "folder": (self.cache / "cluster").exists(),

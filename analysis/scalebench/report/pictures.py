@@ -60,7 +60,7 @@ def _rows(found: Sequence[tuple[PointTraining, DatasetFacts]]) -> list[tuple[str
         key = tuple(picture.trained for picture in facts.pictures)
         trained.setdefault(key, ([], facts.pictures))[0].append(p.label)
     for labels, shown in list(trained.values())[:MOST_ROWS]:
-        label = labels[0] if len(labels) == 1 else f"{labels[0]} + {len(labels) - 1}"
+        label = labels[0] if len(labels) == 1 else f"{labels[0]}, and {len(labels) - 1} more"
         named = "as trained on" if len(trained) == 1 else _broken(label)
         rows.append((named, [_image(picture, picture.trained) for picture in shown]))
     return rows

@@ -262,10 +262,11 @@ def _tensorflow(spec: ExperimentSpec, workload: Workload) -> Iterator[Finding]:
     if workload.launcher not in (None, Launcher.processes):
         allowed = "processes for program tensorflow: they find one another by themselves"
         yield _where(spec, "workload.launcher"), workload.launcher.value, allowed, None
-    if spec.measure.accuracy is not None:
-        given = spec.measure.accuracy.model_dump(mode="json", by_alias=True)
-        yield ("spec", "measure", "accuracy"), given, "left out with program tensorflow, which is timed only", None
     if strategy_of(workload) is Strategy.parameter_server:
+        if spec.measure.accuracy is not None:
+            given = spec.measure.accuracy.model_dump(mode="json", by_alias=True)
+            allowed = "left out with TensorFlow's parameter servers, which are timed only"
+            yield ("spec", "measure", "accuracy"), given, allowed, None
         if spec.runner not in (None, Runner.tf_job):
             allowed = "TFJob: the one kind of job that has a chief and parameter servers"
             yield ("spec", "runner"), spec.runner.value, allowed, None

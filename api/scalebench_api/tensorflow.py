@@ -11,8 +11,6 @@ from scalebench_api.experiment import (
     Communication,
     CrossDeviceOps,
     DataSource,
-    Decay,
-    Optimizer,
     Options,
     ParameterServer,
     Precision,
@@ -54,7 +52,6 @@ CLASSES: dict[Strategy | None, str] = {
 GRPC = "grpc"
 """What carries gradients and parameters to TensorFlow's parameter servers."""
 
-_OPTIMIZERS = ("sgd", "adamw", "adagrad", "lamb")
 _OPTIONS = ("deterministic", "channels_last", "reshuffle", "batch_norm")
 _SOURCES = (DataSource.synthetic, DataSource.digits, DataSource.fashion_mnist, DataSource.cifar10)
 
@@ -92,7 +89,6 @@ def illegal_tensorflow(workload: Workload, strategy: Strategy | None) -> Iterato
         yield "workload.data.source", workload.data.source.value, f"one of {allowed} with program tensorflow"
     elif strategy is Strategy.parameter_server and workload.data.source is not DataSource.synthetic:
         yield "workload.data.source", workload.data.source.value, "synthetic with TensorFlow's parameter servers"
-    yield from _optimizer(workload.optimizer)
     for name, field in Options.model_fields.items():
         given = getattr(workload.options, name)
         if name not in _OPTIONS and given != field.default:
@@ -107,14 +103,6 @@ def illegal_tensorflow(workload: Workload, strategy: Strategy | None) -> Iterato
             served.model_dump(mode="json", by_alias=True),
             "servers alone with program tensorflow: its updates are asynchronous and wait for nobody",
         )
-
-
-def _optimizer(asked: Optimizer) -> Iterator[tuple[str, object, str]]:
-    if asked.name not in _OPTIMIZERS:
-        yield "workload.optimizer.name", asked.name, f"one of {', '.join(_OPTIMIZERS)} with program tensorflow"
-    if asked.decay is not Decay.constant or asked.warmup_epochs or asked.scale_with_workers:
-        what = "a constant learningRate with program tensorflow; set it for every point"
-        yield "workload.optimizer", asked.model_dump(mode="json", by_alias=True), what
 
 
 def _plain(given: object) -> object:

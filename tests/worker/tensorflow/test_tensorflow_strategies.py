@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from tensorflow_ranks import SCRIPTS, checks, judged, needs_tensorflow, rows_of, run_ranks, tf_trial
 
-from scalebench_api.record.rank import WindowKind
+from scalebench_api.contract import EVALUATIONS_FILE
+from scalebench_api.record.rank import RankRecord, WindowKind
 from scalebench_api.trial import TrialSpec
 from scalebench_worker.sdk import LEAD_STEPS
 
@@ -18,6 +19,25 @@ MUST = ("RecordsMissing", "WrongWorldSize", "WrongBackend", "WrongStrategy", "Re
         "NonFiniteLoss", "SameSoftware")  # fmt: skip
 STEPS = 2 + 4 * (LEAD_STEPS + 3) + 3 * 3
 FAULTY = (str(SCRIPTS / "faulty.py"),)
+
+
+LEARNING = {
+    "data": {"source": "digits"},
+    "optimizer": {"learningRate": 0.01, "scaleWithWorkers": True, "warmupEpochs": 1.0, "decay": "cosine"},
+}
+
+
+def assert_learnt(out: Path, record: RankRecord, epochs: int) -> None:
+    """Evaluations after each of so many epochs, in the record and beside it."""
+    rows = record.evaluations
+    assert [row.epoch for row in rows] == [*range(1, epochs + 1)]
+    assert rows[-1].step == epochs * (1438 // 8)
+    assert rows[-1].accuracy > 0.8
+    walls = [row.wall_s for row in rows]
+    assert walls == sorted(walls)
+    assert walls[0] > 0
+    beside = [json.loads(line)["accuracy"] for line in (out / EVALUATIONS_FILE).read_text().splitlines()]
+    assert beside == [row.accuracy for row in rows]
 
 
 def run_cases(out: Path, cases: dict[str, tuple[str, TrialSpec]]) -> dict[str, str]:
@@ -49,7 +69,6 @@ def test_replicas_of_one_process(tmp_path: Path) -> None:
         "gpu": ({"device": "gpu"}, "workload.device: gpu is asked for, and TensorFlow here"),
         "model": ({"model": "gpt2_tiny"}, "workload.model: program tensorflow has no model 'gpt2_tiny'"),
         "shape": ({"model": "vgg16"}, "workload.model: model vgg16: images of 8x8: at least 32x32 is wanted"),
-        "optimizer": ({"optimizer": {"name": "lars"}}, "workload.optimizer.name: lars is not in program tensorflow"),
     }
     quick = {"exposedCommunication": False}
     cases = {way: ("none", tf_trial(2, "mirrored", crossDeviceOps=way)) for way in ways}
@@ -57,6 +76,10 @@ def test_replicas_of_one_process(tmp_path: Path) -> None:
         cases[fault] = (fault, tf_trial(2, "mirrored", measure=quick, crossDeviceOps="hierarchical-copy"))
     for name, (workload, _) in refused.items():
         cases[name] = ("none", tf_trial(2, "mirrored", **workload))
+    cases["learnt"] = (
+        "none",
+        tf_trial(2, "mirrored", {**quick, "accuracy": {"epochs": 2}}, **LEARNING),
+    )
     cases["decay"] = ("none", tf_trial(2, "mirrored", optimizer={"name": "adamw", "weightDecay": 0.01}))
     said = run_cases(tmp_path, cases)
 
@@ -78,6 +101,9 @@ def test_replicas_of_one_process(tmp_path: Path) -> None:
     for fault, reason in faults.items():
         _, verdict = judged(tmp_path / fault, cases[fault][1])
         assert checks(verdict)[reason] is False, (fault, verdict)
+    learnt, verdict = judged(tmp_path / "learnt", cases["learnt"][1])
+    assert verdict.reason is None, verdict
+    assert_learnt(tmp_path / "learnt", learnt[0], 2)
     for name, (_, message) in refused.items():
         assert said.pop(name).startswith(message)
     assert said == {}
@@ -102,7 +128,8 @@ def test_one_replica_without_any_sum(tmp_path: Path) -> None:
 
 
 def test_two_processes_train_one_model(tmp_path: Path) -> None:
-    trial = tf_trial(2, "multi-worker-mirrored", communication="ring")
+    measure = {"accuracy": {"epochs": 9, "target": 0.5}}
+    trial = tf_trial(2, "multi-worker-mirrored", measure, communication="ring", **LEARNING)
     run_ranks(tmp_path, trial)
     found, verdict = judged(tmp_path, trial)
     assert [name for name in MUST if not checks(verdict)[name]] == []
@@ -119,6 +146,9 @@ def test_two_processes_train_one_model(tmp_path: Path) -> None:
     assert first.parameter_checksum == second.parameter_checksum is not None
     assert first.topology.pid != second.topology.pid
     assert rows_of(tmp_path, 1) == STEPS
+    # The target is met by then.
+    assert_learnt(tmp_path, first, 1)
+    assert second.evaluations == []
 
 
 @pytest.mark.parametrize(("fault", "reason"), [("own-world", "WrongWorldSize"), ("no-sum", "ReplicasDiverged")])

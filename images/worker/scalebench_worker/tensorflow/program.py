@@ -12,9 +12,11 @@ from scalebench_worker.communicator import Communicator
 from scalebench_worker.data.images import DataError
 from scalebench_worker.failure import WorkloadError
 from scalebench_worker.identity import Identity, identify
+from scalebench_worker.rates import while_timed
 from scalebench_worker.sdk import Bench
 from scalebench_worker.session import Facts, Session
 from scalebench_worker.tensorflow import models
+from scalebench_worker.tensorflow.accuracy import train_to_accuracy
 from scalebench_worker.tensorflow.alternates import WithoutAllReduce
 from scalebench_worker.tensorflow.asked import Asked
 from scalebench_worker.tensorflow.checksum import replica_checksums
@@ -96,9 +98,10 @@ class Job:
         self.batch = self.asked.batch
 
     def run(self) -> None:
-        """Time the training and write the record."""
+        """Time the training, then train to accuracy where that is asked for, and write the record."""
         asked = self.asked
-        trainer = Trainer(self.spread.strategy, asked.build, self.workload.optimizer)
+        rule = while_timed(self.workload.optimizer, self.trial.point.workers)
+        trainer = Trainer(self.spread.strategy, asked.build, rule)
         data = self._data()
         batches = data.endless()
         several = self.spread.replicas > 1 and self.trial.measure.exposed_communication
@@ -112,7 +115,10 @@ class Job:
             else:
                 bench.loss(trainer.update(next(batches)))
         bench.session.facts.peak_memory_bytes = self._peak_memory()
-        bench.finish(replica_checksums(self.spread.strategy, trainer.model))
+        checksums = replica_checksums(self.spread.strategy, trainer.model)
+        if self.trial.measure.accuracy is not None and isinstance(data, Arrays):
+            train_to_accuracy(self, bench, data, self.trial.measure.accuracy)
+        bench.finish(checksums)
 
     def _data(self) -> Synthetic | Arrays:
         asked, strategy, seed = self.asked, self.spread.strategy, self.trial.seed

@@ -21,6 +21,7 @@ from scalebench_api.tensorflow import GRPC
 from scalebench_api.trial import TrialSpec
 from scalebench_worker.communicator import Alone
 from scalebench_worker.cpu_load import CpuMeter, CpuUse, foreign_share
+from scalebench_worker.rates import while_timed
 from scalebench_worker.schedule import Block, Schedule
 from scalebench_worker.session import Measured, Session
 from scalebench_worker.startup import allowed_cores
@@ -79,7 +80,8 @@ class Chief:
     def __init__(self, trial: TrialSpec, meeting: Meeting, session: Session, strategy: Any, asked: Asked) -> None:
         self._meeting, self._session, self._batch = meeting, session, asked.batch
         self._coordinator = tf.distribute.coordinator.ClusterCoordinator(strategy)
-        self._trainer = Trainer(strategy, asked.build, trial.workload.optimizer)
+        rule = while_timed(trial.workload.optimizer, trial.point.workers)
+        self._trainer = Trainer(strategy, asked.build, rule)
         self._strategy = strategy
         with strategy.scope():
             self._updates = tf.Variable(0, dtype=tf.int64, trainable=False, name="updates")

@@ -6,10 +6,16 @@ from collections.abc import Callable
 from typing import Any
 
 from scalebench_api.experiment import Optimizer
-from scalebench_worker.failure import WorkloadError
 from scalebench_worker.tensorflow.framework import keras, tf
+from scalebench_worker.tensorflow.lars import Lars
 
-_CLASSES = {"sgd": "SGD", "adamw": "AdamW", "adagrad": "Adagrad", "lamb": "Lamb"}
+_CLASSES = {
+    "sgd": keras.optimizers.SGD,
+    "adamw": keras.optimizers.AdamW,
+    "adagrad": keras.optimizers.Adagrad,
+    "lars": Lars,
+    "lamb": keras.optimizers.Lamb,
+}
 
 
 class Trainer:
@@ -38,6 +44,11 @@ class Trainer:
     def update_alone(self, batch: tuple[Any, Any]) -> Any:
         """The same step without the sum over replicas, which then go apart."""
         return self._step_alone(*batch)
+
+    def set_rate(self, rate: float) -> None:
+        """The learning rate from the next step on."""
+        with self.strategy.scope():
+            self.optimizer.learning_rate.assign(rate)
 
     def state(self) -> list[Any]:
         """Every variable that a step changes, replica by replica."""
@@ -81,20 +92,16 @@ def components(strategy: Any, variable: Any) -> tuple[Any, ...]:
 
 
 def make_optimizer(asked: Optimizer) -> Any:
-    """Keras's optimizer, whose sum over replicas can be left out: the flag is read when a step is traced.
-
-    Raises:
-        WorkloadError: an update rule that Keras does not have.
-    """
-    if asked.name not in _CLASSES:
-        allowed = ", ".join(_CLASSES)
-        raise WorkloadError(f"workload.optimizer.name: {asked.name} is not in program tensorflow; allowed: {allowed}")
+    """Keras's optimizer, whose sum over replicas can be left out: the flag is read when a step is traced."""
     options: dict[str, Any] = {"learning_rate": asked.learning_rate}
-    if asked.name == "sgd":
-        options["momentum"] = asked.momentum
-    else:
-        options["weight_decay"] = asked.weight_decay
-    return _silenceable(getattr(keras.optimizers, _CLASSES[asked.name]))(**options)
+    match asked.name:
+        case "sgd":
+            options["momentum"] = asked.momentum
+        case "lars":
+            options |= {"momentum": asked.momentum, "decay": asked.weight_decay, "trust": asked.trust}
+        case _:
+            options["weight_decay"] = asked.weight_decay
+    return _silenceable(_CLASSES[asked.name])(**options)
 
 
 def _silenceable(kind: Any) -> Any:

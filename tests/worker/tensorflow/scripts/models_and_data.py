@@ -10,6 +10,7 @@ import numpy as np
 import torch
 
 from scalebench_api import tensorflow as api
+from scalebench_api.experiment import Optimizer
 from scalebench_worker.data.digits import read_digits
 from scalebench_worker.data.images import ImageArrays
 from scalebench_worker.tensorflow import models
@@ -18,6 +19,7 @@ from scalebench_worker.tensorflow.flops import step_flops
 from scalebench_worker.tensorflow.framework import keras, tf
 from scalebench_worker.tensorflow.models.layers import parts
 from scalebench_worker.tensorflow.scalars import add, read
+from scalebench_worker.tensorflow.training import make_optimizer
 from scalebench_worker.torch import models as torch_models
 
 COMPARED = {
@@ -118,6 +120,20 @@ def batches_of_arrays() -> None:
     assert sorted(seen) == list(range(24))
 
 
+def lars_scales_a_layer_by_its_trust() -> None:
+    """|w| = 5, |g| = 1, decay 0.1: ratio 0.01 x 5 / (1 + 0.5); direction g + 0.1 w. Vectors go by plain SGD."""
+    asked = Optimizer(name="lars", learning_rate=2.0, momentum=0.5, weight_decay=0.1, trust=0.01)
+    layer, bias = keras.Variable([[3.0, 4.0]]), keras.Variable([1.0])
+    rule = make_optimizer(asked)
+    rule.build([layer, bias])
+    rule.apply([tf.constant([[0.6, 0.8]]), tf.constant([0.25])], [layer, bias])
+    ratio = 0.01 * 5 / 1.5
+    np.testing.assert_allclose(layer.numpy(), [[3 - 2 * ratio * 0.9, 4 - 2 * ratio * 1.2]], rtol=1e-6)
+    np.testing.assert_allclose(bias.numpy(), [0.5])
+    rule.apply([tf.constant([[0.0, 0.0]]), tf.constant([0.0])], [layer, bias])
+    np.testing.assert_allclose(bias.numpy(), [0.25])
+
+
 def scalars_of_a_device() -> None:
     """Many are read at once, whatever their type."""
     found = [tf.constant(1.5), tf.constant(2.0, tf.bfloat16)]
@@ -131,3 +147,4 @@ if __name__ == "__main__":
     same_function()
     adaptive_means()
     scalars_of_a_device()
+    lars_scales_a_layer_by_its_trust()

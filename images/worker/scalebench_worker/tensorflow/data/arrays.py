@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -43,14 +44,20 @@ class Arrays:
         self._side = arrays.images.shape[2:]
         self._finish = tf.function(_finisher(arrays, shape))
 
+    def __len__(self) -> int:
+        """Steps of an epoch; a last global batch that is not full is left out."""
+        return self._steps
+
+    def epoch(self, number: int) -> Iterator[tuple[Any, Any]]:
+        """Inputs (batch, height, width, channels) and labels (batch,) of one epoch, in its own order."""
+        order = np.random.default_rng(self._seed + number).permutation(self.items)
+        for step in range(self._steps):
+            yield per_replica(self._strategy, lambda replica, at=(order, number, step): self._part(replica, *at))
+
     def endless(self) -> Iterator[tuple[Any, Any]]:
-        """Inputs (batch, height, width, channels) and labels (batch,), epoch after epoch."""
-        epoch = 0
-        while True:
-            order = np.random.default_rng(self._seed + epoch).permutation(self.items)
-            for step in range(self._steps):
-                yield per_replica(self._strategy, lambda replica, at=(order, epoch, step): self._part(replica, *at))
-            epoch += 1
+        """The same, epoch after epoch."""
+        for number in count():
+            yield from self.epoch(number)
 
     def _part(self, replica: int, order: NDArray[np.int64], epoch: int, step: int) -> tuple[Any, Any]:
         own = order[replica : self._steps * self._batch * self._world : self._world]
@@ -67,6 +74,16 @@ class Arrays:
             rows, columns = rows + PAD, columns + PAD
         made: tuple[Any, Any] = self._finish(chosen, rows, columns)
         return made
+
+
+def in_order(arrays: ImageArrays, shape: tuple[int, ...], batch: int) -> Iterator[tuple[Any, Any]]:
+    """Every item of a set once, as it is but for its form: the last batch is what is left."""
+    finish = tf.function(_finisher(arrays, shape), reduce_retracing=True)
+    height, width = arrays.images.shape[2:]
+    for first in range(0, len(arrays.labels), batch):
+        chosen = np.arange(first, min(first + batch, len(arrays.labels)))
+        rows, columns = (np.tile(np.arange(side) + PAD, (len(chosen), 1)) for side in (height, width))
+        yield finish(chosen, rows, columns)
 
 
 def _finisher(arrays: ImageArrays, shape: tuple[int, ...]) -> Any:

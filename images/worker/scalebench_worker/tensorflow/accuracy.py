@@ -1,0 +1,114 @@
+"""Training to accuracy under TensorFlow, after timing: fresh parameters, an evaluation after every epoch."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from scalebench_api.contract import EVALUATIONS_FILE
+from scalebench_api.experiment import Accuracy
+from scalebench_api.record.rank import Evaluation
+from scalebench_worker.data.images import ImageArrays
+from scalebench_worker.data.reading import read_images
+from scalebench_worker.rates import changes, rate_at
+from scalebench_worker.sdk import Bench
+from scalebench_worker.tensorflow.data.arrays import Arrays, in_order
+from scalebench_worker.tensorflow.framework import keras, tf
+from scalebench_worker.tensorflow.training import Trainer, components, cross_entropy
+
+if TYPE_CHECKING:
+    from scalebench_worker.tensorflow.program import Job
+
+
+def train_to_accuracy(job: Job, bench: Bench, data: Arrays, asked: Accuracy) -> None:
+    """Train from the trial's seed and evaluate after each epoch, until the target or the last epoch.
+
+    Evaluations go to ``evals.jsonl`` as they come and into the records. A loss that is not finite ends it.
+    """
+    world, rule, workers = job.communicator, job.workload.optimizer, job.trial.point.workers
+    keras.utils.set_random_seed(job.trial.seed)
+    trainer = Trainer(job.spread.strategy, job.asked.build, rule)
+    judge = Judge(job) if world.rank == 0 else None
+    step, wall_s = 0, 0.0
+    for epoch in range(asked.epochs):
+        world.barrier()
+        began = time.monotonic()
+        losses: Any = tf.zeros(())
+        for index, batch in enumerate(data.epoch(epoch if job.workload.options.reshuffle else 0)):
+            if changes(rule) or rule.scale_with_workers:
+                trainer.set_rate(rate_at(rule, epoch + index / len(data), asked.epochs, workers))
+            losses += trainer.update(batch)
+        train_loss = float(losses) / len(data)
+        seconds = time.monotonic() - began
+        step += len(data)
+        # The model that is judged is rank 0's first replica, as a checkpoint would be.
+        judged = judge(trainer) if judge else None
+        # JSON has no NaN.
+        ranks = world.all_gather([seconds, repr(train_loss), judged])
+        wall_s += max(rank[0] for rank in ranks)
+        accuracy, loss = ranks[0][2]
+        row = {
+            "epoch": epoch + 1,
+            "step": step,
+            "wall_s": wall_s,
+            "train_loss": sum(float(rank[1]) for rank in ranks) / len(ranks),
+            "loss": float(loss),
+            "accuracy": accuracy,
+        }
+        if not (math.isfinite(row["train_loss"]) and math.isfinite(row["loss"])):
+            bench.not_finite()
+            break
+        if world.rank == 0:
+            _keep(bench, Evaluation.model_validate(row))
+        if asked.target is not None and accuracy >= asked.target:
+            break
+
+
+class Judge:
+    """The validation set, and a model without any strategy that takes over the trained values.
+
+    Read through a strategy, running statistics of batch norm would be the replicas' mean, and a collective of all
+    processes.
+    """
+
+    def __init__(self, job: Job) -> None:
+        data = job.workload.data
+        folder = Path(data.path).expanduser() if data.path else None
+        self._set: ImageArrays = read_images(data.source.value, folder, "val")
+        self._shape, self._batch = job.asked.shape, job.batch
+        self._device = job.devices.names[0]
+        with tf.device(self._device):
+            self._model = job.asked.build()
+        self._step = tf.function(self._judge, reduce_retracing=True)
+
+    def __call__(self, trainer: Trainer) -> tuple[float, str]:
+        """Share of right answers and mean loss, over the whole validation set."""
+        pairs = zip(self._model.variables, trainer.model.variables, strict=True)
+        for own, trained in pairs:
+            own.assign(components(trainer.strategy, trained)[0])
+        right, loss = 0, 0.0
+        with tf.device(self._device):
+            for inputs, targets in in_order(self._set, self._shape, self._batch):
+                found, mean = self._step(inputs, targets)
+                right += int(found)
+                loss += float(mean) * len(targets)
+        total = len(self._set.labels)
+        return right / total, repr(loss / total)
+
+    def _judge(self, inputs: Any, targets: Any) -> tuple[Any, Any]:
+        logits = self._model(inputs, training=False)
+        right = tf.equal(tf.argmax(logits, axis=-1, output_type=targets.dtype), targets)
+        return tf.math.count_nonzero(right), cross_entropy(logits, targets)
+
+
+def _keep(bench: Bench, row: Evaluation) -> None:
+    bench.session.facts.evaluations.append(row)
+    if bench.session.out is not None:
+        with (bench.session.out / EVALUATIONS_FILE).open("a") as file:
+            file.write(json.dumps(row.wire()) + "\n")
+            file.flush()
+            os.fsync(file.fileno())

@@ -14,7 +14,9 @@ from worker_ranks import SCRIPTS, launch, make_trial, rank_environment, records,
 
 from scalebench_api.contract import EVALUATIONS_FILE, OUT_ENV, TRIAL_ENV, failure_file, journal_file
 from scalebench_api.record.journal import read_rows
+from scalebench_api.record.outcome import Outcome
 from scalebench_api.record.rank import Evaluation, RankFailure, WindowKind
+from scalebench_api.record.verdict import judge
 from scalebench_api.trial import TrialSpec
 from scalebench_worker.failure import WorkloadError
 from scalebench_worker.sdk import LEAD_STEPS
@@ -205,3 +207,46 @@ def test_what_this_release_cannot_do(
 ) -> None:
     with pytest.raises(WorkloadError, match=said):
         run_alone(make_trial(workload=workload, measure=measure), monkeypatch)
+
+
+def test_copies_of_a_sample_count_once(alone: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = []
+    for instances in (1, 3):
+        data = {"shape": [3, 8, 8], "classes": 5, "cutout": 4, "augmentation": "standard", "instances": instances}
+        trial = make_trial(workload={"strategy": "single", "model": "resnet20", "data": data})
+        run_alone(trial, monkeypatch)
+        (record,) = records(alone, 1)
+        found.append(record)
+        checks = {check.name: check.passed for check in judge(trial, {0: record}, Outcome(engine="local")).checks}
+        assert checks["WrongSamples"] is True
+        assert [window.samples for window in record.windows] == [3 * 4] * 2
+    once, thrice = found
+    assert "instances" not in once.options
+    assert (thrice.options["instances"], thrice.options["imagesPerWorker"]) == (3, 12)
+    assert thrice.flops_per_sample == 3 * (once.flops_per_sample or 0)
+
+
+def test_too_many_copies_for_the_memory_are_named(alone: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = {"source": "digits", "shape": [1, 1 << 18, 1 << 18], "instances": 1024}
+    with pytest.raises(MemoryError, match=r"^workload\.data\.instances: 1024 of each of 4 samples are 4096 images"):
+        run_alone(make_trial(workload={"strategy": "single", "model": "resnet20", "data": data}), monkeypatch)
+
+
+def test_a_training_to_accuracy_shows_its_data(alone: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With copies, cutout, smoothed labels and norms that do not decay, all at once."""
+    workload = {
+        "strategy": "single",
+        "data": {"source": "digits", "instances": 2, "cutout": 3},
+        "options": {"labelSmoothing": 0.5},
+        "optimizer": {"weightDecay": 0.001, "decayNorm": False},
+    }
+    trial = make_trial(workload=workload, measure={"accuracy": {"epochs": 1}})
+    trial = trial.model_copy(update={"point": trial.point.model_copy(update={"batch_per_worker": 32})})
+    run_alone(trial, monkeypatch)
+    (record,) = records(alone, 1)
+    assert record.dataset is not None
+    assert (record.dataset.train, record.dataset.val, len(record.dataset.pictures)) == (1438, 359, 8)
+    (row,) = record.evaluations
+    assert row.accuracy > 0.5
+    # 0.55 for the label and 0.05 for each of the others: the entropy of that is the least loss, 1.677 nats.
+    assert row.train_loss > 1.677 > row.loss

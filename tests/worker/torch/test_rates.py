@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import copy
+
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
 from scalebench_api.experiment import Optimizer
-from scalebench_worker.torch.optimizers import make_optimizer, rule_of
+from scalebench_worker.torch.models.loss import AuxiliaryLogits, cross_entropy, training_loss
+from scalebench_worker.torch.optimizers import groups_of, make_optimizer, rule_of
 from scalebench_worker.torch.rates import changes, rate_at
 
 GOYAL = Optimizer(
@@ -89,3 +92,50 @@ def test_adamw_is_fused_on_gpus_alone() -> None:
     asked = Optimizer(name="adamw")
     assert rule_of(asked, device="cuda")[1]["fused"] is True
     assert not make_optimizer([torch.nn.Parameter(torch.zeros(1))], asked).defaults["fused"]
+
+
+NORMED = torch.nn.Sequential(
+    torch.nn.Conv2d(1, 2, 3), torch.nn.BatchNorm2d(2), torch.nn.Flatten(), torch.nn.Linear(8, 3)
+)
+
+
+@pytest.mark.parametrize("name", ["sgd", "adamw", "adagrad", "lars", "lamb"])
+def test_without_decay_of_norms_vectors_stay_where_no_gradient_moves_them(name: str) -> None:
+    asked = {"name": name, "learningRate": 0.1, "weightDecay": 0.5, "momentum": 0.0, "trust": 1.0}
+    for decay_norm in (True, False):
+        model = copy.deepcopy(NORMED)
+        before = [parameter.detach().clone() for parameter in model.parameters()]
+        optimizer = make_optimizer(model.parameters(), Optimizer.model_validate({**asked, "decayNorm": decay_norm}))
+        for group in optimizer.param_groups:
+            group["lr"] = 0.2  # as the rules over epochs do
+        for parameter in model.parameters():
+            parameter.grad = torch.zeros_like(parameter)
+        optimizer.step()
+        moved = [not torch.equal(now, was) for now, was in zip(model.parameters(), before, strict=True)]
+        # Convolution, its bias, norm's weight and bias (which is zero), linear and its bias.
+        everything = decay_norm and name in ("sgd", "adamw", "adagrad")
+        assert moved == [True, everything, everything, False, True, everything], (name, decay_norm)
+
+
+def test_all_parameters_are_one_group_unless_some_do_not_decay() -> None:
+    parameters = list(NORMED.parameters())
+    assert groups_of(parameters, Optimizer(weight_decay=0.1)) == parameters
+    assert groups_of(parameters, Optimizer(decay_norm=False)) == parameters
+    decayed, others = groups_of(parameters, Optimizer(weight_decay=0.1, decay_norm=False))
+    assert [each.dim() for each in decayed["params"]] == [4, 2]
+    assert ([each.dim() for each in others["params"]], others["weight_decay"]) == ([1, 1, 1, 1], 0.0)
+    assert len(groups_of(parameters[1:2], Optimizer(weight_decay=0.1, decay_norm=False))) == 1
+
+
+def test_smoothed_labels_by_hand() -> None:
+    logits = torch.tensor([[2.0, 0.0, -1.0, 0.5]])
+    log_p = torch.log_softmax(logits, 1)[0]
+    # Of a share of 0.2, each of four classes gets 0.05.
+    by_hand = -(0.8 * log_p[1] + 0.05 * log_p.sum())
+    target = torch.tensor([1])
+    assert training_loss(logits, target, smoothing=0.2).item() == pytest.approx(by_hand.item())
+    assert torch.equal(training_loss(logits, target), cross_entropy(logits, target))
+    both = AuxiliaryLogits(logits, (logits,))
+    assert training_loss(both, target, auxiliary_weight=0.5, smoothing=0.2).item() == pytest.approx(
+        1.5 * by_hand.item()
+    )

@@ -25,6 +25,8 @@ FILES: dict[Split, tuple[str, ...]] = {
 }
 PIXELS = 3 * 32 * 32
 
+NAMES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
+
 # Mean and deviation of the training images over 255, as printed by most CIFAR-10 training scripts.
 MEAN = (0.4914, 0.4822, 0.4465)
 DEVIATION = (0.2470, 0.2435, 0.2616)
@@ -45,6 +47,7 @@ def read_cifar10(path: Path, split: Split) -> ImageArrays:
         mean=tuple(255 * mean for mean in MEAN),
         deviation=tuple(255 * deviation for deviation in DEVIATION),
         flips=True,
+        names=NAMES,
     )
 
 

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from scalebench_worker.data.images import DataError, ImageArrays, Split
 
 SIDE = 8
+WHITE = 16
 # Not the experiment's seed: every trial of every experiment is judged on the same items.
 SPLIT_SEED = 0
 TRAIN_SHARE = 0.8
@@ -38,6 +39,8 @@ def read_digits(split: Split) -> ImageArrays:
         classes=10,
         mean=(float(images[train].mean()),),
         deviation=(float(images[train].std()),),
+        names=tuple("0123456789"),
+        white=WHITE,
     )
 
 

@@ -21,6 +21,8 @@ LARGEST = 1 << 30  # bytes that are looked at; Fashion-MNIST has 47 million
 FOLDERS = ("FashionMNIST/raw", "raw", ".")
 PREFIXES: dict[Split, str] = {"train": "train", "val": "t10k"}
 
+NAMES = ("t-shirt", "trouser", "pullover", "dress", "coat", "sandal", "shirt", "sneaker", "bag", "ankle boot")
+
 # Mean and deviation of the training images over 255, as printed by torchvision's references and many others.
 MEAN, DEVIATION = 0.2860, 0.3530
 
@@ -47,6 +49,7 @@ def read_fashion_mnist(path: Path, split: Split) -> ImageArrays:
         classes=10,
         mean=(255 * MEAN,),
         deviation=(255 * DEVIATION,),
+        names=NAMES,
     )
 
 

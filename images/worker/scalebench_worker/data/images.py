@@ -19,9 +19,9 @@ class DataError(ValueError):
 class ImageArrays:
     """One split of a set as arrays.
 
-    ``images`` is uint8 (items, channels, height, width), ``labels`` int64 (items,); ``mean`` and ``deviation`` are
-    per channel, on the scale of the bytes. ``flips`` tells whether a mirrored image is still of its class, and so
-    whether the standard crop-and-flip augmentation applies.
+    ``images`` is uint8 (items, channels, height, width), 0 to ``white``, ``labels`` int64 (items,); ``mean`` and
+    ``deviation`` are per channel, on the scale of the bytes. ``flips`` tells whether a mirrored image is still of its
+    class, and so whether the standard crop-and-flip augmentation applies; ``names`` are those of the classes.
     """
 
     images: NDArray[np.uint8]
@@ -30,6 +30,8 @@ class ImageArrays:
     mean: tuple[float, ...]
     deviation: tuple[float, ...]
     flips: bool = False
+    names: tuple[str, ...] = ()
+    white: int = 255
 
 
 def check_arrays(source: str, arrays: ImageArrays, *, shape: tuple[int, ...], classes: int) -> None:

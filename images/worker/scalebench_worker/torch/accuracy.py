@@ -16,7 +16,7 @@ from scalebench_api.experiment import Accuracy
 from scalebench_api.record.rank import Evaluation
 from scalebench_worker.sdk import Bench
 from scalebench_worker.torch.checkpoints import open_folder
-from scalebench_worker.torch.data import Loader
+from scalebench_worker.torch.data import Loader, dataset_facts
 from scalebench_worker.torch.evaluation import bare_module, evaluate
 from scalebench_worker.torch.noise_meter import NoiseMeter
 from scalebench_worker.torch.rates import changes, rate_at
@@ -41,6 +41,8 @@ def train_to_accuracy(job: Job, bench: Bench, data: Loader, asked: Accuracy) -> 
     parts = job.workload.options.gradient_accumulation
     meter = NoiseMeter(trainer, job.batch, world, parts) if asked.noise_scale else None
     validation = job.data("val")
+    if world.rank == 0:
+        bench.session.facts.dataset = dataset_facts(data, validation)
     rule, varies = job.workload.optimizer, changes(job.workload.optimizer)
     step, wall_s = 0, 0.0
     for epoch in range(asked.epochs):

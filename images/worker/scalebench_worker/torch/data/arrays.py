@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
+import numpy as np
 import torch
 import torch.nn.functional as F
+from numpy.typing import NDArray
 from torch import Tensor
 
 from scalebench_worker.data.images import ImageArrays
@@ -23,6 +25,7 @@ class ArrayLoader(Loader):
         self.shard = shard
         self.form = form
         self.augment = augment
+        self.arrays = arrays
         self.normalise = Normaliser(arrays.mean, arrays.deviation, form.device)
         self.images = torch.from_numpy(arrays.images).to(form.device)
         self.labels = torch.from_numpy(arrays.labels).to(form.device)
@@ -35,6 +38,23 @@ class ArrayLoader(Loader):
             chosen = self.augment.copies(order[step * self.spec.batch : (step + 1) * self.spec.batch])
             images = draws.move(self.images.index_select(0, chosen))
             yield draws.cut(self._finish(images)), self.labels.index_select(0, chosen)
+
+    @property
+    def class_names(self) -> tuple[str, ...]:
+        """As the set's authors call them."""
+        return self.arrays.names
+
+    def labels_of_all(self) -> NDArray[np.int64]:
+        """Of the whole split."""
+        return self.arrays.labels
+
+    def examples(self, items: Sequence[int]) -> tuple[Tensor, Tensor]:
+        """Stored and augmented, in the first epoch's way."""
+        stored = self.images.index_select(0, torch.tensor(items, device=self.form.device))
+        draws = Draws(self.augment, self.shard, 0, self.form.device)
+        trained = draws.cut(self._finish(draws.move(stored)))
+        white = self.arrays.white
+        return stored.float() / white, self.normalise.undo(trained) / white
 
     def _finish(self, images: Tensor) -> Tensor:
         """Bytes (batch, c, h, w) -> normalised numbers (batch, *shape)."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
 from multiprocessing import parent_process
 from pathlib import Path
@@ -154,6 +154,30 @@ class ImageFolder(Loader):
             images = images.to(self.form.device, non_blocking=True).permute(0, 3, 1, 2)
             x = draws.cut(self.form.lay(self.normalise(images)))
             yield x, labels.to(self.form.device, non_blocking=True)
+
+    @property
+    def class_names(self) -> tuple[str, ...]:
+        """The names of the folders."""
+        return self.decoder.images.class_names
+
+    def labels_of_all(self) -> NDArray[np.int64]:
+        """Of the whole split."""
+        return self.decoder.images.labels
+
+    def examples(self, items: Sequence[int]) -> tuple[Tensor, Tensor]:
+        """The middle of each picture, and as it is trained on in the first epoch."""
+        decoder, shape = self.decoder, self.spec.shape
+        plain = Decoder(decoder.images, shape, augment=False, seed=decoder.seed)
+        trained = Decoder(decoder.images, shape, augment=decoder.augment, seed=decoder.seed)
+        stored, moved = (self._decode(each, items) for each in (plain, trained))
+        draws = Draws(self.augment, self.shard, 0, self.form.device)
+        return stored / 255, self.normalise.undo(draws.cut(self.normalise(moved))) / 255
+
+    def _decode(self, decoder: Decoder, items: Sequence[int]) -> Tensor:
+        decoded = _stack([decoder[item, 0] for item in items])
+        if isinstance(decoded, str):
+            raise DataError(decoded)
+        return decoded[0].to(self.form.device).permute(0, 3, 1, 2)
 
     def close(self) -> None:
         """End the decoding processes."""

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+from numpy.typing import NDArray
 from torch import Tensor
 
 from scalebench_worker.data.images import DataError, Split
@@ -79,6 +81,22 @@ class Loader(ABC):
         while True:
             yield from self
             self.set_epoch(self.epoch + 1)
+
+    @property
+    def class_names(self) -> tuple[str, ...]:
+        """Names of the classes in their order; none where they have none."""
+        return ()
+
+    def labels_of_all(self) -> NDArray[np.int64] | None:
+        """The class of every item of the split; None for what was made up."""
+        return None
+
+    def examples(self, items: Sequence[int]) -> tuple[Tensor, Tensor]:
+        """Items of the split as they are stored and as a step gets them, both (items, c, h, w) from 0 to 1.
+
+        Only where ``labels_of_all`` gives labels.
+        """
+        raise NotImplementedError
 
     def close(self) -> None:
         """Release memory and processes; a closed loader cannot be iterated again."""

@@ -46,6 +46,11 @@ install: $(RUNTIME)  ## make .venv/ with everything a run and a report need
 quickstart: $(RUNTIME)  ## run a real experiment on this machine and write its report
 	@$(BIN)/scalebench quickstart --into $(RESULTS)
 
+.PHONY: horovod
+horovod: $(RUNTIME)  ## build Horovod for .venv's torch and install it there, for program: horovod (4 minutes; CMake, g++)
+	@$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[torch,mpi]'
+	@$(BIN)/python images/horovod/wheel.py --install
+
 .PHONY: test
 test: $(DEV) cluster-tools node-tools  ## install what tests need, and run them all
 	@$(BIN)/python -m pytest $(PYTEST_ARGS)

@@ -49,9 +49,7 @@ def illegal_horovod(workload: Workload) -> Iterator[tuple[str, object, str]]:
     if workload.optimizer.name not in _OPTIMIZERS:
         allowed = ", ".join(_OPTIMIZERS)
         yield "workload.optimizer.name", workload.optimizer.name, f"one of {allowed} with program horovod"
-    if workload.all_reduce is not AllReduce.auto and (
-        workload.device is Device.cpu or workload.backend in (Backend.gloo, Backend.mpi)
-    ):
+    if workload.all_reduce is not AllReduce.auto and (workload.device is Device.cpu or workload.backend is Backend.mpi):
         yield "workload.allReduce", workload.all_reduce.value, "auto with program horovod, unless NCCL carries the sums"
     elif workload.all_reduce not in (AllReduce.auto, AllReduce.ring, AllReduce.tree):
         yield "workload.allReduce", workload.all_reduce.value, "auto, ring or tree with program horovod"
@@ -59,6 +57,8 @@ def illegal_horovod(workload: Workload) -> Iterator[tuple[str, object, str]]:
         yield "workload.options.commHook", options.comm_hook.value, "none or fp16 with program horovod"
     if options.batch_norm not in (None, BatchNorm.local):
         yield "workload.options.batchNorm", options.batch_norm.value, "local with program horovod: each rank's own"
+    if options.channels_last:
+        yield "workload.options.channelsLast", True, "false with program horovod: it refuses tensors in another order"
     for name in _FOREIGN_OPTIONS:
         field, given = Options.model_fields[name], getattr(options, name)
         if given != field.default:

@@ -349,8 +349,9 @@ def test_horovod_must_be_around_the_optimizer_and_say_what_carried_the_sums() ->
     assert (bare.reason, bare.message) == ("WrongStrategy", "wrapped by none, not by DistributedOptimizer")
     other = judge(horovod, ranks_of(horovod, **{**good, "backend": "gloo"}), GOOD)
     assert (other.reason, other.message) == ("WrongBackend", "used gloo, asked for mpi")
-    named = trial({"workload": {"program": "horovod", "backend": "gloo"}})
-    assert judge(named, ranks_of(named, **{**good, "backend": "gloo"}), GOOD).reason is None
+    good["backend"] = "nccl"
+    on_gpus = {rank: rank_record(rank, horovod, device=f"GPU-{rank}", **good) for rank in range(2)}
+    assert judge(horovod, on_gpus, GOOD).reason is None
 
 
 def test_other_programs_strategies_are_not_judged() -> None:

@@ -19,7 +19,9 @@ DEFAULT_HOSTFILE = "/etc/mpi/hostfile"
 _FOREIGN = (POD_INDEX_ENV, "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK")
 _FOREIGN_PREFIXES = ("PET_", "TORCHELASTIC_")
 # ssh starts ranks with an empty environment: what tunes libraries has to be named.
-_FORWARDED = ("NCCL_", "OMP_", "MKL_", "KMP_", "GLOO_", "CUDA_", "TORCH_", "PYTORCH_", "UCX_", "PYTHON", "TF_", "HF_")
+_FORWARDED = (
+    "NCCL_", "OMP_", "MKL_", "KMP_", "GLOO_", "CUDA_", "TORCH_", "PYTORCH_", "UCX_", "PYTHON", "TF_", "HF_", "HOROVOD_",
+)  # fmt: skip
 _FORWARDED_NAMES = ("PATH", "LD_LIBRARY_PATH", "VIRTUAL_ENV")
 _SSH = (
     f"-i {SSH_FOLDER}/id_rsa -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null "

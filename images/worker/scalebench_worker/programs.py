@@ -15,6 +15,7 @@ _PROGRAMS = {
     Program.torch: ("scalebench_worker.torch.program", "torch"),
     Program.allreduce: ("scalebench_worker.torch.allreduce", "torch"),
     Program.tensorflow: ("scalebench_worker.tensorflow.program", "tensorflow"),
+    Program.horovod: ("scalebench_worker.horovod.program", "torch"),
 }
 _OVER_MPI = ("scalebench_worker.mpi.allreduce", "mpi4py")
 

@@ -32,7 +32,7 @@ from scalebench_worker.torch.quantization import check_quantizable
 from scalebench_worker.torch.servers.steps import serve
 from scalebench_worker.torch.servers.worker import Serving
 from scalebench_worker.torch.sharding import local_elements
-from scalebench_worker.torch.strategies import STRATEGIES, Spread, single
+from scalebench_worker.torch.strategies import STRATEGIES, Spread, Wrap, single
 from scalebench_worker.torch.training import Trainer
 from scalebench_worker.torch.transfer import begin, note_frozen, train_mode
 
@@ -53,28 +53,38 @@ def run(trial: TrialSpec) -> None:
         backend = "gloo" if served else choose_backend(workload.backend, device)
         ask_for_algorithm(workload.all_reduce, backend)
         join_group(backend, device)
+    carry_out(trial, device)
+
+
+def carry_out(trial: TrialSpec, device: torch.device, wrap: Wrap | None = None) -> None:
+    """Run this rank's share of a trial, and leave the group; ``wrap`` spreads the model where no strategy does.
+
+    Raises:
+        WorkloadError: a model or data that cannot be had.
+    """
     try:
-        Job(trial, device).run()
+        Job(trial, device, wrap).run()
     except models.ModelError as error:
         raise WorkloadError(f"workload.model: {error}") from error
     except DataError as error:
         raise WorkloadError(f"workload.data: {error}") from error
     except Exception as error:
-        if workload.data.instances > 1 and out_of_memory(error):
+        if trial.workload.data.instances > 1 and out_of_memory(error):
             raise _too_many(trial, device, error) from error
         raise
     leave_group()
 
 
 class Job:
-    """One rank's share of a trial of ``program: torch``."""
+    """One rank's share of a trial of ``program: torch``, or of one whose own ``wrap`` spreads the same models."""
 
-    def __init__(self, trial: TrialSpec, device: torch.device) -> None:
+    def __init__(self, trial: TrialSpec, device: torch.device, wrap: Wrap | None = None) -> None:
         self.trial = trial
         self.workload: Workload = trial.workload
         self.device = device
         self.spec = models.spec(self.workload.model)
         self.strategy = strategy_of(self.workload) or Strategy.ddp
+        self.wrap = wrap or STRATEGIES[self.strategy]
         self.batch = _batch_per_worker(trial)
         self.servings: list[Serving] = []
         self.transfer: dict[str, object] = {}
@@ -102,7 +112,7 @@ class Job:
 
     def spread(self, model: nn.Module) -> Spread:
         """The model as the strategy spreads it over workers."""
-        spread = STRATEGIES[self.strategy](model, self.device, self.workload)
+        spread = self.wrap(model, self.device, self.workload)
         if spread.serving is not None:
             self.servings.append(spread.serving)
         return spread
@@ -203,6 +213,8 @@ class Job:
         """What the record says of the program."""
         options, spread = self.workload.options, trainer.spread
         facts.strategy = spread.wrapper
+        facts.backend = spread.backend or facts.backend
+        facts.versions.update(spread.versions)
         facts.parameters = sum(parameter.numel() for parameter in spread.module.parameters())
         facts.shard_elements = local_elements(spread.module)
         facts.sample_unit = "tokens" if self.spec.kind == "tokens" else "samples"

@@ -33,7 +33,8 @@ class Spread:
     ``no_sync`` is the context in which a backward pass leaves out its communication; ``exposed`` names the method that
     takes communication out of a step, and is None where there is none, which ``unexposed`` then explains.
     ``learns_graph`` means that the first update cannot be without communication. ``serving`` is there with parameter
-    servers, and ``seats`` are the GPUs that this one process drives, where there is one for all.
+    servers, and ``seats`` are the GPUs that this one process drives, where there is one for all. ``backend``
+    carries the gradients where that is not the group's own library.
     """
 
     module: nn.Module
@@ -46,6 +47,8 @@ class Spread:
     traffic: Callable[[], Traffic | None] = field(default=lambda: None)
     serving: Serving | None = None
     seats: Sequence[int] = ()
+    backend: str | None = None
+    versions: dict[str, str] = field(default_factory=dict)
     options: dict[str, object] = field(default_factory=dict)
 
 

@@ -50,7 +50,8 @@ class Trainer:
         static graph they are reduced with every one, which comes to the same sum: no_sync there is an internal error
         of torch (reducer.cpp, expect_autograd_hooks_).
         """
-        self.optimizer.zero_grad(set_to_none=True)
+        # To None, as is torch's default; Horovod's has no such argument.
+        self.optimizer.zero_grad()
         last = len(batches) - 1
         losses: list[Tensor] = []
         for index, batch in enumerate(batches):

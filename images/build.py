@@ -23,9 +23,10 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+import archive as archives
 import bill
 import debian
 import package_index
@@ -38,6 +39,8 @@ _PREFIX = "localhost/scalebench"
 _PROGRAMS = {"buildah": "buildah", "mmdebstrap": "mmdebstrap"}
 """program → Debian package"""
 _PROBE_S = 5
+_MANY = 200
+"""images of a storage, above which those of no archive are removed: each build leaves some, of a megabyte or two"""
 
 
 class BuildError(RuntimeError):
@@ -76,14 +79,16 @@ def lacking(base: str = DEBOOTSTRAP) -> str:
 
 def build(
     names: Sequence[str], base: str = DEBOOTSTRAP, tag: str = TAG, index: str = "",
-    arguments: Mapping[str, str] | None = None,
+    arguments: Mapping[str, str] | None = None, if_quick: bool = False,
 ) -> dict[str, Path]:  # fmt: skip
     """Build what is not in the cache; name → archive.
 
-    ``index`` is the package index, by default what pip is set up for; ``arguments`` are further build arguments.
+    ``index`` is the package index, by default what pip is set up for; ``arguments`` are further build arguments. With
+    ``if_quick`` an image is left out whose packages would have to be installed first.
 
     Raises:
         BuildError: it cannot be done here, or a build failed, whose output is on stderr.
+        archives.ArchiveError: buildah's storage is not as this version of buildah keeps it.
         recipe.RecipeError: there is no image of one of the names.
     """
     done = {}
@@ -91,13 +96,19 @@ def build(
         with _locked(name):
             archive = built(name, base, tag, arguments)
             if not archive.exists():
+                packages = recipe.digest(recipe.below_code(recipe.read(name)), _base_key(base), tag, arguments or {})
+                if if_quick and packages != _packages_of_last(name):
+                    _say(f"{name}: left out, for its packages would have to be installed first")
+                    continue
                 _check(base)
-                _build(name, base, tag, index, arguments or {}, archive)
+                _build(name, base, tag, index, arguments or {}, archive, packages)
         done[name] = archive
     return done
 
 
-def _build(name: str, base: str, tag: str, index: str, arguments: Mapping[str, str], archive: Path) -> None:
+def _build(
+    name: str, base: str, tag: str, index: str, arguments: Mapping[str, str], archive: Path, packages: str
+) -> None:
     image = reference(name, tag)
     work = Path(tempfile.mkdtemp(prefix=f".{name}-", dir=cache()))
     try:
@@ -120,38 +131,56 @@ def _build(name: str, base: str, tag: str, index: str, arguments: Mapping[str, s
         )
         (work / "pip.conf").unlink()
         (work / "sources.list").unlink(missing_ok=True)
-        _archive(image, work)
-        facts = {"image": image, "base": given["BASE"], "seconds": round(time.monotonic() - started, 1)}
+        _archive(image, work, next((path / archive.name for path in _earlier(name, archive)), None))
+        seconds = round(time.monotonic() - started, 1)
+        facts = {"image": image, "base": given["BASE"], "packages": packages, "seconds": seconds}
         (work / "image.json").write_text(json.dumps(facts, indent=2) + "\n")
         work.chmod(0o755)
+        stale = packages != _packages_of_last(name)
         for old in _earlier(name, archive):
             shutil.rmtree(old)
         work.rename(archive.parent)
+        _prune(name, stale)
     finally:
         shutil.rmtree(work, ignore_errors=True)
 
 
-def _archive(image: str, work: Path) -> None:
-    """Write the archive, with its layers uncompressed (a node of the tests unpacks them a moment later), and its bill.
-
-    `buildah push` to an OCI archive compresses whatever it is told (1.28); `commit` does not, and adds an empty layer.
-    """
+def _archive(image: str, work: Path, earlier: Path | None) -> None:
+    """Write the archive and its bill."""
     name = image.rpartition("/")[2].partition(":")[0]
     container = _buildah("from", image, quiet=True).stdout.strip()
     try:
         root = Path(_buildah("mount", container, quiet=True).stdout.strip())
         bill.write(root, image, work / f"{name}.cdx.json", cache() / "bill")
         _buildah("umount", container, quiet=True)
-        archive = f"oci-archive:{work / name}.tar:{image}"
-        _buildah("commit", "--quiet", "--disable-compression", container, archive, quiet=True)
     finally:
         _buildah("rm", container, quiet=True)
+    archives.write(_storage(), image, work / f"{name}.tar", earlier)
 
 
-def _earlier(name: str, archive: Path) -> list[Path]:
+def _packages_of_last(name: str) -> str:
+    """The digest of the packages with which the image was built last; their layers are in the storage."""
+    facts = [json.loads((path / "image.json").read_text()) for path in _earlier(name)]
+    return str(facts[0].get("packages", "")) if facts else ""
+
+
+def _prune(name: str, stale: bool) -> None:
+    """Remove layers of earlier builds, if they are large (``stale``) or many, and no other image is being built."""
+    if not stale and len(_buildah("images", "--all", "--quiet", quiet=True).stdout.split()) < _MANY:
+        return
+    with ExitStack() as held:
+        try:
+            for other in {*recipe.names(), "debian"} - {name}:
+                held.enter_context(_locked(other, wait=False))
+        except BlockingIOError:
+            return
+        _buildah("rmi", "--prune", check=False, quiet=True)
+
+
+def _earlier(name: str, archive: Path | None = None) -> list[Path]:
     """Archives of the same image from other sources or bases: 5 GB each for torch, and none is asked for again."""
     pattern = f"{name}-" + "[0-9a-f]" * 12
-    return [path for path in cache().glob(pattern) if path != archive.parent]
+    return [path for path in cache().glob(pattern) if not archive or path != archive.parent]
 
 
 def _base_key(base: str) -> str:
@@ -209,8 +238,11 @@ def choose_base(given: str, names: Sequence[str], tag: str, arguments: Mapping[s
 
 def buildah(*arguments: str) -> list[str]:
     """A command line of buildah on the storage of these images."""
-    storage = cache() / "storage"
-    return ["buildah", f"--root={storage}", f"--runroot={storage}-run", "--storage-driver=overlay", *arguments]
+    return ["buildah", f"--root={_storage()}", f"--runroot={_storage()}-run", "--storage-driver=overlay", *arguments]
+
+
+def _storage() -> Path:
+    return cache() / "storage"
 
 
 def _buildah(*arguments: str, check: bool = True, quiet: bool = False) -> subprocess.CompletedProcess[str]:
@@ -240,11 +272,11 @@ def _check(base: str) -> None:
 
 
 @contextmanager
-def _locked(name: str) -> Iterator[None]:
-    """Two at once build each image once."""
+def _locked(name: str, wait: bool = True) -> Iterator[None]:
+    """Two at once build each image once. Raises BlockingIOError if it is not to wait and has to."""
     cache().mkdir(parents=True, exist_ok=True)
     with (cache() / f".{name}.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+        fcntl.flock(lock, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
         yield
 
 
@@ -275,6 +307,9 @@ def main(given: Sequence[str] | None = None) -> int:
     parser.add_argument("--index", default="", help="package index; default: what pip is set up for")
     parser.add_argument("--tag", default=TAG, help=f"tag of the images (default: {TAG})")
     parser.add_argument("--build-arg", action="append", default=[], metavar="KEY=VALUE", help="argument of a recipe")
+    parser.add_argument(
+        "--if-quick", action="store_true", help="leave out what needs packages that are not in the cache"
+    )
     parser.add_argument("--clean", action="store_true", help="remove all images and layers instead")
     options = parser.parse_args(given)
     if options.clean:
@@ -287,12 +322,13 @@ def main(given: Sequence[str] | None = None) -> int:
         if (reason := lacking(base)) and not all(built(name, base, options.tag, arguments).exists() for name in names):
             _say(reason)
             return 3
-        for name, archive in build(names, base, options.tag, options.index, arguments).items():
+        done = build(names, base, options.tag, options.index, arguments, options.if_quick)
+        for name, archive in done.items():
             print(f"{reference(name, options.tag)}\t{_size(archive)}\t{archive}")
     except recipe.RecipeError as error:
         _say(str(error))
         return 2
-    except (BuildError, subprocess.CalledProcessError) as error:
+    except (BuildError, archives.ArchiveError, subprocess.CalledProcessError) as error:
         _say(str(error))
         return 1
     return 0

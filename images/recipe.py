@@ -6,7 +6,7 @@ import hashlib
 import os
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -29,6 +29,8 @@ class Recipe:
     """build arguments and their defaults"""
     sources: tuple[str, ...]
     """files and folders of the repository that it copies, in order"""
+    code: tuple[str, ...] = ()
+    """those of them that come into its last layer only: what the stage named ``code`` copies"""
 
 
 def names() -> list[str]:
@@ -45,14 +47,23 @@ def read(name: str, images: Path = IMAGES) -> Recipe:
     path = images / name / "Containerfile"
     if not path.is_file():
         raise RecipeError(f"no image named {name!r}; there are {', '.join(names())}")
-    arguments, sources = {}, []
+    arguments, sources, code, stage = {}, [], [], ""
     for word, rest in instructions(path.read_text()):
+        if word == "FROM":
+            stage = rest.rpartition(" AS ")[2]
         if word == "ARG":
             key, _, value = rest.partition("=")
             arguments.setdefault(key.strip(), value.strip())
         if word == "COPY" and "--from=" not in rest:
-            sources += [each for each in rest.split() if not each.startswith("--")][:-1]
-    return Recipe(name, path, arguments, tuple(sources))
+            copied = [each for each in rest.split() if not each.startswith("--")][:-1]
+            sources += copied
+            code += copied if stage == "code" else []
+    return Recipe(name, path, arguments, tuple(sources), tuple(code))
+
+
+def below_code(recipe: Recipe) -> Recipe:
+    """The recipe without our code: what its digest names takes long to build, and seldom changes."""
+    return replace(recipe, sources=tuple(each for each in recipe.sources if each not in recipe.code), code=())
 
 
 def instructions(text: str) -> Iterator[tuple[str, str]]:

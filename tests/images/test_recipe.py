@@ -47,6 +47,30 @@ def test_a_recipe_is_read(small: recipe.Recipe) -> None:
     assert dict(recipe.instructions(CONTAINERFILE))["RUN"].split() == ["echo", "one", "&&", "echo", "two"]
 
 
+def test_our_code_is_told_from_what_is_below_it(small: recipe.Recipe) -> None:
+    assert small.code == ("pyproject.toml", "LICENSE", "api")
+    before, below = digest(small), digest(recipe.below_code(small))
+    (small.path.parents[2] / "api" / "inner" / "a.py").write_text("a = 2\n")
+    assert digest(small) != before
+    assert digest(recipe.below_code(small)) == below
+    assert digest(recipe.below_code(small), base="c") != below
+
+
+@pytest.mark.parametrize("name", recipe.names())
+def test_locked_packages_are_below_our_code(name: str) -> None:
+    below = recipe.below_code(recipe.read(name))
+    assert "constraints.txt" in below.sources
+    assert "api" not in below.sources
+
+
+def test_a_quick_build_leaves_out_what_needs_packages(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("SCALEBENCH_CACHE", str(tmp_path))
+    assert build.build(["worker-mpi"], if_quick=True) == {}
+    assert "worker-mpi: left out, for its packages would have to be installed first" in capsys.readouterr().err
+
+
 def test_an_unknown_image_is_refused_with_those_there_are() -> None:
     with pytest.raises(recipe.RecipeError, match="no image named 'worker'; there are operator, worker-mpi"):
         recipe.read("worker")

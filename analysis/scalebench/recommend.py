@@ -23,6 +23,8 @@ from scalebench.predict.learning import Learning, learning
 from scalebench.predict.untested import WAYS
 from scalebench.scaling import scaling
 from scalebench.table import Cell, Column, Table
+from scalebench.training import training
+from scalebench.training.worth import Worth, worth, worth_table
 from scalebench_api.experiment import Cost
 
 SURE = 0.95
@@ -80,6 +82,7 @@ class Recommendation:
     bundle: str
     series: tuple[SeriesChoices, ...]
     notes: tuple[str, ...]
+    worth: tuple[Worth, ...] = ()
 
     @property
     def answers(self) -> tuple[Answer, ...]:
@@ -87,8 +90,9 @@ class Recommendation:
         return tuple(answer for each in self.series for answer in each.answers)
 
     def tables(self) -> tuple[Table, ...]:
-        """The answers, and every count with its time, cost and chances."""
-        return _answer_table(self), _choice_table(self)
+        """The answers, every count with its time, cost and chances, and what its batch is worth where that is known."""
+        worth_rows = (worth_table(self.worth),) if self.worth else ()
+        return _answer_table(self), _choice_table(self), *worth_rows
 
 
 def recommend(
@@ -109,7 +113,8 @@ def recommend(
     Work is the whole training, an epoch or a million samples, as ``spec.cost`` (or ``price``) says; with a target
     accuracy or loss also the way there. ``deadline_s`` and ``budget`` ask for the cheapest and the fastest count that
     keeps them; without a price cost is in worker-hours, and so is the budget. ``noise_scale`` weighs samples of larger
-    batches by the gradient noise scale. ``hold_out`` are measured counts that are treated as if they had not been.
+    batches by the gradient noise scale, instead of by the one that a series' own runs measured.
+    ``hold_out`` are measured counts that are treated as if they had not been.
 
     Raises:
         FitError: for limits, targets or counts that are not positive, or a count to hold out that was not measured.
@@ -126,21 +131,25 @@ def recommend(
         raise FitError("recommend: every measured count is held out: nothing is left to recommend from")
     if target is None and target_loss is None:
         target = _own_target(bundle)
-    questions = [Question(noise_scale=noise_scale)]
+    questions = [Question()]
     if target is not None or target_loss is not None:
         questions.append(Question(target, target_loss))
+    values = worth(training([bundle], level).points)
+    scales = {each.series: each.scale for each in values}
     out = []
     for found in beside(bundle, hold_out=hold_out, price=price, level=level):
         result = next(curve for curve in curves if curve.name == found.series.name)
         estimates = {
             p.workers: p.throughput for p in result.points if p.throughput is not None and p.workers not in hold_out
         }
-        for question in questions:
+        own = noise_scale if noise_scale is not None else scales.get(found.series.name)
+        for asked in questions:
+            question = asked if asked.to_target else replace(asked, noise_scale=own)
             made = choices(found, estimates, workers, question, learnt)
             if question.to_target and not any(choice.seconds is not None for choice in made) and not learnt.points:
                 continue
             out.append(_answered(found, made, _what(found, question), deadline_s, budget))
-    return Recommendation(bundle.label, tuple(out), tuple(_notes(out, learnt, noise_scale)))
+    return Recommendation(bundle.label, tuple(out), tuple(_notes(out, learnt, noise_scale, values)), values)
 
 
 def _check(workers: Sequence[int], *limits: float | None) -> None:
@@ -278,7 +287,9 @@ def _workers(count: int) -> str:
     return "1 worker" if count == 1 else f"{count} workers"
 
 
-def _notes(found: Sequence[SeriesChoices], learnt: Learning, noise_scale: float | None) -> list[str]:
+def _notes(
+    found: Sequence[SeriesChoices], learnt: Learning, noise_scale: float | None, values: Sequence[Worth]
+) -> list[str]:
     notes = [
         "A chance is the share of draws, of all that the measurements and models leave open, in which a count wins."
     ]
@@ -288,6 +299,8 @@ def _notes(found: Sequence[SeriesChoices], learnt: Learning, noise_scale: float 
         notes.append(
             f"A sample in a larger batch is worth less, by a gradient noise scale of {spelling.number(noise_scale)}."
         )
+    elif any(each.scale is not None for each in values):
+        notes.append("A sample in a larger batch is worth less, by the gradient noise scale that the series measured.")
     notes += [f"{problem.file}: {problem.what}" for problem in learnt.problems]
     unsure = [choice for each in found for choice in each.choices if choice.why]
     notes += list(dict.fromkeys(f"{choice.workers} workers: {choice.why}" for choice in unsure))

@@ -164,6 +164,7 @@ def _sections(found: Findings, plots: dict[str, Plot]) -> Iterator[Section]:
         yield Section("cost", "Time and cost", drawn("epoch", "cost", "pareto", "energy"), _shown(cost_table))
     trained = found.training
     yield Section("accuracy", "Training to accuracy", drawn("error", "accuracy"), trained.of_accuracy())
+    yield Section("against-workers", "Accuracy against workers", (), trained.of_workers())
     yield Section("data", "Data", drawn("pictures"), trained.of_data())
     yield Section("noise-scale", "Gradient noise scale", drawn("noise-scale"), trained.of_noise())
     yield Section(

@@ -12,6 +12,7 @@ from scalebench.table import Table
 from scalebench.training.outcome import PointTraining, labelled
 from scalebench.training.quantized import quantization_tables
 from scalebench.training.tables import accuracy_table, class_table, data_table, noise_table
+from scalebench.training.workers import worker_tables
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -26,12 +27,22 @@ class Training:
     points: tuple[PointTraining, ...]
 
     def tables(self) -> tuple[Table, ...]:
-        """Accuracy, data, noise scale and quantization; those with rows."""
-        return (*self.of_accuracy(), *self.of_data(), *self.of_noise(), *self.of_quantization())
+        """Accuracy, also against workers, data, noise scale and quantization; those with rows."""
+        return (
+            *self.of_accuracy(),
+            *self.of_workers(),
+            *self.of_data(),
+            *self.of_noise(),
+            *self.of_quantization(),
+        )
 
     def of_accuracy(self) -> tuple[Table, ...]:
         """One row a point."""
         return _shown(accuracy_table(self.points))
+
+    def of_workers(self) -> tuple[Table, ...]:
+        """What the worker count does to accuracy and time, of series with several."""
+        return _shown(*worker_tables(self.points))
 
     def of_data(self) -> tuple[Table, ...]:
         """Items of each split, and of each class."""

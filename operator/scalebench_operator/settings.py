@@ -19,7 +19,7 @@ _DEFAULT_IMAGES = {
     Program.allreduce: f"{_IMAGES}/worker-torch:latest",
     Program.custom: f"{_IMAGES}/worker-torch:latest",
     Program.tensorflow: f"{_IMAGES}/worker-tensorflow:latest",
-    Program.horovod: f"{_IMAGES}/worker-mpi:latest",
+    Program.horovod: f"{_IMAGES}/worker-horovod:latest",
 }
 
 

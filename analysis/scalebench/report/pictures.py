@@ -20,6 +20,9 @@ MOST_COLUMNS, MOST_ROWS = 8, 6
 SIDE = 0.82
 GAP, NAME_ROW, LABEL_WIDTH, EDGE = 0.06, 0.24, 1.9, 0.1
 
+_CHANGED = "The top row is as in the data set, with its class; under it the same images as a training step saw them."
+_UNCHANGED = "Images of the data set with their class; training steps saw them as they are."
+
 
 def pictures(points: Sequence[PointTraining], png: bool) -> Iterator[Plot]:
     """A row of originals, and under it one for each way in which the points changed them."""
@@ -47,7 +50,7 @@ def pictures(points: Sequence[PointTraining], png: bool) -> Iterator[Plot]:
             if row == 0:
                 name = class_name(facts, facts.pictures[column].label)
                 axes.set_title(name[:14], fontsize=8, fontweight="normal", pad=3)
-    caption = "The top row is as in the data set, with its class; under it the same images as a training step saw them."
+    caption = _CHANGED if len(rows) > 1 else _UNCHANGED
     yield canvas.finish(figure, "pictures", "Training images", caption, png)
 
 
@@ -59,6 +62,8 @@ def _rows(found: Sequence[tuple[PointTraining, DatasetFacts]]) -> list[tuple[str
     for p, facts in found:
         key = tuple(picture.trained for picture in facts.pictures)
         trained.setdefault(key, ([], facts.pictures))[0].append(p.label)
+    if all(picture.trained == picture.original for _, facts in found for picture in facts.pictures):
+        return rows
     for labels, shown in list(trained.values())[:MOST_ROWS]:
         label = labels[0] if len(labels) == 1 else f"{labels[0]}, and {len(labels) - 1} more"
         named = "as trained on" if len(trained) == 1 else _broken(label)

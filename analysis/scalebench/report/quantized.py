@@ -125,8 +125,6 @@ def _histograms(p: PointTraining, png: bool) -> Iterator[Plot]:
                 _bars(panel, each, canvas.PALETTE[row])
             panel.set_title(layer if row == 0 else "", loc="left", fontsize=9)
             panel.set_xlabel("Weight" if kind == "weights" else "Activation")
-            if column == 0:
-                panel.set_ylabel("Count")
     more = len(layers) - count
     caption = _HISTOGRAMS + (f" {count} layers of {len(layers)}; the record has the others." if more else "")
     yield canvas.finish(figure, "quantization-histograms", f"Weights and activations: {p.label}", caption, png)

@@ -11,6 +11,9 @@ from scalebench.scaling import PointResult, Scaling, SeriesResult
 from scalebench.scaling_tables import build, or_pending
 from scalebench.table import Cell, Column, Table
 
+LEAST_SHARE = 0.01
+"""Of the step; less is left out of the bandwidth over exposed communication."""
+
 _NOTES = (
     "Bytes are those that one worker sends in a step, by the record; over the step: what its link carries on average.",
     "Over exposed communication it is more than the link did where a part of the sending is hidden behind computing.",
@@ -37,7 +40,7 @@ def wire_table(result: Scaling, bundles: Sequence[Bundle], alone: AllReduceRepor
         if size is None or p.step_s is None:
             return [None] * len(columns)
         over_step = p.step_s.reciprocal().scaled(size / 1e9) if size else None
-        exposed = p.exposed_s.value if p.exposed_s else 0.0
+        exposed = p.exposed_s.value if p.exposed_s and _told_from_nothing(p) else 0.0
         link = best.get((p.workers, p.point.nodes))
         return or_pending(
             p,
@@ -54,6 +57,14 @@ def wire_table(result: Scaling, bundles: Sequence[Bundle], alone: AllReduceRepor
     first = len(whole.columns) - len(columns)
     rows = tuple(cells for cells in whole.rows if cells[first] not in (None, 0.0))
     return Table(whole.name, whole.title, whole.columns, rows, whole.notes)
+
+
+def _told_from_nothing(p: PointResult) -> bool:
+    """Whether exposed communication is long enough to divide by, and no scatter around zero."""
+    if p.exposed_s is None or p.step_s is None:
+        return False
+    low = p.exposed_s.value if p.exposed_s.low is None else p.exposed_s.low
+    return low > 0 and p.exposed_s.value >= LEAST_SHARE * p.step_s.value
 
 
 def _sent(bundles: Sequence[Bundle]) -> dict[tuple[str, str], float]:

@@ -46,3 +46,10 @@ def test_bandwidth_is_bytes_over_time(tmp_path: Path):
 def test_without_records_of_bytes_there_is_no_row(tmp_path: Path):
     bundle = open_bundle(write_bundle(tmp_path, FORM, EXACT, tables=False))
     assert wire_table(scaling([bundle]).curves(), [bundle], AllReduceReport(())).rows == ()
+
+
+def test_hidden_communication_is_not_divided_by(tmp_path: Path):
+    hidden = Truth(step_s=lambda point: 0.1, exposed_share=lambda point: 0.001, step_cv=0.0, repetition_cv=0.0)
+    bundle = open_bundle(write_bundle(tmp_path, FORM, hidden, tables=False, change=sending))
+    frame = wire_table(scaling([bundle]).curves(), [bundle], AllReduceReport(())).frame()
+    assert frame["over_exposed"].isna().all()

@@ -9,10 +9,13 @@ from scalebench.bundle import open_bundle
 from scalebench.digest import digest_all
 from scalebench.fit import fit
 from scalebench.predict.paleo.measured import read_measured
+from scalebench_api.plan import make_plan
 from scalebench_api.validate import validate_text
 
 ROOT = Path(__file__).parents[2]
 STUDIES = sorted(path for path in (ROOT / "manifests" / "studies").iterdir() if path.is_dir())
+FULL = "experiment.yaml"
+SMALL_FORMS = sorted((ROOT / "manifests" / "studies").glob("*/small.yaml"))
 BUNDLES = sorted((ROOT / "docs" / "evidence" / "predicted").glob("*-bundle"))
 
 
@@ -22,6 +25,19 @@ def test_manifests_are_right(study: Path):
     assert files, "a study says how it is run"
     for file in study.glob("*.yaml"):
         assert [str(problem) for problem in validate_text(file.read_text(), file.name).problems] == []
+
+
+@pytest.mark.parametrize("small", SMALL_FORMS, ids=lambda path: path.parent.name)
+def test_a_small_form_asks_the_same_on_two_cores(small: Path):
+    full, little = (
+        validate_text(file.read_text(), file.name).experiments[0] for file in (small.with_name(FULL), small)
+    )
+    assert little.spec.workload.program is full.spec.workload.program
+    assert set(little.spec.scaling.modes) <= set(full.spec.scaling.modes)
+    assert set(little.spec.matrix) <= set(full.spec.matrix)
+    assert {trial.workload.device.value for trial in make_plan(little).trials} == {"cpu"}
+    assert max(little.spec.scaling.workers) <= 2
+    assert len(make_plan(full).trials) >= len(make_plan(little).trials)
 
 
 @pytest.mark.parametrize("study", STUDIES, ids=lambda path: path.name)

@@ -83,7 +83,9 @@ def ddp(model: nn.Module, device: torch.device, workload: Workload) -> Spread:
         wrapped.no_sync,
         "ddp-no-sync",
         learns_graph=options.static_graph,
-        traffic=sent or (lambda: traffic.all_reduced(count_elements(model), workers)),
+        traffic=lambda: _and_norms(
+            sent() if sent else traffic.all_reduced(count_elements(model), workers), wrapped, workers
+        ),
     )
 
 
@@ -103,7 +105,7 @@ def zero1(model: nn.Module, device: torch.device, workload: Workload) -> Spread:
         optimizer,
         wrapped.no_sync,
         unexposed="no_sync leaves out the all-reduce of gradients and not the broadcast of parameters",
-        traffic=lambda: traffic.zero1(count_elements(model), workers),
+        traffic=lambda: _and_norms(traffic.zero1(count_elements(model), workers), wrapped, workers),
     )
 
 
@@ -179,6 +181,15 @@ def _replicate(model: nn.Module, device: torch.device, workload: Workload) -> Di
         # None is torch's own default.
         bucket_cap_mb=options.bucket_cap_mb,
     )
+
+
+def _and_norms(sent: Traffic, wrapped: DistributedDataParallel, workers: int) -> Traffic:
+    """Gradients, and what the batch norms send: rank 0's running statistics, or those of the whole global batch."""
+    norms = [layer for layer in wrapped.modules() if isinstance(layer, nn.SyncBatchNorm) and layer.training]
+    sent = traffic.with_synchronized_norms(sent, [layer.num_features for layer in norms], workers)
+    if not getattr(wrapped, _SYNC_BUFFERS):
+        return sent
+    return traffic.with_buffers(sent, sum(each.nbytes for each in wrapped.buffers()), workers)
 
 
 STRATEGIES: dict[Strategy, Wrap] = {

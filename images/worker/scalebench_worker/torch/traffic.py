@@ -8,6 +8,8 @@ in MPICH", 2005, section 4.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from scalebench_api.record.rank import Traffic
 
 FP32 = 4
@@ -31,6 +33,36 @@ def all_gathered(payload: float, elements: int, workers: int, how: str) -> Traff
         wire_bytes=(workers - 1) * payload,
         plain_payload_bytes=float(elements * FP32),
         how=how,
+    )
+
+
+def with_buffers(sent: Traffic, size: int, workers: int) -> Traffic:
+    """And rank 0's buffers, ``size`` bytes, broadcast before every forward pass (pipelined, as in :func:`zero1`)."""
+    if not size:
+        return sent
+    return _more(sent, float(size), (workers - 1) / workers * size, "broadcast of buffers")
+
+
+def with_synchronized_norms(sent: Traffic, channels: Sequence[int], workers: int) -> Traffic:
+    """And what synchronized batch norms exchange, each of so many channels.
+
+    As torch has it: mean, inverse deviation and count all-gathered in the forward pass, two sums all-reduced in the
+    backward pass, all of them in fp32.
+    """
+    if not channels:
+        return sent
+    gathered = float(sum(2 * each + 1 for each in channels) * FP32)
+    reduced = float(sum(2 * each for each in channels) * FP32)
+    wire = (workers - 1) * gathered + 2 * (workers - 1) / workers * reduced
+    return _more(sent, gathered + reduced, wire, "statistics of batch norms")
+
+
+def _more(sent: Traffic, payload: float, wire: float, how: str) -> Traffic:
+    return Traffic(
+        payload_bytes=sent.payload_bytes + payload,
+        wire_bytes=sent.wire_bytes + wire,
+        plain_payload_bytes=sent.plain_payload_bytes + payload,
+        how=f"{sent.how}, {how}",
     )
 
 

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+from PIL import Image
 from tensorflow_ranks import SCRIPTS, checks, judged, needs_tensorflow, rows_of, run_ranks, tf_trial
 
 from scalebench_api.contract import EVALUATIONS_FILE
@@ -38,6 +39,16 @@ def assert_learnt(out: Path, record: RankRecord, epochs: int) -> None:
     assert walls[0] > 0
     beside = [json.loads(line)["accuracy"] for line in (out / EVALUATIONS_FILE).read_text().splitlines()]
     assert beside == [row.accuracy for row in rows]
+
+
+def pictures(path: Path) -> dict[str, object]:
+    """An image folder of two classes, and how a trial asks for it."""
+    for split in ("train", "val"):
+        for name, level in (("dark", 20), ("light", 230)):
+            (path / split / name).mkdir(parents=True)
+            for index in range(6):
+                Image.new("L", (12 + index, 10), level).save(path / split / name / f"{index}.png")
+    return {"source": "image-folder", "path": str(path), "shape": [1, 8, 8]}
 
 
 def run_cases(out: Path, cases: dict[str, tuple[str, TrialSpec]]) -> dict[str, str]:
@@ -115,6 +126,10 @@ def test_one_replica_without_any_sum(tmp_path: Path) -> None:
         "norm": ("none", tf_trial(1, "one-device", model="resnet20", data={"shape": [3, 8, 8], "classes": 4})),
         "bf16": ("none", tf_trial(1, "one-device", precision="bf16")),
         "digits": ("none", tf_trial(1, "one-device", data={"source": "digits"})),
+        "folder": (
+            "none",
+            tf_trial(1, "one-device", {"accuracy": {"epochs": 1}}, data=pictures(tmp_path / "pictures")),
+        ),
     }
     assert run_cases(tmp_path, trials) == {}
     for name, (_, trial) in trials.items():
@@ -123,6 +138,7 @@ def test_one_replica_without_any_sum(tmp_path: Path) -> None:
         assert (record.world, record.backend, record.strategy) == (1, None, "OneDeviceStrategy")
         assert [window.kind for window in record.windows] == [WindowKind.train] * 2
         assert record.initial_checksum not in (None, record.parameter_checksum)
+        assert len(record.evaluations) == (1 if name == "folder" else 0)
     (digits,), _ = judged(tmp_path / "digits", trials["digits"][1])
     assert (digits.options["datasetSamples"], digits.parameters) == (1438, 64 * 512 + 512 + 512 * 512 + 512 + 5130)
 

@@ -6,25 +6,29 @@ import json
 import math
 import os
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from scalebench_api.contract import EVALUATIONS_FILE
-from scalebench_api.experiment import Accuracy
+from scalebench_api.experiment import Accuracy, DataSource
 from scalebench_api.record.rank import Evaluation
-from scalebench_worker.data.images import ImageArrays
 from scalebench_worker.data.reading import read_images
 from scalebench_worker.rates import changes, rate_at
 from scalebench_worker.sdk import Bench
-from scalebench_worker.tensorflow.data.arrays import Arrays, in_order
+from scalebench_worker.tensorflow.data import arrays, folder
+from scalebench_worker.tensorflow.data.arrays import Arrays
+from scalebench_worker.tensorflow.data.folder import Folder
 from scalebench_worker.tensorflow.framework import keras, tf
 from scalebench_worker.tensorflow.training import Trainer, components, cross_entropy
 
 if TYPE_CHECKING:
     from scalebench_worker.tensorflow.program import Job
 
+Batches = Callable[[], Iterator[tuple[Any, Any]]]
 
-def train_to_accuracy(job: Job, bench: Bench, data: Arrays, asked: Accuracy) -> None:
+
+def train_to_accuracy(job: Job, bench: Bench, data: Arrays | Folder, asked: Accuracy) -> None:
     """Train from the trial's seed and evaluate after each epoch, until the target or the last epoch.
 
     Evaluations go to ``evals.jsonl`` as they come and into the records. A loss that is not finite ends it.
@@ -76,10 +80,7 @@ class Judge:
     """
 
     def __init__(self, job: Job) -> None:
-        data = job.workload.data
-        folder = Path(data.path).expanduser() if data.path else None
-        self._set: ImageArrays = read_images(data.source.value, folder, "val")
-        self._shape, self._batch = job.asked.shape, job.batch
+        self._items, self._batches = _validation(job)
         self._device = job.devices.names[0]
         with tf.device(self._device):
             self._model = job.asked.build()
@@ -92,17 +93,27 @@ class Judge:
             own.assign(components(trainer.strategy, trained)[0])
         right, loss = 0, 0.0
         with tf.device(self._device):
-            for inputs, targets in in_order(self._set, self._shape, self._batch):
+            for inputs, targets in self._batches():
                 found, mean = self._step(inputs, targets)
                 right += int(found)
                 loss += float(mean) * len(targets)
-        total = len(self._set.labels)
-        return right / total, repr(loss / total)
+        return right / self._items, repr(loss / self._items)
 
     def _judge(self, inputs: Any, targets: Any) -> tuple[Any, Any]:
         logits = self._model(inputs, training=False)
         right = tf.equal(tf.argmax(logits, axis=-1, output_type=targets.dtype), targets)
         return tf.math.count_nonzero(right), cross_entropy(logits, targets)
+
+
+def _validation(job: Job) -> tuple[int, Batches]:
+    """Items of the validation set, and what gives its batches."""
+    data, shape, batch = job.workload.data, job.asked.shape, job.batch
+    path = Path(data.path).expanduser() if data.path else None
+    if data.source is DataSource.image_folder:
+        images = folder.open_folder(path or Path(), "val", shape=shape, classes=job.asked.classes)
+        return len(images), lambda: folder.in_order(images, shape, batch)
+    held = read_images(data.source.value, path, "val")
+    return len(held.labels), lambda: arrays.in_order(held, shape, batch)
 
 
 def _keep(bench: Bench, row: Evaluation) -> None:

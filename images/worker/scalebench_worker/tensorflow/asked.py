@@ -8,10 +8,14 @@ from typing import Any
 
 from scalebench_api.experiment import DataSource
 from scalebench_api.trial import TrialSpec
+from scalebench_worker.data.image_list import ImageList
 from scalebench_worker.data.images import ImageArrays, check_arrays
 from scalebench_worker.data.reading import read_images
 from scalebench_worker.failure import WorkloadError
 from scalebench_worker.tensorflow import models
+from scalebench_worker.tensorflow.data.folder import open_folder
+
+IMAGENET_SHAPE = (3, 224, 224)
 
 
 @dataclass(frozen=True)
@@ -24,6 +28,7 @@ class Asked:
     batch: int
     source: str = "synthetic"
     arrays: ImageArrays | None = None
+    images: ImageList | None = None
 
     @classmethod
     def of(cls, trial: TrialSpec) -> Asked:
@@ -40,6 +45,11 @@ class Asked:
             raise WorkloadError("scaling.batch: program tensorflow needs global (strong) or perWorker (weak)")
         if data.source is DataSource.synthetic:
             return cls(spec.name, tuple(data.shape or spec.shape), data.classes or spec.classes, batch)
+        if data.source is DataSource.image_folder:
+            shape = tuple(data.shape or IMAGENET_SHAPE)
+            images = open_folder(Path(data.path or ".").expanduser(), "train", shape=shape, classes=data.classes)
+            classes = data.classes or images.classes
+            return cls(spec.name, shape, classes, batch, data.source.value, images=images)
         arrays = read_images(data.source.value, Path(data.path).expanduser() if data.path else None, "train")
         shape = tuple(data.shape or arrays.images.shape[1:])
         classes = data.classes or arrays.classes

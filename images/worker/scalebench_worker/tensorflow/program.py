@@ -23,6 +23,7 @@ from scalebench_worker.tensorflow.checksum import replica_checksums
 from scalebench_worker.tensorflow.clock import STEP_CLOCK, DeviceClock
 from scalebench_worker.tensorflow.cluster import meet
 from scalebench_worker.tensorflow.data.arrays import Arrays
+from scalebench_worker.tensorflow.data.folder import Folder
 from scalebench_worker.tensorflow.data.synthetic import Synthetic
 from scalebench_worker.tensorflow.devices import Devices, choose_devices, seats_of, set_arithmetic
 from scalebench_worker.tensorflow.flops import step_flops
@@ -116,12 +117,14 @@ class Job:
                 bench.loss(trainer.update(next(batches)))
         bench.session.facts.peak_memory_bytes = self._peak_memory()
         checksums = replica_checksums(self.spread.strategy, trainer.model)
-        if self.trial.measure.accuracy is not None and isinstance(data, Arrays):
+        if self.trial.measure.accuracy is not None and isinstance(data, Arrays | Folder):
             train_to_accuracy(self, bench, data, self.trial.measure.accuracy)
         bench.finish(checksums)
 
-    def _data(self) -> Synthetic | Arrays:
+    def _data(self) -> Synthetic | Arrays | Folder:
         asked, strategy, seed = self.asked, self.spread.strategy, self.trial.seed
+        if asked.images is not None:
+            return Folder(strategy, asked.images, batch=asked.batch, shape=asked.shape, seed=seed)
         if asked.arrays is None:
             return Synthetic(strategy, batch=asked.batch, shape=asked.shape, classes=asked.classes, seed=seed)
         return Arrays(strategy, asked.source, asked.arrays, batch=asked.batch, shape=asked.shape, seed=seed)
@@ -136,7 +139,7 @@ class Job:
         clock = DeviceClock(session.unix) if self.devices.on_gpu else HostClock(session.unix)
         return Bench(session, clock, None, alternate)
 
-    def _note(self, facts: Facts, trainer: Trainer, data: Synthetic | Arrays) -> None:
+    def _note(self, facts: Facts, trainer: Trainer, data: Synthetic | Arrays | Folder) -> None:
         options: dict[str, Any] = {
             "device": self.devices.names[0].partition(":")[0],
             "batchPerWorker": self.batch,
@@ -149,7 +152,7 @@ class Job:
             "againstTorch": AGAINST_TORCH,
             **self.spread.facts,
         }
-        if isinstance(data, Arrays):
+        if isinstance(data, Arrays | Folder):
             options["datasetSamples"] = data.items
         if self.devices.on_gpu:
             options["stepClock"] = STEP_CLOCK

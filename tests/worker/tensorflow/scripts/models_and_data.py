@@ -5,15 +5,20 @@ from __future__ import annotations
 import json
 import math
 import os
+import tempfile
+from pathlib import Path
 
 import numpy as np
+import pytest
 import torch
+from PIL import Image
 
 from scalebench_api import tensorflow as api
 from scalebench_api.experiment import Optimizer
 from scalebench_worker.data.digits import read_digits
-from scalebench_worker.data.images import ImageArrays
+from scalebench_worker.data.images import DataError, ImageArrays
 from scalebench_worker.tensorflow import models
+from scalebench_worker.tensorflow.data import folder
 from scalebench_worker.tensorflow.data.arrays import Arrays
 from scalebench_worker.tensorflow.flops import step_flops
 from scalebench_worker.tensorflow.framework import keras, tf
@@ -21,6 +26,7 @@ from scalebench_worker.tensorflow.models.layers import parts
 from scalebench_worker.tensorflow.scalars import add, read
 from scalebench_worker.tensorflow.training import make_optimizer
 from scalebench_worker.torch import models as torch_models
+from scalebench_worker.torch.data.image_folder import Decoder as TorchDecoder
 
 COMPARED = {
     "resnet20": ((3, 16, 16), 7),
@@ -120,6 +126,36 @@ def batches_of_arrays() -> None:
     assert sorted(seen) == list(range(24))
 
 
+def folders_give_torchs_pixels() -> None:
+    """The same files come out as the same bytes, cropped and mirrored alike; the middle of each once to validate."""
+    random = np.random.default_rng(0)
+    with tempfile.TemporaryDirectory() as path:
+        for split, count in (("train", 5), ("val", 3)):
+            for name in ("cat", "dog"):
+                home = Path(path, split, name)
+                home.mkdir(parents=True)
+                for index in range(count):
+                    pixels = random.integers(256, size=(40, 50 + index, 3), dtype=np.uint8)
+                    Image.fromarray(pixels).save(home / f"{index}.png")
+        images = folder.open_folder(Path(path), "train", shape=(3, 16, 16), classes=None)
+        strategy = tf.distribute.OneDeviceStrategy("CPU:0")
+        data = folder.Folder(strategy, images, batch=4, shape=(3, 16, 16), seed=7)
+        assert (len(data), data.items) == (2, 10)
+        order = np.random.default_rng(7 + 3).permutation(10)[:8]
+        theirs = TorchDecoder(images, (3, 16, 16), augment=True, seed=7)
+        for step, (inputs, labels) in enumerate(data.epoch(3)):
+            own = order[step * 4 : step * 4 + 4]
+            expected = np.stack([theirs[int(index), 3][0].numpy().reshape(16, 16, 3) for index in own])
+            np.testing.assert_allclose(inputs.numpy(), folder.normalised(expected).numpy())
+            assert labels.numpy().tolist() == images.labels[own].tolist()
+        held = folder.open_folder(Path(path), "val", shape=(3, 16, 16), classes=4)
+        sizes = [len(labels) for _, labels in folder.in_order(held, (3, 16, 16), 4)]
+        assert sizes == [4, 2]
+        Path(path, "train", "cat", "0.png").write_bytes(b"no picture")
+        with pytest.raises(DataError, match=r"0\.png: cannot be decoded"):
+            folder.Decoder(images, (3, 16, 16)).begin([0], [None])[0].result()
+
+
 def lars_scales_a_layer_by_its_trust() -> None:
     """|w| = 5, |g| = 1, decay 0.1: ratio 0.01 x 5 / (1 + 0.5); direction g + 0.1 w. Vectors go by plain SGD."""
     asked = Optimizer(name="lars", learning_rate=2.0, momentum=0.5, weight_decay=0.1, trust=0.01)
@@ -148,3 +184,4 @@ if __name__ == "__main__":
     adaptive_means()
     scalars_of_a_device()
     lars_scales_a_layer_by_its_trust()
+    folders_give_torchs_pixels()

@@ -75,6 +75,8 @@ def test_every_strategy_runs_and_passes_its_checks(tmp_path: Path, workers: int)
         Case("zero1", {"strategy": "zero1", "optimizer": {"name": "lars", "learningRate": 1.0}}),
         Case("asynchronous", served(servers=2, stalenessAware=True)),
         Case("synchronous", served(updates="synchronous")),
+        Case("frozen", {**BATCH_NORM, "transfer": {"train": "head"}}),
+        Case("frozen-zero1", {**BATCH_NORM, "strategy": "zero1", "transfer": {"train": "head"}}),
     ]
     found = run(tmp_path, workers, cases)
     assert {name: (verdict.reason, verdict.message) for name, (_, verdict) in found.items()} == {
@@ -93,6 +95,12 @@ def test_every_strategy_runs_and_passes_its_checks(tmp_path: Path, workers: int)
         assert server.received_bytes > 4 * server.parameters * workers * steps
     (server,) = found["synchronous"][0][0].servers
     assert (server.updates, server.staleness) == (steps, {"0": workers * steps})
+    # 65 x 5 numbers of the head alone are reduced, and with ZeRO broadcast once more.
+    for name, times in (("frozen", 1), ("frozen-zero1", 2)):
+        (first, *_), _ = found[name]
+        assert first.traffic is not None
+        assert first.traffic.payload_bytes == times * 4 * 65 * 5
+        assert (len(first.frozen_checksums), len(set(first.frozen_checksums))) == (2, 1)
     if workers > 1:
         assert "no step without them" in tokens.options["exposedCommunication"]
         assert {window.kind for window in tokens.windows} == {WindowKind.train}

@@ -37,19 +37,19 @@ def rule_of(
 
 
 def make_optimizer(parameters: Iterable[Tensor], asked: Optimizer, workers: int = 1) -> torch.optim.Optimizer:
-    """An optimizer over all parameters of a model."""
-    trained = list(parameters)
+    """An optimizer over all parameters of a model that are trained."""
+    trained = [each for each in parameters if each.requires_grad]
     kind, arguments = rule_of(asked, workers, trained[0].device.type)
     return kind(groups_of(trained, asked), **arguments)
 
 
 def groups_of(parameters: Iterable[Tensor], asked: Optimizer) -> list[Tensor] | list[dict[str, Any]]:
-    """All parameters, or apart from the others the vectors, which then do not decay.
+    """All parameters that are trained, or apart from the others the vectors, which then do not decay.
 
     Biases and the parameters of norms are all the vectors that there are. That they should not decay is X. Jia et al.,
     "Highly scalable deep learning training system", arXiv:1807.11205, section 3.2.
     """
-    trained = list(parameters)
+    trained = [each for each in parameters if each.requires_grad]
     if asked.decay_norm or not asked.weight_decay:
         return trained
     decayed = [each for each in trained if each.dim() > 1]

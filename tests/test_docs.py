@@ -1,13 +1,21 @@
 """Pages point only at what is there, and show only experiments that are right."""
 
 import re
+import shlex
+import sys
 from pathlib import Path
 
+import click
 import pytest
 
+from scalebench.cli import cli
+from scalebench.cli.predict import ANY
 from scalebench_api.validate import validate_text
 
 ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT / "benchmarks"))
+import strangers_path  # noqa: E402
+
 PAGES = sorted(path for path in [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")] if "bundle" not in str(path))
 
 
@@ -25,3 +33,50 @@ def test_experiments_on_pages_are_right(page: Path) -> None:
     for block in blocks:
         if "kind: ScalingExperiment" in block:
             assert [str(problem) for problem in validate_text(block, page.name).problems] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_commands_on_pages_exist(page: Path) -> None:
+    """With their options. Whether they do what the page says is for `benchmarks/strangers_path.py` and its reader."""
+    targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), flags=re.MULTILINE)
+    for command in strangers_path.commands(page.name, page.read_text(encoding="utf-8")):
+        words = [word for word in shlex.split(command.text.splitlines()[0]) if not re.match(r"[A-Z_]+=", word)]
+        if words[0] == "make" and words[1:]:
+            assert words[1].rstrip(";") in targets, f"{command.page}:{command.line}: {command.text}"
+        if words[0] == "scalebench":
+            assert set(filter(lambda word: word.startswith("-"), words)) <= options(words[1:]), command
+
+
+def options(words: list[str]) -> set[str]:
+    """Options of the verb that these words begin with."""
+    verb: click.Command = cli
+    context = click.Context(verb)
+    while isinstance(verb, click.Group) and words and not words[0].startswith("-"):
+        found = verb.get_command(context, words[0]) or verb.get_command(context, ANY)
+        assert found is not None, f"no verb {words[0]}"
+        verb, context, words = found, click.Context(found, parent=context), words[1:]
+    return {name for each in verb.get_params(context) for name in (*each.opts, *each.secondary_opts)}
+
+
+def test_commands_are_found_on_a_page() -> None:
+    text = """Say `scalebench status|cost BUNDLE`, or `scalebench run`, or
+
+    scalebench predict paleo \\
+        --batch 8     # a comment
+    export KUBECONFIG=here
+    no command
+
+```yaml
+scalebench: 1
+```
+`make
+test` is one, too.
+"""
+    found = [(each.line, each.text) for each in strangers_path.commands("page", text)]
+    assert found == [
+        (3, "scalebench predict paleo --batch 8"),
+        (4, "export KUBECONFIG=here"),
+        (1, "scalebench status BUNDLE"),
+        (1, "scalebench cost BUNDLE"),
+        (11, "make test"),
+    ]

@@ -23,6 +23,8 @@ from scalebench_worker.mpi import load as load_mpi
 
 _ADDED_UP = re.compile(r'"(MPI|GLOO|NCCL|CCL|DDL)_ALLREDUCE"')
 _TIMELINE = "HOROVOD_TIMELINE"
+_CARRIERS: dict[str, str] = {}
+"""Kind of device -> what carries its sums: a process's second timeline stays empty."""
 
 
 def load() -> Any:
@@ -65,6 +67,15 @@ def join(library: Any, workload: Workload, device: torch.device) -> str:
     os.environ.update(HOROVOD_CONTROLLER="mpi", HOROVOD_CPU_OPERATIONS="mpi")
     if workload.options.bucket_cap_mb is not None:
         os.environ["HOROVOD_FUSION_THRESHOLD"] = str(round(workload.options.bucket_cap_mb * (1 << 20)))
+    if device.type not in _CARRIERS:
+        _CARRIERS[device.type] = _look(library, device)
+    library.init()
+    carrier: str = library.broadcast_object(_CARRIERS[device.type], 0)
+    return carrier
+
+
+def _look(library: Any, device: torch.device) -> str:
+    """The libraries in the timeline of an all-reduce, on rank 0, which alone writes one."""
     before = os.environ.get(_TIMELINE)
     with tempfile.TemporaryDirectory(prefix="scalebench-horovod-") as folder:
         timeline = Path(folder) / "timeline.json"
@@ -72,14 +83,11 @@ def join(library: Any, workload: Workload, device: torch.device) -> str:
         library.init()
         library.allreduce(torch.ones(1024, device=device), name="scalebench.probe")
         library.shutdown()
-        # Rank 0 alone writes one.
         found = sorted(set(_ADDED_UP.findall(timeline.read_text()))) if timeline.exists() else []
     os.environ.pop(_TIMELINE)
     if before is not None:
         os.environ[_TIMELINE] = before
-    library.init()
-    carriers: list[str] = library.broadcast_object([name.lower() for name in found], 0)
-    return "+".join(carriers) or "unknown"
+    return "+".join(found).lower() or "unknown"
 
 
 def _check(library: Any, wanted: str) -> None:

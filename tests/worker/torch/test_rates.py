@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import copy
+from pathlib import Path
 
 import pytest
 import torch
+import torch.distributed as dist
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scalebench_api.experiment import Optimizer
+from scalebench_api.experiment import Optimizer, Workload
 from scalebench_worker.torch.models.loss import AuxiliaryLogits, cross_entropy, training_loss
 from scalebench_worker.torch.optimizers import groups_of, make_optimizer, rule_of
 from scalebench_worker.torch.rates import changes, rate_at
+from scalebench_worker.torch.strategies import zero1
 
 GOYAL = Optimizer(
     learning_rate=0.1, scale_with_workers=True, warmup_epochs=5.0, decay="multi-step", milestones=[30, 60, 80]
@@ -139,3 +142,21 @@ def test_smoothed_labels_by_hand() -> None:
     assert training_loss(both, target, auxiliary_weight=0.5, smoothing=0.2).item() == pytest.approx(
         1.5 * by_hand.item()
     )
+
+
+def test_zero_keeps_the_groups_and_follows_their_rates(tmp_path: Path) -> None:
+    asked = {"strategy": "zero1", "optimizer": {"weightDecay": 0.5, "momentum": 0.0, "decayNorm": False}}
+    dist.init_process_group("gloo", init_method=f"file://{tmp_path}/meet", rank=0, world_size=1)
+    try:
+        model = copy.deepcopy(NORMED)
+        before = [parameter.detach().clone() for parameter in model.parameters()]
+        spread = zero1(model, torch.device("cpu"), Workload.model_validate(asked))
+        for group in spread.optimizer.param_groups:
+            group["lr"] = 0.2
+        for parameter in model.parameters():
+            parameter.grad = torch.zeros_like(parameter)
+        spread.optimizer.step()
+    finally:
+        dist.destroy_process_group()
+    for now, was in zip(model.parameters(), before, strict=True):
+        assert torch.allclose(now, was * (1 - 0.2 * 0.5) if was.dim() > 1 else was)

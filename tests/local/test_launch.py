@@ -63,6 +63,8 @@ def test_what_is_not_installed_is_said_before_anything_starts(monkeypatch: pytes
         check_installed([trial(program="custom", command=["./train"], launcher="torchrun")])
     with pytest.raises(Unavailable, match=r"backend: mpi needs mpi4py, .*pip install 'scalebench\[mpi\]'"):
         check_installed([trial(program="allreduce", backend="mpi")])
+    with pytest.raises(Unavailable, match="program: Horovod is not installed here; `make horovod` builds it"):
+        check_installed([trial(program="horovod")])
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
     with pytest.raises(Unavailable, match="launcher: mpirun is not installed"):
@@ -76,6 +78,15 @@ def test_the_all_reduce_over_mpi_is_started_by_mpirun_and_needs_no_gpu(monkeypat
     assert command.argv[:4] == ["/opt/mpirun", "-n", "2", "/bin/sh"]
     machine = Machine(Cores(((0,), (1,))), (Gpu("GPU-a", "H200"), Gpu("GPU-b", "H200")))
     assert allot([asked], machine, False).shares[asked.name].devices == ["cpu:0", "cpu:1"]
+
+
+def test_horovod_is_started_by_mpirun_and_gets_the_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("scalebench_local.launch.find_mpirun", lambda: "/opt/mpirun")
+    asked = trial(program="horovod")
+    (command,) = commands(asked, HERE)
+    assert command.argv[:4] == ["/opt/mpirun", "-n", "2", "/bin/sh"]
+    machine = Machine(Cores(((0,), (1,))), (Gpu("GPU-a", "H200"), Gpu("GPU-b", "H200")))
+    assert allot([asked], machine, False).shares[asked.name].devices == ["GPU-a", "GPU-b"]
 
 
 def environment(share: Share, inherited: dict[str, str] | None = None, hide: bool = False) -> dict[str, str]:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from scalebench_api.experiment import ScalingExperiment
     from scalebench_local.shares import Allotment, Machine
 
-_PACKAGES = ("torch", "nvidia-ml-py", "scikit-learn", "mpi4py")
+_PACKAGES = ("torch", "nvidia-ml-py", "scikit-learn", "mpi4py", "horovod")
 _PROGRAMS = ("mpirun", "nvidia-smi")
 
 

@@ -169,6 +169,13 @@ def test_tables_against_workers(tmp_path: Path) -> None:
     assert [row[3] for row in by_epoch.rows[:12]] == [1, 3, 4, 6, 8, 10, 11, 13, 15, 17, 18, 20]
 
 
+def test_two_worker_counts_have_one_line_for_what_is_not_known(tmp_path: Path) -> None:
+    folder = write_bundle(tmp_path / "b", of([1, 2]), evaluations=learnt, tables=False)
+    tables = {table.name: table for table in training([open_bundle(folder)]).tables()}
+    (row,) = tables["beyond-workers"].rows
+    assert row[2:] == ("all", None, None, "not identifiable: 2 worker counts, and a trend wants 3")
+
+
 def test_one_worker_count_has_no_such_table(tmp_path: Path) -> None:
     folder = write_bundle(tmp_path / "b", of([2]), evaluations=learnt, tables=False)
     names = {table.name for table in training([open_bundle(folder)]).tables()}

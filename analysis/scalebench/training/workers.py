@@ -8,7 +8,7 @@ from statistics import fmean
 from scalebench.statistics.estimate import Estimate, Method
 from scalebench.statistics.mean import mean
 from scalebench.table import Cell, Column, Table
-from scalebench.training.extrapolate import Extrapolated, extrapolate
+from scalebench.training.extrapolate import LEAST_COUNTS, Extrapolated, extrapolate
 from scalebench.training.outcome import PointTraining, Run
 from scalebench.training.settled import TOLERANCE, WIDTH, settled
 from scalebench_api.record.trial_record import TrialRecord
@@ -99,6 +99,11 @@ def _beyond(curves: Sequence[list[PointTraining]], where: tuple[Column, ...]) ->
     rows: list[tuple[Cell, ...]] = []
     for found in curves:
         first, most = found[0], max(p.point.workers for p in found)
+        counts = len({p.point.workers for p in found})
+        if counts < LEAST_COUNTS:
+            why = f"not identifiable: {counts} worker counts, and a trend wants {LEAST_COUNTS}"
+            rows.append((first.bundle, first.series, "all", None, None, why))
+            continue
         for name, of, logarithm in _QUANTITIES:
             runs = {p.point.workers: of(p) for p in found}
             for times in FURTHER:

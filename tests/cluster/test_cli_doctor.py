@@ -130,6 +130,11 @@ def test_the_operator_by_its_lease(desk: Desk, tier: Tier, age: int, good: bool)
     (mine,) = [row for row in ran.json["cluster"]["rows"] if f"operator-0 in {desk.namespace}" in row["found"]]
     assert mine["good"] is good
     assert good or "it has stopped" in mine["found"]
+    base = Path(__file__).parents[2] / "manifests" / "base" / "operator.yaml"
+    (deployment,) = [each for each in yaml.safe_load_all(base.read_text()) if each["kind"] == "Deployment"]
+    label = "app.kubernetes.io/component"
+    component = deployment["spec"]["template"]["metadata"]["labels"][label]
+    assert good or mine["do"].endswith(f"logs -l {label}={component}")
 
 
 def test_who_may_look_at_little_is_told_so(desk: Desk, tier: Tier) -> None:

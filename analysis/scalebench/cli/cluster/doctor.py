@@ -122,7 +122,7 @@ def _leases(cluster: Cluster) -> list[Object]:
 def _holder(lease: Mapping[str, Any], now: datetime) -> Finding:
     spec, namespace = lease.get("spec") or {}, lease["metadata"]["namespace"]
     who = spec.get("holderIdentity")
-    logs = f"kubectl -n {namespace} get pods; kubectl -n {namespace} logs deploy/scalebench-operator"
+    logs = f"kubectl -n {namespace} get pods; kubectl -n {namespace} logs -l app.kubernetes.io/component=operator"
     if not who or not spec.get("renewTime"):
         return Finding("operator", f"in {namespace}: stopped, nobody holds its lease", False, logs)
     age = (now - datetime.fromisoformat(spec["renewTime"].replace("Z", "+00:00"))).total_seconds()

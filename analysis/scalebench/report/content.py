@@ -135,7 +135,7 @@ def _plots(found: Findings, png: bool) -> Iterator[Plot]:
     yield from split(found.scaling.curves(), png)
     yield from step_times(found.measured, found.digests, png)
     yield from errors(found.training.points, png)
-    yield from accuracy(found.measured, png)
+    yield from accuracy(found.training.points, png)
     yield from pictures(found.training.points, png)
     yield from noise(found.training.points, png)
     yield from quantized(found.training.points, png)

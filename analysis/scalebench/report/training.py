@@ -1,77 +1,83 @@
-"""Accuracy over epochs and over training time."""
+"""Accuracy on the training data over epochs, and on held-out data over training time."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
-from scalebench.measurement import MeasuredSeries
 from scalebench.report import axis, canvas
 from scalebench.report.canvas import Plot
-from scalebench_api.record.rank import Evaluation
+from scalebench.training import PointTraining
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.lines import Line2D
 
 MOST_CURVES = 12
-Run = list[Evaluation]
 
 
-def accuracy(series: Sequence[MeasuredSeries], png: bool) -> Iterator[Plot]:
-    """Two panels; every repetition is a thin line, the first one of a point carries its marks."""
-    several = len({(each.bundle, each.name) for each in series}) > 1
-    bundles = len({each.bundle for each in series}) > 1
-    curves: list[tuple[str, list[Run]]] = []
-    targets: set[float] = set()
-    for each in series:
-        for p in each.points:
-            runs = [record.evaluations for record in p.good if record.evaluations]
-            if runs:
-                workers = "1 worker" if p.point.workers == 1 else f"{p.point.workers} workers"
-                name = f"{each.bundle}: {each.name}" if bundles else each.name
-                curves.append((f"{name}, {workers}" if several else workers, runs))
-                wanted = p.good[0].trial.measure.accuracy
-                targets |= {wanted.target} if wanted and wanted.target else set()
-    if not curves:
+def accuracy(points: Sequence[PointTraining], png: bool) -> Iterator[Plot]:
+    """Every repetition is a thin line, the first of a point carries its marks; error over epochs has its own plot."""
+    if not points:
         return
-    left_out = len(curves) - MOST_CURVES
-    curves = curves[:MOST_CURVES]
-    labels = [label for label, _ in curves]
-    columns, rows = canvas.legend_shape(labels, canvas.figure_width(2, 2))
-    figure, (by_epoch, by_time) = canvas.panels(2, 2, rows)
+    shown = points[:MOST_CURVES]
+    left_out = len(points) - len(shown)
+    targets = {p.target for p in shown if p.target is not None}
+    everything = [e for p in shown for run in p.runs for e in run]
+    fitted = [e.train_accuracy for e in everything if e.train_accuracy is not None]
+    count = 2 if fitted else 1
+    columns, rows = canvas.legend_shape([p.label for p in shown], canvas.figure_width(count, 2))
+    figure, panels = canvas.panels(count, 2, rows)
+    by_time = panels[-1]
     handles = []
-    for index, (label, runs) in enumerate(curves):
-        look = canvas.style(index)
-        for number, run in enumerate(runs):
-            every = max(1, len(run) // 12)
-            for axes, places in ((by_epoch, [e.epoch for e in run]), (by_time, [e.wall_s for e in run])):
-                (line,) = axes.plot(
-                    places,
-                    [e.accuracy for e in run],
-                    color=look.color,
-                    linestyle=look.line,
-                    linewidth=1.6 if number == 0 else 0.9,
-                    alpha=1 if number == 0 else 0.45,
-                    marker=look.marker if number == 0 else None,
-                    markevery=every,
-                    markersize=4,
-                    label=label,
-                )
+    for index, p in enumerate(shown):
+        for number, run in enumerate(p.runs):
+            line = _line(by_time, index, number, [(e.wall_s, e.accuracy) for e in run])
             if number == 0:
+                line.set_label(p.label)
                 handles.append(line)
-    everything = [e for _, runs in curves for run in runs for e in run]
-    low, high = min(e.accuracy for e in everything), max(e.accuracy for e in everything)
-    for axes in (by_epoch, by_time):
-        for target in targets:
-            axes.axhline(target, color=canvas.FAINT, linewidth=1, linestyle=(0, (4, 3)), zorder=1)
-        air = max(0.02, (high - low) * 0.06)
-        bounds = max(0.0, min(low, *targets, high) - air), max(high, *targets, low) + air
-        axis.linear_axis(axes, "y", *bounds, lambda v: f"{v * 100:g} %")
-    last = max(e.epoch for e in everything)
-    by_epoch.set_xlim(0, last * 1.03)
-    axis.fixed_ticks(by_epoch, "x", axis.whole_ticks(last), [f"{tick:,.0f}" for tick in axis.whole_ticks(last)])
+            learnt = [(float(e.epoch), e.train_accuracy) for e in run if e.train_accuracy is not None]
+            if learnt:
+                _line(panels[0], index, number, learnt)
+    _upright(by_time, [e.accuracy for e in everything], targets)
+    for target in targets:
+        by_time.axhline(target, color=canvas.FAINT, linewidth=1, linestyle=(0, (4, 3)), zorder=1)
     axis.linear_axis(by_time, "x", 0, max(e.wall_s for e in everything) * 1.03, axis.short)
-    by_epoch.set_xlabel("Epoch")
     by_time.set_xlabel("Training time (s), evaluation left out")
-    by_epoch.set_ylabel("Accuracy")
+    by_time.set_ylabel("Accuracy, held-out data")
+    if fitted:
+        _upright(panels[0], fitted, set())
+        last = max(e.epoch for e in everything)
+        panels[0].set_xlim(0, last * 1.03)
+        axis.fixed_ticks(panels[0], "x", axis.whole_ticks(last), [f"{tick:,.0f}" for tick in axis.whole_ticks(last)])
+        panels[0].set_xlabel("Epoch")
+        panels[0].set_ylabel("Accuracy, training data")
     canvas.legend(figure, handles, columns)
-    caption = "On the held-out part of the data, after every epoch; repetitions are the thin lines."
+    caption = "Repetitions are the thin lines."
+    caption += " Training data are counted as they were trained on, by the model that each step had." if fitted else ""
     caption += " The level dashed line is the target." if targets else ""
     caption += f" The first {MOST_CURVES} points; {left_out} more are in the table." if left_out > 0 else ""
     yield canvas.finish(figure, "accuracy", "Accuracy", caption, png)
+
+
+def _line(axes: Axes, index: int, number: int, places: Sequence[tuple[float, float]]) -> Line2D:
+    look = canvas.style(index)
+    (line,) = axes.plot(
+        [at for at, _ in places],
+        [value for _, value in places],
+        color=look.color,
+        linestyle=look.line,
+        linewidth=1.6 if number == 0 else 0.9,
+        alpha=1 if number == 0 else 0.45,
+        marker=look.marker if number == 0 else None,
+        markevery=max(1, len(places) // 12),
+        markersize=4,
+    )
+    return line
+
+
+def _upright(axes: Axes, values: Sequence[float], targets: set[float]) -> None:
+    low, high = min(values), max(values)
+    air = max(0.02, (high - low) * 0.06)
+    bounds = max(0.0, min(low, *targets, high) - air), max(high, *targets, low) + air
+    axis.linear_axis(axes, "y", *bounds, lambda v: f"{v * 100:g} %")

@@ -72,7 +72,7 @@ def _of_series(series: str, points: tuple[PointTraining, ...]) -> Worth:
     known = [found for found in map(of_run, measured) if found is not None]
     count, level = len(measured), points[0].level
     if 2 * len(known) <= count:
-        why = f"only {len(known)} of {count} runs could tell |G|² from zero in most of their epochs"
+        why = f"{len(known) or 'none'} of {count} runs could tell |G|² from zero in most of their epochs"
         return Worth(series, count, None, None, None, why, points)
     if len(known) == 1:
         return Worth(series, 1, *known[0], "", points)

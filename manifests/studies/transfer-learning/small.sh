@@ -1,0 +1,11 @@
+#!/bin/sh
+# The small form, from the digits inside scikit-learn to the report: small.sh [FOLDER]. Two cores, no download.
+set -e
+here=$(cd "$(dirname "$0")" && pwd)
+folder=${1:-results/transfer-learning-small}
+mkdir -p "$folder"
+cd "$folder"
+python "$here/digits_folders.py" .
+scalebench run --quiet "$here/small-pretrain.yaml" --bundle pretrain
+scalebench run --quiet "$here/small.yaml" --bundle transfer
+scalebench training transfer

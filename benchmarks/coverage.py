@@ -32,6 +32,7 @@ from scalebench.statistics import (
     throughput,
     warm_up,
 )
+from scalebench.statistics.mean import mean
 from scalebench.statistics.synthetic import SyntheticPoint
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "analysis"))
@@ -204,6 +205,23 @@ def print_bundles(draws: int, seed: int) -> None:
         )
 
 
+def accuracy_coverage(images: int, accuracy: float, between: float, runs: int, draws: int, seed: int) -> float:
+    """Percent of draws whose interval holds ``accuracy``, about which seeds are normal and images binomial."""
+    rng = np.random.default_rng(seed)
+    held = 0
+    for _ in range(draws):
+        right = rng.binomial(images, np.clip(rng.normal(accuracy, between, runs), 0, 1))
+        held += mean([float(each) for each in right / images], least=0, most=1).covers(accuracy)
+    return 100 * held / draws
+
+
+def print_accuracies(draws: int, seed: int) -> None:
+    print("\n7. Accuracy, its mean over seeds that differ (and images that are counted): coverage in %")
+    for images, accuracy, between in ((359, 0.985, 0.005), (359, 0.9, 0.02), (10_000, 0.94, 0.003)):
+        cover = [accuracy_coverage(images, accuracy, between, runs, draws, seed) for runs in (2, 3, 5)]
+        print(f"   {images:6} images, {accuracy} +- {between}, 2, 3, 5 seeds:", *(f"{c:7.2f}" for c in cover))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--draws", type=int, default=2000)
@@ -253,7 +271,8 @@ def main() -> None:
                 print(f"   {steps:5} steps, lag-1 {rho:4}, noise {step_cv:4}: {row}", flush=True)
     print("\n6. Whole bundles: 3 trials of 1 and of 4 workers through their records, 95 % intervals: coverage in %")
     print_bundles(draws, seed)
-    print("\n7. One call on 500,000 steps, best of 5, ms")
+    print_accuracies(draws, seed)
+    print("\n8. One call on 500,000 steps, best of 5, ms")
     run = np.random.default_rng(seed).lognormal(-2.0, 0.1, 500_000)
     for detect in (autocorrelation, drift, bimodality, warm_up):
         print(f"   {detect.__name__:16}{1e3 * min(timeit.repeat(partial(detect, run), number=1, repeat=5)):6.1f}")

@@ -15,6 +15,7 @@ from scalebench.bundle import open_bundle
 from scalebench.cli import cli
 from scalebench.recommend import recommend
 from scalebench.training import training
+from scalebench.training.approaches import difference
 from scalebench.training.extrapolate import extrapolate
 from scalebench.training.settled import TOLERANCE, WIDTH, settled, smoothed
 from scalebench.training.worth import of_run, worth
@@ -227,3 +228,53 @@ def test_a_noise_scale_that_no_run_can_tell(tmp_path: Path) -> None:
     assert of_run([]) is None
     result = CliRunner().invoke(cli, ["recommend", str(folder)])
     assert "not identifiable" in result.output
+
+
+FINALS = {"head": (0.80, 0.81, 0.82), "all": (0.90, 0.92, 0.94), "scratch": (0.85, 0.91, 0.97)}
+
+
+def test_the_winner_and_how_far_the_others_are_behind(tmp_path: Path) -> None:
+    def ended(trial: TrialSpec) -> list[Evaluation]:
+        final = FINALS[str(trial.point.axes["transfer.train"])][trial.repetition]
+        worse = 0.1 if trial.point.axes["optimizer.learningRate"] == 0.1 else 0.0
+        return [Evaluation(epoch=1, step=1, wall_s=1.0, train_loss=1.0, loss=1.0, accuracy=final - worse)]
+
+    asked = experiment(
+        "approaches",
+        modes=["weak"],
+        workers=[1],
+        windows=2,
+        steps_per_window=5,
+        workload={
+            "model": "resnet20",
+            "strategy": "single",
+            "data": {"source": "digits"},
+            "transfer": {"checkpoint": "a.pt"},
+        },
+        matrix={"transfer.train": list(FINALS), "optimizer.learningRate": [0.01, 0.1]},
+        measure={"windows": 2, "stepsPerWindow": 5, "repetitions": 3, "accuracy": {"epochs": 1}},
+    )
+    bundle = open_bundle(write_bundle(tmp_path / "b", asked, evaluations=ended, tables=False))
+    table = next(table for table in training([bundle]).tables() if table.name == "approaches")
+    names = [column.name for column in table.columns]
+    found = {(row[1], row[2]): dict(zip(names, row, strict=True)) for row in table.rows}
+    assert len(found) == 6
+    assert {key: row["place"] for key, row in found.items()} == {
+        ("head", "0.01"): "best of its approach",
+        ("head", "0.1"): None,
+        ("all", "0.01"): "winner",
+        ("all", "0.1"): None,
+        ("scratch", "0.01"): "best of its approach, not told apart from the winner",
+        ("scratch", "0.1"): "not told apart from the winner",
+    }
+    assert found["all", "0.01"]["behind"] is None
+    assert found["head", "0.01"]["behind"].value == pytest.approx(0.11)  # type: ignore[union-attr]
+
+
+def test_a_difference_by_hand() -> None:
+    # Variances of the means 1/3 and 4/3: t with 25/9 / (1/18 + 16/18) = 2.94 degrees, times the root of 5/3.
+    found = difference([1.0, 2.0, 3.0], [0.0, 2.0, 4.0], 0.95)
+    assert found.value == 0
+    assert found.high == pytest.approx(4.155, rel=1e-3)
+    assert found.low == pytest.approx(-4.155, rel=1e-3)
+    assert difference([1.0], [0.5, 0.6], 0.95).low is None

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from scalebench.bundle import Bundle
 from scalebench.measurement import MeasuredSeries, measure
 from scalebench.table import Table
+from scalebench.training.approaches import approach_table
 from scalebench.training.outcome import PointTraining, labelled
 from scalebench.training.quantized import quantization_tables
 from scalebench.training.tables import accuracy_table, class_table, data_table, noise_table
@@ -37,8 +38,8 @@ class Training:
         )
 
     def of_accuracy(self) -> tuple[Table, ...]:
-        """One row a point."""
-        return _shown(accuracy_table(self.points))
+        """One row a point, and where several approaches were run, the winner."""
+        return _shown(accuracy_table(self.points), approach_table(self.points))
 
     def of_workers(self) -> tuple[Table, ...]:
         """What the worker count does to accuracy and time, of series with several."""

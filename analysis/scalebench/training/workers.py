@@ -82,8 +82,8 @@ def _against(curves: Sequence[list[PointTraining]], where: tuple[Column, ...]) -
         )
     notes = (
         f"A run has settled at the first epoch from which on the mean of its last {WIDTH} validation accuracies stays "
-        f"within {TOLERANCE * 100:g} percentage points of that mean's maximum, unless it is one of the last {WIDTH}. Times are of the "
-        "runs that settled; turnaround is the whole trial, from start to collected record.",
+        f"within {TOLERANCE * 100:g} percentage points of that mean's maximum, unless it is one of the last {WIDTH}. "
+        "Times are of the runs that settled; turnaround is the whole trial, from start to collected record.",
     )
     return Table("against-workers", "Accuracy against workers", columns, tuple(rows), notes if rows else ())
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 @click.option("--target-loss", type=Real(min=0), help="Loss to reach, in its place.")
 @click.option("--deadline", type=Real(min=0), metavar="HOURS", help="Ask for the cheapest count within so many hours.")
 @click.option("--budget", type=Real(min=0), help="Ask for the fastest count for so much money (or worker-hours).")
-@click.option("--noise-scale", type=Real(min=0), help="Gradient noise scale in samples, instead of the measured one: weighs larger batches.")
+@click.option("--noise-scale", type=Real(min=0), help="Gradient noise scale in samples, for the measured one.")
 @click.option("--hold-out", metavar="N,N", help="Measured counts that are treated as if they had not been run.")
 @price_options
 @output_option

@@ -124,7 +124,9 @@ def _source(work: Path) -> Path:
     _pip("download", "--quiet", "--no-deps", "--no-binary=:all:", "--no-build-isolation", "--require-hashes",
          f"--dest={work}", f"--requirement={wanted}")  # fmt: skip
     with tarfile.open(work / f"horovod-{VERSION}.tar.gz") as archive:
-        archive.extractall(work, filter="data")
+        # Not as an argument of extractall: Debian 12's Python, 3.11.2, has no filters yet.
+        archive.extraction_filter = getattr(tarfile, "data_filter", None)
+        archive.extractall(work)
     source = work / f"horovod-{VERSION}"
     for name, old, new in _EDITS:
         path = source / name

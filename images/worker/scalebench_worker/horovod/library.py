@@ -11,6 +11,7 @@ import importlib.metadata
 import os
 import re
 import tempfile
+import time
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from scalebench_worker.mpi import load as load_mpi
 
 _ADDED_UP = re.compile(r'"(MPI|GLOO|NCCL|CCL|DDL)_ALLREDUCE"')
 _TIMELINE = "HOROVOD_TIMELINE"
+_PROBES, _PAUSE_S = 10, 0.1
 _CARRIERS: dict[str, str] = {}
 """Kind of device -> what carries its sums: a process's second timeline stays empty."""
 
@@ -81,7 +83,10 @@ def _look(library: Any, device: torch.device) -> str:
         timeline = Path(folder) / "timeline.json"
         os.environ[_TIMELINE] = str(timeline)
         library.init()
-        library.allreduce(torch.ones(1024, device=device), name="scalebench.probe")
+        # What its writer has not come to when Horovod ends is lost: seen once, on a busy machine.
+        for index in range(_PROBES):
+            library.allreduce(torch.ones(1024, device=device), name=f"scalebench.probe.{index}")
+            time.sleep(_PAUSE_S)
         library.shutdown()
         found = sorted(set(_ADDED_UP.findall(timeline.read_text()))) if timeline.exists() else []
     os.environ.pop(_TIMELINE)

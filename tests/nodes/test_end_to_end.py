@@ -90,6 +90,35 @@ def test_a_bundle_is_laid_out_as_this_machines_engine_does(
     assert laid_out(tmp_path / "here") == laid_out(tmp_path / "there")
 
 
+def test_parameter_servers_end_with_their_trial(
+    installed: Installed, any_cluster: RealCluster, team: str, tmp_path: Path, need_image: Any
+) -> None:
+    """A chief, two servers that never end of themselves, and workers: one TFJob for each trial."""
+    need_image("worker-tensorflow")
+    name = "tensorflow-servers"
+    workload = {
+        **KINDS["tensorflow"]["workload"],
+        "strategy": "parameter-server",
+        "parameterServer": {"servers": 2},
+    }
+    desk = Desk(any_cluster, tmp_path, team)  # type: ignore[arg-type]
+    file = tmp_path / "experiment.yaml"
+    placed = {"layouts": ["1x1", "2x1"]}
+    tree = experiment("tensorflow", team, (1, 2), workload=workload, placement=placed)
+    tree["metadata"]["name"] = name
+    file.write_text(json.dumps(tree))
+    any_cluster.kubectl("apply", "-f", str(file))
+    applied = Applied(any_cluster, team, name)  # type: ignore[arg-type]
+    status = applied.final(_LONG_S)
+    assert (status["phase"], status["counts"]["succeeded"]) == ("Succeeded", 2), applied.trials()
+    desk("pull", name, "--into", "b")
+    for trial in open_bundle(tmp_path / "b").trials:
+        assert trial.record is not None
+        assert len(trial.record.topology) == trial.record.trial.point.workers
+        assert trial.record.options["servers"] == 2
+    wait_until(lambda: not applied.left(), "nothing to be left")
+
+
 def laid_out(bundle: Path) -> set[str]:
     """The files of a bundle that are of the record, by their paths in it."""
     return {"experiment.yaml"} | {str(path.relative_to(bundle)) for path in (bundle / "trials").rglob("*")}

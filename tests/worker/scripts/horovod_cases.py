@@ -11,6 +11,9 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+import mpi4py.MPI  # noqa: F401  (before Horovod, which looks for its library elsewhere)
+
+# isort: split
 import horovod.torch as hvd
 from horovod.torch.optimizer import _DistributedOptimizer as Distributed
 

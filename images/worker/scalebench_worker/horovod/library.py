@@ -36,6 +36,10 @@ def load() -> Any:
         WorkloadError: not installed, or built for another torch or Python.
     """
     try:
+        importlib.import_module("horovod")
+        # MPI first: the wheel knows the place of MPI's library in the environment that built it, and no other. And
+        # Horovod ends an MPI that it began itself, and then cannot begin again.
+        load_mpi()
         library = importlib.import_module("horovod.torch")
     except ImportError as error:
         raise WorkloadError(f"workload.program: {MISSING} ({error})") from error
@@ -61,8 +65,6 @@ def join(library: Any, workload: Workload, device: torch.device) -> str:
     Raises:
         WorkloadError: a library that this build of Horovod does not have.
     """
-    # Horovod ends an MPI that it began itself, and then cannot begin again.
-    load_mpi()
     wanted = carrier_of(workload, device.type == "cuda")
     _check(library, wanted)
     # MPI counts and orders in any case, for mpirun started the ranks.

@@ -120,7 +120,10 @@ def test_all_reduce_by_size(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("workload", "message"),
     [
-        ({"program": "horovod"}, "workload.program: horovod is not built in; allowed: torch, allreduce, tensorflow"),
+        (
+            {"program": "custom", "command": ["x"]},
+            "workload.program: custom is not built in; allowed: torch, allreduce, tensorflow, horovod",
+        ),
         (
             {"options": {"staticGraph": True, "compile": True}},
             "workload.options.staticGraph: not together with compile; set one of them to false",

@@ -24,11 +24,11 @@ from torch.utils.data import DistributedSampler
 
 from scalebench_api.experiment import Augmentation
 from scalebench_worker.data.cifar import read_cifar10
+from scalebench_worker.data.crops import AREA, RATIO, middle_crop, random_crop
 from scalebench_worker.data.digits import read_digits
 from scalebench_worker.data.idx import read_fashion_mnist, read_idx
 from scalebench_worker.torch.data import DataError, DataOptions, DataSpec, Loader, open_data
 from scalebench_worker.torch.data.augment import crop_and_flip
-from scalebench_worker.torch.data.crops import AREA, RATIO, middle_crop, random_crop
 from scalebench_worker.torch.data.order import Shard, epoch_order, steps_per_epoch, stream_seed
 from scalebench_worker.torch.models import build, training_loss
 

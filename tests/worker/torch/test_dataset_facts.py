@@ -17,8 +17,8 @@ from PIL import Image
 from scalebench_api.experiment import Augmentation
 from scalebench_api.record.rank import Picture
 from scalebench_worker.data.digits import read_digits
+from scalebench_worker.data.image_list import list_images
 from scalebench_worker.torch.data import DataError, DataOptions, dataset_facts, open_data
-from scalebench_worker.torch.data.image_list import list_images
 
 
 def pixels(picture: Picture, which: str) -> np.ndarray[Any, Any]:

@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scalebench_api.experiment import Optimizer, Workload
+from scalebench_worker.rates import changes, rate_at
 from scalebench_worker.torch.models.loss import AuxiliaryLogits, cross_entropy, training_loss
 from scalebench_worker.torch.optimizers import groups_of, make_optimizer, rule_of
-from scalebench_worker.torch.rates import changes, rate_at
 from scalebench_worker.torch.strategies import zero1
 
 GOYAL = Optimizer(

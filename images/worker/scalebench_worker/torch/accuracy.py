@@ -14,12 +14,12 @@ from torch import Tensor
 from scalebench_api.contract import EVALUATIONS_FILE
 from scalebench_api.experiment import Accuracy
 from scalebench_api.record.rank import Evaluation
+from scalebench_worker.rates import changes, rate_at
 from scalebench_worker.sdk import Bench
 from scalebench_worker.torch.checkpoints import open_folder
 from scalebench_worker.torch.data import Loader, dataset_facts
 from scalebench_worker.torch.evaluation import bare_module, evaluate
 from scalebench_worker.torch.noise_meter import NoiseMeter
-from scalebench_worker.torch.rates import changes, rate_at
 from scalebench_worker.torch.trained import Trained, look_at
 from scalebench_worker.torch.training import Trainer
 from scalebench_worker.torch.transfer import note_frozen

@@ -22,11 +22,11 @@ from torch import Tensor
 from torch import multiprocessing as torch_multiprocessing
 from torch.utils.data import DataLoader, Dataset, Sampler
 
+from scalebench_worker.data.crops import middle_crop, random_crop
+from scalebench_worker.data.image_list import ImageList, list_images
 from scalebench_worker.data.images import DataError, Split
 from scalebench_worker.torch.data.augment import Augment, Draws
-from scalebench_worker.torch.data.crops import middle_crop, random_crop
 from scalebench_worker.torch.data.form import Form, Normaliser
-from scalebench_worker.torch.data.image_list import ImageList, list_images
 from scalebench_worker.torch.data.loader import Batch, DataSpec, Loader
 from scalebench_worker.torch.data.order import Shard, epoch_order
 

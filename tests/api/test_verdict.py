@@ -470,7 +470,8 @@ def test_backup_workers_take_no_part_in_the_count() -> None:
     [
         ([["a", "a"], ["a", "a"]], None),
         ([["a", "a"], []], "rank 1 has 0 checksums of its frozen layers, asked for 2"),
-        ([["a", "a"], ["a", "b"]], "the frozen layers of rank 1 are others after the timed windows than before training"),
+        ([["a", "a"], ["a", "b"]],
+         "the frozen layers of rank 1 are others after the timed windows than before training"),
         ([["a", "a"], ["b", "b"]], "the frozen layers of rank 1 are others than those of rank 0"),
     ],
 )  # fmt: skip

@@ -12,7 +12,14 @@ from scalebench.cli import cli
 
 ROOT = Path(__file__).parents[2]
 PAGES = [*sorted((ROOT / "docs" / "studies").glob("*.md")), ROOT / "docs" / "evidence" / "predicted" / "README.md"]
-WITH_TABLES = [page for page in PAGES if page.name != "README.md" or page.parent.name == "predicted"]
+WRITES = ("run", "report")
+"""Verbs whose output is no table of a page."""
+WITH_TABLES = [
+    page
+    for page in PAGES
+    if (page.name != "README.md" or page.parent.name == "predicted")
+    and set(re.findall(r"^    scalebench (\w+)", page.read_text(encoding="utf-8"), re.MULTILINE)) - set(WRITES)
+]
 FIT_TOLERANCE = 2e-3
 """Where a solver stops depends on the machine; a fitted number's fourth digit may be another one."""
 
@@ -31,7 +38,7 @@ def shown(page: Path) -> Iterator[tuple[str, list[str]]]:
     lines = page.read_text(encoding="utf-8").splitlines()
     for line, after in zip(lines, [*lines[1:], ""], strict=True):
         if line.startswith("    scalebench "):
-            command = "" if line.split()[1] == "run" else line.strip()
+            command = "" if line.split()[1] in WRITES else line.strip()
         elif command and (_markdown_row(line, after) or _text_row(line)):
             yield command, cells(line)
 
@@ -46,7 +53,7 @@ def _text_row(line: str) -> bool:
 
 
 def printed(command: str) -> list[list[str]]:
-    result = CliRunner().invoke(cli, [*shlex.split(command)[1:], "-o", "md"])
+    result = CliRunner().invoke(cli, [*shlex.split(command, comments=True)[1:], "-o", "md"])
     assert result.exit_code == 0, f"{command}: {result.stderr}"
     return [cells(line) for line in result.stdout.splitlines()]
 

@@ -50,11 +50,12 @@ def test_commands_on_pages_exist(page: Path) -> None:
 def options(words: list[str]) -> set[str]:
     """Options of the verb that these words begin with."""
     verb: click.Command = cli
-    context = click.Context(verb)
+    # With the settings of its own: a verb keeps the help option that it was first asked for.
+    context = click.Context(verb, **cli.context_settings)
     while isinstance(verb, click.Group) and words and not words[0].startswith("-"):
         found = verb.get_command(context, words[0]) or verb.get_command(context, ANY)
         assert found is not None, f"no verb {words[0]}"
-        verb, context, words = found, click.Context(found, parent=context), words[1:]
+        verb, context, words = found, click.Context(found, parent=context, **found.context_settings), words[1:]
     return {name for each in verb.get_params(context) for name in (*each.opts, *each.secondary_opts)}
 
 

@@ -101,7 +101,9 @@ def _read_json(path: Path) -> Any:
     try:
         return json.loads(data, parse_constant=_no_constant, parse_float=_finite)
     except json.JSONDecodeError as error:
-        what = "truncated" if error.pos >= len(error.doc.rstrip()) - 1 else "not JSON"
+        # A string without an end goes on to the file's.
+        ended = error.pos >= len(error.doc.rstrip()) - 1 or error.msg.startswith("Unterminated string")
+        what = "truncated" if ended else "not JSON"
         raise FileError(f"{what}: {error.msg} at line {error.lineno}, column {error.colno}") from error
     except (UnicodeDecodeError, ValueError, RecursionError) as error:
         raise FileError(f"not JSON: {_first_line(error)}") from error

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from script import Outcome
 
+from scalebench_api import horovod, tensorflow
 from scalebench_api.experiment import Program
 from scalebench_api.legality import strategy_of
 from scalebench_api.record import journal
@@ -17,7 +18,6 @@ from scalebench_api.record.assemble import combine_windows, summarize
 from scalebench_api.record.rank import AllReduceRow, RankRecord, RankTopology, Warmup, Window, WindowKind
 from scalebench_api.record.trial_record import Summary
 from scalebench_api.record.verdict import WRAPPERS
-from scalebench_api.tensorflow import CLASSES, carrier_of
 from scalebench_api.trial import TrialSpec
 
 _SECOND = 1_000_000_000
@@ -130,20 +130,15 @@ def _rank_record(
                 samples=int(rows["samples"].sum()),
             )
         )
-    strategy, on_gpu = strategy_of(trial.workload), not topology.device.startswith("cpu")
-    backend: str | None = trial.workload.backend.value
-    if trial.workload.program is Program.tensorflow:
-        backend = carrier_of(trial.workload, strategy, on_gpu)
-    elif backend == "auto":
-        backend = "nccl" if on_gpu else "gloo"
+    on_gpu = not topology.device.startswith("cpu")
     world = (1 if workers > 1 else 2) if outcome is Outcome.wrong_world else workers
     last = begin_ns + 2 * _SECOND + (int(table["duration_ns"].sum()) if len(table) else 0)
     return RankRecord(
         trial=trial.name,
         world=world,
         topology=topology,
-        backend=backend if workers > 1 else None,
-        strategy=(CLASSES if trial.workload.program is Program.tensorflow else WRAPPERS).get(strategy),
+        backend=_backend(trial, on_gpu) if workers > 1 else None,
+        strategy=_wrapper(trial),
         versions={"played": "1"},
         environment={"OMP_NUM_THREADS": "1"},
         windows=windows,
@@ -158,6 +153,26 @@ def _rank_record(
         first_step_ns=begin_ns + _SECOND,
         ended_ns=last,
     )
+
+
+def _backend(trial: TrialSpec, on_gpu: bool) -> str:
+    match trial.workload.program:
+        case Program.tensorflow:
+            return tensorflow.carrier_of(trial.workload, strategy_of(trial.workload), on_gpu)
+        case Program.horovod:
+            return horovod.carrier_of(trial.workload, on_gpu)
+    named = trial.workload.backend.value
+    return named if named != "auto" else "nccl" if on_gpu else "gloo"
+
+
+def _wrapper(trial: TrialSpec) -> str | None:
+    strategy = strategy_of(trial.workload)
+    match trial.workload.program:
+        case Program.tensorflow:
+            return tensorflow.CLASSES.get(strategy)
+        case Program.horovod:
+            return horovod.WRAPPER
+    return WRAPPERS.get(strategy)
 
 
 def _sizes(trial: TrialSpec) -> list[AllReduceRow]:

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
 import itertools
+import json
 import os
 import re
+import socket
 import subprocess
 import sys
 import threading
@@ -14,10 +16,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from worker_ranks import make_trial
 
+from scalebench_worker.communicator import Alone
 from scalebench_worker.cpu_load import CpuMeter, CpuUse, busy_seconds, foreign_share
 from scalebench_worker.identity import Identity
 from scalebench_worker.metrics import BUCKETS, MetricsError, StepCounters, open_metrics
 from scalebench_worker.nvml import DeviceMonitor, Sample, summarise, visible_uuid
+from scalebench_worker.session import Session
 from scalebench_worker.topology import environment, topology
 
 STAT = "cpu  9 9 9 9 9 9 9 9 0 0\ncpu0 100 20 30 999 999 50 60 5 0 0\ncpu1 1 2 3 4 5 6 7 8 0 0\nintr 12\n"
@@ -138,6 +142,29 @@ def test_a_program_of_the_users_own_has_no_model_of_ours(monkeypatch: pytest.Mon
     with urllib.request.urlopen(f"http://127.0.0.1:{metrics.port}/metrics", timeout=5) as answer:
         assert ',model="",' in answer.read().decode()
     metrics.close()
+
+
+def is_free(port: int) -> bool:
+    try:
+        socket.create_server(("", port)).close()
+    except OSError:
+        return False
+    return True
+
+
+def test_workers_of_two_nodes_that_one_process_keeps_have_a_port_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a chief's with parameter servers: both are the first of their node."""
+    port = next(port for port in range(20000, 30000, 7) if is_free(port) and is_free(port + 1))
+    monkeypatch.setenv("SCALEBENCH_METRICS_PORT", str(port))
+    monkeypatch.setenv("SCALEBENCH_TRIAL", json.dumps(make_trial(workers=2).wire()))
+    where = topology(Identity(0, 1, 0), "cpu:0")
+    seats = [where.model_copy(update={"rank": rank, "host": f"node-{rank}"}) for rank in range(2)]
+    session = Session(communicator=Alone(), seats=seats, world=2)
+    served = [seat.metrics for seat in session.seats]
+    assert [each.port for each in served if each] == [port, port + 1]
+    for each in served:
+        assert each is not None
+        each.close()
 
 
 def test_buckets_are_a_fixed_grid() -> None:

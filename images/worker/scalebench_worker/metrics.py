@@ -122,8 +122,8 @@ class Metrics:
         self._server.server_close()
 
 
-def open_metrics(trial: TrialSpec | None, rank: int, local_rank: int) -> Metrics | None:
-    """Serve /metrics where the engine asks for it.
+def open_metrics(trial: TrialSpec | None, rank: int, place: int) -> Metrics | None:
+    """Serve /metrics where the engine asks for it, ``place`` ports further on.
 
     Raises:
         MetricsError: a port that is no number or is taken, or no client library.
@@ -135,7 +135,7 @@ def open_metrics(trial: TrialSpec | None, rank: int, local_rank: int) -> Metrics
         raise MetricsError(f"{METRICS_PORT_ENV}={given!r}: a port number is wanted, or 0")
     if importlib.util.find_spec("prometheus_client") is None:
         raise MetricsError(f"{METRICS_PORT_ENV}={given!r}: needs prometheus-client, which is not installed here")
-    return Metrics(trial, rank, int(given) + local_rank if int(given) else 0)
+    return Metrics(trial, rank, int(given) + place if int(given) else 0)
 
 
 def linger(seconds: float) -> None:

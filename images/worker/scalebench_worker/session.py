@@ -134,7 +134,7 @@ class Session:
             print(f"scalebench: {said}", file=sys.stderr, flush=True)
         if seats is None:
             seats = [topology(self.identity, device, device_name)]
-        self.seats = [self._seat(each) for each in seats]
+        self.seats = [self._seat(each, index if index else each.local_rank) for index, each in enumerate(seats)]
         self.topology: RankTopology = self.seats[0].topology
         self.recorder: Recorder = self.seats[0].recorder
         self.metrics: Metrics | None = self.seats[0].metrics
@@ -184,8 +184,9 @@ class Session:
             publish(self.trial, records, self.out, self.communicator)
         return records[0]
 
-    def _seat(self, where: RankTopology) -> Seat:
-        return Seat(where, Recorder(self.out, where.rank), open_metrics(self.trial, where.rank, where.local_rank))
+    def _seat(self, where: RankTopology, place: int) -> Seat:
+        """``place`` is the worker's among those whose metrics are served here: not its own node's, for a chief's."""
+        return Seat(where, Recorder(self.out, where.rank), open_metrics(self.trial, where.rank, place))
 
     def _record(self, seat: Seat, measured: Measured) -> RankRecord:
         facts = self.facts

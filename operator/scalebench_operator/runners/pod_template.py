@@ -8,6 +8,7 @@ from typing import Any
 
 from scalebench_api import contract, objects
 from scalebench_api.model import canonical_json
+from scalebench_api.processes import asides
 from scalebench_api.quantity import times, value
 from scalebench_operator.runners.affinity import worker_affinity
 from scalebench_operator.runners.request import Request, RequestError
@@ -33,8 +34,8 @@ _HOST_RESOURCES = ("cpu", "memory", "ephemeral-storage")
 def worker_template(request: Request, container: str, **more: Any) -> dict[str, Any]:
     """A pod with its share of the workers; ``more`` as for ``template``."""
     resources = for_workers(request, request.workers_per_pod)
-    if request.metrics_port:
-        more["ports"] = [*more.get("ports", ()), *_metrics_ports(request)]
+    if request.metrics_port and not asides(request.trial.workload):
+        more["ports"] = [*more.get("ports", ()), *metrics_ports(request, request.workers_per_pod)]
     made = template(request, container, WORKER, resources=resources, **more)
     made["spec"].update(worker_affinity(request))
     return made
@@ -95,12 +96,9 @@ def template(
     }
 
 
-def _metrics_ports(request: Request) -> list[dict[str, Any]]:
-    """One for each worker of the pod; a PodMonitor picks them by name."""
-    return [
-        {"name": f"metrics-{index}", "containerPort": request.metrics_port + index}
-        for index in range(request.workers_per_pod)
-    ]
+def metrics_ports(request: Request, workers: int) -> list[dict[str, Any]]:
+    """One for each worker that the pod keeps the record of; a PodMonitor picks them by name."""
+    return [{"name": f"metrics-{index}", "containerPort": request.metrics_port + index} for index in range(workers)]
 
 
 def for_workers(request: Request, count: int) -> dict[str, Any]:

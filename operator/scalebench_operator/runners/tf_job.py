@@ -20,6 +20,7 @@ from scalebench_operator.runners.pod_template import (
     COORDINATOR_PORT,
     SERVER,
     for_one_host_process,
+    metrics_ports,
     template,
     worker_template,
 )
@@ -53,9 +54,10 @@ class TFJob:
         if served:
             # They compute nothing on devices: a worker's share of the host each.
             resources = for_one_host_process(request)
+            # The chief keeps every worker's record, and serves their metrics.
             chief, server = (
-                with_deadline(template(request, CONTAINER, role, env=env, resources=resources), request)
-                for role in (CHIEF, SERVER)
+                with_deadline(template(request, CONTAINER, role, env=env, resources=resources, **more), request)
+                for role, more in ((CHIEF, _ports(request)), (SERVER, {}))
             )
             pods = {"Chief": kubeflow.replicas(1, chief), "PS": kubeflow.replicas(_servers(request), server)}
         worker = with_deadline(worker_template(request, CONTAINER, env=env), request)
@@ -78,6 +80,10 @@ class TFJob:
     def recording_pod(self, pods: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
         """The chief, else worker 0."""
         return kubeflow.replica(pods, "chief", "worker")
+
+
+def _ports(request: Request) -> dict[str, Any]:
+    return {"ports": metrics_ports(request, request.trial.point.workers)} if request.metrics_port else {}
 
 
 def _served(request: Request) -> bool:

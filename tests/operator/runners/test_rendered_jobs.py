@@ -113,6 +113,14 @@ def test_every_worker_has_a_metrics_port_and_lingers_for_a_scrape() -> None:
     assert env(template)[contract.METRICS_LINGER_ENV] == "5"
 
 
+def test_the_chief_of_parameter_servers_has_the_metrics_of_every_worker() -> None:
+    scraped = replace(case("tfjob-parameter-server"), metrics_port=9400)
+    replicas = RUNNERS[Runner.tf_job].render(scraped)["spec"]["tfReplicaSpecs"]
+    ports = {kind: each["template"]["spec"]["containers"][0].get("ports") for kind, each in replicas.items()}
+    of_chief = [{"name": f"metrics-{index}", "containerPort": 9400 + index} for index in range(4)]
+    assert ports == {"Chief": of_chief, "PS": None, "Worker": None}
+
+
 def test_users_variables_reach_the_container_as_they_are_written() -> None:
     given = env(manifests("job-own-program")[0]["spec"]["template"])
     assert given["NOTE"] == "$(POD_NAME) costs 5$"

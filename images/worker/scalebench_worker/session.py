@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from collections.abc import Iterable, Sequence
@@ -11,7 +12,7 @@ from typing import Any, Literal
 
 from pydantic import ValidationError
 
-from scalebench_api.contract import METRICS_LINGER_ENV, OUT_ENV, PODS_ENV, TRIAL_ENV
+from scalebench_api.contract import EVALUATIONS_FILE, METRICS_LINGER_ENV, OUT_ENV, PODS_ENV, TRIAL_ENV
 from scalebench_api.experiment import Measure
 from scalebench_api.record.journal import StepRow
 from scalebench_api.record.rank import (
@@ -183,6 +184,15 @@ class Session:
         if self.trial and os.environ.get(PODS_ENV):
             publish(self.trial, records, self.out, self.communicator)
         return records[0]
+
+    def keep_evaluation(self, row: Evaluation) -> None:
+        """Add a row to the record, and to ``evals.jsonl`` at once: a training that is killed leaves what it reached."""
+        self.facts.evaluations.append(row)
+        if self.out is not None:
+            with (self.out / EVALUATIONS_FILE).open("a") as file:
+                file.write(json.dumps(row.wire()) + "\n")
+                file.flush()
+                os.fsync(file.fileno())
 
     def _seat(self, where: RankTopology, place: int) -> Seat:
         """``place`` is the worker's among those whose metrics are served here: not its own node's, for a chief's."""

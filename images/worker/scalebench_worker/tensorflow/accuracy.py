@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import math
-import os
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from scalebench_api.contract import EVALUATIONS_FILE
 from scalebench_api.experiment import Accuracy, DataSource
 from scalebench_api.record.rank import Evaluation
 from scalebench_worker.data.reading import read_images
@@ -67,7 +64,7 @@ def train_to_accuracy(job: Job, bench: Bench, data: Arrays | Folder, asked: Accu
             bench.not_finite()
             break
         if world.rank == 0:
-            _keep(bench, Evaluation.model_validate(row))
+            bench.session.keep_evaluation(Evaluation.model_validate(row))
         if asked.target is not None and accuracy >= asked.target:
             break
 
@@ -114,12 +111,3 @@ def _validation(job: Job) -> tuple[int, Batches]:
         return len(images), lambda: folder.in_order(images, shape, batch)
     held = read_images(data.source.value, path, "val")
     return len(held.labels), lambda: arrays.in_order(held, shape, batch)
-
-
-def _keep(bench: Bench, row: Evaluation) -> None:
-    bench.session.facts.evaluations.append(row)
-    if bench.session.out is not None:
-        with (bench.session.out / EVALUATIONS_FILE).open("a") as file:
-            file.write(json.dumps(row.wire()) + "\n")
-            file.flush()
-            os.fsync(file.fileno())

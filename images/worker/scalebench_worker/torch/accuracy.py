@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import math
-import os
 import time
 from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
-from scalebench_api.contract import EVALUATIONS_FILE
 from scalebench_api.experiment import Accuracy
 from scalebench_api.record.rank import Evaluation
 from scalebench_worker.rates import changes, rate_at
@@ -81,7 +78,7 @@ def train_to_accuracy(job: Job, bench: Bench, data: Loader, asked: Accuracy) -> 
             break
         noise = meter.row(epoch + 1) if meter is not None else None
         if world.rank == 0:
-            _keep(bench, Evaluation.model_validate(row))
+            bench.session.keep_evaluation(Evaluation.model_validate(row))
             if noise is not None:
                 bench.session.facts.noise_scale.append(noise)
         if asked.target is not None and row["accuracy"] >= asked.target:
@@ -122,15 +119,6 @@ def _look(job: Job, bench: Bench, trainer: Trainer, data: Loader, asked: Accurac
         look_at(Trained(job, bench.session.facts, module, data, validation), asked)
         validation.close()
     world.barrier()
-
-
-def _keep(bench: Bench, row: Evaluation) -> None:
-    bench.session.facts.evaluations.append(row)
-    if bench.session.out is not None:
-        with (bench.session.out / EVALUATIONS_FILE).open("a") as file:
-            file.write(json.dumps(row.wire()) + "\n")
-            file.flush()
-            os.fsync(file.fileno())
 
 
 def _text(value: float) -> str:

@@ -47,7 +47,7 @@ def rank_pids(lab: Lab) -> list[int]:
 
 
 def test_killed_while_training_and_resumed(lab: Lab) -> None:
-    write(lab, 80)
+    write(lab, 1_000)
     engine = lab.begin()
     until(lambda: rank_pids(lab))
     engine.kill()

@@ -28,10 +28,12 @@ from scalebench_worker.tensorflow.training import make_optimizer
 from scalebench_worker.torch import models as torch_models
 from scalebench_worker.torch.data.image_folder import Decoder as TorchDecoder
 
+# Large enough that ResNet-50's last batch norms see 32 values a channel: over 4, as of a 32 x 32 image in a batch of
+# 4, its fp32 logits are 2e-3 from its fp64 ones in torch alone, and other kernels give other ones.
 COMPARED = {
     "resnet20": ((3, 16, 16), 7),
     "resnet18": ((3, 40, 40), 5),
-    "resnet50": ((3, 32, 32), 5),
+    "resnet50": ((3, 64, 64), 5),
     "mlp": ((1, 6, 6), 4),
 }
 
@@ -61,13 +63,13 @@ def same_function() -> None:
         theirs = torch_models.build(name, classes=classes, input_shape=shape).train()
         ours = models.build(name, classes=classes, input_shape=shape)
         carry_over(theirs, ours)
-        images = random.standard_normal((4, *shape), dtype=np.float32)
+        images = random.standard_normal((8, *shape), dtype=np.float32)
         for training in (True, False):
             theirs.train(training)
             with torch.no_grad():
                 wanted = theirs(torch.from_numpy(images)).numpy()
             found = ours(images.transpose(0, 2, 3, 1), training=training).numpy()
-            assert np.allclose(found, wanted, rtol=2e-3, atol=2e-3 * np.abs(wanted).max()), (name, training)
+            assert np.allclose(found, wanted, rtol=1e-3, atol=1e-3 * np.abs(wanted).max()), (name, training)
 
 
 def carry_over(theirs: torch.nn.Module, ours: object) -> None:

@@ -25,8 +25,9 @@ from typing import Any
 
 import scalebench_worker as scalebench
 from scalebench_api.contract import METRICS_PORT_ENV, OUT_ENV, TRIAL_ENV
-from scalebench_api.experiment import Measure, Workload
+from scalebench_api.measure import Measure
 from scalebench_api.trial import Point, TrialSpec
+from scalebench_api.workload import Workload
 
 SHORT_STEPS, SHORT_STEP_S = 30_000, 50e-6
 LONG_STEPS, LONG_STEP_S = 300, 5e-3

@@ -22,8 +22,8 @@ from scalebench.statistics import (
     warm_up,
 )
 from scalebench.steps import StepTable, quantiles, read_steps, verified_bytes
-from scalebench_api.experiment import Program
 from scalebench_api.record.tables import EVALS_FILE, STEPS_FILE
+from scalebench_api.workload import Program
 
 if TYPE_CHECKING:
     from scalebench.steps import Durations

@@ -11,11 +11,13 @@ from functools import cached_property
 
 from scalebench.bundle import Bundle, Trial
 from scalebench.statistics.estimate import RepetitionTotals
-from scalebench_api.experiment import ExperimentSpec, Mode, Program
+from scalebench_api.experiment import ExperimentSpec
 from scalebench_api.plan import baseline_of
 from scalebench_api.record.rank import WindowKind
 from scalebench_api.record.trial_record import TrialRecord, TrialWindow
+from scalebench_api.scaling import Mode
 from scalebench_api.trial import Point, TrialPhase
+from scalebench_api.workload import Program
 
 Totals = tuple[RepetitionTotals, ...]
 LEAST_JOULES = 1e-6

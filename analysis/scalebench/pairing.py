@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
-from scalebench_api.experiment import Mode
+from scalebench_api.scaling import Mode
 
 
 class Named(Protocol):

@@ -12,11 +12,12 @@ from statistics import median
 
 from scalebench.bundle import Bundle
 from scalebench.table import PENDING, Cell, Column, Table
-from scalebench_api.experiment import Program, ScalingExperiment
+from scalebench_api.experiment import ScalingExperiment
 from scalebench_api.model import canonical_json
 from scalebench_api.plan import Plan, make_plan
 from scalebench_api.record.trial_record import TrialRecord
 from scalebench_api.trial import TrialSpec
+from scalebench_api.workload import Program
 
 DEFAULT_STARTUP_SECONDS = 15.0
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from scalebench import spelling
 from scalebench.measurement import MeasuredSeries
 from scalebench.statistics.estimate import Estimate
-from scalebench_api.experiment import Mode
+from scalebench_api.scaling import Mode
 
 if TYPE_CHECKING:
     from scalebench.scaling import PointResult

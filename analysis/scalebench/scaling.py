@@ -17,7 +17,7 @@ from scalebench.problem import Problem
 from scalebench.remarks import headline, notes
 from scalebench.statistics.estimate import Estimate, RepetitionTotals
 from scalebench.statistics.intervals import difference, efficiency, ratio, throughput
-from scalebench_api.experiment import Mode
+from scalebench_api.scaling import Mode
 from scalebench_api.trial import Point, TrialPhase
 
 if TYPE_CHECKING:

@@ -7,19 +7,14 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from scalebench_api.experiment import (
-    AxisValue,
-    Batch,
-    Data,
-    Optimizer,
-    Options,
-    ParameterServer,
-    Sizes,
-    Transfer,
-    Workload,
-)
+from scalebench_api.data import Data
+from scalebench_api.experiment import AxisValue
 from scalebench_api.model import Model
+from scalebench_api.optimizer import Optimizer
+from scalebench_api.options import Options
+from scalebench_api.scaling import Batch
 from scalebench_api.wording import plain
+from scalebench_api.workload import ParameterServer, Sizes, Transfer, Workload
 
 _NESTED: dict[str, type[Model]] = {
     "data": Data,

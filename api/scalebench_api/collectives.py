@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from scalebench_api.experiment import AllReduce, Backend, Device, Launcher, Program, Workload
+from scalebench_api.workload import AllReduce, Backend, Device, Launcher, Program, Workload
 
 PATTERNS = (AllReduce.parameter_server, AllReduce.hierarchical)
 """Composed of the library's other collectives by ``program: allreduce``, whatever the library."""

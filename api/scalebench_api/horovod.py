@@ -6,17 +6,8 @@ from collections.abc import Iterator
 from enum import Enum
 
 from scalebench_api.collectives import launcher_of
-from scalebench_api.experiment import (
-    AllReduce,
-    Backend,
-    BatchNorm,
-    CommHook,
-    Device,
-    Launcher,
-    Options,
-    Precision,
-    Workload,
-)
+from scalebench_api.options import BatchNorm, CommHook, Options
+from scalebench_api.workload import AllReduce, Backend, Device, Launcher, Precision, Workload
 
 VERSION = "0.28.1"
 """The one release that is built and tried; its last, of June 2023."""

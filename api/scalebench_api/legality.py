@@ -9,25 +9,22 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from scalebench_api.collectives import illegal_collectives
-from scalebench_api.experiment import (
+from scalebench_api.horovod import illegal_horovod
+from scalebench_api.optimizer import Decay, Optimizer
+from scalebench_api.options import BatchNorm, CommHook, Options
+from scalebench_api.tensorflow import illegal_tensorflow
+from scalebench_api.training import illegal_training
+from scalebench_api.workload import (
     Backend,
-    BatchNorm,
-    CommHook,
     Communication,
     CrossDeviceOps,
-    Decay,
     Device,
-    Optimizer,
-    Options,
     Precision,
     Program,
     Strategy,
     Updates,
     Workload,
 )
-from scalebench_api.horovod import illegal_horovod
-from scalebench_api.tensorflow import illegal_tensorflow
-from scalebench_api.training import illegal_training
 
 STRATEGIES: dict[Program, tuple[Strategy, ...]] = {
     Program.torch: (

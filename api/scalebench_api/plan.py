@@ -18,9 +18,12 @@ from typing import overload
 
 from scalebench_api.axes import resolve, spell_value
 from scalebench_api.combinations import Rule, count, distinct, expand, narrowed
-from scalebench_api.experiment import AxisValue, Batch, ExperimentSpec, Measure, Mode, ScalingExperiment, Workload
+from scalebench_api.experiment import AxisValue, ExperimentSpec, ScalingExperiment
+from scalebench_api.measure import Measure
 from scalebench_api.model import canonical_json
+from scalebench_api.scaling import Batch, Mode
 from scalebench_api.trial import Point, TrialSpec
+from scalebench_api.workload import Workload
 
 MAX_TRIALS = 10_000
 _MAX_NAME = 44

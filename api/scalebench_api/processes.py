@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from scalebench_api.experiment import Program, Strategy, Workload
 from scalebench_api.legality import strategy_of
+from scalebench_api.workload import Program, Strategy, Workload
 
 CHIEF = "chief"
 """The ``SCALEBENCH_ROLE`` of the process that leads parameter servers and their workers, and keeps the record."""

@@ -9,30 +9,19 @@ from scalebench_api.axes import AXIS_NAMES, RESERVED, AxisError, known_axis, res
 from scalebench_api.catalogue import MODELS
 from scalebench_api.collectives import launcher_of
 from scalebench_api.combinations import Entangled
+from scalebench_api.data import DataSource
 from scalebench_api.document import Path
-from scalebench_api.experiment import (
-    AxisValue,
-    Batch,
-    DataSource,
-    ExperimentSpec,
-    Launcher,
-    Mode,
-    ParameterServer,
-    Payload,
-    Program,
-    Runner,
-    ScalingExperiment,
-    Strategy,
-    Workload,
-)
+from scalebench_api.experiment import AxisValue, ExperimentSpec, Runner, ScalingExperiment
 from scalebench_api.legality import ONE_WORKER, illegal, strategy_of
 from scalebench_api.model import canonical_json
 from scalebench_api.plan import MAX_TRIALS, count_trials, expand_points, layouts_of
 from scalebench_api.problem import NOTHING, nearest
 from scalebench_api.processes import one_process
+from scalebench_api.scaling import Batch, Mode
 from scalebench_api.training import illegal_beside
 from scalebench_api.trial import Point
 from scalebench_api.wording import few
+from scalebench_api.workload import Launcher, ParameterServer, Payload, Program, Strategy, Workload
 
 Finding = tuple[Path, object, str, str | None]
 

@@ -10,10 +10,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AwareDatetime, BeforeValidator, Field, StringConstraints
 
-from scalebench_api.experiment import Mode
 from scalebench_api.lifecycle import ExperimentPhase
 from scalebench_api.model import Model
 from scalebench_api.record.trial_record import Summary, Timeline
+from scalebench_api.scaling import Mode
 from scalebench_api.trial import TrialPhase
 
 MAX_BYTES = 100 * 1024

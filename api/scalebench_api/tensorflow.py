@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from enum import Enum
 
-from scalebench_api.experiment import (
+from scalebench_api.data import DataSource
+from scalebench_api.options import BatchNorm, Options
+from scalebench_api.workload import (
     Backend,
-    BatchNorm,
     Communication,
     CrossDeviceOps,
-    DataSource,
-    Options,
     ParameterServer,
     Precision,
     Strategy,

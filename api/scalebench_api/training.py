@@ -4,16 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from scalebench_api.experiment import (
-    Augmentation,
-    CommHook,
-    DataSource,
-    Measure,
-    Program,
-    Strategy,
-    Trained,
-    Workload,
-)
+from scalebench_api.data import Augmentation, DataSource
+from scalebench_api.measure import Measure
+from scalebench_api.options import CommHook
+from scalebench_api.workload import Program, Strategy, Trained, Workload
 
 Broken = tuple[str, object, str]
 

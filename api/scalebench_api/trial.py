@@ -7,8 +7,11 @@ from typing import Annotated, Any, Literal
 
 from pydantic import StringConstraints
 
-from scalebench_api.experiment import AxisValue, Cost, Measure, Metadata, Mode, Resources, Runner, Workload
+from scalebench_api.experiment import AxisValue, Cost, Metadata, Resources, Runner
+from scalebench_api.measure import Measure
 from scalebench_api.model import Model
+from scalebench_api.scaling import Mode
+from scalebench_api.workload import Workload
 
 
 class TrialPhase(StrEnum):

@@ -10,7 +10,6 @@ from pathlib import Path
 
 from scalebench_api import contract
 from scalebench_api.collectives import launcher_of
-from scalebench_api.experiment import Launcher
 from scalebench_api.processes import asides, processes_of
 from scalebench_api.record import journal
 from scalebench_api.record.assemble import Assembled, assemble
@@ -18,6 +17,7 @@ from scalebench_api.record.journal import JournalError
 from scalebench_api.record.outcome import Outcome
 from scalebench_api.record.trial_record import Timeline, TrialRecord
 from scalebench_api.trial import FailedReason, TrialPhase, TrialSpec
+from scalebench_api.workload import Launcher
 from scalebench_local import durable
 from scalebench_local.attempt import INTERRUPTIONS, LOGS, RESULT, Attempt, Order
 from scalebench_local.ending import Ending, end_of_log, judge_ending, tail

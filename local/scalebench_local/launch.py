@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from scalebench_api.collectives import launcher_of, over_mpi
-from scalebench_api.experiment import Launcher, Program
 from scalebench_api.horovod import MISSING
 from scalebench_api.processes import asides, processes_of
 from scalebench_api.trial import TrialSpec
+from scalebench_api.workload import Launcher, Program
 from scalebench_local.attempt import Attempt, Command
 from scalebench_local.environment import rank_environment, role_environment
 from scalebench_local.errors import Unavailable

@@ -11,8 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from scalebench_api.collectives import over_mpi
-from scalebench_api.experiment import Backend, Device, Resources
+from scalebench_api.experiment import Resources
 from scalebench_api.trial import TrialSpec
+from scalebench_api.workload import Backend, Device
 from scalebench_local.cores import Cores
 from scalebench_local.errors import BadInput, Unavailable
 from scalebench_local.gpus import Gpu

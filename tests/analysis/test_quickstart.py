@@ -4,9 +4,9 @@ from hypothesis import strategies as st
 
 from scalebench.planning import steps_of
 from scalebench.quickstart import starters, usable_cores, worker_counts
-from scalebench_api.experiment import Device
 from scalebench_api.plan import make_plan
 from scalebench_api.validate import validate_text
+from scalebench_api.workload import Device
 from scalebench_local.cores import Cores
 from scalebench_local.gpus import Gpu
 from scalebench_local.shares import Machine, allot

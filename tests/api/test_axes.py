@@ -1,7 +1,8 @@
 import pytest
 
 from scalebench_api.axes import AXIS_NAMES, AxisError, known_axis, resolve, same_value, spell_value
-from scalebench_api.experiment import Batch, Workload
+from scalebench_api.scaling import Batch
+from scalebench_api.workload import Workload
 
 
 def test_known_axes() -> None:

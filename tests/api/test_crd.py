@@ -11,11 +11,12 @@ from pydantic import BaseModel
 
 from scalebench_api.axes import AXIS_NAMES
 from scalebench_api.crd import HEADER, experiment_crd, files, main, trial_crd
-from scalebench_api.experiment import AllReduce, ExperimentSpec, Workload
+from scalebench_api.experiment import ExperimentSpec
 from scalebench_api.plan import make_plan
 from scalebench_api.status import MAX_BYTES, ExperimentStatus, TrialStatus
 from scalebench_api.structural import PRESERVE, SchemaError, structural_schema
 from scalebench_api.validate import validate_text
+from scalebench_api.workload import AllReduce, Workload
 
 ROOT = Path(__file__).parents[2]
 COMMITTED = ROOT / "manifests" / "crds"

@@ -1,8 +1,10 @@
 import pytest
 from pydantic import ValidationError
 
-from scalebench_api.experiment import Data, Resources, Workload
+from scalebench_api.data import Data
+from scalebench_api.experiment import Resources
 from scalebench_api.trial import ScalingTrial
+from scalebench_api.workload import Workload
 
 
 @pytest.mark.parametrize("given", [{"command": ["a\0b"]}, {"env": {"A": "\0"}}, {"data": {"path": "/a\0"}}])

@@ -10,9 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scalebench_api.axes import AxisError
-from scalebench_api.experiment import ExperimentSpec, Mode, ScalingExperiment
+from scalebench_api.experiment import ExperimentSpec, ScalingExperiment
 from scalebench_api.plan import MAX_TRIALS, Plan, baseline_of, count_trials, expand_points, layouts_of, make_plan
 from scalebench_api.rules import check
+from scalebench_api.scaling import Mode
 from scalebench_api.trial import Point
 
 LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")

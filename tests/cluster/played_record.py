@@ -11,7 +11,6 @@ import numpy as np
 from script import Outcome
 
 from scalebench_api import horovod, tensorflow
-from scalebench_api.experiment import Program
 from scalebench_api.legality import strategy_of
 from scalebench_api.record import journal
 from scalebench_api.record.assemble import combine_windows, summarize
@@ -19,6 +18,7 @@ from scalebench_api.record.rank import AllReduceRow, RankRecord, RankTopology, W
 from scalebench_api.record.trial_record import Summary
 from scalebench_api.record.verdict import WRAPPERS
 from scalebench_api.trial import TrialSpec
+from scalebench_api.workload import Program
 
 _SECOND = 1_000_000_000
 _MANY = 64

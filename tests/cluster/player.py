@@ -29,12 +29,12 @@ from rest import client_context
 from script import Outcome, Script, script
 
 from scalebench_api.contract import ATTEMPT_ENV, BUDGET_ENV, PODS_ENV, TRIAL_ENV
-from scalebench_api.experiment import Strategy
 from scalebench_api.objects import ATTEMPT_LABEL, ROLE_LABEL, TRIAL_LABEL
 from scalebench_api.record import envelope
 from scalebench_api.record.rank import RankFailure
 from scalebench_api.record.termination import Termination, spell
 from scalebench_api.trial import FailedReason, TrialSpec
+from scalebench_api.workload import Strategy
 
 _JOB_INDEX = "batch.kubernetes.io/job-completion-index"
 _REPLICA_TYPE, _REPLICA_INDEX = "training.kubeflow.org/replica-type", "training.kubeflow.org/replica-index"

@@ -1,6 +1,6 @@
 import pytest
 
-from scalebench_api.experiment import Program
+from scalebench_api.workload import Program
 from scalebench_operator.settings import SettingsError, read_settings
 
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scalebench_api.experiment import Measure
+from scalebench_api.measure import Measure
 from scalebench_api.record.rank import WindowKind
 from scalebench_worker.schedule import SETTLING_STEPS, Block, Schedule
 from scalebench_worker.warmup import block_steps, is_stable, rule, slowest

@@ -13,8 +13,9 @@ from scalebench.predict.paleo.plus import PlusTerms, with_plus
 from scalebench.predict.paleo.scaling import Platform, Scaling, StepPrediction, predict_scaling
 from scalebench.predict.workload_network import network_of
 from scalebench.table import Cell, Column, Table
-from scalebench_api.experiment import Cost, Mode, ScalingExperiment
+from scalebench_api.experiment import Cost, ScalingExperiment
 from scalebench_api.plan import make_plan
+from scalebench_api.scaling import Mode
 from scalebench_api.trial import TrialSpec
 
 PALEO, RING, BOUND = "paleo", "paleo+ ring", "bound"

@@ -22,7 +22,7 @@ from scalebench.predict.series_models import SeriesModel, SeriesPrediction
 from scalebench.predict.untested import open_rates
 from scalebench.statistics import Estimate, Method
 from scalebench.statistics.intervals import student_quantile
-from scalebench_api.experiment import Mode
+from scalebench_api.scaling import Mode
 
 DRAWS = 4000
 LEVEL = 0.95

@@ -26,9 +26,10 @@ from scalebench.predict.optimus import (
 )
 from scalebench.predict.optimus.records import LearningCurve, learning_curves
 from scalebench.problem import Problem
-from scalebench_api.experiment import DataSource, Program
+from scalebench_api.data import DataSource
 from scalebench_api.record.trial_record import TrialRecord
 from scalebench_api.trial import Point
+from scalebench_api.workload import Program
 
 HALF = 0.5
 

@@ -8,9 +8,10 @@ from functools import cached_property
 
 from scalebench.bundle import Bundle
 from scalebench.measurement import MeasuredPoint, MeasuredSeries, measure, samples_of, steps_of
-from scalebench_api.experiment import AxisValue, Mode
+from scalebench_api.experiment import AxisValue
 from scalebench_api.record.rank import WindowKind
 from scalebench_api.record.trial_record import TrialRecord
+from scalebench_api.scaling import Mode
 from scalebench_api.trial import Point
 
 

@@ -22,7 +22,7 @@ from scalebench.predict.laws import compare_laws
 from scalebench.predict.optimus import fit_loss, fit_speed, refits
 from scalebench.predict.parameters import PARAMETER_COLUMNS, PARAMETER_NOTE, parameter_cells
 from scalebench.table import Cell, Column, Table
-from scalebench_api.experiment import Mode
+from scalebench_api.scaling import Mode
 
 MAX_BYTES = 256 << 20
 _TEXT = frozenset({"series", "mode", "kind"})

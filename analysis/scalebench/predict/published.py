@@ -14,8 +14,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from scalebench.bundle import Bundle
 from scalebench.predict.entries import Month
 from scalebench.table import Column, Table
-from scalebench_api.experiment import Mode
 from scalebench_api.record.trial_record import TrialRecord
+from scalebench_api.scaling import Mode
 
 Quantity = Literal["throughput", "speedup", "efficiency"]
 SMALL_SIDE = 128

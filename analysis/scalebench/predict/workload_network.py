@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from scalebench.network import Network, NetworkError, network_of_model
-from scalebench_api.experiment import Program, Workload
+from scalebench_api.workload import Program, Workload
 
 _TRAINING = (Program.torch, Program.tensorflow, Program.horovod)
 

@@ -9,7 +9,7 @@ from scalebench.report import axis, canvas
 from scalebench.report.canvas import Plot
 from scalebench.report.scales import percent_scale
 from scalebench.scaling import Scaling
-from scalebench_api.experiment import Mode
+from scalebench_api.scaling import Mode
 
 _OWN_WIDTH, _OTHER_WIDTH = 2.4, 1.1
 _CAPTION = (

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from scalebench_api.experiment import Program, Trained
 from scalebench_api.record.rank import RankRecord
 from scalebench_api.record.trial_record import Check
 from scalebench_api.trial import InvalidReason, TrialSpec
+from scalebench_api.workload import Program, Trained
 
 _MOMENTS = ("before training", "after the timed windows", "after the training to accuracy")
 

@@ -11,7 +11,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from scalebench_api import horovod
-from scalebench_api.experiment import Backend, Program, Strategy, Updates
 from scalebench_api.legality import strategy_of
 from scalebench_api.record.frozen import frozen_unchanged
 from scalebench_api.record.outcome import Outcome
@@ -19,6 +18,7 @@ from scalebench_api.record.rank import RankRecord, WindowKind
 from scalebench_api.record.trial_record import Check
 from scalebench_api.tensorflow import CLASSES, carrier_of
 from scalebench_api.trial import InvalidReason, TrialPhase, TrialSpec
+from scalebench_api.workload import Backend, Program, Strategy, Updates
 
 SAME_SOFTWARE = "SameSoftware"
 TCP = "tcp"

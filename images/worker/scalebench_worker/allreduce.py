@@ -12,9 +12,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
-from scalebench_api.experiment import AllReduce, Sizes
 from scalebench_api.record.journal import NO_LOSS, StepRow
 from scalebench_api.record.rank import AllReduceRow, Window, WindowKind
+from scalebench_api.workload import AllReduce, Sizes
 from scalebench_worker.failure import WorkloadError
 from scalebench_worker.session import Measured, Session
 from scalebench_worker.timing import Clock, UnixTime

@@ -11,7 +11,7 @@ from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from scalebench_api.contract import METRICS_PORT_ENV
-from scalebench_api.experiment import Program
+from scalebench_api.workload import Program
 
 if TYPE_CHECKING:
     from prometheus_client.core import Metric

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 from scalebench_api.collectives import launcher_of
 from scalebench_api.contract import CORES_ENV, HOSTFILE_ENV, POD_INDEX_ENV, ROLE_ENV, THREADS_ENV
-from scalebench_api.experiment import Launcher, Program
 from scalebench_api.processes import processes_of
 from scalebench_api.trial import TrialSpec
+from scalebench_api.workload import Launcher, Program
 from scalebench_worker.place import Part, Place, PlaceError
 from scalebench_worker.sshd import SSH_FOLDER, ssh_port
 

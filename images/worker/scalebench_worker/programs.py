@@ -7,8 +7,8 @@ import importlib.util
 from collections.abc import Callable
 
 from scalebench_api.collectives import over_mpi
-from scalebench_api.experiment import Program, Workload
 from scalebench_api.trial import TrialSpec
+from scalebench_api.workload import Program, Workload
 from scalebench_worker.failure import WorkloadError
 
 _PROGRAMS = {

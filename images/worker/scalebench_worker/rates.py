@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from scalebench_api.experiment import Decay, Optimizer
+from scalebench_api.optimizer import Decay, Optimizer
 
 
 def rate_at(asked: Optimizer, epoch: float, epochs: int, workers: int) -> float:

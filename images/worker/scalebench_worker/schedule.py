@@ -6,7 +6,7 @@ import math
 from collections.abc import Generator, Sequence
 from typing import NamedTuple
 
-from scalebench_api.experiment import Measure
+from scalebench_api.measure import Measure
 from scalebench_api.record.journal import WARMUP_WINDOW
 from scalebench_api.record.rank import Warmup, WindowKind
 from scalebench_worker.warmup import block_steps, is_stable, rule

@@ -13,7 +13,7 @@ from typing import Any, Literal
 from pydantic import ValidationError
 
 from scalebench_api.contract import EVALUATIONS_FILE, METRICS_LINGER_ENV, OUT_ENV, PODS_ENV, TRIAL_ENV
-from scalebench_api.experiment import Measure
+from scalebench_api.measure import Measure
 from scalebench_api.record.journal import StepRow
 from scalebench_api.record.rank import (
     AllReduceRow,

@@ -6,7 +6,7 @@ import math
 import statistics
 from collections.abc import Sequence
 
-from scalebench_api.experiment import Measure
+from scalebench_api.measure import Measure
 
 TOLERANCE = 0.05
 NOISE_LIMIT = 0.20

@@ -10,7 +10,7 @@ import torch
 import torch.distributed as dist
 from torch._C._distributed_c10d import FileStore
 
-from scalebench_api.experiment import AllReduce
+from scalebench_api.workload import AllReduce
 from scalebench_worker.torch.patterns import all_reduce_of
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from scalebench_api.experiment import AllReduce
+from scalebench_api.workload import AllReduce
 from scalebench_worker.mpi import load
 from scalebench_worker.mpi.algorithms import ask_for
 from scalebench_worker.mpi.allreduce import MPILibrary

@@ -5,7 +5,9 @@ import sys
 import torch
 import torch.distributed as dist
 
-from scalebench_api.experiment import Optimizer, Options, Precision, Workload
+from scalebench_api.optimizer import Optimizer
+from scalebench_api.options import Options
+from scalebench_api.workload import Precision, Workload
 from scalebench_worker.torch.alternates import NoSync
 from scalebench_worker.torch.checksum import parameter_checksum
 from scalebench_worker.torch.communicator import TorchCommunicator

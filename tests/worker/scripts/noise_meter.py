@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch._C._distributed_c10d import FileStore
 from torch.nn.parallel import DistributedDataParallel
 
-from scalebench_api.experiment import Precision
+from scalebench_api.workload import Precision
 from scalebench_worker.noise_scale import estimate
 from scalebench_worker.torch.communicator import TorchCommunicator
 from scalebench_worker.torch.noise_meter import NoiseMeter

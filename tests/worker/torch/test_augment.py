@@ -9,7 +9,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scalebench_api.experiment import Augmentation
+from scalebench_api.data import Augmentation
 from scalebench_worker.torch.data import DataError, DataOptions, open_data
 from scalebench_worker.torch.data.augment import Augment, crop_and_flip, cut_out
 

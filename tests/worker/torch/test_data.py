@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from PIL import Image
 from torch.utils.data import DistributedSampler
 
-from scalebench_api.experiment import Augmentation
+from scalebench_api.data import Augmentation
 from scalebench_worker.data.cifar import read_cifar10
 from scalebench_worker.data.crops import AREA, RATIO, middle_crop, random_crop
 from scalebench_worker.data.digits import read_digits

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from scalebench_api.experiment import Augmentation
+from scalebench_api.data import Augmentation
 from scalebench_api.record.rank import Picture
 from scalebench_worker.data.digits import read_digits
 from scalebench_worker.data.image_list import list_images

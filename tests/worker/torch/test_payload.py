@@ -8,7 +8,7 @@ import torch.distributed as dist
 from torch._C._distributed_c10d import HashStore
 from torch.nn.parallel import DistributedDataParallel
 
-from scalebench_api.experiment import Workload
+from scalebench_api.workload import Workload
 from scalebench_worker.failure import WorkloadError
 from scalebench_worker.torch import models
 from scalebench_worker.torch.payload import gradient_elements

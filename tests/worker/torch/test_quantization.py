@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from torch import Tensor, nn
 
-from scalebench_api.experiment import Quantization
+from scalebench_api.measure import Quantization
 from scalebench_worker.failure import WorkloadError
 from scalebench_worker.torch.models import build
 from scalebench_worker.torch.quantization import check_quantizable, folded, quantize

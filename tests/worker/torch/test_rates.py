@@ -11,7 +11,8 @@ import torch.distributed as dist
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scalebench_api.experiment import Optimizer, Workload
+from scalebench_api.optimizer import Optimizer
+from scalebench_api.workload import Workload
 from scalebench_worker.rates import changes, rate_at
 from scalebench_worker.torch.models.loss import AuxiliaryLogits, cross_entropy, training_loss
 from scalebench_worker.torch.optimizers import groups_of, make_optimizer, rule_of

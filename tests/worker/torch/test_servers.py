@@ -12,7 +12,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scalebench_api.experiment import Optimizer, ParameterServer, Updates
+from scalebench_api.optimizer import Optimizer
+from scalebench_api.workload import ParameterServer, Updates
 from scalebench_worker.torch.servers import wire
 from scalebench_worker.torch.servers.shard import Answer, Shard
 from scalebench_worker.torch.servers.wire import Closed, Header, Kind

@@ -8,7 +8,8 @@ import pytest
 import torch.distributed as dist
 from torch import nn
 
-from scalebench_api.experiment import BatchNorm, Workload
+from scalebench_api.options import BatchNorm
+from scalebench_api.workload import Workload
 from scalebench_worker.torch import traffic
 from scalebench_worker.torch.device import choose_device
 from scalebench_worker.torch.strategies import ddp

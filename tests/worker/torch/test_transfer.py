@@ -12,10 +12,10 @@ from torch import Tensor, nn
 from worker_ranks import make_trial, records
 
 from scalebench_api.contract import OUT_ENV
-from scalebench_api.experiment import Trained, Transfer
 from scalebench_api.record.frozen import frozen_unchanged
 from scalebench_api.record.rank import RankRecord
 from scalebench_api.trial import TrialSpec
+from scalebench_api.workload import Trained, Transfer
 from scalebench_worker.failure import WorkloadError
 from scalebench_worker.torch import evaluation, models
 from scalebench_worker.torch.checkpoints import open_folder, write_checkpoint

@@ -22,7 +22,7 @@ from typing import Protocol
 import numpy as np
 
 from scalebench.predict.fitting import Array
-from scalebench_api.experiment import Mode
+from scalebench_api.scaling import Mode
 
 
 class Form(Protocol):

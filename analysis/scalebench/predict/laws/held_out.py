@@ -10,7 +10,7 @@ import numpy as np
 from scalebench.predict.fitting import FitError, largest_absolute, mean_absolute
 from scalebench.predict.laws.forms import Form, forms
 from scalebench.predict.laws.law_fit import LawFit, fit_law
-from scalebench_api.experiment import Mode
+from scalebench_api.scaling import Mode
 
 
 @dataclass(frozen=True)

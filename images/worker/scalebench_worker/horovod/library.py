@@ -17,8 +17,8 @@ from typing import Any
 
 import torch
 
-from scalebench_api.experiment import Workload
 from scalebench_api.horovod import MISSING, carrier_of
+from scalebench_api.workload import Workload
 from scalebench_worker.failure import WorkloadError
 from scalebench_worker.mpi import load as load_mpi
 

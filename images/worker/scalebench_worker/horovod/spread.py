@@ -9,8 +9,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from scalebench_api.experiment import CommHook, Workload
 from scalebench_api.horovod import WRAPPER
+from scalebench_api.options import CommHook
+from scalebench_api.workload import Workload
 from scalebench_worker.horovod.library import version
 from scalebench_worker.torch import traffic
 from scalebench_worker.torch.optimizers import make_optimizer

@@ -13,7 +13,7 @@ import ctypes
 import os
 from pathlib import Path
 
-from scalebench_api.experiment import AllReduce
+from scalebench_api.workload import AllReduce
 from scalebench_worker.failure import WorkloadError
 
 _MCA = "OMPI_MCA_"

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from scalebench_api.experiment import AllReduce, Payload, Workload
 from scalebench_api.trial import TrialSpec
+from scalebench_api.workload import AllReduce, Payload, Workload
 from scalebench_worker.allreduce import Benchmark, check_nodes, granule_of, host_bytes
 from scalebench_worker.failure import WorkloadError
 from scalebench_worker.identity import identify

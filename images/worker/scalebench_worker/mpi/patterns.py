@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from scalebench_api.experiment import AllReduce
+from scalebench_api.workload import AllReduce
 
 Carried = Callable[[Any], None]
 

@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from scalebench_api.experiment import Accuracy, DataSource
+from scalebench_api.data import DataSource
+from scalebench_api.measure import Accuracy
 from scalebench_api.record.rank import Evaluation
 from scalebench_worker.data.reading import read_images
 from scalebench_worker.rates import changes, rate_at

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from scalebench_api.experiment import DataSource
+from scalebench_api.data import DataSource
 from scalebench_api.trial import TrialSpec
 from scalebench_worker.data.image_list import ImageList
 from scalebench_worker.data.images import ImageArrays, check_arrays

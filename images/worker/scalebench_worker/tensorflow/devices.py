@@ -6,8 +6,8 @@ import os
 from dataclasses import dataclass
 from typing import Any
 
-from scalebench_api.experiment import Device, Precision
 from scalebench_api.record.rank import RankTopology
+from scalebench_api.workload import Device, Precision
 from scalebench_worker.failure import WorkloadError
 from scalebench_worker.identity import Identity
 from scalebench_worker.nvml import visible_uuid

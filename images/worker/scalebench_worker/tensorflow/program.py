@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from scalebench_api.experiment import Device, Strategy, Workload
 from scalebench_api.legality import strategy_of
 from scalebench_api.trial import TrialSpec
+from scalebench_api.workload import Device, Strategy, Workload
 from scalebench_worker.communicator import Communicator
 from scalebench_worker.data.images import DataError
 from scalebench_worker.failure import WorkloadError

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from scalebench_api.experiment import Communication, CrossDeviceOps, Strategy, Workload
+from scalebench_api.workload import Communication, CrossDeviceOps, Strategy, Workload
 from scalebench_worker.communicator import Communicator
 from scalebench_worker.failure import WorkloadError
 from scalebench_worker.tensorflow.cluster import OwnAddress, tf_config

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from scalebench_api.experiment import Optimizer
+from scalebench_api.optimizer import Optimizer
 from scalebench_worker.tensorflow.framework import keras, tf
 from scalebench_worker.tensorflow.lars import Lars
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from scalebench_api.experiment import Accuracy
+from scalebench_api.measure import Accuracy
 from scalebench_api.record.rank import Evaluation
 from scalebench_worker.rates import changes, rate_at
 from scalebench_worker.sdk import Bench

@@ -6,8 +6,8 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from scalebench_api.experiment import AllReduce, Payload
 from scalebench_api.trial import TrialSpec
+from scalebench_api.workload import AllReduce, Payload
 from scalebench_worker.allreduce import Benchmark, check_nodes, granule_of, host_bytes
 from scalebench_worker.identity import identify
 from scalebench_worker.session import Session

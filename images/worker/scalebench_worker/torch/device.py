@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 
 import torch
 
-from scalebench_api.experiment import Device
 from scalebench_api.record.rank import RankTopology
+from scalebench_api.workload import Device
 from scalebench_worker.failure import WorkloadError
 from scalebench_worker.identity import Identity
 from scalebench_worker.nvml import driver_version

@@ -11,7 +11,7 @@ import torch.distributed as dist
 from torch._C._distributed_c10d import HashStore, Store, TCPStore
 
 from scalebench_api.contract import PODS_ENV
-from scalebench_api.experiment import AllReduce, Backend
+from scalebench_api.workload import AllReduce, Backend
 from scalebench_worker.communicator import find_communicator
 from scalebench_worker.failure import WorkloadError
 from scalebench_worker.identity import identify

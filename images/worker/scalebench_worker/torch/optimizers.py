@@ -8,7 +8,7 @@ from typing import Any, overload
 import torch
 from torch import Tensor
 
-from scalebench_api.experiment import Optimizer
+from scalebench_api.optimizer import Optimizer
 
 _EPSILON = 1e-6
 

@@ -8,7 +8,7 @@ from typing import Any
 import torch.distributed as dist
 from torch import Tensor
 
-from scalebench_api.experiment import AllReduce
+from scalebench_api.workload import AllReduce
 
 Carried = Callable[[Tensor], object]
 # Renamed in torch 2.14.

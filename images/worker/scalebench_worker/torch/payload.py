@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch._C._distributed_c10d import _DEFAULT_FIRST_BUCKET_BYTES, _compute_bucket_assignment_by_size
 
-from scalebench_api.experiment import Payload, Workload
+from scalebench_api.workload import Payload, Workload
 from scalebench_worker.failure import WorkloadError
 from scalebench_worker.torch import models
 

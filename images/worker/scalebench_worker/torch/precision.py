@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, nullcontext
 
 import torch
 
-from scalebench_api.experiment import Precision
+from scalebench_api.workload import Precision
 from scalebench_worker.failure import WorkloadError
 
 _AUTOCAST = {Precision.bf16: torch.bfloat16, Precision.fp16: torch.float16}

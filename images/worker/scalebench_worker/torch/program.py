@@ -8,11 +8,13 @@ from collections.abc import Iterator
 import torch
 from torch import nn
 
-from scalebench_api.experiment import CommHook, DataSource, Options, Strategy, Workload
+from scalebench_api.data import DataSource
 from scalebench_api.legality import batch_norm_of, strategy_of
+from scalebench_api.options import CommHook, Options
 from scalebench_api.record.rank import RankRecord
 from scalebench_api.record.verdict import TCP
 from scalebench_api.trial import TrialSpec
+from scalebench_api.workload import Strategy, Workload
 from scalebench_worker.failure import WorkloadError, out_of_memory
 from scalebench_worker.identity import identify
 from scalebench_worker.sdk import Bench

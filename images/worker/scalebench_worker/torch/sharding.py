@@ -12,7 +12,7 @@ from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
 
-from scalebench_api.experiment import Precision
+from scalebench_api.workload import Precision
 
 BLOCKS = ("blocks", "stages")
 

@@ -14,9 +14,10 @@ from torch import Tensor, nn
 from torch.distributed.optim import ZeroRedundancyOptimizer
 from torch.nn.parallel import DistributedDataParallel
 
-from scalebench_api.experiment import BatchNorm, Strategy, Workload
 from scalebench_api.legality import batch_norm_of
+from scalebench_api.options import BatchNorm
 from scalebench_api.record.rank import Traffic
+from scalebench_api.workload import Strategy, Workload
 from scalebench_worker.failure import WorkloadError
 from scalebench_worker.torch import traffic
 from scalebench_worker.torch.compression import compress

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from torch import nn
 
-from scalebench_api.experiment import Accuracy
+from scalebench_api.measure import Accuracy
 from scalebench_worker.session import Facts
 from scalebench_worker.torch.checkpoints import open_folder, write_checkpoint
 from scalebench_worker.torch.data import Loader

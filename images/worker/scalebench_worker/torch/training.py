@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from scalebench_api.experiment import Precision
+from scalebench_api.workload import Precision
 from scalebench_worker.torch.data import Batch
 from scalebench_worker.torch.models import AuxiliaryLogits, training_loss
 from scalebench_worker.torch.precision import autocast, scaler_for

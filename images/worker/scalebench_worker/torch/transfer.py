@@ -10,7 +10,7 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from scalebench_api.experiment import Trained, Transfer
+from scalebench_api.workload import Trained, Transfer
 from scalebench_worker.failure import WorkloadError
 from scalebench_worker.torch import models
 from scalebench_worker.torch.checksum import tensor_bytes

@@ -14,7 +14,7 @@ import torch
 from PIL import Image
 
 from scalebench_api import tensorflow as api
-from scalebench_api.experiment import Optimizer
+from scalebench_api.optimizer import Optimizer
 from scalebench_worker.data.digits import read_digits
 from scalebench_worker.data.images import DataError, ImageArrays
 from scalebench_worker.tensorflow import models

@@ -8,7 +8,7 @@ import torch.distributed as dist
 from torch.distributed.algorithms.ddp_comm_hooks import default_hooks, powerSGD_hook
 from torch.nn.parallel import DistributedDataParallel
 
-from scalebench_api.experiment import CommHook, Options
+from scalebench_api.options import CommHook, Options
 from scalebench_api.record.rank import Traffic
 from scalebench_worker.torch import traffic
 from scalebench_worker.torch.compression.codes import Code, EightBit, OneBit, TopK

@@ -9,7 +9,7 @@ from typing import Literal, get_args
 
 import torch
 
-from scalebench_api.experiment import Augmentation
+from scalebench_api.data import Augmentation
 from scalebench_worker.data.images import DataError, ImageArrays, Split, check_arrays
 from scalebench_worker.data.reading import read_images
 from scalebench_worker.torch.data.arrays import ArrayLoader

@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, fx, nn
 
-from scalebench_api.experiment import Quantization
+from scalebench_api.measure import Quantization
 from scalebench_api.record.rank import QuantizationFacts, QuantizedRow
 from scalebench_worker.torch.data import Batch
 from scalebench_worker.torch.quantization.calibration import calibrate, layers_of

@@ -12,8 +12,9 @@ import threading
 
 import torch
 
-from scalebench_api.experiment import Optimizer, ParameterServer
 from scalebench_api.model import Model
+from scalebench_api.optimizer import Optimizer
+from scalebench_api.workload import ParameterServer
 from scalebench_worker.startup import die_with_parent
 from scalebench_worker.torch.servers import wire
 from scalebench_worker.torch.servers.shard import Shard

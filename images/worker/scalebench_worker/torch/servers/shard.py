@@ -9,8 +9,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from scalebench_api.experiment import Optimizer, ParameterServer, Updates
+from scalebench_api.optimizer import Optimizer
 from scalebench_api.record.rank import ServerCounts
+from scalebench_api.workload import ParameterServer, Updates
 from scalebench_worker.torch.optimizers import make_optimizer
 
 

@@ -14,8 +14,8 @@ from typing import overload
 import torch
 from torch import Tensor, nn
 
-from scalebench_api.experiment import Updates, Workload
 from scalebench_api.record.rank import ServerCounts, Traffic
+from scalebench_api.workload import Updates, Workload
 from scalebench_worker.communicator import Communicator, find_communicator
 from scalebench_worker.identity import identify
 from scalebench_worker.session import out_folder

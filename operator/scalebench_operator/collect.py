@@ -31,6 +31,7 @@ from scalebench_operator.jobs import selector
 from scalebench_operator.judge import Judgement, judge_payload
 from scalebench_operator.looking import HANGS, too_late
 from scalebench_operator.runners import Reading, Request, RunnerKind
+from scalebench_operator.runners.pod_status import current
 
 _PART = 900_000
 """Bytes of a payload in one ConfigMap, at most."""
@@ -83,7 +84,7 @@ async def collect(cluster: Cluster, attempt: Attempt) -> Collected:
         Refused, Unreachable: when the API server does not let us.
     """
     request = attempt.request
-    pods = await cluster.list(PODS, request.namespace, labelSelector=selector(request))
+    pods = current(await cluster.list(PODS, request.namespace, labelSelector=selector(request)))
     recording = attempt.runner.recording_pod(pods)
     said = _termination(recording, request)
     payload, missing = (None, "") if attempt.cancelled else await _payload(cluster, request, recording, said)
@@ -135,7 +136,7 @@ async def _outcome(cluster: Cluster, attempt: Attempt, pods: Sequence[Object], m
     if attempt.cancelled:
         message = "cancelled"
     elif attempt.forced is not None or reading is None or not reading.succeeded:
-        found = read_pods.failure(pods)
+        found = read_pods.failure(pods, resumed_at=reading.resumed_at if reading is not None else None)
         late = reading is not None and reading.reason is FailedReason.deadline_exceeded
         if attempt.forced is not None:
             failure, message = attempt.forced

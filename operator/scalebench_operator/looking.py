@@ -13,6 +13,7 @@ from scalebench_operator.cluster import EVENTS, PODS, Cluster, Object
 from scalebench_operator.jobs import labelled, request_of, resource_of, selector
 from scalebench_operator.ledger import Ledger, jobs_of
 from scalebench_operator.runners import RUNNERS, Reading, RunnerKind
+from scalebench_operator.runners.pod_status import current
 from scalebench_operator.settings import Settings
 from scalebench_operator.sightings import Family, JobSeen, Key, Sightings
 
@@ -55,7 +56,7 @@ class Looking:
         if reading.state is Job.running and overdue < _GRACE_S:
             return Look()
         request = request_of(self.settings, key, ledger, name, job.attempt)
-        pods = await self.cluster.list(PODS, key.namespace, labelSelector=selector(request))
+        pods = current(await self.cluster.list(PODS, key.namespace, labelSelector=selector(request)))
         events: list[Object] = []
         if len(pods) < runner.pods(request):
             events = await self._events(key, request.job, job.uid)

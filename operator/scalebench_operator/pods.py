@@ -13,32 +13,37 @@ import signal
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from scalebench_api import objects, quantity
+from scalebench_api import quantity
 from scalebench_api.record import termination
 from scalebench_api.record.rank import RankFailure
 from scalebench_api.trial import FailedReason
 from scalebench_operator.runners.pod_status import (
     Pod,
     bad_ends,
+    current,
     disruption_of,
     ended_at,
     ends,
-    labels_of,
     more,
     name_of,
     node_of,
     place_of,
+    role_of,
     signal_of,
     status_of,
     terminated,
     waits,
     where,
 )
+from scalebench_operator.runners.pod_template import GRACE_SECONDS
+from scalebench_operator.statuses import timestamp, unix
 
 Event = Mapping[str, Any]
 Finding = tuple[FailedReason, str]
 
 MOST_EXIT_CODES = 64
+_GOING_S = 2 * GRACE_SECONDS
+"""A pod that is deleted is gone after so long, unless its node is cut off."""
 _CONTAINERS = ("worker", "launcher", "pytorch", "tensorflow")
 # status.reason of a pod that its node or the scheduler ended.
 _TAKEN_AWAY = ("Evicted", "Preempting", "NodeLost", "NodeShutdown", "Shutdown", "Terminated")
@@ -57,17 +62,17 @@ _NOT_STARTED = ("CreateContainerConfigError", "CreateContainerError", "RunContai
 _CANNOT_RUN = ("StartError", "ContainerCannotRun")
 
 
-def failure(pods: Sequence[Pod], events: Sequence[Event] = ()) -> Finding | None:
+def failure(pods: Sequence[Pod], events: Sequence[Event] = (), *, resumed_at: str | None = None) -> Finding | None:
     """Why the pods did not end well, or cannot begin; None where nothing of the kind can be seen.
 
-    ``events`` are the job's own; they tell why pods are missing.
+    ``events`` are the job's own; they tell why pods are missing. ``resumed_at`` is when its queue let it go (RFC 3339).
     """
     bad = failed(pods)
     for look in (_out_of_memory, _ranks_verdict, _taken_away):
         for pod in bad:
             if found := look(pod):
                 return found
-    if found := _replaced(pods):
+    if found := _replaced(pods, resumed_at):
         return found
     for look in (_late, _not_admitted, _told_killed, _killed, _rank_failure, _exited):
         for pod in bad:
@@ -125,13 +130,13 @@ def rejected(events: Sequence[Event]) -> str | None:
 
 def nodes(pods: Sequence[Pod]) -> tuple[str, ...]:
     """Nodes of the pods that carry workers, each once, in the order of the workers."""
-    carriers = [pod for pod in pods if _role(pod) == "worker"]
+    carriers = [pod for pod in pods if role_of(pod) == "worker"]
     return tuple(dict.fromkeys(node for pod in sorted(carriers, key=place_of) if (node := node_of(pod))))
 
 
 def placement(pods: Sequence[Pod]) -> dict[str, str]:
     """Pod -> node, for those that have one and are to carry workers: a rank in a launcher is none of the layout's."""
-    return {name_of(pod): node for pod in pods if _role(pod) != "launcher" and (node := node_of(pod))}
+    return {name_of(pod): node for pod in pods if role_of(pod) != "launcher" and (node := node_of(pod))}
 
 
 def exit_codes(pods: Sequence[Pod]) -> dict[str, int | None]:
@@ -183,20 +188,23 @@ def _taken_away(pod: Pod) -> Finding | None:
     return None
 
 
-def _replaced(pods: Sequence[Pod]) -> Finding | None:
-    """A worker that was made after the launcher had begun stands for one that was taken away: mpi-operator does so."""
-    began = min((status_of(pod).get("startTime") or "~" for pod in pods if _role(pod) == "launcher"), default="~")
+def _replaced(pods: Sequence[Pod], resumed_at: str | None) -> Finding | None:
+    """A worker that was made after the launcher had begun stands for one that was taken away: mpi-operator does so.
+
+    A job that is let go again has its launcher at once, and each worker when the one before it is gone: mpi-operator
+    takes one that is still going for the new one.
+    """
+    launchers = current([pod for pod in pods if role_of(pod) == "launcher"])
+    began = min((status_of(pod).get("startTime") or "~" for pod in launchers), default="~")
+    if resumed_at:
+        began = max(began, timestamp(unix(resumed_at) + _GOING_S))
     for pod in sorted(pods, key=place_of):
-        if _role(pod) == "worker" and str(pod["metadata"].get("creationTimestamp") or "") > began:
+        if role_of(pod) == "worker" and str(pod["metadata"].get("creationTimestamp") or "") > began:
             name = name_of(pod)
             said = f"pod {name} was deleted while the trial ran, by hand, by a drain or by the cluster"
             tell = f"kubectl get events --field-selector involvedObject.name={name} tells more"
             return FailedReason.evicted, f"{said}; its job made it anew; {tell}"
     return None
-
-
-def _role(pod: Pod) -> str:
-    return labels_of(pod).get(objects.ROLE_LABEL, "worker")
 
 
 def _late(pod: Pod) -> Finding | None:

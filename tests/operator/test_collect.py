@@ -180,6 +180,20 @@ def test_pods_that_are_gone() -> None:
     assert "was not there to be read" in found.verdict.message
 
 
+def test_pods_of_before_a_suspension_that_are_still_going() -> None:
+    left = Left()
+    tags = labels("exp", left.request.trial_object, left.attempt)
+    for index in range(2):
+        old = pod(NAMESPACE, left.request.job, index, tags, 143)
+        old["metadata"] |= {"name": f"a-{index}", "creationTimestamp": "2026-11-21T22:00:00Z"}
+        old["metadata"]["deletionTimestamp"] = "2026-11-21T22:30:00Z"
+        old["spec"]["nodeName"] = "cut-off"
+        left.store.put(PODS, old)
+    found = left.collect()
+    assert (found.verdict.phase, found.nodes) == (TrialPhase.succeeded, ("node-0", "node-1"))
+    assert set(left.kept(found)[1].exit_codes) == {pod_name(left.request.job, index) for index in range(2)}
+
+
 def test_a_failed_attempt_says_why_and_keeps_the_last_lines() -> None:
     left = Left((0, 7))
     found = left.collect(BROKEN)

@@ -10,6 +10,7 @@ from scalebench_api.record.rank import RankFailure
 from scalebench_api.record.termination import Termination, spell
 from scalebench_api.trial import FailedReason
 from scalebench_operator import pods as read_pods
+from scalebench_operator.runners.pod_status import current
 
 Tree = dict[str, Any]
 
@@ -91,6 +92,49 @@ def test_a_worker_that_was_made_anew_stands_for_one_that_was_taken_away() -> Non
     assert found is not None
     assert found[0] is FailedReason.evicted
     assert found[1].startswith("pod j-worker-1 was deleted while the trial ran")
+
+
+def of_role(role: str, name: str, created: str, index: int = 0, **status: Any) -> Tree:
+    made = pod(name, index, **status)
+    made["metadata"] |= {"creationTimestamp": created}
+    made["metadata"]["labels"]["scalebench.dev/role"] = role
+    return made
+
+
+def let_go_again(worker_made: str) -> list[Tree]:
+    """An MPIJob that its queue suspended at 22:59 and let go at 23:00; its old launcher has not gone yet."""
+    old = of_role("launcher", "j-launcher-old", "2026-11-21T22:00:00Z", startTime="2026-11-21T22:00:01Z")
+    old["metadata"]["deletionTimestamp"] = "2026-11-21T22:59:00Z"
+    begun = {"startTime": "2026-11-21T23:00:02Z"}
+    new = ended(1, "j-launcher-new")
+    new["metadata"] |= {"creationTimestamp": "2026-11-21T23:00:01Z"}
+    new["metadata"]["labels"]["scalebench.dev/role"] = "launcher"
+    new["status"] |= begun
+    return [old, new, of_role("worker", "j-worker-0", worker_made, **begun)]
+
+
+def test_workers_of_a_job_that_its_queue_let_go_again_were_not_deleted() -> None:
+    again = let_go_again("2026-11-21T23:00:00Z")
+    assert reason_of(*again) is FailedReason.rank_failed, "older than the launcher that ran"
+    # A pod keeps its name until it is gone; mpi-operator makes the new one then, behind the launcher.
+    slow = let_go_again("2026-11-21T23:00:09Z")
+    assert read_pods.failure(slow, resumed_at="2026-11-21T23:00:00Z") == read_pods.failure(again)
+    late = let_go_again("2026-11-21T23:05:00Z")
+    found = read_pods.failure(late, resumed_at="2026-11-21T23:00:00Z")
+    assert found is not None
+    assert found[1].startswith("pod j-worker-0 was deleted while the trial ran")
+
+
+def test_of_the_pods_of_one_place_the_newest_is_the_jobs() -> None:
+    old = [of_role("worker", f"old-{index}", "2026-11-21T22:00:00Z", index) for index in range(2)]
+    new = [of_role("worker", f"new-{index}", "2026-11-21T23:00:00Z", index) for index in range(2)]
+    launcher = of_role("launcher", "launcher", "2026-11-21T22:00:00Z")
+    mixed = [old[1], new[0], launcher, old[0], new[1]]
+    assert current(mixed) == [new[0], launcher, new[1]]
+    master, worker = pod("master"), pod("worker")
+    master["metadata"]["labels"] |= {"training.kubeflow.org/replica-type": "master"}
+    worker["metadata"]["labels"] |= {"training.kubeflow.org/replica-type": "worker"}
+    assert current([master, worker]) == [master, worker]
 
 
 def test_a_launcher_is_no_place_for_ranks() -> None:

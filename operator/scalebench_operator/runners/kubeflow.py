@@ -6,6 +6,7 @@ None of their conditions says why a run failed; that is read from the pods, whic
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from scalebench_api import lifecycle
@@ -59,6 +60,10 @@ def read(job: Mapping[str, Any], specs: str) -> Reading:
 
     The operators' own condition Running comes with the first pod, and after a short run may never come.
     """
+    return replace(_read(job, specs), resumed_at=_resumed_at(job))
+
+
+def _read(job: Mapping[str, Any], specs: str) -> Reading:
     holds, spec, status = conditions(job), job.get("spec") or {}, job.get("status") or {}
     # A job of which one replica failed and another succeeded can hold both.
     if "Failed" in holds:
@@ -84,6 +89,13 @@ def replica(pods: Sequence[Mapping[str, Any]], *roles: str) -> Mapping[str, Any]
     return None
 
 
+def _resumed_at(job: Mapping[str, Any]) -> str | None:
+    for each in (job.get("status") or {}).get("conditions") or ():
+        if each["type"] == "Suspended" and each.get("status") == "False":
+            return str(each["lastTransitionTime"])
+    return None
+
+
 def _failed(reading: Reading) -> Reading:
     reason = reading.reason
     # training-operator says a deadline in words only, mpi-operator an eviction by a reason of its own.
@@ -91,4 +103,4 @@ def _failed(reading: Reading) -> Reading:
         reason = FailedReason.deadline_exceeded
     elif reading.message.startswith("MPIJobEvicted"):
         reason = FailedReason.evicted
-    return Reading(reading.state, reading.succeeded, reading.message, reading.ended_at, reason)
+    return replace(reading, reason=reason)

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
+
+from scalebench_api import objects
 
 Pod = Mapping[str, Any]
+P = TypeVar("P", bound=Mapping[str, Any])
 
 _INDEX = "batch.kubernetes.io/job-completion-index"
 _REPLICA_INDEX = "training.kubeflow.org/replica-index"
@@ -49,6 +52,30 @@ def place_of(pod: Pod) -> tuple[bool, int]:
     labels = labels_of(pod)
     index = str(labels.get(_INDEX) or labels.get(_REPLICA_INDEX) or 0)
     return labels.get(_REPLICA_TYPE, "master").lower() != "master", int(index) if index.isdigit() else 0
+
+
+def role_of(pod: Pod) -> str:
+    """What it does in its trial: ``worker`` where nothing else is said."""
+    return labels_of(pod).get(objects.ROLE_LABEL, "worker")
+
+
+def current(pods: Sequence[P]) -> list[P]:
+    """Of the pods of one place the newest: a job that its queue let go again still has old ones that are going.
+
+    On a node that is cut off they stay for long, under other names or under those of their successors.
+    """
+    newest: dict[tuple[object, ...], P] = {}
+    for pod in pods:
+        known = newest.get(key := (role_of(pod), place_of(pod)))
+        if known is None or _age(pod) > _age(known):
+            newest[key] = pod
+    kept = {id(pod) for pod in newest.values()}
+    return [pod for pod in pods if id(pod) in kept]
+
+
+def _age(pod: Pod) -> tuple[str, bool]:
+    metadata = pod["metadata"]
+    return str(metadata.get("creationTimestamp") or ""), "deletionTimestamp" not in metadata
 
 
 def ends(pod: Pod, which: str = "containerStatuses") -> Iterator[tuple[str, Mapping[str, Any]]]:

@@ -24,7 +24,7 @@ OUT = "/scalebench/out"
 COORDINATOR_PORT = 29500
 USER = 1000
 """Every image's user, whatever it says itself: ``runAsNonRoot`` alone would refuse images that say root."""
-_GRACE_SECONDS = 10
+GRACE_SECONDS = 10
 _MOST_TEXT = 120_000
 """Linux starts no program with a variable of 128 KiB or more (MAX_ARG_STRLEN)."""
 _OWN = {contract.POD_NAME_ENV, contract.NODE_NAME_ENV}
@@ -64,7 +64,7 @@ def template(
         "automountServiceAccountToken": False,
         # A variable for every Service of the namespace would reach the ranks, and their number is not ours.
         "enableServiceLinks": False,
-        "terminationGracePeriodSeconds": _GRACE_SECONDS,
+        "terminationGracePeriodSeconds": GRACE_SECONDS,
         "securityContext": _pod_security(root),
         "containers": [
             {

@@ -12,7 +12,7 @@ from scalebench_api.trial import FailedReason
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """State of a job; the last four fields say something only once it has ended.
+    """State of a job; but for ``resumed_at``, what follows says something only once it has ended.
 
     ``reason`` is set where the job itself knows it (a deadline); of any other failure only its pods can tell.
     """
@@ -23,6 +23,8 @@ class Reading:
     ended_at: str | None = None
     """RFC 3339, to the second, as the job's controller wrote it."""
     reason: FailedReason | None = None
+    resumed_at: str | None = None
+    """RFC 3339: when its queue let the job go, as far as the job says so; of a job that runs, too."""
 
 
 def conditions(job: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:

@@ -68,6 +68,14 @@ def test_a_deadline_is_known_from_the_job() -> None:
         assert kind(name).read(seen(name)["job"]).reason is None, name
 
 
+def test_when_its_queue_let_a_job_go() -> None:
+    job = seen("mpijob-exit")["job"]
+    assert kind("mpijob").read(job).resumed_at is None
+    at = "2026-11-21T23:13:39Z"
+    job["status"]["conditions"].append({"type": "Suspended", "status": "False", "lastTransitionTime": at})
+    assert kind("mpijob").read(job).resumed_at == at
+
+
 def test_a_job_without_status_starts() -> None:
     for runner in RUNNERS.values():
         assert runner.read({"metadata": {"name": "x"}}).state is Job.starting

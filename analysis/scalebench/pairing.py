@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
+from scalebench.series_names import shortened
 from scalebench_api.scaling import Mode
 
 
@@ -39,9 +40,11 @@ class Identity:
 def identities(series: Sequence[Named]) -> dict[tuple[str, str], Identity]:
     """(bundle, series) -> identity; the label says no more than is needed to tell curves apart."""
     several = len({each.bundle for each in series}) > 1
+    axes = {(each.bundle, each.name): each.name.removeprefix(each.mode.value).strip() for each in series}
+    short, _ = shortened(axes.values())
     labels = {}
     for each in series:
-        rest = each.name.removeprefix(each.mode.value).strip()
+        rest = short[axes[each.bundle, each.name]]
         labels[each.bundle, each.name] = " ".join(part for part in (each.bundle if several else "", rest) if part)
     order = {label: index for index, label in enumerate(dict.fromkeys(labels.values()))}
     return {key: Identity(label, order[label]) for key, label in labels.items()}

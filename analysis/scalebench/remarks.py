@@ -24,11 +24,11 @@ def headline(series: MeasuredSeries, points: Sequence[PointResult], level: float
     unit = f"{series.sample_unit}/s"
     if largest.speedup is None or largest.efficiency is None:
         return (
-            f"{name}: {_workers(largest.workers)} do {spelling.number(largest.throughput.value)} {unit}; "
+            f"{name}: {spelling.number(largest.throughput.value)} {unit} on {_workers(largest.workers)}; "
             f"no speed-up, for the baseline of {_workers(series.baseline)} was not measured"
         )
     if largest.workers == series.baseline:
-        return f"{name}: {_workers(largest.workers)} do {spelling.interval(largest.throughput)} {unit}"
+        return f"{name}: {spelling.interval(largest.throughput)} {unit} on {_workers(largest.workers)}"
     gives = spelling.interval(largest.speedup).split(" (")
     low_high = f" ({level * 100:g} % interval {gives[1]}" if len(gives) > 1 else ""
     against = "" if series.baseline == 1 else f" that of {series.baseline}"

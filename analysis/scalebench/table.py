@@ -17,6 +17,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any, Literal
 
 from scalebench import spelling
+from scalebench.series_names import shortened
 from scalebench.statistics.estimate import Estimate
 
 if TYPE_CHECKING:
@@ -79,14 +80,22 @@ class Table:
         return [[spell(cell, column) for cell, column in zip(row, self.columns, strict=True)] for row in self.rows]
 
     def compact(self) -> Table:
-        """Without details and without columns in which no row has a value: what people are shown."""
+        """What people are shown: no details, no column in which no row has a value, no name longer than it must be."""
         kept = [
             index
             for index, column in enumerate(self.columns)
             if not column.detail and (column.keep or not self.rows or any(row[index] is not None for row in self.rows))
         ]
         rows = tuple(tuple(row[i] for i in kept) for row in self.rows)
-        return replace(self, columns=tuple(self.columns[i] for i in kept), rows=rows)
+        return replace(self, columns=tuple(self.columns[i] for i in kept), rows=rows)._with_short_names()
+
+    def _with_short_names(self) -> Table:
+        at = next((i for i, column in enumerate(self.columns) if column.name in ("series", "curve")), None)
+        if at is None:
+            return self
+        shown, note = shortened(cell for row in self.rows if isinstance(cell := row[at], str))
+        rows = tuple((*row[:at], shown.get(str(row[at]), row[at]), *row[at + 1 :]) for row in self.rows)
+        return replace(self, rows=rows, notes=(*self.notes, note)) if note else self
 
     def text(self) -> str:
         """Aligned plain text for a terminal."""

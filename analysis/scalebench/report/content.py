@@ -41,9 +41,11 @@ from scalebench.scaling_tables import (
     side_by_side_table,
     split_table,
 )
+from scalebench.series_names import shortened
 from scalebench.step_table import step_table
 from scalebench.table import Table
 from scalebench.training import Training, of_series
+from scalebench.training.outcome import PointTraining
 from scalebench.wire import wire_table
 from scalebench_api.experiment import Cost
 
@@ -214,9 +216,14 @@ def _table_problems(found: Findings) -> tuple[tuple[str, Problem], ...]:
 def _headlines(found: Findings) -> Iterator[str]:
     several = len(found.bundles) > 1
     best_count = {(c.series.bundle, c.series.name): _best(c) for c in found.costs.series if len(c.series.measured) > 1}
-    for series in found.scaling.curves().series:
-        said = f"{series.bundle}, {series.headline}" if several else series.headline
-        yield said + best_count.get((series.bundle, series.name), "")
+    series_found = found.scaling.curves().series
+    short, _ = shortened(series.name for series in series_found)
+    learnt = {(p.bundle, p.series): p for p in sorted(found.training.points, key=lambda p: p.point.workers)}
+    for series in series_found:
+        key = series.bundle, series.name
+        said = short[series.name] + series.headline.removeprefix(series.name)
+        said = f"{series.bundle}, {said}" if several else said
+        yield said + best_count.get(key, "") + (_accuracy(learnt[key]) if key in learnt else "")
     for point in found.allreduce.points:
         best = max(point.sizes, key=lambda size: size.busbw.median)
         where = f"{point.bundle}, " if several else ""
@@ -224,6 +231,12 @@ def _headlines(found: Findings) -> Iterator[str]:
             f"{where}all-reduce over {_workers(point.point.workers)} ({point.point.layout}): "
             f"{spelling.number(best.busbw.median)} GB/s of bus bandwidth at {spelling.size(best.bytes)}"
         )
+
+
+def _accuracy(trained: PointTraining) -> str:
+    """What the largest count came to."""
+    epochs = _count(trained.epochs, "epoch")
+    return f"; accuracy {spelling.percent_interval(trained.final)} after {epochs} on {_workers(trained.point.workers)}"
 
 
 def _best(costs: SeriesCost) -> str:

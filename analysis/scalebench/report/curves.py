@@ -35,6 +35,21 @@ def curves(result: Scaling, costs: CostReport, png: bool) -> Iterator[Plot]:
         "thin lines go on from each baseline in proportion.",
         ideal=proportional,
     )
+    if any(len({p.workers for p in series.points if p.speedup}) > 1 for series in result.series):
+        yield from _speedups(sheet)
+    by_point = {id(p.result): p for series in costs.series for p in series.points}
+    yield from _costs(sheet, costs, by_point)
+    yield from sheet.draw(
+        "energy",
+        "Energy",
+        f"Energy (J/{sheet.unit.removesuffix('s')})",
+        lambda p: p.energy_j,
+        "What all devices used during the timed windows, by their own counters, over the samples.",
+        dodge=True,
+    )
+
+
+def _speedups(sheet: _Sheet) -> Iterator[Plot]:
     yield from sheet.draw(
         "speedup",
         "Speed-up",
@@ -52,16 +67,6 @@ def curves(result: Scaling, costs: CostReport, png: bool) -> Iterator[Plot]:
         "Speed-up over the growth of the worker count; 100 % is ideal; more is kept, and explained under the table.",
         ideal=hundred,
         scale=percent_scale,
-        dodge=True,
-    )
-    by_point = {id(p.result): p for series in costs.series for p in series.points}
-    yield from _costs(sheet, costs, by_point)
-    yield from sheet.draw(
-        "energy",
-        "Energy",
-        f"Energy (J/{sheet.unit.removesuffix('s')})",
-        lambda p: p.energy_j,
-        "What all devices used during the timed windows, by their own counters, over the samples.",
         dodge=True,
     )
 

@@ -31,7 +31,7 @@ def page(content: Content) -> str:
 
 
 def _cells(table: Table) -> dict[str, Any]:
-    """A table as the template wants it: headings, and rows of (text, interval, class)."""
+    """A table as the template wants it: headings, rows of (text, interval, class), and notes."""
     shown = table.compact()
     rows = []
     for row, spelled in zip(shown.rows, shown.spelled(), strict=True):
@@ -41,7 +41,7 @@ def _cells(table: Table) -> dict[str, Any]:
                 for cell, text, column in zip(row, spelled, shown.columns, strict=True)
             ]
         )
-    return {"columns": shown.columns, "rows": rows}
+    return {"columns": shown.columns, "rows": rows, "notes": shown.notes}
 
 
 def _parts(cell: object, text: str, column: Column) -> tuple[str, str]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from scalebench.measurement import MeasuredPoint, MeasuredSeries
+from scalebench.series_names import usual_values
 from scalebench.statistics.estimate import Estimate
 from scalebench.statistics.intervals import throughput
 from scalebench.statistics.mean import mean
@@ -121,11 +122,13 @@ def labelled(measured: Iterable[MeasuredSeries], level: float) -> tuple[PointTra
         {each.point.workers for _, each in found}
     )
     axes = [axis for axis in _axes(found) if len({str(each.point.axes.get(axis)) for _, each in found}) > 1]
+    spelled = [{axis: _plain(each.point.axes[axis]) for axis in axes if axis in each.point.axes} for _, each in found]
+    usual = usual_values(spelled)
     out = []
-    for series, each in found:
+    for (series, each), own in zip(found, spelled, strict=True):
         parts = [series.bundle] if several["bundle"] else []
         parts += [series.mode.value] if several["mode"] else []
-        parts += [f"{axis}={_plain(each.point.axes[axis])}" for axis in axes if axis in each.point.axes]
+        parts += [f"{axis}={value}" for axis, value in own.items() if usual.get(axis) != value]
         if several["workers"] or not parts:
             parts.append("1 worker" if each.point.workers == 1 else f"{each.point.workers} workers")
         parts += [each.point.layout] if layouts else []

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
+AT_ONCE = 8
+"""trials of one experiment that are acted on at a time, each with a handful of requests one after the other"""
 _LOOK_EVERY_S = 0.05
+
+T = TypeVar("T")
 
 
 class Hands:
@@ -54,3 +58,18 @@ class Hands:
         failed = [end for end in ends if isinstance(end, Exception)]
         if failed and error is None:
             raise failed[0]
+
+
+async def at_once(work: Sequence[Coroutine[Any, Any, T]]) -> list[T]:
+    """Do work on several trials, some of it at a time. What fails stops nothing else, and is raised at the end."""
+    room = asyncio.Semaphore(AT_ONCE)
+
+    async def one(coroutine: Coroutine[Any, Any, T]) -> T:
+        async with room:
+            return await coroutine
+
+    ends = await asyncio.gather(*map(one, work), return_exceptions=True)
+    for end in ends:
+        if isinstance(end, BaseException):
+            raise end
+    return [end for end in ends if not isinstance(end, BaseException)]

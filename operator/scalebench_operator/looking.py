@@ -12,7 +12,7 @@ from scalebench_operator import statuses
 from scalebench_operator.cluster import EVENTS, PODS, Cluster, Object
 from scalebench_operator.jobs import labelled, request_of, resource_of, selector
 from scalebench_operator.ledger import Ledger, jobs_of
-from scalebench_operator.runners import RUNNERS, Reading, RunnerKind
+from scalebench_operator.runners import Reading, RunnerKind
 from scalebench_operator.runners.pod_status import current
 from scalebench_operator.settings import Settings
 from scalebench_operator.sightings import Family, JobSeen, Key, Sightings
@@ -78,18 +78,6 @@ class Looking:
         for field in (f"involvedObject.uid={uid}", f"involvedObject.name={job}-launcher"):
             found += await self.cluster.list(EVENTS, key.namespace, fieldSelector=field)
         return found
-
-    async def missing_runner(self, wanted: RunnerKind) -> str:
-        """Which job kind is not installed, and which are."""
-        there = []
-        for runner in RUNNERS.values():
-            resource = resource_of(runner)
-            if resource.group == "batch" or await self.cluster.has(resource):
-                there.append(runner.kind)
-        return (
-            f"this cluster has no {wanted.kind} ({wanted.plural}.{wanted.group}/{wanted.version}); "
-            f"install its operator, or use runner: {' or '.join(there)}"
-        )
 
     async def _refresh(self, key: Key, runner: RunnerKind, job: JobSeen) -> bool:
         """Ask for a job that the watch has long not shown; whether it is another than we thought."""

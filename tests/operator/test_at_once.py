@@ -3,7 +3,8 @@ import asyncio
 import pytest
 
 from scalebench_api.lifecycle import Clean, Start
-from scalebench_operator.controller import _AT_ONCE, _allowed, _at_once
+from scalebench_operator.controller import _allowed
+from scalebench_operator.hands import AT_ONCE, at_once
 
 
 def test_work_is_done_at_once_but_not_all_of_it() -> None:
@@ -18,10 +19,10 @@ def test_work_is_done_at_once_but_not_all_of_it() -> None:
         return index
 
     async def run() -> list[int]:
-        return await _at_once([work(index) for index in range(3 * _AT_ONCE)])
+        return await at_once([work(index) for index in range(3 * AT_ONCE)])
 
-    assert asyncio.run(run()) == list(range(3 * _AT_ONCE))
-    assert most == _AT_ONCE
+    assert asyncio.run(run()) == list(range(3 * AT_ONCE))
+    assert most == AT_ONCE
 
 
 def test_what_fails_stops_nothing_else() -> None:
@@ -34,7 +35,7 @@ def test_what_fails_stops_nothing_else() -> None:
         done.append(index)
 
     async def run() -> None:
-        await _at_once([work(index) for index in range(5)])
+        await at_once([work(index) for index in range(5)])
 
     with pytest.raises(RuntimeError, match="trial 0"):
         asyncio.run(run())

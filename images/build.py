@@ -2,8 +2,8 @@
 
 buildah builds without a daemon, and with chroot isolation needs neither a container runtime nor a user namespace, only
 root. Each result is an OCI archive in a folder named by the digest of all that goes in: a second build with nothing
-changed does nothing. Layers are kept in a storage of our own beside them. Standard library only: this runs before
-anything is installed.
+changed does nothing. There is one archive for each name and tag; build arguments make a tag of their own. Layers are
+kept in a storage of our own beside them. Standard library only: this runs before anything is installed.
 
 The base is a public Python image; where its registry cannot be reached, or with ``--base debootstrap``, it is a
 Debian 12 made of packages.
@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import fcntl
+import hashlib
 import json
 import os
 import shutil
@@ -25,6 +26,7 @@ import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Any
 
 import archive as archives
 import bill
@@ -55,6 +57,13 @@ def cache() -> Path:
 def reference(name: str, tag: str = TAG) -> str:
     """What the image is called inside its archive, and so in a node that imports it."""
     return f"{_PREFIX}/{name}:{tag}"
+
+
+def tag_of(arguments: Mapping[str, str]) -> str:
+    """The tag of an image whose user gave none: another for each set of build arguments, so that all can be kept."""
+    if not arguments:
+        return TAG
+    return f"{TAG}-{hashlib.sha256(json.dumps(sorted(arguments.items())).encode()).hexdigest()[:6]}"
 
 
 def built(name: str, base: str = DEBOOTSTRAP, tag: str = TAG, arguments: Mapping[str, str] | None = None) -> Path:
@@ -97,7 +106,7 @@ def build(
             archive = built(name, base, tag, arguments)
             if not archive.exists():
                 packages = recipe.digest(recipe.below_code(recipe.read(name)), _base_key(base), tag, arguments or {})
-                if if_quick and packages != _packages_of_last(name):
+                if if_quick and packages != _packages_of_last(name, tag):
                     _say(f"{name}: left out, for its packages would have to be installed first")
                     continue
                 _check(base)
@@ -131,13 +140,13 @@ def _build(
         )
         (work / "pip.conf").unlink()
         (work / "sources.list").unlink(missing_ok=True)
-        _archive(image, work, next((path / archive.name for path in _earlier(name, archive)), None))
+        _archive(image, work, next((path / archive.name for path in _earlier(name, tag)), None))
         seconds = round(time.monotonic() - started, 1)
         facts = {"image": image, "base": given["BASE"], "packages": packages, "seconds": seconds}
         (work / "image.json").write_text(json.dumps(facts, indent=2) + "\n")
         work.chmod(0o755)
-        stale = packages != _packages_of_last(name)
-        for old in _earlier(name, archive):
+        stale = packages != _packages_of_last(name, tag)
+        for old in _earlier(name, tag):
             shutil.rmtree(old)
         work.rename(archive.parent)
         _prune(name, stale)
@@ -158,10 +167,9 @@ def _archive(image: str, work: Path, earlier: Path | None) -> None:
     archives.write(_storage(), image, work / f"{name}.tar", earlier)
 
 
-def _packages_of_last(name: str) -> str:
+def _packages_of_last(name: str, tag: str) -> str:
     """The digest of the packages with which the image was built last; their layers are in the storage."""
-    facts = [json.loads((path / "image.json").read_text()) for path in _earlier(name)]
-    return str(facts[0].get("packages", "")) if facts else ""
+    return next((str(_facts(path).get("packages", "")) for path in _earlier(name, tag)), "")
 
 
 def _prune(name: str, stale: bool) -> None:
@@ -177,10 +185,16 @@ def _prune(name: str, stale: bool) -> None:
         _buildah("rmi", "--prune", check=False, quiet=True)
 
 
-def _earlier(name: str, archive: Path | None = None) -> list[Path]:
-    """Archives of the same image from other sources or bases: 5 GB each for torch, and none is asked for again."""
+def _earlier(name: str, tag: str) -> list[Path]:
+    """Archives of the same image from other sources or bases: 6 GB each for torch, and none is asked for again."""
     pattern = f"{name}-" + "[0-9a-f]" * 12
-    return [path for path in cache().glob(pattern) if not archive or path != archive.parent]
+    return [path for path in cache().glob(pattern) if _facts(path).get("image") == reference(name, tag)]
+
+
+def _facts(folder: Path) -> dict[str, Any]:
+    """What is written down beside an archive; nothing where that is missing."""
+    file = folder / "image.json"
+    return dict(json.loads(file.read_text())) if file.exists() else {}
 
 
 def _base_key(base: str) -> str:
@@ -305,7 +319,7 @@ def main(given: Sequence[str] | None = None) -> int:
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"which (default: all): {', '.join(recipe.names())}")
     parser.add_argument("--base", default=AUTO, help="image to build on, or debootstrap (default: Python's)")
     parser.add_argument("--index", default="", help="package index; default: what pip is set up for")
-    parser.add_argument("--tag", default=TAG, help=f"tag of the images (default: {TAG})")
+    parser.add_argument("--tag", default="", help=f"tag (default: {TAG}, and one of its own for any build arguments)")
     parser.add_argument("--build-arg", action="append", default=[], metavar="KEY=VALUE", help="argument of a recipe")
     parser.add_argument(
         "--if-quick", action="store_true", help="leave out what needs packages that are not in the cache"
@@ -317,14 +331,17 @@ def main(given: Sequence[str] | None = None) -> int:
         return 0
     names = options.names or recipe.names()
     arguments = dict(pair.partition("=")[::2] for pair in options.build_arg)
+    given_base = arguments.pop("BASE", options.base)
+    tag = options.tag or tag_of(arguments)
     try:
-        base = choose_base(options.base, names, options.tag, arguments)
-        if (reason := lacking(base)) and not all(built(name, base, options.tag, arguments).exists() for name in names):
+        recipe.check_arguments([recipe.read(name) for name in names], arguments)
+        base = choose_base(given_base, names, tag, arguments)
+        if (reason := lacking(base)) and not all(built(name, base, tag, arguments).exists() for name in names):
             _say(reason)
             return 3
-        done = build(names, base, options.tag, options.index, arguments, options.if_quick)
+        done = build(names, base, tag, options.index, arguments, options.if_quick)
         for name, archive in done.items():
-            print(f"{reference(name, options.tag)}\t{_size(archive)}\t{archive}")
+            print(f"{reference(name, tag)}\t{_size(archive)}\t{archive}")
     except recipe.RecipeError as error:
         _say(str(error))
         return 2

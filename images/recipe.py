@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -38,13 +38,13 @@ def names() -> list[str]:
     return sorted(path.parent.name for path in IMAGES.glob("*/Containerfile"))
 
 
-def read(name: str, images: Path = IMAGES) -> Recipe:
-    """The recipe of one image.
+def read(name: str, images: Path | None = None) -> Recipe:
+    """The recipe of one image, of this repository or of another folder.
 
     Raises:
         RecipeError: there is no such image.
     """
-    path = images / name / "Containerfile"
+    path = (images or IMAGES) / name / "Containerfile"
     if not path.is_file():
         raise RecipeError(f"no image named {name!r}; there are {', '.join(names())}")
     arguments, sources, code, stage = {}, [], [], ""
@@ -61,6 +61,15 @@ def read(name: str, images: Path = IMAGES) -> Recipe:
     return Recipe(name, path, arguments, tuple(sources), tuple(code))
 
 
+def check_arguments(recipes: Sequence[Recipe], given: Iterable[str]) -> None:
+    """Raises RecipeError for a build argument that none of the images has."""
+    known = sorted({key for each in recipes for key in each.arguments})
+    for key in given:
+        if key not in known:
+            names = ", ".join(each.name for each in recipes)
+            raise RecipeError(f"--build-arg {key}: {names}: there is no such argument; there are {', '.join(known)}")
+
+
 def below_code(recipe: Recipe) -> Recipe:
     """The recipe without our code: what its digest names takes long to build, and seldom changes."""
     return replace(recipe, sources=tuple(each for each in recipe.sources if each not in recipe.code), code=())
@@ -75,7 +84,7 @@ def instructions(text: str) -> Iterator[tuple[str, str]]:
             yield word.upper(), rest.strip()
 
 
-def digest(recipe: Recipe, base: str, tag: str, arguments: Mapping[str, str], root: Path = ROOT) -> str:
+def digest(recipe: Recipe, base: str, tag: str, arguments: Mapping[str, str], root: Path | None = None) -> str:
     """Twelve hex digits over everything that decides what is in the archive.
 
     The package index is left out: it is a way to the packages, whose versions the copied constraints fix.
@@ -83,7 +92,7 @@ def digest(recipe: Recipe, base: str, tag: str, arguments: Mapping[str, str], ro
     Raises:
         RecipeError: the Containerfile copies what is not there.
     """
-    found = hashlib.sha256()
+    found, root = hashlib.sha256(), root or ROOT
     for text in ("image 2", recipe.name, base, tag, *(f"{key}={arguments[key]}" for key in sorted(arguments))):
         found.update(text.encode() + b"\0")
     found.update(recipe.path.read_bytes())

@@ -22,7 +22,7 @@ def last(name: str, word: str) -> str:
 
 
 def test_the_images_of_the_design_are_there() -> None:
-    assert set(recipe.names()) >= {"operator", "worker-mpi", "worker-tensorflow", "worker-torch"}
+    assert set(recipe.names()) >= {"operator", "worker-horovod", "worker-mpi", "worker-tensorflow", "worker-torch"}
 
 
 @pytest.mark.parametrize("name", recipe.names())
@@ -77,6 +77,13 @@ def test_workers_share_their_first_layers() -> None:
     assert all(each == first[0] for each in first), "the same lines in each, or they have no layer in common"
 
 
+def test_torch_is_installed_once_for_both_images_that_have_it() -> None:
+    packages = [each for each in instructions("worker-torch") if each[0] not in ("ENV", "LABEL", "USER")]
+    below = packages[: packages.index(("COPY", "--from=code /code /opt/scalebench/code"))]
+    assert instructions("worker-horovod")[: len(below)] == below
+    assert not any("images/horovod" in rest for _, rest in below)
+
+
 @pytest.mark.parametrize(
     ("requirements", "optional"),
     [("images/worker/requirements.txt", ["mpi", "dev"]), ("images/operator/requirements.txt", ["operator"])],
@@ -89,6 +96,18 @@ def test_what_an_image_needs_is_what_the_distribution_asks_for(requirements: str
     assert wanted <= known
     pinned = {line.split("==")[0] for line in Path(recipe.ROOT, "constraints.txt").read_text().splitlines()}
     assert wanted <= pinned
+
+
+@pytest.mark.parametrize(
+    ("name", "optional"), [("worker-torch", "torch"), ("worker-horovod", "torch"), ("worker-tensorflow", "tensorflow")]
+)
+def test_a_framework_comes_with_all_that_its_extra_asks_for(name: str, optional: str) -> None:
+    asked = {re.split(r"[<>=\[ ]", each)[0] for each in PROJECT["optional-dependencies"][optional]}
+    installs = [rest for word, rest in instructions(name) if word == "RUN" and "--python /opt/scalebench" in rest]
+    named = set(re.findall(r"\w[\w-]*", " ".join(installs)))
+    assert asked <= named, f"not in {name}: {', '.join(asked - named)}"
+    pinned = "".join((recipe.ROOT / each).read_text() for each in recipe.read(name).sources if "constraints" in each)
+    assert asked <= {line.split("==")[0] for line in pinned.splitlines()}
 
 
 def test_what_builds_the_distribution_is_pinned() -> None:

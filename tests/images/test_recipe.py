@@ -72,7 +72,9 @@ def test_a_quick_build_leaves_out_what_needs_packages(
 
 
 def test_an_unknown_image_is_refused_with_those_there_are() -> None:
-    with pytest.raises(recipe.RecipeError, match="no image named 'worker'; there are operator, worker-mpi"):
+    with pytest.raises(
+        recipe.RecipeError, match="no image named 'worker'; there are operator, worker-horovod, worker-mpi"
+    ):
         recipe.read("worker")
 
 

@@ -24,7 +24,7 @@ PROGRAMS = {
     "torch": "worker-torch",
     "allreduce": "worker-torch",
     "tensorflow": "worker-tensorflow",
-    "horovod": "worker-mpi",
+    "horovod": "worker-horovod",
     "custom": "worker-mpi",
 }
 """program → image that its trials have here, where an experiment names none"""

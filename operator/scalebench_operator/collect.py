@@ -153,16 +153,16 @@ async def _outcome(cluster: Cluster, attempt: Attempt, pods: Sequence[Object], m
         message=message,
         cancelled=attempt.cancelled,
         exit_codes=read_pods.exit_codes(pods),
-        log_tail=await _tails(cluster, request, pods) if failure is not None else {},
+        log_tail=await _tails(cluster, request, read_pods.telling(pods)) if failure is not None else {},
         placement=read_pods.placement(pods),
         timeline=[*attempt.timeline],  # type: ignore[list-item]  # pydantic reads the wire form
     )
 
 
-async def _tails(cluster: Cluster, request: Request, pods: Sequence[Object]) -> dict[str, list[str]]:
-    """The last lines of the pods that failed, for people; never worth failing for."""
+async def _tails(cluster: Cluster, request: Request, pods: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
+    """The last lines of a few pods, for people; never worth failing for."""
     tails: dict[str, list[str]] = {}
-    for pod in read_pods.failed(pods)[:_MOST_TAILS]:
+    for pod in pods[:_MOST_TAILS]:
         name = pod["metadata"]["name"]
         try:
             text = await cluster.log(request.namespace, name, read_pods.main_container(pod), tail=_TAIL_LINES)

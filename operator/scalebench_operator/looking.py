@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from dataclasses import dataclass
 
@@ -17,8 +18,6 @@ from scalebench_operator.runners.pod_status import current
 from scalebench_operator.settings import Settings
 from scalebench_operator.sightings import Family, JobSeen, Key, Sightings
 
-_GRACE_S = 30.0
-"""A job gets so long after its deadline to end by itself, with its own evidence."""
 HANGS = "that is too short for it, or some rank waits for another for ever"
 _SILENT_S = 60.0
 """A job that no event has shown for so long is asked for."""
@@ -48,13 +47,11 @@ class Looking:
         reading = runner.read(job.body)
         if reading.state in (Job.ended, Job.queued):
             return Look()
-        trial = ledger.trial(name)
-        # From when it was let go: what it waited in a queue before is not its own.
-        began = job.body["status"].get("startTime") or job.body["metadata"]["creationTimestamp"]
-        started = statuses.unix(began)
-        overdue = time.time() - started - trial.deadline_seconds
-        if reading.state is Job.running and overdue < _GRACE_S:
+        late = self.time_left(ledger, name, job) <= 0
+        if reading.state is Job.running and not late:
             return Look()
+        if late and await self._refresh(key, runner, job):
+            return Look(changed=True)  # it may have ended just then
         request = request_of(self.settings, key, ledger, name, job.attempt)
         pods = current(await self.cluster.list(PODS, key.namespace, labelSelector=selector(request)))
         events: list[Object] = []
@@ -67,10 +64,22 @@ class Looking:
         if reading.state is Job.starting and (hopeless := read_pods.hopeless(pods, events)) is not None:
             return end(family, job, *hopeless)
         job.stuck = read_pods.failure(pods, events) if reading.state is Job.starting else None
-        if (overdue >= 0 and reading.state is Job.starting) or overdue >= _GRACE_S:
+        if late:
             reason, said = job.stuck or (FailedReason.deadline_exceeded, waiting or HANGS)
-            return end(family, job, reason, too_late(trial.deadline_seconds, said))
+            return end(family, job, reason, too_late(ledger.trial(name).deadline_seconds, said))
         return Look(waiting=waiting)
+
+    def time_left(self, ledger: Ledger, name: str, job: JobSeen) -> float:
+        """Seconds until a job is to be ended for being too late; infinite where nobody is to end it.
+
+        It is ended by us: what its own deadline ends (``Request.backstop_seconds``) leaves no last lines.
+        """
+        ends = job.deleting or job.given_up is not None
+        if ends or ledger.runner(name).read(job.body).state in (Job.ended, Job.queued):
+            return math.inf
+        # From when it was let go: what it waited in a queue before is not its own.
+        began = job.body["status"].get("startTime") or job.body["metadata"]["creationTimestamp"]
+        return statuses.unix(began) + ledger.trial(name).deadline_seconds - time.time()
 
     async def _events(self, key: Key, job: str, uid: str) -> list[Object]:
         """Events on a job; an MPI launcher is a Job of its own, and a quota that hits it is told there."""

@@ -87,6 +87,12 @@ def failed(pods: Sequence[Pod]) -> list[Pod]:
     return sorted(bad, key=lambda pod: ("deletionTimestamp" in pod["metadata"], ended_at(pod)))
 
 
+def telling(pods: Sequence[Pod]) -> list[Pod]:
+    """Pods whose last lines may say why: those that failed, or else those that run, launcher or chief first."""
+    running = [pod for pod in pods if status_of(pod).get("phase") == "Running"]
+    return failed(pods) or sorted(running, key=lambda pod: (role_of(pod) == "worker", place_of(pod)))
+
+
 def waiting(pods: Sequence[Pod], events: Sequence[Event] = ()) -> str | None:
     """What a job that is still Starting waits for, in one line."""
     if found := _cannot_begin(pods, events):

@@ -45,9 +45,10 @@ class Tending:
             jobs = jobs_of(family, name)
             if not jobs:
                 continue
+            left = self.looking.time_left(turning.ledger, name, jobs[-1])
             due = max(turning.checked.get(name, jobs[-1].first_seen), jobs[-1].first_seen) + every
-            if now < due:
-                self.nudge(key, due - now + 0.01)
+            if (wait := min(due - now, left)) > 0:
+                self.nudge(key, wait + 0.01)
                 continue
             turning.checked[name] = now
             look = await self.looking.look(key, family, turning.ledger, name)
@@ -56,7 +57,7 @@ class Tending:
                 turning.waits[name] = one_line(look.waiting, 512)  # as it will be written
             else:
                 turning.waits.pop(name, None)
-            self.nudge(key, every + 0.01)
+            self.nudge(key, min(every, left if left > 0 else every) + 0.01)
         return changed
 
     async def progress(

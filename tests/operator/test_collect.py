@@ -230,6 +230,17 @@ def test_why_the_operator_ended_it_comes_first() -> None:
     assert (gone.verdict.reason, gone.verdict.message) == (FailedReason.job_deleted, "deleted 3 times")
 
 
+def test_the_last_lines_of_pods_that_still_run_when_their_time_is_up() -> None:
+    left = Left((None, None))
+    found = left.collect(Reading(Job.running), forced=(FailedReason.deadline_exceeded, "did not end"))
+    assert (found.verdict.reason, found.verdict.message) == (FailedReason.deadline_exceeded, "did not end")
+    tails = left.kept(found)[1].log_tail
+    assert set(tails) == {pod_name(left.request.job, index) for index in range(2)}
+    assert tails[pod_name(left.request.job, 1)] == ["tail"]
+    one_failed = Left((None, 7)).collect(Reading(Job.running), forced=(FailedReason.deadline_exceeded, "did not end"))
+    assert "exited with code 7" in one_failed.verdict.message
+
+
 def test_a_deadline_is_told_by_the_job() -> None:
     late = Reading(Job.ended, False, "was active longer", reason=FailedReason.deadline_exceeded)
     assert Left(()).collect(late).verdict.reason == FailedReason.deadline_exceeded

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
+from typing import Any
+
 import pytest
-from left_behind import pod
+from left_behind import pod, pod_name
 from simulated_cluster import AT, NAMESPACE, PLURALS, Process, World, settle
 
+from scalebench_api.record.outcome import Outcome
 from scalebench_operator import looking
+from scalebench_operator.settings import Settings
 from scalebench_operator.sightings import Key
+from scalebench_operator.statuses import timestamp
 
 
 @pytest.fixture(autouse=True)
@@ -64,6 +71,61 @@ def test_time_in_a_queue_is_no_time_of_a_trial(began: str | None) -> None:
     (trial,) = world.store.of("scalingtrials")[:1]
     reasons = [past["reason"] for past in trial["status"].get("history", [])]
     assert reasons == ([] if began else ["DeadlineExceeded"])
+
+
+def begun(world: World, ago_s: float) -> dict[str, Any]:
+    """The only job runs, and has for so long."""
+    (job,) = world.store.of("jobs")
+    if "ready" not in (job.get("status") or {}):
+        world.play(job)
+    (job,) = world.store.of("jobs")
+    at = timestamp(time.time() - ago_s)
+    return world.store.put(AT["jobs"], {**job, "status": {**job["status"], "startTime": at}})
+
+
+def test_a_trial_whose_time_is_up_is_ended_with_its_last_lines() -> None:
+    world = World({}, ["one"], deadlineSeconds=60)
+    process = Process(world)
+    settle(world, process, play=False)
+    job = begun(world, 30)["metadata"]["name"]
+    world.store.logs[pod_name(job, 0)] = "step 41\nstep 42\n"
+    settle(world, process, play=False)
+    assert len(world.store.of("jobs")) == 1, "not yet"
+    begun(world, 61)
+    settle(world, process, play=False)
+    (trial,) = [each for each in world.store.of("scalingtrials") if each["status"].get("history")]
+    assert trial["status"]["history"][0]["reason"] == "DeadlineExceeded"
+    assert "deletionTimestamp" in world.store.objects[AT["jobs"], job]["metadata"]
+    (kept,) = [each for each in world.store.of("configmaps") if each["metadata"]["name"].startswith(job)]
+    outcome = Outcome.model_validate_json(kept["data"]["outcome.json"])
+    assert outcome.log_tail == {pod_name(job, 0): ["step 41", "step 42"]}
+
+
+def test_a_job_that_ends_as_its_time_is_up_keeps_its_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(looking, "_SILENT_S", 3600.0)
+    world = World({}, ["one"], deadlineSeconds=60)
+    process = Process(world)
+    settle(world, process, play=False)
+    running = begun(world, 61)
+    process.watch("jobs")
+    world.play(running)  # and no watch has shown it yet
+    asyncio.run(process.turns())
+    settle(world, process)
+    world.check()
+
+
+def test_the_next_look_is_not_behind_the_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World({}, ["one"], deadlineSeconds=60)
+    process = Process(world)
+    settle(world, process, play=False)
+    begun(world, 40)
+    process.watch("jobs")
+    waits: list[float] = []
+    tending = process.controller.tending
+    monkeypatch.setattr(tending, "settings", Settings(starting_seconds=3600.0))
+    monkeypatch.setattr(tending, "nudge", lambda key, after: waits.append(after))
+    asyncio.run(process.turns())
+    assert 0 < min(waits) <= 20.1
 
 
 def test_an_experiment_whose_runner_is_missing_keeps_nobody_waiting() -> None:

@@ -3,7 +3,7 @@
 A Job that fails deletes its pods that still run, and they are gone within their grace period. What survives until the
 Job is deleted: the pod whose failure ended it (and any that had ended before), with exit code, termination message and
 log. So a failure is best read at its first sign, the condition FailureTarget; when the deadline ends a Job nothing of
-its running pods survives.
+its running pods survives, so the operator comes before it.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class IndexedJob:
                 "completions": pods,
                 "parallelism": pods,
                 "backoffLimit": 0,
-                "activeDeadlineSeconds": request.trial.deadline_seconds,
+                "activeDeadlineSeconds": request.backstop_seconds,
                 **({"suspend": True} if request.spec.queue else {}),
                 "template": template,
             },

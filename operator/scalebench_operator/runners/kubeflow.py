@@ -41,7 +41,7 @@ def job(kind: str, version: str, request: Request, spec: Mapping[str, Any], **ru
         "spec": {
             "runPolicy": {
                 "cleanPodPolicy": "None",
-                "activeDeadlineSeconds": request.trial.deadline_seconds,
+                "activeDeadlineSeconds": request.backstop_seconds,
                 **run_policy,
                 **({"suspend": True} if request.spec.queue else {}),
             },

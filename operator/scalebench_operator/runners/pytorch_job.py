@@ -62,4 +62,4 @@ def with_deadline(template: Mapping[str, Any], request: Request) -> dict[str, An
     training-operator 1.9 looks at the job's own only when something else happens to it: the queue that should wake it
     drops what is added for later (``FakeWorkQueue.AddAfter``), and a hung job outlives any deadline.
     """
-    return {**template, "spec": {**template["spec"], "activeDeadlineSeconds": request.trial.deadline_seconds}}
+    return {**template, "spec": {**template["spec"], "activeDeadlineSeconds": request.backstop_seconds}}

@@ -9,6 +9,8 @@ from scalebench_api import objects
 from scalebench_api.experiment import ExperimentSpec
 from scalebench_api.trial import TrialSpec
 
+_BACKSTOP_S = 60
+
 
 class RequestError(ValueError):
     """No job can be made of what was asked for; the message names the field."""
@@ -57,6 +59,11 @@ class Request:
             given = f"spec.placement.podsPerNode: {self.spec.placement.pods_per_node}"
             raise RequestError(f"{given}: {workers} workers do not divide over {self.pods} pods")
         return workers // self.pods
+
+    @property
+    def backstop_seconds(self) -> int:
+        """The job's own deadline, behind the trial's: for when no operator is there to end it with its last lines."""
+        return self.trial.deadline_seconds + _BACKSTOP_S
 
     @property
     def image(self) -> str:

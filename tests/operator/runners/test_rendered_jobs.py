@@ -87,6 +87,16 @@ def test_nothing_is_started_twice(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", CASES)
+def test_the_operator_comes_before_a_jobs_own_deadline(name: str) -> None:
+    asked, spec = case(name), manifests(name)[0]["spec"]
+    own = [spec.get("activeDeadlineSeconds", spec.get("runPolicy", {}).get("activeDeadlineSeconds"))]
+    own += [
+        each["spec"]["activeDeadlineSeconds"] for each in templates(spec) if "activeDeadlineSeconds" in each["spec"]
+    ]
+    assert {each - asked.trial.deadline_seconds for each in own} == {60}
+
+
+@pytest.mark.parametrize("name", CASES)
 def test_the_number_of_pods_is_what_the_job_asks_for(name: str) -> None:
     spec = manifests(name)[0]["spec"]
     replicas = next((each for field, each in spec.items() if field.endswith("ReplicaSpecs")), {})

@@ -1,16 +1,17 @@
-"""Check files of experiments: what each holds, or everything that is wrong with it."""
+"""Check files of experiments, with overlays laid over them: what each holds, or everything that is wrong with it."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from scalebench_api.document import MAX_BYTES
+from scalebench_api.document import MAX_BYTES, Document, write_documents
 from scalebench_api.experiment import ScalingExperiment
-from scalebench_api.problem import Problem, shorten
+from scalebench_api.overlay import read_overlay
+from scalebench_api.problem import Problem, printable, shorten
 from scalebench_api.validate import validate_text
 
 if TYPE_CHECKING:
@@ -21,7 +22,10 @@ _MOST_BYTES = 4 * MAX_BYTES
 
 @dataclass(frozen=True)
 class Checked:
-    """One file: its text, the experiments in it that are right, and all that is wrong with the others."""
+    """One file: its text, the experiments in it that are right, and all that is wrong with the others.
+
+    With overlays the text is that of the merged experiments, written anew under a line that names the files.
+    """
 
     file: str
     text: str
@@ -29,9 +33,16 @@ class Checked:
     problems: tuple[Problem, ...]
 
 
-def validate(files: Iterable[str | os.PathLike[str]]) -> tuple[Checked, ...]:
-    """Check every file; one that cannot be read has that as its problem, and never keeps the others from it."""
-    return tuple(_check(Path(file)) for file in files)
+def validate(
+    files: Iterable[str | os.PathLike[str]], overlays: Iterable[str | os.PathLike[str]] = ()
+) -> tuple[Checked, ...]:
+    """Check every file; one that cannot be read has that as its problem, and never keeps the others from it.
+
+    Overlays are merged in their order into every experiment. When one of them is wrong, only that is said.
+    """
+    laid = [_read_overlay(Path(file)) for file in overlays]
+    wrong = tuple(each for each in laid if isinstance(each, Checked))
+    return wrong or tuple(_check(Path(file), [each for each in laid if isinstance(each, Document)]) for file in files)
 
 
 def problem_table(checked: Iterable[Checked]) -> Table:
@@ -46,13 +57,28 @@ def problem_table(checked: Iterable[Checked]) -> Table:
     return Table("problems", "Problems", columns, tuple(rows))
 
 
-def _check(file: Path) -> Checked:
+def _check(file: Path, overlays: Sequence[Document]) -> Checked:
     try:
         text = _read(file)
     except _Unreadable as error:
-        return Checked(str(file), "", (), (Problem(str(file), None, "", str(error), "a YAML file of experiments"),))
-    found = validate_text(text, str(file))
+        return _unread(file, f"{error}", "a YAML file of experiments")
+    found = validate_text(text, str(file), overlays)
+    if overlays:
+        names = " and ".join(printable(overlay.file) for overlay in overlays)
+        text = f"# {printable(str(file))} with {names} laid over it\n" + write_documents(found.values)
     return Checked(str(file), text, found.experiments, found.problems)
+
+
+def _read_overlay(file: Path) -> Document | Checked:
+    try:
+        overlay, problems = read_overlay(_read(file), str(file))
+    except _Unreadable as error:
+        return _unread(file, f"{error}", "a YAML file with an overlay")
+    return overlay or Checked(str(file), "", (), tuple(problems))
+
+
+def _unread(file: Path, given: str, allowed: str) -> Checked:
+    return Checked(str(file), "", (), (Problem(str(file), None, "", given, allowed),))
 
 
 class _Unreadable(Exception):

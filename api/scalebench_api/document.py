@@ -1,4 +1,4 @@
-"""YAML with the line of every field: files -> plain values and a map from field path to line.
+"""YAML with the line of every field: files -> plain values and a map from field path to line; and values -> YAML.
 
 PyYAML's node tree is walked instead of its loader, so that duplicate keys are refused, aliases cannot explode
 (a node met again is counted again), and every error can name its line.
@@ -7,7 +7,8 @@ PyYAML's node tree is walked instead of its loader, so that duplicate keys are r
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,18 +25,26 @@ Path = tuple[str | int, ...]
 
 @dataclass
 class Document:
-    """One YAML document: its value, and the 1-based line of every path in it."""
+    """One YAML document: its value, and the 1-based line of every path in it.
+
+    ``files`` names the file of a line that is not in ``file``: of what an overlay has written.
+    """
 
     file: str
     value: Any
     lines: dict[Path, int] = field(default_factory=dict)
+    files: dict[Path, str] = field(default_factory=dict)
 
     def line(self, path: Path) -> int | None:
         """The line of ``path``, or of the nearest thing around it."""
+        return self.place(path)[1]
+
+    def place(self, path: Path) -> tuple[str, int | None]:
+        """The file and the line of ``path``, or of the nearest thing around it."""
         for end in range(len(path), -1, -1):
-            if path[:end] in self.lines:
-                return self.lines[path[:end]]
-        return None
+            if (line := self.lines.get(path[:end])) is not None:
+                return self.files.get(path[:end], self.file), line
+        return self.file, None
 
 
 _PLAIN = {f"tag:yaml.org,2002:{name}" for name in ("null", "bool", "int", "float", "str", "map", "seq")}
@@ -166,6 +175,32 @@ def _pairs(
             raise _Refused(Problem(file, line, spell((*path, key)), "given twice", "once"))
         seen.add(key)
         yield key, (line, child)
+
+
+_MISREAD = re.compile(r"[-+]?[0-9._]+(e[-+]?[0-9]+)?$|[-+]?0[box][0-9a-f_]+$|[yn]$", re.IGNORECASE)
+"""Plain text that another reader of YAML takes for a number or a truth value, and PyYAML does not."""
+
+
+class _Dumper(yaml.SafeDumper):
+    """Without anchors: what stands twice is written twice."""
+
+    def ignore_aliases(self, data: Any) -> bool:
+        return True
+
+    def represent_text(self, text: str) -> yaml.ScalarNode:
+        # PyYAML folds line ends of Unicode's into spaces where they are not escaped.
+        quoted = _MISREAD.match(text) or not text.isprintable()
+        return self.represent_scalar("tag:yaml.org,2002:str", text, style='"' if quoted else None)
+
+
+_Dumper.add_representer(str, _Dumper.represent_text)
+
+
+def write_documents(values: Iterable[Any]) -> str:
+    """A YAML text from which ``read_documents``, and kubectl too, read the same plain values."""
+    return yaml.dump_all(
+        values, Dumper=_Dumper, sort_keys=False, default_flow_style=None, width=120, allow_unicode=True
+    )
 
 
 def spell(path: Path) -> str:

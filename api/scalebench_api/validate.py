@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, get_args
 
@@ -12,6 +12,7 @@ from pydantic import ValidationError
 from scalebench_api.document import Document, Path, read_documents, spell
 from scalebench_api.experiment import ScalingExperiment
 from scalebench_api.model import Model
+from scalebench_api.overlay import lay_over
 from scalebench_api.problem import NOTHING, Problem, nearest
 from scalebench_api.rules import check
 from scalebench_api.wording import few, plain
@@ -19,24 +20,42 @@ from scalebench_api.wording import few, plain
 
 @dataclass(frozen=True)
 class Validated:
-    """What one file holds: experiments that are right, and problems of those that are not."""
+    """What one file holds: experiments that are right, and problems of those that are not.
+
+    ``values`` are the documents that were checked: those of the file with the overlays merged into them.
+    """
 
     experiments: tuple[ScalingExperiment, ...]
     problems: tuple[Problem, ...]
+    values: tuple[Any, ...] = ()
 
 
-def validate_text(text: str, file: str) -> Validated:
-    """Check every document of a YAML text. Never raises on bad input."""
+def validate_text(text: str, file: str, overlays: Sequence[Document] = ()) -> Validated:
+    """Check every document of a YAML text, with the overlays laid over it. Never raises on bad input."""
     documents, problems = read_documents(text, file)
     experiments: list[ScalingExperiment] = []
+    values: list[Any] = []
     if not documents and not problems:
         problems = [Problem(file, None, "document", "an empty file", "a ScalingExperiment")]
-    for document in documents:
-        experiment, found = validate_document(document)
+    for alone in documents:
+        document, refused = lay_over(alone, overlays)
+        values.append(document.value)
+        experiment, found = (None, refused) if refused else validate_document(document)
+        if found and overlays:
+            found = _blamed(found, validate_document(alone)[1])
         problems = [*problems, *found]
         if experiment is not None and not found:
             experiments.append(experiment)
-    return Validated(tuple(experiments), tuple(problems))
+    return Validated(tuple(experiments), tuple(problems), tuple(values))
+
+
+def _blamed(found: list[Problem], alone: list[Problem]) -> list[Problem]:
+    """Problems that an experiment has without its overlays too, as they are there.
+
+    A mapping in which both have written carries the overlay's line, which is right for what the overlay made wrong.
+    """
+    own = {(problem.field, repr(problem.given)): problem for problem in alone}
+    return [own.get((problem.field, repr(problem.given)), problem) for problem in found]
 
 
 def validate_document(document: Document) -> tuple[ScalingExperiment | None, list[Problem]]:
@@ -44,12 +63,15 @@ def validate_document(document: Document) -> tuple[ScalingExperiment | None, lis
     if not isinstance(document.value, dict):
         given = "an empty document" if document.value is None else document.value
         return None, [Problem(document.file, document.line(()), "document", given, "a ScalingExperiment (a mapping)")]
+    if not {"apiVersion", "kind"} & document.value.keys():
+        allowed = "a ScalingExperiment, which has both; an overlay is given beside its experiment, as --overlay FILE"
+        return None, [Problem(*document.place(()), "document", "neither apiVersion nor kind", allowed)]
     try:
         experiment = ScalingExperiment.model_validate(document.value)
     except ValidationError as error:
         return None, list(_shape_problems(error, document))
     return experiment, [
-        Problem(document.file, document.line(path), spell(path), given, allowed, suggestion)
+        Problem(*document.place(path), spell(path), given, allowed, suggestion)
         for path, given, allowed, suggestion in check(experiment)
     ]
 
@@ -64,7 +86,7 @@ def _shape_problems(error: ValidationError, document: Document) -> Iterator[Prob
         given: object = NOTHING if entries[0]["type"] == "missing" else entries[0]["input"]
         if entries[0]["type"] == "extra_forbidden":
             given = f"an unknown field {path[-1]!r}"
-        yield Problem(document.file, document.line(path), spell(path), given, allowed, suggestion)
+        yield Problem(*document.place(path), spell(path), given, allowed, suggestion)
 
 
 def _real_path(entry: Mapping[str, Any], value: Any) -> Path:

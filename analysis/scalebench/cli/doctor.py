@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from scalebench.cli import EXIT_ENVIRONMENT
+from scalebench.cli import EXIT_ENVIRONMENT, EXIT_INPUT
 from scalebench.cli.cluster.connection import Where, cluster_options
-from scalebench.cli.output import complain, load_experiment, output_option, show
+from scalebench.cli.output import complain, fail, load_experiment, output_option, overlay_option, show
 
 if TYPE_CHECKING:
     from scalebench.table import Cell, Table
@@ -28,17 +28,22 @@ _PROGRAMS = ("mpirun", "nvidia-smi")
 
 @click.command("doctor")
 @click.argument("file", required=False, type=click.Path(path_type=Path))
+@overlay_option
 @click.option("--cluster", "in_cluster", is_flag=True, help="Look at the cluster of the kubeconfig instead.")
 @cluster_options
 @click.option("--oversubscribe", is_flag=True, help="Judge as `run --oversubscribe` would.")
 @output_option
-def command(file: Path | None, in_cluster: bool, where: Where, oversubscribe: bool, output: str) -> None:
+def command(
+    file: Path | None, overlays: tuple[Path, ...], in_cluster: bool, where: Where, oversubscribe: bool, output: str
+) -> None:
     """Say what this machine has, or a cluster; with an experiment, whether it could start there.
 
     A cluster is looked at with --cluster or an option that names one, or when the experiment names a runner. Where a
     kubeconfig has a current context, that cluster is shown beside this machine. Exit code 3 when it could not start.
     """
-    experiment = load_experiment(file)[0] if file is not None else None
+    if overlays and file is None:
+        fail("--overlay goes with the FILE of an experiment", EXIT_INPUT)
+    experiment = load_experiment(file, overlays)[0] if file is not None else None
     named = in_cluster or where.asked
     meant = named or (experiment is not None and experiment.spec.runner is not None)
     tables, blocked = [], False

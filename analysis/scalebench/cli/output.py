@@ -72,15 +72,29 @@ def complain(message: str) -> None:
     click.echo(f"scalebench: {printable(message)}", err=True)
 
 
-def load_experiment(file: Path) -> tuple[ScalingExperiment, str]:
-    """The one experiment of a file and the file's text; all its problems are printed when it is not right."""
+def overlay_option(function: F) -> F:
+    """``--overlay FILE``, repeatable: what differs from the experiment's file."""
+    return click.option(
+        "--overlay",
+        "overlays",
+        metavar="FILE",
+        multiple=True,
+        type=click.Path(path_type=Path),
+        help="What differs from the experiment's file, a JSON merge patch in YAML: mappings are merged, null removes, "
+        "all else is replaced. Several apply in their order.",
+    )(function)
+
+
+def load_experiment(file: Path, overlays: Sequence[Path] = ()) -> tuple[ScalingExperiment, str]:
+    """The one experiment of a file with overlays, and its text; all problems are printed when it is not right."""
     from scalebench.validation import validate
 
-    (checked,) = validate([file])
-    for problem in checked.problems:
+    checked = validate([file], overlays)
+    problems = [problem for each in checked for problem in each.problems]
+    for problem in problems:
         click.echo(str(problem), err=True)
-    if checked.problems:
+    if problems:
         sys.exit(EXIT_INPUT)
-    if len(checked.experiments) != 1:
-        fail(f"{file}: holds {len(checked.experiments)} experiments; this verb takes one", EXIT_INPUT)
-    return checked.experiments[0], checked.text
+    if len(checked[0].experiments) != 1:
+        fail(f"{file}: holds {len(checked[0].experiments)} experiments; this verb takes one", EXIT_INPUT)
+    return checked[0].experiments[0], checked[0].text

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from scalebench.cli.bundles import open_all
-from scalebench.cli.output import Real, load_experiment, output_option, show
+from scalebench.cli.output import Real, load_experiment, output_option, overlay_option, show
 
 
 def _startup() -> float:
@@ -27,12 +27,20 @@ def _startup() -> float:
     help="Seconds that each trial takes beside its steps.",
 )
 @click.option("--from", "earlier", type=click.Path(path_type=Path), help="An earlier bundle to take times from.")
+@overlay_option
 @output_option
-def command(file: Path, step_time: float | None, startup: float, earlier: Path | None, output: str) -> None:
+def command(
+    file: Path,
+    step_time: float | None,
+    startup: float,
+    earlier: Path | None,
+    overlays: tuple[Path, ...],
+    output: str,
+) -> None:
     """Show the ordered trials, and the totals: trials, worker-hours, cost. Nothing is started."""
     from scalebench.planning import plan
 
-    experiment, _ = load_experiment(file)
+    experiment, _ = load_experiment(file, overlays)
     bundles = open_all([earlier]) if earlier else ()
     planned = plan(experiment, step_seconds=step_time, startup_seconds=startup, earlier=next(iter(bundles), None))
     show(planned.tables(), output)

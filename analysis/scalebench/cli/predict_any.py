@@ -10,7 +10,7 @@ import click
 from scalebench.cli import EXIT_INPUT
 from scalebench.cli.bundles import open_all
 from scalebench.cli.models import network_named, refusals, whole_numbers
-from scalebench.cli.output import fail, load_experiment, output_option, show
+from scalebench.cli.output import fail, load_experiment, output_option, overlay_option, show
 from scalebench.cli.price import price_options
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 @click.command("predict")
 @click.argument("path", metavar="EXPERIMENT|BUNDLE", type=click.Path(path_type=Path))
+@overlay_option
 @click.option("--workers", metavar="N,N", help="Worker counts: 8,16,64.  [default: those of the experiment or bundle]")
 @click.option("--device", help="A shipped device, or a .yaml file with one. Needed for an experiment.")
 @click.option("--link", help="A shipped link, a .yaml file, or a rate: 25gbps. Goes with --device.")
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 @output_option
 def command(
     path: Path,
+    overlays: tuple[Path, ...],
     workers: str | None,
     device: str | None,
     link: str | None,
@@ -70,6 +72,8 @@ def command(
             platform = _platform(device, link, ppp_comp, ppp_comm, software, precision)
         network = network_named(net) if net else None
         if path.is_dir():
+            if overlays:
+                fail("--overlay is for an experiment: a bundle is what was measured", EXIT_INPUT)
             _of_bundle(path, counts, platform, network, precision, hold_out, asked, output)
             return
         if hold_out is not None or precision is not None:
@@ -78,7 +82,7 @@ def command(
         from scalebench.predict.beforehand import predict_experiment
         from scalebench.predict.hardware import devices
 
-        experiment, _ = load_experiment(path)
+        experiment, _ = load_experiment(path, overlays)
         if asked.cost is not None:
             spec = experiment.spec.model_copy(update={"cost": merged(asked.cost, experiment.spec.cost)})
             experiment = experiment.model_copy(update={"spec": spec})

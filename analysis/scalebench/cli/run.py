@@ -5,13 +5,14 @@ from __future__ import annotations
 import shlex
 import signal
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from scalebench.cli import EXIT_INPUT, EXIT_INTERRUPTED
-from scalebench.cli.output import complain, fail, load_experiment, output_option, show
+from scalebench.cli.output import complain, fail, load_experiment, output_option, overlay_option, show
 
 if TYPE_CHECKING:
     from scalebench_api.experiment import ScalingExperiment
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 @click.command("run")
 @click.argument("file", type=click.Path(path_type=Path))
+@overlay_option
 @click.option("--bundle", type=click.Path(path_type=Path), help="Folder for the records. [default: results/<name>]")
 @click.option("--resume", is_flag=True, help="Continue a run that was interrupted, in the same bundle.")
 @click.option("--dry-run", is_flag=True, help="Show the plan and what each worker would get; start nothing.")
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
 @output_option
 def command(
     file: Path,
+    overlays: tuple[Path, ...],
     bundle: Path | None,
     resume: bool,
     dry_run: bool,
@@ -47,7 +50,7 @@ def command(
 
     Ctrl-C stops the processes and keeps what is recorded; --resume goes on from there, also after a power cut.
     """
-    experiment, source = load_experiment(file)
+    experiment, source = load_experiment(file, overlays)
     if dry_run:
         _dry_run(experiment, oversubscribe, output)
         return
@@ -63,7 +66,7 @@ def command(
         quiet=quiet,
     )
     show_result(result, output)
-    again = resume_hint(file, folder, oversubscribe=oversubscribe, metrics_port=metrics_port)
+    again = resume_hint(file, folder, overlays, oversubscribe=oversubscribe, metrics_port=metrics_port)
     if result.interrupted:
         fail(f"interrupted after {result.status.message}; go on with: {again}", EXIT_INTERRUPTED)
     if experiment.spec.suspend and not result.status.phase.final:
@@ -71,9 +74,17 @@ def command(
     sys.exit(result.exit_code)
 
 
-def resume_hint(file: Path, bundle: Path, *, oversubscribe: bool = False, metrics_port: int | None = None) -> str:
+def resume_hint(
+    file: Path,
+    bundle: Path,
+    overlays: Sequence[Path] = (),
+    *,
+    oversubscribe: bool = False,
+    metrics_port: int | None = None,
+) -> str:
     """The command that goes on, to be typed as it stands in the same folder."""
-    words = ["scalebench", "run", str(file), "--bundle", str(bundle), "--resume"]
+    laid = [word for overlay in overlays for word in ("--overlay", str(overlay))]
+    words = ["scalebench", "run", str(file), *laid, "--bundle", str(bundle), "--resume"]
     words += ["--oversubscribe"] if oversubscribe else []
     words += ["--metrics-port", str(metrics_port)] if metrics_port is not None else []
     return shlex.join(words)

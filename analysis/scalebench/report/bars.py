@@ -33,7 +33,8 @@ def split(result: Scaling, png: bool) -> Iterator[Plot]:
     handles: dict[str, object] = {}
     for panel, series in zip(panels, shown, strict=True):
         handles |= _panel(panel, series)
-        panel.set_title(f"{series.bundle}: {series.name}" if several else series.name, loc="left")
+    before = [f"{series.bundle}: " if several else "" for series in shown]
+    canvas.name_panels(panels, [series.name for series in shown], before)
     canvas.legend(figure, list(handles.values()), len(handles))
     caption = _CAPTION + (f" The first {MOST_PANELS} series; {left_out} more are in the table." if left_out > 0 else "")
     yield canvas.finish(figure, "split", "Compute and exposed communication", caption, png)

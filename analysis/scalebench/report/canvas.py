@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import io
 import re
+import textwrap
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from scalebench.series_names import shortened
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -34,6 +37,9 @@ PANEL_WIDTH, PANEL_HEIGHT = 3.9, 2.9
 LEFT, RIGHT, TOP, BOTTOM, GAP_X, GAP_Y = 0.78, 0.2, 0.34, 0.48, 0.82, 0.9
 RIGHT_AXIS = 0.75
 LEGEND_ROW = 0.21
+SMALL_TITLE = 8.0
+# What a panel's width holds of bold letters at 10 and at 8 points.
+TITLE_CHARACTERS, SMALL_TITLE_CHARACTERS = 44, 56
 DPI = 144
 SETTINGS: dict[str, Any] = {
     "font.family": "sans-serif",
@@ -144,6 +150,23 @@ def panels(
         place = (left / total_width, bottom / total_height, width / total_width, height / total_height)
         axes.append(_plain_axes(figure, place))
     return figure, axes
+
+
+def name_panels(
+    panels: Sequence[Axes], names: Sequence[str], before: Sequence[str] = (), after: Sequence[str] = ()
+) -> None:
+    """Put series' names over panels, shortened together: ``before`` and ``after`` are added to each as they are.
+
+    A long name takes two smaller lines, and is cut where those do not hold it.
+    """
+    short, _ = shortened(names)
+    for index, (panel, name) in enumerate(zip(panels, names, strict=True)):
+        title = (before[index] if before else "") + short[name] + (after[index] if after else "")
+        if len(title) <= TITLE_CHARACTERS:
+            panel.set_title(title, loc="left")
+        else:
+            lines = textwrap.wrap(title, SMALL_TITLE_CHARACTERS, max_lines=2, placeholder=" …")
+            panel.set_title("\n".join(lines), loc="left", fontsize=SMALL_TITLE)
 
 
 def legend(figure: Figure, handles: Sequence[Any], columns: int) -> None:

@@ -33,7 +33,7 @@ from scalebench.report.predicted import predicted
 from scalebench.report.quantized import quantized
 from scalebench.report.ranks import step_times
 from scalebench.report.training import accuracy
-from scalebench.scaling import Scaling, scaling
+from scalebench.scaling import Scaling, SeriesResult, scaling
 from scalebench.scaling_tables import (
     excluded_table,
     problem_table,
@@ -223,7 +223,7 @@ def _headlines(found: Findings) -> Iterator[str]:
         key = series.bundle, series.name
         said = short[series.name] + series.headline.removeprefix(series.name)
         said = f"{series.bundle}, {said}" if several else said
-        yield said + best_count.get(key, "") + (_accuracy(learnt[key]) if key in learnt else "")
+        yield said + best_count.get(key, "") + (_accuracy(learnt[key], series) if key in learnt else "")
     for point in found.allreduce.points:
         best = max(point.sizes, key=lambda size: size.busbw.median)
         where = f"{point.bundle}, " if several else ""
@@ -233,10 +233,11 @@ def _headlines(found: Findings) -> Iterator[str]:
         )
 
 
-def _accuracy(trained: PointTraining) -> str:
-    """What the largest count came to."""
-    epochs = _count(trained.epochs, "epoch")
-    return f"; accuracy {spelling.percent_interval(trained.final)} after {epochs} on {_workers(trained.point.workers)}"
+def _accuracy(trained: PointTraining, series: SeriesResult) -> str:
+    """What the largest count that was evaluated came to."""
+    said = f"; accuracy {spelling.percent_interval(trained.final)} after {_count(trained.epochs, 'epoch')}"
+    largest = max((p.workers for p in series.points if p.measured), default=None)
+    return said if trained.point.workers == largest else f"{said} on {_workers(trained.point.workers)}"
 
 
 def _best(costs: SeriesCost) -> str:

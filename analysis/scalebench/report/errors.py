@@ -7,9 +7,9 @@ from statistics import fmean
 
 from scalebench.report import axis, canvas
 from scalebench.report.canvas import Plot
+from scalebench.report.drawn_points import drawn_points
 from scalebench.training import PointTraining
 
-MOST_CURVES = 12
 WIDTH, HEIGHT = 7.4, 3.7
 LOG_FROM = 8.0
 """A log axis where the largest error is this many times the smallest."""
@@ -19,7 +19,7 @@ def errors(points: Sequence[PointTraining], png: bool) -> Iterator[Plot]:
     """One panel, wide enough for a dozen points."""
     if not points:
         return
-    shown = points[:MOST_CURVES]
+    shown, left_out = drawn_points(points)
     columns, rows = canvas.legend_shape([p.label for p in shown], canvas.figure_width(1, 1, WIDTH))
     figure, (axes,) = canvas.panels(1, 1, rows, width=WIDTH, height=HEIGHT)
     every = [1 - e.accuracy for p in shown for run in p.runs for e in run]
@@ -63,7 +63,7 @@ def errors(points: Sequence[PointTraining], png: bool) -> Iterator[Plot]:
     axes.set_xlabel("Epoch")
     axes.set_ylabel("Validation error")
     canvas.legend(figure, handles, columns)
-    yield canvas.finish(figure, "error", "Validation error", _caption(points, bool(targets)), png)
+    yield canvas.finish(figure, "error", "Validation error", _caption(points, bool(targets)) + left_out, png)
 
 
 def mean_error(p: PointTraining) -> tuple[list[int], list[float]]:
@@ -80,9 +80,7 @@ def _caption(points: Sequence[PointTraining], targets: bool) -> str:
     caption = "1 - accuracy on held-out data after every epoch."
     if any(len(p.runs) > 1 for p in points):
         caption += " Thick lines are means over the repetitions, as far as all of them went; thin lines are each one."
-    caption += " The level dashed line is the target." if targets else ""
-    more = len(points) - MOST_CURVES
-    return caption + (f" The first {MOST_CURVES} points; {more} more are in the table." if more > 0 else "")
+    return caption + (" The level dashed line is the target." if targets else "")
 
 
 def _percent(value: float) -> str:

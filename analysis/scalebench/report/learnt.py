@@ -36,10 +36,13 @@ def losses(learnt: Sequence[tuple[str, Learning]], png: bool) -> Iterator[Plot]:
     shown = points[:MOST_PANELS]
     figure, panels = canvas.panels(len(shown), 2, 1)
     handles: dict[str, object] = {}
-    for panel, (label, point) in zip(panels, shown, strict=True):
+    for panel, (_, point) in zip(panels, shown, strict=True):
         handles |= _losses(panel, point)
-        workers = "1 worker" if point.point.workers == 1 else f"{point.point.workers} workers"
-        panel.set_title(f"{label + ': ' if several else ''}{point.point.series}, {workers}", loc="left")
+    before = [f"{label}: " if several else "" for label, _ in shown]
+    after = [
+        f", {count} worker" + ("" if count == 1 else "s") for _, point in shown for count in (point.point.workers,)
+    ]
+    canvas.name_panels(panels, [point.point.series for _, point in shown], before, after)
     canvas.legend(figure, list(handles.values()), len(handles))
     more = len(points) - len(shown)
     caption = _LOSS + (f" The first {MOST_PANELS} points; {more} more are in the table." if more else "")

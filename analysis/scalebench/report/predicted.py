@@ -36,8 +36,8 @@ def predicted(curves: Sequence[SeriesBeside], png: bool) -> Iterator[Plot]:
     figure, panels = canvas.panels(len(shown), 2, rows)
     for panel, each in zip(panels, shown, strict=True):
         _panel(panel, each, {name: canvas.style(index) for index, name in enumerate(drawn)})
-        name = each.series.name
-        panel.set_title(f"{each.series.bundle}: {name}" if several else name, loc="left")
+    before = [f"{each.series.bundle}: " if several else "" for each in shown]
+    canvas.name_panels(panels, [each.series.name for each in shown], before)
     panels[0].set_ylabel("Efficiency")
     handles = [Line2D([], [], color=canvas.INK, marker="o", linestyle="none", label="measured")]
     for index, name in enumerate(drawn):

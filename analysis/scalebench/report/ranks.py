@@ -23,7 +23,9 @@ _P5, _P25, _P50, _P75, _P95, _P99 = (QUANTILES.index(q) for q in (0.05, 0.25, 0.
 
 @dataclass(frozen=True)
 class _Panel:
-    title: str
+    before: str
+    series: str
+    after: str
     digest: StepDigest
 
 
@@ -38,7 +40,7 @@ def step_times(series: Sequence[MeasuredSeries], digests: Digests, png: bool) ->
     figure, panels = canvas.panels(len(shown), 2)
     for axes, panel in zip(panels, shown, strict=True):
         (_boxes if len(panel.digest.ranks) <= MOST_BOXES else _band)(axes, panel.digest)
-        axes.set_title(panel.title, loc="left")
+    canvas.name_panels(panels, [p.series for p in shown], [p.before for p in shown], [p.after for p in shown])
     caption = (
         "The repetition of median throughput at the largest count. Each rank's timed steps: line 5 to 95 %, box the "
         "middle half, bar the median, dot 99 %; the dashed line is the median of the slowest rank."
@@ -59,8 +61,8 @@ def _choose(series: MeasuredSeries, digests: Digests, several: bool) -> _Panel |
         if trials:
             _, name = sorted(trials)[(len(trials) - 1) // 2]
             workers = "1 worker" if point.point.workers == 1 else f"{point.point.workers} workers"
-            title = f"{series.bundle}: {series.name}" if several else series.name
-            return _Panel(f"{title}, {workers}", digests.of[series.bundle, name])
+            before = f"{series.bundle}: " if several else ""
+            return _Panel(before, series.name, f", {workers}", digests.of[series.bundle, name])
     return None
 
 

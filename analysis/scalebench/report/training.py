@@ -7,21 +7,19 @@ from typing import TYPE_CHECKING
 
 from scalebench.report import axis, canvas
 from scalebench.report.canvas import Plot
+from scalebench.report.drawn_points import drawn_points
 from scalebench.training import PointTraining
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.lines import Line2D
 
-MOST_CURVES = 12
-
 
 def accuracy(points: Sequence[PointTraining], png: bool) -> Iterator[Plot]:
     """Every repetition is a thin line, the first of a point carries its marks; error over epochs has its own plot."""
     if not points:
         return
-    shown = points[:MOST_CURVES]
-    left_out = len(points) - len(shown)
+    shown, left_out = drawn_points(points)
     targets = {p.target for p in shown if p.target is not None}
     everything = [e for p in shown for run in p.runs for e in run]
     fitted = [e.train_accuracy for e in everything if e.train_accuracy is not None]
@@ -56,8 +54,7 @@ def accuracy(points: Sequence[PointTraining], png: bool) -> Iterator[Plot]:
     caption = "Repetitions are the thin lines."
     caption += " Training data are counted as they were trained on, by the model that each step had." if fitted else ""
     caption += " The level dashed line is the target." if targets else ""
-    caption += f" The first {MOST_CURVES} points; {left_out} more are in the table." if left_out > 0 else ""
-    yield canvas.finish(figure, "accuracy", "Accuracy", caption, png)
+    yield canvas.finish(figure, "accuracy", "Accuracy", caption + left_out, png)
 
 
 def _line(axes: Axes, index: int, number: int, places: Sequence[tuple[float, float]]) -> Line2D:

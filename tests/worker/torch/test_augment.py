@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import torch
+import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -174,3 +175,14 @@ def test_what_images_cannot_go_through_is_named(arguments: dict[str, Any], messa
 
 def test_nothing_asked_for_needs_no_images() -> None:
     Augment().check("synthetic", (20,))
+
+
+@settings(deadline=None, max_examples=30)
+@given(seed=st.integers(0, 2**32), height=st.integers(1, 9), width=st.integers(1, 9))
+def test_every_augmented_image_is_a_padded_crop_perhaps_mirrored(seed: int, height: int, width: int) -> None:
+    random = torch.Generator().manual_seed(seed)
+    images = torch.randint(1, 256, (3, 2, height, width), dtype=torch.uint8, generator=random)
+    padded = F.pad(images, (4, 4, 4, 4))
+    for result, source in zip(crop_and_flip(images, random), padded, strict=True):
+        crops = [source[:, top : top + height, left : left + width] for top in range(9) for left in range(9)]
+        assert any(torch.equal(result, crop) or torch.equal(result, crop.flip(2)) for crop in crops)

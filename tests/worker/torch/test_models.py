@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from collections.abc import Iterator
 from math import sqrt
 
 import pytest
@@ -23,16 +22,6 @@ from scalebench_worker.torch.models import (
 from scalebench_worker.torch.models.resnet import Residual
 from scalebench_worker.torch.models.resnet_cifar import CifarResNet
 from scalebench_worker.torch.models.transformer import rotary_tables, rotate
-
-
-@pytest.fixture(autouse=True)
-def _one_thread() -> Iterator[None]:
-    """Small tensors: threads cost more than they bring, above all on shared cores."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
-
 
 IMAGE_MODELS = tuple(name for name in names() if spec(name).kind == "image")
 

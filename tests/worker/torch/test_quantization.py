@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 import torch
 import torch.nn.functional as F
@@ -19,14 +17,6 @@ from scalebench_worker.torch.quantization.grid import Grid, Scheme, activation_g
 from scalebench_worker.torch.quantization.integers import Integers, with_whole_weights
 
 CPU = torch.device("cpu")
-
-
-@pytest.fixture(autouse=True)
-def _one_thread() -> Iterator[None]:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 def numbers(*values: float) -> Tensor:

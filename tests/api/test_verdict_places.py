@@ -1,0 +1,164 @@
+"""Runs whose ranks stood elsewhere than asked, crowded together, or were disturbed there."""
+
+from judged import GPU, TWO, invalid, of, two
+from rank_records import GOOD, MEASURE, rank_record, ranks_of, trial
+
+from scalebench_api.record.rank import DeviceSamples, RankRecord
+from scalebench_api.record.verdict import judge
+from scalebench_api.trial import TrialPhase
+
+# Oversubscribed
+
+
+def test_oversubscribed_by_request() -> None:
+    reason, message = invalid(ranks_of(TWO), outcome=GOOD.model_copy(update={"oversubscribed": True}))
+    assert reason == "Oversubscribed"
+    assert "--oversubscribe" in message
+
+
+def test_oversubscribed_cores() -> None:
+    assert invalid(two(cores=[0], device="cpu:0")) == ("Oversubscribed", "more than one rank on core 0 on here")
+
+
+def test_oversubscribed_gpus() -> None:
+    assert invalid(ranks_of(TWO, **GPU)) == ("Oversubscribed", "more than one rank on GPU-0 on here")
+
+
+def test_the_same_core_of_another_host_is_another_core() -> None:
+    spread = trial({"placement/workersPerNode": 1})
+    ranks = {rank: rank_record(rank, spread, host=f"host{rank}", cores=[0], device="cpu:0") for rank in range(2)}
+    assert judge(spread, ranks, GOOD).phase is TrialPhase.succeeded
+
+
+# WrongPlacement
+
+
+def test_wrong_placement() -> None:
+    assert invalid(two(host="there")) == (
+        "WrongPlacement",
+        "ranks per place: {'here': 1, 'there': 1}; asked for layout 1x2",
+    )
+
+
+def test_ranks_of_one_pod_are_together_whatever_its_host_is_called() -> None:
+    ranks = {rank: rank_record(rank, TWO, host=f"host{rank}", pod="pod-a") for rank in range(2)}
+    assert of(judge(TWO, ranks, GOOD), "WrongPlacement") == (True, "layout 1x2")
+
+
+def test_pods_of_one_node_are_one_place() -> None:
+    of = trial({"placement/workersPerNode": 2}, workers=4)
+    ranks = {r: rank_record(r, of, host=f"pod-{r}", pod=f"pod-{r}", cores=[r]) for r in range(4)}
+
+    def on(*nodes: str | None) -> dict[int, RankRecord]:
+        return {
+            r: record.model_copy(update={"topology": record.topology.model_copy(update={"node": node})})
+            for (r, record), node in zip(ranks.items(), nodes, strict=True)
+        }
+
+    assert judge(of, on("a", "a", "b", "b"), GOOD).phase is TrialPhase.succeeded
+    assert invalid(on("a", "a", "a", "b"), of) == (
+        "WrongPlacement",
+        "ranks per place: {'a': 3, 'b': 1}; asked for layout 2x2",
+    )
+    assert invalid(on("a", "a", None, "b"), of)[0] == "WrongPlacement", "one rank cannot name its node: pods count"
+
+
+def test_pods_of_one_node_that_take_turns_on_a_device() -> None:
+    ranks = {
+        r: record.model_copy(update={"topology": record.topology.model_copy(update={"node": "a", "host": f"pod-{r}"})})
+        for r, record in ranks_of(TWO, **GPU).items()
+    }
+    assert invalid(ranks) == ("Oversubscribed", "more than one rank on GPU-0 on a")
+
+
+def test_uneven_placement() -> None:
+    four = trial({"placement/workersPerNode": 2}, workers=4)
+    ranks = {r: rank_record(r, four, host="a" if r < 3 else "b") for r in range(4)}
+    assert invalid(ranks, four)[1] == "ranks per place: {'a': 3, 'b': 1}; asked for layout 2x2"
+
+
+def test_other_devices_than_were_given() -> None:
+    given = GOOD.model_copy(update={"requested_devices": ["cpu:0", "cpu:7"]})
+    assert invalid(ranks_of(TWO), outcome=given) == ("WrongPlacement", "devices cpu:0, cpu:1; given: cpu:0, cpu:7")
+    given = GOOD.model_copy(update={"requested_devices": ["cpu:0", "cpu:1"]})
+    assert judge(TWO, ranks_of(TWO), given).phase is TrialPhase.succeeded
+
+
+def test_what_the_cluster_says_of_a_pod_is_believed() -> None:
+    placed = GOOD.model_copy(update={"placement": {"pod-a": "node-1"}})
+    ranks = {rank: rank_record(rank, TWO, host="pod-a", pod="pod-a") for rank in range(2)}
+    assert judge(TWO, ranks, placed).phase is TrialPhase.succeeded
+    liar = {**ranks, 1: moved(ranks[1], node="node-2")}
+    assert invalid(liar, outcome=placed) == (
+        "WrongPlacement",
+        "rank 1 says it ran on node node-2; the cluster has its pod pod-a on node-1",
+    )
+    stranger = {**ranks, 1: moved(ranks[1], pod="pod-z")}
+    assert invalid(stranger, outcome=placed)[1] == "rank 1 ran in pod pod-z, which carries no worker of this job"
+
+
+def moved(record: RankRecord, **where: str) -> RankRecord:
+    return record.model_copy(update={"topology": record.topology.model_copy(update=where)})
+
+
+def test_ranks_that_crowd_in_the_wrong_place_are_in_the_wrong_place_first() -> None:
+    """As when Open MPI 5 starts all of them in the launcher: they share its cores, too."""
+    placed = GOOD.model_copy(update={"placement": {"worker-0": "node-1"}})
+    ranks = {rank: rank_record(rank, TWO, host="launcher", pod="launcher", cores=[0]) for rank in range(2)}
+    reason, message = invalid(ranks, outcome=placed)
+    assert reason == "WrongPlacement"
+    assert "rank 0 ran in pod launcher" in message
+    assert "more than one rank on core 0" in message
+
+
+# Throttled
+
+
+def test_throttled() -> None:
+    hot = DeviceSamples(count=9, throttle_reasons=["sw_thermal_slowdown"])
+    cool = DeviceSamples(count=9)
+    ranks = {0: rank_record(0, TWO, device_samples=cool), 1: rank_record(1, TWO, device_samples=hot)}
+    assert invalid(ranks) == ("Throttled", "clocks were held down: rank 1: sw_thermal_slowdown")
+    verdict = judge(TWO, ranks_of(TWO, device_samples=cool), GOOD)
+    assert of(verdict, "Throttled") == (True, "no thermal or hardware slowdown seen")
+
+
+def test_clocks_of_some_ranks_prove_nothing_for_the_others() -> None:
+    verdict = judge(TWO, two(device_samples=DeviceSamples(count=9)), GOOD)
+    assert of(verdict, "Throttled") == (None, "no device clocks to read on rank 0")
+    assert verdict.phase is TrialPhase.succeeded
+
+
+# NoisyNeighbour
+
+
+def test_a_noisy_neighbour_on_the_cores() -> None:
+    assert invalid(two(foreign_load=0.4)) == (
+        "NoisyNeighbour",
+        "other processes took 40% of the cores of rank 1, allowed 25%",
+    )
+
+
+def test_how_much_is_noise_is_for_the_experiment_to_say() -> None:
+    strict = trial({"measure": {**MEASURE, "maxForeignLoad": 0.0}})
+    assert invalid(ranks_of(strict), strict)[0] == "NoisyNeighbour"
+    off = trial({"measure": {**MEASURE, "maxForeignLoad": 1.0}})
+    assert judge(off, ranks_of(off, foreign_load=1.0), GOOD).phase is TrialPhase.succeeded
+
+
+def test_a_noisy_neighbour_on_the_device() -> None:
+    shared = DeviceSamples(count=9, other_processes=2)
+    ranks = {r: rank_record(r, TWO, device=f"GPU-{r}", backend="nccl", device_samples=shared) for r in range(2)}
+    assert invalid(ranks) == ("NoisyNeighbour", "other processes on the device of rank 0, 1")
+
+
+def test_load_beside_a_gpu_is_told_and_allowed() -> None:
+    ranks = {r: rank_record(r, TWO, device=f"GPU-{r}", backend="nccl", foreign_load=0.9) for r in range(2)}
+    passed, detail = of(judge(TWO, ranks, GOOD), "NoisyNeighbour")
+    assert passed is True
+    assert detail.startswith("other processes took 90%")
+
+
+def test_a_load_that_could_not_be_read() -> None:
+    verdict = judge(TWO, ranks_of(TWO, foreign_load=None), GOOD)
+    assert of(verdict, "NoisyNeighbour") == (None, "the load of others on these cores could not be read")

@@ -1,0 +1,218 @@
+"""Runs that trained otherwise than asked: backend, strategy, replicas, loss, samples, frozen layers."""
+
+from typing import Any
+
+import pytest
+from judged import TWO, invalid, of, two
+from rank_records import GOOD, rank_record, ranks_of, trial, window
+
+from scalebench_api.record.rank import ServerCounts
+from scalebench_api.record.verdict import Verdict, judge
+from scalebench_api.trial import TrialPhase
+
+# WrongBackend
+
+
+def test_wrong_backend() -> None:
+    assert invalid(ranks_of(TWO, backend="mpi")) == ("WrongBackend", "used mpi, asked for gloo")
+    assert invalid(two(backend=None)) == ("WrongBackend", "used gloo, none, asked for gloo")
+
+
+def test_auto_means_nccl_on_gpus() -> None:
+    ranks = {rank: rank_record(rank, TWO, device=f"GPU-{rank}", backend="gloo") for rank in range(2)}
+    assert invalid(ranks)[:2] == ("WrongBackend", "used gloo, asked for nccl")
+
+
+def test_a_named_backend_is_held_to() -> None:
+    named = trial({"workload": {"program": "allreduce", "backend": "mpi"}})
+    assert of(judge(named, ranks_of(named), GOOD), "WrongBackend") == (False, "used gloo, asked for mpi")
+
+
+def test_one_worker_needs_no_backend() -> None:
+    one = trial(workers=1)
+    assert of(judge(one, ranks_of(one), GOOD), "WrongBackend") == (True, "used none")
+
+
+def test_the_backend_of_a_custom_program_is_not_known() -> None:
+    custom = trial({"workload": {"program": "custom", "command": ["x"]}})
+    assert of(judge(custom, ranks_of(custom, backend=None), GOOD), "WrongBackend") == (None, "used none")
+
+
+# ReplicasDiverged
+
+
+def test_replicas_diverged() -> None:
+    assert invalid(two(parameter_checksum="other")) == (
+        "ReplicasDiverged",
+        "parameters of rank 1 differ from the others'",
+    )
+
+
+def test_without_a_checksum_nothing_is_claimed() -> None:
+    verdict = judge(TWO, two(parameter_checksum=None), GOOD)
+    assert verdict.phase is TrialPhase.succeeded
+    assert of(verdict, "ReplicasDiverged")[0] is None
+
+
+# NonFiniteLoss
+
+
+def test_non_finite_loss() -> None:
+    assert invalid(two(finite_loss=False)) == ("NonFiniteLoss", "loss is NaN or infinite on rank 1")
+
+
+def test_a_program_that_reports_no_loss() -> None:
+    assert of(judge(TWO, ranks_of(TWO, finite_loss=None), GOOD), "NonFiniteLoss") == (
+        None,
+        "the program reported no loss",
+    )
+    assert of(judge(TWO, two(finite_loss=None), GOOD), "NonFiniteLoss")[0] is True, "rank 0 speaks for all"
+
+
+# WrongStrategy
+
+
+def test_wrong_strategy() -> None:
+    assert invalid(ranks_of(TWO, strategy=None)) == ("WrongStrategy", "wrapped by none, not by DistributedDataParallel")
+    assert invalid(two(strategy="DataParallel"))[0] == "WrongStrategy"
+
+
+def test_horovod_must_be_around_the_optimizer_and_say_what_carried_the_sums() -> None:
+    horovod = trial({"workload": {"program": "horovod"}})
+    good = {"strategy": "DistributedOptimizer", "backend": "mpi"}
+    assert judge(horovod, ranks_of(horovod, **good), GOOD).reason is None
+    bare = judge(horovod, ranks_of(horovod, **{**good, "strategy": None}), GOOD)
+    assert (bare.reason, bare.message) == ("WrongStrategy", "wrapped by none, not by DistributedOptimizer")
+    other = judge(horovod, ranks_of(horovod, **{**good, "backend": "gloo"}), GOOD)
+    assert (other.reason, other.message) == ("WrongBackend", "used gloo, asked for mpi")
+    good["backend"] = "nccl"
+    on_gpus = {rank: rank_record(rank, horovod, device=f"GPU-{rank}", **good) for rank in range(2)}
+    assert judge(horovod, on_gpus, GOOD).reason is None
+
+
+def test_other_programs_strategies_are_not_judged() -> None:
+    other = trial({"workload": {"program": "custom", "command": ["x"]}})
+    assert of(judge(other, ranks_of(other, strategy="Own"), GOOD), "WrongStrategy")[0] is None
+
+
+# ReplicasDiverged, where ranks hold shares
+
+
+def sharded(**changes: Any) -> tuple[str | None, str]:
+    fsdp = trial({"workload/strategy": "fsdp"})
+    good = {"strategy": "FSDPModule", "parameters": 20, "shard_elements": 10, "initial_checksum": "before"}
+    verdict = judge(fsdp, ranks_of(fsdp, **{**good, **changes}), GOOD)
+    return verdict.reason, verdict.message
+
+
+def test_shares_must_make_the_model_and_training_must_change_it() -> None:
+    assert sharded() == (None, "")
+    assert sharded(shard_elements=20) == (
+        "ReplicasDiverged",
+        "40 elements of parameters in 2 shares, and the model has 20",
+    )
+    reason, message = sharded(initial_checksum="abc")
+    assert (reason, message) == (
+        "ReplicasDiverged",
+        "no parameter of rank 0, 1 has changed: nothing was trained",
+    )
+
+
+def test_one_process_for_all_gpus_has_nothing_to_compare() -> None:
+    dp = trial({"workload/strategy": "dp"})
+    verdict = judge(dp, ranks_of(dp, strategy="DataParallel", backend=None, parameter_checksum=None), GOOD)
+    assert of(verdict, "ReplicasDiverged") == (None, "one set of parameters, copied to every GPU in each step")
+
+
+# ReplicasDiverged, with parameter servers
+
+
+def counted(server: int = 0, **changes: Any) -> ServerCounts:
+    known = {"parameters": 20, "updates": 12, "gradients": 12, "received_bytes": 960, "sent_bytes": 960}
+    return ServerCounts(**{"server": server, **known, **changes})
+
+
+def served(updates: str = "asynchronous", **changes: Any) -> Verdict:
+    of = trial({"workload/strategy": "parameter-server", "workload/parameterServer": {"updates": updates}})
+    good = {
+        "strategy": "ParameterServer",
+        "backend": "tcp",
+        "parameters": 20,
+        "pushes": 6,
+        "servers": [counted()],
+        "initial_checksum": "before",
+    }
+    return judge(of, ranks_of(of, **{**good, **changes}), GOOD)
+
+
+def test_parameter_servers_that_took_every_gradient() -> None:
+    verdict = served()
+    assert verdict.phase is TrialPhase.succeeded
+    passed, detail = of(verdict, "ReplicasDiverged")
+    assert passed is True
+    assert detail.endswith("no bound on what they differ by before")
+    assert of(served("synchronous"), "ReplicasDiverged") == (True, "parameters equal on 2 ranks")
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason", "said"),
+    [
+        ({"pushes": 5}, "ReplicasDiverged", "parameter server 0 took 12 gradients, and the workers sent 10"),
+        ({"servers": []}, "ReplicasDiverged", "0 parameter servers gave counts, asked for 1"),
+        ({"servers": [counted(parameters=19)]}, "ReplicasDiverged", "servers hold 19 parameters of 20"),
+        ({"backend": "gloo"}, "WrongBackend", "used gloo, asked for parameter servers by tcp"),
+    ],
+)
+def test_parameter_servers_that_did_not(changes: dict[str, Any], reason: str, said: str) -> None:
+    verdict = served(**changes)
+    assert (verdict.reason, verdict.message) == (reason, said)
+
+
+# WrongSamples
+
+
+def test_wrong_samples() -> None:
+    short = [window(0), window(1, samples=23)]
+    assert invalid(two(windows=short)) == (
+        "WrongSamples",
+        "window 1 has 47 samples, and 3 steps x 8 x 2 workers are 48",
+    )
+
+
+def test_tokens_are_counted_alike_in_every_window() -> None:
+    tokens = [window(0, samples=24 * 64), window(1, samples=24 * 64)]
+    assert judge(TWO, ranks_of(TWO, windows=tokens, sample_unit="tokens"), GOOD).phase is TrialPhase.succeeded
+    uneven = [window(0, samples=24 * 64), window(1, samples=24 * 63)]
+    assert invalid(ranks_of(TWO, windows=uneven, sample_unit="tokens"))[0] == "WrongSamples"
+
+
+def test_backup_workers_take_no_part_in_the_count() -> None:
+    spared = trial(
+        {
+            "workload/strategy": "parameter-server",
+            "workload/parameterServer": {"updates": "synchronous", "backupWorkers": 1},
+        }
+    )
+    ranks = {0: rank_record(0, spared), 1: rank_record(1, spared, windows=[window(0, samples=0), window(1, samples=0)])}
+    assert of(judge(spared, ranks, GOOD), "WrongSamples")[0] is True
+    assert of(judge(spared, ranks_of(spared), GOOD), "WrongSamples")[0] is False
+
+
+# FrozenChanged
+
+
+@pytest.mark.parametrize(
+    ("sums", "said"),
+    [
+        ([["a", "a"], ["a", "a"]], None),
+        ([["a", "a"], []], "rank 1 has 0 checksums of its frozen layers, asked for 2"),
+        ([["a", "a"], ["a", "b"]],
+         "the frozen layers of rank 1 are others after the timed windows than before training"),
+        ([["a", "a"], ["b", "b"]], "the frozen layers of rank 1 are others than those of rank 0"),
+    ],
+)  # fmt: skip
+def test_frozen_changed(sums: list[list[str]], said: str | None) -> None:
+    frozen = trial({"workload/transfer": {"train": "head"}})
+    ranks = {rank: rank_record(rank, frozen, frozen_checksums=each) for rank, each in enumerate(sums)}
+    verdict = judge(frozen, ranks, GOOD)
+    assert (verdict.reason, verdict.message) == (("FrozenChanged", said) if said else (None, ""))

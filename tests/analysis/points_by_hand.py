@@ -1,0 +1,8 @@
+"""Points made by hand: one window a repetition."""
+
+from scalebench.statistics import RepetitionTotals
+
+
+def point_of(*seconds: float, samples: float = 100.0) -> list[RepetitionTotals]:
+    """One window a repetition."""
+    return [RepetitionTotals((samples,), (wall,)) for wall in seconds]

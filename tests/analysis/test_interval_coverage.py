@@ -1,0 +1,87 @@
+"""Intervals keep their coverage on points of known truth."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from scalebench.statistics import RepetitionTotals, difference, efficiency, ratio, throughput
+from scalebench.statistics.synthetic import SyntheticPoint
+
+DRAWS = 2000
+FIVE = (50,) * 5
+EQUAL = (FIVE,) * 3
+UNEQUAL = (FIVE, (50, 30, 20, 60), (80, 50, 20, 50, 40, 60))
+UNLIKE = (FIVE, (50,) * 2, (50,) * 3)
+
+
+class TestCoverage:
+    @pytest.mark.parametrize("inflation", [1, 3, 10])
+    @pytest.mark.parametrize(
+        ("point_windows", "baseline_windows", "rho", "between"),
+        [
+            (EQUAL, EQUAL, 0.0, 0.0),
+            (EQUAL, EQUAL, 0.6, 0.005),
+            (EQUAL, EQUAL, 0.95, 0.05),
+            ((FIVE,) * 5, (FIVE,) * 5, 0.6, 0.005),
+            ((FIVE,) * 5, EQUAL, 0.6, 0.005),
+            (UNEQUAL, UNEQUAL, 0.6, 0.005),
+            (UNEQUAL, UNEQUAL, 0.95, 0.05),
+            (UNLIKE, EQUAL, 0.6, 0.005),
+        ],
+    )
+    def test_efficiency_is_covered_in_93_to_97_percent(self, point_windows, baseline_windows, rho, between, inflation):
+        baseline = SyntheticPoint(windows=baseline_windows, autocorrelation=rho, repetition_cv=between)
+        point = SyntheticPoint(
+            windows=point_windows,
+            step_s=0.12,
+            samples_per_step=4 * 256.0,
+            autocorrelation=rho,
+            step_cv=0.1 * inflation**0.5,
+            repetition_cv=between * inflation**0.5,
+        )
+        truth = point.throughput / baseline.throughput / 4
+        pairs = zip(point.draws(DRAWS, seed=11), baseline.draws(DRAWS, seed=12), strict=True)
+        covered = sum(efficiency(at_four, at_one, 4, 1).covers(truth) for at_four, at_one in pairs)
+        assert 0.93 <= covered / DRAWS <= 0.97
+
+    @pytest.mark.parametrize(("at_four", "at_one"), [(2, 2), (2, 3), (3, 2)])
+    @pytest.mark.parametrize("inflation", [1, 10])
+    def test_two_repetitions_cover_in_the_wider_band_that_is_documented(self, at_four, at_one, inflation):
+        baseline = SyntheticPoint(windows=(FIVE,) * at_one)
+        noisier = {"step_cv": 0.1 * inflation**0.5, "repetition_cv": 0.01 * inflation**0.5}
+        point = replace(baseline, windows=(FIVE,) * at_four, **noisier)
+        pairs = zip(point.draws(DRAWS, seed=13), baseline.draws(DRAWS, seed=14), strict=True)
+        covered = sum(ratio(first, second).covers(1.0) for first, second in pairs)
+        assert 0.905 <= covered / DRAWS <= 0.985
+
+    @pytest.mark.parametrize("repetitions", [2, 3, 5])
+    def test_throughput_is_covered(self, repetitions):
+        point = SyntheticPoint(windows=(FIVE,) * repetitions, autocorrelation=0.95)
+        covered = sum(throughput(draw).covers(point.throughput) for draw in point.draws(DRAWS, seed=21))
+        assert 0.93 <= covered / DRAWS <= 0.97
+
+    def test_one_run_covers_its_own_throughput_when_windows_outlast_the_autocorrelation(self):
+        point = SyntheticPoint(windows=(FIVE,), repetition_cv=0.0)
+        covered = sum(throughput(draw).covers(point.throughput) for draw in point.draws(DRAWS, seed=31))
+        assert 0.93 <= covered / DRAWS <= 0.97
+
+    def test_exposed_communication_is_covered_though_trials_differ(self):
+        full, bare = (SyntheticPoint(repetition_cv=0.0, step_s=s, samples_per_step=1.0) for s in (0.12, 0.1))
+        common = np.exp(np.random.default_rng(41).normal(0, 0.05, (DRAWS, 3)))
+        covered, widths = 0, []
+        for with_comm, without, factors in zip(full.draws(DRAWS, 42), bare.draws(DRAWS, 43), common, strict=True):
+            both = [
+                [RepetitionTotals.of(r.samples, np.multiply(r.wall_s, f)) for r, f in zip(p, factors, strict=True)]
+                for p in (with_comm, without)
+            ]
+            paired = difference(both[0], both[1], paired=True)
+            covered += paired.covers(0.02)
+            widths.append((paired.half_width, difference(both[0], both[1]).half_width))
+        assert 0.93 <= covered / DRAWS <= 0.97
+        assert np.median([p for p, _ in widths]) < np.median([u for _, u in widths])
+
+    def test_the_level_is_the_coverage(self):
+        point, draws = SyntheticPoint(), 1000
+        covered = sum(throughput(draw, level=0.8).covers(point.throughput) for draw in point.draws(draws, seed=51))
+        assert 0.76 <= covered / draws <= 0.84

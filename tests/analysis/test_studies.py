@@ -9,13 +9,14 @@ from scalebench.bundle import open_bundle
 from scalebench.digest import digest_all
 from scalebench.fit import fit
 from scalebench.predict.paleo.measured import read_measured
+from scalebench.validation import validate
+from scalebench_api.experiment import ScalingExperiment
 from scalebench_api.plan import make_plan
-from scalebench_api.validate import validate_text
 
 ROOT = Path(__file__).parents[2]
 STUDIES = sorted(path for path in (ROOT / "manifests" / "studies").iterdir() if path.is_dir())
-FULL = "experiment.yaml"
-SMALL_FORMS = sorted((ROOT / "manifests" / "studies").glob("*/small.yaml"))
+OVERLAYS = sorted((ROOT / "manifests" / "studies").glob("*/small.yaml"))
+RECORDED = sorted((ROOT / "docs" / "evidence" / "training").glob("*-bundle"))
 BUNDLES = sorted((ROOT / "docs" / "evidence" / "predicted").glob("*-bundle"))
 
 
@@ -23,21 +24,33 @@ BUNDLES = sorted((ROOT / "docs" / "evidence" / "predicted").glob("*-bundle"))
 def test_manifests_are_right(study: Path):
     files = [*study.glob("experiment.yaml"), *study.glob("commands.sh")]
     assert files, "a study says how it is run"
-    for file in study.glob("*.yaml"):
-        assert [str(problem) for problem in validate_text(file.read_text(), file.name).problems] == []
+    for checked in validate(file for file in study.glob("*.yaml") if file not in OVERLAYS):
+        assert [str(problem) for problem in checked.problems] == []
 
 
-@pytest.mark.parametrize("small", SMALL_FORMS, ids=lambda path: path.parent.name)
-def test_a_small_form_asks_the_same_on_two_cores(small: Path):
-    full, little = (
-        validate_text(file.read_text(), file.name).experiments[0] for file in (small.with_name(FULL), small)
-    )
-    assert little.spec.workload.program is full.spec.workload.program
-    assert set(little.spec.scaling.modes) <= set(full.spec.scaling.modes)
-    assert set(little.spec.matrix) <= set(full.spec.matrix)
-    assert {trial.workload.device.value for trial in make_plan(little).trials} == {"cpu"}
-    assert max(little.spec.scaling.workers) <= 2
-    assert len(make_plan(full).trials) >= len(make_plan(little).trials)
+def small_form(overlay: Path) -> ScalingExperiment:
+    (checked,) = validate([overlay.with_name("experiment.yaml")], [overlay])
+    assert [str(problem) for problem in checked.problems] == []
+    return checked.experiments[0]
+
+
+@pytest.mark.parametrize("overlay", OVERLAYS, ids=lambda path: path.parent.name)
+def test_a_small_form_is_for_two_cores_and_has_a_name_of_its_own(overlay: Path):
+    (full,) = validate([overlay.with_name("experiment.yaml")])[0].experiments
+    small = small_form(overlay)
+    assert small.metadata.name != full.metadata.name
+    assert small.spec.workload.program is full.spec.workload.program
+    assert list(small.spec.matrix) == list(full.spec.matrix)
+    assert {trial.workload.device.value for trial in make_plan(small).trials} == {"cpu"}
+    assert max(small.spec.scaling.workers) <= 2
+
+
+@pytest.mark.parametrize("bundle", RECORDED, ids=lambda path: path.name)
+def test_records_are_of_an_experiment_as_it_stands_here(bundle: Path):
+    (recorded,) = validate([bundle / "experiment.yaml"])[0].experiments
+    wholes = {file for study in STUDIES for file in study.glob("*.yaml")} - set(OVERLAYS)
+    here = [small_form(overlay) for overlay in OVERLAYS] + [validate([file])[0].experiments[0] for file in wholes]
+    assert [each.spec for each in here if each.metadata.name == recorded.metadata.name] == [recorded.spec]
 
 
 @pytest.mark.parametrize("study", STUDIES, ids=lambda path: path.name)

@@ -7,5 +7,5 @@ mkdir -p "$folder"
 cd "$folder"
 python "$here/digits_folders.py" .
 scalebench run --quiet "$here/small-pretrain.yaml" --bundle pretrain
-scalebench run --quiet "$here/small.yaml" --bundle transfer
+scalebench run --quiet "$here/experiment.yaml" --overlay "$here/small.yaml" --bundle transfer
 scalebench training transfer

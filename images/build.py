@@ -41,6 +41,7 @@ _PREFIX = "localhost/scalebench"
 _PROGRAMS = {"buildah": "buildah", "mmdebstrap": "mmdebstrap"}
 """program → Debian package"""
 _PROBE_S = 5
+_WHEEL = "images/horovod/wheel.py"
 _MANY = 200
 """images of a storage, above which those of no archive are removed: each build leaves some, of a megabyte or two"""
 
@@ -105,7 +106,7 @@ def build(
         with _locked(name):
             archive = built(name, base, tag, arguments)
             if not archive.exists():
-                packages = recipe.digest(recipe.below_code(recipe.read(name)), _base_key(base), tag, arguments or {})
+                packages = recipe.digest(recipe.read(name), _base_key(base), tag, arguments or {}, code=False)
                 if if_quick and packages != _packages_of_last(name, tag):
                     _say(f"{name}: left out, for its packages would have to be installed first")
                     continue
@@ -121,7 +122,7 @@ def _build(
     image = reference(name, tag)
     work = Path(tempfile.mkdtemp(prefix=f".{name}-", dir=cache()))
     try:
-        started = time.monotonic()
+        started, made_of = time.monotonic(), recipe.read(name)
         given = {**arguments, "BASE": _base(base)}
         _say(f"building {image} on {given['BASE']}")
         _buildah(
@@ -134,12 +135,15 @@ def _build(
             *(f"--build-arg={key}={value}" for key, value in given.items()),
             *package_index.secrets(work, index),
             *_own_mirror(base, work),
-            f"--file={recipe.IMAGES / name / 'Containerfile'}",
+            *(_own_wheels(work) if _WHEEL in made_of.sources else []),
+            f"--file={made_of.path}",
+            *([f"--target={made_of.stages[-1].name}"] if made_of.stages[-1].name else []),
             f"--tag={image}",
             str(recipe.ROOT),
         )
         (work / "pip.conf").unlink()
         (work / "sources.list").unlink(missing_ok=True)
+        shutil.rmtree(work / "wheels", ignore_errors=True)
         _archive(image, work, next((path / archive.name for path in _earlier(name, tag)), None))
         seconds = round(time.monotonic() - started, 1)
         facts = {"image": image, "base": given["BASE"], "packages": packages, "seconds": seconds}
@@ -226,6 +230,15 @@ def _own_mirror(base: str, work: Path) -> list[str]:
         return []
     (work / "sources.list").write_text("\n".join(mirror) + "\n")
     return [f"--volume={work / 'sources.list'}:/etc/apt/sources.list:ro"]
+
+
+def _own_wheels(work: Path) -> list[str]:
+    """Wheels of Horovod that were built on this machine, in a folder named by its C library, while the build runs."""
+    folder = work / "wheels" / (os.confstr("CS_GNU_LIBC_VERSION") or "another")
+    folder.mkdir(parents=True)
+    for wheel in cache().parent.glob("horovod-*/*.whl"):
+        shutil.copytree(wheel.parent, folder / wheel.parent.name)
+    return [f"--volume={work / 'wheels'}:/mnt:ro"]
 
 
 def choose_base(given: str, names: Sequence[str], tag: str, arguments: Mapping[str, str]) -> str:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
+
+import containerfile
+from containerfile import Instruction, Stage
 
 ROOT = Path(__file__).resolve().parent.parent
 IMAGES = ROOT / "images"
@@ -21,21 +24,44 @@ class RecipeError(ValueError):
 
 @dataclass(frozen=True)
 class Recipe:
-    """A Containerfile and what it copies from the repository."""
+    """What one image is made of: stages of a Containerfile, and what they copy from the repository."""
 
     name: str
     path: Path
-    arguments: Mapping[str, str]
-    """build arguments and their defaults"""
-    sources: tuple[str, ...]
-    """files and folders of the repository that it copies, in order"""
-    code: tuple[str, ...] = ()
-    """those of them that come into its last layer only: what the stage named ``code`` copies"""
+    stages: tuple[Stage, ...]
+    """those that it is made of; the last is the image"""
+
+    @property
+    def instructions(self) -> list[Instruction]:
+        """Those of all its stages, in order."""
+        return [each for stage in self.stages for each in stage.instructions]
+
+    @property
+    def arguments(self) -> dict[str, str]:
+        """Build arguments and their defaults."""
+        pairs = [rest.partition("=") for word, rest in self.instructions if word == "ARG"]
+        return {key.strip(): value.strip() for key, _, value in reversed(pairs)}
+
+    @property
+    def sources(self) -> list[str]:
+        """Files and folders of the repository that it copies, in order."""
+        return [source for stage in self.stages for source in _copied(stage)]
+
+    @property
+    def code(self) -> list[str]:
+        """Those of them that come into its last layer only."""
+        return [source for stage in self.stages if stage.name == _CODE for source in _copied(stage)]
+
+
+_CODE = "code"
+"""The stage that copies our own code."""
+_IMAGE = "worker-"
+"""How a stage's name begins that is an image, besides the last one, which has the name of the folder."""
 
 
 def names() -> list[str]:
-    """Images that can be built: the folders with a Containerfile."""
-    return sorted(path.parent.name for path in IMAGES.glob("*/Containerfile"))
+    """Images that can be built."""
+    return sorted(_all())
 
 
 def read(name: str, images: Path | None = None) -> Recipe:
@@ -44,21 +70,25 @@ def read(name: str, images: Path | None = None) -> Recipe:
     Raises:
         RecipeError: there is no such image.
     """
-    path = (images or IMAGES) / name / "Containerfile"
-    if not path.is_file():
-        raise RecipeError(f"no image named {name!r}; there are {', '.join(names())}")
-    arguments, sources, code, stage = {}, [], [], ""
-    for word, rest in instructions(path.read_text()):
-        if word == "FROM":
-            stage = rest.rpartition(" AS ")[2]
-        if word == "ARG":
-            key, _, value = rest.partition("=")
-            arguments.setdefault(key.strip(), value.strip())
-        if word == "COPY" and "--from=" not in rest:
-            copied = [each for each in rest.split() if not each.startswith("--")][:-1]
-            sources += copied
-            code += copied if stage == "code" else []
-    return Recipe(name, path, arguments, tuple(sources), tuple(code))
+    known = _all(images)
+    if name not in known:
+        raise RecipeError(f"no image named {name!r}; there are {', '.join(sorted(known))}")
+    return known[name]
+
+
+def _all(images: Path | None = None) -> dict[str, Recipe]:
+    found = {}
+    for path in sorted((images or IMAGES).glob("*/Containerfile")):
+        every = containerfile.stages(path.read_text())
+        named = {stage.name: stage for stage in every if stage.name.startswith(_IMAGE)}
+        for name, last in {**named, path.parent.name: every[-1]}.items():
+            found[name] = Recipe(name, path, tuple(containerfile.needed(every, last)))
+    return found
+
+
+def _copied(stage: Stage) -> list[str]:
+    copies = [rest.split() for word, rest in stage.instructions if word == "COPY" and "--from=" not in rest]
+    return [source for words in copies for source in [word for word in words if not word.startswith("--")][:-1]]
 
 
 def check_arguments(recipes: Sequence[Recipe], given: Iterable[str]) -> None:
@@ -70,22 +100,10 @@ def check_arguments(recipes: Sequence[Recipe], given: Iterable[str]) -> None:
             raise RecipeError(f"--build-arg {key}: {names}: there is no such argument; there are {', '.join(known)}")
 
 
-def below_code(recipe: Recipe) -> Recipe:
-    """The recipe without our code: what its digest names takes long to build, and seldom changes."""
-    return replace(recipe, sources=tuple(each for each in recipe.sources if each not in recipe.code), code=())
-
-
-def instructions(text: str) -> Iterator[tuple[str, str]]:
-    """Each instruction of a Containerfile as (word, the rest), continued lines joined, comments left out."""
-    lines = (line for line in text.splitlines() if not line.lstrip().startswith("#"))
-    for line in re.sub(r"\\\n", " ", "\n".join(lines)).splitlines():
-        word, _, rest = line.strip().partition(" ")
-        if word:
-            yield word.upper(), rest.strip()
-
-
-def digest(recipe: Recipe, base: str, tag: str, arguments: Mapping[str, str], root: Path | None = None) -> str:
-    """Twelve hex digits over everything that decides what is in the archive.
+def digest(
+    recipe: Recipe, base: str, tag: str, arguments: Mapping[str, str], root: Path | None = None, code: bool = True
+) -> str:
+    """Twelve hex digits over everything that decides what is in the archive; or, without our code, in its packages.
 
     The package index is left out: it is a way to the packages, whose versions the copied constraints fix.
 
@@ -93,10 +111,10 @@ def digest(recipe: Recipe, base: str, tag: str, arguments: Mapping[str, str], ro
         RecipeError: the Containerfile copies what is not there.
     """
     found, root = hashlib.sha256(), root or ROOT
-    for text in ("image 2", recipe.name, base, tag, *(f"{key}={arguments[key]}" for key in sorted(arguments))):
+    for text in ("image 3", recipe.name, base, tag, *(f"{key}={arguments[key]}" for key in sorted(arguments))):
         found.update(text.encode() + b"\0")
-    found.update(recipe.path.read_bytes())
-    for source in sorted(set(recipe.sources)):
+    found.update(json.dumps(recipe.instructions).encode())
+    for source in sorted({*recipe.sources} - ({*recipe.code} if not code else set())):
         if not (root / source).exists():
             raise RecipeError(f"{recipe.path}: COPY {source}: not in {root}")
         for path in files(root / source):

@@ -14,7 +14,7 @@ WORKERS = [name for name in recipe.names() if name.startswith("worker-")]
 
 
 def instructions(name: str) -> list[tuple[str, str]]:
-    return list(recipe.instructions((recipe.IMAGES / name / "Containerfile").read_text()))
+    return recipe.read(name).instructions
 
 
 def last(name: str, word: str) -> str:
@@ -43,8 +43,9 @@ def test_nothing_is_fetched_that_nobody_pinned(name: str) -> None:
 def test_the_base_is_an_argument_of_every_stage(name: str) -> None:
     assert instructions(name)[0][0] == "ARG"
     assert recipe.read(name).arguments["BASE"].startswith("docker.io/")
-    stages = [rest.split()[0] for word, rest in instructions(name) if word == "FROM"]
-    assert stages == ["${BASE}", "${BASE}"]
+    _, code, *rest = recipe.read(name).stages
+    assert (code.name, code.base, rest[0].base) == ("code", "${BASE}", "${BASE}")
+    assert [stage.base for stage in rest[1:]] == [stage.name for stage in rest[:-1]]
 
 
 @pytest.mark.parametrize("name", recipe.names())
@@ -72,16 +73,15 @@ def test_code_is_the_last_layer(name: str) -> None:
 def test_workers_share_their_first_layers() -> None:
     first = []
     for name in WORKERS:
-        found = instructions(name)
+        found = [each for each in instructions(name) if each[0] != "FROM"]
         first.append(found[: found.index(("COPY", "images/worker/nslookup /usr/local/bin/")) + 1])
     assert all(each == first[0] for each in first), "the same lines in each, or they have no layer in common"
 
 
 def test_torch_is_installed_once_for_both_images_that_have_it() -> None:
-    packages = [each for each in instructions("worker-torch") if each[0] not in ("ENV", "LABEL", "USER")]
-    below = packages[: packages.index(("COPY", "--from=code /code /opt/scalebench/code"))]
-    assert instructions("worker-horovod")[: len(below)] == below
-    assert not any("images/horovod" in rest for _, rest in below)
+    plain, more = recipe.read("worker-torch").stages, recipe.read("worker-horovod").stages
+    assert plain[:-1] == more[:-1]
+    assert not any("horovod" in rest for stage in plain for _, rest in stage.instructions)
 
 
 @pytest.mark.parametrize(

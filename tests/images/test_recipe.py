@@ -6,6 +6,7 @@ import shutil
 from pathlib import Path
 
 import build
+import containerfile
 import pytest
 import recipe
 from hypothesis import given, settings
@@ -37,30 +38,62 @@ def small(tmp_path: Path) -> recipe.Recipe:
     return recipe.read("small", tmp_path / "images")
 
 
-def digest(small: recipe.Recipe, base: str = "b", tag: str = "dev", **arguments: str) -> str:
-    return recipe.digest(small, base, tag, arguments, small.path.parents[2])
+def digest(small: recipe.Recipe, base: str = "b", tag: str = "dev", code: bool = True, **arguments: str) -> str:
+    """Of the image as its Containerfile is now."""
+    root = small.path.parents[2]
+    return recipe.digest(recipe.read(small.name, root / "images"), base, tag, arguments, root, code)
 
 
 def test_a_recipe_is_read(small: recipe.Recipe) -> None:
-    assert small.sources == ("pyproject.toml", "LICENSE", "api")
+    assert small.sources == ["pyproject.toml", "LICENSE", "api"]
     assert small.arguments == {"BASE": "docker.io/library/python:3.13-slim", "INDEX": ""}
-    assert dict(recipe.instructions(CONTAINERFILE))["RUN"].split() == ["echo", "one", "&&", "echo", "two"]
+    assert dict(containerfile.instructions(CONTAINERFILE))["RUN"].split() == ["echo", "one", "&&", "echo", "two"]
+
+
+SEVERAL = """
+ARG BASE=docker.io/library/python:3.13-slim
+FROM ${BASE} AS code
+COPY api /code
+FROM ${BASE} AS packages
+ARG TORCH=
+COPY constraints.txt /
+FROM packages AS worker-more
+ARG MORE=
+COPY LICENSE /
+COPY --from=code /code /code
+FROM packages
+COPY --from=code /code /code
+USER 1
+"""
+
+
+def test_an_image_is_made_of_the_stages_that_it_needs(tmp_path: Path) -> None:
+    (tmp_path / "worker-some").mkdir()
+    (tmp_path / "worker-some" / "Containerfile").write_text(SEVERAL)
+    some, more = recipe.read("worker-some", tmp_path), recipe.read("worker-more", tmp_path)
+    assert [stage.name for stage in some.stages] == ["", "code", "packages", ""]
+    assert [stage.name for stage in more.stages] == ["", "code", "packages", "worker-more"]
+    assert (some.sources, more.sources) == (["api", "constraints.txt"], ["api", "constraints.txt", "LICENSE"])
+    assert set(more.arguments) - set(some.arguments) == {"MORE"}
+    assert ("USER", "1") in some.instructions
+    assert ("USER", "1") not in more.instructions
 
 
 def test_our_code_is_told_from_what_is_below_it(small: recipe.Recipe) -> None:
-    assert small.code == ("pyproject.toml", "LICENSE", "api")
-    before, below = digest(small), digest(recipe.below_code(small))
+    assert small.code == ["pyproject.toml", "LICENSE", "api"]
+    before, below = digest(small), digest(small, code=False)
     (small.path.parents[2] / "api" / "inner" / "a.py").write_text("a = 2\n")
     assert digest(small) != before
-    assert digest(recipe.below_code(small)) == below
-    assert digest(recipe.below_code(small), base="c") != below
+    assert digest(small, code=False) == below
+    assert digest(small, base="c", code=False) != below
 
 
 @pytest.mark.parametrize("name", recipe.names())
 def test_locked_packages_are_below_our_code(name: str) -> None:
-    below = recipe.below_code(recipe.read(name))
-    assert "constraints.txt" in below.sources
-    assert "api" not in below.sources
+    found = recipe.read(name)
+    below = {*found.sources} - {*found.code}
+    assert "constraints.txt" in below
+    assert "api" in {*found.code}
 
 
 def test_a_quick_build_leaves_out_what_needs_packages(
@@ -110,7 +143,7 @@ def test_everything_that_goes_in_counts(small: recipe.Recipe) -> None:
 @settings(deadline=None)
 @given(st.dictionaries(st.text("AB", min_size=1), st.text("01="), max_size=3), st.text("ab"), st.text("ab", min_size=1))
 def test_arguments_do_not_run_into_one_another(arguments: dict[str, str], base: str, tag: str) -> None:
-    bare = recipe.Recipe("bare", recipe.IMAGES / "containerignore", {}, ())
+    bare = recipe.Recipe("bare", recipe.IMAGES / "containerignore", ())
     found = recipe.digest(bare, base, tag, arguments)
     assert found == recipe.digest(bare, base, tag, dict(reversed(arguments.items())))
     assert found != recipe.digest(bare, base + tag, "", arguments)

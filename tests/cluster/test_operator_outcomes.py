@@ -67,6 +67,11 @@ def test_every_end_is_told_apart(tier: Tier, namespace: str, operator_many: Oper
         assert trial["phase"] == "Succeeded" or trial["message"]
         assert ("throughput" in trial) == (trial["phase"] == "Succeeded")
     assert found == ENDS
+    (kept,) = one(applied["hang"])["record"]["configMaps"]
+    outcome = json.loads(
+        tier.rest.call("GET", f"/api/v1/namespaces/{namespace}/configmaps/{kept}")["data"]["outcome.json"]
+    )
+    assert outcome["logTail"], "read before its job was ended"
     gone(next(iter(applied.values())))
 
 

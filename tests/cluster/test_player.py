@@ -15,6 +15,7 @@ from scalebench_api.record.envelope import EnvelopeError, digest, unframe, unsea
 from scalebench_api.record.outcome import Outcome
 from scalebench_api.trial import InvalidReason, TrialPhase
 from scalebench_operator.runners import Manifest
+from scalebench_operator.runners import request as asking
 
 RUNNERS = list(Runner)
 
@@ -89,7 +90,10 @@ def test_eviction(tier: Tier, namespace: str) -> None:
 
 
 @pytest.mark.parametrize("runner", [Runner.pytorch_job, Runner.tf_job], ids=lambda runner: runner.value)
-def test_the_deadline_of_a_pod_is_kept(tier: Tier, namespace: str, runner: Runner) -> None:
+def test_the_deadline_of_a_pod_is_kept(
+    tier: Tier, namespace: str, runner: Runner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(asking, "BACKSTOP_S", 0)
     played = job(tier, namespace, runner, "hang", deadlineSeconds=1)
     assert played.ended().succeeded is False
 

@@ -26,6 +26,7 @@ from tier import Tier  # noqa: E402
 from scalebench_api.experiment import Runner  # noqa: E402
 from scalebench_api.lifecycle import Job  # noqa: E402
 from scalebench_operator.runners import RUNNERS, Request  # noqa: E402
+from scalebench_operator.runners import request as asking  # noqa: E402
 
 SEEN = HERE / "seen"
 Tree = dict[str, Any]
@@ -160,6 +161,7 @@ def capture(tier: Tier, runner: Runner) -> None:
     play = Play(tier, runner, "exit").create().until_state(Job.running)
     play.end(launcher if mpi else last, 3, message="boom").until_state(Job.ended).keep()
 
+    asking.BACKSTOP_S = 0
     play = Play(tier, runner, "deadline", deadlineSeconds=3).create().until_state(Job.running)
     try:
         play.until(lambda: play.kind.read(play.job()).state is Job.ended, 12)

@@ -55,10 +55,14 @@ def failure_file(rank: int) -> str:
     return f"rank-{rank}.failure.json"
 
 
-# Between the operator and a pod of a trial, besides the above. TRIAL_ENV then holds the JSON itself.
+# Between the operator and a pod of a trial, besides the above. TRIAL_ENV then holds the JSON itself, without
+# what has its default (``TrialSpec.sent``).
 
 ATTEMPT_ENV = "SCALEBENCH_ATTEMPT"
 """Number of the attempt, from 1."""
+
+ENGINE_VERSION_ENV = "SCALEBENCH_ENGINE_VERSION"
+"""The operator's version, for a worker of another that does not understand its trial."""
 
 PODS_ENV = "SCALEBENCH_PODS"
 """How many pods carry workers; each carries workers / pods of them. Its presence means: records go to rank 0's log."""

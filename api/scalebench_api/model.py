@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 import json
-from typing import Any
+from typing import Any, TypeVar
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic.alias_generators import to_camel
 
+M = TypeVar("M", bound="Model")
 Scalar = str | int | float | bool
 
 
@@ -26,6 +28,28 @@ class Model(BaseModel):
     def wire(self) -> dict[str, Any]:
         """The camelCase JSON form, with what is None left out."""
         return self.model_dump(mode="json", by_alias=True, exclude_none=True)
+
+
+def understood(kind: type[M], wire: dict[str, Any]) -> tuple[M, tuple[str, ...]]:
+    """What may come from a newer version, without the fields that this one does not know; and the names of those.
+
+    Raises:
+        ValidationError: for anything else that is wrong with it.
+    """
+    try:
+        return kind.model_validate(wire), ()
+    except ValidationError as error:
+        newer = [each["loc"] for each in error.errors(include_url=False) if each["type"] == "extra_forbidden"]
+        if not newer:
+            raise
+    known = copy.deepcopy(wire)
+    for *outer, name in newer:
+        inside: Any = known
+        for step in outer:
+            inside = inside[step]
+        del inside[name]
+    names = (".".join(str(step) for step in place if not isinstance(step, int)) for place in newer)
+    return kind.model_validate(known), tuple(dict.fromkeys(names))
 
 
 def canonical_json(value: object) -> str:

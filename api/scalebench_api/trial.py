@@ -107,6 +107,14 @@ class TrialSpec(Model):
     resources: Resources = Resources()
     deadline_seconds: int = 3600
 
+    def sent(self) -> dict[str, Any]:
+        """As it goes to a worker of perhaps another version: without what has its default.
+
+        An older worker does not know the fields that came since, and needs none that has its default. So no default
+        ever changes: the worker would take its own.
+        """
+        return self.model_dump(mode="json", by_alias=True, exclude_none=True, exclude_defaults=True)
+
 
 class TrialMetadata(Metadata):
     """As an experiment's, with room for the experiment's name before the trial's."""

@@ -148,6 +148,7 @@ async def _outcome(cluster: Cluster, attempt: Attempt, pods: Sequence[Object], m
             message = f"{message}; {found[1]}" if message else found[1]
     return Outcome(
         engine="kubernetes",
+        engine_version=request.engine_version,
         attempt=request.attempt,
         failure=failure,
         message=message,

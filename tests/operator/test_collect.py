@@ -20,6 +20,7 @@ from scalebench_api.objects import labels, trial_name
 from scalebench_api.plan import make_plan
 from scalebench_api.record.envelope import digest, unseal
 from scalebench_api.record.outcome import Outcome
+from scalebench_api.release import release
 from scalebench_api.trial import FailedReason, InvalidReason, TrialPhase, TrialSpec
 from scalebench_operator import collect as collecting
 from scalebench_operator.collect import Attempt, Collected, collect, owner_of_record
@@ -93,6 +94,11 @@ def test_a_good_attempt() -> None:
     assert unseal(payload).ranks == unseal(left.payload).ranks
     assert (outcome.engine, outcome.attempt, outcome.failure, outcome.log_tail) == ("kubernetes", 3, None, {})
     assert outcome.placement == {pod_name(left.request.job, index): f"node-{index}" for index in (0, 1)}
+
+
+def test_the_record_tells_the_operators_version_too() -> None:
+    left = Left()
+    assert left.kept(left.collect())[1].engine_version == release()
 
 
 def test_collecting_twice_leaves_the_same() -> None:

@@ -76,6 +76,7 @@ def assemble(
         reason=verdict.reason,
         message=verdict.message,
         engine=outcome.engine,
+        engine_version=outcome.engine_version,
         topology=[record.topology for record in ordered],
         parameter_checksums=[record.parameter_checksum for record in ordered],
         windows=windows,

@@ -13,21 +13,23 @@ import json
 import re
 import struct
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from pydantic import ValidationError
 
-from scalebench_api.model import canonical_json
+from scalebench_api.model import canonical_json, understood
 from scalebench_api.record import journal
 from scalebench_api.record.extremes import extremes
 from scalebench_api.record.rank import RankRecord
+from scalebench_api.release import release
 
 _MAGIC = b"SBENVEL1"
 _OPENING = struct.Struct("<8sI")
 _HEAD_LIMIT = 128 << 20
 _ROW = journal.ROW.size
+_FEW = 5
 
 MARK = "scalebench-record"
 _PART = 3000
@@ -232,8 +234,10 @@ def _open(payload: bytes) -> tuple[Envelope, list[tuple[int, int, int]], int]:
         if head["ranks"] != len(lines) - 1:
             raise EnvelopeError(f"head: {len(lines) - 1} rank records, {head['ranks']} were sealed")
         sizes = [(int(key), int(size), int(length)) for key, size, length in head["journals"]]
-        ranks = dict(_records(lines[1:]))
-        envelope = Envelope(str(head["trial"]), int(head["attempt"]), ranks, {}, tuple(head["leftOut"]))
+        newer: dict[str, None] = {}
+        ranks = dict(_records(lines[1:], newer))
+        left_out = (*head["leftOut"], *_passed_over(list(newer)))
+        envelope = Envelope(str(head["trial"]), int(head["attempt"]), ranks, {}, left_out)
     except ValidationError as error:
         problem = error.errors(include_url=False)[0]
         raise EnvelopeError(f"rank record: {'.'.join(map(str, problem['loc']))}: {problem['msg']}") from error
@@ -244,16 +248,27 @@ def _open(payload: bytes) -> tuple[Envelope, list[tuple[int, int, int]], int]:
     return envelope, sizes, end
 
 
-def _records(lines: Iterable[bytes]) -> Iterator[tuple[int, RankRecord]]:
+def _passed_over(newer: Sequence[str]) -> Iterator[str]:
+    if newer:
+        more = f" and {len(newer) - _FEW} more" if len(newer) > _FEW else ""
+        names = f"{', '.join(newer[:_FEW])}{more}"
+        yield f"of the rank records: {names}, which this scalebench, {release()}, does not know"
+
+
+def _records(lines: Iterable[bytes], newer: dict[str, None]) -> Iterator[tuple[int, RankRecord]]:
+    """Ranks and their records; names of fields that this version does not know come into ``newer``."""
     first: RankRecord | None = None
     for line in lines:
         entry = json.loads(line)
         own = entry["record"]
         if first is None:
-            first, wire = RankRecord.model_validate(own), own
+            wire = own
+            first, unknown = understood(RankRecord, own)
+            newer.update(dict.fromkeys(unknown))
             yield int(entry["rank"]), first
             continue
-        record = RankRecord.model_validate({**wire, **own})
+        record, unknown = understood(RankRecord, {**wire, **own})
+        newer.update(dict.fromkeys(unknown))
         # What is equal is held once: thousands of ranks differ in little.
         shared = {
             name: getattr(first, name)

@@ -17,6 +17,7 @@ class Outcome(Model):
     """
 
     engine: str
+    engine_version: str | None = Field(default=None, description="the operator's, whose workers may have another")
     attempt: int = 1
     failure: FailedReason | None = None
     message: str = ""

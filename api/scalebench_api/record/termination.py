@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from typing import Final, Literal
 
 from pydantic import Field, ValidationError
 
-from scalebench_api.model import Model
+from scalebench_api.model import Model, understood
 from scalebench_api.record.rank import RankFailure
 from scalebench_api.record.trial_record import Summary
 
@@ -38,11 +39,14 @@ def spell(termination: Termination) -> str:
 
 
 def read(text: str) -> Termination | None:
-    """The message that ``spell`` wrote; None for anything else."""
+    """The message that ``spell`` wrote, of a newer version too; None for anything else."""
     try:
         return Termination.model_validate_json(text)
-    except ValidationError:
-        return None
+    except ValidationError as error:
+        if not all(each["type"] == "extra_forbidden" for each in error.errors(include_url=False)):
+            return None
+    wire = json.loads(text)
+    return understood(Termination, wire)[0] if wire.get("schema") == TERMINATION_SCHEMA else None
 
 
 def _shorter(termination: Termination) -> Iterator[Termination]:

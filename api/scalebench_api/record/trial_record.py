@@ -112,6 +112,7 @@ class TrialRecord(Model):
     reason: str | None = None
     message: str = ""
     engine: str = Field(description="local, or kubernetes")
+    engine_version: str | None = Field(default=None, description="the operator's; the worker's is in versions")
     topology: list[RankTopology] = []
     backend: str | None = None
     strategy: str | None = None

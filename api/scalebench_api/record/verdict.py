@@ -21,6 +21,7 @@ from scalebench_api.trial import InvalidReason, TrialPhase, TrialSpec
 from scalebench_api.workload import Backend, Program, Strategy, Updates
 
 SAME_SOFTWARE = "SameSoftware"
+SAME_VERSION = "SameVersion"
 TCP = "tcp"
 """What carries gradients to parameter servers of program torch."""
 
@@ -75,6 +76,8 @@ def _checks(trial: TrialSpec, ranks: Sequence[RankRecord], outcome: Outcome) -> 
     yield _throttled(ranks)
     yield _neighbours(trial, ranks)
     yield _software(ranks)
+    if outcome.engine_version is not None:
+        yield _version(ranks[0].versions.get("scalebench"), outcome.engine_version)
 
 
 def _records(trial: TrialSpec, ranks: Sequence[RankRecord]) -> Check:
@@ -333,6 +336,19 @@ def _software(ranks: Sequence[RankRecord]) -> Check:
     differs = [r.topology.rank for r in ranks if (r.versions, r.environment) != (first.versions, first.environment)]
     detail = f"rank {_few(differs)} differs from rank {first.topology.rank}" if differs else "the same on every rank"
     return Check(name=SAME_SOFTWARE, passed=not differs, detail=detail)
+
+
+def _version(worker: str | None, engine: str) -> Check:
+    """Of an older worker: what the engine's version added had its default, and it did nothing of it."""
+    if worker is None:
+        detail = f"the worker's version is not known; the engine has scalebench {engine}"
+        return Check(name=SAME_VERSION, passed=None, detail=detail)
+    if worker == engine:
+        return Check(name=SAME_VERSION, passed=True, detail=f"scalebench {engine} everywhere")
+    detail = (
+        f"the worker's image has scalebench {worker}, the engine {engine}; what only one of them knows was not done"
+    )
+    return Check(name=SAME_VERSION, passed=False, detail=detail)
 
 
 def _few(values: Sequence[object], most: int = 6) -> str:

@@ -23,9 +23,9 @@ def main() -> int:
 def _run() -> None:
     # Loaded only now: OpenMP reads its thread count once, and threads inherit the cores of the one that makes them.
     from scalebench_api.contract import TRIAL_ENV
+    from scalebench_worker.asked import read_trial
     from scalebench_worker.failure import WorkloadError
     from scalebench_worker.programs import program
-    from scalebench_worker.session import read_trial
 
     trial = read_trial()
     if trial is None:

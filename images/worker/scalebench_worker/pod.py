@@ -19,13 +19,15 @@ from types import FrameType
 
 from pydantic import ValidationError
 
-from scalebench_api.contract import ATTEMPT_ENV, HOSTFILE_ENV, OUT_ENV, TERMINATION_ENV
+from scalebench_api.contract import ATTEMPT_ENV, HOSTFILE_ENV, OUT_ENV, TERMINATION_ENV, TRIAL_ENV
+from scalebench_api.model import canonical_json
 from scalebench_api.processes import CHIEF, asides
 from scalebench_api.record.assemble import combine_windows, summarize
 from scalebench_api.record.envelope import EnvelopeError, digest, unframe, unseal
 from scalebench_api.record.rank import RankFailure
 from scalebench_api.record.termination import Termination, spell
 from scalebench_api.trial import FailedReason, TrialSpec
+from scalebench_worker.asked import read_trial
 from scalebench_worker.failure import WorkloadError
 from scalebench_worker.mpirun_words import losses
 from scalebench_worker.oom import oom_kills
@@ -34,7 +36,6 @@ from scalebench_worker.place import Part, Place, PlaceError, find_place
 from scalebench_worker.pod_commands import DEFAULT_HOSTFILE, Command, commands
 from scalebench_worker.publish import number
 from scalebench_worker.recorder import FAILURE_MARK
-from scalebench_worker.session import read_trial
 from scalebench_worker.sshd import DEFAULT_TERMINATION_LOG, ssh_port, wait_for_workers
 from scalebench_worker.wrong_start import StartError, check_hostfile, check_port, check_user, shared_memory
 
@@ -56,7 +57,8 @@ def main() -> int:
         place = find_place(trial, os.environ)
         hostfile = Path(os.environ.get(HOSTFILE_ENV) or DEFAULT_HOSTFILE)
         _look_around(place, hostfile)
-        environment = {**os.environ, OUT_ENV: _out(trial, attempt)}
+        # As a whole: what was sent lacks all that has its default, and a user's own script may read it.
+        environment = {**os.environ, OUT_ENV: _out(trial, attempt), TRIAL_ENV: canonical_json(trial.wire())}
         started = commands(trial, place, environment, _mpirun(place))
     except (WorkloadError, PlaceError, StartError) as error:
         _say(str(error))

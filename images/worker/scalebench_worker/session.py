@@ -10,9 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import ValidationError
-
-from scalebench_api.contract import EVALUATIONS_FILE, METRICS_LINGER_ENV, OUT_ENV, PODS_ENV, TRIAL_ENV
+from scalebench_api.contract import EVALUATIONS_FILE, METRICS_LINGER_ENV, OUT_ENV, PODS_ENV
 from scalebench_api.measure import Measure
 from scalebench_api.record.journal import StepRow
 from scalebench_api.record.rank import (
@@ -30,6 +28,7 @@ from scalebench_api.record.rank import (
     Window,
 )
 from scalebench_api.trial import TrialSpec
+from scalebench_worker.asked import read_trial
 from scalebench_worker.communicator import Communicator, find_communicator
 from scalebench_worker.failure import WorkloadError
 from scalebench_worker.identity import Identity, identify
@@ -238,27 +237,6 @@ class Session:
             first_step_ns=measured.first_step_ns,
             ended_ns=self.unix.now(),
         )
-
-
-def read_trial() -> TrialSpec | None:
-    """The trial of ``SCALEBENCH_TRIAL``, a path or the JSON itself; None where there is no engine.
-
-    Raises:
-        WorkloadError: a file that cannot be read, or no trial in it.
-    """
-    given = os.environ.get(TRIAL_ENV, "").strip()
-    if not given:
-        return None
-    source = TRIAL_ENV if given.startswith("{") else given
-    try:
-        text = given if given.startswith("{") else Path(given).read_text()
-        return TrialSpec.model_validate_json(text)
-    except OSError as error:
-        raise WorkloadError(f"{TRIAL_ENV}={given}: cannot be read: {error.strerror}") from error
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(map(str, first["loc"])) or "the whole"
-        raise WorkloadError(f"{source}: not a trial: {where}: {first['msg']}") from error
 
 
 def out_folder() -> Path | None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import os
 import platform
 import socket
 from pathlib import Path
 
 from scalebench_api.record.rank import RankTopology
+from scalebench_api.release import release
 from scalebench_worker.identity import Identity
 from scalebench_worker.startup import allowed_cores
 
@@ -47,12 +47,7 @@ def processor_name() -> str:
 
 def versions() -> dict[str, str]:
     """Python, kernel and Scalebench; a program adds its framework's."""
-    found = {"python": platform.python_version(), "kernel": platform.release()}
-    try:
-        found["scalebench"] = importlib.metadata.version("scalebench")
-    except importlib.metadata.PackageNotFoundError:
-        found["scalebench"] = "not installed"
-    return found
+    return {"python": platform.python_version(), "kernel": platform.release(), "scalebench": release()}
 
 
 def environment() -> dict[str, str]:

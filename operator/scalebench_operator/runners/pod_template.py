@@ -121,6 +121,7 @@ def environment(request: Request, own: Mapping[str, str]) -> list[dict[str, Any]
     trial = request.trial
     found = {
         contract.TRIAL_ENV: _trial(request),
+        contract.ENGINE_VERSION_ENV: request.engine_version,
         contract.ATTEMPT_ENV: str(request.attempt),
         contract.PODS_ENV: str(request.pods),
         contract.OUT_ENV: OUT,
@@ -148,11 +149,12 @@ def environment(request: Request, own: Mapping[str, str]) -> list[dict[str, Any]
 
 
 def _trial(request: Request) -> str:
-    text = canonical_json(request.trial.wire())
-    if len(text) > _MOST_TEXT:
-        allowed = f"at most {_MOST_TEXT} bytes for the whole trial, and it has {len(text)}"
+    # The pod hands the whole to its ranks, in a variable again.
+    whole = len(canonical_json(request.trial.wire()))
+    if whole > _MOST_TEXT:
+        allowed = f"at most {_MOST_TEXT} bytes for the whole trial, and it has {whole}"
         raise RequestError(f"spec.workload: {allowed}; keep long commands and variables in files of the image")
-    return text
+    return canonical_json(request.trial.sent())
 
 
 def literal(text: str) -> str:

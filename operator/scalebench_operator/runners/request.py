@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from scalebench_api import objects
 from scalebench_api.experiment import ExperimentSpec
+from scalebench_api.release import release
 from scalebench_api.trial import TrialSpec
 
-_BACKSTOP_S = 60
+BACKSTOP_S = 60
 
 
 class RequestError(ValueError):
@@ -34,6 +35,7 @@ class Request:
     """Nodes that the series has used so far, in the order they came to it."""
     metrics_port: int = 0
     """Port of a pod's first worker's /metrics, further workers count up; 0 is none."""
+    engine_version: str = field(default_factory=release)
     linger_seconds: float = 0.0
     """How long workers stay up after their last step, for a last scrape."""
 
@@ -63,7 +65,7 @@ class Request:
     @property
     def backstop_seconds(self) -> int:
         """The job's own deadline, behind the trial's: for when no operator is there to end it with its last lines."""
-        return self.trial.deadline_seconds + _BACKSTOP_S
+        return self.trial.deadline_seconds + BACKSTOP_S
 
     @property
     def image(self) -> str:

@@ -117,6 +117,7 @@ def request(
         images=IMAGES,
         record_bytes=8_388_608,
         nodes=nodes,
+        engine_version="1.2.3",
     )
 
 

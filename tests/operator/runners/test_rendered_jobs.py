@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterator
 from dataclasses import replace
@@ -72,6 +73,15 @@ def test_every_pod_can_be_found_and_reads_its_trial(name: str) -> None:
         assert TrialSpec.model_validate_json(given[contract.TRIAL_ENV]) == asked.trial
         assert given[contract.PODS_ENV] == str(asked.pods)
         assert template["spec"]["automountServiceAccountToken"] is False
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_an_older_worker_is_not_told_of_defaults_that_it_may_not_know(name: str) -> None:
+    asked = case(name)
+    for template in templates(manifests(name)[0]["spec"]):
+        given = env(template)
+        assert json.loads(given[contract.TRIAL_ENV]) == asked.trial.sent()
+        assert given[contract.ENGINE_VERSION_ENV] == asked.engine_version
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -1,0 +1,15 @@
+"""Which Scalebench this is: engine and worker each come with their own."""
+
+from __future__ import annotations
+
+import importlib.metadata
+
+NOT_INSTALLED = "not installed"
+
+
+def release() -> str:
+    """Version of the distribution that runs here; ``not installed`` where only its source is there."""
+    try:
+        return importlib.metadata.version("scalebench")
+    except importlib.metadata.PackageNotFoundError:
+        return NOT_INSTALLED

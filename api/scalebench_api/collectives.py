@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from scalebench_api.workload import AllReduce, Backend, Device, Launcher, Program, Workload
+from scalebench_api.workload import AllReduce, Backend, Device, Launcher, Program, Strategy, Workload
 
 PATTERNS = (AllReduce.parameter_server, AllReduce.hierarchical)
 """Composed of the library's other collectives by ``program: allreduce``, whatever the library."""
@@ -27,14 +27,19 @@ def over_mpi(workload: Workload) -> bool:
     return workload.program is Program.allreduce and workload.backend is Backend.mpi
 
 
+def over_horovod(workload: Workload) -> bool:
+    """Whether Horovod carries gradients, between ranks that mpirun started."""
+    with_tensorflow = workload.program is Program.tensorflow and workload.strategy is Strategy.horovod
+    return workload.program is Program.horovod or with_tensorflow
+
+
 def launcher_of(workload: Workload) -> Launcher:
     """The launcher that is named, or the program's own."""
     if workload.launcher is not None:
         return workload.launcher
-    if workload.program in (Program.custom, Program.tensorflow):
-        return Launcher.processes
-    by_mpirun = over_mpi(workload) or workload.program is Program.horovod
-    return Launcher.mpirun if by_mpirun else Launcher.torchrun
+    if over_mpi(workload) or over_horovod(workload):
+        return Launcher.mpirun
+    return Launcher.processes if workload.program in (Program.custom, Program.tensorflow) else Launcher.torchrun
 
 
 def illegal_collectives(workload: Workload, workers: int, nodes: int) -> Iterator[tuple[str, object, str]]:
@@ -49,7 +54,8 @@ def _algorithm(workload: Workload, workers: int, nodes: int) -> Iterator[tuple[s
     if program in (Program.custom, Program.horovod) or asked is AllReduce.auto:
         return
     if program is Program.tensorflow:
-        yield "workload.allReduce", asked.value, "auto: TensorFlow takes workload.communication"
+        allowed = "auto: TensorFlow takes workload.communication, and Horovod what its library has"
+        yield "workload.allReduce", asked.value, allowed
         return
     if asked in PATTERNS:
         if program is not Program.allreduce:

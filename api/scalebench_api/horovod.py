@@ -1,4 +1,5 @@
-"""What ``program: horovod`` can do: Horovod 0.28.1 around the models of program torch, started by mpirun."""
+"""What Horovod 0.28.1 can do, started by mpirun: program horovod, around the models of program torch, and strategy
+horovod of program tensorflow."""
 
 from __future__ import annotations
 
@@ -13,12 +14,16 @@ VERSION = "0.28.1"
 """The one release that is built and tried; its last, of June 2023."""
 
 WRAPPER = "DistributedOptimizer"
-"""What ``RankRecord.strategy`` must say."""
+"""What ``RankRecord.strategy`` must say of program horovod."""
+
+TAPE = "DistributedGradientTape"
+"""The same of program tensorflow."""
 
 MISSING = "Horovod is not installed here; `make horovod` builds it"
+PART_MISSING = "Horovod is installed here without its part for {}; `make horovod` builds it"
 
 _OPTIMIZERS = ("sgd", "adamw", "adagrad")
-_HOOKS = (CommHook.none, CommHook.fp16)
+HOOKS = (CommHook.none, CommHook.fp16)
 _FOREIGN_OPTIONS = ("static_graph", "gradient_as_bucket_view", "comm_hook_rank", "comm_hook_density")
 
 
@@ -44,7 +49,7 @@ def illegal_horovod(workload: Workload) -> Iterator[tuple[str, object, str]]:
         yield "workload.allReduce", workload.all_reduce.value, "auto with program horovod, unless NCCL carries the sums"
     elif workload.all_reduce not in (AllReduce.auto, AllReduce.ring, AllReduce.tree):
         yield "workload.allReduce", workload.all_reduce.value, "auto, ring or tree with program horovod"
-    if options.comm_hook not in _HOOKS:
+    if options.comm_hook not in HOOKS:
         yield "workload.options.commHook", options.comm_hook.value, "none or fp16 with program horovod"
     if options.batch_norm not in (None, BatchNorm.local):
         yield "workload.options.batchNorm", options.batch_norm.value, "local with program horovod: each rank's own"

@@ -40,6 +40,7 @@ STRATEGIES: dict[Program, tuple[Strategy, ...]] = {
         Strategy.mirrored,
         Strategy.multi_worker_mirrored,
         Strategy.parameter_server,
+        Strategy.horovod,
     ),
     Program.horovod: (),
     Program.allreduce: (),
@@ -47,7 +48,7 @@ STRATEGIES: dict[Program, tuple[Strategy, ...]] = {
 }
 BACKENDS: dict[Program, tuple[Backend, ...]] = {
     Program.torch: (Backend.auto, Backend.nccl, Backend.gloo),
-    Program.tensorflow: (Backend.auto, Backend.nccl),
+    Program.tensorflow: (Backend.auto, Backend.nccl, Backend.mpi),
     # Horovod 0.28.1 ends by a segmentation fault when gloo adds up and MPI has started the ranks.
     Program.horovod: (Backend.auto, Backend.nccl, Backend.mpi),
     Program.allreduce: (Backend.auto, Backend.nccl, Backend.gloo, Backend.mpi),

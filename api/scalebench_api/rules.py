@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from scalebench_api import tensorflow
 from scalebench_api.axes import AXIS_NAMES, RESERVED, AxisError, known_axis, resolve, same_value, spell_value
 from scalebench_api.catalogue import MODELS
-from scalebench_api.collectives import launcher_of
+from scalebench_api.collectives import launcher_of, over_horovod
 from scalebench_api.combinations import Entangled
 from scalebench_api.data import DataSource
 from scalebench_api.document import Path
@@ -248,8 +248,11 @@ def _workload(spec: ExperimentSpec, workload: Workload) -> Iterator[Finding]:
 
 
 def _tensorflow(spec: ExperimentSpec, workload: Workload) -> Iterator[Finding]:
-    if workload.launcher not in (None, Launcher.processes):
+    over = over_horovod(workload)
+    if workload.launcher not in (None, Launcher.mpirun if over else Launcher.processes):
         allowed = "processes for program tensorflow: they find one another by themselves"
+        if over:
+            allowed = "mpirun with strategy horovod: it starts its ranks"
         yield _where(spec, "workload.launcher"), workload.launcher.value, allowed, None
     if strategy_of(workload) is Strategy.parameter_server:
         if spec.measure.accuracy is not None:
@@ -259,8 +262,9 @@ def _tensorflow(spec: ExperimentSpec, workload: Workload) -> Iterator[Finding]:
         if spec.runner not in (None, Runner.tf_job):
             allowed = "TFJob: the one kind of job that has a chief and parameter servers"
             yield ("spec", "runner"), spec.runner.value, allowed, None
-    elif spec.runner is Runner.mpi_job:
-        yield ("spec", "runner"), spec.runner.value, "TFJob, Job or PyTorchJob: mpirun starts no TensorFlow", None
+    elif spec.runner is Runner.mpi_job and not over:
+        allowed = "TFJob, Job or PyTorchJob: mpirun starts TensorFlow with strategy horovod only"
+        yield ("spec", "runner"), spec.runner.value, allowed, None
     if one_process(workload) and spec.placement.pods_per_node > 1:
         allowed = "1 for strategy mirrored: one process drives every worker"
         yield ("spec", "placement", "podsPerNode"), spec.placement.pods_per_node, allowed, None

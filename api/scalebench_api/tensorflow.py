@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from enum import Enum
 
+from scalebench_api import horovod
 from scalebench_api.data import DataSource
 from scalebench_api.options import BatchNorm, Options
 from scalebench_api.workload import (
@@ -45,13 +46,15 @@ CLASSES: dict[Strategy | None, str] = {
     Strategy.mirrored: "MirroredStrategy",
     Strategy.multi_worker_mirrored: "CollectiveAllReduceStrategy",
     Strategy.parameter_server: "ParameterServerStrategyV2",
+    Strategy.horovod: horovod.TAPE,
 }
-"""Strategy -> the class of TensorFlow that ``RankRecord.strategy`` must name."""
+"""Strategy -> the class of TensorFlow or Horovod that ``RankRecord.strategy`` must name."""
 
 GRPC = "grpc"
 """What carries gradients and parameters to TensorFlow's parameter servers."""
 
 _OPTIONS = ("deterministic", "channels_last", "reshuffle", "batch_norm")
+_HOROVOD_OPTIONS = ("comm_hook", "bucket_cap_mb")
 
 
 def carrier_of(workload: Workload, strategy: Strategy | None, on_gpu: bool) -> str | None:
@@ -62,6 +65,8 @@ def carrier_of(workload: Workload, strategy: Strategy | None, on_gpu: bool) -> s
     """
     if strategy is Strategy.parameter_server:
         return GRPC
+    if strategy is Strategy.horovod:
+        return horovod.carrier_of(workload, on_gpu)
     if strategy is Strategy.mirrored:
         asked = workload.cross_device_ops or CrossDeviceOps.default
         if asked is not CrossDeviceOps.default:
@@ -78,15 +83,20 @@ def carrier_of(workload: Workload, strategy: Strategy | None, on_gpu: bool) -> s
 def illegal_tensorflow(workload: Workload, strategy: Strategy | None) -> Iterator[tuple[str, object, str]]:
     """Yield ``(field, given, what is allowed)`` for everything that the program would have to ignore."""
     carrier = carrier_of(workload, strategy, on_gpu=True) or "nothing"
-    if workload.backend is Backend.nccl and carrier != "nccl":
-        yield "workload.backend", "nccl", f"auto: gradients are carried by {carrier} here"
+    if workload.backend in (Backend.nccl, Backend.mpi) and carrier != workload.backend.value:
+        yield "workload.backend", workload.backend.value, f"auto: gradients are carried by {carrier} here"
     if workload.precision is Precision.fp16:
         yield "workload.precision", "fp16", "fp32, tf32 or bf16 with program tensorflow"
     if strategy is Strategy.parameter_server and workload.data.source is not DataSource.synthetic:
         yield "workload.data.source", workload.data.source.value, "synthetic with TensorFlow's parameter servers"
+    known: tuple[str, ...] = _OPTIONS
+    if strategy is Strategy.horovod:
+        known += _HOROVOD_OPTIONS
+        if workload.options.comm_hook not in horovod.HOOKS:
+            yield "workload.options.commHook", workload.options.comm_hook.value, "none or fp16 with strategy horovod"
     for name, field in Options.model_fields.items():
         given = getattr(workload.options, name)
-        if name not in _OPTIONS and given != field.default:
+        if name not in known and given != field.default:
             yield f"workload.options.{field.alias}", _plain(given), "left out: program tensorflow has no such option"
     if workload.options.batch_norm not in (None, BatchNorm.local):
         given = workload.options.batch_norm

@@ -40,6 +40,7 @@ class Strategy(StrEnum):
     mirrored = "mirrored"
     multi_worker_mirrored = "multi-worker-mirrored"
     parameter_server = "parameter-server"
+    horovod = "horovod"
 
 
 class Precision(StrEnum):

@@ -8,11 +8,11 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from scalebench_api.collectives import launcher_of, over_mpi
-from scalebench_api.horovod import MISSING
+from scalebench_api.collectives import launcher_of, over_horovod, over_mpi
+from scalebench_api.horovod import MISSING, PART_MISSING
 from scalebench_api.processes import asides, processes_of
 from scalebench_api.trial import TrialSpec
-from scalebench_api.workload import Launcher, Program
+from scalebench_api.workload import Launcher, Program, Workload
 from scalebench_local.attempt import Attempt, Command
 from scalebench_local.environment import rank_environment, role_environment
 from scalebench_local.errors import Unavailable
@@ -53,8 +53,8 @@ def check_installed(trials: Sequence[TrialSpec]) -> None:
             "spec.workload.program: tensorflow needs TensorFlow, which is not installed here "
             "(pip install 'scalebench[tensorflow]')"
         )
-    if any(trial.workload.program is Program.horovod for trial in trials) and not _installed("horovod"):
-        raise Unavailable(f"spec.workload.program: {MISSING}")
+    for workload in (trial.workload for trial in trials if over_horovod(trial.workload)):
+        _check_horovod(workload)
     torch = {trial.workload.program for trial in trials if not over_mpi(trial.workload)}
     built_in = torch & {Program.torch, Program.allreduce}
     if (built_in or Launcher.torchrun in launchers) and importlib.util.find_spec("torch") is None:
@@ -104,6 +104,18 @@ def commands(trial: TrialSpec, attempt: Attempt) -> list[Command]:
         *_program(trial),
     ]
     return [Command(argv=argv, env=env, log=log)]
+
+
+def _check_horovod(workload: Workload) -> None:
+    with_tensorflow = workload.program is Program.tensorflow
+    where = "spec.workload.strategy" if with_tensorflow else "spec.workload.program"
+    framework = "tensorflow" if with_tensorflow else "torch"
+    found = importlib.util.find_spec("horovod")
+    if found is None or found.origin is None:
+        raise Unavailable(f"{where}: {MISSING}")
+    # Horovod leaves a part out that it was not built with; to import the part is to import the framework.
+    if not any((Path(found.origin).parent / framework).glob("mpi_lib*.so")):
+        raise Unavailable(f"{where}: {PART_MISSING.format(framework)}")
 
 
 def _installed(module: str) -> bool:

@@ -43,6 +43,20 @@ def tensorflow(strategy: str = "multi-worker-mirrored", **more: Any) -> dict[str
          "servers alone with program tensorflow"),
         (tensorflow("parameter-server", backend="nccl"), "spec.workload.backend", "gradients are carried by grpc"),
         (tensorflow(communication="ring", backend="nccl"), "spec.workload.backend", "gradients are carried by ring"),
+        (tensorflow("mirrored", backend="mpi"), "spec.workload.backend", "gradients are carried by nccl"),
+        (tensorflow("horovod", backend="gloo"), "spec.workload.backend", "one of auto, nccl, mpi"),
+        (tensorflow("horovod", backend="nccl", device="cpu"), "spec.workload.backend", "NCCL needs GPUs"),
+        (tensorflow("horovod", launcher="processes"), "spec.workload.launcher", "mpirun with strategy horovod"),
+        (tensorflow("horovod", launcher="torchrun"), "spec.workload.launcher", "mpirun with strategy horovod"),
+        (tensorflow("horovod") | {"runner": "TFJob"}, "spec.runner", "MPIJob"),
+        (tensorflow("horovod", allReduce="ring"), "spec.workload.allReduce", "and Horovod what its library has"),
+        (tensorflow("horovod", crossDeviceOps="nccl"), "spec.workload.crossDeviceOps", "strategy mirrored only"),
+        (tensorflow("horovod", communication="ring"), "spec.workload.communication", "multi-worker-mirrored only"),
+        (tensorflow("horovod", precision="fp16"), "spec.workload.precision", "fp32, tf32 or bf16"),
+        (tensorflow("horovod", options={"commHook": "powersgd"}), "spec.workload.options.commHook", "none or fp16"),
+        (tensorflow("horovod", options={"gradientAccumulation": 2}), "spec.workload.options.gradientAccumulation",
+         "no such option"),
+        ({"workload": {"program": "torch", "strategy": "horovod"}}, "spec.workload.strategy", "one of ddp, single"),
         (tensorflow("parameter-server", data={"source": "digits"}) | {"measure": {"accuracy": {"epochs": 1}}},
          "spec.measure.accuracy", "left out with TensorFlow's parameter servers"),
     ],
@@ -60,6 +74,9 @@ def test_what_the_program_would_have_to_ignore_is_refused(changes: dict[str, Any
         tensorflow(launcher="processes", optimizer={"name": "lamb"}) | {"runner": "TFJob"},
         tensorflow("mirrored", backend="nccl"),
         tensorflow("parameter-server", parameterServer={"servers": 3}) | {"runner": "TFJob"},
+        tensorflow("horovod") | {"runner": "MPIJob"},
+        tensorflow("horovod", launcher="mpirun", backend="mpi", options={"commHook": "fp16", "bucketCapMb": 4.0}),
+        tensorflow() | {"matrix": {"strategy": ["multi-worker-mirrored", "horovod"]}},
         tensorflow(model="resnet20", data={"source": "cifar10", "path": "/data"}),
         tensorflow(model="resnet20", data={"source": "image-folder", "path": "/data"}),
         tensorflow("mirrored", optimizer={"name": "lars", "scaleWithWorkers": True, "warmupEpochs": 1.0},
@@ -86,6 +103,8 @@ def workload(strategy: str, **more: Any) -> Workload:
         # NCCL on CPUs is not NCCL: the run says ring, and this is what it is held against.
         (workload("multi-worker-mirrored", communication="nccl"), "nccl", "nccl"),
         (workload("parameter-server"), "grpc", "grpc"),
+        (workload("horovod"), "mpi", "nccl"),
+        (workload("horovod", backend="mpi"), "mpi", "mpi"),
     ],
 )
 def test_what_must_carry_the_sums(given: Workload, on_cpu: str | None, on_gpu: str | None) -> None:
@@ -100,7 +119,8 @@ def test_every_strategy_has_its_class() -> None:
 def test_processes_of_a_trial() -> None:
     assert processes_of(workload("mirrored"), 8) == 1
     assert processes_of(workload("multi-worker-mirrored"), 8) == 8
-    assert asides(workload("multi-worker-mirrored")) == ()
+    assert processes_of(workload("horovod"), 8) == 8
+    assert asides(workload("multi-worker-mirrored")) == asides(workload("horovod")) == ()
     assert asides(workload("parameter-server", parameterServer={"servers": 2})) == ("chief", "server-0", "server-1")
     assert asides(Workload(program=Program.custom, strategy=Strategy.parameter_server)) == ()
 
@@ -118,6 +138,23 @@ def test_a_run_is_held_against_what_was_asked_for(changes: dict[str, Any], reaso
     good = {"backend": "ring", "strategy": "CollectiveAllReduceStrategy"}
     ranks: dict[int, RankRecord] = {rank: rank_record(rank, asked, **{**good, **changes}) for rank in (0, 1)}
     assert judge(asked, ranks, GOOD).reason == reason
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({}, None),
+        ({"strategy": None}, "WrongStrategy"),
+        ({"strategy": "OneDeviceStrategy"}, "WrongStrategy"),
+        ({"backend": "gloo"}, "WrongBackend"),
+    ],
+)
+def test_horovods_tape_must_be_there(changes: dict[str, Any], reason: str | None) -> None:
+    asked = trial(tensorflow("horovod"))
+    good = {"backend": "mpi", "strategy": "DistributedGradientTape"}
+    assert (
+        judge(asked, {rank: rank_record(rank, asked, **{**good, **changes}) for rank in (0, 1)}, GOOD).reason == reason
+    )
 
 
 def test_servers_hold_one_set_of_parameters() -> None:

@@ -6,6 +6,7 @@ import importlib.util
 import os
 import socket
 import sys
+from importlib.machinery import ModuleSpec
 from pathlib import Path
 from typing import Any
 
@@ -87,6 +88,25 @@ def test_horovod_is_started_by_mpirun_and_gets_the_gpus(monkeypatch: pytest.Monk
     assert command.argv[:4] == ["/opt/mpirun", "-n", "2", "/bin/sh"]
     machine = Machine(Cores(((0,), (1,))), (Gpu("GPU-a", "H200"), Gpu("GPU-b", "H200")))
     assert allot([asked], machine, False).shares[asked.name].devices == ["GPU-a", "GPU-b"]
+
+
+def test_horovod_under_tensorflow_is_started_by_mpirun(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("scalebench_local.launch.find_mpirun", lambda: "/opt/mpirun")
+    (command,) = commands(trial(program="tensorflow", strategy="horovod"), HERE)
+    assert command.argv[:4] == ["/opt/mpirun", "-n", "2", "/bin/sh"]
+
+
+def test_a_part_that_horovod_was_built_without_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("scalebench_local.launch.find_mpirun", lambda: "/opt/mpirun")
+    (tmp_path / "torch").mkdir()
+    (tmp_path / "torch" / "mpi_lib_v2.cpython-311.so").touch()
+    here = ModuleSpec("horovod", None, origin=str(tmp_path / "__init__.py"))
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: here)
+    check_installed([trial(program="horovod")])
+    with pytest.raises(
+        Unavailable, match=r"strategy: Horovod is installed here without its part for tensorflow; `make"
+    ):
+        check_installed([trial(program="tensorflow", strategy="horovod")])
 
 
 def environment(share: Share, inherited: dict[str, str] | None = None, hide: bool = False) -> dict[str, str]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import torch
+
 from scalebench_api.trial import TrialSpec
 from scalebench_worker.horovod.library import join, load
 from scalebench_worker.horovod.spread import distributed
@@ -19,13 +21,18 @@ def run(trial: TrialSpec) -> None:
         WorkloadError: Horovod is not here, or what is asked for does not go with it or with this machine.
     """
     workload = trial.workload
-    library = load()
+    library = load(torch, "workload.program")
     device = choose_device(workload.device, identify().local_rank)
     set_arithmetic(workload.precision, device, workload.options.deterministic)
     if device.type == "cuda":
         ask_for_algorithm(workload.all_reduce, "nccl")
     # Ranks only meet in this group: no gradient goes through it.
     join_group("gloo", device)
-    carrier = join(library, workload, device)
+    carrier = join(
+        library,
+        workload,
+        device.type == "cuda",
+        lambda name: library.allreduce(torch.ones(1024, device=device), name=name),
+    )
     carry_out(trial, device, distributed(library, carrier))
     library.shutdown()

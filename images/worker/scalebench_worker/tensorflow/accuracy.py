@@ -33,7 +33,7 @@ def train_to_accuracy(job: Job, bench: Bench, data: Arrays | Folder, asked: Accu
     """
     world, rule, workers = job.communicator, job.workload.optimizer, job.trial.point.workers
     keras.utils.set_random_seed(job.trial.seed)
-    trainer = Trainer(job.spread.strategy, job.asked.build, rule)
+    trainer = Trainer(job.spread.strategy, job.asked.build, rule, job.spread.across)
     judge = Judge(job) if world.rank == 0 else None
     step, wall_s = 0, 0.0
     for epoch in range(asked.epochs):

@@ -8,13 +8,13 @@ from typing import Any
 from scalebench_api.legality import strategy_of
 from scalebench_api.trial import TrialSpec
 from scalebench_api.workload import Device, Strategy, Workload
-from scalebench_worker.communicator import Communicator
+from scalebench_worker.communicator import Communicator, find_communicator
 from scalebench_worker.data.images import DataError
 from scalebench_worker.failure import WorkloadError
 from scalebench_worker.identity import Identity, identify
 from scalebench_worker.rates import while_timed
 from scalebench_worker.sdk import Bench
-from scalebench_worker.session import Facts, Session
+from scalebench_worker.session import Facts, Session, out_folder
 from scalebench_worker.tensorflow import models
 from scalebench_worker.tensorflow.accuracy import train_to_accuracy
 from scalebench_worker.tensorflow.alternates import WithoutAllReduce
@@ -65,11 +65,15 @@ def _replicate(trial: TrialSpec, identity: Identity, strategy: Strategy) -> None
     replicas = trial.point.workers if strategy is Strategy.mirrored else 1
     devices = choose_devices(trial.workload.device, identity.local_rank * replicas, replicas)
     set_arithmetic(trial.workload.precision, devices, trial.workload.options.deterministic, trial.seed)
-    communicator = meet(trial, identity)
+    # mpirun's ranks meet through MPI.
+    over_horovod = strategy is Strategy.horovod
+    communicator = find_communicator(identity, out_folder()) if over_horovod else meet(trial, identity)
     spread = STRATEGIES[strategy](trial.workload, devices, communicator)
     Job(trial, identity, devices, spread, communicator).run()
     # Who leaves first looks like a failure to the others' collectives.
     communicator.barrier()
+    if spread.across:
+        spread.across.leave()
 
 
 def _serve(trial: TrialSpec, identity: Identity) -> None:
@@ -102,7 +106,7 @@ class Job:
         """Time the training, then train to accuracy where that is asked for, and write the record."""
         asked = self.asked
         rule = while_timed(self.workload.optimizer, self.trial.point.workers)
-        trainer = Trainer(self.spread.strategy, asked.build, rule)
+        trainer = Trainer(self.spread.strategy, asked.build, rule, self.spread.across)
         data = self._data()
         batches = data.endless()
         several = self.spread.replicas > 1 and self.trial.measure.exposed_communication
@@ -123,11 +127,13 @@ class Job:
 
     def _data(self) -> Synthetic | Arrays | Folder:
         asked, strategy, seed = self.asked, self.spread.strategy, self.trial.seed
+        place = {"first": self.spread.first, "world": self.spread.replicas}
         if asked.images is not None:
-            return Folder(strategy, asked.images, batch=asked.batch, shape=asked.shape, seed=seed)
+            return Folder(strategy, asked.images, batch=asked.batch, shape=asked.shape, seed=seed, **place)
         if asked.arrays is None:
-            return Synthetic(strategy, batch=asked.batch, shape=asked.shape, classes=asked.classes, seed=seed)
-        return Arrays(strategy, asked.source, asked.arrays, batch=asked.batch, shape=asked.shape, seed=seed)
+            drawn = {"batch": asked.batch, "classes": asked.classes, "seed": seed, "first": self.spread.first}
+            return Synthetic(strategy, shape=asked.shape, **drawn)
+        return Arrays(strategy, asked.source, asked.arrays, batch=asked.batch, shape=asked.shape, seed=seed, **place)
 
     def _attach(self, alternate: WithoutAllReduce | None) -> Bench:
         session = Session(
@@ -159,6 +165,8 @@ class Job:
         facts.backend = self.spread.backend
         facts.strategy = self.spread.name
         facts.versions = framework_versions(self.devices.on_gpu)
+        if self.spread.across:
+            facts.versions |= self.spread.across.versions
         facts.parameters = sum(math.prod(each.shape) for each in trainer.model.trainable_variables)
         facts.flops_per_sample = step_flops(trainer.model)
         facts.options = options

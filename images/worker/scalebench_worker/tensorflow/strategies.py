@@ -13,6 +13,7 @@ from scalebench_worker.failure import WorkloadError
 from scalebench_worker.tensorflow.cluster import OwnAddress, tf_config
 from scalebench_worker.tensorflow.devices import Devices
 from scalebench_worker.tensorflow.framework import tf
+from scalebench_worker.tensorflow.over_horovod import OverHorovod
 
 _CROSS_DEVICE_OPS = {
     CrossDeviceOps.nccl: "NcclAllReduce",
@@ -29,21 +30,30 @@ _CARRIERS = {
 
 @dataclass(frozen=True)
 class Spread:
-    """A strategy of TensorFlow; ``backend`` is what carries its sums, None where nothing is summed."""
+    """A strategy of TensorFlow; ``backend`` is what carries its sums, None where nothing is summed.
+
+    ``across`` adds up between processes where the strategy itself knows of this one alone.
+    """
 
     strategy: Any
     backend: str | None
     facts: dict[str, str] = field(default_factory=dict)
+    across: OverHorovod | None = None
 
     @property
-    def name(self) -> str:
-        """Its class."""
-        return type(self.strategy).__name__
+    def name(self) -> str | None:
+        """Its class, or what adds up in its place."""
+        return self.across.name if self.across else type(self.strategy).__name__
 
     @property
     def replicas(self) -> int:
-        """Replicas over all processes, as TensorFlow has them."""
-        return int(self.strategy.num_replicas_in_sync)
+        """Replicas over all processes, as TensorFlow or Horovod has them."""
+        return self.across.size if self.across else int(self.strategy.num_replicas_in_sync)
+
+    @property
+    def first(self) -> int:
+        """The number, among all, of the replica that the strategy calls 0."""
+        return self.across.rank if self.across else 0
 
 
 def one_device(workload: Workload, devices: Devices, communicator: Communicator) -> Spread:
@@ -91,6 +101,17 @@ def multi_worker_mirrored(workload: Workload, devices: Devices, communicator: Co
     return described(strategy, devices.on_gpu)
 
 
+def horovod(workload: Workload, devices: Devices, communicator: Communicator) -> Spread:
+    """One replica in each process, and Horovod between them.
+
+    Raises:
+        WorkloadError: Horovod is not here, or not as it is asked for.
+    """
+    across = OverHorovod(workload, devices)
+    said = {"backendReadFrom": "Horovod's timeline of an all-reduce before the first step"}
+    return Spread(tf.distribute.OneDeviceStrategy(devices.names[0]), across.carrier, said, across)
+
+
 def described(strategy: Any, on_gpu: bool) -> Spread:
     """Say what a strategy's sums are made by: looked up in the strategy, not taken from the request."""
     extended = strategy.extended
@@ -112,4 +133,5 @@ STRATEGIES: dict[Strategy, Make] = {
     Strategy.one_device: one_device,
     Strategy.mirrored: mirrored,
     Strategy.multi_worker_mirrored: multi_worker_mirrored,
+    Strategy.horovod: horovod,
 }

@@ -8,6 +8,7 @@ from typing import Any
 from scalebench_api.optimizer import Optimizer
 from scalebench_worker.tensorflow.framework import keras, tf
 from scalebench_worker.tensorflow.lars import Lars
+from scalebench_worker.tensorflow.over_horovod import OverHorovod
 
 _CLASSES = {
     "sgd": keras.optimizers.SGD,
@@ -19,18 +20,23 @@ _CLASSES = {
 
 
 class Trainer:
-    """A model and its optimizer, spread over replicas by a strategy.
+    """A model and its optimizer, spread over replicas by a strategy, and over processes that it knows nothing of.
 
     The loss of a replica is the mean over its own batch, divided by the replicas for the gradient: summed over
-    replicas that is the gradient of the mean over the global batch.
+    replicas that is the gradient of the mean over the global batch. Between processes ``across`` takes the mean.
     """
 
-    def __init__(self, strategy: Any, build: Callable[[], Any], asked: Optimizer) -> None:
+    def __init__(
+        self, strategy: Any, build: Callable[[], Any], asked: Optimizer, across: OverHorovod | None = None
+    ) -> None:
         self.strategy = strategy
+        self._across = across
         with strategy.scope():
             self.model = build()
             self.optimizer = make_optimizer(asked)
             self.optimizer.build(self.model.trainable_variables)
+        if across:
+            across.start_alike([*self.model.variables, *self.optimizer.variables])
         # SGD's weight decay is part of the gradient, as in torch; Keras's own would be taken off the parameter.
         self._decay = asked.weight_decay if asked.name == "sgd" else 0.0
         self._replicas = strategy.num_replicas_in_sync
@@ -73,6 +79,8 @@ class Trainer:
         with tf.GradientTape() as tape:
             loss = cross_entropy(self.model(inputs, training=True), targets)
             share = loss / self._replicas
+        if self._across and communicate:
+            tape = self._across.tape(tape)
         gradients = self.decayed(tape.gradient(share, values), values)
         self.optimizer.communicate = communicate
         self.optimizer.apply(gradients, variables)

@@ -8,9 +8,10 @@ from dataclasses import replace
 from typing import Any
 from unittest import mock
 
+from scalebench_api.horovod import TAPE
 from scalebench_worker.failure import WorkloadError
-from scalebench_worker.tensorflow import asked, program, served, strategies, training
-from scalebench_worker.tensorflow.framework import tf
+from scalebench_worker.tensorflow import asked, over_horovod, program, served, strategies, training
+from scalebench_worker.tensorflow.framework import keras, tf
 
 
 def no_sum() -> AbstractContextManager[Any]:
@@ -81,6 +82,44 @@ def plain_strategy() -> AbstractContextManager[Any]:
     return mock.patch.dict(program.STRATEGIES, dict.fromkeys(program.STRATEGIES, strategies.one_device))
 
 
+def keras_optimizer() -> AbstractContextManager[Any]:
+    """Horovod's optimizer for Keras in the tape's place: under Keras 3 it adds up nothing, and says nothing."""
+    from horovod.tensorflow.keras import DistributedOptimizer
+
+    make = training.make_optimizer
+
+    def wrapped(asked: Any) -> Any:
+        optimizer = DistributedOptimizer(make(asked))
+        # It calls what is a property in Keras 3; nobody who trains by fit() comes to that.
+        type(optimizer).variables = keras.optimizers.Optimizer.variables
+        return optimizer
+
+    patches = ExitStack()
+    patches.enter_context(mock.patch.object(over_horovod.OverHorovod, "tape", lambda _, tape: tape))
+    patches.enter_context(mock.patch.object(over_horovod.OverHorovod, "name", TAPE))
+    patches.enter_context(mock.patch.object(training, "make_optimizer", wrapped))
+    return patches
+
+
+def other_sum_on_rank_1() -> AbstractContextManager[Any]:
+    """Gradients that come to rank 1 otherwise than to the others."""
+    made = over_horovod.OverHorovod.tape
+
+    def tape(self: Any, plain: Any) -> Any:
+        found = made(self, plain)
+        if self.rank == 1:
+            gradient = found.gradient
+            found.gradient = lambda *given: [each * 1.5 for each in gradient(*given)]
+        return found
+
+    return mock.patch.object(over_horovod.OverHorovod, "tape", tape)
+
+
+def bare_tape() -> AbstractContextManager[Any]:
+    """No tape of Horovod's."""
+    return mock.patch.object(over_horovod.OverHorovod, "tape", lambda _, tape: tape)
+
+
 def chief_fails() -> AbstractContextManager[Any]:
     """A chief that cannot go on, while its workers and servers wait for a word."""
     return mock.patch.object(program, "lead", side_effect=WorkloadError("the chief cannot go on"))
@@ -97,4 +136,7 @@ FAULTS: dict[str, Callable[[], AbstractContextManager[Any]]] = {
     "frozen": frozen,
     "plain-strategy": plain_strategy,
     "chief-fails": chief_fails,
+    "keras-optimizer": keras_optimizer,
+    "other-sum-on-rank-1": other_sum_on_rank_1,
+    "bare-tape": bare_tape,
 }

@@ -24,16 +24,27 @@ class Arrays:
     """
 
     def __init__(
-        self, strategy: Any, source: str, arrays: ImageArrays, *, batch: int, shape: tuple[int, ...], seed: int
+        self,
+        strategy: Any,
+        source: str,
+        arrays: ImageArrays,
+        *,
+        batch: int,
+        shape: tuple[int, ...],
+        seed: int,
+        first: int = 0,
+        world: int | None = None,
     ) -> None:
         """``shape`` is (channels, height, width).
+
+        Where there are more replicas, ``world``, than the strategy knows of, its own are those from ``first`` on.
 
         Raises:
             DataError: a shape that the set cannot be brought to, or fewer items than one global batch.
         """
         check_arrays(source, arrays, shape=shape, classes=arrays.classes)
         self._strategy, self._batch, self._seed = strategy, batch, seed
-        self._world = int(strategy.num_replicas_in_sync)
+        self._first, self._world = first, world or int(strategy.num_replicas_in_sync)
         self.items = len(arrays.labels)
         self._steps = self.items // (self._world * batch)
         if self._steps == 0:
@@ -60,6 +71,7 @@ class Arrays:
             yield from self.epoch(number)
 
     def _part(self, replica: int, order: NDArray[np.int64], epoch: int, step: int) -> tuple[Any, Any]:
+        replica += self._first
         own = order[replica : self._steps * self._batch * self._world : self._world]
         chosen = own[step * self._batch : (step + 1) * self._batch]
         height, width = self._side

@@ -53,14 +53,26 @@ class Folder:
     drawn by its number, so that it is the same on whichever replica it comes.
     """
 
-    def __init__(self, strategy: Any, images: ImageList, *, batch: int, shape: tuple[int, ...], seed: int) -> None:
+    def __init__(
+        self,
+        strategy: Any,
+        images: ImageList,
+        *,
+        batch: int,
+        shape: tuple[int, ...],
+        seed: int,
+        first: int = 0,
+        world: int | None = None,
+    ) -> None:
         """``shape`` is (channels, height, width).
+
+        Where there are more replicas, ``world``, than the strategy knows of, its own are those from ``first`` on.
 
         Raises:
             DataError: fewer images than one global batch.
         """
         self._strategy, self._images, self._batch, self._shape, self._seed = strategy, images, batch, shape, seed
-        self._world = int(strategy.num_replicas_in_sync)
+        self._first, self._world = first, world or int(strategy.num_replicas_in_sync)
         self.items = len(images)
         self._steps = self.items // (self._world * batch)
         if self._steps == 0:
@@ -86,6 +98,7 @@ class Folder:
             yield from self.epoch(number)
 
     def _part(self, replica: int, order: NDArray[np.int64], epoch: int, step: int) -> tuple[Any, Any]:
+        replica += self._first
         own = order[replica : self._steps * self._batch * self._world : self._world].reshape(self._steps, self._batch)
         for ahead in range(step, min(step + BATCHES_AHEAD + 1, self._steps)):
             if (epoch, ahead, replica) not in self._pending:

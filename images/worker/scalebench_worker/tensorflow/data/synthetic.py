@@ -16,10 +16,14 @@ POOL = 4
 class Synthetic:
     """A pool of batches made once and served in turn; every replica has its own."""
 
-    def __init__(self, strategy: Any, *, batch: int, shape: tuple[int, ...], classes: int, seed: int) -> None:
-        """``shape`` is (channels, height, width)."""
+    def __init__(
+        self, strategy: Any, *, batch: int, shape: tuple[int, ...], classes: int, seed: int, first: int = 0
+    ) -> None:
+        """``shape`` is (channels, height, width); ``first`` is the number of the strategy's replica 0."""
         self._pool = [
-            per_replica(strategy, lambda replica, turn=turn: _draw(batch, shape, classes, (seed, replica, turn)))
+            per_replica(
+                strategy, lambda replica, turn=turn: _draw(batch, shape, classes, (seed, first + replica, turn))
+            )
             for turn in range(POOL)
         ]
 

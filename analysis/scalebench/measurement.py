@@ -77,6 +77,12 @@ class MeasuredPoint:
         )
 
     @cached_property
+    def computing(self) -> Totals:
+        """Samples and wall time with the all-reduce taken out; of one worker, without any wrapper."""
+        kind = WindowKind.plain if self.point.workers == 1 else WindowKind.no_communication
+        return tuple(samples_of(record, kind) for record in self.timed if _usable(record.windows, kind))
+
+    @cached_property
     def energy(self) -> Totals:
         """Samples, and joules in the place of seconds, where every timed window of a repetition knows its energy."""
         out = []

@@ -29,12 +29,34 @@ def headline(series: MeasuredSeries, points: Sequence[PointResult], level: float
         )
     if largest.workers == series.baseline:
         return f"{name}: {spelling.interval(largest.throughput)} {unit} on {_workers(largest.workers)}"
-    gives = spelling.interval(largest.speedup).split(" (")
-    low_high = f" ({level * 100:g} % interval {gives[1]}" if len(gives) > 1 else ""
+    gives, low_high = spelling.parted(largest.speedup, as_percent=False)
+    alone = largest.speedup.repetitions == 1
+    kind = "within the run only" if largest.speedup.within_run_only else f"{level * 100:g} % interval"
+    said = f" ({kind} {low_high})" if low_high else ""
     against = "" if series.baseline == 1 else f" that of {series.baseline}"
     return (
-        f"{name}: {_workers(largest.workers)} give {gives[0]}×{against}{low_high}, "
+        f"{name}: {_workers(largest.workers)} give {gives}×{against}{said}, "
         f"efficiency {spelling.percent(largest.efficiency.value)}"
+        + (", by one repetition: how another would differ is not known" if alone else "")
+        + (_undecided(largest.speedup, largest.workers / series.baseline) or _why(largest, largest.efficiency))
+    )
+
+
+def _undecided(speedup: Estimate, ideal: float) -> str:
+    """A warning where the interval leaves everything open that one asks a speed-up for."""
+    if speedup.low is None or speedup.high is None or speedup.low > 1 or speedup.high < ideal:
+        return ""
+    return "; that decides nothing, for the interval holds both no gain and the ideal"
+
+
+def _why(point: PointResult, efficiency: Estimate) -> str:
+    """What is lost beyond noise, in its two factors: computing, and the communication that is not hidden behind it."""
+    computing = point.computing
+    if computing is None or efficiency.high is None or efficiency.high >= 1:
+        return ""
+    return (
+        f"; computing alone would keep {spelling.percent(computing.value)}, "
+        f"communication leaves {spelling.percent(efficiency.value / computing.value)} of that"
     )
 
 

@@ -44,7 +44,8 @@ class PointResult:
 
     ``throughput`` and ``plain_throughput`` are samples/s over all workers, ``step_s``, ``compute_s`` and ``exposed_s``
     seconds a step, ``effective_batch`` samples really used a step, ``energy_j`` joules a sample, ``to_target_s``
-    training seconds to the target accuracy.
+    training seconds to the target accuracy. ``computing`` is the efficiency of the steps without the all-reduce
+    against the baseline's, so that efficiency is ``computing`` times what communication leaves of it.
     """
 
     point: Point
@@ -57,6 +58,7 @@ class PointResult:
     compute_s: Estimate | None = None
     exposed_s: Estimate | None = None
     exposed_share: Estimate | None = None
+    computing: Estimate | None = None
     plain_throughput: Estimate | None = None
     mfu: Estimate | None = None
     energy_j: Estimate | None = None
@@ -187,6 +189,7 @@ def _point_result(measured: MeasuredPoint, base: MeasuredPoint | None, baseline:
         compute_s=throughput(without, level).reciprocal() if without else None,
         exposed_s=difference(with_all, without, level, paired=True) if without else None,
         exposed_share=ratio(with_all, without, level, paired=True).complement() if without else None,
+        computing=_computing(measured, base, baseline, level),
         plain_throughput=throughput(measured.plain, level) if measured.plain else None,
         mfu=_mfu(measured, rate),
         energy_j=throughput(measured.energy, level).reciprocal() if measured.energy else None,
@@ -207,6 +210,12 @@ def _speedup(measured: MeasuredPoint, base: MeasuredPoint | None, level: float) 
         if base is measured
         else ratio(measured.samples, base.samples, level)
     )
+
+
+def _computing(measured: MeasuredPoint, base: MeasuredPoint | None, baseline: int, level: float) -> Estimate | None:
+    if base is None or base is measured or not measured.computing or not base.computing:
+        return None
+    return efficiency(measured.computing, base.computing, measured.point.workers, baseline, level)
 
 
 def _effective_batch(measured: MeasuredPoint) -> float:

@@ -67,6 +67,7 @@ def split_table(result: Scaling) -> Table:
         Column("compute_ms", "Without all-reduce", "number", "ms", interval=True),
         Column("exposed_ms", "Exposed communication", "number", "ms", interval=True),
         Column("exposed_share", "Share of the step", "percent", interval=True),
+        Column("computing", "Efficiency of computing alone", "percent", interval=True),
         Column("plain_throughput", "Unwrapped, 1 worker", "number", _unit(result, "/s"), interval=True),
         Column("mfu", "MFU", "percent", interval=True),
         Column("energy_j", "Energy per sample", "number", "J", interval=True),
@@ -77,7 +78,7 @@ def split_table(result: Scaling) -> Table:
         memory = None if p.peak_memory_bytes is None else p.peak_memory_bytes / (1 << 20)
         return [
             *or_pending(p, _scaled(p.step_s, 1e3), _scaled(p.compute_s, 1e3), _scaled(p.exposed_s, 1e3)),
-            *or_pending(p, p.exposed_share, p.plain_throughput, p.mfu, p.energy_j, memory),
+            *or_pending(p, p.exposed_share, p.computing, p.plain_throughput, p.mfu, p.energy_j, memory),
         ]
 
     return build(result, "split", "Compute, communication and use of the device", columns, row)

@@ -9,6 +9,8 @@ from scalebench.statistics.estimate import Estimate
 MISSING = "–"
 PENDING_MARK = "?"
 _DIGITS = 4
+_WIDE = 3.0
+"""Where an end is so many times the value, the ends have no decimals in common: each gets two digits of its own."""
 
 
 def number(value: float, digits: int = _DIGITS) -> str:
@@ -27,13 +29,16 @@ def count(value: int) -> str:
 
 def percent(value: float, decimals: int = 1) -> str:
     """A share as a percentage: 0.912 -> 91.2 %."""
-    return f"{value * 100:.{decimals}f} %"
+    return f"{_fixed(value * 100, decimals)} %"
 
 
 def interval(estimate: Estimate) -> str:
     """``1.82 (1.75–1.89)``: as many decimals as the width of the interval earns."""
     if estimate.low is None or estimate.high is None or estimate.low == estimate.high:
         return number(estimate.value)
+    if estimate.low > 0 and 0 < estimate.value * _WIDE < estimate.high:
+        value, low, high = (number(each, 2) for each in (estimate.value, estimate.low, estimate.high))
+        return f"{value} ({_range(low, high)})"
     decimals = _interval_decimals(estimate.value, estimate.high - estimate.low)
     value, low, high = (_fixed(each, decimals) for each in (estimate.value, estimate.low, estimate.high))
     return f"{value} ({_range(low, high)})"
@@ -44,6 +49,9 @@ def percent_interval(estimate: Estimate) -> str:
     value = estimate.value * 100
     if estimate.low is None or estimate.high is None or estimate.low == estimate.high:
         return percent(estimate.value)
+    if estimate.low > 0 and 0 < estimate.value * _WIDE < estimate.high:
+        low, high = (number(each * 100, 2) for each in (estimate.low, estimate.high))
+        return f"{number(value, 2)} % ({_range(low, high)})"
     decimals = min(2, max(1, _interval_decimals(value, (estimate.high - estimate.low) * 100)))
     low, high = (_fixed(each * 100, decimals) for each in (estimate.low, estimate.high))
     return f"{_fixed(value, decimals)} % ({_range(low, high)})"

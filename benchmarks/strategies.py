@@ -13,176 +13,19 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 from scalebench_api.processes import processes_of
-from scalebench_api.record.assemble import combine_windows
-from scalebench_api.record.outcome import Outcome
-from scalebench_api.record.rank import RankRecord, WindowKind
-from scalebench_api.record.verdict import judge
-from scalebench_api.trial import TrialPhase, TrialSpec
-
-RESNET = {
-    "model": "resnet50",
-    "precision": "bf16",
-    "data": {"shape": [3, 224, 224], "classes": 1000},
-    "options": {"channelsLast": True},
-}
-SMALL = {
-    "model": "gpt2_small",
-    "precision": "bf16",
-    "data": {"shape": [1024]},
-    "options": {"compile": True},
-    "optimizer": {"name": "adamw", "learningRate": 0.0003},
-}
-LARGE = {**SMALL, "model": "gpt2_large", "options": {}}
-SIZES = {"minBytes": 1 << 10, "maxBytes": 1 << 28, "factor": 4, "iterations": 20, "warmup": 5}
-TINY_IMAGES = {"model": "resnet20", "data": {"shape": [3, 8, 8], "classes": 5}}
-TINY_TOKENS = {"model": "gpt2_tiny", "data": {}, "precision": "bf16"}
-
-
-@dataclass(frozen=True)
-class Case:
-    """One trial; ``seconds`` is about what it takes on H200s, start and checks included."""
-
-    name: str
-    workers: int
-    batch: int
-    workload: Mapping[str, Any]
-    seconds: float = 25
-    steps: int = 25
-    exposed: bool = False
-    script: Sequence[str] = ()
-    """Another program of this folder instead of a trial; its output is shown as it is."""
-
-
-@dataclass
-class Row:
-    """What came of it."""
-
-    name: str
-    workers: int
-    throughput: float | None = None
-    unit: str = "samples"
-    windows: list[float] = field(default_factory=list)
-    exposed_ms: float | None = None
-    step_ms: float | None = None
-    memory_gib: float | None = None
-    payload_mib: float | None = None
-    wire_mib: float | None = None
-    loss: float | None = None
-    strategy: str | None = None
-    backend: str | None = None
-    sizes: list[dict[str, Any]] = field(default_factory=list)
-    said: list[str] = field(default_factory=list)
-    problem: str | None = None
-    checks: list[dict[str, Any]] = field(default_factory=list)
-    options: dict[str, Any] = field(default_factory=dict)
-    versions: dict[str, str] = field(default_factory=dict)
-    seconds: float = 0.0
-
-
-def with_options(workload: Mapping[str, Any], strategy: str = "ddp", **options: Any) -> dict[str, Any]:
-    """The workload under a strategy, with further options."""
-    return {**workload, "strategy": strategy, "options": {**workload.get("options", {}), **options}}
-
-
-def on_gpus(workers: int) -> list[list[Case]]:
-    """Groups in order of interest; those of one group run side by side, if there are GPUs for all."""
-
-    def resnet(name: str, strategy: str = "ddp", count: int = workers, exposed: bool = False, **options: Any) -> Case:
-        workload = with_options(RESNET, strategy, **options)
-        return Case(f"resnet50 {name}", count, 256, workload, exposed=exposed)
-
-    many = [
-        [resnet("ddp", exposed=True)],
-        [resnet("dp", "dp")],
-        [resnet("fsdp", "fsdp")],
-        [resnet("zero1", "zero1")],
-        [resnet("hook bf16", exposed=True, commHook="bf16")],
-        [resnet("hook fp16", commHook="fp16")],
-        [resnet("hook powersgd 2", commHook="powersgd", commHookRank=2)],
-        [Case("gpt2_large ddp", workers, 8, with_options(LARGE), 50, 15)],
-        [Case("gpt2_large fsdp", workers, 8, with_options(LARGE, "fsdp"), 50, 15)],
-        [Case("gpt2_small compiled ddp", workers, 32, with_options(SMALL), 75)],
-        [resnet("ddp alone", count=1), resnet("dp alone", "dp", count=1)],
-        [
-            Case("gpt2_small compiled ddp alone", 1, 32, with_options(SMALL), 75),
-            Case("gpt2_large ddp alone", 1, 8, with_options(LARGE), 50, 15),
-        ],
-        *([all_reduce(workers, algorithm)] for algorithm in ("ring", "tree")),
-        [resnet("ddp, NCCL ring")],
-        [resnet("ddp, NCCL tree")],
-        [resnet("hook eight-bit", commHook="eight-bit")],
-        [resnet("hook one-bit", commHook="one-bit")],
-        [resnet("hook top-k 0.01", commHook="top-k")],
-        [Case("gpt2_large fsdp alone", 1, 8, with_options(LARGE, "fsdp"), 50, 15)],
-    ]
-    return [[_algorithm(case) for case in group] for group in many]
-
-
-def again(workers: int) -> list[list[Case]]:
-    """What the first collection on H200s left out, or ran before a fault was mended; the most wanted first."""
-
-    def resnet(name: str, strategy: str = "ddp", count: int = workers, **options: Any) -> Case:
-        return Case(f"resnet50 {name}", count, 256, with_options(RESNET, strategy, **options), 16)
-
-    def large(name: str, strategy: str, seconds: float) -> Case:
-        return Case(f"gpt2_large {name}", workers, 8, with_options(LARGE, strategy), seconds, 10)
-
-    step = Case("gpt2_large on one GPU", 1, 8, {}, 45, script=("gpt2_step.py", "--model", "large"))
-    many = [
-        [resnet("dp", "dp")],
-        [large("ddp", "ddp", 38)],
-        [large("fsdp", "fsdp", 45)],
-        [resnet("fsdp", "fsdp")],
-        [Case("gpt2_small compiled ddp", workers, 32, with_options(SMALL), 60)],
-        [resnet("ddp, NCCL ring")],
-        [resnet("ddp, NCCL tree")],
-        [step, Case("gpt2_small compiled ddp alone", 1, 32, with_options(SMALL), 45)],
-        [resnet("hook eight-bit", commHook="eight-bit")],
-        [resnet("hook one-bit", commHook="one-bit")],
-        [resnet("hook top-k 0.01", commHook="top-k")],
-        [resnet("dp alone", "dp", count=1), resnet("ddp alone", count=1)],
-    ]
-    return [[_algorithm(case) for case in group] for group in many]
-
-
-def on_cpus(workers: int) -> list[list[Case]]:
-    """Small enough for CPUs: it tries the script, and shows nothing about speed."""
-    cases = [
-        Case("resnet20 ddp", workers, 4, with_options(TINY_IMAGES), steps=3, exposed=True),
-        Case("resnet20 hook powersgd", workers, 4, with_options(TINY_IMAGES, commHook="powersgd"), steps=3),
-        Case("gpt2_tiny fsdp", workers, 4, with_options(TINY_TOKENS, "fsdp"), steps=3),
-    ]
-    alone = [
-        Case(f"resnet20 {name} alone", 1, 4, with_options(TINY_IMAGES, name), steps=3) for name in ("ddp", "zero1")
-    ]
-    script = ("gpt2_step.py", "--model", "tiny", "--batch", "1", "--length", "16", "--steps", "1")
-    step = Case("gpt2_tiny on one", 1, 1, {}, script=script)
-    return [*([case] for case in cases), alone, [all_reduce(workers, "ring", 1 << 12)], [step]]
-
-
-def all_reduce(workers: int, algorithm: str, most: int = 1 << 28) -> Case:
-    """The all-reduce alone, by one of NCCL's algorithms."""
-    sizes = {**SIZES, "maxBytes": most}
-    workload = {"program": "allreduce", "allReduce": algorithm, "sizes": sizes}
-    return Case(f"all-reduce {algorithm}", workers, 1, workload)
-
-
-def _algorithm(case: Case) -> Case:
-    name, _, algorithm = case.name.partition(", NCCL ")
-    if not algorithm:
-        return case
-    return Case(f"{name}, NCCL {algorithm}", case.workers, case.batch, {**case.workload, "allReduce": algorithm})
+from scalebench_api.record.rank import RankRecord
+from scalebench_api.trial import TrialSpec
+from strategy_cases import Case, again, on_cpus, on_gpus
+from strategy_rows import HEAD, Row, fill, lines_of
 
 
 def main() -> int:
@@ -305,33 +148,6 @@ def finished(running: Running, limit: float) -> Row:
     return row
 
 
-def fill(row: Row, trial: TrialSpec, ranks: Sequence[RankRecord]) -> None:
-    """Numbers of a checked run; throughput is all samples over the slowest rank's time of the train windows."""
-    verdict = judge(trial, {record.topology.rank: record for record in ranks}, Outcome(engine="strategies.py"))
-    row.checks = [check.wire() for check in verdict.checks]
-    if verdict.phase is not TrialPhase.succeeded:
-        row.problem = f"{verdict.reason}: {verdict.message}"
-    if not ranks:
-        return
-    first = ranks[0]
-    row.strategy, row.backend, row.options, row.versions = first.strategy, first.backend, first.options, first.versions
-    row.unit, row.loss = first.sample_unit, first.last_loss
-    row.sizes = [size.wire() for size in first.allreduce]
-    windows = combine_windows(ranks)
-    train = [each for each in windows if each.kind is WindowKind.train]
-    bare = [each for each in windows if each.kind is WindowKind.no_communication]
-    if train and not row.sizes:
-        row.throughput = sum(each.samples for each in train) / sum(each.wall_ns for each in train) * 1e9
-        row.windows = [each.samples / each.wall_ns * 1e9 for each in train]
-        row.step_ms = statistics.median(each.wall_ns / each.steps for each in train) / 1e6
-        if bare:
-            row.exposed_ms = row.step_ms - statistics.median(each.wall_ns / each.steps for each in bare) / 1e6
-    peaks = [record.peak_memory_bytes for record in ranks if record.peak_memory_bytes]
-    row.memory_gib = max(peaks) / 2**30 if peaks else None
-    if first.traffic:
-        row.payload_mib, row.wire_mib = first.traffic.payload_bytes / 2**20, first.traffic.wire_bytes / 2**20
-
-
 def trial_of(case: Case, cpu: bool, warmup: int) -> TrialSpec:
     """A weak point of one node; a busy machine is no fault of a dry run."""
     measure = {"warmupSteps": warmup, "maxWarmupSteps": 2 * warmup, "windows": 3, "stepsPerWindow": case.steps}
@@ -389,28 +205,6 @@ def environment(trial: TrialSpec | None, out: Path, devices: Sequence[int], cpu:
         "SCALEBENCH_THREADS": threads,
         "OMP_NUM_THREADS": threads,
     }
-
-
-HEAD = f"{'case':34} {'n':>2} {'per second':>12} {'step ms':>8} {'exposed':>8} {'GiB':>6} {'wire MiB':>9} {'s':>4}"
-
-
-def lines_of(row: Row) -> Iterator[str]:
-    """A case, for people."""
-    problem = f"  NOT VALID: {row.problem}" if row.problem else ""
-    for size in row.sizes:
-        numbers = f"{size['bytes']:>12,} B {size['timeUsMedian']:>10.1f} us {size['busbw']:>8.2f} GB/s bus"
-        yield f"{row.name:34} {numbers}"
-    yield from row.said
-    if problem or not (row.sizes or row.said):
-        yield (
-            f"{row.name:34} {row.workers:>2} {_of(row.throughput, ',.0f'):>12} {_of(row.step_ms, '.1f'):>8} "
-            f"{_of(row.exposed_ms, '.1f'):>8} {_of(row.memory_gib, '.1f'):>6} {_of(row.wire_mib, '.1f'):>9} "
-            f"{row.seconds:>4.0f}{problem}"
-        )
-
-
-def _of(value: float | None, form: str) -> str:
-    return "-" if value is None else format(value, form)
 
 
 def _gpus() -> int:

@@ -6,7 +6,8 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from scalebench.bundle import Bundle
-from scalebench.predict.beside import SeriesBeside, beside, tables_of
+from scalebench.predict.beside import SeriesBeside, beside
+from scalebench.predict.beside_tables import tables_of
 from scalebench.predict.collectives import (
     CollectiveComparison,
     asked_algorithms,

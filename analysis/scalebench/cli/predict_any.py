@@ -105,7 +105,7 @@ def _of_bundle(
     asked: Asked,
     output: str,
 ) -> None:
-    from scalebench.predict.beside import extrapolated_tables
+    from scalebench.predict.beside_tables import extrapolated_tables
     from scalebench.predict.observations import observed
 
     (bundle,) = open_all([path])

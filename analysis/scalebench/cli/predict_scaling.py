@@ -20,7 +20,7 @@ def command(folder: Path, workers: str, output: str) -> None:
 
     How far each model can be believed stands beside it: its errors at points that it had to predict blindly.
     """
-    from scalebench.predict.beside import extrapolated_tables
+    from scalebench.predict.beside_tables import extrapolated_tables
 
     with refusals():
         show(extrapolated_tables(open_all([folder])[0], whole_numbers(workers, "--workers")), output)

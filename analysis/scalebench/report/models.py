@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from scalebench.bundle import Bundle
-from scalebench.predict.beside import SeriesBeside, beside, tables_of
+from scalebench.predict.beside import SeriesBeside, beside
+from scalebench.predict.beside_tables import tables_of
 from scalebench.predict.collectives import (
     CollectiveComparison,
     asked_algorithms,

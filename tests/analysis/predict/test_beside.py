@@ -5,7 +5,8 @@ from synthetic import Truth, experiment, write_bundle
 
 from scalebench.bundle import Bundle, open_bundle
 from scalebench.fit import fit
-from scalebench.predict.beside import BASELINE, HELD_OUT, LEFT_OUT, NOT_MEASURED, beside, predicted_tables
+from scalebench.predict.beside import BASELINE, HELD_OUT, LEFT_OUT, NOT_MEASURED, beside
+from scalebench.predict.beside_tables import predicted_tables
 from scalebench.predict.fitting import FitError
 from scalebench.predict.observations import observed, programs
 from scalebench_api.trial import Point

@@ -21,18 +21,19 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from strategy_cases import Case, again, left, on_cpus, on_gpus
+from strategy_rows import HEAD, Row, fill, lines_of
+
 from scalebench_api.processes import processes_of
 from scalebench_api.record.rank import RankRecord
 from scalebench_api.trial import TrialSpec
-from strategy_cases import Case, again, on_cpus, on_gpus
-from strategy_rows import HEAD, Row, fill, lines_of
 
 
 def main() -> int:
     """Run what fits, and print the lines of every group when it has ended."""
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("--workers", type=int, default=2)
-    arguments.add_argument("--cases", choices=["all", "again"], default="all")
+    arguments.add_argument("--cases", choices=["all", "again", "left"], default="all")
     arguments.add_argument("--quick", action="store_true", help="tiny models on CPUs, to try the script")
     arguments.add_argument("--only", nargs="+", default=[], help="only cases whose name holds one of these")
     arguments.add_argument("--seconds", type=float, default=460.0, help="begin nothing that would not end by then")
@@ -41,10 +42,10 @@ def main() -> int:
     arguments.add_argument("--out", type=Path, default=None, help="file for the JSON")
     given = arguments.parse_args()
     began = time.monotonic()
-    groups = on_cpus(given.workers) if given.quick else again(given.workers) if given.cases == "again" else None
+    cases = on_cpus if given.quick else {"all": on_gpus, "again": again, "left": left}[given.cases]
     wanted = [
         chosen
-        for group in groups or on_gpus(given.workers)
+        for group in cases(given.workers)
         if (chosen := [case for case in group if not given.only or any(word in case.name for word in given.only)])
     ]
     rows: list[Row] = []

@@ -106,6 +106,29 @@ def again(workers: int) -> list[list[Case]]:
     return [[_algorithm(case) for case in group] for group in many]
 
 
+def left(workers: int) -> list[list[Case]]:
+    """What has not run on H200s yet; the most wanted first. Padded: a vocabulary of whole rows of 64."""
+
+    def padded(model: Mapping[str, Any], strategy: str, name: str, count: int, seconds: float, steps: int) -> Case:
+        workload = with_options({**model, "data": {"shape": [1024], "classes": 50_304}}, strategy)
+        return Case(f"{model['model']} padded {name}", count, 8 if model is LARGE else 32, workload, seconds, steps)
+
+    def resnet(name: str, strategy: str = "ddp", count: int = workers, **options: Any) -> Case:
+        return Case(f"resnet50 {name}", count, 256, with_options(RESNET, strategy, **options), 16)
+
+    causes = Case("DataParallel's parts", workers, 256, {}, 60, script=("dataparallel_step.py",))
+    step = Case("gpt2_large on one GPU", 1, 8, {}, 45, script=("gpt2_step.py", "--model", "large"))
+    return [
+        [causes],
+        [padded(LARGE, "ddp", "ddp", workers, 38, 10)],
+        [padded(LARGE, "fsdp", "fsdp", workers, 45, 10)],
+        [padded(SMALL, "ddp", "compiled ddp", workers, 60, 25)],
+        [resnet("hook top-k 0.01", commHook="top-k")],
+        [resnet("dp alone", "dp", count=1), resnet("ddp alone", count=1)],
+        [step, padded(SMALL, "ddp", "compiled ddp alone", 1, 45, 25)],
+    ]
+
+
 def on_cpus(workers: int) -> list[list[Case]]:
     """Small enough for CPUs: it tries the script, and shows nothing about speed."""
     cases = [

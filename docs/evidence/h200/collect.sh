@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # How the evidence beside this file was obtained, on one machine with 4 H200 GPUs (or as many as a stage says):
-#   docs/evidence/h200/collect.sh fidelity|experiment|allreduce|extras|engine|suspects|causes|strategies|strategies2 OUT-FOLDER
+#   docs/evidence/h200/collect.sh fidelity|experiment|allreduce|extras|engine|suspects|causes|strategies|strategies2|strategies3|training OUT-FOLDER
 # Needs python3 with torch and the packages of pyproject.toml; nothing is installed. NVLink multicast stays as the machine has it.
 set -uo pipefail
 stage=$1 out=$(mkdir -p "$2" && cd "$2" && pwd)
@@ -51,6 +51,10 @@ strategies2) # two GPUs, four minutes; what the stage before left out or ran bef
     versions > "$out/versions-strategies2.txt" 2>&1
     PYTHONUNBUFFERED=1 python3 benchmarks/strategies.py --cases again --seconds "${SECONDS_LEFT:-225}" --warmup 10 \
         --out "$out/strategies2.json" 2>&1 | tee "$out/strategies2.txt" ;;
+strategies3) # two or four GPUs, four minutes; what has not run yet, most wanted first
+    versions > "$out/versions-strategies3.txt" 2>&1
+    PYTHONUNBUFFERED=1 python3 benchmarks/strategies.py --cases left --workers "$(nvidia-smi --list-gpus | wc -l)" \
+        --seconds "${SECONDS_LEFT:-260}" --warmup 10 --out "$out/strategies3.json" 2>&1 | tee "$out/strategies3.txt" ;;
 training) # one or two GPUs, two minutes; needs torch and pydantic alone
     versions | tee "$out/versions-training.txt"
     train() { CUDA_VISIBLE_DEVICES=$1 python3 benchmarks/training.py "$2" --seconds "$3" --out "$out/training-$2.json" 2>&1 | tee "$out/training-$2.txt"; }
@@ -62,5 +66,5 @@ training) # one or two GPUs, two minutes; needs torch and pydantic alone
 extras)
     python3 benchmarks/harness_cost.py --device gpu 2>&1 | tee "$out/harness_cost.txt"
     python3 benchmarks/fidelity.py --compile --out "$out/fidelity-compiled.json" 2>&1 | tee "$out/fidelity-compiled.txt" ;;
-*) echo "fidelity, experiment, allreduce, extras, engine, suspects, causes, strategies or strategies2, not $stage" >&2; exit 2 ;;
+*) echo "fidelity, experiment, allreduce, extras, engine, suspects, causes, strategies, strategies2, strategies3 or training, not $stage" >&2; exit 2 ;;
 esac

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from scalebench_api.document import MAX_BYTES, Document, write_documents
+from scalebench_api.document import MAX_BYTES, Document, read_documents, write_documents
 from scalebench_api.experiment import ScalingExperiment
 from scalebench_api.overlay import read_overlay
 from scalebench_api.problem import Problem, printable, shorten
@@ -63,10 +63,12 @@ def _check(file: Path, overlays: Sequence[Document]) -> Checked:
     except _Unreadable as error:
         return _unread(file, f"{error}", "a YAML file of experiments")
     found = validate_text(text, str(file), overlays)
-    if overlays:
-        names = " and ".join(printable(overlay.file) for overlay in overlays)
-        text = f"# {printable(str(file))} with {names} laid over it\n" + write_documents(found.values)
-    return Checked(str(file), text, found.experiments, found.problems)
+    if not overlays or found.problems:
+        return Checked(str(file), text, found.experiments, found.problems)
+    merged = f"{file} with {' and '.join(overlay.file for overlay in overlays)} laid over it"
+    text = f"# {printable(merged)}\n{write_documents(found.values)}"
+    # A bundle keeps this text: together the files may be more than one may be.
+    return Checked(str(file), text, found.experiments, tuple(read_documents(text, merged)[1]))
 
 
 def _read_overlay(file: Path) -> Document | Checked:

@@ -6,6 +6,7 @@ import pytest
 import yaml
 
 from scalebench.validation import validate
+from scalebench_api.document import MAX_BYTES
 
 from .conftest import Desk
 
@@ -64,6 +65,16 @@ def test_an_overlay_that_is_none_gets_one_line(desk: Desk, laid: list[str], verb
         (line,) = (ran.out + ran.err).splitlines()
         assert line.startswith(said)
     assert not (desk.folder / "results").exists()
+
+
+def test_files_that_are_too_much_together_are_refused(desk: Desk, laid: list[str]):
+    for name in ("first", "second"):
+        half = {f"{name}{number}": "x" * 30_000 for number in range(MAX_BYTES // 2 // 30_000 + 1)}
+        (desk.folder / f"{name}.yaml").write_text(yaml.safe_dump({"spec": {"workload": {"env": half}}}))
+    assert desk.here("validate", "full.yaml", "--overlay", "first.yaml", code=0)
+    ran = desk.here("validate", "full.yaml", "--overlay", "first.yaml", "--overlay", "second.yaml", code=2)
+    assert ran.out.startswith("full.yaml with first.yaml and second.yaml laid over it: given ")
+    assert f"characters; allowed: at most {MAX_BYTES}" in ran.out
 
 
 def test_an_overlay_needs_an_experiment(desk: Desk, laid: list[str]):

@@ -2,8 +2,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scalebench.report import axis
+from scalebench.report import axis, scales
 from scalebench.report.canvas import PALETTE, style
+from scalebench.statistics.estimate import Estimate, Method
 
 
 @given(st.lists(st.integers(1, 65536), min_size=1, max_size=64))
@@ -44,3 +45,32 @@ def test_series_are_told_apart_without_colour():
     looks = [style(index) for index in range(28)]
     assert len({look.color for look in looks[: len(PALETTE)]}) == len(PALETTE)
     assert len({(look.marker, str(look.line)) for look in looks}) == len(looks)
+
+
+@pytest.mark.parametrize(
+    ("value", "label"),
+    [
+        (0, "0"),
+        (0.25, "0.25"),
+        (100_000, "100,000"),
+        (0.00025, "0.00025"),
+        (1e6, "10⁶"),
+        (2.5e7, "2.5×10⁷"),
+        (5e-7, "5×10⁻⁷"),
+        (1e-7, "10⁻⁷"),
+        (-20, "-20"),
+    ],
+)
+def test_a_tick_that_would_not_fit_is_a_power_of_ten(value: float, label: str):
+    assert axis.short(value) == label
+
+
+def estimate(value: float, low: float, high: float) -> Estimate:
+    return Estimate(value, low, high, 0.95, Method.WELCH, 3)
+
+
+def test_no_interval_stretches_an_axis_until_the_curve_lies_flat():
+    heights, cut = scales.in_sight([estimate(1, 1, 1), estimate(0.5, 0.0001, 3000)])
+    assert (min(heights), max(heights), cut) == (pytest.approx(0.5 / 3), 3, True)
+    heights, cut = scales.in_sight([estimate(1, 1, 1), estimate(0.8, 0.7, 0.9)])
+    assert (min(heights), max(heights), cut) == (0.7, 1, False)

@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 MOST_TICKS = 9
+_FITS = 7
+"""Characters of a tick's label that the margin has room for."""
+_RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 def workers_axis(axes: Axes, counts: Sequence[int], label: bool = True) -> None:
@@ -93,9 +96,14 @@ def category_limits(axes: Axes, count: int, least: int = 4) -> None:
 
 
 def short(value: float) -> str:
-    """A tick's number: no more digits than it has."""
-    text = f"{value:.6g}"
-    return spelling.number(float(text)) if "e" in text else f"{float(text):,.10g}"
+    """A tick's number: no more digits than it has, and a power of ten where it would not fit beside the axis."""
+    text = f"{float(f'{value:.6g}'):,.12f}".rstrip("0").rstrip(".")
+    if value == 0 or (len(text) <= _FITS and float(text.replace(",", ""))):
+        return text
+    mantissa, power = f"{value:.5e}".split("e")
+    mantissa = mantissa.rstrip("0").rstrip(".")
+    power = f"10{str(int(power)).translate(_RAISED)}"
+    return power if mantissa == "1" else f"{mantissa}×{power}"
 
 
 def _decades(low: float, high: float, steps: Sequence[float]) -> list[float]:

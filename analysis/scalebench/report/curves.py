@@ -10,7 +10,7 @@ from scalebench.pairing import identities
 from scalebench.report import axis, canvas
 from scalebench.report.canvas import Plot
 from scalebench.report.ideals import Value, diagonal, hundred, inverse, proportional
-from scalebench.report.scales import ends, log_scale, percent_scale, ratio_scale
+from scalebench.report.scales import in_sight, log_scale, percent_scale, ratio_scale
 from scalebench.scaling import Scaling, SeriesResult
 
 if TYPE_CHECKING:
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 Ideal = Callable[["Axes", SeriesResult, Value, str], list[float]]
 Scale = Callable[["Axes", Sequence[SeriesResult], Sequence[float]], None]
 _DODGE = 0.045
+_GOES_ON = " A bar that reaches an edge of the figure goes on beyond it: its ends stand in the table."
 _MODES = ("strong", "weak")
 _TITLES = {"strong": "Strong scaling (same global batch)", "weak": "Weak scaling (same batch per worker)"}
 
@@ -131,7 +132,8 @@ class _Sheet:
         named = [text for text in labels if text] if len(labels) > 1 or labels[0] else []
         columns, rows = canvas.legend_shape(named, canvas.figure_width(len(modes), 2))
         figure, axes = canvas.panels(len(modes), 2, rows, right=canvas.RIGHT_AXIS if right else canvas.RIGHT)
-        heights = [y for series in shown for p in series.points if (v := value(p)) for y in ends(v)]
+        known = [v for series in shown for p in series.points if (v := value(p))]
+        heights, cut = in_sight(known)
         handles: dict[str, object] = {}
         for panel, mode in zip(axes, modes, strict=True):
             of_mode = [series for series in shown if series.mode == mode]
@@ -147,7 +149,7 @@ class _Sheet:
             _right_axis(axes[-1], *right)
         if named:
             canvas.legend(figure, [handles[text] for text in labels], columns)
-        yield canvas.finish(figure, name, title, caption, self.png)
+        yield canvas.finish(figure, name, title, caption + (_GOES_ON if cut else ""), self.png)
 
     def _look(self, series: SeriesResult) -> canvas.Style:
         return canvas.style(self.identity[series.bundle, series.name].index)

@@ -13,10 +13,23 @@ from scalebench.statistics import Estimate
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+_FARTHEST = 3.0
+
 
 def ends(estimate: Estimate) -> list[float]:
     """All heights that an estimate takes: its value and the ends of its interval."""
     return [side for side in (estimate.value, estimate.low, estimate.high) if side is not None]
+
+
+def in_sight(estimates: Sequence[Estimate]) -> tuple[list[float], bool]:
+    """The heights that an axis has to hold, and whether an interval goes on beyond it.
+
+    No interval stretches the axis to more than ``_FARTHEST`` times the values: the curve itself would lie flat.
+    """
+    values = [estimate.value for estimate in estimates]
+    low, high = min(values) / _FARTHEST, max(values) * _FARTHEST
+    sides = [side for estimate in estimates for side in ends(estimate)]
+    return [min(max(side, low), high) for side in sides], any(not low <= side <= high for side in sides)
 
 
 def log_scale(axes: Axes, shown: Sequence[SeriesResult], heights: Sequence[float]) -> None:

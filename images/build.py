@@ -41,7 +41,7 @@ _PREFIX = "localhost/scalebench"
 _PROGRAMS = {"buildah": "buildah", "mmdebstrap": "mmdebstrap"}
 """program → Debian package"""
 _PROBE_S = 5
-_WHEEL = "images/horovod/wheel.py"
+_HOROVOD = "images/horovod"
 _MANY = 200
 """images of a storage, above which those of no archive are removed: each build leaves some, of a megabyte or two"""
 
@@ -135,7 +135,7 @@ def _build(
             *(f"--build-arg={key}={value}" for key, value in given.items()),
             *package_index.secrets(work, index),
             *_own_mirror(base, work),
-            *(_own_wheels(work) if _WHEEL in made_of.sources else []),
+            *(_own_wheels(work) if _HOROVOD in made_of.sources else []),
             f"--file={made_of.path}",
             *([f"--target={made_of.stages[-1].name}"] if made_of.stages[-1].name else []),
             f"--tag={image}",

@@ -29,7 +29,9 @@ def test_the_images_of_the_design_are_there() -> None:
 def test_nothing_is_fetched_that_nobody_pinned(name: str) -> None:
     words = {word for word, _ in instructions(name)}
     assert not words & {"ADD", "HEALTHCHECK", "ONBUILD", "VOLUME", "MAINTAINER"}
+    scripts = [each for source in recipe.read(name).sources for each in recipe.files(recipe.ROOT / source)]
     text = "\n".join(rest for word, rest in instructions(name) if word == "RUN")
+    text += "\n".join(each.read_text() for each in scripts if each.suffix == ".sh")
     assert not re.search(r"\b(curl|wget|git clone)\b", text)
     # No index and no host stands in an image: pip's settings come in as a secret.
     assert "://" not in text
@@ -78,8 +80,11 @@ def test_workers_share_their_first_layers() -> None:
     assert all(each == first[0] for each in first), "the same lines in each, or they have no layer in common"
 
 
-def test_torch_is_installed_once_for_both_images_that_have_it() -> None:
-    plain, more = recipe.read("worker-torch").stages, recipe.read("worker-horovod").stages
+@pytest.mark.parametrize(
+    ("name", "beside"), [("worker-torch", "worker-horovod"), ("worker-tensorflow", "worker-tensorflow-horovod")]
+)
+def test_a_framework_is_installed_once_for_both_images_that_have_it(name: str, beside: str) -> None:
+    plain, more = recipe.read(name).stages, recipe.read(beside).stages
     assert plain[:-1] == more[:-1]
     assert not any("horovod" in rest for stage in plain for _, rest in stage.instructions)
 
@@ -99,7 +104,13 @@ def test_what_an_image_needs_is_what_the_distribution_asks_for(requirements: str
 
 
 @pytest.mark.parametrize(
-    ("name", "optional"), [("worker-torch", "torch"), ("worker-horovod", "torch"), ("worker-tensorflow", "tensorflow")]
+    ("name", "optional"),
+    [
+        ("worker-torch", "torch"),
+        ("worker-horovod", "torch"),
+        ("worker-tensorflow", "tensorflow"),
+        ("worker-tensorflow-horovod", "tensorflow"),
+    ],
 )
 def test_a_framework_comes_with_all_that_its_extra_asks_for(name: str, optional: str) -> None:
     asked = {re.split(r"[<>=\[ ]", each)[0] for each in PROJECT["optional-dependencies"][optional]}

@@ -1,0 +1,40 @@
+#!/bin/sh
+# Horovod in an image, beside the torch or TensorFlow that it has: built by wheel.py next to this, or taken from the
+# wheels in /mnt. There `make images` hands in those of this machine, in a folder named by its C library; one is taken if
+# it is for the same Python, frameworks, MPI and CUDA. What builds it is gone when this ends. Needs pip's INDEX, or none.
+set -eu
+python=/opt/scalebench/bin/python
+missing=
+for each in cmake make g++; do
+    dpkg-query --show --showformat='${db:Status-Status}' "$each" 2>/dev/null | grep -qx installed || missing="$missing $each"
+done
+[ -e "$(python3 -c 'import sysconfig; print(sysconfig.get_path("include"))')/Python.h" ] || missing="$missing libpython3-dev"
+apt-get update
+DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends $missing
+python3 -m venv /tmp/pip
+install() {
+    /tmp/pip/bin/pip "$@" --quiet --no-cache-dir ${INDEX:+--index-url "$INDEX"} -c /opt/scalebench/constraints.txt
+}
+# Horovod imports packaging, and its own metadata does not ask for it.
+install --python "$python" install packaging
+install install --target /tmp/tools pip packaging setuptools wheel
+mkdir /tmp/horovod
+wheels="/mnt/$(getconf GNU_LIBC_VERSION)"
+if [ -d "$wheels" ]; then cp -r "$wheels/." /tmp/horovod; fi
+PATH="/opt/scalebench/bin:$PATH" PYTHONPATH=/tmp/tools SCALEBENCH_CACHE=/tmp/horovod \
+    env ${INDEX:+PIP_INDEX_URL="$INDEX"} "$python" "$(dirname "$0")/wheel.py" --install
+apt-get purge --yes --auto-remove $missing
+rm -rf /tmp/pip /tmp/tools /tmp/horovod /var/lib/apt/lists/* /var/cache/apt/* /var/log/apt /var/log/dpkg.log
+"$python" - <<'END'
+import importlib
+import importlib.util
+
+import mpi4py
+
+mpi4py.rc.initialize = False
+import mpi4py.MPI  # noqa: E402, F401  (the wheel knows the place of MPI's library where it was built, and no other)
+
+for each in ("torch", "tensorflow"):
+    if importlib.util.find_spec(each):
+        assert importlib.import_module(f"horovod.{each}").mpi_built(), each
+END

@@ -48,7 +48,7 @@ class SeriesCost:
     """Costs along one curve. ``as_cheap`` and ``as_fast`` are counts whose intervals overlap the best one's.
 
     ``front`` are the counts that no other count beats in both time and cost of the same work, ``target_front`` the same
-    of the way to the target; by the values alone, empty without a price.
+    of the way to the target among counts whose every run reached it; by the values alone, empty without a price.
     """
 
     series: SeriesResult
@@ -134,7 +134,9 @@ def _series_cost(series: SeriesResult, bundle: Bundle, asked: Cost | None) -> Se
         *(series, currency, size, epochs, points),
         *(cheapest, as_cheap, fastest, as_fast),
         front=_front([(p.result.workers, _seconds_a_sample(p), p.per_million) for p in points]),
-        target_front=_front([(p.result.workers, p.result.to_target_s, p.target_cost) for p in points]),
+        target_front=_front(
+            [(p.result.workers, p.result.to_target_s, p.target_cost) for p in points if not p.result.missed_target]
+        ),
     )
 
 
@@ -215,7 +217,9 @@ def _table(report: CostReport) -> Table:
             *(target, p.target_cost),
             _remark(series, result.workers) if result.measured else None,
             result.workers in series.front if result.measured and series.front else None,
-            result.workers in series.target_front if target and series.target_front else None,
+            result.workers in series.target_front
+            if target and series.target_front and not result.missed_target
+            else None,
         ]
 
     return build(report.scaling, "cost", "Time and cost", columns, row, _notes(report))
@@ -241,6 +245,14 @@ def _notes(report: CostReport) -> list[str]:
         epochs = f"{series.epochs:,} epochs" if series.epochs else None
         notes.append(", ".join(part for part in (size, epochs) if part))
     notes = [f"Counted with {note}." for note in dict.fromkeys(notes) if note]
+    notes += [
+        f"{series.series.name}: at a worker count of {p.result.workers}, {p.result.missed_target} of "
+        f"{p.result.counts.succeeded} runs did not reach the target; the way there is that of the others, and compared "
+        "with none."
+        for series in report.series
+        for p in series.points
+        if p.result.missed_target
+    ]
     if not all(series.dataset_samples for series in report.series):
         notes.append("An epoch's length is not known: give cost.datasetSamples in the experiment.")
     if not all(series.currency for series in report.series):

@@ -15,8 +15,9 @@ from scalebench.bundle import Bundle, Trial
 from scalebench.measurement import MeasuredPoint, MeasuredSeries, measure
 from scalebench.problem import Problem
 from scalebench.remarks import headline, notes
-from scalebench.statistics.estimate import Estimate, RepetitionTotals
+from scalebench.statistics.estimate import Estimate
 from scalebench.statistics.intervals import difference, efficiency, ratio, throughput
+from scalebench.statistics.mean import mean
 from scalebench_api.scaling import Mode
 from scalebench_api.trial import Point, TrialPhase
 
@@ -44,8 +45,9 @@ class PointResult:
 
     ``throughput`` and ``plain_throughput`` are samples/s over all workers, ``step_s``, ``compute_s`` and ``exposed_s``
     seconds a step, ``effective_batch`` samples really used a step, ``energy_j`` joules a sample, ``to_target_s``
-    training seconds to the target accuracy. ``computing`` is the efficiency of the steps without the all-reduce
-    against the baseline's, so that efficiency is ``computing`` times what communication leaves of it.
+    training seconds to the target accuracy of the runs that reached it, ``missed_target`` how many did not where others
+    did. ``computing`` is the efficiency of the steps without the all-reduce against the baseline's, so that efficiency
+    is ``computing`` times what communication leaves of it.
     """
 
     point: Point
@@ -65,6 +67,7 @@ class PointResult:
     peak_memory_bytes: int | None = None
     best_accuracy: float | None = None
     to_target_s: Estimate | None = None
+    missed_target: int = 0
 
     @property
     def workers(self) -> int:
@@ -178,6 +181,7 @@ def _point_result(measured: MeasuredPoint, base: MeasuredPoint | None, baseline:
     workers = measured.point.workers
     with_all, without = measured.with_and_without
     summaries = [record.summary for record in measured.good if record.summary]
+    reached = [s.seconds_to_target for s in summaries if s.seconds_to_target]
     return PointResult(
         point=measured.point,
         counts=counts,
@@ -197,7 +201,8 @@ def _point_result(measured: MeasuredPoint, base: MeasuredPoint | None, baseline:
             (s.peak_memory_bytes for s in summaries if s.peak_memory_bytes is not None), default=None
         ),
         best_accuracy=max((s.best_accuracy for s in summaries if s.best_accuracy is not None), default=None),
-        to_target_s=_mean([s.seconds_to_target for s in summaries if s.seconds_to_target], level),
+        to_target_s=mean(reached, level, least=0) if reached else None,
+        missed_target=len(measured.good) - len(reached) if reached else 0,
     )
 
 
@@ -232,12 +237,6 @@ def _mfu(measured: MeasuredPoint, rate: Estimate) -> Estimate | None:
     if not flop or not peak or flop < 0 or peak < 0:
         return None
     return rate.scaled(flop / (peak * measured.point.workers))
-
-
-def _mean(values: Sequence[float], level: float) -> Estimate | None:
-    """The mean of one positive number a repetition."""
-    good = [value for value in values if value > 0]
-    return throughput([RepetitionTotals.of([1], [v]) for v in good], level).reciprocal() if good else None
 
 
 def _left_out(trial: Trial) -> bool:

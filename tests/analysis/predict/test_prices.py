@@ -15,6 +15,7 @@ from scalebench.predict.entries import EntryError
 from scalebench.predict.hardware import devices
 from scalebench.predict.prices import find_price, prices, remarks
 from scalebench.report import report
+from scalebench.statistics.mean import mean
 from scalebench_api.experiment import Cost
 from scalebench_api.record.trial_record import TrialRecord
 
@@ -155,6 +156,34 @@ def test_the_way_to_the_target_has_its_cost(tmp_path: Path):
     assert [p.target_cost.value for p in series.points] == pytest.approx([0.4, 0.6, 1.4])
     assert series.target_front == (1, 2)
     assert "Cost to the target" in found.table().text()
+
+
+def test_a_count_whose_runs_did_not_all_reach_the_target_is_compared_with_none(tmp_path: Path):
+    """The run that was lucky would else be the cheapest way there is."""
+
+    def reached(record: TrialRecord) -> TrialRecord:
+        lucky = record.trial.point.workers == 1 or record.trial.repetition == 1
+        seconds = {1: 400.0, 2: 20.0}[record.trial.point.workers] if lucky else None
+        return record.model_copy(update={"summary": record.summary.model_copy(update={"seconds_to_target": seconds})})
+
+    spec = experiment("goal", modes=["weak"], workers=[1, 2], cost={"perWorkerHour": 3.6})
+    found = cost([open_bundle(write_bundle(tmp_path / "b", spec, tables=False, change=reached))])
+    (series,) = found.series
+    assert [p.result.missed_target for p in series.points] == [0, 2]
+    assert series.target_front == (1,)
+    assert any(
+        "weak: at a worker count of 2, 2 of 3 runs did not reach the target" in note for note in found.table().notes
+    )
+
+
+def test_time_to_the_target_has_the_interval_that_training_shows(tmp_path: Path):
+    def reached(record: TrialRecord) -> TrialRecord:
+        seconds = [1.0, 2.0, 6.0][record.trial.repetition - 1]
+        return record.model_copy(update={"summary": record.summary.model_copy(update={"seconds_to_target": seconds})})
+
+    spec = experiment("goal", modes=["weak"], workers=[1], cost={"perWorkerHour": 3.6})
+    (series,) = cost([open_bundle(write_bundle(tmp_path / "b", spec, tables=False, change=reached))]).series
+    assert series.points[0].result.to_target_s == mean([1.0, 2.0, 6.0], least=0)
 
 
 @pytest.mark.parametrize("verb", ["cost", "recommend", "predict", "report"])

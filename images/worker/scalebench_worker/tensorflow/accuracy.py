@@ -15,8 +15,7 @@ from scalebench_worker.data.reading import read_images
 from scalebench_worker.rates import changes, rate_at
 from scalebench_worker.sdk import Bench
 from scalebench_worker.tensorflow.data import arrays, folder
-from scalebench_worker.tensorflow.data.arrays import Arrays
-from scalebench_worker.tensorflow.data.folder import Folder
+from scalebench_worker.tensorflow.data.epochs import Epochs, in_order
 from scalebench_worker.tensorflow.framework import keras, tf
 from scalebench_worker.tensorflow.training import Trainer, components, cross_entropy
 
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
 Batches = Callable[[], Iterator[tuple[Any, Any]]]
 
 
-def train_to_accuracy(job: Job, bench: Bench, data: Arrays | Folder, asked: Accuracy) -> None:
+def train_to_accuracy(job: Job, bench: Bench, data: Epochs, asked: Accuracy) -> None:
     """Train from the trial's seed and evaluate after each epoch, until the target or the last epoch.
 
     Evaluations go to ``evals.jsonl`` as they come and into the records. A loss that is not finite ends it.
@@ -109,6 +108,8 @@ def _validation(job: Job) -> tuple[int, Batches]:
     path = Path(data.path).expanduser() if data.path else None
     if data.source is DataSource.image_folder:
         images = folder.open_folder(path or Path(), "val", shape=shape, classes=job.asked.classes)
-        return len(images), lambda: folder.in_order(images, shape, batch)
+        middles = folder.middles(images, shape)
+        return len(images), lambda: in_order(len(images), batch, middles)
     held = read_images(data.source.value, path, "val")
-    return len(held.labels), lambda: arrays.in_order(held, shape, batch)
+    items, made = len(held.labels), arrays.as_they_are(held, shape)
+    return items, lambda: in_order(items, batch, made)

@@ -23,6 +23,7 @@ from scalebench_worker.tensorflow.checksum import replica_checksums
 from scalebench_worker.tensorflow.clock import STEP_CLOCK, DeviceClock
 from scalebench_worker.tensorflow.cluster import meet
 from scalebench_worker.tensorflow.data.arrays import Arrays
+from scalebench_worker.tensorflow.data.epochs import Epochs
 from scalebench_worker.tensorflow.data.folder import Folder
 from scalebench_worker.tensorflow.data.synthetic import Synthetic
 from scalebench_worker.tensorflow.devices import Devices, choose_devices, seats_of, set_arithmetic
@@ -121,11 +122,11 @@ class Job:
                 bench.loss(trainer.update(next(batches)))
         bench.session.facts.peak_memory_bytes = self._peak_memory()
         checksums = replica_checksums(self.spread.strategy, trainer.model)
-        if self.trial.measure.accuracy is not None and isinstance(data, Arrays | Folder):
+        if self.trial.measure.accuracy is not None and isinstance(data, Epochs):
             train_to_accuracy(self, bench, data, self.trial.measure.accuracy)
         bench.finish(checksums)
 
-    def _data(self) -> Synthetic | Arrays | Folder:
+    def _data(self) -> Synthetic | Epochs:
         asked, strategy, seed = self.asked, self.spread.strategy, self.trial.seed
         place = {"first": self.spread.first, "world": self.spread.replicas}
         if asked.images is not None:
@@ -145,7 +146,7 @@ class Job:
         clock = DeviceClock(session.unix) if self.devices.on_gpu else HostClock(session.unix)
         return Bench(session, clock, None, alternate)
 
-    def _note(self, facts: Facts, trainer: Trainer, data: Synthetic | Arrays | Folder) -> None:
+    def _note(self, facts: Facts, trainer: Trainer, data: Synthetic | Epochs) -> None:
         options: dict[str, Any] = {
             "device": self.devices.names[0].partition(":")[0],
             "batchPerWorker": self.batch,
@@ -158,7 +159,7 @@ class Job:
             "againstTorch": AGAINST_TORCH,
             **self.spread.facts,
         }
-        if isinstance(data, Arrays | Folder):
+        if isinstance(data, Epochs):
             options["datasetSamples"] = data.items
         if self.devices.on_gpu:
             options["stepClock"] = STEP_CLOCK

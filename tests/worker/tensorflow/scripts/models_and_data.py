@@ -20,6 +20,7 @@ from scalebench_worker.data.images import DataError, ImageArrays
 from scalebench_worker.tensorflow import models
 from scalebench_worker.tensorflow.data import folder
 from scalebench_worker.tensorflow.data.arrays import Arrays
+from scalebench_worker.tensorflow.data.epochs import in_order
 from scalebench_worker.tensorflow.flops import step_flops
 from scalebench_worker.tensorflow.framework import keras, tf
 from scalebench_worker.tensorflow.models.layers import parts
@@ -151,7 +152,7 @@ def folders_give_torchs_pixels() -> None:
             np.testing.assert_allclose(inputs.numpy(), folder.normalised(expected).numpy())
             assert labels.numpy().tolist() == images.labels[own].tolist()
         held = folder.open_folder(Path(path), "val", shape=(3, 16, 16), classes=4)
-        sizes = [len(labels) for _, labels in folder.in_order(held, (3, 16, 16), 4)]
+        sizes = [len(labels) for _, labels in in_order(len(held), 4, folder.middles(held, (3, 16, 16)))]
         assert sizes == [4, 2]
         Path(path, "train", "cat", "0.png").write_bytes(b"no picture")
         with pytest.raises(DataError, match=r"0\.png: cannot be decoded"):

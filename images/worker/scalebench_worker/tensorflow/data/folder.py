@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from importlib.util import find_spec
-from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ from scalebench_worker.data.crops import middle_crop, random_crop
 from scalebench_worker.data.image_list import ImageList, list_images
 from scalebench_worker.data.images import DataError, Split
 from scalebench_worker.startup import allowed_cores
-from scalebench_worker.tensorflow.data.synthetic import per_replica
+from scalebench_worker.tensorflow.data.epochs import Batch, Epochs, Items
 from scalebench_worker.tensorflow.framework import tf
 
 MOST_THREADS = 8
@@ -46,61 +45,25 @@ def open_folder(path: Path, split: Split, *, shape: tuple[int, ...], classes: in
     return images
 
 
-class Folder:
+class Folder(Epochs):
     """Batches of this process's replicas: cropped and mirrored at random, normalised on their devices.
 
-    Replica r of n takes every n-th image from r on of the whole set shuffled by ``seed + epoch``; an item's crop is
-    drawn by its number, so that it is the same on whichever replica it comes.
+    An item's crop is drawn by its number, so that it is the same on whichever replica it comes.
     """
 
-    def __init__(
-        self,
-        strategy: Any,
-        images: ImageList,
-        *,
-        batch: int,
-        shape: tuple[int, ...],
-        seed: int,
-        first: int = 0,
-        world: int | None = None,
-    ) -> None:
-        """``shape`` is (channels, height, width).
-
-        Where there are more replicas, ``world``, than the strategy knows of, its own are those from ``first`` on.
+    def __init__(self, strategy: Any, images: ImageList, *, shape: tuple[int, ...], **order: Any) -> None:
+        """``shape`` is (channels, height, width); ``order`` is for ``Epochs``.
 
         Raises:
             DataError: fewer images than one global batch.
         """
-        self._strategy, self._images, self._batch, self._shape, self._seed = strategy, images, batch, shape, seed
-        self._first, self._world = first, world or int(strategy.num_replicas_in_sync)
-        self.items = len(images)
-        self._steps = self.items // (self._world * batch)
-        if self._steps == 0:
-            raise DataError(
-                f"image-folder: {self.items} images do not fill a batch of {batch} on each of {self._world} workers"
-            )
+        super().__init__(strategy, "image-folder", len(images), **order)
+        self._images = images
         self._decoder = Decoder(images, shape)
         self._pending: dict[tuple[int, int, int], list[Future[Pixels]]] = {}
 
-    def __len__(self) -> int:
-        """Steps of an epoch; a last global batch that is not full is left out."""
-        return self._steps
-
-    def epoch(self, number: int) -> Iterator[tuple[Any, Any]]:
-        """Inputs (batch, height, width, channels) and labels (batch,) of one epoch, in its own order."""
-        order = np.random.default_rng(self._seed + number).permutation(self.items)
-        for step in range(self._steps):
-            yield per_replica(self._strategy, lambda replica, at=(order, number, step): self._part(replica, *at))
-
-    def endless(self) -> Iterator[tuple[Any, Any]]:
-        """The same, epoch after epoch."""
-        for number in count():
-            yield from self.epoch(number)
-
-    def _part(self, replica: int, order: NDArray[np.int64], epoch: int, step: int) -> tuple[Any, Any]:
-        replica += self._first
-        own = order[replica : self._steps * self._batch * self._world : self._world].reshape(self._steps, self._batch)
-        for ahead in range(step, min(step + BATCHES_AHEAD + 1, self._steps)):
+    def _part(self, replica: int, epoch: int, step: int, own: Items) -> Batch:
+        for ahead in range(step, min(step + BATCHES_AHEAD + 1, len(self))):
             if (epoch, ahead, replica) not in self._pending:
                 draws = [np.random.default_rng((self._seed, epoch, index)) for index in own[ahead].tolist()]
                 self._pending[epoch, ahead, replica] = self._decoder.begin(own[ahead].tolist(), draws)
@@ -136,13 +99,15 @@ class Decoder:
         return np.array(picture, np.uint8).reshape(height, width, channels)
 
 
-def in_order(images: ImageList, shape: tuple[int, ...], batch: int) -> Iterator[tuple[Any, Any]]:
-    """The middle of every image once; the last batch is what is left."""
+def middles(images: ImageList, shape: tuple[int, ...]) -> Callable[[Items], Batch]:
+    """Items -> the batch of them, the middle of each image."""
     decoder = Decoder(images, shape)
-    for first in range(0, len(images), batch):
-        items = list(range(first, min(first + batch, len(images))))
-        found = np.stack([each.result() for each in decoder.begin(items, [None] * len(items))])
-        yield normalised(found), tf.constant(images.labels[items])
+
+    def made(items: Items) -> Batch:
+        found = np.stack([each.result() for each in decoder.begin(items.tolist(), [None] * len(items))])
+        return normalised(found), tf.constant(images.labels[items])
+
+    return made
 
 
 def normalised(found: Pixels) -> Any:

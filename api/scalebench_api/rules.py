@@ -149,7 +149,7 @@ def _exclude_names(spec: ExperimentSpec) -> Iterator[Finding]:
                     nearest(name, list(known)),
                 )
             elif not any(same_value(value, each) for each in known[name]):
-                allowed = f"a value that axis has: {few(map(spell_value, known[name]))}"
+                allowed = f"a value that axis has: {few(map(spell_value, known[name]), 60)}"
                 yield (*where, name), value, allowed, nearest(spell_value(value), [*map(spell_value, known[name])][:60])
 
 
@@ -221,7 +221,7 @@ def _workload(spec: ExperimentSpec, workload: Workload) -> Iterator[Finding]:
     if program is Program.allreduce and workload.sizes.payload is not Payload.sizes:
         known = MODELS
     if known is not None and workload.model not in known:
-        allowed = f"one of {few(known)}" + (f" for program {program.value}" if workload.model in MODELS else "")
+        allowed = f"one of {few(known, 60)}" + (f" for program {program.value}" if workload.model in MODELS else "")
         yield _where(spec, "workload.model"), workload.model, allowed, nearest(workload.model, list(known))
     on_disk = (DataSource.fashion_mnist, DataSource.cifar10, DataSource.image_folder)
     if data.source in on_disk and data.path is None and program is not Program.custom:

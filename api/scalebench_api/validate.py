@@ -109,7 +109,7 @@ def _allowed(path: Path, entries: list[Mapping[str, Any]]) -> tuple[str, str | N
     first = entries[0]
     if first["type"] == "extra_forbidden":
         known = _fields_at(path[:-1])
-        return f"one of {few(known)}", nearest(str(path[-1]), known)
+        return f"one of {few(known, 60)}", nearest(str(path[-1]), known)
     if first["type"] == "missing":
         return "required" + _description(path), None
     texts = list(dict.fromkeys(plain(str(entry["msg"])) for entry in entries))

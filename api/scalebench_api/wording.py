@@ -28,7 +28,7 @@ def plain(message: str) -> str:
     return message
 
 
-def few(values: Iterable[object], most: int = 60) -> str:
+def few(values: Iterable[object], most: int = 6) -> str:
     """The values with commas between, the first ones where they are many."""
     texts = [str(value) for value in values]
     rest = f" and {len(texts) - most} more" if len(texts) > most else ""

@@ -15,8 +15,8 @@ from scalebench_api.legality import strategy_of
 from scalebench_api.record import journal
 from scalebench_api.record.assemble import combine_windows, summarize
 from scalebench_api.record.rank import AllReduceRow, RankRecord, RankTopology, Warmup, Window, WindowKind
+from scalebench_api.record.trained import WRAPPERS
 from scalebench_api.record.trial_record import Summary
-from scalebench_api.record.verdict import WRAPPERS
 from scalebench_api.trial import TrialSpec
 from scalebench_api.workload import Program
 

@@ -12,7 +12,7 @@ from scalebench_api.data import DataSource
 from scalebench_api.legality import batch_norm_of, strategy_of
 from scalebench_api.options import CommHook, Options
 from scalebench_api.record.rank import RankRecord
-from scalebench_api.record.verdict import TCP
+from scalebench_api.record.trained import TCP
 from scalebench_api.trial import TrialSpec
 from scalebench_api.workload import Strategy, Workload
 from scalebench_worker.failure import WorkloadError, out_of_memory

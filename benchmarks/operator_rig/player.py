@@ -27,7 +27,7 @@ from script import Outcome
 
 from scalebench_api.contract import ATTEMPT_ENV, TRIAL_ENV
 from scalebench_api.objects import TRIAL_LABEL
-from scalebench_api.record import envelope
+from scalebench_api.record import envelope, log_lines
 from scalebench_api.record.termination import Termination, spell
 from scalebench_api.trial import TrialSpec
 
@@ -156,7 +156,7 @@ class Player:
         payload = self._logs.get(request.match_info["pod"])
         if payload is None:
             return web.Response(status=404, text="no such container")
-        return web.Response(text="".join(f"{line}\n" for line in ["played", *envelope.frame(payload), "played"]))
+        return web.Response(text="".join(f"{line}\n" for line in ["played", *log_lines.frame(payload), "played"]))
 
 
 def _status(**status: Any) -> dict[str, Any]:

@@ -19,7 +19,8 @@ from typing import Any
 from scalebench_api.model import canonical_json
 from scalebench_api.objects import OUTCOME_KEY, RECORD_KEY, ROLE_LABEL, labels, record_name
 from scalebench_api.record import termination
-from scalebench_api.record.envelope import EnvelopeError, digest, unframe
+from scalebench_api.record.envelope import EnvelopeError, digest
+from scalebench_api.record.log_lines import unframe
 from scalebench_api.record.outcome import Outcome
 from scalebench_api.record.termination import Termination
 from scalebench_api.record.verdict import Verdict

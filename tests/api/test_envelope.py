@@ -13,11 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rank_records import BEGIN, rank_record, trial
 
-from scalebench_api.record import envelope, journal
+from scalebench_api.record import envelope, journal, log_lines
 from scalebench_api.record.assemble import assemble
-from scalebench_api.record.envelope import EnvelopeError, digest, frame, seal, unframe, unseal, unseal_ranks
+from scalebench_api.record.envelope import EnvelopeError, digest, seal, unseal, unseal_ranks
 from scalebench_api.record.extremes import MEDIAN, SLOWEST
 from scalebench_api.record.journal import StepRow, pack_row, write_header
+from scalebench_api.record.log_lines import frame, unframe
 from scalebench_api.record.outcome import Outcome
 from scalebench_api.record.rank import DeviceSamples, RankRecord
 from scalebench_api.record.tables import EXTREMES_FILE, STEP_COLUMNS
@@ -160,7 +161,7 @@ def test_lines_keep_below_a_pipes_whole_write() -> None:
     assert unframe(lines) == payload
 
 
-noise = st.text(max_size=30).filter(lambda text: envelope.MARK not in text)
+noise = st.text(max_size=30).filter(lambda text: log_lines.MARK not in text)
 
 
 @settings(max_examples=60)
@@ -208,7 +209,7 @@ def test_frames_that_interleave_are_told_apart() -> None:
     ("change", "said"),
     [
         (lambda lines: [], "no record in the log"),
-        (lambda lines: ["loss 0.5", envelope.MARK, f"{envelope.MARK} begin soon"], "no record in the log"),
+        (lambda lines: ["loss 0.5", log_lines.MARK, f"{log_lines.MARK} begin soon"], "no record in the log"),
         (lambda lines: lines[1:], "the record's first line is missing: the log was cut at its beginning"),
         (lambda lines: lines[:-1], "the record's last line is missing: 12 of 12 parts are there"),
         (lambda lines: lines[:5], "the record's last line is missing: 4 of 12 parts are there"),
@@ -266,8 +267,8 @@ def test_any_journal_comes_back_byte_for_byte(journals: dict[int, bytes]) -> Non
 
 def test_reading_loads_nothing_heavy() -> None:
     code = (
-        "import sys; from scalebench_api.record import envelope, termination; "
-        "envelope.unseal(envelope.unframe(sys.stdin)); "
+        "import sys; from scalebench_api.record import envelope, log_lines, termination; "
+        "envelope.unseal(log_lines.unframe(sys.stdin)); "
         "print(*sorted({'numpy', 'pyarrow', 'torch', 'pandas'} & set(sys.modules)))"
     )
     text = "\n".join(frame(GOOD))

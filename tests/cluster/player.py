@@ -30,7 +30,7 @@ from script import Outcome, Script, script
 
 from scalebench_api.contract import ATTEMPT_ENV, BUDGET_ENV, PODS_ENV, TRIAL_ENV
 from scalebench_api.objects import ATTEMPT_LABEL, ROLE_LABEL, TRIAL_LABEL
-from scalebench_api.record import envelope
+from scalebench_api.record import envelope, log_lines
 from scalebench_api.record.rank import RankFailure
 from scalebench_api.record.termination import Termination, spell
 from scalebench_api.trial import FailedReason, TrialSpec
@@ -415,7 +415,7 @@ class Player:
             return web.Response(status=500, text="failed to open log file: no such file or directory")
         lines = ["played: a line of output\n"]
         if payload:
-            frame = list(envelope.frame(payload))
+            frame = list(log_lines.frame(payload))
             if where in self._torn:
                 del frame[-1]
             lines += [f"{line}\n" for line in frame]

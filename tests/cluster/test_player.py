@@ -11,7 +11,8 @@ from scalebench_api.experiment import Runner
 from scalebench_api.lifecycle import Job
 from scalebench_api.record import termination
 from scalebench_api.record.assemble import assemble
-from scalebench_api.record.envelope import EnvelopeError, digest, unframe, unseal
+from scalebench_api.record.envelope import EnvelopeError, digest, unseal
+from scalebench_api.record.log_lines import unframe
 from scalebench_api.record.outcome import Outcome
 from scalebench_api.trial import InvalidReason, TrialPhase
 from scalebench_operator.runners import Manifest

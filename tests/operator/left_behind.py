@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from scalebench_api.experiment import ScalingExperiment
-from scalebench_api.record.envelope import digest, frame, seal
+from scalebench_api.record.envelope import digest, seal
+from scalebench_api.record.log_lines import frame
 from scalebench_api.record.rank import RankRecord, RankTopology, Window, WindowKind
 from scalebench_api.record.termination import Termination, spell
 from scalebench_api.record.trial_record import Summary

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scalebench_api.record.envelope import frame, unframe
+from scalebench_api.record.log_lines import frame, unframe
 from scalebench_worker.oom import oom_kills
 from scalebench_worker.passing import Passing
 

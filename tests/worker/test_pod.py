@@ -13,7 +13,8 @@ from pods import CORES, PodRun, end_started, on_nodes, start_pod, start_pods
 from worker_ranks import SCRIPTS, make_trial
 
 from scalebench_api.record.assemble import assemble
-from scalebench_api.record.envelope import Envelope, digest, unframe, unseal
+from scalebench_api.record.envelope import Envelope, digest, unseal
+from scalebench_api.record.log_lines import unframe
 from scalebench_api.record.outcome import Outcome
 from scalebench_api.trial import TrialPhase, TrialSpec
 

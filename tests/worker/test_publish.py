@@ -8,7 +8,8 @@ import torch.distributed as dist
 from worker_ranks import make_trial
 
 import scalebench_worker as scalebench
-from scalebench_api.record.envelope import unframe, unseal
+from scalebench_api.record.envelope import unseal
+from scalebench_api.record.log_lines import unframe
 from scalebench_api.record.rank import RankFailure
 from scalebench_worker.communicator import Alone, Communicator, CommunicatorError, find_communicator
 from scalebench_worker.failure import WorkloadError, explain

@@ -7,7 +7,7 @@ import threading
 from collections import deque
 from contextlib import suppress
 
-from scalebench_api.record.envelope import MARK
+from scalebench_api.record.log_lines import MARK
 from scalebench_worker.recorder import FAILURE_MARK
 
 _MARKS = (MARK.encode(), FAILURE_MARK.encode())

@@ -23,7 +23,8 @@ from scalebench_api.contract import ATTEMPT_ENV, HOSTFILE_ENV, OUT_ENV, TERMINAT
 from scalebench_api.model import canonical_json
 from scalebench_api.processes import CHIEF, asides
 from scalebench_api.record.assemble import combine_windows, summarize
-from scalebench_api.record.envelope import EnvelopeError, digest, unframe, unseal
+from scalebench_api.record.envelope import EnvelopeError, digest, unseal
+from scalebench_api.record.log_lines import unframe
 from scalebench_api.record.rank import RankFailure
 from scalebench_api.record.termination import Termination, spell
 from scalebench_api.trial import FailedReason, TrialSpec

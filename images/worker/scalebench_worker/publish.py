@@ -11,7 +11,8 @@ from pathlib import Path
 
 from scalebench_api.contract import ATTEMPT_ENV, BUDGET_ENV, RESULTS_ENV, TRIAL_FILE, journal_file, rank_file
 from scalebench_api.model import canonical_json
-from scalebench_api.record.envelope import frame, seal
+from scalebench_api.record.envelope import seal
+from scalebench_api.record.log_lines import frame
 from scalebench_api.record.rank import RankRecord
 from scalebench_api.trial import TrialSpec
 from scalebench_worker.communicator import Communicator

@@ -11,7 +11,8 @@ from pods import CORES, PodRun, end_started, free_port, on_nodes, start_pod
 from tensorflow_ranks import MINUTES_S, needs_tensorflow, tf_trial
 
 from scalebench_api.record.assemble import assemble
-from scalebench_api.record.envelope import unframe, unseal
+from scalebench_api.record.envelope import unseal
+from scalebench_api.record.log_lines import unframe
 from scalebench_api.record.outcome import Outcome
 from scalebench_api.trial import TrialPhase, TrialSpec
 

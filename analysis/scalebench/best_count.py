@@ -37,9 +37,12 @@ def answer_of(series: str, what: str, goal: Goal, known: Sequence[Choice], made:
         keeps = {choice.workers: float((drawn(choice, goal.limited) <= goal.limit).mean()) for choice in known}
         eligible = [choice for choice in known if keeps[choice.workers] >= SURE]
         if not eligible:
-            nearest = max(keeps, key=lambda n: keeps[n])
+            middle_of = {choice.workers: float(np.median(drawn(choice, goal.limited))) for choice in known}
+            nearest = max(keeps, key=lambda n: (keeps[n], -middle_of[n]))
             chance = spelling.percent(keeps[nearest], 0)
-            why = f"no count keeps that surely; the nearest is {in_words(nearest)}, in {chance} of the draws"
+            surely = "surely; " if keeps[nearest] else "in any draw; "
+            share = f", in {chance} of the draws" if keeps[nearest] else ""
+            why = f"no count keeps that {surely}the nearest is {in_words(nearest)}{share}"
             return Answer(series, what, goal.name, None, None, (), why)
     draws = np.stack([drawn(choice, goal.least) for choice in eligible])
     wins = np.bincount(draws.argmin(axis=0), minlength=len(eligible)) / draws.shape[1]
@@ -83,7 +86,7 @@ def _decides(rivals: Sequence[Choice], probability: float) -> str:
         return _untested(unmeasured)
     if unmeasured:
         beyond = max(choice.beyond for choice in unmeasured)
-        far = f", {beyond:.3g} times as many as the most that were run" if beyond > _FAR else ""
+        far = f", {spelling.number(beyond, 2)} times as many as the most that were run" if beyond > _FAR else ""
         return f"{_not_measured(unmeasured)} but predicted by {unmeasured[0].basis}{far}: a run there decides"
     if probability >= SURE or len(rivals) < 2:
         return ""

@@ -8,6 +8,7 @@ windows do.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -49,12 +50,13 @@ class Finding:
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """All findings, the gravest first, and the tables that could not be read."""
+    """All findings, the gravest first, the tables that could not be read, and how many trials ended as what else."""
 
     findings: tuple[Finding, ...]
     trials: int
     rows: int
     problems: tuple[tuple[str, Problem], ...]
+    left_out: tuple[tuple[str, int], ...] = ()
 
     def table(self) -> Table:
         """One row a finding."""
@@ -87,7 +89,14 @@ def diagnose_from(bundles: Sequence[Bundle], digests: Digests) -> Diagnosis:
             for point in series.points:
                 findings += _of_point(bundle.label, series.name, point, digests)
     findings.sort(key=lambda f: (-_weight(f.severity), f.bundle, f.series, f.workers, f.kind))
-    return Diagnosis(tuple(findings), len(digests.of), digests.rows, digests.problems)
+    return Diagnosis(tuple(findings), len(digests.of), digests.rows, digests.problems, _left_out(bundles))
+
+
+def _left_out(bundles: Sequence[Bundle]) -> tuple[tuple[str, int], ...]:
+    """Phase and reason of the trials that ended otherwise than well, the most frequent first."""
+    records = [trial.record for bundle in bundles for trial in bundle.trials if trial.record and not trial.good]
+    ends = Counter(f"{record.phase.value}: {record.reason or 'no reason given'}" for record in records)
+    return tuple(sorted(ends.items(), key=lambda pair: (-pair[1], pair[0])))
 
 
 def _of_point(bundle: str, series: str, point: MeasuredPoint, digests: Digests) -> Iterator[Finding]:
@@ -277,5 +286,11 @@ def _table(diagnosis: Diagnosis) -> Table:
         for f in diagnosis.findings
     )
     looked = f"Looked at {diagnosis.rows:,} step rows of {diagnosis.trials:,} trials."
-    notes = [looked, *(f"{label}: {problem.file}: {problem.what}" for label, problem in diagnosis.problems)]
+    notes = [looked]
+    if diagnosis.left_out:
+        ends = ", ".join(f"{count} {end}" for end, count in diagnosis.left_out)
+        notes.append(f"Not looked at, for they enter no curve: {ends}. What happened stands in each trial's message.")
+    elif not diagnosis.trials:
+        notes.append("There was nothing to look at: no trial has ended, or none has a record that can be read.")
+    notes += [*(f"{label}: {problem.file}: {problem.what}" for label, problem in diagnosis.problems)]
     return Table("diagnosis", "Diagnosis", columns, rows, tuple(notes))

@@ -14,7 +14,7 @@ from dataclasses import replace
 from scalebench import spelling
 from scalebench.best_count import Goal, answer_of
 from scalebench.bundle import Bundle
-from scalebench.predict.beside import SeriesBeside, beside
+from scalebench.predict.beside import SeriesBeside, beside, without_a_sample
 from scalebench.predict.choices import Choice, Question, choices
 from scalebench.predict.fitting import FitError
 from scalebench.predict.learning import Learning, learning
@@ -67,7 +67,10 @@ def recommend(
     values = worth(training([bundle], level).points)
     scales = {each.series: each.scale for each in values}
     out = []
-    for found in beside(bundle, hold_out=hold_out, price=price, level=level):
+    predicted = beside(bundle, hold_out=hold_out, price=price, level=level)
+    if not predicted:
+        raise FitError(f"recommend: nothing was measured in {bundle.label}: there is nothing to recommend from")
+    for found in predicted:
         result = next(curve for curve in curves if curve.name == found.series.name)
         estimates = {
             p.workers: p.throughput for p in result.points if p.throughput is not None and p.workers not in hold_out
@@ -79,7 +82,8 @@ def recommend(
             if question.to_target and not any(choice.seconds is not None for choice in made) and not learnt.points:
                 continue
             out.append(_answered(found, made, _what(found, question), deadline_s, budget))
-    return Recommendation(bundle.label, tuple(out), tuple(_notes(out, learnt, noise_scale, values)), values)
+    notes = [*_notes(out, learnt, noise_scale, values), *without_a_sample(predicted, workers)]
+    return Recommendation(bundle.label, tuple(out), tuple(notes), values)
 
 
 def _check(workers: Sequence[int], *limits: float | None) -> None:

@@ -45,7 +45,7 @@ class Answer:
         if self.workers is None:
             return f"{self.series}: {self.goal} ({self.what}): {self.decides}"
         sure = f"{self.series}: {self.goal} ({self.what}) at {in_words(self.workers)}"
-        sure += f", in {spelling.percent(self.probability or 0.0, 0)} of what the measurements leave open"
+        sure += f", in {_chance(self.probability or 0.0)} of what the measurements leave open"
         return f"{sure}; {self.decides}" if self.decides else sure
 
 
@@ -92,6 +92,13 @@ def in_words(count: int) -> str:
     return "1 worker" if count == 1 else f"{count} workers"
 
 
+def _chance(share: float) -> str:
+    """A share of draws in whole percent; what is not all or none of them is not called so."""
+    if 0 < share < 0.005:
+        return "under 1 %"
+    return "over 99 %" if 0.995 <= share < 1 else spelling.percent(share, 0)
+
+
 def _answer_table(found: Recommendation) -> Table:
     columns = (
         Column("series", "Series"),
@@ -105,7 +112,7 @@ def _answer_table(found: Recommendation) -> Table:
     rows = [
         (
             *(answer.series, answer.what, answer.goal, answer.workers, answer.probability),
-            ", ".join(f"{n} ({spelling.percent(chance, 0)})" for n, chance in answer.others) or None,
+            ", ".join(f"{n} ({_chance(chance)})" for n, chance in answer.others) or None,
             answer.decides or None,
         )
         for answer in found.answers

@@ -104,7 +104,9 @@ def _read_json(path: Path) -> Any:
         # A string without an end goes on to the file's.
         ended = error.pos >= len(error.doc.rstrip()) - 1 or error.msg.startswith("Unterminated string")
         what = "truncated" if ended else "not JSON"
-        raise FileError(f"{what}: {error.msg} at line {error.lineno}, column {error.colno}") from error
+        raise FileError(
+            f"{what}: {error.msg.removesuffix(' starting at')} at line {error.lineno}, column {error.colno}"
+        ) from error
     except (UnicodeDecodeError, ValueError, RecursionError) as error:
         raise FileError(f"not JSON: {_first_line(error)}") from error
 

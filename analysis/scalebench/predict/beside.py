@@ -113,6 +113,16 @@ def beside(
     return tuple(_beside(found[each.name], works[each.name], workers) for each in series if each.name in found)
 
 
+def without_a_sample(found: Sequence[SeriesBeside], workers: Sequence[int]) -> list[str]:
+    """A sentence for each curve that leaves out counts of ``workers``, because its global batch has too few samples."""
+    return [
+        f"{each.series.name}: left out {', '.join(f'{n:,}' for n in over)}, for a worker more than the samples of the "
+        "global batch has nothing to do."
+        for each in found
+        if (over := each.series.too_many(workers))
+    ]
+
+
 def _work(costs: SeriesCost, price: Cost | None) -> Work:
     hour = price.per_worker_hour if price and costs.currency else None
     currency = costs.currency or ""
@@ -125,7 +135,7 @@ def _work(costs: SeriesCost, price: Cost | None) -> Work:
 
 def _beside(prediction: SeriesPrediction, work: Work, workers: Sequence[int]) -> SeriesBeside:
     series = prediction.series
-    counts = sorted({*series.workers, *workers})
+    counts = sorted({*series.workers, *workers} - {*series.too_many(workers)})
     # What most models are relative to is predicted by none of them: one row says so.
     base = Beside(series.baseline, "", BASELINE, None, None)
     rows: list[Beside] = []

@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from scalebench.bundle import Bundle
-from scalebench.predict.beside import BASELINE, NOT_MEASURED, Beside, SeriesBeside, beside
+from scalebench.predict.beside import BASELINE, NOT_MEASURED, Beside, SeriesBeside, beside, without_a_sample
 from scalebench.predict.fitting import FitError, Parameter
 from scalebench.predict.parameters import PARAMETER_COLUMNS, PARAMETER_NOTE, parameter_cells
 from scalebench.predict.series_models import Further
@@ -49,7 +49,8 @@ def extrapolated_tables(
     if not found:
         raise FitError(f"predict: nothing was measured in {bundle.label}: there is nothing to predict from")
     asked = [replace(each, rows=tuple(row for row in each.rows if row.workers in workers)) for each in found]
-    return _predicted(asked, every_model=True), _models(found)
+    table = _predicted(asked, every_model=True)
+    return replace(table, notes=(*table.notes, *without_a_sample(found, workers))), _models(found)
 
 
 def _predicted(found: Sequence[SeriesBeside], every_model: bool) -> Table:

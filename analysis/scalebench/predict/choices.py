@@ -80,9 +80,9 @@ def choices(
     question: Question,
     learnt: Learning | None,
 ) -> tuple[Choice, ...]:
-    """Every measured count of a curve and every further one of ``workers``, ascending."""
+    """Every measured count of a curve and every further one of ``workers`` that there can be, ascending."""
     series = found.series
-    counts = sorted({*series.workers, *workers})
+    counts = sorted({*series.workers, *workers} - {*series.too_many(workers)})
     return tuple(_choice(found, estimates, n, question, learnt) for n in counts)
 
 

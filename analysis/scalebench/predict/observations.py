@@ -71,6 +71,11 @@ class ObservedSeries:
         """The point of this worker count, None where it was not measured."""
         return self._by_workers.get(workers)
 
+    def too_many(self, workers: Collection[int]) -> tuple[int, ...]:
+        """Those of these counts that leave a worker without a sample: strong scaling keeps the global batch."""
+        batch = self.points[0].point.global_batch if self.mode is Mode.strong else None
+        return tuple(sorted(n for n in workers if batch is not None and n > batch))
+
     @property
     def axes(self) -> tuple[tuple[str, AxisValue], ...]:
         """What tells its program from that of other series; batches do not."""

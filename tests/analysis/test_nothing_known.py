@@ -1,0 +1,60 @@
+"""What the verbs say where nothing was measured, or what was asked for cannot be."""
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from synthetic import Truth, experiment, write_bundle
+
+from scalebench.bundle import open_bundle
+from scalebench.cli import cli
+from scalebench.diagnose import diagnose
+from scalebench.predict.fitting import FitError
+from scalebench.recommend import recommend
+from scalebench_api.plan import make_plan
+from scalebench_api.trial import TrialPhase
+
+OF = experiment("nothing", workers=[1, 2], windows=2, steps_per_window=3)
+EXACT = Truth(step_s=lambda p: 0.1 / p.workers + 0.01 * (p.workers - 1), step_cv=0.001, repetition_cv=0.001)
+
+
+@pytest.fixture
+def invalid(tmp_path: Path) -> Path:
+    trials = make_plan(OF).trials
+    endings = {trial.name: (TrialPhase.invalid, "NoisyNeighbour", "others") for trial in trials[:-1]}
+    endings[trials[-1].name] = (TrialPhase.failed, "RankKilled", "signal 9")
+    return write_bundle(tmp_path, OF, Truth(), tables=False, endings=endings)
+
+
+def test_a_diagnosis_says_what_it_did_not_look_at(invalid: Path):
+    notes = diagnose([open_bundle(invalid)]).table().notes
+    assert "11 Invalid: NoisyNeighbour, 1 Failed: RankKilled." in notes[1]
+
+
+def test_a_diagnosis_of_nothing_says_so(tmp_path: Path):
+    bundle = write_bundle(tmp_path, OF, Truth(), tables=False)
+    for record in bundle.glob("trials/*/trial.json"):
+        record.unlink()
+    assert any("There was nothing to look at" in note for note in diagnose([open_bundle(bundle)]).table().notes)
+
+
+def test_nothing_is_recommended_from_nothing(invalid: Path):
+    with pytest.raises(FitError, match="nothing was measured in nothing: there is nothing to recommend from"):
+        recommend(open_bundle(invalid))
+    result = CliRunner().invoke(cli, ["recommend", str(invalid)])
+    assert result.exit_code == 2
+    assert result.stdout == ""
+
+
+def test_more_workers_than_samples_are_neither_predicted_nor_recommended(tmp_path: Path):
+    of = experiment("batch", workers=[1, 2, 4], windows=2, steps_per_window=3)
+    bundle = write_bundle(tmp_path, of, EXACT, tables=False)
+    found = recommend(open_bundle(bundle), workers=[256, 1000])
+    counts = {each.series: [choice.workers for choice in each.choices] for each in found.series}
+    assert counts == {"strong": [1, 2, 4, 256], "weak": [1, 2, 4, 256, 1000]}
+    assert "strong: left out 1,000, for a worker more than the samples" in " ".join(found.notes)
+    shown = CliRunner().invoke(cli, ["predict", str(bundle), "--workers", "256,1000", "--output", "csv"]).stdout
+    rows = [line.split(",")[1:3] for line in shown.splitlines()[1:]]
+    assert ["strong", "256"] in rows
+    assert ["weak", "1000"] in rows
+    assert ["strong", "1000"] not in rows

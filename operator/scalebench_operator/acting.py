@@ -34,6 +34,7 @@ class Acting:
         """Make the trial if it is not there, claim the attempt, create its job."""
         trial = family.trials.get(name) or await self.trials.make(key, family, ledger, name)
         if trial.owner != ledger.uid:
+            await self.trials.look_again(key, name, trial)
             raise Conflict(f"{name} still belongs to an earlier experiment of this name")
         if any(past >= attempt for past, _ in trial.history):
             raise Conflict(f"{name} has its result of attempt {attempt}")
@@ -65,7 +66,9 @@ class Acting:
                 raise Conflict(f"a job {request.job} is there that is not this trial's")
         logger.info("%s: started %s attempt %d as %s %s", key, name, attempt, runner.kind, request.job)
         self.sightings.see_job(created)
-        await self.accompany(key, family, ledger, family.jobs[request.job])
+        if (seen := family.jobs.get(request.job)) is None:
+            raise Conflict(f"{request.job} was deleted as soon as it was made")
+        await self.accompany(key, family, ledger, seen)
         return True
 
     async def accompany(self, key: Key, family: Family, ledger: Ledger, job: JobSeen) -> None:
@@ -148,7 +151,7 @@ class Acting:
             resource = resource_of(ledger.runner(name))
             await self.cluster.delete(resource, key.namespace, job.body["metadata"]["name"], policy, job.uid)
             if succeeded:
-                self.sightings.lose_job(labelled(key, job, name))
+                self.sightings.forget_job(labelled(key, job, name))
             else:
                 job.body["metadata"]["deletionTimestamp"] = statuses.timestamp(time.time())
             acted = True
@@ -158,7 +161,9 @@ class Acting:
         self, key: Key, family: Family, name: str, phase: TrialPhase, job: JobSeen, waits: str | None
     ) -> None:
         """Say in a trial's status how far its job has come."""
-        trial = family.trials[name]
+        trial = family.trials.get(name)
+        if trial is None:
+            return
         now = time.time()
         if phase is TrialPhase.running and trial.phase != phase.value and trial.status:
             TRIAL_START.observe(max(0.0, now - statuses.unix(trial.status["startedAt"])))

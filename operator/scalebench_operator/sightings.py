@@ -19,6 +19,7 @@ from scalebench_operator.cluster import Object
 
 EXPERIMENT_FINAL = frozenset(phase.value for phase in ExperimentPhase if phase.final)
 _FINAL = frozenset(phase.value for phase in FINAL_PHASES)
+_MOST_GONE = 10_000
 
 
 class Key(NamedTuple):
@@ -131,6 +132,8 @@ class Sightings:
         """kind -> (version, monotonic time) of our oldest write that its watch stream has not shown yet"""
         self.shown: dict[str, int] = {}
         """kind -> the newest version that its watch stream has shown"""
+        self.gone: dict[str, None] = {}
+        """uids of what was deleted, oldest first: a stream that lags behind an answer of ours still shows them"""
 
     def family(self, key: Key) -> Family:
         """Made when first asked for."""
@@ -140,6 +143,8 @@ class Sightings:
         """A ScalingExperiment as it is now."""
         metadata = body["metadata"]
         key = Key(metadata["namespace"], metadata["name"])
+        if metadata["uid"] in self.gone:
+            return None
         family, version = self.family(key), int(metadata["resourceVersion"])
         known = family.experiment
         if known is not None and known.version >= version:
@@ -150,6 +155,7 @@ class Sightings:
 
     def lose_experiment(self, body: Object) -> Key | None:
         """It is gone; what it owned follows by itself."""
+        self._bury(body)
         key = Key(body["metadata"]["namespace"], body["metadata"]["name"])
         family = self.families.get(key)
         if family is None or family.experiment is None or family.experiment.uid != body["metadata"]["uid"]:
@@ -161,7 +167,7 @@ class Sightings:
     def see_trial(self, body: Object) -> Key | None:
         """A ScalingTrial as it is now."""
         key, name = _key(body), body["metadata"]["name"]
-        if key is None:
+        if key is None or body["metadata"]["uid"] in self.gone:
             return None
         family, version = self.family(key), int(body["metadata"]["resourceVersion"])
         known = family.trials.get(name)
@@ -173,6 +179,7 @@ class Sightings:
 
     def lose_trial(self, body: Object) -> Key | None:
         """Deleted behind our back, or with its experiment."""
+        self._bury(body)
         key, name = _key(body), body["metadata"]["name"]
         family = self.families.get(key) if key else None
         known = family.trials.get(name) if family else None
@@ -187,7 +194,7 @@ class Sightings:
         """A job of any kind as it is now."""
         key, name = _key(body), body["metadata"]["name"]
         labels = body["metadata"].get("labels") or {}
-        if key is None or TRIAL_LABEL not in labels:
+        if key is None or TRIAL_LABEL not in labels or body["metadata"]["uid"] in self.gone:
             return None
         family, version = self.family(key), int(body["metadata"]["resourceVersion"])
         known, now = family.jobs.get(name), time.monotonic()
@@ -214,6 +221,11 @@ class Sightings:
 
     def lose_job(self, body: Object) -> Key | None:
         """It is gone; its uid stays with its trial, so that it is known to have been there."""
+        self._bury(body)
+        return self.forget_job(body)
+
+    def forget_job(self, body: Object) -> Key | None:
+        """As ``lose_job`` of one that is only asked to go: while it is on its way out it may be seen again."""
         key, name = _key(body), body["metadata"]["name"]
         family = self.families.get(key) if key else None
         known = family.jobs.get(name) if family else None
@@ -239,6 +251,11 @@ class Sightings:
         waiting = self.unechoed.get(kind)
         if waiting is not None and version >= waiting[0]:
             del self.unechoed[kind]
+
+    def _bury(self, body: Object) -> None:
+        self.gone[body["metadata"]["uid"]] = None
+        if len(self.gone) > _MOST_GONE:
+            del self.gone[next(iter(self.gone))]
 
     def _drop_empty(self, key: Key, family: Family) -> None:
         if family.experiment is None and not family.trials and not family.jobs:

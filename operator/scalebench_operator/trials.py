@@ -45,7 +45,7 @@ class TrialObjects:
             raise Conflict(f"{name} is there already")
         self.sightings.see_trial(made)
         self.sightings.wrote(TRIALS.plural, int(made["metadata"]["resourceVersion"]))
-        return family.trials[name]
+        return self._seen(family, name)
 
     async def status(self, key: Key, name: str, trial: TrialSeen) -> Object:
         """A trial's whole status; of one that had ended it is fetched."""
@@ -56,6 +56,10 @@ class TrialObjects:
                 raise Conflict(f"{name} has changed")
             trial.status = found.get("status") or {}
         return trial.status
+
+    async def look_again(self, key: Key, name: str, trial: TrialSeen) -> None:
+        """Ask for a trial that may have gone, or be another by now."""
+        self._see_or_lose(key, name, trial, await self.cluster.get(TRIALS, key.namespace, name))
 
     def _see_or_lose(self, key: Key, name: str, trial: TrialSeen, found: Object | None) -> None:
         """A trial as it is; that it was deleted, a watch which began anew has never told."""
@@ -78,9 +82,13 @@ class TrialObjects:
         except Refused as refused:
             if refused.status not in (404, 409):
                 raise
-            found = await self.cluster.get(TRIALS, key.namespace, name)
-            self._see_or_lose(key, name, trial, found)
+            await self.look_again(key, name, trial)
             raise Conflict(f"{name}: {refused.message}") from refused
         self.sightings.see_trial(written)
         self.sightings.wrote(TRIALS.plural, int(written["metadata"]["resourceVersion"]))
+        return self._seen(family, name)
+
+    def _seen(self, family: Family, name: str) -> TrialSeen:
+        if name not in family.trials:
+            raise Conflict(f"{name} was deleted meanwhile")
         return family.trials[name]

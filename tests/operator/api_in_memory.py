@@ -100,7 +100,9 @@ class Store:
         for field in ("uid", "resourceVersion"):
             if wanted.get(field, known["metadata"][field]) != known["metadata"][field]:
                 return _no(409, "Conflict", f"{field} is {known['metadata'][field]}")
-        changed = {**known, "status": body["status"]} if sub else {**known, **body, "metadata": known["metadata"]}
+        applied = {field: wanted[field] for field in ("labels", "ownerReferences") if field in wanted}
+        whole = {**known, **body, "metadata": {**known["metadata"], **applied}}
+        changed = {**known, "status": body["status"]} if sub else whole
         return 200, self.put(collection, changed)
 
     def _make(self, collection: str, body: Object) -> Object:

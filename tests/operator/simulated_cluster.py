@@ -64,7 +64,8 @@ class World:
             self._pods(job, [pod(NAMESPACE, name, index, labels, None) for index in range(count)])
             self.store.put(AT["jobs"], {**job, "status": {"ready": count}})
             return
-        outcome = self.outcomes(trial)[attempt - 1]
+        outcomes = self.outcomes(trial)
+        outcome = outcomes[min(attempt, len(outcomes)) - 1]  # attempts whose jobs were lost count, too
         payload = payload_of(self.trials[trial], name, attempt)
         self.store.logs[pod_name(name, 0)] = log_of(payload) if outcome == "good" else "nothing\n"
         said = announced(self.trials[trial], payload if outcome == "good" else None, attempt)

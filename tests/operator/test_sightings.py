@@ -137,6 +137,24 @@ def test_a_job_that_vanishes_leaves_its_uid_with_its_attempt() -> None:
     assert family.trials["exp-a-r1"].job_uid is None
 
 
+@pytest.mark.parametrize("kind", SEE)
+def test_what_is_gone_is_not_brought_back_by_a_stream_that_lags(kind: str) -> None:
+    make, see, lose = SEE[kind]
+    sightings = Sightings()
+    assert getattr(sightings, see)(make("one", 5)) == KEY
+    assert getattr(sightings, lose)(make("one", 5)) == KEY
+    assert getattr(sightings, see)(make("one", 7)) is None
+    assert sightings.families == {}
+    assert getattr(sightings, see)(make("another", 8)) == KEY
+
+
+def test_a_job_that_is_only_asked_to_go_is_seen_while_it_does() -> None:
+    sightings = Sightings()
+    sightings.see_job(job(version=5))
+    assert sightings.forget_job(job(version=5)) == KEY
+    assert sightings.see_job(job(version=6)) == KEY
+
+
 def test_why_a_job_was_given_up_outlives_its_changes() -> None:
     sightings = Sightings()
     sightings.see_job(job())

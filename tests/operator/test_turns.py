@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 import time
 from typing import Any
 
@@ -150,6 +151,40 @@ def test_an_experiment_that_was_deleted_and_made_anew_begins_anew() -> None:
     world.store.created.clear()
     settle(world, process)
     world.check()
+
+
+def unwatched(world: World, process: Process) -> None:
+    """All that went is really gone, and the watches begin anew: of what was deleted meanwhile they tell nothing."""
+    for _ in range(3):
+        world.store.collect_garbage()
+    for plural in PLURALS:
+        process.list(plural)
+
+
+@pytest.mark.parametrize("until", ["one-weak-1-1x1-r1-a1", "one-weak-1-1x1-r1-a2", "one-weak-2-2x1-r1-a1"])
+def test_an_experiment_made_anew_while_nobody_watched_begins_anew(until: str) -> None:
+    """Its trials and its job are of the one before, and only the operator still believes in them."""
+    world = World({"weak-1-1x1": ["bad"]})
+    process = Process(world)
+    while (AT["jobs"], until) not in world.store.objects:
+        for plural in PLURALS:
+            process.watch(plural)
+        asyncio.run(process.turns())
+        world.go_on(random.Random(0), float((AT["jobs"], until) not in world.store.objects))
+    for plural in PLURALS:
+        process.watch(plural)
+    world.script = {}
+    before = world.store.objects[AT["scalingexperiments"], "one"]
+    world.store.remove(AT["scalingexperiments"], "one")
+    unwatched(world, process)
+    metadata = {"name": "one", "namespace": NAMESPACE, "generation": 1}
+    world.store.put(AT["scalingexperiments"], {**before, "metadata": metadata, "status": {}})
+    world.store.created.clear()
+    unwatched(world, process)
+    settle(world, process)
+    settle(world, process)
+    assert [world.status(name)["phase"] for name in ("one", "two")] == ["Succeeded", "Succeeded"]
+    assert not process.sightings.families[Key(NAMESPACE, "one")].jobs
 
 
 def test_an_experiment_whose_deletion_no_watch_has_told_is_let_go() -> None:

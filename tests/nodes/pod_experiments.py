@@ -9,6 +9,8 @@ from typing import Any
 
 from installed import PROGRAMS
 
+from scalebench_api.horovod import TAPE, WRAPPER
+
 # isort: split
 import build as images
 import recipe
@@ -62,6 +64,20 @@ KINDS: dict[str, Object] = {
         },
     },
 }
+
+OVER_HOROVOD: dict[str, tuple[Object, str]] = {
+    "horovod": ({**_MLP, "program": "horovod", "env": YIELDING}, WRAPPER),
+    "tensorflow-horovod": (
+        {
+            **KINDS["tensorflow"]["workload"],
+            "strategy": "horovod",
+            "env": YIELDING,
+            "image": images.reference("worker-tensorflow-horovod"),
+        },
+        TAPE,
+    ),
+}
+"""name → a workload whose ranks mpirun starts and whose gradients Horovod adds up; what must be around it"""
 
 
 def experiment(kind: str, namespace: str, workers: tuple[int, ...] = (1, 2, 4), **spec: Any) -> Object:

@@ -14,11 +14,11 @@ from applied import Applied
 from cli_desk import SCALEBENCH, Desk
 from installed import Installed
 from nodes import RealCluster
-from pod_experiments import KINDS, LAYOUTS, YIELDING, experiment, image_of
+from pod_experiments import KINDS, LAYOUTS, OVER_HOROVOD, experiment, image_of
 from tier import wait_until
 
 from scalebench.bundle import open_bundle
-from scalebench_api.horovod import VERSION, WRAPPER
+from scalebench_api.horovod import VERSION
 from scalebench_api.trial import TrialPhase
 
 _TRIALS = sum(map(len, LAYOUTS.values()))
@@ -120,35 +120,39 @@ def test_parameter_servers_end_with_their_trial(
     wait_until(lambda: not applied.left(), "nothing to be left")
 
 
+@pytest.mark.parametrize("name", OVER_HOROVOD)
 def test_horovod_adds_up_over_two_nodes(
-    installed: Installed, any_cluster: RealCluster, team: str, tmp_path: Path, need_image: Any
+    installed: Installed, any_cluster: RealCluster, team: str, name: str, tmp_path: Path, need_image: Any
 ) -> None:
     """Ranks that mpi-operator's launcher starts in two pods, and Horovod's sums between them by MPI."""
-    workload = {**KINDS["mpi-ddp"]["workload"], "program": "horovod", "env": YIELDING}
+    workload, around = OVER_HOROVOD[name]
     need_image(image_of(workload))
     desk = Desk(any_cluster, tmp_path, team)  # type: ignore[arg-type]
     file = tmp_path / "experiment.yaml"
-    tree = experiment("mpi-ddp", team, (2,), workload=workload, placement={"layouts": ["2x1"]})
-    tree["metadata"]["name"] = "horovod"
+    tree = experiment("mpi-ddp", team, (1, 2), workload=workload, placement={"layouts": ["1x1", "2x1"]})
+    tree["metadata"]["name"] = name
     file.write_text(json.dumps(tree))
     desk("validate", file)
     any_cluster.kubectl("apply", "-f", str(file))
-    applied = Applied(any_cluster, team, "horovod")  # type: ignore[arg-type]
+    applied = Applied(any_cluster, team, name)  # type: ignore[arg-type]
     status = applied.final(_LONG_S)
-    assert (status["phase"], status["counts"]["succeeded"]) == ("Succeeded", 1), applied.trials()
-    desk("pull", "horovod", "--into", "b")
-    (trial,) = open_bundle(tmp_path / "b").trials
-    record = trial.record
-    assert record is not None
-    # The library that carried the sums, as Horovod's own timeline says; in every check that was made it passed.
-    assert (record.backend, record.strategy, record.versions["horovod"]) == ("mpi", WRAPPER, VERSION)
-    assert len({*record.parameter_checksums}) == 1
-    assert all(record.parameter_checksums)
-    passed = {check.name for check in record.checks if check.passed}
+    assert (status["phase"], status["counts"]["succeeded"]) == ("Succeeded", 2), applied.trials()
+    desk("pull", name, "--into", "b")
+    found = {
+        trial.record.trial.point.workers: trial.record for trial in open_bundle(tmp_path / "b").trials if trial.record
+    }
+    assert sorted(found) == [1, 2]
+    for record in found.values():
+        # The library that carried the sums is what Horovod's own timeline says.
+        assert (record.backend, record.strategy, record.versions["horovod"]) == ("mpi", around, VERSION)
+        assert not [check for check in record.checks if check.passed is False]
+    two = found[2]
+    assert all(two.parameter_checksums)
+    assert len({*two.parameter_checksums}) == 1
+    passed = {check.name for check in two.checks if check.passed}
     assert passed >= {"WrongBackend", "WrongStrategy", "ReplicasDiverged"}
-    assert not [check for check in record.checks if check.passed is False]
-    assert [place.rank for place in record.topology] == [0, 1]
-    assert len({place.pod for place in record.topology}) == len({place.node for place in record.topology}) == 2
+    assert [place.rank for place in two.topology] == [0, 1]
+    assert len({place.pod for place in two.topology}) == len({place.node for place in two.topology}) == 2
     wait_until(lambda: not applied.left(), "nothing to be left")
 
 

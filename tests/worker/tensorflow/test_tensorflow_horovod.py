@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from horovod_ranks import mpirun, reason
-from tensorflow_ranks import SCRIPTS, checks, judged, needs_tensorflow, tf_trial
+from tensorflow_ranks import SCRIPTS, checks, judged, needs_tensorflow, run_ranks, tf_trial
 from worker_ranks import launch
 
 from scalebench_api.contract import failure_file
@@ -64,9 +64,14 @@ def test_two_ranks_and_faults_that_must_be_seen(tmp_path: Path) -> None:
         "bare-tape": "WrongStrategy",
     }
     quick = {"exposedCommunication": False}
-    plain = tf_trial(2, "horovod", options={"commHook": "fp16", "bucketCapMb": 1.0})
+    plain = tf_trial(2, "horovod")
     learnt = tf_trial(
-        2, "horovod", {**quick, "accuracy": {"epochs": 1}}, data={"source": "digits"}, optimizer={"learningRate": 0.02}
+        2,
+        "horovod",
+        {**quick, "accuracy": {"epochs": 1}},
+        data={"source": "digits"},
+        optimizer={"learningRate": 0.02},
+        options={"commHook": "fp16", "bucketCapMb": 1.0},
     )
     cases = {"plain": ("none", plain), "learnt": ("none", learnt)}
     cases |= {fault: (fault, tf_trial(2, "horovod", quick)) for fault in faults}
@@ -78,6 +83,11 @@ def test_two_ranks_and_faults_that_must_be_seen(tmp_path: Path) -> None:
 
     first, _ = assert_one_model(tmp_path / "plain", plain)
     assert [window.kind for window in first.windows] == [WindowKind.train, WindowKind.no_communication] * 2
+    # The same training as with TensorFlow's own sum of two replicas, to the last bit.
+    mirrored = tf_trial(2, "mirrored")
+    run_ranks(tmp_path / "mirrored", mirrored)
+    theirs, _ = judged(tmp_path / "mirrored", mirrored)
+    assert theirs[0].parameter_checksum == first.parameter_checksum
     first, _ = assert_one_model(tmp_path / "learnt", learnt)
     (evaluation,) = first.evaluations
     assert evaluation.step == 1438 // (4 * 2)

@@ -24,7 +24,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -143,6 +143,7 @@ def _build(
         )
         (work / "pip.conf").unlink()
         (work / "sources.list").unlink(missing_ok=True)
+        _keep_wheels(work)
         shutil.rmtree(work / "wheels", ignore_errors=True)
         _archive(image, work, next((path / archive.name for path in _earlier(name, tag)), None))
         seconds = round(time.monotonic() - started, 1)
@@ -232,13 +233,24 @@ def _own_mirror(base: str, work: Path) -> list[str]:
     return [f"--volume={work / 'sources.list'}:/etc/apt/sources.list:ro"]
 
 
+def _wheels(work: Path) -> Path:
+    """Horovod's wheels for a build: in a folder named by the C library here, which those that were built here need."""
+    return work / "wheels" / (os.confstr("CS_GNU_LIBC_VERSION") or "another")
+
+
 def _own_wheels(work: Path) -> list[str]:
-    """Wheels of Horovod that were built on this machine, in a folder named by its C library, while the build runs."""
-    folder = work / "wheels" / (os.confstr("CS_GNU_LIBC_VERSION") or "another")
-    folder.mkdir(parents=True)
+    """Wheels of Horovod that were built on this machine, while the build runs."""
+    _wheels(work).mkdir(parents=True)
     for wheel in cache().parent.glob("horovod-*/*.whl"):
-        shutil.copytree(wheel.parent, folder / wheel.parent.name)
-    return [f"--volume={work / 'wheels'}:/mnt:ro"]
+        shutil.copytree(wheel.parent, _wheels(work) / wheel.parent.name)
+    return [f"--volume={work / 'wheels'}:/mnt"]
+
+
+def _keep_wheels(work: Path) -> None:
+    """Keep what a build has added to them: the next one has less to do."""
+    for found in _wheels(work).glob("horovod-*"):
+        with suppress(OSError):  # there already
+            found.rename(cache().parent / found.name)
 
 
 def choose_base(given: str, names: Sequence[str], tag: str, arguments: Mapping[str, str]) -> str:

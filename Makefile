@@ -47,7 +47,7 @@ quickstart: $(RUNTIME)  ## run a real experiment on this machine and write its r
 	@$(BIN)/scalebench quickstart --into $(RESULTS)
 
 .PHONY: horovod
-horovod: $(RUNTIME)  ## build Horovod for .venv's torch and install it there, for program: horovod (4 minutes; CMake, g++)
+horovod: $(RUNTIME)  ## build Horovod for .venv's torch, and its TensorFlow if there is one, and install it there (4 minutes; CMake, g++)
 	@$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[torch,mpi]'
 	@$(BIN)/python images/horovod/wheel.py --install
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from scalebench.bundle import Bundle
 from scalebench.table import Column, Table
 from scalebench_api.record.trial_record import TrialRecord
+from scalebench_api.workload import Payload, Program
 
 
 @dataclass(frozen=True)
@@ -71,10 +72,13 @@ def _facts(record: TrialRecord) -> Iterator[tuple[str, str]]:
     yield "engine", record.engine
     workload = record.trial.workload
     yield "program", workload.program.value
+    alone = workload.program is Program.allreduce
     if workload.command is None:
-        yield "model", workload.model
+        if not alone or workload.sizes.payload is not Payload.sizes:
+            yield "model", workload.model
         yield "precision", workload.precision.value
-        yield "data", workload.data.source.value
+        if not alone:
+            yield "data", workload.data.source.value
     if record.strategy:
         yield "strategy", record.strategy
     if record.backend:

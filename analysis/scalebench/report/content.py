@@ -32,6 +32,7 @@ from scalebench.report.pictures import pictures
 from scalebench.report.predicted import predicted
 from scalebench.report.quantized import quantized
 from scalebench.report.ranks import step_times
+from scalebench.report.subject import subjects
 from scalebench.report.training import accuracy
 from scalebench.scaling import Scaling, SeriesResult, scaling
 from scalebench.scaling_tables import (
@@ -63,9 +64,10 @@ class Section:
 
 @dataclass(frozen=True)
 class Content:
-    """A whole report. ``warnings`` are what a reader must know before believing a number."""
+    """A whole report. ``subjects`` say what was measured, ``warnings`` what one must know before believing a number."""
 
     title: str
+    subjects: tuple[str, ...]
     headlines: tuple[str, ...]
     warnings: tuple[str, ...]
     sections: tuple[Section, ...]
@@ -125,6 +127,7 @@ def compose(found: Findings, draw: bool = True, png: bool = True) -> Content:
     sections = [section for section in _sections(found, plots) if section.plots or section.tables or section.sentences]
     return Content(
         title=", ".join(bundle.label for bundle in found.bundles),
+        subjects=subjects(found.bundles),
         headlines=tuple(_headlines(found)),
         warnings=tuple(_warnings(found)),
         sections=tuple(sections),

@@ -15,6 +15,9 @@ def document(content: Content, image: str) -> str:
 
 def _lines(content: Content, image: str) -> Iterator[str]:
     yield f"# Scaling of {markdown_text(content.title)}"
+    for subject in content.subjects:
+        yield ""
+        yield markdown_text(subject)
     yield ""
     yield from (f"- **{markdown_text(headline)}**" for headline in content.headlines)
     if content.warnings:

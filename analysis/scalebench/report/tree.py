@@ -7,10 +7,11 @@ from scalebench.table import to_json
 
 
 def tree(content: Content) -> str:
-    """Headlines, warnings, sentences and tables; plots are files of their own."""
+    """Subjects, headlines, warnings, sentences and tables; plots are files of their own."""
     return to_json(
         {
             "title": content.title,
+            "subjects": list(content.subjects),
             "headlines": list(content.headlines),
             "warnings": list(content.warnings),
             "methods": [sentence for section in content.sections for sentence in section.sentences],

@@ -1,0 +1,43 @@
+from pathlib import Path
+
+import pytest
+from synthetic import Truth, experiment, write_bundle
+
+from scalebench.bundle import open_bundle, open_bundles
+from scalebench.environment import environment
+from scalebench.report.subject import subjects
+from scalebench_api.plan import make_plan
+from scalebench_api.trial import TrialPhase
+
+OF = experiment("what", workers=[1, 2], windows=2, steps_per_window=3)
+
+
+def test_a_report_says_what_was_measured_on_what_and_when(tmp_path: Path):
+    endings = {make_plan(OF).trials[0].name: (TrialPhase.failed, "RankFailed", "")}
+    (line,) = subjects([open_bundle(write_bundle(tmp_path, OF, Truth(), tables=False, endings=endings))])
+    what, count, when = line.split("; ")
+    assert what.split(", ")[:2] == ["resnet18", "torch"]
+    assert what.endswith("synthetic")
+    assert "synthetic data" in what
+    assert count == "11 of 12 trials count"
+    assert when.startswith("measured 2026-09-")
+    assert when.endswith(" UTC")
+
+
+def test_experiments_are_named_where_there_are_several(tmp_path: Path):
+    folders = [write_bundle(tmp_path / name, OF, Truth(), tables=False) for name in "ab"]
+    assert [line.partition(":")[0] for line in subjects(open_bundles(folders))] == ["what", "what#2"]
+
+
+def test_nothing_is_said_of_nothing(tmp_path: Path):
+    endings = {trial.name: (TrialPhase.failed, "RankFailed", "") for trial in make_plan(OF).trials}
+    assert subjects([open_bundle(write_bundle(tmp_path, OF, Truth(), tables=False, endings=endings))]) == ()
+
+
+@pytest.mark.parametrize(("payload", "models"), [("sizes", []), ("gradients", ["resnet18"])])
+def test_an_all_reduce_has_no_model_unless_it_sends_its_gradients(tmp_path: Path, payload: str, models: list[str]):
+    spec = {"program": "allreduce", "sizes": {"payload": payload}}
+    of = experiment("sum", modes=["weak"], workers=[2], windows=2, steps_per_window=3, workload=spec)
+    facts = environment([open_bundle(write_bundle(tmp_path, of, Truth(), tables=False))])
+    assert [value for fact in facts if fact.what == "model" for value, _ in fact.values] == models
+    assert not any(fact.what == "data" for fact in facts)

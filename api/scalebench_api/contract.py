@@ -87,3 +87,17 @@ TERMINATION_ENV = "SCALEBENCH_TERMINATION_LOG"
 
 POD_NAME_ENV = "POD_NAME"
 NODE_NAME_ENV = "NODE_NAME"
+
+_PLACES = frozenset(
+    {
+        *(POD_NAME_ENV, NODE_NAME_ENV, "MASTER_ADDR", "MASTER_PORT", "TF_CONFIG"),
+        *("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK"),
+        *("JOB_COMPLETION_INDEX", "K_MPI_JOB_ROLE"),
+    }
+)
+_PLACES_PREFIXES = ("SCALEBENCH_", "PET_", "TORCHELASTIC_", "OMPI_COMM_WORLD_", "PMIX_")
+
+
+def places(name: str) -> bool:
+    """Whether a variable says which process is which rank and where it meets others: no user's to set for all."""
+    return name in _PLACES or name.startswith(_PLACES_PREFIXES)

@@ -9,6 +9,7 @@ from scalebench_api.axes import AXIS_NAMES, RESERVED, AxisError, known_axis, res
 from scalebench_api.catalogue import MODELS
 from scalebench_api.collectives import launcher_of, over_horovod
 from scalebench_api.combinations import Entangled
+from scalebench_api.contract import places
 from scalebench_api.data import DataSource
 from scalebench_api.document import Path
 from scalebench_api.experiment import AxisValue, ExperimentSpec, Runner, ScalingExperiment
@@ -23,13 +24,14 @@ from scalebench_api.trial import Point
 from scalebench_api.wording import few
 from scalebench_api.workload import Launcher, ParameterServer, Payload, Program, Strategy, Workload
 
+_ENV = "env."
 Finding = tuple[Path, object, str, str | None]
 
 
 def check(experiment: ScalingExperiment) -> list[Finding]:
     """Every broken rule as ``(path, given, what is allowed, suggestion)``; empty when the experiment is right."""
     spec = experiment.spec
-    of_one_field = (_scaling, _placement, _pods, _measure, _matrix_names, _exclude_names)
+    of_one_field = (_scaling, _placement, _pods, _variables, _measure, _matrix_names, _exclude_names)
     single = [finding for look in of_one_field for finding in look(spec)]
     if single:
         return single
@@ -99,6 +101,16 @@ def _pods(spec: ExperimentSpec) -> Iterator[Finding]:
                 allowed = f"a divisor of every workers-a-node count; layout {nodes}x{each} has {each}"
                 yield ("spec", "placement", "podsPerNode"), pods, allowed, None
                 return
+
+
+def _variables(spec: ExperimentSpec) -> Iterator[Finding]:
+    allowed = "another name: this one says which process is which rank, and is set for each"
+    for name, value in spec.workload.env.items():
+        if places(name):
+            yield ("spec", "workload", "env", name), value, allowed, None
+    for axis, values in spec.matrix.items():
+        if axis.startswith(_ENV) and places(axis.removeprefix(_ENV)):
+            yield ("spec", "matrix", axis), list(values), allowed, None
 
 
 def _measure(spec: ExperimentSpec) -> Iterator[Finding]:

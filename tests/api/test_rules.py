@@ -53,6 +53,13 @@ CUSTOM = {"workload": {"program": "custom", "command": ["python", "train.py"]}}
          "a worker count that a layout gives (1x1)", None),
         ({"scaling/workers": [1, 6], "placement/workersPerNode": 4}, "spec.scaling.workers[1]", 6,
          "a multiple of placement.workersPerNode, 4, or fewer", None),
+        # variables
+        ({"workload/env": {"NCCL_DEBUG": "INFO", "TF_CONFIG": "{}"}}, "spec.workload.env.TF_CONFIG", "{}",
+         "another name: this one says which process is which rank, and is set for each", None),
+        ({"workload/env": {"PET_NNODES": "2"}}, "spec.workload.env.PET_NNODES", "2",
+         "another name: this one says which process is which rank, and is set for each", None),
+        ({"matrix": {"env.MASTER_PORT": ["1", "2"]}}, "spec.matrix.env.MASTER_PORT", ["1", "2"],
+         "another name: this one says which process is which rank, and is set for each", None),
         # measuring
         ({"measure": {"warmupSteps": 30, "maxWarmupSteps": 20}}, "spec.measure.maxWarmupSteps", 20,
          "at least warmupSteps, 30", None),

@@ -27,7 +27,6 @@ USER = 1000
 GRACE_SECONDS = 10
 _MOST_TEXT = 120_000
 """Linux starts no program with a variable of 128 KiB or more (MAX_ARG_STRLEN)."""
-_OWN = {contract.POD_NAME_ENV, contract.NODE_NAME_ENV}
 _HOST_RESOURCES = ("cpu", "memory", "ephemeral-storage")
 
 
@@ -136,11 +135,7 @@ def environment(request: Request, own: Mapping[str, str]) -> list[dict[str, Any]
         found[contract.METRICS_LINGER_ENV] = f"{request.linger_seconds:g}"
     if request.spec.results:
         found[contract.RESULTS_ENV] = request.spec.results.path
-    found |= {
-        name: text
-        for name, text in trial.workload.env.items()
-        if not name.startswith("SCALEBENCH_") and name not in _OWN
-    }
+    found |= {name: text for name, text in trial.workload.env.items() if not contract.places(name)}
     return [
         *({"name": name, "value": literal(text)} for name, text in found.items()),
         {"name": contract.POD_NAME_ENV, "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},

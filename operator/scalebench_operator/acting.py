@@ -11,14 +11,14 @@ from scalebench_operator import statuses
 from scalebench_operator.cluster import SERVICES, TRIALS, Cluster, Refused
 from scalebench_operator.collect import Attempt, collect, owner_of_record
 from scalebench_operator.jobs import labelled, owner_reference, owners, request_of, resource_of
-from scalebench_operator.ledger import Ledger, jobs_of
+from scalebench_operator.ledger import KINDS, Ledger, jobs_of
 from scalebench_operator.looking import end, stuck
 from scalebench_operator.metrics import TRIAL_START, TRIALS_ENDED
 from scalebench_operator.notices import Notices
 from scalebench_operator.runners import RequestError
 from scalebench_operator.settings import Settings
 from scalebench_operator.sightings import Family, JobSeen, Key, Sightings, TrialSeen
-from scalebench_operator.trials import Conflict, TrialObjects
+from scalebench_operator.trials import Conflict, InTheWay, TrialObjects
 
 logger = logging.getLogger(__name__)
 
@@ -35,7 +35,7 @@ class Acting:
         trial = family.trials.get(name) or await self.trials.make(key, family, ledger, name)
         if trial.owner != ledger.uid:
             await self.trials.look_again(key, name, trial)
-            raise Conflict(f"{name} still belongs to an earlier experiment of this name")
+            raise InTheWay(f"ScalingTrial {name} is there, and not of this experiment")
         if any(past >= attempt for past, _ in trial.history):
             raise Conflict(f"{name} has its result of attempt {attempt}")
         if attempt > trial.attempts:
@@ -63,7 +63,7 @@ class Acting:
         if created is None:
             created = await self.cluster.get(resource_of(runner), key.namespace, request.job)
             if created is None or trial.uid not in owners(created):
-                raise Conflict(f"a job {request.job} is there that is not this trial's")
+                raise InTheWay(f"{runner.kind} {request.job} is there, and not of this trial")
         logger.info("%s: started %s attempt %d as %s %s", key, name, attempt, runner.kind, request.job)
         self.sightings.see_job(created)
         if (seen := family.jobs.get(request.job)) is None:
@@ -84,11 +84,17 @@ class Acting:
             end(family, job, FailedReason.start_failed, f"what belongs to its job: {refused.message}")
         job.accompanied = True
 
+    async def remove(self, key: Key, family: Family) -> None:
+        """Delete every job of an experiment that is not understood: nobody could collect what it leaves."""
+        for job in [job for job in family.jobs.values() if not job.deleting]:
+            resource = resource_of(KINDS[job.body["kind"]])
+            await self.cluster.delete(resource, key.namespace, job.body["metadata"]["name"], "Foreground", job.uid)
+
     async def collect(self, key: Key, family: Family, ledger: Ledger, name: str, cancelled: bool = False) -> bool:
         """Judge what an ended attempt left, keep it, and write it into the trial's status."""
         trial = family.trials.get(name)
         if trial is None:
-            raise Conflict(f"{name} is gone")
+            raise Conflict(f"{name} has gone, and its job has not yet")
         jobs = jobs_of(family, name)
         attempt = jobs[-1].attempt if jobs else trial.attempts
         reading = ledger.reading(name, jobs)

@@ -29,8 +29,11 @@ from scalebench_operator.reading_spec import NotRunnable, read_experiment
 from scalebench_operator.settings import Settings
 from scalebench_operator.sightings import ExperimentSeen, Family, Key, Sightings
 from scalebench_operator.tending import Tending
-from scalebench_operator.trials import Conflict
+from scalebench_operator.trials import Conflict, InTheWay
 from scalebench_operator.turning import Turning
+
+_IN_THE_WAY_S = 2.0
+"""What stands in a trial's way is looked at so often."""
 
 logger = logging.getLogger(__name__)
 
@@ -93,6 +96,7 @@ class Controller:
         try:
             turning = self._turning(key, family, seen)
         except NotRunnable as refusal:
+            await self.acting.remove(key, family)
             await self.publishing.refuse(key, seen, refusal)
             self._leave(key)
             return
@@ -101,6 +105,7 @@ class Controller:
         missing = await self._missing_runner(key, ledger)
         until = time.monotonic() + PUBLISH_EVERY_S
         turning.beginning.clear()
+        turning.in_the_way.clear()
         async with Hands(AT_ONCE) as hands:
             while True:
                 ledger.note(family, self._touched(family))
@@ -123,7 +128,7 @@ class Controller:
                 await hands.some_done(lambda: bool(family.touched))
         ended = decision.status.phase.final
         conditions.append(missing or self.admission.condition(key, seen, ledger.spec, ended))
-        await self.tending.accompany(key, family, ledger)
+        await self.tending.accompany(key, family, turning)
         overdue = await self.tending.look_after(key, family, turning)
         await self.tending.progress(key, family, turning, decision, window.names)
         await self.publishing.publish(key, family, turning, decision, window.names, conditions)
@@ -156,6 +161,10 @@ class Controller:
                 return await self.acting.collect(key, family, ledger, name, cancelled=True)
             assert isinstance(action, Clean)
             return await self.acting.clean(key, family, ledger, name)
+        except InTheWay as found:
+            turning.in_the_way[name] = str(found)
+            self.nudge(key, _IN_THE_WAY_S)
+            return False
         except Conflict as conflict:
             logger.info("%s: %s; looking again", key, conflict)
             self.nudge(key, 0.5)

@@ -15,7 +15,7 @@ from scalebench_operator.runners import RUNNERS, RunnerKind, runner_for
 from scalebench_operator.runners.reading import Reading
 from scalebench_operator.sightings import Family, JobSeen, TrialSeen
 
-_KINDS = {runner.kind: runner for runner in RUNNERS.values()}
+KINDS = {runner.kind: runner for runner in RUNNERS.values()}
 MOST_LOST = 3
 """An attempt whose job vanishes is run anew so often; then the trial is Failed, for somebody does not want it."""
 
@@ -159,7 +159,7 @@ def jobs_ended(family: Family | None) -> bool:
 
 
 def _has_ended(job: JobSeen) -> bool:
-    kind = _KINDS.get(job.body["kind"])
+    kind = KINDS.get(job.body["kind"])
     return kind is not None and kind.read(job.body).state is Job.ended
 
 

@@ -10,7 +10,7 @@ from scalebench_api.status import one_line
 from scalebench_api.trial import TrialPhase
 from scalebench_operator.acting import Acting
 from scalebench_operator.hands import at_once
-from scalebench_operator.ledger import Ledger, jobs_of
+from scalebench_operator.ledger import jobs_of
 from scalebench_operator.looking import Looking
 from scalebench_operator.settings import Settings
 from scalebench_operator.sightings import Family, Key
@@ -25,10 +25,16 @@ class Tending:
     ) -> None:
         self.settings, self.acting, self.looking, self.nudge = settings, acting, looking, nudge
 
-    async def accompany(self, key: Key, family: Family, ledger: Ledger) -> None:
-        """See to it that no job stands without what belongs to it."""
+    async def accompany(self, key: Key, family: Family, turning: Turning) -> None:
+        """See to it that no job stands without what belongs to it, or say so."""
+        ledger = turning.ledger
         newest = [jobs[-1] for place in ledger.open if (jobs := jobs_of(family, ledger.names[place]))]
-        alone = [job for job in newest if not (job.accompanied or job.deleting)]
+        standing = [job for job in newest if not job.deleting]
+        for job in standing:
+            if job.trial not in family.trials:
+                said = f"{job.body['kind']} {job.body['metadata']['name']} is there, and its trial is not"
+                turning.in_the_way[job.trial] = said
+        alone = [job for job in standing if not job.accompanied and job.trial in family.trials]
         await at_once([self.acting.accompany(key, family, ledger, job) for job in alone])
         if any(job.given_up for job in alone):
             self.nudge(key, 0.0)

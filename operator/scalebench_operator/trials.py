@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from scalebench_api.objects import labels
 from scalebench_operator.cluster import EXPERIMENTS, TRIALS, Cluster, Object, Refused
-from scalebench_operator.jobs import owner_reference
+from scalebench_operator.jobs import owner_reference, owners
 from scalebench_operator.ledger import Ledger
 from scalebench_operator.sightings import Family, Key, Sightings, TrialSeen
 
 
 class Conflict(Exception):
     """What we saw is not what is there any more; look again."""
+
+
+class InTheWay(Conflict):
+    """Something is there under a name of ours that is not ours, and may stay."""
 
 
 class TrialObjects:
@@ -42,6 +46,8 @@ class TrialObjects:
             found = await self.cluster.get(TRIALS, key.namespace, name)
             if found is not None:
                 self.sightings.see_trial(found)
+                if ledger.uid not in owners(found):
+                    raise InTheWay(f"ScalingTrial {name} is there, and not of this experiment")
             raise Conflict(f"{name} is there already")
         self.sightings.see_trial(made)
         self.sightings.wrote(TRIALS.plural, int(made["metadata"]["resourceVersion"]))

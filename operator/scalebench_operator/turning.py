@@ -23,5 +23,7 @@ class Turning:
     """trials that this turn has begun an attempt of"""
     checked: dict[str, float] = field(default_factory=dict)
     """trial -> when its job, pods and events were last looked at"""
+    in_the_way: dict[str, str] = field(default_factory=dict)
+    """trial -> what keeps it from beginning, as this turn found it"""
     waits: dict[str, str] = field(default_factory=dict)
     """trial -> what its job waits for"""

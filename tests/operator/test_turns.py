@@ -11,6 +11,7 @@ import pytest
 from left_behind import pod, pod_name
 from simulated_cluster import AT, NAMESPACE, PLURALS, Process, World, settle
 
+from scalebench_api.objects import labels
 from scalebench_api.record.outcome import Outcome
 from scalebench_operator import looking
 from scalebench_operator.settings import Settings
@@ -151,6 +152,38 @@ def test_an_experiment_that_was_deleted_and_made_anew_begins_anew() -> None:
     world.store.created.clear()
     settle(world, process)
     world.check()
+
+
+def test_an_experiment_that_this_operator_does_not_understand_holds_up_nobody() -> None:
+    """Begun by a newer operator, say: nobody can collect what runs."""
+    world = World({})
+    process = Process(world)
+    settle(world, process, play=False)
+    world.spec("one", parallelism=0)
+    settle(world, process)
+    assert world.condition("one", "Accepted")["reason"] == "InvalidSpec"
+    assert world.status("two")["phase"] == "Succeeded"
+    assert not world.store.of("jobs")
+
+
+@pytest.mark.parametrize("kind", ["ScalingTrial", "Job"])
+def test_what_stands_in_the_way_of_a_trial_is_told(kind: str) -> None:
+    """Left by an experiment that was deleted with --cascade=orphan, or made by hand."""
+    world = World({}, ["one"])
+    name = "one-weak-1-1x1-r1" + ("-a1" if kind == "Job" else "")
+    tags = labels("one", "one-weak-1-1x1-r1", 1) if kind == "Job" else labels("one")
+    plural = f"{kind.lower()}s"
+    metadata = {"name": name, "namespace": NAMESPACE, "labels": tags}
+    world.store.put(AT[plural], {"kind": kind, "metadata": metadata, "spec": {"completions": 1}})
+    process = Process(world)
+    settle(world, process, play=False)
+    said = world.condition("one", "Stalled")
+    assert (said["status"], said["reason"]) == ("True", "InTheWay")
+    assert name in said["message"]
+    world.store.remove(AT[plural], name)
+    settle(world, process)
+    assert world.status("one")["phase"] == "Succeeded"
+    assert "Stalled" not in {each["type"] for each in world.status("one")["conditions"]}
 
 
 def unwatched(world: World, process: Process) -> None:

@@ -84,7 +84,9 @@ def _predicted(found: Sequence[SeriesBeside], every_model: bool) -> Table:
         or row.how == BASELINE
         or (each.prediction.best is not None and row.model == each.prediction.best.name)
     ]
-    notes = ["A point that was left out is predicted by a fit to all others; from and to are for a new run."]
+    notes = ["A point that was left out is predicted by a fit to all others."]
+    if any(row.low is not None or row.high is not None for each in found for row in each.rows):
+        notes[0] = notes[0].removesuffix(".") + "; from and to are for a new run."
     if not every_model:
         notes.append("Of every curve its best model only: the one with the smallest error at left-out points.")
     return Table("predicted", "Predicted beside measured", columns, tuple(rows), tuple(notes))
@@ -152,7 +154,11 @@ def _models(found: Sequence[SeriesBeside]) -> Table:
     notes = ["The best model is chosen by its mean error at left-out points, never by how it fits those that it saw."]
     notes += [
         f"{each.series.name}: {_list_of(each.prediction.fitted_to.workers)} workers alone test no law that has a "
-        "parameter: the best here was hardly chosen, and says little of other counts."
+        + (
+            "parameter: the best here was hardly chosen, and says little of other counts."
+            if each.prediction.best
+            else "parameter, and none is called the best."
+        )
         for each in found
         if len(each.prediction.fitted_to.workers) == 2
     ]

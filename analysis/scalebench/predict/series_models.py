@@ -69,7 +69,7 @@ class SeriesModel:
 
 @dataclass(frozen=True)
 class SeriesPrediction:
-    """All models on one curve; ``best`` has the smallest held-out error, None where none has any.
+    """All models on one curve; ``best`` has the smallest held-out error, None where no fit could be tested.
 
     ``series`` are all measured points, ``fitted_to`` those that models saw: fewer where some were held out by name.
     """
@@ -124,6 +124,8 @@ def predict_series(
 
 def _best(models: Sequence[SeriesModel]) -> SeriesModel | None:
     known = [model for model in models if model.held_out_mean is not None]
+    if len(known) == 1 and not known[0].parameters:
+        return None  # the line of N, tested alone: to be the best takes another one to beat
     return min(known, key=lambda m: (round(m.held_out_mean or 0.0, 12), len(m.parameters)), default=None)
 
 

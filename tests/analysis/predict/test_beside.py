@@ -107,13 +107,14 @@ def test_two_points_refuse_what_they_cannot_carry(tmp_path: Path):
     spec = experiment("two", modes=["weak"], workers=[1, 2], repetitions=2, windows=2, steps_per_window=3)
     bundle = open_bundle(write_bundle(tmp_path / "b", spec, Truth(step_s=step_s), tables=False))
     (each,) = beside(bundle)
-    assert each.prediction.best is not None
-    assert each.prediction.best.name == "linear"
+    assert [model.name for model in each.prediction.models if model.held_out_mean is not None] == ["linear"]
+    assert each.prediction.best is None  # tested alone, it beats nothing
     refusals = {model.name: model.refusal for model in each.prediction.models if model.refusal}
     assert refusals["usl"].startswith("usl: 2 parameters need at least 2 worker counts beside the baseline of 1")
     assert refusals["optimus"].endswith("different runs, given 2")
     notes = fit(bundle).tables()[2].csv()
     assert "2 parameters need at least 2 worker counts" in notes
+    assert any("none is called the best" in note for note in fit(bundle).tables()[2].notes)
 
 
 def test_two_counts_are_said_to_test_no_law(measured: Bundle):

@@ -110,6 +110,8 @@ def build() -> Path:
             work = Path(tempfile.mkdtemp(prefix=".horovod-", dir=cache()))
             try:
                 _say(f"building Horovod {VERSION} for {' and '.join(_frameworks())}{' with NCCL' if nvcc() else ''}")
+                if _version("tensorflow-cpu") and not tensorflow():
+                    _say("TensorFlow is left out: it is one for CPUs, and Horovod is built with CUDA; hide nvcc for both")
                 began = time.monotonic()
                 _pip("wheel", "--no-deps", "--no-build-isolation", f"--wheel-dir={work / 'out'}", str(_source(work)),
                      environment=_environment(work))  # fmt: skip

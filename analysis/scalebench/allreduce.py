@@ -19,6 +19,8 @@ from scalebench_api.trial import Point
 if TYPE_CHECKING:
     import pandas as pd
 
+_NONE = "No Succeeded trial measured the all-reduce alone: program: allreduce does."
+
 
 @dataclass(frozen=True)
 class Spread:
@@ -154,4 +156,4 @@ def _table(report: AllReduceReport) -> Table:
         notes.append("Some results differ from the sum worked out by hand: the bandwidth of a wrong sum means nothing.")
     if any(s.messages > 1 for p in report.points for s in p.sizes):
         notes.append("Several messages: all-reduces one after another, as one step of the model sends its gradients.")
-    return Table("allreduce", "All-reduce", columns, tuple(rows), tuple(notes) if rows else ())
+    return Table("allreduce", "All-reduce", columns, tuple(rows), tuple(notes) if rows else (_NONE,))

@@ -108,7 +108,8 @@ def _measured(bundle: Bundle) -> dict[tuple[str, int, str], MeasuredPoint]:
 
 
 def _name(point: Point) -> str:
-    return f"{point.series}, {point.workers} workers ({point.layout})"
+    workers = "1 worker" if point.workers == 1 else f"{point.workers} workers"
+    return f"{point.series}, {workers} ({point.layout})"
 
 
 def _table(comparison: Comparison) -> Table:

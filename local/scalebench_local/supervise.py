@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import select
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -28,6 +29,8 @@ from scalebench_local.shares import Share
 
 GRACE_S = 3.0
 _LOG = "supervisor.log"
+_LEAST_BYTES = 64 << 10
+"""With less than this left on a disk a word may not be written whole."""
 
 
 class RunningTrial:
@@ -116,7 +119,7 @@ class RunningTrial:
         if order is not None:
             supervisor.remove_tree(order.temporary)
         said = (self.attempt.folder / _LOG).read_text(errors="replace").strip().splitlines()
-        why = said[-1] if said else f"ended with status {status}"
+        why = said[-1] if said else _silent(self.attempt.folder, status)
         if status > 0:
             raise StorageError(f"the supervisor of trial {self.trial.name} failed: {why}; continue with --resume")
         report = ExitReport(
@@ -126,6 +129,15 @@ class RunningTrial:
             ended_ns=time.time_ns(),
         )
         durable.write_file(self.attempt.folder / EXIT_FILE, canonical_json(report.wire()).encode())
+
+
+def _silent(folder: Path, status: int) -> str:
+    """Why a supervisor ended that left no word: mostly a disk that has no room for one."""
+    with suppress(OSError):
+        left = shutil.disk_usage(folder).free
+        if left < _LEAST_BYTES:
+            return f"no space left on the disk of {folder} ({left:,} bytes)"
+    return f"ended with status {status}"
 
 
 def _order(trial: TrialSpec, attempt: Attempt, share: Share) -> Order:

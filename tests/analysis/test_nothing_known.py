@@ -58,3 +58,11 @@ def test_more_workers_than_samples_are_neither_predicted_nor_recommended(tmp_pat
     assert ["strong", "256"] in rows
     assert ["weak", "1000"] in rows
     assert ["strong", "1000"] not in rows
+
+
+@pytest.mark.parametrize(("verb", "said"), [("training", "measure.accuracy asks for it"), ("allreduce", "program: al")])
+def test_an_empty_table_says_what_would_fill_it(tmp_path: Path, verb: str, said: str):
+    bundle = write_bundle(tmp_path, OF, Truth(), tables=False)
+    shown = CliRunner().invoke(cli, [verb, str(bundle)]).stdout
+    assert "(nothing)" in shown
+    assert said in shown

@@ -185,12 +185,12 @@ def _reached(p: PointTraining) -> str | None:
 
 
 def _notes(points: Sequence[PointTraining]) -> list[str]:
-    notes = []
-    if points:
-        notes.append(
-            "Accuracy on held-out data. Intervals are Student's t over repetitions, which differ in their seed; an "
-            "accuracy's ends stay within 0 and 100 %. The best of many epochs is a little too good."
-        )
+    if not points:
+        return ["No Succeeded trial was trained to accuracy: measure.accuracy asks for it."]
+    notes = [
+        "Accuracy on held-out data. Intervals are Student's t over repetitions, which differ in their seed; an "
+        "accuracy's ends stay within 0 and 100 %. The best of many epochs is a little too good."
+    ]
     if any(0 < len(p.reached) < len(p.runs) for p in points):
         notes.append("Epochs and time to the target are of the runs that reached it; the others would take longer.")
     if any(len(p.runs) == 1 for p in points):

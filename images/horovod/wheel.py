@@ -111,7 +111,7 @@ def build() -> Path:
             try:
                 _say(f"building Horovod {VERSION} for {' and '.join(_frameworks())}{' with NCCL' if nvcc() else ''}")
                 if _version("tensorflow-cpu") and not tensorflow():
-                    _say("TensorFlow is left out: it is for CPUs, and torch's part for GPUs; without nvcc both are built")
+                    _say("TensorFlow, for CPUs, is left out beside torch for GPUs; without nvcc both are built")
                 began = time.monotonic()
                 _pip("wheel", "--no-deps", "--no-build-isolation", f"--wheel-dir={work / 'out'}", str(_source(work)),
                      environment=_environment(work))  # fmt: skip

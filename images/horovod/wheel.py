@@ -38,7 +38,7 @@ _EDITS = (
     ("horovod/tensorflow/CMakeLists.txt", "${PROJECT_SOURCE_DIR}/horovod/tensorflow/xla_mpi_ops.cc", ""),
 )
 """file, what is there, what has to be there"""
-NEEDS = ("cloudpickle==3.1.2", "psutil==7.2.2", "pyyaml==6.0.3")
+NEEDS = ("cloudpickle==3.1.2", "packaging==26.3", "psutil==7.2.2", "pyyaml==6.0.3")
 """What Horovod imports when it runs beside torch or TensorFlow; its own metadata asks for more."""
 _TOOLS = ("cmake", "make", "g++")
 _CUDA_TARGETS = "80,90"

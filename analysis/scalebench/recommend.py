@@ -81,7 +81,9 @@ def recommend(
             made = choices(found, estimates, workers, question, learnt)
             if question.to_target and not any(choice.seconds is not None for choice in made) and not learnt.points:
                 continue
-            out.append(_answered(found, made, _what(found, question), deadline_s, budget))
+            answered = _answered(found, made, _what(found, question), deadline_s, budget)
+            once = [n for n, estimate in estimates.items() if estimate.repetitions == 1]
+            out.append(_unrepeated(answered) if once else answered)
     notes = [*_notes(out, learnt, noise_scale, values), *without_a_sample(predicted, workers)]
     return Recommendation(bundle.label, tuple(out), tuple(notes), values)
 
@@ -121,6 +123,13 @@ def _answered(
         ask.append(Goal(f"fastest for {spelling.number(budget)} {currency}", "seconds", "cost", budget))
     answers = tuple(answer_of(found.series.name, what, goal, known, made) for goal in ask)
     return SeriesChoices(found.series.name, what, currency, made, answers)
+
+
+def _unrepeated(found: SeriesChoices) -> SeriesChoices:
+    """Chances from a single run are of how steady it was: each answer says so."""
+    said = "with one repetition, nothing says how another run would differ"
+    answers = (replace(a, decides="; ".join(part for part in (a.decides, said) if part)) for a in found.answers)
+    return replace(found, answers=tuple(answers))
 
 
 def _notes(

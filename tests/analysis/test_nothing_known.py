@@ -11,6 +11,7 @@ from scalebench.cli import cli
 from scalebench.diagnose import diagnose
 from scalebench.predict.fitting import FitError
 from scalebench.recommend import recommend
+from scalebench.report.content import compose, find
 from scalebench_api.plan import make_plan
 from scalebench_api.trial import TrialPhase
 
@@ -66,3 +67,18 @@ def test_an_empty_table_says_what_would_fill_it(tmp_path: Path, verb: str, said:
     shown = CliRunner().invoke(cli, [verb, str(bundle)]).stdout
     assert "(nothing)" in shown
     assert said in shown
+
+
+def test_a_recommendation_from_single_runs_says_so(tmp_path: Path):
+    of = experiment("once", workers=[1, 2], windows=2, steps_per_window=3, repetitions=1)
+    found = recommend(open_bundle(write_bundle(tmp_path, of, EXACT, tables=False)))
+    assert found.answers
+    assert all("nothing says how another run would differ" in answer.sentence for answer in found.answers)
+
+
+def test_a_report_shows_no_models_that_nothing_tested(tmp_path: Path):
+    of = experiment("two", modes=["weak"], workers=[1, 2], windows=2, steps_per_window=3)
+    content = compose(find([open_bundle(write_bundle(tmp_path, of, Truth(), tables=False))]), draw=False)
+    (section,) = [section for section in content.sections if section.name == "predicted"]
+    assert section.tables == ()
+    assert "No model could be tested" in section.sentences[0]

@@ -50,6 +50,8 @@ from scalebench.training.outcome import PointTraining
 from scalebench.wire import wire_table
 from scalebench_api.experiment import Cost
 
+_UNTESTED = "No model could be tested: that takes a worker count more than were run. scalebench fit shows what it fits."
+
 
 @dataclass(frozen=True)
 class Section:
@@ -145,7 +147,7 @@ def _plots(found: Findings, png: bool) -> Iterator[Plot]:
     yield from noise(found.training.points, png)
     yield from quantized(found.training.points, png)
     yield from bandwidth(found.allreduce, png)
-    yield from predicted(found.modelled.judged, png)
+    yield from predicted(found.modelled.shown, png)
     yield from losses(found.modelled.learnt, png)
     yield from targets(found.modelled.learnt, png)
     yield from collectives(found.modelled.collectives, png)
@@ -177,7 +179,10 @@ def _sections(found: Findings, plots: dict[str, Plot]) -> Iterator[Section]:
     )
     models = found.modelled
     yield Section("learning", "Loss and target", drawn("loss", "time-to-target"), _shown(*models.learning_tables()))
-    yield Section("predicted", "Predicted beside measured", drawn("predicted"), _shown(*models.beside_tables()))
+    untested = (_UNTESTED,) if models.judged and not models.shown else ()
+    yield Section(
+        "predicted", "Predicted beside measured", drawn("predicted"), _shown(*models.beside_tables()), untested
+    )
     yield Section("published", "Beside published curves", drawn("published"), _published(models))
     yield Section("allreduce", "All-reduce", drawn("allreduce"), _shown(found.allreduce.table()))
     yield Section(

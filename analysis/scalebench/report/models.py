@@ -42,9 +42,14 @@ class Modelled:
         """Curves of several points: with one there is nothing to predict from, nor anything to leave out."""
         return tuple(each for each in self.curves if len(each.measured) > 1)
 
+    @property
+    def shown(self) -> tuple[SeriesBeside, ...]:
+        """The same, or nothing where no model could be tested on any of them."""
+        return self.judged if any(each.prediction.best for each in self.judged) else ()
+
     def beside_tables(self) -> tuple[Table, ...]:
         """Predicted beside measured, errors of every model at every count, the models, their parameters."""
-        tables = tables_of(self.judged)
+        tables = tables_of(self.shown)
         noted = (replace(tables[0], notes=(*tables[0].notes, *self.notes)), *tables[1:]) if tables else ()
         return tuple(map(steady, noted))
 

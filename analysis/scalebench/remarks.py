@@ -38,7 +38,10 @@ def headline(series: MeasuredSeries, points: Sequence[PointResult], level: float
         f"{name}: {_workers(largest.workers)} give {gives}×{against}{said}, "
         f"efficiency {spelling.percent(largest.efficiency.value)}"
         + (", by one repetition: how another would differ is not known" if alone else "")
-        + (_undecided(largest.speedup, largest.workers / series.baseline) or _why(largest, largest.efficiency))
+        + (
+            _undecided(largest.speedup, largest.workers / series.baseline)
+            or _why(largest, largest.efficiency, _batch(points, series.baseline))
+        )
     )
 
 
@@ -49,13 +52,23 @@ def _undecided(speedup: Estimate, ideal: float) -> str:
     return "; that decides nothing, for the interval holds both no gain and the ideal"
 
 
-def _why(point: PointResult, efficiency: Estimate) -> str:
+def _batch(points: Sequence[PointResult], workers: int) -> float | None:
+    """Samples a worker of a point that was measured."""
+    found = next((p for p in points if p.workers == workers and p.effective_batch), None)
+    return found.effective_batch / workers if found and found.effective_batch else None
+
+
+def _why(point: PointResult, efficiency: Estimate, before: float | None) -> str:
     """What is lost beyond noise, in its two factors: computing, and the communication that is not hidden behind it."""
     computing = point.computing
     if computing is None or efficiency.high is None or efficiency.high >= 1:
         return ""
+    now = _batch([point], point.workers)
+    batch = ""
+    if now is not None and before is not None and now < before:
+        batch = f" ({spelling.number(now)} a worker in place of {spelling.number(before)})"
     return (
-        f"; computing alone would keep {spelling.percent(computing.value)}, "
+        f"; computing alone would keep {spelling.percent(computing.value)}{batch}, "
         f"communication leaves {spelling.percent(efficiency.value / computing.value)} of that"
     )
 

@@ -36,6 +36,7 @@ def test_the_headline_says_why_a_curve_bends(tmp_path: Path):
     assert last.efficiency.value == pytest.approx(0.72, rel=0.01)
     said = f"computing alone would keep {spelling.percent(last.computing.value)}"
     left = last.efficiency.value / last.computing.value
+    said += " (64 a worker in place of 256)"
     assert series.headline.endswith(f"; {said}, communication leaves {spelling.percent(left)} of that")
     result = scaling([open_bundle(tmp_path)])
     assert ",computing," in split_table(result).csv()

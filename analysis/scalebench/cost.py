@@ -211,14 +211,15 @@ def _table(report: CostReport) -> Table:
 
     def row(_: SeriesResult, result: PointResult) -> list[Cell]:
         series, p = by_point[id(result)]
+        choice = len(series.series.measured) > 1  # the only count is the best of nothing
         hours, target = (each.scaled(1 / 3600) if each else None for each in (p.total_s, result.to_target_s))
         return [
             *or_pending(result, p.epoch_s, hours, p.per_million, p.epoch_cost, p.total_cost),
             *(target, p.target_cost),
-            _remark(series, result.workers) if result.measured else None,
-            result.workers in series.front if result.measured and series.front else None,
+            _remark(series, result.workers) if choice and result.measured else None,
+            result.workers in series.front if choice and result.measured and series.front else None,
             result.workers in series.target_front
-            if target and series.target_front and not result.missed_target
+            if choice and target and series.target_front and not result.missed_target
             else None,
         ]
 

@@ -186,6 +186,14 @@ def test_time_to_the_target_has_the_interval_that_training_shows(tmp_path: Path)
     assert series.points[0].result.to_target_s == mean([1.0, 2.0, 6.0], least=0)
 
 
+def test_the_only_count_is_not_called_the_best(tmp_path: Path):
+    spec = experiment("alone", modes=["weak"], workers=[2], windows=2, steps_per_window=3, cost={"perWorkerHour": 3.6})
+    table = cost([open_bundle(write_bundle(tmp_path / "b", spec, tables=False))]).table()
+    row = dict(zip([column.name for column in table.columns], table.rows[0], strict=True))
+    assert row["cost_per_million"] is not None
+    assert (row["best"], row["front"]) == (None, None)
+
+
 @pytest.mark.parametrize("verb", ["cost", "recommend", "predict", "report"])
 def test_a_price_that_is_not_known_is_one_line(bundle: Path, verb: str):
     result = run(verb, bundle, "--prices", "aws_p6")

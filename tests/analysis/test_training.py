@@ -4,6 +4,7 @@ import math
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,13 +14,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from synthetic import experiment, write_bundle
 
-from scalebench.bundle import Bundle, open_bundle
+from scalebench.bundle import Bundle, Trial, open_bundle
 from scalebench.cli import cli
 from scalebench.report import report
 from scalebench.report.errors import mean_error
 from scalebench.statistics.estimate import Method
 from scalebench.statistics.mean import mean
 from scalebench.training import training
+from scalebench.training.tables import accuracy_table
 from scalebench_api.record.rank import (
     DatasetFacts,
     Evaluation,
@@ -248,6 +250,20 @@ def test_noise_stands_only_where_every_repetition_has_it(bundle: Bundle):
     first, second = (dict(zip(names, row, strict=True)) for row in table.rows[:2])
     assert (first["simple"], first["known"]) == (None, "2/3")
     assert second["simple"].value == pytest.approx(100 * 1.1)  # type: ignore[union-attr]
+
+
+def test_times_that_hold_the_cost_of_the_noise_scale_are_said_to(bundle: Bundle):
+    found = training([bundle])
+    assert any("times hold what that cost" in note for note in found.of_accuracy()[0].notes)
+    without = [
+        replace(p, measured=replace(p.measured, trials=tuple(map(noiseless, p.measured.trials)))) for p in found.points
+    ]
+    assert not any("times hold" in note for note in accuracy_table(without).notes)
+
+
+def noiseless(trial: Trial) -> Trial:
+    assert trial.record is not None
+    return replace(trial, record=trial.record.model_copy(update={"noise_scale": []}))
 
 
 def test_data_of_all_points_is_one_row(bundle: Bundle):

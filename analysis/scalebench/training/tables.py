@@ -193,6 +193,11 @@ def _notes(points: Sequence[PointTraining]) -> list[str]:
     ]
     if any(0 < len(p.reached) < len(p.runs) for p in points):
         notes.append("Epochs and time to the target are of the runs that reached it; the others would take longer.")
+    if any(record.noise_scale for p in points for record in p.records):
+        notes.append(
+            "The gradient noise scale was measured while these trained: times hold what that cost, which throughput "
+            "does not, and which is another at one worker and at several."
+        )
     if any(len(p.runs) == 1 for p in points):
         notes.append("A single run has no interval.")
     return notes

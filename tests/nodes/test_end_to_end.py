@@ -132,7 +132,6 @@ def test_horovod_adds_up_over_two_nodes(
     tree = experiment("mpi-ddp", team, (1, 2), workload=workload, placement={"layouts": ["1x1", "2x1"]})
     tree["metadata"]["name"] = name
     file.write_text(json.dumps(tree))
-    desk("validate", file)
     any_cluster.kubectl("apply", "-f", str(file))
     applied = Applied(any_cluster, team, name)  # type: ignore[arg-type]
     status = applied.final(_LONG_S)

@@ -17,7 +17,7 @@ from scalebench_api.lifecycle import Action, Clean, Collect, Start, Stop, decide
 from scalebench_operator import statuses
 from scalebench_operator.acting import Acting
 from scalebench_operator.admission import Admission
-from scalebench_operator.cluster import EXPERIMENTS, Cluster, Object
+from scalebench_operator.cluster import EXPERIMENTS, Cluster, Object, Refused
 from scalebench_operator.hands import AT_ONCE, Hands
 from scalebench_operator.installed import MISSING_S, Installed
 from scalebench_operator.ledger import Ledger, open_ledger
@@ -30,7 +30,7 @@ from scalebench_operator.settings import Settings
 from scalebench_operator.sightings import ExperimentSeen, Family, Key, Sightings
 from scalebench_operator.tending import Tending
 from scalebench_operator.trials import Conflict, InTheWay
-from scalebench_operator.turning import Turning
+from scalebench_operator.turning import IN_THE_WAY, REFUSED, Turning
 
 _IN_THE_WAY_S = 2.0
 """What stands in a trial's way is looked at so often."""
@@ -105,7 +105,8 @@ class Controller:
         missing = await self._missing_runner(key, ledger)
         until = time.monotonic() + PUBLISH_EVERY_S
         turning.beginning.clear()
-        turning.in_the_way.clear()
+        turning.hindered.clear()
+        turning.refusal = None
         async with Hands(AT_ONCE) as hands:
             while True:
                 ledger.note(family, self._touched(family))
@@ -136,6 +137,8 @@ class Controller:
             self._leave(key)
         if overdue or (late and actions):
             self.nudge(key, 0.0)
+        if turning.refusal is not None:
+            raise turning.refusal
 
     def _turning(self, key: Key, family: Family, seen: ExperimentSeen) -> Turning:
         known = self.turning.get(key)
@@ -162,8 +165,12 @@ class Controller:
             assert isinstance(action, Clean)
             return await self.acting.clean(key, family, ledger, name)
         except InTheWay as found:
-            turning.in_the_way[name] = str(found)
+            turning.hindered[name] = IN_THE_WAY, str(found)
             self.nudge(key, _IN_THE_WAY_S)
+            return False
+        except Refused as refused:
+            # Told first, and then the turn has failed: it is repeated, later each time.
+            turning.hindered[name], turning.refusal = (REFUSED, f"the API server refuses: {refused.message}"), refused
             return False
         except Conflict as conflict:
             logger.info("%s: %s; looking again", key, conflict)

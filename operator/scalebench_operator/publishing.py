@@ -49,10 +49,9 @@ class Publishing:
             for name, phase in zip(names, status.phases, strict=True)
             if not phase.final and (trial := family.trials.get(name)) is not None and jobs_of(family, name)
         ]
-        if turning.in_the_way:
-            name, why = next(iter(sorted(turning.in_the_way.items())))
-            said = f"{name}: {why}; it is waited for until it has gone"
-            conditions.append(statuses.condition("Stalled", True, "InTheWay", said))
+        if turning.hindered:
+            name, (reason, why) = next(iter(sorted(turning.hindered.items())))
+            conditions.append(statuses.condition("Stalled", True, reason, f"{name}: {why}"))
         elif turning.waits:
             name, why = next(iter(sorted(turning.waits.items())))
             conditions.append(statuses.condition("Stalled", True, "JobWaits", f"{name}: {why}"))

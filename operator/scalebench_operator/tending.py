@@ -14,7 +14,7 @@ from scalebench_operator.ledger import jobs_of
 from scalebench_operator.looking import Looking
 from scalebench_operator.settings import Settings
 from scalebench_operator.sightings import Family, Key
-from scalebench_operator.turning import Turning
+from scalebench_operator.turning import IN_THE_WAY, Turning
 
 
 class Tending:
@@ -33,7 +33,7 @@ class Tending:
         for job in standing:
             if job.trial not in family.trials:
                 said = f"{job.body['kind']} {job.body['metadata']['name']} is there, and its trial is not"
-                turning.in_the_way[job.trial] = said
+                turning.hindered[job.trial] = IN_THE_WAY, said
         alone = [job for job in standing if not job.accompanied and job.trial in family.trials]
         await at_once([self.acting.accompany(key, family, ledger, job) for job in alone])
         if any(job.given_up for job in alone):

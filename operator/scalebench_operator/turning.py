@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from scalebench_operator.cluster import Object
+from scalebench_operator.cluster import Object, Refused
 from scalebench_operator.ledger import Ledger
 
 _LONG_AGO = float("-inf")
+IN_THE_WAY, REFUSED = "InTheWay", "Refused"
+"""Reasons why a trial is hindered."""
 
 
 @dataclass
@@ -23,7 +25,9 @@ class Turning:
     """trials that this turn has begun an attempt of"""
     checked: dict[str, float] = field(default_factory=dict)
     """trial -> when its job, pods and events were last looked at"""
-    in_the_way: dict[str, str] = field(default_factory=dict)
-    """trial -> what keeps it from beginning, as this turn found it"""
+    hindered: dict[str, tuple[str, str]] = field(default_factory=dict)
+    """trial -> what keeps this turn from going on with it: a condition's reason, and words"""
+    refusal: Refused | None = None
+    """the last of this turn's"""
     waits: dict[str, str] = field(default_factory=dict)
     """trial -> what its job waits for"""

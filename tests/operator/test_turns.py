@@ -13,7 +13,7 @@ from simulated_cluster import AT, NAMESPACE, PLURALS, Process, World, settle
 
 from scalebench_api.objects import labels
 from scalebench_api.record.outcome import Outcome
-from scalebench_operator import looking
+from scalebench_operator import looking, publishing
 from scalebench_operator.settings import Settings
 from scalebench_operator.sightings import Key
 from scalebench_operator.statuses import timestamp
@@ -186,6 +186,24 @@ def test_what_stands_in_the_way_of_a_trial_is_told(kind: str) -> None:
     assert "Stalled" not in {each["type"] for each in world.status("one")["conditions"]}
 
 
+def test_a_record_that_may_not_be_kept_is_told_and_kept_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A quota on ConfigMaps, say: the trial has ended, and waits for it."""
+    monkeypatch.setattr(publishing, "PUBLISH_EVERY_S", 0.0)
+    world = World({}, ["one"])
+    no = 'configmaps "x" is forbidden: exceeded quota: small, requested: count/configmaps=1'
+    forbidden = (403, {"reason": "Forbidden", "message": no})
+    world.store.refuse = lambda method, path: forbidden if "configmaps" in path else None
+    process = Process(world)
+    settle(world, process)
+    said = world.condition("one", "Stalled")
+    assert (said["status"], said["reason"]) == ("True", "Refused")
+    assert said["message"] == f"one-weak-1-1x1-r1: the API server refuses: {no}"
+    assert len(world.store.of("jobs")) == 1, "nothing of it is given up"
+    world.store.refuse = lambda method, path: None
+    settle(world, process)
+    world.check()
+
+
 def unwatched(world: World, process: Process) -> None:
     """All that went is really gone, and the watches begin anew: of what was deleted meanwhile they tell nothing."""
     for _ in range(3):
@@ -199,7 +217,9 @@ def test_an_experiment_made_anew_while_nobody_watched_begins_anew(until: str) ->
     """Its trials and its job are of the one before, and only the operator still believes in them."""
     world = World({"weak-1-1x1": ["bad"]})
     process = Process(world)
-    while (AT["jobs"], until) not in world.store.objects:
+    for _ in range(50):
+        if (AT["jobs"], until) in world.store.objects:
+            break
         for plural in PLURALS:
             process.watch(plural)
         asyncio.run(process.turns())

@@ -130,6 +130,7 @@ def _build(
             "--isolation=chroot",
             "--network=host",
             "--layers",
+            "--force-rm",
             "--format=oci",
             f"--ignorefile={recipe.IMAGES / 'containerignore'}",
             *(f"--build-arg={key}={value}" for key, value in given.items()),

@@ -37,7 +37,8 @@ from operator_rig.process import USER, OperatorProcess
 from operator_rig.watching import EXPERIMENTS, Experiments
 
 from components import Component  # isort: skip
-from tier import ApiError, Tier  # isort: skip
+from rest import ApiError  # isort: skip
+from tier import Tier  # isort: skip
 
 from scalebench_api.objects import TRIAL_LABEL
 

@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 import yaml
 from rendering import CASES, CHART, MONITORING, helm, objects
-from tier import Tier, wait_until
+from tier import Tier
+from waiting import wait_until
 
 Rights = dict[tuple[str, str], set[str]]
 """(group, resource) → verbs"""

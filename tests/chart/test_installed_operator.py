@@ -15,7 +15,8 @@ import toolchain
 from applied import Applied, manifest
 from components import Component
 from ports import Ports
-from tier import Tier, lacking, wait_until
+from tier import Tier, lacking
+from waiting import wait_until
 
 CHART = Path(__file__).parents[2] / "charts" / "scalebench"
 NAMESPACE = "scalebench-system"

@@ -8,7 +8,8 @@ from typing import Any, Self
 
 from played_jobs import MEASURE, PROGRAMS
 from rest import ApiError
-from tier import Tier, wait_until
+from tier import Tier
+from waiting import wait_until
 
 from scalebench_api.experiment import Runner
 from scalebench_api.objects import EXPERIMENT_LABEL

@@ -37,7 +37,7 @@ class Creations:
     """Watches a namespace's objects from now on, by one stream that a thread reads."""
 
     def __init__(self, tier: Tier, namespace: str) -> None:
-        self._etcd = urlsplit(tier._etcd).netloc
+        self._etcd = urlsplit(tier.etcd).netloc
         self._marker = f"/scalebench-test/{namespace}/"
         self._prefixes = {prefix.format(namespace): kind for kind, prefix in PREFIXES.items()}
         self._counts: dict[str, Counter[str]] = {kind: Counter() for kind in PREFIXES}

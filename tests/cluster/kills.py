@@ -21,7 +21,8 @@ from applied import FINAL, Applied, Object
 from creations import Creations
 from operator_process import OperatorProcess, service_account
 from proxy import Call, Fault, Halt, Proxy
-from tier import Tier, wait_until
+from tier import Tier
+from waiting import wait_until
 
 from scalebench_api.experiment import ScalingExperiment
 from scalebench_api.plan import count_trials

@@ -8,7 +8,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tier import Tier, wait_until
+from tier import Tier
+from waiting import wait_until
 
 from scalebench_api.experiment import Runner, ScalingExperiment
 from scalebench_api.lifecycle import Job

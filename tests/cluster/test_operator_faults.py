@@ -10,7 +10,8 @@ from creations import Creations
 from kills import check, endure
 from operator_process import OperatorProcess, service_account
 from proxy import Call, Fault, Proxy, Refuse, rain
-from tier import Tier, wait_until
+from tier import Tier
+from waiting import wait_until
 
 STATUSES = (409, 410, 429, 500, 503)
 PATIENT = {"LEASE_SECONDS": "30"}

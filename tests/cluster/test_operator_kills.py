@@ -11,7 +11,8 @@ from creations import Creations
 from kills import Sweep, endure
 from operator_process import OperatorProcess, service_account
 from proxy import Call, Fault, Halt, Proxy
-from tier import Tier, wait_until
+from tier import Tier
+from waiting import wait_until
 
 KINDS = {
     "POST scalingtrials",

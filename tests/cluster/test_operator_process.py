@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from applied import Applied, manifest
 from operator_process import OperatorProcess
-from tier import Tier, wait_until
+from tier import Tier
+from waiting import wait_until
 
 
 def test_an_experiment_is_run_with_the_rights_of_the_chart(

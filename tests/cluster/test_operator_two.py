@@ -12,7 +12,8 @@ from creations import Creations
 from kills import check
 from operator_process import OperatorProcess, service_account
 from proxy import Between, Call, Fault, Proxy
-from tier import Tier, wait_until
+from tier import Tier
+from waiting import wait_until
 
 
 @contextlib.contextmanager

@@ -10,7 +10,9 @@ from collections.abc import Iterator
 import pytest
 from applied import Applied, Object, manifest
 from operator_process import OperatorProcess
-from tier import ApiError, Tier, wait_until
+from rest import ApiError
+from tier import Tier
+from waiting import wait_until
 
 from scalebench_api.experiment import Runner
 

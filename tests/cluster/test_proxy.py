@@ -8,7 +8,8 @@ import pytest
 from creations import Creations
 from proxy import Call, Delay, Fault, Halt, Proxy, Refuse, classify, rain
 from rest import ApiError, Rest
-from tier import Tier, wait_until
+from tier import Tier
+from waiting import wait_until
 
 STATUSES = (409, 410, 429, 500, 503)
 

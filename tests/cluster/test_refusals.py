@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 from applied import Applied, manifest
 from operator_process import OperatorProcess
-from tier import Tier, wait_until
+from tier import Tier
+from waiting import wait_until
 
 Tree = dict[str, Any]
 GONE = object()

@@ -13,7 +13,8 @@ import pytest
 from components import ComponentError
 from played_jobs import PlayedJob, play, request
 from rest import Rest
-from tier import HERE, Tier, wait_until
+from tier import Tier
+from waiting import wait_until
 
 from scalebench_api.experiment import Runner
 from scalebench_api.lifecycle import Job
@@ -119,7 +120,7 @@ def test_what_does_not_start_says_why() -> None:
 @pytest.mark.usefixtures("built")
 def test_a_killed_process_leaves_no_process_behind(tmp_path: Path) -> None:
     folder = tmp_path / "tier"
-    command = [sys.executable, str(HERE / "tier.py"), "up", f"--folder={folder}", "--nodes=1"]
+    command = [sys.executable, str(Path(__file__).with_name("tier.py")), "up", f"--folder={folder}", "--nodes=1"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == f"export KUBECONFIG={folder}/admin.kubeconfig\n"

@@ -18,7 +18,7 @@ from applied import Applied
 from installed import restricted_namespace
 from nodes import RealCluster
 from pod_experiments import YIELDING, manifest
-from tier import wait_until
+from waiting import wait_until
 
 from scalebench_api.experiment import ScalingExperiment
 from scalebench_api.plan import make_plan

@@ -16,7 +16,7 @@ from typing import Self
 import machine  # noqa: F401  (makes tests/cluster importable)
 import toolchain
 from rest import ApiError, Rest
-from tier import wait_until
+from waiting import wait_until
 
 _SERVING = re.compile(r"Starting to serve on 127\.0\.0\.1:(\d+)")
 

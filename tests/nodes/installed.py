@@ -12,7 +12,7 @@ import machine  # noqa: F401  (makes tests/cluster and images importable)
 import toolchain
 from existing import ExistingCluster
 from nodes import RealCluster
-from tier import wait_until
+from waiting import wait_until
 
 # isort: split
 import build as images

@@ -16,7 +16,8 @@ from fabric import DNS, Fabric, node_address, pod_range
 from image_store import DISCARDING, Store
 from small_images import PAUSE
 from spaces import Space
-from tier import Tier, wait_until
+from tier import Tier
+from waiting import wait_until
 
 _INSIDE = "/run/node"
 """Where a node sees its folder: the name of a socket has room for 108 characters."""

@@ -26,10 +26,12 @@ import toolchain
 from components import Component, ComponentError
 from fabric import DNS, HOST, Fabric
 from image_store import Store
+from job_operators import OPERATORS
 from node import Node
 from rest import Rest
 from small_images import PAUSE
-from tier import OPERATORS, Tier, wait_until
+from tier import Tier
+from waiting import wait_until
 
 GPU = "nvidia.com/gpu"
 _READY_S = 180.0  # two cores may have much else to do

@@ -15,7 +15,7 @@ from cli_desk import SCALEBENCH, Desk
 from installed import Installed
 from nodes import RealCluster
 from pod_experiments import KINDS, LAYOUTS, OVER_HOROVOD, experiment, image_of
-from tier import wait_until
+from waiting import wait_until
 
 from scalebench.bundle import open_bundle
 from scalebench_api.horovod import VERSION

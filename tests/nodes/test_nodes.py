@@ -12,7 +12,7 @@ import pytest
 from existing import ExistingCluster
 from nodes import GPU, RealCluster, set_gpus
 from small_images import BUSYBOX
-from tier import wait_until
+from waiting import wait_until
 
 IMAGE = os.environ.get("BUSYBOX", BUSYBOX)
 Cluster = RealCluster | ExistingCluster

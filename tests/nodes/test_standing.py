@@ -17,7 +17,7 @@ import pytest
 import small_images
 import toolchain
 from spaces import Space
-from tier import wait_until
+from waiting import wait_until
 
 HERE = Path(__file__).parent
 

@@ -24,7 +24,8 @@ from applied import Applied, manifest
 from operator_process import OperatorProcess
 from ports import Ports
 from prometheus_server import PrometheusServer
-from tier import Tier, wait_until
+from tier import Tier
+from waiting import wait_until
 
 from scalebench_api.contract import METRICS_LINGER_ENV
 from scalebench_api.record.trial_record import TrialRecord

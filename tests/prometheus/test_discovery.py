@@ -10,7 +10,8 @@ import yaml
 from applied import Applied, manifest
 from operator_process import OperatorProcess
 from prometheus_server import PrometheusServer
-from tier import Tier, wait_until
+from tier import Tier
+from waiting import wait_until
 
 from scalebench_api.experiment import Runner
 

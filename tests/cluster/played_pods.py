@@ -1,0 +1,96 @@
+"""What playing needs to know of pods, and of the attempt that they carry together."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from scalebench_api.contract import ATTEMPT_ENV, PODS_ENV, TRIAL_ENV
+from scalebench_api.objects import ROLE_LABEL
+from scalebench_api.trial import TrialSpec
+from scalebench_api.workload import Strategy
+
+_JOB_INDEX = "batch.kubernetes.io/job-completion-index"
+_REPLICA_TYPE, _REPLICA_INDEX = "training.kubeflow.org/replica-type", "training.kubeflow.org/replica-index"
+_OPERATOR = "training.kubeflow.org/operator-name"
+
+
+@dataclass
+class Pod:
+    """What playing needs to know of a pod."""
+
+    namespace: str
+    name: str
+    uid: str
+    node: str
+    labels: Mapping[str, str]
+    containers: Sequence[Mapping[str, Any]]
+    started: str
+    deadline_s: float | None
+    """what the kubelet allows it"""
+    deadline: asyncio.TimerHandle | None = None
+    ended: bool = False
+
+    @property
+    def path(self) -> str:
+        return f"/api/v1/namespaces/{self.namespace}/pods/{self.name}"
+
+    def stop_clock(self) -> None:
+        """Its deadline is nothing to it any more."""
+        if self.deadline is not None:
+            self.deadline.cancel()
+
+    @cached_property
+    def environment(self) -> dict[str, str]:
+        """Plain variables of its containers; `$$` is how Kubernetes spells `$`."""
+        return {
+            entry["name"]: entry.get("value", "").replace("$$", "$")
+            for container in self.containers
+            for entry in container.get("env") or []
+        }
+
+    @cached_property
+    def trial(self) -> TrialSpec:
+        return TrialSpec.model_validate_json(self.environment[TRIAL_ENV])
+
+    @property
+    def attempt(self) -> int:
+        return int(self.environment.get(ATTEMPT_ENV) or 1)
+
+    @property
+    def works(self) -> bool:
+        """Whether it carries workers."""
+        return self.labels.get(ROLE_LABEL) == "worker"
+
+    @property
+    def leads(self) -> bool:
+        """Whether it carries none and the job ends with it."""
+        return self.labels.get(ROLE_LABEL) in ("launcher", "chief")
+
+    @property
+    def order(self) -> tuple[int, int]:
+        """A master holds the first ranks, then come the others by their index."""
+        first = self.labels.get(_REPLICA_TYPE) == "master"
+        index = self.labels.get(_JOB_INDEX) or self.labels.get(_REPLICA_INDEX) or self.name.rpartition("-")[2]
+        return (0 if first else 1, int(index) if index.isdigit() else 0)
+
+
+@dataclass
+class Attempt:
+    """The pods of one attempt that are there and run."""
+
+    pods: dict[str, Pod] = field(default_factory=dict)
+    """uid → pod"""
+    task: asyncio.Task[None] | None = None
+
+    def complete(self) -> bool:
+        """Whether every pod that it needs is there: the workers, and a launcher or chief where there is to be one."""
+        workers = sum(pod.works for pod in self.pods.values())
+        some = next(iter(self.pods.values()))
+        if workers < int(some.environment.get(PODS_ENV) or 1):
+            return False
+        led = some.labels.get(_OPERATOR) == "mpi-operator" or some.trial.workload.strategy is Strategy.parameter_server
+        return not led or any(pod.leads for pod in self.pods.values())

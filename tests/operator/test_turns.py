@@ -8,7 +8,7 @@ import time
 from typing import Any
 
 import pytest
-from left_behind import pod, pod_name
+from left_behind import experiment_tree, pod, pod_name
 from simulated_cluster import AT, NAMESPACE, PLURALS, Process, World, settle
 
 from scalebench_api.objects import labels
@@ -184,6 +184,28 @@ def test_what_stands_in_the_way_of_a_trial_is_told(kind: str) -> None:
     settle(world, process)
     assert world.status("one")["phase"] == "Succeeded"
     assert "Stalled" not in {each["type"] for each in world.status("one")["conditions"]}
+
+
+def test_experiments_of_one_name_in_two_namespaces_do_not_meet() -> None:
+    """Their trials and jobs have the same names, too; a pool they share."""
+    world = World({}, ["one"], pool="a")
+    for namespace, pool in (("another", "b"), ("third", "a")):
+        tree = experiment_tree("one", pool=pool)
+        tree["metadata"] |= {"namespace": namespace, "generation": 1}
+        world.store.put(AT["scalingexperiments"].replace(f"/{NAMESPACE}/", f"/{namespace}/"), tree)
+    process = Process(world)
+    keys = [Key(namespace, "one") for namespace in (NAMESPACE, "another", "third")]
+    for _ in range(3):
+        for key in keys:
+            asyncio.run(process.controller.turn(key))
+    made = {each["metadata"]["namespace"]: each["metadata"]["name"] for each in world.store.of("jobs")}
+    assert made == {NAMESPACE: "one-weak-1-1x1-r1-a1", "another": "one-weak-1-1x1-r1-a1"}
+    waits = {key.namespace for key in keys if not process.sightings.families[key].jobs}
+    assert waits == {"third"}, "the pool is the cluster's"
+    world.store.remove(AT["scalingexperiments"], "one")
+    process.watch("scalingexperiments")
+    asyncio.run(process.controller.turn(keys[0]))
+    assert process.sightings.families[keys[1]].experiment is not None
 
 
 def test_a_record_that_may_not_be_kept_is_told_and_kept_later(monkeypatch: pytest.MonkeyPatch) -> None:

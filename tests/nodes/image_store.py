@@ -14,10 +14,12 @@ import fcntl
 import json
 import re
 import subprocess
+import tarfile
 import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+import known_layers
 import machine  # noqa: F401  (makes tests/cluster importable)
 import small_images
 import toolchain
@@ -26,7 +28,7 @@ from components import Component
 DISCARDING = ("--local", "--discard-unpacked-layers")
 """Of `ctr images import`: layers are kept unpacked only."""
 _IMPORTED = re.compile(r"^unpacking (\S+) \(", re.MULTILINE)
-_PASSING = "localhost/scalebench/passing:dev"
+_KEPT = "localhost/scalebench/kept:dev"
 _READY_S = 60.0
 _COPIED = ("io.containerd.metadata.v1.bolt", "io.containerd.snapshotter.v1.overlayfs/metadata.db")
 _SHARED = ("io.containerd.content.v1.content/blobs", "io.containerd.snapshotter.v1.overlayfs/snapshots")
@@ -77,12 +79,18 @@ class Store:
             containerd.start()
             try:
                 containerd.wait(_READY_S)
-                names = _IMPORTED.findall(_output(*ctr, "images", "import", *DISCARDING, archive))
+                # What an image of the same name has unpacked must stay until this one has it too.
+                there = [name for name in _output(*ctr, "images", "list", "-q").split() if not name.startswith(_KEPT)]
+                kept = {name: f"{_KEPT}-{index}" for index, name in enumerate(there)}
+                for name, other in kept.items():
+                    _output(*ctr, "images", "tag", "--force", name, other)
+                chains = _output(*ctr, "snapshots", "list").split()
+                names = _IMPORTED.findall(_imported([*ctr, "images", "import", *DISCARDING, "-"], archive, chains))
                 if not names:
                     raise ValueError(f"{archive}: no image with a name is in it")
                 # Layers as they came are not needed any more; they go now, for this containerd ends at once.
-                _output(*ctr, "images", "tag", names[0], _PASSING)
-                _output(*ctr, "images", "rm", "--sync", _PASSING)
+                _output(*ctr, "images", "tag", "--force", names[0], _KEPT)
+                _output(*ctr, "images", "rm", "--sync", _KEPT, *kept.values())
             finally:
                 containerd.kill()
         return names
@@ -108,6 +116,22 @@ def _mark(archive: Path) -> str:
     """Changes when the archive does."""
     known = archive.resolve(strict=True)
     return f"{known} {known.stat().st_size} {known.stat().st_mtime_ns}"
+
+
+def _imported(command: Sequence[str], archive: Path, chains: Sequence[str]) -> str:
+    """What the import of an archive says, of which only those layers are read that are not unpacked yet."""
+    try:
+        leaving_out = known_layers.known(archive, chains)
+    except (tarfile.TarError, KeyError) as error:
+        raise ValueError(f"{archive}: no archive of an image: {error}") from error
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as ctr:
+        assert ctr.stdin is not None
+        with contextlib.suppress(BrokenPipeError):  # it has read enough, or says why it has not
+            known_layers.copy(archive, ctr.stdin, leaving_out)
+        said, errors = ctr.communicate()
+    if ctr.returncode:
+        raise ValueError(f"{archive}: {errors.decode().strip().splitlines()[-1]}")
+    return said.decode()
 
 
 def _output(*command: str | Path) -> str:

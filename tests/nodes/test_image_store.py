@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
+import io
+import json
 import subprocess
+import tarfile
 from pathlib import Path
 
+import known_layers
 import machine
 import pytest
 import small_images
@@ -60,6 +65,82 @@ def test_a_later_archive_takes_the_name(store: Store, tmp_path: Path) -> None:
     assert store.add([tmp_path / "first.tar"]) == [small_images.PAUSE, "localhost/test:dev"]
     store.copy(tmp_path / "again")
     assert said_in(tmp_path / "again") == {"first"}
+
+
+def in_two_layers(tmp_path: Path, code: str) -> Path:
+    """An OCI archive of `localhost/two:dev`: a layer of ten megabytes, and one of code over it."""
+    made, blobs = tmp_path / f"{code}-oci.tar", {}
+
+    def blob(content: bytes) -> str:
+        digest = hashlib.sha256(content).hexdigest()
+        blobs[f"blobs/sha256/{digest}"] = content
+        return f"sha256:{digest}"
+
+    def layer(name: str, content: bytes) -> tuple[str, int]:
+        written = io.BytesIO()
+        with tarfile.open(fileobj=written, mode="w") as tar:
+            entry = tarfile.TarInfo(name)
+            entry.size = len(content)
+            tar.addfile(entry, io.BytesIO(content))
+        return blob(written.getvalue()), len(written.getvalue())
+
+    layers = [layer("large", b"l" * 10_000_000), layer("file", code.encode())]
+    config = json.dumps(
+        {
+            "architecture": "amd64",
+            "os": "linux",
+            "config": {},
+            "rootfs": {"type": "layers", "diff_ids": [digest for digest, _ in layers]},
+        }
+    ).encode()
+    described = [
+        {"mediaType": "application/vnd.oci.image.layer.v1.tar", "digest": digest, "size": size}
+        for digest, size in layers
+    ]
+    manifest = json.dumps(
+        {
+            "schemaVersion": 2,
+            "mediaType": "application/vnd.oci.image.manifest.v1+json",
+            "config": {
+                "mediaType": "application/vnd.oci.image.config.v1+json",
+                "digest": blob(config),
+                "size": len(config),
+            },
+            "layers": described,
+        }
+    ).encode()
+    index = {
+        "mediaType": "application/vnd.oci.image.manifest.v1+json",
+        "digest": blob(manifest),
+        "size": len(manifest),
+        "annotations": {"org.opencontainers.image.ref.name": "localhost/two:dev"},
+    }
+    blobs["oci-layout"] = b'{"imageLayoutVersion":"1.0.0"}'
+    blobs["index.json"] = json.dumps({"schemaVersion": 2, "manifests": [index]}).encode()
+    with tarfile.open(made, "w") as tar:
+        for name, content in blobs.items():
+            entry = tarfile.TarInfo(name)
+            entry.size = len(content)
+            tar.addfile(entry, io.BytesIO(content))
+    return made
+
+
+def test_layers_that_are_unpacked_are_not_read_again(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left_out: list[int] = []
+    whole = known_layers.copy
+    monkeypatch.setattr(
+        known_layers,
+        "copy",
+        lambda *given: [left_out.append(len(given[2])), whole(*given)],  # type: ignore[func-returns-value]
+    )
+    store.add([in_two_layers(tmp_path, "first")])
+    assert store.add([in_two_layers(tmp_path, "second")]) == [small_images.PAUSE, "localhost/two:dev"]
+    assert left_out == [0, 0, 1]  # pause, the first image whole, the second without its large layer
+    store.copy(tmp_path / "node")
+    assert said_in(tmp_path / "node") == {"second"}
+    assert [file.stat().st_size for file in (tmp_path / "node").glob("*overlayfs/snapshots/*/fs/large")] == [10_000_000]
 
 
 def test_what_is_no_archive_is_refused(store: Store, tmp_path: Path) -> None:

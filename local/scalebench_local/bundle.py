@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ from scalebench_api.record.trial_record import TrialRecord
 from scalebench_local import durable
 from scalebench_local.attempt import RESULT, Attempt, attempts_in
 from scalebench_local.durable import storing
-from scalebench_local.errors import BadInput
+from scalebench_local.errors import BadInput, StorageError
 from scalebench_local.supervisor import remove_tree
 
 EXPERIMENT_FILE = "experiment.yaml"
@@ -45,6 +46,18 @@ class BundleFolder:
     def lock_file(self) -> Path:
         """Locked while an engine, or what it started, is at work here."""
         return self.work / "lock"
+
+    def refuse_unless_writable(self) -> None:
+        """Said before a wait for devices, for which nothing is made yet, rather than after it.
+
+        Raises:
+            StorageError: when the folder, or the nearest one above it that is there, is not to be written by this user.
+        """
+        there = next(folder for folder in (self.path, *self.path.parents) if os.path.exists(folder))
+        if os.path.isdir(there) and not os.access(there, os.W_OK | os.X_OK):
+            raise StorageError(
+                f"{self.path}: the bundle cannot be written, for {there} does not let this user; name another folder"
+            )
 
     def prepare(self) -> None:
         """Make what the lock needs.

@@ -91,6 +91,7 @@ def run(
     folder = BundleFolder(bundle.absolute())
     if not resume:
         folder.refuse_unless_empty()
+    folder.refuse_unless_writable()
     waiting = _Waiting(plan, allotment, say)
     locks = Locks([])
     try:

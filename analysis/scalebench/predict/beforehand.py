@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from scalebench.network import Network
@@ -60,10 +60,21 @@ def predict_experiment(
     if len(series) > MOST_SERIES:
         raise FitError(f"predict: the experiment has {len(series)} series; at most {MOST_SERIES} are predicted")
     found: list[Expected] = []
+    idle: set[int] = set()
     for name, trials in series.items():
+        point = trials[0].point
+        most = point.global_batch if point.mode is Mode.strong else None
         counts = sorted({*workers} or {trial.point.workers for trial in trials})
+        idle |= {count for count in counts if most is not None and count > most}
+        counts = [count for count in counts if most is None or count <= most]
         found += _series(name, trials[0], counts, platform, network or network_of(trials[0].workload))
-    return (_table(found, experiment, platform),)
+    table = _table(found, experiment, platform)
+    return (replace(table, notes=(*table.notes, *_left_out(idle))),)
+
+
+def _left_out(counts: Collection[int]) -> list[str]:
+    named = ", ".join(f"{count:,}" for count in sorted(counts))
+    return [f"Strong scaling leaves out {named}: more workers than its global batch has samples."] if counts else []
 
 
 def _series(

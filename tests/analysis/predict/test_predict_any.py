@@ -154,3 +154,14 @@ def test_the_table_does_not_depend_on_the_experiments_order(file: Path):
     platform = Platform(find_device("H200"), find_link("nvlink4"))
     (table,) = predict_experiment(of, platform, [4, 2, 4])
     assert [row["workers"] for row in table.plain()["rows"]][:6] == [2, 2, 2, 4, 4, 4]
+
+
+def test_strong_scaling_has_no_more_workers_than_samples():
+    of = experiment("before", workload=RESNET, workers=[1, 2])  # 128 samples in all
+    platform = Platform(find_device("H200"), find_link("nvlink4"))
+    (table,) = predict_experiment(of, platform, [128, 129])
+    counts = {row["series"]: set() for row in table.plain()["rows"]}
+    for row in table.plain()["rows"]:
+        counts[row["series"]].add(row["workers"])
+    assert counts == {"strong": {128}, "weak": {128, 129}}
+    assert "Strong scaling leaves out 129: more workers than its global batch has samples." in table.notes

@@ -15,7 +15,20 @@ if TYPE_CHECKING:
 
 
 def headline(series: MeasuredSeries, points: Sequence[PointResult], level: float) -> str:
-    """One sentence about the largest measured point."""
+    """One sentence about the largest measured point, and what is missing beyond it."""
+    return _of_largest(series, points, level) + _beyond(points)
+
+
+def _beyond(points: Sequence[PointResult]) -> str:
+    """Larger counts that ended without one good trial: the curve does not stop there by choice."""
+    largest = max((p.workers for p in points if p.measured), default=None)
+    if largest is None:
+        return ""
+    lost = [p.workers for p in points if p.workers > largest and not p.counts.unfinished]
+    return f"; no trial on {_list(lost)} workers counts" if lost else ""
+
+
+def _of_largest(series: MeasuredSeries, points: Sequence[PointResult], level: float) -> str:
     name = series.name
     largest = max((p for p in points if p.measured), key=lambda p: p.workers, default=None)
     if largest is None or largest.throughput is None:

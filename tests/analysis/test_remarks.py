@@ -10,7 +10,8 @@ from scalebench.bundle import open_bundle
 from scalebench.scaling import SeriesResult, scaling
 from scalebench.scaling_tables import split_table
 from scalebench.statistics.estimate import Estimate, Method
-from scalebench_api.trial import Point
+from scalebench_api.plan import make_plan
+from scalebench_api.trial import Point, TrialPhase
 
 
 def strong(folder: Path, truth: Truth, **spec: object) -> SeriesResult:
@@ -62,6 +63,17 @@ def test_one_repetition_is_named_in_the_headline(tmp_path: Path):
     assert "95 % interval" not in series.headline
     assert "(within the run only " in series.headline
     assert ", by one repetition: how another would differ is not known" in series.headline
+
+
+def test_larger_counts_without_a_good_trial_are_named(tmp_path: Path):
+    of = experiment(modes=["strong"], windows=3, steps_per_window=10)
+    endings = {
+        trial.name: (TrialPhase.invalid, "NoisyNeighbour", "")
+        for trial in make_plan(of).trials
+        if trial.point.workers > 1
+    }
+    (series,) = scaling([open_bundle(write_bundle(tmp_path, of, Truth(), tables=False, endings=endings))]).series
+    assert series.headline.endswith(" on 1 worker; no trial on 2, 4 workers counts")
 
 
 @pytest.mark.parametrize(

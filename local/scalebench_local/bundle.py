@@ -85,6 +85,18 @@ class BundleFolder:
         if found:
             raise BadInput(f"{self.path}: is not empty (holds {found[0]}); name another folder for the bundle")
 
+    def refuse_another(self, experiment: ScalingExperiment) -> None:
+        """A bundle is resumed with its own experiment only; where there is none yet, any will do.
+
+        Raises:
+            BadInput: when the bundle is of another experiment, or cannot be read as one.
+        """
+        path = self.path / EXPERIMENT_FILE
+        with storing("read", path):
+            text = path.read_bytes() if path.exists() else None
+        if text is not None:
+            _same_experiment(path, text, experiment)
+
     def begin(self, experiment: ScalingExperiment, source: str, resume: bool) -> None:
         """Write the experiment into a new bundle, or make sure that this one is of the same experiment.
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from scalebench_api.axes import AxisError
-from scalebench_api.experiment import ScalingExperiment
+from scalebench_api.experiment import ExperimentSpec, ScalingExperiment
 from scalebench_api.lifecycle import Action, Collect, ExperimentPhase, Job, Observed, Start, Status, decide
 from scalebench_api.plan import Plan, make_plan
 from scalebench_api.record.trial_record import TrialRecord
@@ -91,6 +91,8 @@ def run(
     folder = BundleFolder(bundle.absolute())
     if not resume:
         folder.refuse_unless_empty()
+    else:
+        folder.refuse_another(experiment)
     folder.refuse_unless_writable()
     waiting = _Waiting(plan, allotment, say)
     locks = Locks([])
@@ -108,9 +110,18 @@ def run(
         hide_gpus = bool(machine.gpus)
         return _Engine(experiment, plan, allotment, folder, locks.descriptors, hide_gpus, metrics_port, say, stop).run()
     except Interrupted:
-        return RunResult(folder.path, decide(experiment.spec, waiting.names, {}).status, {}, True, allotment.notes)
+        found = {name: record for name in waiting.names if resume and (record := folder.published(name))}
+        observed = {name: _final(record, experiment.spec) for name, record in found.items()}
+        status = decide(experiment.spec, waiting.names, observed).status
+        return RunResult(folder.path, status, found, True, allotment.notes)
     finally:
         locks.release()
+
+
+def _final(record: TrialRecord, spec: ExperimentSpec) -> Observed:
+    """What is published is final, whatever attempts the policy would still have allowed."""
+    attempts = 1 + max(spec.failure_policy.retries, spec.failure_policy.retry_invalid)
+    return Observed(record.attempt, (record.phase,) * attempts)
 
 
 class _Waiting:
@@ -180,9 +191,7 @@ class _Engine:
         record = self.records.get(name) or self.folder.published(name)
         if record is not None:
             self.keep_record(record)
-            # What is published is final, whatever attempts the policy would still have allowed.
-            attempts = 1 + max(self.spec.failure_policy.retries, self.spec.failure_policy.retry_invalid)
-            self.observed[name] = Observed(record.attempt, (record.phase,) * attempts)
+            self.observed[name] = _final(record, self.spec)
             return
         attempts_there, highest = self.folder.attempts(name)
         history = tuple(result.phase for attempt in attempts_there if (result := attempt.result) is not None)

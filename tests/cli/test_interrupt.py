@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import signal
 import subprocess
+from contextlib import ExitStack
+from pathlib import Path
 
 import pytest
 
@@ -97,3 +100,19 @@ def test_two_runs_on_the_same_cores(desk: Desk):
     assert desk.end(first).code == 0
     (hint,) = HINT.findall(interrupted.err)
     assert as_typed(desk, hint).code == 0
+
+
+def test_a_resume_that_waits_knows_what_is_done(desk: Desk, locks: Path):
+    """And that another experiment's bundle is not its own, before it waits."""
+    file = desk.write()
+    desk("run", file, "--bundle", "b", code=0)
+    with ExitStack() as held:
+        for lock in locks.iterdir():
+            fcntl.flock(held.enter_context(lock.open("a")), fcntl.LOCK_EX | fcntl.LOCK_NB)
+        waiting = desk.begin("run", file, "--bundle", "b", "--resume")
+        assert waiting.stderr is not None
+        assert waiting.stderr.readline().startswith("waiting for ")
+        waiting.send_signal(signal.SIGINT)
+        assert "interrupted after 2 of 2 trials done" in desk.end(waiting).err
+        other = desk.write("other.yaml", measure={"repetitions": 3})
+        assert "this bundle is of another experiment" in desk("run", other, "--bundle", "b", "--resume", code=2).err

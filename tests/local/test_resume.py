@@ -247,5 +247,5 @@ def test_a_suspended_or_cancelled_experiment_starts_nothing(lab: Lab, switch: st
 def test_a_bundle_that_cannot_be_made_gives_a_clear_message(lab: Lab) -> None:
     lab.write(**ONE)
     lab.bundle = Path("/proc/self/no-such-folder")
-    with pytest.raises(scalebench_local.StorageError, match="cannot make the folder /proc/self/no-such-folder"):
+    with pytest.raises(scalebench_local.StorageError, match="/proc/self/no-such-folder: the bundle cannot be written"):
         lab.run()

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from scalebench.scaling import PointResult
 
 
+_ALONE = ", by one repetition: how another would differ is not known"
+
+
 def headline(series: MeasuredSeries, points: Sequence[PointResult], level: float) -> str:
     """One sentence about the largest measured point, and what is missing beyond it."""
     return _of_largest(series, points, level) + _beyond(points)
@@ -41,16 +44,16 @@ def _of_largest(series: MeasuredSeries, points: Sequence[PointResult], level: fl
             f"no speed-up, for the baseline of {_workers(series.baseline)} was not measured"
         )
     if largest.workers == series.baseline:
-        return f"{name}: {spelling.interval(largest.throughput)} {unit} on {_workers(largest.workers)}"
+        rate = f"{spelling.interval(largest.throughput)} {unit} on {_workers(largest.workers)}"
+        return f"{name}: {rate}{_ALONE if largest.throughput.repetitions == 1 else ''}"
     gives, low_high = spelling.parted(largest.speedup, as_percent=False)
-    alone = largest.speedup.repetitions == 1
     kind = "within the run only" if largest.speedup.within_run_only else f"{level * 100:g} % interval"
     said = f" ({kind} {low_high})" if low_high else ""
     against = "" if series.baseline == 1 else f" that of {series.baseline}"
     return (
         f"{name}: {_workers(largest.workers)} give {gives}×{against}{said}, "
         f"efficiency {spelling.percent(largest.efficiency.value)}"
-        + (", by one repetition: how another would differ is not known" if alone else "")
+        + (_ALONE if largest.speedup.repetitions == 1 else "")
         + (
             _undecided(largest.speedup, largest.workers / series.baseline)
             or _why(largest, largest.efficiency, _batch(points, series.baseline))

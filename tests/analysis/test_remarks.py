@@ -63,6 +63,8 @@ def test_one_repetition_is_named_in_the_headline(tmp_path: Path):
     assert "95 % interval" not in series.headline
     assert "(within the run only " in series.headline
     assert ", by one repetition: how another would differ is not known" in series.headline
+    alone = strong(tmp_path / "alone", Truth(), repetitions=1, workers=[2])
+    assert alone.headline.endswith(" on 2 workers, by one repetition: how another would differ is not known")
 
 
 def test_larger_counts_without_a_good_trial_are_named(tmp_path: Path):

@@ -142,7 +142,7 @@ class TestCompare:
         first = bundle(tmp_path / "a", weak(workers=[1, 2]))
         second = bundle(tmp_path / "b", weak(workers=[2, 4]))
         found = compare(first, second)
-        assert (found.only_before, found.only_after) == (("weak, 1 workers (1x1)",), ("weak, 4 workers (1x4)",))
+        assert (found.only_before, found.only_after) == (("weak, 1 worker (1x1)",), ("weak, 4 workers (1x4)",))
 
     @pytest.mark.parametrize("threshold", [-0.1, float("nan"), float("inf")])
     def test_thresholds_are_checked(self, tmp_path: Path, threshold: float):

@@ -111,7 +111,7 @@ class Lab:
     def drive(self, *options: str, environment: dict[str, str] | None = None) -> tuple[int, dict[str, Any], str]:
         """The same to its end: exit code, ``{trial: [phase, reason, attempt]}``, what it said."""
         process = self.begin(*options, environment=environment)
-        out, err = process.communicate(timeout=120)
+        out, err = process.communicate(timeout=300)
         return process.returncode, json.loads(out) if out else {}, err
 
     def end(self) -> None:

@@ -9,7 +9,7 @@ import package_index
 import pytest
 
 SAID = """:env:.index-url='https://inner.example/simple'
-:env:.find-links='/opt/wheels'
+:env:.find-links='/srv/own-packages'
 :env:.no-color='1'
 global.cert='/etc/own.pem'
 global.index-url='https://outer.example/simple'

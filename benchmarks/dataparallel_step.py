@@ -3,8 +3,8 @@
     PYTHONPATH=api:images/worker python benchmarks/dataparallel_step.py
 
 One process trains one model on every GPU that it sees. DataParallel starts a thread for each GPU in every step, and
-cuDNN remembers its search for the fastest convolutions by thread: the lines with kept threads are another program than
-torch's own, and here to say what a difference is made of. "host" is the time after which Python has sent off a forward
+cuDNN remembers its search for the fastest convolutions by thread; the worker keeps the threads, unless it is asked not
+to. The lines say what a difference is made of. "host" is the time after which Python has sent off a forward
 pass: where it is near the step's, Python, and not a GPU, is what the step waits for. With ``$HOLD`` it waits for that
 file before it touches a GPU.
 """
@@ -17,7 +17,6 @@ import statistics
 import sys
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,25 +27,19 @@ import torch.nn.functional as F
 from torch import nn
 
 from scalebench_worker.torch.models import build, spec
+from scalebench_worker.torch.threads import KeptThreads
 
 
-class KeptThreads(nn.DataParallel[nn.Module]):
-    """DataParallel whose GPUs each have one thread for good."""
-
-    def __init__(self, module: nn.Module) -> None:
-        super().__init__(module)
-        self.threads = [ThreadPoolExecutor(1) for _ in self.device_ids]
+class OneThread(nn.DataParallel[nn.Module]):
+    """DataParallel whose replicas are sent off one after another, by the thread that trains."""
 
     def parallel_apply(self, replicas: Sequence[Any], inputs: Sequence[Any], kwargs: Any) -> list[Any]:
         """Outputs of the replicas, in the order of their devices."""
-        narrow = torch.is_autocast_enabled("cuda")
-
-        def forward(index: int) -> Any:
-            with torch.cuda.device(self.device_ids[index]), torch.autocast("cuda", torch.bfloat16, enabled=narrow):
-                return replicas[index](*inputs[index], **kwargs[index])
-
-        sent = [thread.submit(forward, index) for index, thread in enumerate(self.threads[: len(replicas)])]
-        return [each.result() for each in sent]
+        outputs = []
+        for index, replica in enumerate(replicas):
+            with torch.cuda.device(self.device_ids[index]):
+                outputs.append(replica(*inputs[index], **kwargs[index]))
+        return outputs
 
 
 @dataclass(frozen=True)
@@ -65,7 +58,9 @@ class Variant:
 VARIANTS = [
     Variant("one GPU, bare", None),
     Variant("one GPU, bare, cuDNN's search", None, search=True),
-    Variant("DataParallel, as the worker has it", nn.DataParallel),
+    Variant("torch's DataParallel", nn.DataParallel),
+    Variant("one thread for all", OneThread),
+    Variant("one thread for all, cuDNN's search", OneThread, search=True),
     Variant("kept threads", KeptThreads),
     Variant("kept threads, cuDNN's search", KeptThreads, search=True),
     Variant("... and plain memory order", KeptThreads, search=True, channels_last=False),

@@ -21,19 +21,21 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from strategy_cases import Case, again, left, on_cpus, on_gpus
+from strategy_cases import Case, again, causes, everywhere, on_cpus, on_gpus
 from strategy_rows import HEAD, Row, fill, lines_of
 
-from scalebench_api.processes import processes_of
+from scalebench_api.processes import one_process, processes_of
 from scalebench_api.record.rank import RankRecord
 from scalebench_api.trial import TrialSpec
+
+COLLECTIONS = {"all": on_gpus, "again": again, "causes": causes, "everywhere": everywhere}
 
 
 def main() -> int:
     """Run what fits, and print the lines of every group when it has ended."""
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("--workers", type=int, default=2)
-    arguments.add_argument("--cases", choices=["all", "again", "left"], default="all")
+    arguments.add_argument("--cases", choices=sorted(COLLECTIONS), default="all")
     arguments.add_argument("--quick", action="store_true", help="tiny models on CPUs, to try the script")
     arguments.add_argument("--only", nargs="+", default=[], help="only cases whose name holds one of these")
     arguments.add_argument("--seconds", type=float, default=460.0, help="begin nothing that would not end by then")
@@ -42,7 +44,7 @@ def main() -> int:
     arguments.add_argument("--out", type=Path, default=None, help="file for the JSON")
     given = arguments.parse_args()
     began = time.monotonic()
-    cases = on_cpus if given.quick else {"all": on_gpus, "again": again, "left": left}[given.cases]
+    cases = on_cpus if given.quick else COLLECTIONS[given.cases]
     wanted = [
         chosen
         for group in cases(given.workers)
@@ -179,11 +181,13 @@ def trial_of(case: Case, cpu: bool, warmup: int) -> TrialSpec:
 
 def command(case: Case, trial: TrialSpec | None) -> list[str]:
     """As the local engine starts it, but for the waiting."""
-    if trial is None:
-        return [sys.executable, str(Path(__file__).with_name(case.script[0])), *case.script[1:]]
-    processes = processes_of(trial.workload, trial.point.workers)
+    name, *further = case.script if trial is None else ("held_worker.py",)
+    program = [str(Path(__file__).with_name(name)), *further]
+    if trial is None and not case.ranked:
+        return [sys.executable, *program]
+    processes = case.workers if trial is None else processes_of(trial.workload, trial.point.workers)
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--local-addr=127.0.0.1"]
-    return [*torchrun, f"--nproc-per-node={processes}", str(Path(__file__).with_name("held_worker.py"))]
+    return [*torchrun, f"--nproc-per-node={processes}", *program]
 
 
 def environment(trial: TrialSpec | None, out: Path, devices: Sequence[int], cpu: bool) -> dict[str, str]:
@@ -192,6 +196,8 @@ def environment(trial: TrialSpec | None, out: Path, devices: Sequence[int], cpu:
     gpus = max(len(devices), _gpus()) if not cpu else len(devices)
     each = max(1, len(cores) // gpus)
     own = [cores[at * each : (at + 1) * each] or cores for at in devices]
+    if trial and one_process(trial.workload):
+        own = [sorted({core for part in own for core in part})]
     sets = ";".join(",".join(map(str, part)) for part in own)
     chosen = {} if cpu else {"CUDA_VISIBLE_DEVICES": ",".join(map(str, devices))}
     pinned = {"SCALEBENCH_CORES": sets} if len(cores) >= gpus else {}

@@ -38,6 +38,8 @@ class Case:
     exposed: bool = False
     script: Sequence[str] = ()
     """Another program of this folder instead of a trial; its output is shown as it is."""
+    ranked: bool = False
+    """Whether the other program is started once for every worker."""
 
 
 def with_options(workload: Mapping[str, Any], strategy: str = "ddp", **options: Any) -> dict[str, Any]:
@@ -106,27 +108,69 @@ def again(workers: int) -> list[list[Case]]:
     return [[_algorithm(case) for case in group] for group in many]
 
 
-def left(workers: int) -> list[list[Case]]:
-    """What has not run on H200s yet; the most wanted first. Padded: a vocabulary of whole rows of 64."""
+def causes(workers: int) -> list[list[Case]]:
+    """GPT-2 with a vocabulary of whole rows of 64 (padded), and what DataParallel and FSDP2 wait for."""
 
-    def padded(model: Mapping[str, Any], strategy: str, name: str, count: int, seconds: float, steps: int) -> Case:
+    def padded(model: Mapping[str, Any], strategy: str, count: int) -> Case:
         workload = with_options({**model, "data": {"shape": [1024], "classes": 50_304}}, strategy)
-        return Case(f"{model['model']} padded {name}", count, 8 if model is LARGE else 32, workload, seconds, steps)
+        kind, batch, steps = ("compiled ", 32, 25) if model is SMALL else ("", 8, 15)
+        return Case(f"{model['model']} padded {kind}{strategy}", count, batch, workload, 50, steps)
 
-    def resnet(name: str, strategy: str = "ddp", count: int = workers, **options: Any) -> Case:
-        return Case(f"resnet50 {name}", count, 256, with_options(RESNET, strategy, **options), 16)
+    def parts(count: int) -> Case:
+        return Case(f"DataParallel's parts on {count}", count, 256, {}, 55, script=("dataparallel_step.py",))
 
-    causes = Case("DataParallel's parts", workers, 256, {}, 60, script=("dataparallel_step.py",))
+    fsdp_parts = Case("FSDP2's parts", 2, 8, {}, 45, script=("fsdp_step.py",), ranked=True)
     step = Case("gpt2_large on one GPU", 1, 8, {}, 45, script=("gpt2_step.py", "--model", "large"))
+    alone = Case("resnet50 dp", 1, 256, with_options(RESNET, "dp"), 25)
+    counts = [count for count in (4, 2) if count <= workers]
+    # Those that Python holds up have the machine for themselves.
     return [
-        [causes],
-        [padded(LARGE, "ddp", "ddp", workers, 38, 10)],
-        [padded(LARGE, "fsdp", "fsdp", workers, 45, 10)],
-        [padded(SMALL, "ddp", "compiled ddp", workers, 60, 25)],
-        [resnet("hook top-k 0.01", commHook="top-k")],
-        [resnet("dp alone", "dp", count=1), resnet("ddp alone", count=1)],
-        [step, padded(SMALL, "ddp", "compiled ddp alone", 1, 45, 25)],
+        [parts(counts[0])],
+        *([padded(LARGE, "ddp", count)] for count in counts),
+        *([padded(LARGE, "fsdp", count)] for count in counts),
+        *([padded(SMALL, "ddp", count)] for count in counts),
+        *([parts(count)] for count in counts[1:]),
+        [padded(SMALL, "ddp", 1), padded(LARGE, "ddp", 1)],
+        [padded(LARGE, "fsdp", 1)],
+        [fsdp_parts],
+        [alone, step],
     ]
+
+
+def everywhere(workers: int) -> list[list[Case]]:
+    """What the causes led to, then ResNet-50 under every strategy on all GPUs, and what had not run on two."""
+
+    def resnet(name: str, strategy: str = "ddp", count: int = workers, exposed: bool = False, **options: Any) -> Case:
+        return Case(f"resnet50 {name}", count, 256, with_options(RESNET, strategy, **options), 20, exposed=exposed)
+
+    def small(count: int) -> Case:
+        workload = with_options({**SMALL, "data": {"shape": [1024], "classes": 50_304}})
+        return Case("gpt2_small padded compiled ddp", count, 32, workload, 40)
+
+    def parallel(count: int) -> Case:
+        return resnet("DataParallel", "dp", count)
+
+    fewer = [2] if workers > 2 else []
+    many = [
+        [small(workers)],
+        [*map(small, fewer), small(1), *([parallel(1)] if fewer else [])],
+        *([parallel(count)] for count in (workers, *fewer)),
+        [resnet("DataParallel, threads anew", "dp", keepThreads=False)],
+        [resnet("ddp", exposed=True)],
+        [resnet("fsdp", "fsdp")],
+        [resnet("hook bf16", commHook="bf16")],
+        [resnet("hook top-k 0.01", commHook="top-k")],
+        [resnet("hook powersgd 2", commHook="powersgd", commHookRank=2)],
+        [resnet("zero1", "zero1")],
+        *([resnet("hook top-k 0.01", count=count, commHook="top-k"), resnet("ddp", count=count)] for count in fewer),
+        [resnet("ddp, NCCL ring")],
+        [resnet("ddp, NCCL tree")],
+        [resnet("hook fp16", commHook="fp16")],
+        [resnet("hook eight-bit", commHook="eight-bit")],
+        [resnet("hook one-bit", commHook="one-bit")],
+        *([all_reduce(workers, algorithm)] for algorithm in ("ring", "tree")),
+    ]
+    return [[_algorithm(case) for case in group] for group in many]
 
 
 def on_cpus(workers: int) -> list[list[Case]]:

@@ -48,4 +48,7 @@ class Options(Model):
         default=None, description="left out: broadcast for ddp and zero1, local for fsdp and parameter-server"
     )
     reshuffle: StrictBool = Field(default=True, description="another order of the data in every epoch (set_epoch)")
+    keep_threads: StrictBool = Field(
+        default=True, description="strategy dp: a GPU keeps its thread from step to step; false: anew in each, as torch"
+    )
     label_smoothing: Real = Field(default=0.0, ge=0, lt=1, description="share of a label spread over all classes")

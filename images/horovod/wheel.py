@@ -1,8 +1,9 @@
 """Build Horovod for this Python, once: ``python images/horovod/wheel.py [--install]``, which is ``make horovod``.
 
 Horovod 0.28.1 (June 2023) is its last release, a source distribution alone, and does not compile against a torch of
-today, whose headers want C++20, nor with its operations for XLA against a TensorFlow of today. The edits below are all
-it takes; seen with torch 2.14, TensorFlow 2.21 and g++ 12. It is built for torch and for TensorFlow, whichever are
+today, whose headers want C++20, nor with its operations for XLA against a TensorFlow of today, nor with g++ 13, whose
+headers no longer bring each other. The edits below are all it takes; seen with torch 2.11 and 2.14, TensorFlow 2.21 and
+g++ 12 and 13. It is built for torch and for TensorFlow, whichever are
 here, with MPI (by the ``mpicxx`` beside this Python), and with NCCL too where they are CUDA builds and ``nvcc`` is on
 PATH. Without gloo, which ends by a segmentation fault where MPI started the ranks.
 
@@ -35,6 +36,7 @@ _SOURCE = f"horovod=={VERSION} --hash=sha256:92a43f5a94c43907a56805bad15f19700c6
 _EDITS = (
     ("CMakeLists.txt", "CMAKE_CXX_STANDARD 14", "CMAKE_CXX_STANDARD 20"),
     ("horovod/torch/CMakeLists.txt", "CMAKE_CXX_STANDARD 14", "CMAKE_CXX_STANDARD 20"),
+    ("horovod/common/group_table.h", "#include <unordered_map>", "#include <string>\n#include <unordered_map>"),
     ("horovod/tensorflow/CMakeLists.txt", "${PROJECT_SOURCE_DIR}/horovod/tensorflow/xla_mpi_ops.cc", ""),
 )
 """file, what is there, what has to be there"""

@@ -120,15 +120,19 @@ class Job:
         return spread
 
     def trainer(self, spread: Spread) -> Trainer:
-        """The spread model with its optimizer, compiled where that is asked for."""
-        forward = torch.compile(spread.module) if self.workload.options.compile else spread.module
+        """The spread model with its loss and its optimizer, both compiled where that is asked for.
+
+        The loss of a language model, left as it is, costs a tenth of its step: GPT-2 small, one H200, 72 ms and not 65.
+        """
+        compiled = self.workload.options.compile
         return Trainer(
             spread,
-            forward,
+            torch.compile(spread.module) if compiled else spread.module,
             self.workload.precision,
             self.device,
             self.spec.auxiliary_weight,
             self.workload.options.label_smoothing,
+            torch.compile(models.training_loss) if compiled else models.training_loss,
         )
 
     def data(self, split: Split, *, alone: bool = False) -> Loader:
@@ -278,12 +282,13 @@ def split_batch(batch: Batch, parts: int) -> list[Batch]:
 
 
 def _options(options: Options) -> dict[str, object]:
-    """As asked, without what the communication hook has no use for."""
+    """As asked, without what the communication hook or the strategy has no use for."""
     wire = options.wire()
     if options.comm_hook is not CommHook.powersgd:
         del wire["commHookRank"]
     if options.comm_hook is not CommHook.top_k:
         del wire["commHookDensity"]
+    del wire["keepThreads"]
     return wire
 
 

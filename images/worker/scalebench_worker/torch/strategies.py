@@ -24,6 +24,7 @@ from scalebench_worker.torch.compression import compress
 from scalebench_worker.torch.optimizers import groups_of, make_optimizer, rule_of
 from scalebench_worker.torch.servers.worker import Serving, start
 from scalebench_worker.torch.sharding import shard
+from scalebench_worker.torch.threads import KeptThreads
 from scalebench_worker.torch.transfer import is_frozen
 
 
@@ -130,17 +131,19 @@ def fsdp(model: nn.Module, device: torch.device, workload: Workload) -> Spread:
 
 def dp(model: nn.Module, device: torch.device, workload: Workload) -> Spread:
     """DataParallel: this process drives every GPU that it sees, and copies the model to each in every step."""
-    # It starts a thread for each GPU in every step, and cuDNN's search is remembered by thread: 70 ms instead of 13
-    # for a forward pass of eight convolutions on an H200, 1,256 ms a step of ResNet-50 on two.
-    torch.backends.cudnn.benchmark = False
-    wrapped = nn.DataParallel(model)
+    kept = workload.options.keep_threads
+    if not kept:
+        # cuDNN's search is remembered by thread, and would be made in every step: 1,256 ms of ResNet-50 on two H200s.
+        torch.backends.cudnn.benchmark = False
+    wrapped = KeptThreads(model) if kept else nn.DataParallel(model)
     workers = max(1, len(wrapped.device_ids))
     return Spread(
         wrapped,
-        type(wrapped).__name__,
+        nn.DataParallel.__name__,
         make_optimizer(wrapped.parameters(), workload.optimizer, workers),
         seats=wrapped.device_ids if device.type == "cuda" else [],
         unexposed="copies to and from the other GPUs are a part of the forward pass: there is no step without them",
+        options={"keepThreads": kept},
     )
 
 

@@ -27,8 +27,12 @@ class Trainer:
         device: torch.device,
         auxiliary_weight: float = 0.3,
         smoothing: float = 0.0,
+        loss: Callable[..., Tensor] = training_loss,
     ) -> None:
-        """``forward`` is the module to call: the spread one, or its compiled form; ``smoothing`` is that of labels."""
+        """``forward`` is the module to call: the spread one, or its compiled form; ``smoothing`` is that of labels.
+
+        ``loss`` is :func:`training_loss`, or its compiled form.
+        """
         self.spread = spread
         self.forward = forward
         self.optimizer = spread.optimizer
@@ -42,6 +46,7 @@ class Trainer:
         self._device = device
         self._auxiliary_weight = auxiliary_weight
         self._smoothing = smoothing
+        self._loss = loss
 
     def update(self, batches: list[Batch], communicate: bool = True) -> Tensor:
         """One step over micro-batches of equal size; their mean loss, a scalar on the device.
@@ -72,7 +77,7 @@ class Trainer:
         inputs, targets = batch
         with autocast(self._precision, self._device):
             output = self.forward(inputs)
-            loss = training_loss(output, targets, auxiliary_weight=self._auxiliary_weight, smoothing=self._smoothing)
+            loss = self._loss(output, targets, auxiliary_weight=self._auxiliary_weight, smoothing=self._smoothing)
         if self.watch is not None:
             self.watch(output.logits if isinstance(output, AuxiliaryLogits) else output, targets)
         share = loss if parts == 1 else loss / parts

@@ -1,0 +1,119 @@
+"""What a step of FSDP2 waits for: step and host times one by one, and what the allocator asked the device for.
+
+    PYTHONPATH=api:images/worker python -m torch.distributed.run --nproc-per-node 2 benchmarks/fsdp_step.py
+
+GPT-2 shared out as the worker does it, on as many GPUs as there are processes. "host" is the time in which Python has
+sent off a step: where it is near the step's, Python, and not a GPU, is what the step waits for. "calls" are the
+allocator's calls of cudaMalloc and cudaFree up to then, each of which stops everything. The lines after the first each
+change one thing, and are other programs than Scalebench's. With ``$HOLD`` it waits for that file before it touches a
+GPU.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import sys
+import time
+from contextlib import nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+import torch.distributed as dist
+import torch.nn.functional as F
+from gpt2_step import SIZES
+
+from scalebench_api.workload import Precision
+from scalebench_worker.torch.models.transformer import GPT2
+from scalebench_worker.torch.sharding import shard
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One making of the same step."""
+
+    name: str
+    autocast: bool = True
+    growing: bool = False
+    """Whether the allocator may grow a segment instead of asking for another."""
+    vocabulary: int = 50_304
+    plain: bool = False
+    """Without FSDP2, and without any exchange."""
+
+
+VARIANTS = [
+    Variant("as the worker has it"),
+    Variant("without autocast", autocast=False),
+    Variant("segments that grow", growing=True),
+    Variant("vocabulary 50,257", vocabulary=50_257),
+    Variant("no FSDP2, no exchange", plain=True),
+]
+
+
+def measure(variant: Variant, given: argparse.Namespace, device: torch.device) -> None:
+    """Train a fresh model on one batch, and print what was found on rank 0."""
+    torch.manual_seed(0)
+    with device:
+        model = GPT2(SIZES[given.model], vocabulary=variant.vocabulary, context=given.length)
+        tokens = torch.randint(50_257, (given.batch, given.length + 1))
+    if not variant.plain:
+        shard(model, device, Precision.bf16)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=3e-4, fused=device.type == "cuda")
+    inputs, targets = tokens[:, :-1], tokens[:, 1:].flatten()
+    steps, hosts, calls = [], [], []
+    for _ in range(given.steps):
+        began = time.perf_counter()
+        optimizer.zero_grad(set_to_none=True)
+        with torch.autocast(device.type, torch.bfloat16) if variant.autocast else nullcontext():
+            loss = F.cross_entropy(model(inputs).flatten(0, 1), targets)
+        loss.backward()
+        optimizer.step()
+        hosts.append((time.perf_counter() - began) * 1e3)
+        if device.type == "cuda":
+            torch.cuda.synchronize()
+            found = torch.cuda.memory_stats(device)
+            calls.append(found["num_device_alloc"] + found["num_device_free"])
+        steps.append((time.perf_counter() - began) * 1e3)
+    if dist.get_rank():
+        return
+    late = len(steps) // 2
+    middle = statistics.median(steps[late:])
+    rate = dist.get_world_size() * given.batch * given.length / middle * 1e3
+    print(f"{variant.name:24} {middle:8.1f} ms, host {statistics.median(hosts[late:]):8.1f} ms {rate:10,.0f} tokens/s")
+    print("    steps", *(f"{each:.0f}" for each in steps))
+    print("    host ", *(f"{each:.0f}" for each in hosts))
+    print("    calls", *calls, flush=True)
+
+
+def main() -> int:
+    """Some lines for every variant."""
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments.add_argument("--model", choices=SIZES, default="large")
+    arguments.add_argument("--batch", type=int, default=8)
+    arguments.add_argument("--length", type=int, default=1024)
+    arguments.add_argument("--steps", type=int, default=24)
+    given = arguments.parse_args()
+    hold = os.environ.get("HOLD")
+    while hold and not Path(hold).exists():
+        time.sleep(0.05)
+    gpu = torch.cuda.is_available()
+    device = torch.device("cuda", int(os.environ["LOCAL_RANK"])) if gpu else torch.device("cpu")
+    if gpu:
+        torch.cuda.set_device(device)
+    dist.init_process_group("nccl" if gpu else "gloo")
+    if not dist.get_rank():
+        where = torch.cuda.get_device_name(device) if gpu else "CPU, which shows that the script runs"
+        print(f"GPT-2 {given.model}, {given.batch} x {given.length} tokens a rank, {dist.get_world_size()} x {where}")
+    for variant in VARIANTS:
+        if gpu:
+            torch.cuda.empty_cache()
+            torch.cuda.memory._set_allocator_settings(f"expandable_segments:{variant.growing}")
+        measure(variant, given, device)
+    dist.destroy_process_group()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

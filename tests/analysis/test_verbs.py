@@ -264,6 +264,8 @@ class TestComparability:
 
     def test_what_differs_by_nature_is_left_out(self, tmp_path: Path):
         assert self.differing(tmp_path, lambda r: {"environment": {**r.environment, "WORLD_SIZE": "4"}}) == {}
+        mpirun = {"OMPI_MCA_num_procs": "4", "OMPI_MCA_initial_wdir": "x"}
+        assert self.differing(tmp_path / "mpirun", lambda r: {"environment": {**r.environment, **mpirun}}) == {}
 
     def test_devices(self, tmp_path: Path):
         found = self.differing(

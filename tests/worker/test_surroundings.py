@@ -226,6 +226,13 @@ def test_topology_of_a_cpu_rank(monkeypatch: pytest.MonkeyPatch) -> None:
     assert found.device_name
 
 
+def test_mpiruns_own_variables_are_not_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The number of ranks would make every point of a curve differ from the next, and the folder tells of a machine."""
+    for name in ("num_procs", "initial_wdir", "cpu_type", "PREFIXES", "coll"):
+        monkeypatch.setenv(f"OMPI_MCA_{name}", "x")
+    assert [name for name in environment() if name.startswith("OMPI_MCA_")] == ["OMPI_MCA_coll"]
+
+
 def test_secrets_are_not_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NCCL_ALGO", "Ring")
     monkeypatch.setenv("NCCL_SECRET_TOKEN", "x")

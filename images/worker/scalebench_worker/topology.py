@@ -13,6 +13,8 @@ from scalebench_worker.identity import Identity
 from scalebench_worker.startup import allowed_cores
 
 _RECORDED = ("NCCL_", "OMP_", "MKL_", "KMP_", "GLOO_", "CUDA_", "CUBLAS_", "TORCH_", "PYTORCH_", "UCX_", "OMPI_MCA_")
+_MPIRUNS_OWN = tuple(f"OMPI_MCA_{name}" for name in ("PREFIXES", "cpu_type", "initial_wdir", "num_procs"))
+"""What Open MPI's mpirun tells its ranks of itself: nobody's choice, and another at every worker count."""
 _SECRET = ("TOKEN", "SECRET", "PASSWORD", "CREDENTIAL", "APIKEY", "API_KEY")
 
 
@@ -51,9 +53,9 @@ def versions() -> dict[str, str]:
 
 
 def environment() -> dict[str, str]:
-    """Variables that change how fast a step is, by prefix; nothing that looks like a secret."""
+    """Variables that change how fast a step is, by prefix; nothing of mpirun's own, nor what looks like a secret."""
     return {
         name: value
         for name, value in sorted(os.environ.items())
-        if name.startswith(_RECORDED) and not any(word in name.upper() for word in _SECRET)
+        if name.startswith(_RECORDED) and name not in _MPIRUNS_OWN and not any(word in name.upper() for word in _SECRET)
     }

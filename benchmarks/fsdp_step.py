@@ -29,6 +29,8 @@ from scalebench_api.workload import Precision
 from scalebench_worker.torch.models.transformer import GPT2
 from scalebench_worker.torch.sharding import shard
 
+BY_BLOCK = 1e-3
+
 
 @dataclass(frozen=True)
 class Variant:
@@ -36,18 +38,19 @@ class Variant:
 
     name: str
     autocast: bool = True
-    growing: bool = False
-    """Whether the allocator may grow a segment instead of asking for another."""
-    vocabulary: int = 50_304
+    group_mb: float = BY_BLOCK
+    """Blocks gathered together, up to so many MiB."""
     plain: bool = False
     """Without FSDP2, and without any exchange."""
 
 
 VARIANTS = [
-    Variant("as the worker has it"),
+    Variant("block by block"),
     Variant("without autocast", autocast=False),
-    Variant("segments that grow", growing=True),
-    Variant("vocabulary 50,257", vocabulary=50_257),
+    Variant("groups of 128 MiB, as the worker", group_mb=128),
+    Variant("groups of 256 MiB", group_mb=256),
+    Variant("groups of 512 MiB", group_mb=512),
+    Variant("... without autocast", group_mb=512, autocast=False),
     Variant("no FSDP2, no exchange", plain=True),
 ]
 
@@ -56,10 +59,10 @@ def measure(variant: Variant, given: argparse.Namespace, device: torch.device) -
     """Train a fresh model on one batch, and print what was found on rank 0."""
     torch.manual_seed(0)
     with device:
-        model = GPT2(SIZES[given.model], vocabulary=variant.vocabulary, context=given.length)
+        model = GPT2(SIZES[given.model], vocabulary=50_304, context=given.length)
         tokens = torch.randint(50_257, (given.batch, given.length + 1))
     if not variant.plain:
-        shard(model, device, Precision.bf16)
+        shard(model, device, Precision.bf16, variant.group_mb)
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-4, fused=device.type == "cuda")
     inputs, targets = tokens[:, :-1], tokens[:, 1:].flatten()
     steps, hosts, calls = [], [], []
@@ -81,7 +84,7 @@ def measure(variant: Variant, given: argparse.Namespace, device: torch.device) -
     late = len(steps) // 2
     middle = statistics.median(steps[late:])
     rate = dist.get_world_size() * given.batch * given.length / middle * 1e3
-    print(f"{variant.name:24} {middle:8.1f} ms, host {statistics.median(hosts[late:]):8.1f} ms {rate:10,.0f} tokens/s")
+    print(f"{variant.name:34} {middle:8.1f} ms, host {statistics.median(hosts[late:]):8.1f} ms {rate:10,.0f} tokens/s")
     print("    steps", *(f"{each:.0f}" for each in steps))
     print("    host ", *(f"{each:.0f}" for each in hosts))
     print("    calls", *calls, flush=True)
@@ -93,7 +96,7 @@ def main() -> int:
     arguments.add_argument("--model", choices=SIZES, default="large")
     arguments.add_argument("--batch", type=int, default=8)
     arguments.add_argument("--length", type=int, default=1024)
-    arguments.add_argument("--steps", type=int, default=24)
+    arguments.add_argument("--steps", type=int, default=20)
     given = arguments.parse_args()
     hold = os.environ.get("HOLD")
     while hold and not Path(hold).exists():
@@ -109,7 +112,6 @@ def main() -> int:
     for variant in VARIANTS:
         if gpu:
             torch.cuda.empty_cache()
-            torch.cuda.memory._set_allocator_settings(f"expandable_segments:{variant.growing}")
         measure(variant, given, device)
     dist.destroy_process_group()
     return 0

@@ -21,14 +21,14 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from strategy_cases import Case, again, causes, everywhere, on_cpus, on_gpus
+from strategy_cases import Case, again, causes, everywhere, grouped, on_cpus, on_gpus
 from strategy_rows import HEAD, Row, fill, lines_of
 
 from scalebench_api.processes import one_process, processes_of
 from scalebench_api.record.rank import RankRecord
 from scalebench_api.trial import TrialSpec
 
-COLLECTIONS = {"all": on_gpus, "again": again, "causes": causes, "everywhere": everywhere}
+COLLECTIONS = {"all": on_gpus, "again": again, "causes": causes, "everywhere": everywhere, "grouped": grouped}
 
 
 def main() -> int:

@@ -43,8 +43,9 @@ class Case:
 
 
 def with_options(workload: Mapping[str, Any], strategy: str = "ddp", **options: Any) -> dict[str, Any]:
-    """The workload under a strategy, with further options."""
-    return {**workload, "strategy": strategy, "options": {**workload.get("options", {}), **options}}
+    """The workload under a strategy, with further options; FSDP2 block by block, unless they say otherwise."""
+    blocks = {"fsdpGroupMb": 1} if strategy == "fsdp" else {}
+    return {**workload, "strategy": strategy, "options": {**workload.get("options", {}), **blocks, **options}}
 
 
 def on_gpus(workers: int) -> list[list[Case]]:
@@ -171,6 +172,20 @@ def everywhere(workers: int) -> list[list[Case]]:
         *([all_reduce(workers, algorithm)] for algorithm in ("ring", "tree")),
     ]
     return [[_algorithm(case) for case in group] for group in many]
+
+
+def grouped(workers: int) -> list[list[Case]]:
+    """FSDP2 with its blocks gathered together, and what it waits for."""
+
+    def large(count: int) -> Case:
+        data = {"shape": [1024], "classes": 50_304}
+        return Case("gpt2_large padded fsdp, groups of 512 MiB", count, 8,
+                    with_options({**LARGE, "data": data}, "fsdp", fsdpGroupMb=512), 40, 15)  # fmt: skip
+
+    parts = Case("FSDP2's parts", workers, 8, {}, 45, script=("fsdp_step.py", "--steps", "14"), ranked=True)
+    rest = [count for count in (2, 1) if count < workers]
+    resnet = Case("resnet50 fsdp, groups of 512 MiB", workers, 256, with_options(RESNET, "fsdp", fsdpGroupMb=512), 20)
+    return [[large(workers)], [large(count) for count in rest], [parts], [resnet]]
 
 
 def on_cpus(workers: int) -> list[list[Case]]:

@@ -24,7 +24,14 @@ PART_MISSING = "Horovod is installed here without its part for {}; `make horovod
 
 _OPTIMIZERS = ("sgd", "adamw", "adagrad")
 HOOKS = (CommHook.none, CommHook.fp16)
-_FOREIGN_OPTIONS = ("static_graph", "gradient_as_bucket_view", "comm_hook_rank", "comm_hook_density", "keep_threads")
+_FOREIGN_OPTIONS = (
+    "static_graph",
+    "gradient_as_bucket_view",
+    "comm_hook_rank",
+    "comm_hook_density",
+    "fsdp_group_mb",
+    "keep_threads",
+)
 
 
 def carrier_of(workload: Workload, on_gpu: bool) -> str:

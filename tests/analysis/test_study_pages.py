@@ -39,6 +39,8 @@ def shown(page: Path) -> Iterator[tuple[str, list[str]]]:
     for line, after in zip(lines, [*lines[1:], ""], strict=True):
         if line.startswith("    scalebench "):
             command = "" if line.split()[1] in WRITES else line.strip()
+        elif re.match(r"    \S", line):
+            command = ""  # another program's
         elif command and (_markdown_row(line, after) or _text_row(line)):
             yield command, cells(line)
 

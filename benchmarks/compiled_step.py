@@ -41,11 +41,14 @@ class Variant:
     wrapped: bool = True
     loss: bool = False
     """Whether the loss is compiled with it."""
+    apart: bool = False
+    """Whether the loss is compiled by itself."""
     attention: SDPBackend | None = None
 
 
 VARIANTS = [
-    Variant("compile(DDP(model)), as the worker has it"),
+    Variant("compile(DDP(model))"),
+    Variant("... and the loss apart, as the worker", apart=True),
     Variant("... without cutting the graph", cut=False),
     Variant("DDP(compile(model))", inside=True),
     Variant("compile(model), no DDP", wrapped=False),
@@ -70,8 +73,10 @@ def step_of(variant: Variant, given: argparse.Namespace, device: torch.device) -
     forward = model if variant.inside else torch.compile(model)
     inputs, targets = tokens[:, :-1], tokens[:, 1:].flatten()
 
+    cross_entropy = torch.compile(F.cross_entropy) if variant.apart else F.cross_entropy
+
     def loss_of() -> torch.Tensor:
-        return F.cross_entropy(forward(inputs).flatten(0, 1), targets)
+        return cross_entropy(forward(inputs).flatten(0, 1), targets)
 
     compiled = torch.compile(loss_of) if variant.loss else loss_of
 

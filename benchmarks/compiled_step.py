@@ -10,19 +10,18 @@ With ``$HOLD`` it waits for that file before it touches a GPU.
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 import time
 from collections import Counter
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass
-from pathlib import Path
 
 import torch
 import torch.distributed as dist
 import torch.nn.functional as F
 from gpt2_step import SIZES, kernels, kind_of, milliseconds
+from held import join
 from torch import nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.parallel import DistributedDataParallel
@@ -101,14 +100,8 @@ def main() -> int:
     arguments.add_argument("--length", type=int, default=1024)
     arguments.add_argument("--steps", type=int, default=30)
     given = arguments.parse_args()
-    hold = os.environ.get("HOLD")
-    while hold and not Path(hold).exists():
-        time.sleep(0.05)
-    gpu = torch.cuda.is_available()
-    device = torch.device("cuda", int(os.environ["LOCAL_RANK"])) if gpu else torch.device("cpu")
-    if gpu:
-        torch.cuda.set_device(device)
-    dist.init_process_group("nccl" if gpu else "gloo")
+    device = join()
+    gpu = device.type == "cuda"
     first = dist.get_rank() == 0
     for variant in VARIANTS if gpu else VARIANTS[:-1]:
         began = time.monotonic()

@@ -12,18 +12,17 @@ file before it touches a GPU.
 from __future__ import annotations
 
 import argparse
-import os
 import statistics
 import sys
 import time
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import torch
 import torch.nn.functional as F
+from held import wait
 from torch import nn
 
 from scalebench_worker.torch.models import build, spec
@@ -116,9 +115,7 @@ def main() -> int:
     arguments.add_argument("--steps", type=int, default=12)
     arguments.add_argument("--warmup", type=int, default=5)
     given = arguments.parse_args()
-    hold = os.environ.get("HOLD")
-    while hold and not Path(hold).exists():
-        time.sleep(0.05)
+    wait()
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     gpus = torch.cuda.device_count()
     where = f"{gpus} x {torch.cuda.get_device_name(0)}" if gpus else "CPU, which shows that the script runs"

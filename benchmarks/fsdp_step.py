@@ -12,18 +12,17 @@ GPU.
 from __future__ import annotations
 
 import argparse
-import os
 import statistics
 import sys
 import time
 from contextlib import nullcontext
 from dataclasses import dataclass
-from pathlib import Path
 
 import torch
 import torch.distributed as dist
 import torch.nn.functional as F
 from gpt2_step import SIZES
+from held import join
 
 from scalebench_api.workload import Precision
 from scalebench_worker.torch.models.transformer import GPT2
@@ -98,14 +97,8 @@ def main() -> int:
     arguments.add_argument("--length", type=int, default=1024)
     arguments.add_argument("--steps", type=int, default=20)
     given = arguments.parse_args()
-    hold = os.environ.get("HOLD")
-    while hold and not Path(hold).exists():
-        time.sleep(0.05)
-    gpu = torch.cuda.is_available()
-    device = torch.device("cuda", int(os.environ["LOCAL_RANK"])) if gpu else torch.device("cpu")
-    if gpu:
-        torch.cuda.set_device(device)
-    dist.init_process_group("nccl" if gpu else "gloo")
+    device = join()
+    gpu = device.type == "cuda"
     if not dist.get_rank():
         where = torch.cuda.get_device_name(device) if gpu else "CPU, which shows that the script runs"
         print(f"GPT-2 {given.model}, {given.batch} x {given.length} tokens a rank, {dist.get_world_size()} x {where}")

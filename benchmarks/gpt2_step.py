@@ -11,15 +11,14 @@ waits for that file before it touches a GPU.
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 import time
 from collections import Counter
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass
-from pathlib import Path
 
+import held
 import torch
 import torch.nn.functional as F
 
@@ -121,9 +120,7 @@ def main() -> int:
     arguments.add_argument("--length", type=int, default=1024)
     arguments.add_argument("--steps", type=int, default=10)
     given = arguments.parse_args()
-    hold = os.environ.get("HOLD")
-    while hold and not Path(hold).exists():
-        time.sleep(0.05)
+    held.wait()
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     where = torch.cuda.get_device_name(device) if device.type == "cuda" else "CPU"
     print(f"GPT-2 {given.model}, {given.batch} x {given.length} tokens, one {where}, torch {torch.__version__}")

@@ -10,8 +10,8 @@ from __future__ import annotations
 import importlib
 import os
 import sys
-import time
-from pathlib import Path
+
+from held import wait
 
 from scalebench_worker.__main__ import main as work
 from scalebench_worker.startup import prepare
@@ -21,9 +21,7 @@ def main() -> int:
     """Load, wait, work."""
     prepare()
     importlib.import_module("scalebench_worker.torch.program")
-    go = Path(os.environ["HOLD"])
-    while not go.exists():
-        time.sleep(0.05)
+    wait()
     return work()
 
 

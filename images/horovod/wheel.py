@@ -1,11 +1,11 @@
 """Build Horovod for this Python, once: ``python images/horovod/wheel.py [--install]``, which is ``make horovod``.
 
 Horovod 0.28.1 (June 2023) is its last release, a source distribution alone, and does not compile against a torch of
-today, whose headers want C++20, nor with its operations for XLA against a TensorFlow of today, nor with g++ 13, whose
-headers no longer bring each other. The edits below are all it takes; seen with torch 2.11 and 2.14, TensorFlow 2.21 and
-g++ 12 and 13. It is built for torch and for TensorFlow, whichever are
-here, with MPI (by the ``mpicxx`` beside this Python), and with NCCL too where they are CUDA builds and ``nvcc`` is on
-PATH. Without gloo, which ends by a segmentation fault where MPI started the ranks.
+today, whose headers want C++20, nor with its operations for XLA against a TensorFlow of today, nor by g++ 13, whose
+headers no longer bring each other along. The edits below are all it takes; seen with torch 2.11 and 2.14, TensorFlow
+2.21, g++ 12 and 13. It is built for torch and for TensorFlow, whichever are here, with MPI (by the ``mpicxx`` beside
+this Python), and with NCCL too where they are CUDA builds and ``nvcc`` is on PATH. Without gloo, which ends by a
+segmentation fault where MPI started the ranks.
 
 The wheel is kept in the cache, in a folder named by the digest of all that it depends on. Standard library only.
 """

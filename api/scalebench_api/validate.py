@@ -35,6 +35,7 @@ def validate_text(text: str, file: str, overlays: Sequence[Document] = ()) -> Va
     documents, problems = read_documents(text, file)
     experiments: list[ScalingExperiment] = []
     values: list[Any] = []
+    taken: dict[tuple[str | None, str], int | None] = {}
     if not documents and not problems:
         problems = [Problem(file, None, "document", "an empty file", "a ScalingExperiment")]
     for alone in documents:
@@ -43,10 +44,25 @@ def validate_text(text: str, file: str, overlays: Sequence[Document] = ()) -> Va
         experiment, found = (None, refused) if refused else validate_document(document)
         if found and overlays:
             found = _blamed(found, validate_document(alone)[1])
+        if experiment is not None:
+            found = [*found, *_same_name(experiment, document, taken)]
         problems = [*problems, *found]
         if experiment is not None and not found:
             experiments.append(experiment)
     return Validated(tuple(experiments), tuple(problems), tuple(values))
+
+
+def _same_name(
+    experiment: ScalingExperiment, document: Document, taken: dict[tuple[str | None, str], int | None]
+) -> Iterator[Problem]:
+    """Of two experiments of one name in a namespace kubectl keeps the last, and says nothing."""
+    named = (experiment.metadata.namespace, experiment.metadata.name)
+    place = document.place(("metadata", "name"))
+    if named in taken:
+        at = f", on line {taken[named]}" if taken[named] else ""
+        yield Problem(*place, "metadata.name", named[1], f"another name: an experiment above has this one{at}")
+    else:
+        taken[named] = place[1]
 
 
 def _blamed(found: list[Problem], alone: list[Problem]) -> list[Problem]:

@@ -20,6 +20,9 @@ spec:
 """
 
 
+OTHER = {**BASE, "metadata": {"name": "other"}}
+
+
 def test_a_right_experiment_has_no_problems() -> None:
     validated = validate_text(yaml.safe_dump(BASE), "file.yaml")
     assert [each.metadata.name for each in validated.experiments] == ["example"]
@@ -38,9 +41,19 @@ def test_all_problems_at_once_each_with_its_line() -> None:
 
 
 def test_problems_of_one_document_do_not_hide_another() -> None:
-    validated = validate_text(f"{yaml.safe_dump(BASE)}---\n{EXAMPLE}---\n{yaml.safe_dump(BASE)}", "file.yaml")
+    validated = validate_text(f"{yaml.safe_dump(BASE)}---\n{EXAMPLE}---\n{yaml.safe_dump(OTHER)}", "file.yaml")
     assert len(validated.experiments) == 2
     assert {problem.field for problem in validated.problems} == {"spec.scaling.workers", "spec.scaling.workes"}
+
+
+def test_two_experiments_of_one_name_are_refused_unless_their_namespaces_differ() -> None:
+    apart = {**BASE, "metadata": {"name": "example", "namespace": "elsewhere"}}
+    text = "---\n".join(yaml.safe_dump(each, sort_keys=False) for each in (BASE, apart, BASE))
+    validated = validate_text(text, "file.yaml")
+    (problem,) = validated.problems
+    assert (problem.field, problem.given) == ("metadata.name", "example")
+    assert problem.allowed == "another name: an experiment above has this one, on line 4"
+    assert [each.metadata.namespace for each in validated.experiments] == [None, "elsewhere"]
 
 
 @pytest.mark.parametrize(

@@ -57,7 +57,9 @@ def test_what_is_no_experiment_or_no_bundle_is_refused(desk: Desk, bundle: Path)
     (desk.folder / "empty").mkdir()
     assert "not a bundle" in desk.here("plan", file, "--from", "empty", code=2).err
     desk.here("plan", "absent.yaml", code=2)
-    (desk.folder / "two.yaml").write_text(file.read_text() + "---\n" + file.read_text())
+    (desk.folder / "two.yaml").write_text(
+        file.read_text() + "---\n" + file.read_text().replace("name: desk", "name: other")
+    )
     assert "two.yaml: holds 2 experiments; this verb takes one" in desk.here("plan", "two.yaml", code=2).err
 
 

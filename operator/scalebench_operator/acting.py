@@ -96,9 +96,12 @@ class Acting:
         if trial is None:
             raise Conflict(f"{name} has gone, and its job has not yet")
         jobs = jobs_of(family, name)
-        attempt = jobs[-1].attempt if jobs else trial.attempts
+        attempt = jobs[-1].attempt if jobs else max(1, trial.attempts)
         reading = ledger.reading(name, jobs)
         status = await self.trials.status(key, name, trial)
+        if trial.attempts == 0:
+            # Its object was made, and the first attempt not claimed: that ends before it begins.
+            status = statuses.claimed(status, attempt, job_name(name, attempt), time.time())
         forced = None
         if not jobs:
             await self._make_sure_that_it_is_gone(key, ledger, name, trial)

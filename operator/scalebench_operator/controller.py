@@ -20,7 +20,7 @@ from scalebench_operator.admission import Admission
 from scalebench_operator.cluster import EXPERIMENTS, Cluster, Object, Refused
 from scalebench_operator.hands import AT_ONCE, Hands
 from scalebench_operator.installed import MISSING_S, Installed
-from scalebench_operator.ledger import Ledger, open_ledger
+from scalebench_operator.ledger import Ledger, abandoned, open_ledger
 from scalebench_operator.looking import Looking
 from scalebench_operator.metrics import RECONCILE, show
 from scalebench_operator.notices import Notices
@@ -117,6 +117,9 @@ class Controller:
                 wants = missing is None and not ledger.spec.suspend and not decision.status.phase.final
                 may_start = wants and self.admission.ask(key, seen, bool(family.jobs))
                 actions = [each for each in decision.actions if may_start or not isinstance(each, Start)]
+                if decision.status.phase.final:
+                    # Cancelled between the claim of an attempt and its job: nothing else would ever end it.
+                    actions += [Stop(name) for name in abandoned(family, ledger.uid) if name in ledger.index]
                 # Short trials, many at a time, always leave something to do: status and deadlines must not wait.
                 late = time.monotonic() > until and not decision.status.phase.final
                 for action in () if late else _allowed(actions, turning.beginning & hands.tasks.keys()):
@@ -191,8 +194,8 @@ class Controller:
         return statuses.condition("Admitted", False, "RunnerMissing", missing)
 
     def _unfinished(self, family: Family, seen: ExperimentSeen) -> bool:
-        """Whether a finished experiment still has jobs to remove."""
-        return bool(family.jobs) and "total" in seen.status
+        """Whether a finished experiment still has jobs to remove, or attempts to end."""
+        return "total" in seen.status and bool(family.jobs or abandoned(family, seen.uid))
 
     async def _after_the_end(self, key: Key, family: Family, seen: ExperimentSeen) -> None:
         self._leave(key)

@@ -152,6 +152,17 @@ def jobs_of(family: Family, trial: str) -> list[JobSeen]:
     return sorted(found, key=lambda job: job.attempt) if len(found) > 1 else found
 
 
+def abandoned(family: Family, uid: str) -> list[str]:
+    """Trials that are there, with neither a job nor a result of their newest attempt: not claimed, not made, or lost."""
+    return [
+        name
+        for name, trial in family.trials.items()
+        if trial.owner == uid
+        and all(attempt != trial.attempts for attempt, _ in trial.history)
+        and not jobs_of(family, name)
+    ]
+
+
 def jobs_ended(family: Family | None) -> bool:
     """Whether somebody waits for a result: a job has ended."""
     jobs = family.jobs.values() if family is not None else ()

@@ -123,6 +123,8 @@ def test_whatever_users_do_everything_ends(parallelism: int, seed: int, troubles
 
 @settings(max_examples=15, deadline=None)
 @given(st.integers(1, 3), st.integers(0, 2**32), st.sampled_from([0.0, 0.05, 0.3]))
+@example(2, 10916, 0.3)
+@example(1, 2312748802, 0.3)
 def test_what_is_cancelled_ends_cancelled(parallelism: int, seed: int, troubles: float) -> None:
     """While it is pending, suspended, starting, running or being collected."""
     world, chance = World({}, parallelism=parallelism), random.Random(seed)

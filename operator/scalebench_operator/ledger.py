@@ -153,7 +153,7 @@ def jobs_of(family: Family, trial: str) -> list[JobSeen]:
 
 
 def abandoned(family: Family, uid: str) -> list[str]:
-    """Trials that are there, with neither a job nor a result of their newest attempt: not claimed, not made, or lost."""
+    """Trials with neither a job nor a result of their newest attempt: not claimed, not made, or lost."""
     return [
         name
         for name, trial in family.trials.items()

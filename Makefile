@@ -22,7 +22,7 @@ help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 22
 
 $(VENV)/bin/python:
-	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; sys.exit(0 if (3, 11) <= v <= (3, 13) else f"Scalebench needs Python 3.11 to 3.13, and $(PYTHON) is {v[0]}.{v[1]}; say which: make PYTHON=python3.12 ...")'
+	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; sys.exit(0 if (3, 11) <= v <= (3, 13) else f"ScaleCurve needs Python 3.11 to 3.13, and $(PYTHON) is {v[0]}.{v[1]}; say which: make PYTHON=python3.12 ...")'
 	@if [ -z "$(TORCH)" ] && $(PYTHON) -c 'import torch' 2>/dev/null; then \
 	    echo "using the torch that $(PYTHON) has"; $(PYTHON) -m venv --system-site-packages $(VENV); \
 	else $(PYTHON) -m venv $(VENV); fi
@@ -44,7 +44,7 @@ install: $(RUNTIME)  ## make .venv/ with everything a run and a report need
 
 .PHONY: quickstart
 quickstart: $(RUNTIME)  ## run a real experiment on this machine and write its report
-	@$(BIN)/scalebench quickstart --into $(RESULTS)
+	@$(BIN)/scalecurve quickstart --into $(RESULTS)
 
 .PHONY: horovod
 horovod: $(RUNTIME)  ## build Horovod for .venv's torch, and its TensorFlow if there is one, and install it there (4 minutes; CMake, g++)
@@ -118,9 +118,9 @@ soak: $(DEV)  ## 200 runs killed at random moments and resumed
 
 .PHONY: crds
 crds: $(DEV)  ## generate the CRDs from the models, for the manifests and for the chart, and docs/reference.md
-	@for folder in manifests/crds manifests/base/crds charts/scalebench/files/crds; do \
-	    $(BIN)/python -m scalebench_api.crd $$folder; done
-	@$(BIN)/python -m scalebench_api.reference docs/reference.md
+	@for folder in manifests/crds manifests/base/crds charts/scalecurve/files/crds; do \
+	    $(BIN)/python -m scalecurve_api.crd $$folder; done
+	@$(BIN)/python -m scalecurve_api.reference docs/reference.md
 
 .PHONY: chart
 chart: crds  ## generate what follows from the chart: its README, the kustomize base, the golden templates

@@ -1,6 +1,6 @@
 """Where a compiled step of GPT-2 goes: what each way of compiling beside DistributedDataParallel costs.
 
-    PYTHONPATH=api:images/worker python -m torch.distributed.run --nproc-per-node 1 benchmarks/compiled_step.py
+    PYTHONPATH=api:worker python -m torch.distributed.run --nproc-per-node 1 benchmarks/compiled_step.py
 
 torch.compile over DistributedDataParallel cuts the graph at the borders of its buckets, so that gradients leave while
 the rest is computed; compiled inside, or with optimize_ddp off, the model is one graph. Kernels are those of one step.
@@ -26,7 +26,7 @@ from torch import nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.parallel import DistributedDataParallel
 
-from scalebench_worker.torch.models.transformer import GPT2
+from scalecurve_worker.torch.models.transformer import GPT2
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,8 @@
 
     python benchmarks/coverage.py [--draws 2000] [--seed 1]
 
-Every interval and every detector is called through the public functions of `scalebench.statistics` on synthetic
-points of known truth, and those of efficiency once more through whole bundles and `scalebench.scaling`. A share of
+Every interval and every detector is called through the public functions of `scalecurve.statistics` on synthetic
+points of known truth, and those of efficiency once more through whole bundles and `scalecurve.scaling`. A share of
 2,000 draws has a standard error of 0.5 points at 95 %. Takes about a minute.
 """
 
@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special, stats
 
-from scalebench.statistics import (
+from scalecurve.statistics import (
     RepetitionTotals,
     autocorrelation,
     bimodality,
@@ -32,8 +32,8 @@ from scalebench.statistics import (
     throughput,
     warm_up,
 )
-from scalebench.statistics.mean import mean
-from scalebench.statistics.synthetic import SyntheticPoint
+from scalecurve.statistics.mean import mean
+from scalecurve.statistics.synthetic import SyntheticPoint
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "analysis"))
 

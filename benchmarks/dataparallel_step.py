@@ -1,6 +1,6 @@
 """Where a step of DataParallel goes on this machine's GPUs: what each of its makings costs, ResNet-50 by default.
 
-    PYTHONPATH=api:images/worker python benchmarks/dataparallel_step.py
+    PYTHONPATH=api:worker python benchmarks/dataparallel_step.py
 
 One process trains one model on every GPU that it sees. DataParallel starts a thread for each GPU in every step, and
 cuDNN remembers its search for the fastest convolutions by thread; the worker keeps the threads, unless it is asked not
@@ -25,8 +25,8 @@ import torch.nn.functional as F
 from held import wait
 from torch import nn
 
-from scalebench_worker.torch.models import build, spec
-from scalebench_worker.torch.threads import KeptThreads
+from scalecurve_worker.torch.models import build, spec
+from scalecurve_worker.torch.threads import KeptThreads
 
 
 class OneThread(nn.DataParallel[nn.Module]):

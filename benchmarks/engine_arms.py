@@ -93,23 +93,23 @@ def wait_at_gate() -> None:
 
 def plain_env(configuration: Configuration, folder: Path) -> Run:
     """The plain loop with the variables that the engine sets."""
-    from scalebench_local.cores import survey_cores
-    from scalebench_local.environment import trial_environment
-    from scalebench_local.gpus import survey_gpus
-    from scalebench_local.shares import Machine, allot
+    from scalecurve_local.cores import survey_cores
+    from scalecurve_local.environment import trial_environment
+    from scalecurve_local.gpus import survey_gpus
+    from scalecurve_local.shares import Machine, allot
 
     trial = trial_of(configuration, 0, False, device())
     share = allot([trial], Machine(survey_cores(), survey_gpus(os.environ)), False).shares[trial.name]
     env = trial_environment(os.environ, folder / "trial.json", folder, share, folder, 29555, None, device() == "cpu")
-    return plain(configuration, folder, {k: v for k, v in env.items() if not k.startswith(("SCALEBENCH_", "MASTER_"))})
+    return plain(configuration, folder, {k: v for k, v in env.items() if not k.startswith(("SCALECURVE_", "MASTER_"))})
 
 
 def worker(configuration: Configuration, folder: Path) -> Run:
     """Our worker under torchrun in this process's environment: no engine."""
-    from scalebench_api.contract import OUT_ENV, TRIAL_ENV, rank_file
+    from scalecurve_api.contract import OUT_ENV, TRIAL_ENV, rank_file
 
     trial = json.dumps(trial_of(configuration, 0, False, device()).wire())
-    command = [*torchrun(configuration.workers), "-m", "scalebench_worker"]
+    command = [*torchrun(configuration.workers), "-m", "scalecurve_worker"]
     _, seconds = execute(command, {TRIAL_ENV: trial, OUT_ENV: str(folder)}, folder)
     ranks = [json.loads((folder / rank_file(rank)).read_text()) for rank in range(configuration.workers)]
     windows = list(zip(*(rank["windows"] for rank in ranks), strict=True))
@@ -125,10 +125,10 @@ def engine(
     windows: int | None = None,
     env: dict[str, str] | None = None,
 ) -> Run:
-    """``scalebench run``, up to the record of the trial of so many workers."""
+    """``scalecurve run``, up to the record of the trial of so many workers."""
     experiment, bundle = folder / "experiment.yaml", folder / "bundle"
     experiment.write_text(json.dumps(experiment_of(configuration, exposed, windows or configuration.windows)))
-    command = [sys.executable, "-m", "scalebench", "run", str(experiment), "--bundle", str(bundle), "-q"]
+    command = [sys.executable, "-m", "scalecurve", "run", str(experiment), "--bundle", str(bundle), "-q"]
     # There may be no devices for the count that never runs.
     said, seconds = execute([*command, "--oversubscribe"], env or {}, folder, until=lambda: bool(records_in(bundle)))
     found = records_in(bundle)
@@ -202,8 +202,8 @@ ARMS: dict[str, Callable[[Configuration, Path], Run]] = {
 
 def experiment_of(configuration: Configuration, exposed: bool, windows: int) -> dict[str, Any]:
     """An experiment whose first trial is the one to compare."""
-    from scalebench_api.experiment import ScalingExperiment
-    from scalebench_api.plan import make_plan
+    from scalecurve_api.experiment import ScalingExperiment
+    from scalecurve_api.plan import make_plan
 
     for seed in range(100):
         experiment = spelled(configuration, exposed, windows, seed)
@@ -214,7 +214,7 @@ def experiment_of(configuration: Configuration, exposed: bool, windows: int) -> 
 
 def spelled(configuration: Configuration, exposed: bool, windows: int, seed: int) -> dict[str, Any]:
     return {
-        "apiVersion": "scalebench.dev/v1alpha1",
+        "apiVersion": "scalecurve.dev/v1alpha1",
         "kind": "ScalingExperiment",
         "metadata": {"name": "fidelity"},
         "spec": {

@@ -1,9 +1,9 @@
-"""Does ``scalebench run`` measure what a plain loop under torchrun does, and what makes the difference if not?
+"""Does ``scalecurve run`` measure what a plain loop under torchrun does, and what makes the difference if not?
 
-    PYTHONPATH=api:images/worker:local:analysis python benchmarks/engine_fidelity.py --out engine.json
+    PYTHONPATH=api:worker:local:analysis python benchmarks/engine_fidelity.py --out engine.json
 
 Every run is a process tree of its own, as a user starts it: ``plain`` is torchrun with ``plain_ddp.py``, ``engine``
-is ``scalebench run`` without exposed communication, ``exposed`` is the same with it.
+is ``scalecurve run`` without exposed communication, ``exposed`` is the same with it.
 Round by round each arm runs once, in an order that rotates; a ratio is an arm over the plain run of its round.
 
 ``--suspects`` adds arms that change one thing: ``worker`` (our worker under torchrun, no engine), ``plain-env`` (the

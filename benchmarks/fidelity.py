@@ -1,12 +1,12 @@
 """Does the harness measure what a plain loop would? Its throughput over that of a hand-written DDP loop.
 
-    PYTHONPATH=api:images/worker python benchmarks/fidelity.py --out fidelity.json
+    PYTHONPATH=api:worker python benchmarks/fidelity.py --out fidelity.json
 
 For each worker count one torchrun starts; inside it every configuration runs the torch program under the harness
 and ``plain_ddp.py`` in turns, on fresh models, in the order A B, B A, A B. Both use the same model definitions,
 precision, memory format and optimizer. The harness pays for its windows, journal, metrics, checks and GPU samples;
 the plain loop is timed once over as many steps. A configuration that fails is reported and the others still run.
-``engine_fidelity.py`` compares the whole of ``scalebench run``.
+``engine_fidelity.py`` compares the whole of ``scalecurve run``.
 """
 
 from __future__ import annotations
@@ -205,11 +205,11 @@ def run_plain(configuration: Configuration, fixed: bool, device: Any) -> float:
 
 def run_harness(configuration: Configuration, repetition: int, exposed: bool, device: Any) -> float:
     """Samples a second of the torch program, as the trial's record gives it."""
-    from scalebench_api.contract import METRICS_PORT_ENV, OUT_ENV, TRIAL_ENV
-    from scalebench_api.record.rank import WindowKind
-    from scalebench_worker.torch.communicator import TorchCommunicator
-    from scalebench_worker.torch.precision import set_arithmetic
-    from scalebench_worker.torch.program import Job
+    from scalecurve_api.contract import METRICS_PORT_ENV, OUT_ENV, TRIAL_ENV
+    from scalecurve_api.record.rank import WindowKind
+    from scalecurve_worker.torch.communicator import TorchCommunicator
+    from scalecurve_worker.torch.precision import set_arithmetic
+    from scalecurve_worker.torch.program import Job
 
     trial = trial_of(configuration, repetition, exposed, device.type)
     with tempfile.TemporaryDirectory() as folder:
@@ -232,7 +232,7 @@ def metrics_port(name: str) -> dict[str, str]:
 
 
 def trial_of(configuration: Configuration, repetition: int, exposed: bool, device: str) -> Any:
-    from scalebench_api.trial import TrialSpec
+    from scalecurve_api.trial import TrialSpec
 
     workers, batch = configuration.workers, configuration.batch
     return TrialSpec.model_validate(

@@ -1,6 +1,6 @@
 """What makes equal training loops differ on one GPU? ResNet-50, bf16, batch 256, DDP; see docs/evidence/h200.
 
-    PYTHONPATH=api:images/worker python benchmarks/fidelity_causes.py OUT.json [SECONDS]
+    PYTHONPATH=api:worker python benchmarks/fidelity_causes.py OUT.json [SECONDS]
 
 Each measurement is a process of its own (forked before CUDA starts, so that cuDNN searches afresh), in turns:
 ``plain`` is the loop as it stands; ``twin`` has a second model beside it, as exposed communication does at one worker;
@@ -23,7 +23,7 @@ import torch.distributed as dist
 import torch.nn.functional as F
 from torch.nn.parallel import DistributedDataParallel
 
-from scalebench_worker.torch.models import build
+from scalecurve_worker.torch.models import build
 
 BATCH, WARMUP, STEPS = 256, 25, 40
 # Not asked of torch: CUDA must not start before the fork.

@@ -1,4 +1,4 @@
-"""How long until `scalebench --help` has answered?
+"""How long until `scalecurve --help` has answered?
 
     python benchmarks/first_touch.py [--runs 10]
 
@@ -33,14 +33,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--runs", type=int, default=10)
     runs = parser.parse_args().runs
-    scalebench = str(Path(sys.executable).with_name("scalebench"))
+    scalecurve = str(Path(sys.executable).with_name("scalecurve"))
     bare = median_of([sys.executable, "-c", ""], runs)
     print(f"median of {runs} runs, wall time in s")
     print(f"   bare interpreter     {bare:6.3f}")
     for words in (["--help"], ["--version"], ["run", "--help"], ["plan", "--help"]):
-        found = median_of([scalebench, *words], runs)
+        found = median_of([scalecurve, *words], runs)
         verdict = "" if words != ["--help"] else f"   bar {BAR_S} s: {'met' if found < BAR_S else 'MISSED'}"
-        print(f"   scalebench {' '.join(words):10}{found:6.3f}{verdict}")
+        print(f"   scalecurve {' '.join(words):10}{found:6.3f}{verdict}")
 
 
 if __name__ == "__main__":

@@ -1,11 +1,11 @@
 """What a step of FSDP2 waits for: step and host times one by one, and what the allocator asked the device for.
 
-    PYTHONPATH=api:images/worker python -m torch.distributed.run --nproc-per-node 2 benchmarks/fsdp_step.py
+    PYTHONPATH=api:worker python -m torch.distributed.run --nproc-per-node 2 benchmarks/fsdp_step.py
 
 GPT-2 shared out as the worker does it, on as many GPUs as there are processes. "host" is the time in which Python has
 sent off a step: where it is near the step's, Python, and not a GPU, is what the step waits for. "calls" are the
 allocator's calls of cudaMalloc and cudaFree up to then, each of which stops everything. The lines after the first each
-change one thing, and are other programs than Scalebench's. With ``$HOLD`` it waits for that file before it touches a
+change one thing, and are other programs than ScaleCurve's. With ``$HOLD`` it waits for that file before it touches a
 GPU.
 """
 
@@ -24,9 +24,9 @@ import torch.nn.functional as F
 from gpt2_step import SIZES
 from held import join
 
-from scalebench_api.workload import Precision
-from scalebench_worker.torch.models.transformer import GPT2
-from scalebench_worker.torch.sharding import shard
+from scalecurve_api.workload import Precision
+from scalecurve_worker.torch.models.transformer import GPT2
+from scalecurve_worker.torch.sharding import shard
 
 BY_BLOCK = 1e-3
 

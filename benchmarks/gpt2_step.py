@@ -1,10 +1,10 @@
 """Where a step of GPT-2 goes on one GPU: what each of its makings costs, and the kernels of one step.
 
-    PYTHONPATH=api:images/worker python benchmarks/gpt2_step.py --model large --batch 8
+    PYTHONPATH=api:worker python benchmarks/gpt2_step.py --model large --batch 8
 
 Each line changes one thing more than the line before: the fused AdamW, a vocabulary that is a multiple of 64 (matrix
 units want rows of whole 16 bytes), parameters in bf16 instead of autocast. The last two are other programs than the
-one that Scalebench times; they are here to say what a difference between two figures is made of. With ``$HOLD`` it
+one that ScaleCurve times; they are here to say what a difference between two figures is made of. With ``$HOLD`` it
 waits for that file before it touches a GPU.
 """
 
@@ -22,7 +22,7 @@ import held
 import torch
 import torch.nn.functional as F
 
-from scalebench_worker.torch.models.transformer import GPT2, GPT2Size
+from scalecurve_worker.torch.models.transformer import GPT2, GPT2Size
 
 SIZES = {"tiny": GPT2Size(2, 64, 4), "small": GPT2Size(12, 768, 12), "large": GPT2Size(36, 1280, 20)}
 KINDS = {

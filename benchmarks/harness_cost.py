@@ -23,11 +23,11 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-import scalebench_worker as scalebench
-from scalebench_api.contract import METRICS_PORT_ENV, OUT_ENV, TRIAL_ENV
-from scalebench_api.measure import Measure
-from scalebench_api.trial import Point, TrialSpec
-from scalebench_api.workload import Workload
+import scalecurve_worker as scalecurve
+from scalecurve_api.contract import METRICS_PORT_ENV, OUT_ENV, TRIAL_ENV
+from scalecurve_api.measure import Measure
+from scalecurve_api.trial import Point, TrialSpec
+from scalecurve_api.workload import Workload
 
 SHORT_STEPS, SHORT_STEP_S = 30_000, 50e-6
 LONG_STEPS, LONG_STEP_S = 300, 5e-3
@@ -114,7 +114,7 @@ def plain_loop(model: Any, work: Work, steps: int, folder: Path) -> float:
 def bench_loop(model: Any, work: Work, steps: int, folder: Path) -> float:
     """Seconds of one window of the same loop under the harness, journal and metrics included."""
     with environment(steps, folder), contextlib.redirect_stdout(io.StringIO()):
-        bench = scalebench.attach(model)
+        bench = scalecurve.attach(model)
         seconds = seconds_of(bench.steps(range(steps), samples=1), model, work, steps)
         bench.finish()
     return seconds

@@ -13,14 +13,14 @@ import sys
 
 from held import wait
 
-from scalebench_worker.__main__ import main as work
-from scalebench_worker.startup import prepare
+from scalecurve_worker.__main__ import main as work
+from scalecurve_worker.startup import prepare
 
 
 def main() -> int:
     """Load, wait, work."""
     prepare()
-    importlib.import_module("scalebench_worker.torch.program")
+    importlib.import_module("scalecurve_worker.torch.program")
     wait()
     return work()
 

@@ -23,9 +23,9 @@ from operator_rig.bars import Figure, parser, report, say
 from operator_rig.process import USER, OperatorProcess
 from operator_rig.watching import Experiments
 
-from scalebench_api.objects import RECORD_KEY
-from scalebench_api.record import envelope
-from scalebench_operator.settings import Settings
+from scalecurve_api.objects import RECORD_KEY
+from scalecurve_api.record import envelope
+from scalecurve_operator.settings import Settings
 
 from tier import Tier  # isort: skip
 
@@ -35,7 +35,7 @@ LIMIT_MIB = 512
 EACH = 8
 QUIET_S = 300.0
 COLLECTIONS = {"Job": "jobs", "PyTorchJob": "pytorchjobs", "MPIJob": "mpijobs", "TFJob": "tfjobs"}
-ROOT = "/apis/scalebench.dev/v1alpha1"
+ROOT = "/apis/scalecurve.dev/v1alpha1"
 
 
 def experiment(runner: str, workers: int) -> dict[str, Any]:
@@ -46,7 +46,7 @@ def experiment(runner: str, workers: int) -> dict[str, Any]:
         workload = {"program": "tensorflow", "strategy": "multi-worker-mirrored"}
         counts = [workers, 2 * workers] if workers == 1 else [workers // 2, workers]
     return {
-        "apiVersion": "scalebench.dev/v1alpha1",
+        "apiVersion": "scalecurve.dev/v1alpha1",
         "kind": "ScalingExperiment",
         "metadata": {"name": f"{runner.lower()}-{workers}"},
         "spec": {
@@ -63,7 +63,7 @@ def experiment(runner: str, workers: int) -> dict[str, Any]:
 def measure(runners: list[str], sizes: list[int]) -> tuple[list[Figure], list[dict[str, Any]]]:
     figures, details = [], []
     with ExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="scalebench-large-")))
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="scalecurve-large-")))
         audit = Audit(folder, (USER, "admin"))
         operators = [name for name, needs in (("mpi", {"MPIJob"}), ("training", {"PyTorchJob", "TFJob"}))
                      if needs & set(runners)]  # fmt: skip
@@ -100,7 +100,7 @@ def one(
         time.sleep(0.2)
     wall_s, peak, spent_ms = time.time() - began, operator.peak_mib, operator.cpu_ms - cpu_ms
     time.sleep(LATE_S)
-    query = f"{ROOT}/namespaces/large/scalingtrials?labelSelector=scalebench.dev/experiment={name}"
+    query = f"{ROOT}/namespaces/large/scalingtrials?labelSelector=scalecurve.dev/experiment={name}"
     trials = tier.rest.call("GET", query)["items"]
     largest = max(trials, key=lambda trial: trial["spec"]["point"]["workers"], default={})
     status = largest.get("status", {})

@@ -40,7 +40,7 @@ from components import Component  # isort: skip
 from rest import ApiError  # isort: skip
 from tier import Tier  # isort: skip
 
-from scalebench_api.objects import TRIAL_LABEL
+from scalecurve_api.objects import TRIAL_LABEL
 
 AT_ONCE = 16
 QUIET_S, SETTLE_S = 75.0, 6.0
@@ -76,7 +76,7 @@ class Scene:
     """A control plane, a player, an observer and the operator, for one run."""
 
     def __init__(self, run: Run, stack: ExitStack, profile: Path | None = None) -> None:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="scalebench-load-")))
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="scalecurve-load-")))
         self.audit = Audit(folder)
         flags = {
             "apiserver": [*self.audit.flags, *(FAIR if run.fair else []), *(BUSY if run.busy else [])],
@@ -100,7 +100,7 @@ class Scene:
         )  # fmt: skip
         player.start()
         stack.callback(player.kill)
-        room = {"SCALEBENCH_POOLS": f"default={max(run.trials, 2)}"}
+        room = {"SCALECURVE_POOLS": f"default={max(run.trials, 2)}"}
         self.operator = OperatorProcess(self.tier, room, profile)
         self.ready_s = self.operator.start()
         stack.callback(self.operator.stop)
@@ -122,7 +122,7 @@ class Scene:
         body = self._experiment(name, trials)
         while True:
             try:
-                self.tier.rest.call("POST", "/apis/scalebench.dev/v1alpha1/namespaces/load/scalingexperiments", body)
+                self.tier.rest.call("POST", "/apis/scalecurve.dev/v1alpha1/namespaces/load/scalingexperiments", body)
                 return
             except ApiError as error:
                 if error.status != 429:
@@ -131,7 +131,7 @@ class Scene:
 
     def _experiment(self, name: str, trials: int) -> dict[str, Any]:
         return {
-            "apiVersion": "scalebench.dev/v1alpha1",
+            "apiVersion": "scalecurve.dev/v1alpha1",
             "kind": "ScalingExperiment",
             "metadata": {"name": name},
             "spec": {
@@ -254,7 +254,7 @@ def measure(label: str, run: Run, profile: Path | None = None) -> tuple[list[Fig
 def end_state(scene: Scene, run: Run) -> dict[str, Any]:
     """What is there when all is over."""
     rest = scene.tier.rest
-    trials = rest.call("GET", "/apis/scalebench.dev/v1alpha1/namespaces/load/scalingtrials")["items"]
+    trials = rest.call("GET", "/apis/scalecurve.dev/v1alpha1/namespaces/load/scalingtrials")["items"]
     trials = [trial for trial in trials if not trial["metadata"]["name"].startswith("warm-")]
     experiments = rest.call("GET", EXPERIMENTS)["items"]
     maps = {each["metadata"]["name"] for each in rest.call("GET", "/api/v1/namespaces/load/configmaps")["items"]}

@@ -31,7 +31,7 @@ def experiment(trials: int, parallelism: int) -> dict[str, Any]:
     """As near to so many trials as four worker counts and up to ten repetitions allow; a quarter as many series."""
     repetitions = next(each for each in (10, 5, 2, 1) if trials // (4 * each) >= min(250, trials // 40))
     return {
-        "apiVersion": "scalebench.dev/v1alpha1",
+        "apiVersion": "scalecurve.dev/v1alpha1",
         "kind": "ScalingExperiment",
         "metadata": {"name": "many"},
         "spec": {
@@ -49,7 +49,7 @@ def experiment(trials: int, parallelism: int) -> dict[str, Any]:
 
 def measure(trials: int, parallelism: int) -> tuple[list[Figure], dict[str, Any]]:
     with ExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="scalebench-many-")))
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="scalecurve-many-")))
         audit = Audit(folder, (USER,))
         tier = stack.enter_context(Tier(folder / "tier", operators=(), flags={"apiserver": audit.flags}))
         tier.add_nodes(2 * parallelism, gpus=8)
@@ -63,7 +63,7 @@ def measure(trials: int, parallelism: int) -> tuple[list[Figure], dict[str, Any]
         time.sleep(3)
         cpu_ms, began, rss = operator.cpu_ms, time.time(), [(0, operator.rss_mib)]
         body = experiment(trials, parallelism)
-        tier.rest.call("POST", "/apis/scalebench.dev/v1alpha1/namespaces/many/scalingexperiments", body)
+        tier.rest.call("POST", "/apis/scalecurve.dev/v1alpha1/namespaces/many/scalingexperiments", body)
         said = 0.0
         while not seen.final():
             time.sleep(SAMPLE_S)
@@ -80,7 +80,7 @@ def measure(trials: int, parallelism: int) -> tuple[list[Figure], dict[str, Any]
         time.sleep(LATE_S)
         counts = count(audit, USER, began)
         newest = seen.newest.get("many", {}).get("status", {})
-        objects = "/apis/scalebench.dev/v1alpha1/namespaces/many/scalingtrials"
+        objects = "/apis/scalecurve.dev/v1alpha1/namespaces/many/scalingtrials"
         phases = [each.get("status", {}).get("phase") for each in _all(tier, objects)]
         left = len(_all(tier, "/apis/batch/v1/namespaces/many/jobs"))
         gaps = jobs.gaps(parallelism)

@@ -22,11 +22,11 @@ from operator_rig.bars import Figure, nearest_rank, parser, report, say
 from operator_rig.process import USER, OperatorProcess
 from operator_rig.watching import Experiments, Jobs
 
-from scalebench_api.objects import EXPERIMENT_LABEL
+from scalecurve_api.objects import EXPERIMENT_LABEL
 
 from tier import Tier  # isort: skip
 
-ROOT = "/apis/scalebench.dev/v1alpha1/namespaces/rest"
+ROOT = "/apis/scalecurve.dev/v1alpha1/namespaces/rest"
 RESTARTS = 3
 AT_ONCE = 8
 
@@ -34,7 +34,7 @@ AT_ONCE = 8
 def experiment(name: str, trials: int) -> dict[str, Any]:
     """Two worker counts, and as many repetitions as it takes."""
     return {
-        "apiVersion": "scalebench.dev/v1alpha1",
+        "apiVersion": "scalecurve.dev/v1alpha1",
         "kind": "ScalingExperiment",
         "metadata": {"name": name},
         "spec": {
@@ -87,7 +87,7 @@ def _listed(audit: Audit) -> None:
 
 def measure(experiments: int, trials: int, seconds: float) -> tuple[list[Figure], dict[str, Any]]:
     with ExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="scalebench-rest-")))
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="scalecurve-rest-")))
         audit = Audit(folder, (USER,))
         tier = stack.enter_context(Tier(folder / "tier", operators=(), flags={"apiserver": audit.flags}))
         tier.add_nodes(2, gpus=8)

@@ -18,7 +18,7 @@ import torch.distributed as dist
 import torch.nn.functional as F
 from torch.nn.parallel import DistributedDataParallel
 
-from scalebench_worker.torch.models import build, spec
+from scalecurve_worker.torch.models import build, spec
 
 POOL = 4
 """Batches served in turn, as many as the harness's synthetic data has: both loops are to train on equal data. VGG-16 on

@@ -3,7 +3,7 @@
     python benchmarks/prometheus_agreement.py                         # windows of 0.3 to 40 s, 10 minutes
     python benchmarks/prometheus_agreement.py --seconds 0.3 2 --interval 1 5
 
-Real ranks under `scalebench run`, steps of 10 ms and of 0.7 s, one and two workers; a real Prometheus for each interval
+Real ranks under `scalecurve run`, steps of 10 ms and of 0.7 s, one and two workers; a real Prometheus for each interval
 scrapes them all at once. Bar: 2 % by the counters, at every length. By the clock that takes windows of many seconds.
 """
 
@@ -25,13 +25,13 @@ from agreement import Agreement, NoSamples, by_clock, by_windows  # noqa: E402
 from ports import Ports  # noqa: E402
 from prometheus_server import PrometheusServer  # noqa: E402
 
-from scalebench_api.record.trial_record import TrialRecord  # noqa: E402
+from scalecurve_api.record.trial_record import TrialRecord  # noqa: E402
 
 BAR = 0.02
 PROGRAM = """
 import os, time
-import scalebench_worker as scalebench
-bench = scalebench.attach()
+import scalecurve_worker as scalecurve
+bench = scalecurve.attach()
 while bench.step():
     time.sleep(float(os.environ["STEP"]))
 bench.finish(checksum="same")
@@ -42,7 +42,7 @@ def experiment(program: Path, windows: Sequence[tuple[float, float]]) -> list[di
     """One experiment of two trials for each (seconds of a window, seconds of a step)."""
     return [
         {
-            "apiVersion": "scalebench.dev/v1alpha1",
+            "apiVersion": "scalecurve.dev/v1alpha1",
             "kind": "ScalingExperiment",
             "metadata": {"name": f"window-{window:g}-step-{step:g}".replace(".", "-")},
             "spec": {

@@ -2,7 +2,7 @@
 
     python benchmarks/soak.py [--runs 200] [--ddp 20] [--seed 0] [--jobs 1]
 
-Every run is ``scalebench run`` in a process of its own. It is killed at a random moment in one of five ways, and
+Every run is ``scalecurve run`` in a process of its own. It is killed at a random moment in one of five ways, and
 resumed; half of the resumed ones are killed again, and so on, until one ends by itself. Of ten moments nine are drawn
 evenly over the time in which an untouched run works on its trials, one over the start before that. ``--ddp`` of the
 runs are real two-process DDP training under torchrun (tests/local/programs/ddp.py), the others a light program that
@@ -35,8 +35,8 @@ from pathlib import Path
 from typing import Any
 
 PROGRAMS = Path(__file__).resolve().parents[1] / "tests" / "local" / "programs"
-SCALEBENCH = Path(sys.executable).with_name("scalebench")
-MARK = "SCALEBENCH_SOAK"
+SCALECURVE = Path(sys.executable).with_name("scalecurve")
+MARK = "SCALECURVE_SOAK"
 WAYS = ("interrupt", "terminate", "kill engine", "kill engine and supervisor", "kill everything")
 GONE_S = 15.0
 ENOUGH = 30
@@ -102,7 +102,7 @@ def write(kind: Kind, folder: Path) -> None:
         "measure": kind.measure,
     }
     experiment = {
-        "apiVersion": "scalebench.dev/v1alpha1",
+        "apiVersion": "scalecurve.dev/v1alpha1",
         "kind": "ScalingExperiment",
         "metadata": {"name": kind.name},
         "spec": spec,
@@ -115,10 +115,10 @@ def start(folder: Path, resume: bool) -> subprocess.Popen[bytes]:
     environment = {
         **os.environ,
         MARK: str(folder),
-        "SCALEBENCH_LOCKS": str(folder / "locks"),
+        "SCALECURVE_LOCKS": str(folder / "locks"),
         "TMPDIR": str(folder / "tmp"),
     }
-    command = [str(SCALEBENCH), "run", "experiment.yaml", "--bundle", "bundle", *(["--resume"] if resume else [])]
+    command = [str(SCALECURVE), "run", "experiment.yaml", "--bundle", "bundle", *(["--resume"] if resume else [])]
     with (folder / "said").open("ab") as said:
         return subprocess.Popen(
             command, cwd=folder, env=environment, stdout=said, stderr=said, stdin=subprocess.DEVNULL
@@ -248,7 +248,7 @@ def look(found: Found, kind: Kind) -> None:
         found.anew += len(begun) - 1
         if len(ended) > 1 or begun[-1] != kept or any(run != kept for run in ended):
             found.twice.append(f"{trial}: begun {begun}, completed {ended}, kept {kept}")
-    found.other += [f"left in the temporary folder: {path.name}" for path in (folder / "tmp").glob("scalebench-*")]
+    found.other += [f"left in the temporary folder: {path.name}" for path in (folder / "tmp").glob("scalecurve-*")]
     if (folder / "bundle" / ".work").exists():
         found.other.append("the working state is still there")
 

@@ -27,7 +27,7 @@ from typing import Any
 import yaml
 
 KNOWN = Path(__file__).with_suffix(".yaml")
-PROGRAMS = ("make", "scalebench", "kubectl", "helm", "python", "torchrun", "podman", "skopeo", "nsenter", "pre-commit")
+PROGRAMS = ("make", "scalecurve", "kubectl", "helm", "python", "torchrun", "podman", "skopeo", "nsenter", "pre-commit")
 _FIRST = re.compile(rf"(?:[A-Z_]+=\S+ )*(?:\.venv/bin/\w+|{'|'.join(PROGRAMS)})(?=\s)|export |\. ")
 _ON_CLUSTER = re.compile(
     r"kubectl |helm |nsenter |export KUBECONFIG| --cluster\b| -n [a-zA-Z]\w+|make cluster-(up|down)"
@@ -68,7 +68,7 @@ def commands(page: str, text: str) -> Iterator[Command]:
                 typed = re.split(r"\s{2,}#|\s{4,}", line.strip())[0]
                 if _FIRST.match(typed):
                     yield from (Command(page, begin + offset, one) for one in _alternatives(typed))
-        elif language == "python" and block.startswith("from scalebench."):
+        elif language == "python" and block.startswith("from scalecurve."):
             yield Command(page, begin, f"python - <<'END'\n{block}END")
     prose = re.sub(r"^```.*?^```$|^    [^\n]*$", lambda found: "\n" * found[0].count("\n"), text, flags=re.M | re.S)
     for found in re.finditer(r"`([^`]+)`", prose):
@@ -86,8 +86,8 @@ def _blocks(text: str) -> Iterator[tuple[int, str, str]]:
 
 
 def _alternatives(line: str) -> list[str]:
-    """`scalebench status|cost BUNDLE` is two commands."""
-    found = re.search(r"(?<=scalebench )\w+(?:\|\w+)+", line)
+    """`scalecurve status|cost BUNDLE` is two commands."""
+    found = re.search(r"(?<=scalecurve )\w+(?:\|\w+)+", line)
     if not found:
         return [line]
     return [line.replace(found[0], each.strip()) for each in found[0].split("|")]

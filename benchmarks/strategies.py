@@ -1,6 +1,6 @@
 """Throughput of every strategy of the torch program on this machine's GPUs, each run checked: a table, and JSON.
 
-    PYTHONPATH=api:images/worker python benchmarks/strategies.py --out strategies.json --seconds 460
+    PYTHONPATH=api:worker python benchmarks/strategies.py --out strategies.json --seconds 460
 
 Every trial is a torchrun of the worker with windows and checks as under an engine; its rank records are judged by
 ``record.verdict``, and one that was not what was asked for shows its reason beside its numbers. Trials of one GPU run
@@ -24,9 +24,9 @@ from pathlib import Path
 from strategy_cases import Case, again, causes, everywhere, grouped, on_cpus, on_gpus
 from strategy_rows import HEAD, Row, fill, lines_of
 
-from scalebench_api.processes import one_process, processes_of
-from scalebench_api.record.rank import RankRecord
-from scalebench_api.trial import TrialSpec
+from scalecurve_api.processes import one_process, processes_of
+from scalecurve_api.record.rank import RankRecord
+from scalecurve_api.trial import TrialSpec
 
 COLLECTIONS = {"all": on_gpus, "again": again, "causes": causes, "everywhere": everywhere, "grouped": grouped}
 
@@ -138,7 +138,7 @@ def finished(running: Running, limit: float) -> Row:
     if running.trial is None:
         row.said = said
     if status != 0:
-        why = [line for line in said if line.startswith("scalebench:")] or said[-15:]
+        why = [line for line in said if line.startswith("scalecurve:")] or said[-15:]
         row.problem = f"not done after {limit:.0f} s" if status is None else f"exit {status}: {' | '.join(why[:4])}"
     elif running.trial is not None:
         names = [out / f"rank-{rank}.json" for rank in range(case.workers)]
@@ -200,16 +200,16 @@ def environment(trial: TrialSpec | None, out: Path, devices: Sequence[int], cpu:
         own = [sorted({core for part in own for core in part})]
     sets = ";".join(",".join(map(str, part)) for part in own)
     chosen = {} if cpu else {"CUDA_VISIBLE_DEVICES": ",".join(map(str, devices))}
-    pinned = {"SCALEBENCH_CORES": sets} if len(cores) >= gpus else {}
+    pinned = {"SCALECURVE_CORES": sets} if len(cores) >= gpus else {}
     threads = "1" if cpu else str(max(1, each // 2))
     return {
         **os.environ,
         **chosen,
         **pinned,
-        **({"SCALEBENCH_TRIAL": json.dumps(trial.wire())} if trial else {}),
+        **({"SCALECURVE_TRIAL": json.dumps(trial.wire())} if trial else {}),
         "HOLD": str(out / "go"),
-        "SCALEBENCH_OUT": str(out),
-        "SCALEBENCH_THREADS": threads,
+        "SCALECURVE_OUT": str(out),
+        "SCALECURVE_THREADS": threads,
         "OMP_NUM_THREADS": threads,
     }
 

@@ -7,11 +7,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from scalebench_api.record.assemble import combine_windows
-from scalebench_api.record.outcome import Outcome
-from scalebench_api.record.rank import RankRecord, WindowKind
-from scalebench_api.record.verdict import judge
-from scalebench_api.trial import TrialPhase, TrialSpec
+from scalecurve_api.record.assemble import combine_windows
+from scalecurve_api.record.outcome import Outcome
+from scalecurve_api.record.rank import RankRecord, WindowKind
+from scalecurve_api.record.verdict import judge
+from scalecurve_api.trial import TrialPhase, TrialSpec
 
 
 @dataclass

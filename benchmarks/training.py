@@ -1,7 +1,7 @@
 """What augmentation and frozen layers do to the throughput of training on one GPU: tables, and JSON.
 
-    PYTHONPATH=api:images/worker python benchmarks/training.py resnet44 --out resnet44.json --seconds 75
-    PYTHONPATH=api:images/worker python benchmarks/training.py resnet50 --out resnet50.json --seconds 45
+    PYTHONPATH=api:worker python benchmarks/training.py resnet44 --out resnet44.json --seconds 75
+    PYTHONPATH=api:worker python benchmarks/training.py resnet50 --out resnet50.json --seconds 45
 
 ``resnet44``: CIFAR-shaped synthetic images, M copies of each sample in one batch, cropped, mirrored and cut out on the
 device. ``resnet50``: everything trained, against the head alone. Every trial is the worker's own, with windows and
@@ -25,13 +25,13 @@ from typing import Any
 
 import torch
 
-from scalebench_api.contract import OUT_ENV, TRIAL_ENV, rank_file
-from scalebench_api.record.assemble import combine_windows
-from scalebench_api.record.outcome import Outcome
-from scalebench_api.record.rank import RankRecord, WindowKind
-from scalebench_api.record.verdict import judge
-from scalebench_api.trial import TrialPhase, TrialSpec
-from scalebench_worker.torch.program import run
+from scalecurve_api.contract import OUT_ENV, TRIAL_ENV, rank_file
+from scalecurve_api.record.assemble import combine_windows
+from scalecurve_api.record.outcome import Outcome
+from scalecurve_api.record.rank import RankRecord, WindowKind
+from scalecurve_api.record.verdict import judge
+from scalecurve_api.trial import TrialPhase, TrialSpec
+from scalecurve_worker.torch.program import run
 
 CIFAR = {"shape": [3, 32, 32], "classes": 10}
 GPU = {"device": "gpu", "precision": "bf16", "options": {"channelsLast": True}}

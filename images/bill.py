@@ -17,7 +17,7 @@ from typing import Any
 from urllib.parse import quote
 
 REQUIREMENTS = Path(__file__).with_name("requirements-bill.txt")
-_IMPORTED_FROM = ("opt/scalebench/lib/python3*/site-packages", "opt/scalebench/code")
+_IMPORTED_FROM = ("opt/scalecurve/lib/python3*/site-packages", "opt/scalecurve/code")
 
 
 def write(root: Path, image: str, path: Path, tools: Path) -> None:

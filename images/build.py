@@ -37,7 +37,7 @@ import recipe
 DEBOOTSTRAP = "debootstrap"
 AUTO = "auto"
 TAG = "dev"
-_PREFIX = "localhost/scalebench"
+_PREFIX = "localhost/scalecurve"
 _PROGRAMS = {"buildah": "buildah", "mmdebstrap": "mmdebstrap"}
 """program → Debian package"""
 _PROBE_S = 5
@@ -51,8 +51,8 @@ class BuildError(RuntimeError):
 
 
 def cache() -> Path:
-    """The folder of all images: in ``$SCALEBENCH_CACHE``, or in ``~/.cache/scalebench``."""
-    return Path(os.environ.get("SCALEBENCH_CACHE") or Path.home() / ".cache" / "scalebench") / "images"
+    """The folder of all images: in ``$SCALECURVE_CACHE``, or in ``~/.cache/scalecurve``."""
+    return Path(os.environ.get("SCALECURVE_CACHE") or Path.home() / ".cache" / "scalecurve") / "images"
 
 
 def reference(name: str, tag: str = TAG) -> str:

@@ -8,9 +8,9 @@ from pathlib import Path
 import click
 import pytest
 
-from scalebench.cli import cli
-from scalebench.cli.predict import ANY
-from scalebench_api.validate import validate_text
+from scalecurve.cli import cli
+from scalecurve.cli.predict import ANY
+from scalecurve_api.validate import validate_text
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "benchmarks"))
@@ -44,7 +44,7 @@ def test_commands_on_pages_exist(page: Path) -> None:
         words = [word for word in shlex.split(line) if not re.match(r"[A-Z_]+=", word)]
         if words[0] == "make" and words[1:]:
             assert words[1].rstrip(";") in targets, f"{command.page}:{command.line}: {command.text}"
-        if words[0] == "scalebench":
+        if words[0] == "scalecurve":
             assert set(filter(lambda word: word.startswith("-"), words)) <= options(words[1:]), command
 
 
@@ -61,24 +61,24 @@ def options(words: list[str]) -> set[str]:
 
 
 def test_commands_are_found_on_a_page() -> None:
-    text = """Say `scalebench status|cost BUNDLE`, or `scalebench run`, or
+    text = """Say `scalecurve status|cost BUNDLE`, or `scalecurve run`, or
 
-    scalebench predict paleo \\
+    scalecurve predict paleo \\
         --batch 8     # a comment
     export KUBECONFIG=here
     no command
 
 ```yaml
-scalebench: 1
+scalecurve: 1
 ```
 `make
 test` is one, too.
 """
     found = [(each.line, each.text) for each in strangers_path.commands("page", text)]
     assert found == [
-        (3, "scalebench predict paleo --batch 8"),
+        (3, "scalecurve predict paleo --batch 8"),
         (4, "export KUBECONFIG=here"),
-        (1, "scalebench status BUNDLE"),
-        (1, "scalebench cost BUNDLE"),
+        (1, "scalecurve status BUNDLE"),
+        (1, "scalecurve cost BUNDLE"),
         (11, "make test"),
     ]

@@ -13,18 +13,18 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from scalebench.cli import VERBS, cli
+from scalecurve.cli import VERBS, cli
 
 ROOT = Path(__file__).parents[1]
 HEAVY = {"pandas", "numpy", "scipy", "torch", "kubernetes", "kopf", "matplotlib", "pyarrow", "pydantic", "rich", "yaml"}
 
-# What stands behind a verb under its own name; other verbs have scalebench.<verb>.<verb>.
+# What stands behind a verb under its own name; other verbs have scalecurve.<verb>.<verb>.
 ELSEWHERE = {
-    "validate": "scalebench.validation",
-    "plan": "scalebench.planning",
-    "run": "scalebench_local",
-    "watch": "scalebench.cli.cluster.watch",
-    "pull": "scalebench.cli.cluster.pull",
+    "validate": "scalecurve.validation",
+    "plan": "scalecurve.planning",
+    "run": "scalecurve_local",
+    "watch": "scalecurve.cli.cluster.watch",
+    "pull": "scalecurve.cli.cluster.pull",
 }
 GROUPS = ("network", "predict")
 # Quickstart is two runs and a report, each with its own function; doctor looks at this machine and makes no numbers.
@@ -51,11 +51,11 @@ def loaded(program: str) -> set[str]:
 @pytest.mark.parametrize(
     "program",
     [
-        "import scalebench",
-        "import scalebench.cli; scalebench.cli.main(['--help'])",
-        "import scalebench.cli; scalebench.cli.main(['--version'])",
-        "import scalebench.cli; scalebench.cli.main(['frobnicate'])",
-        "import scalebench.cli; scalebench.cli.main(['validate', '--help'])",
+        "import scalecurve",
+        "import scalecurve.cli; scalecurve.cli.main(['--help'])",
+        "import scalecurve.cli; scalecurve.cli.main(['--version'])",
+        "import scalecurve.cli; scalecurve.cli.main(['frobnicate'])",
+        "import scalecurve.cli; scalecurve.cli.main(['validate', '--help'])",
     ],
 )
 def test_the_first_touch_is_light(program: str):
@@ -65,12 +65,12 @@ def test_the_first_touch_is_light(program: str):
 @pytest.mark.parametrize(
     ("program", "without"),
     [
-        ("import scalebench_api.validate", {"numpy", "pandas", "pyarrow", "torch", "kubernetes", "click", "rich"}),
-        ("import scalebench_worker", {"numpy", "pandas", "pyarrow", "torch", "kubernetes", "click", "rich"}),
-        ("import scalebench_local", {"numpy", "pandas", "pyarrow", "torch", "kubernetes", "click", "rich"}),
-        ("import scalebench.validation", {"numpy", "pandas", "pyarrow", "torch", "kubernetes", "click", "rich"}),
-        ("import scalebench.status", {"pandas", "matplotlib", "torch", "kubernetes", "click", "rich"}),
-        ("import scalebench.report", {"torch", "kubernetes", "click", "rich"}),
+        ("import scalecurve_api.validate", {"numpy", "pandas", "pyarrow", "torch", "kubernetes", "click", "rich"}),
+        ("import scalecurve_worker", {"numpy", "pandas", "pyarrow", "torch", "kubernetes", "click", "rich"}),
+        ("import scalecurve_local", {"numpy", "pandas", "pyarrow", "torch", "kubernetes", "click", "rich"}),
+        ("import scalecurve.validation", {"numpy", "pandas", "pyarrow", "torch", "kubernetes", "click", "rich"}),
+        ("import scalecurve.status", {"pandas", "matplotlib", "torch", "kubernetes", "click", "rich"}),
+        ("import scalecurve.report", {"torch", "kubernetes", "click", "rich"}),
     ],
 )
 def test_rooms_load_what_they_need_and_no_more(program: str, without: set[str]):
@@ -79,12 +79,12 @@ def test_rooms_load_what_they_need_and_no_more(program: str, without: set[str]):
 
 @pytest.mark.parametrize("verb", VERBS)
 def test_every_verb_has_its_command_and_its_help(verb: str):
-    command = importlib.import_module(f"scalebench.cli.{verb}").command
+    command = importlib.import_module(f"scalecurve.cli.{verb}").command
     assert isinstance(command, click.Command)
     assert command.name == verb
-    shown = CliRunner().invoke(cli, [verb, "--help"], prog_name="scalebench")
+    shown = CliRunner().invoke(cli, [verb, "--help"], prog_name="scalecurve")
     assert shown.exit_code == 0, shown.output
-    assert shown.output.startswith(f"Usage: scalebench {verb} ")
+    assert shown.output.startswith(f"Usage: scalecurve {verb} ")
     assert "-h, --help" in shown.output
     assert len(VERBS[verb]) <= 80
     assert isinstance(command, click.Group) == (verb in GROUPS)
@@ -92,16 +92,16 @@ def test_every_verb_has_its_command_and_its_help(verb: str):
 
 @pytest.mark.parametrize("group", GROUPS)
 def test_every_verb_of_a_group_has_its_help(group: str):
-    command = importlib.import_module(f"scalebench.cli.{group}").command
+    command = importlib.import_module(f"scalecurve.cli.{group}").command
     for name in command.list_commands(click.Context(command)):
-        shown = CliRunner().invoke(cli, [group, name, "--help"], prog_name="scalebench")
+        shown = CliRunner().invoke(cli, [group, name, "--help"], prog_name="scalecurve")
         assert shown.exit_code == 0, shown.output
-        assert shown.output.startswith(f"Usage: scalebench {group} {name} ")
+        assert shown.output.startswith(f"Usage: scalecurve {group} {name} ")
 
 
 @pytest.mark.parametrize("verb", [verb for verb in VERBS if verb not in WITHOUT])
 def test_every_verb_has_a_python_function_of_its_name(verb: str):
-    module = importlib.import_module(ELSEWHERE.get(verb, f"scalebench.{verb}"))
+    module = importlib.import_module(ELSEWHERE.get(verb, f"scalecurve.{verb}"))
     function = getattr(module, verb)
     assert inspect.isfunction(function)
     assert function.__doc__

@@ -25,11 +25,11 @@ from played_record import Place, play_record
 from rest import client_context
 from script import Outcome
 
-from scalebench_api.contract import ATTEMPT_ENV, TRIAL_ENV
-from scalebench_api.objects import TRIAL_LABEL
-from scalebench_api.record import envelope, log_lines
-from scalebench_api.record.termination import Termination, spell
-from scalebench_api.trial import TrialSpec
+from scalecurve_api.contract import ATTEMPT_ENV, TRIAL_ENV
+from scalecurve_api.objects import TRIAL_LABEL
+from scalecurve_api.record import envelope, log_lines
+from scalecurve_api.record.termination import Termination, spell
+from scalecurve_api.trial import TrialSpec
 
 NODE = "fake-0"
 _INDEX = "batch.kubernetes.io/job-completion-index"

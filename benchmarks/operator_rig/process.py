@@ -17,7 +17,7 @@ from tier import Tier
 
 from operator_rig import ROOT
 
-NAMESPACE, ACCOUNT = "scalebench-system", "scalebench"
+NAMESPACE, ACCOUNT = "scalecurve-system", "scalecurve"
 USER = f"system:serviceaccount:{NAMESPACE}:{ACCOUNT}"
 _RBAC = ("ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding", "Lease")
 _TICKS = os.sysconf("SC_CLK_TCK")
@@ -33,10 +33,10 @@ class OperatorProcess:
         self._spent_ms = 0.0
         self._set = {
             "KUBECONFIG": str(tier.user(USER)),
-            "POD_NAME": "scalebench-0",
+            "POD_NAME": "scalecurve-0",
             "POD_NAMESPACE": NAMESPACE,
-            "SCALEBENCH_METRICS_PORT": str(self._ports.take()),
-            "SCALEBENCH_HEALTH_PORT": str(self._health),
+            "SCALECURVE_METRICS_PORT": str(self._ports.take()),
+            "SCALECURVE_HEALTH_PORT": str(self._health),
             **(environment or {}),
         }
         install_rbac(tier)
@@ -45,7 +45,7 @@ class OperatorProcess:
         """Start it and wait until it is ready; the seconds that took."""
         began = time.monotonic()
         profiled = ["-m", "cProfile", "-o", str(self._profile)] if self._profile else []
-        command = [sys.executable, *profiled, "-m", "scalebench_operator"]
+        command = [sys.executable, *profiled, "-m", "scalecurve_operator"]
         self.log = self.tier.logs / "operator.log"
         self.component = Component("operator", command, self.log, self._ready, self._set)
         self.component.start()

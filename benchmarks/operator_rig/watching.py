@@ -12,7 +12,7 @@ from typing import Any
 
 from rest import Rest
 
-EXPERIMENTS = "/apis/scalebench.dev/v1alpha1/scalingexperiments"
+EXPERIMENTS = "/apis/scalecurve.dev/v1alpha1/scalingexperiments"
 FINAL = ("Succeeded", "Failed", "Cancelled")
 _ENDS = ("SuccessCriteriaMet", "Complete", "FailureTarget", "Failed")
 
@@ -93,7 +93,7 @@ class Jobs:
         self.created: dict[str, float] = {}
         self.ended: dict[str, float] = {}
         self.uids: dict[str, set[str]] = {}
-        self._watch = Watch(kubeconfig, collection, self._note, "scalebench.dev/trial")
+        self._watch = Watch(kubeconfig, collection, self._note, "scalecurve.dev/trial")
 
     def gaps(self, at_once: int) -> list[float]:
         """From each end to the creation that took its place, with so many running at once."""

@@ -3,7 +3,7 @@
 # wheels in /mnt. There `make images` hands in those of this machine, in a folder named by its C library, and takes new
 # ones back; one is taken if it is for the same Python, frameworks, MPI and CUDA. What builds it is gone when this ends.
 set -eu
-python=/opt/scalebench/bin/python
+python=/opt/scalecurve/bin/python
 missing=
 for each in cmake make g++; do
     dpkg-query --show --showformat='${db:Status-Status}' "$each" 2>/dev/null | grep -qx installed || missing="$missing $each"
@@ -13,7 +13,7 @@ apt-get update
 DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends $missing
 python3 -m venv /tmp/pip
 install() {
-    /tmp/pip/bin/pip "$@" --quiet --no-cache-dir ${INDEX:+--index-url "$INDEX"} -c /opt/scalebench/constraints.txt
+    /tmp/pip/bin/pip "$@" --quiet --no-cache-dir ${INDEX:+--index-url "$INDEX"} -c /opt/scalecurve/constraints.txt
 }
 # Horovod imports packaging, and its own metadata does not ask for it.
 install --python "$python" install packaging
@@ -21,7 +21,7 @@ install install --target /tmp/tools pip packaging setuptools wheel
 mkdir /tmp/horovod
 wheels="/mnt/$(getconf GNU_LIBC_VERSION)"
 if [ -d "$wheels" ]; then cp -r "$wheels/." /tmp/horovod; fi
-PATH="/opt/scalebench/bin:$PATH" PYTHONPATH=/tmp/tools SCALEBENCH_CACHE=/tmp/horovod \
+PATH="/opt/scalecurve/bin:$PATH" PYTHONPATH=/tmp/tools SCALECURVE_CACHE=/tmp/horovod \
     env ${INDEX:+PIP_INDEX_URL="$INDEX"} "$python" "$(dirname "$0")/wheel.py" --install
 apt-get purge --yes --auto-remove $missing
 if [ -d "$wheels" ]; then cp -rn /tmp/horovod/horovod-* "$wheels"; fi

@@ -55,8 +55,8 @@ class Missing(RuntimeError):
 
 
 def cache() -> Path:
-    """The folder of all wheels: in ``$SCALEBENCH_CACHE``, or in ``~/.cache/scalebench``."""
-    return Path(os.environ.get("SCALEBENCH_CACHE") or Path.home() / ".cache" / "scalebench")
+    """The folder of all wheels: in ``$SCALECURVE_CACHE``, or in ``~/.cache/scalecurve``."""
+    return Path(os.environ.get("SCALECURVE_CACHE") or Path.home() / ".cache" / "scalecurve")
 
 
 def nvcc() -> str | None:

@@ -1,6 +1,6 @@
 """Draws of whole bundles of known truth, in memory: real trial records around synthetic wall times.
 
-A curve is one worker and several, three trials of each. Their step times come from `scalebench.statistics.synthetic`;
+A curve is one worker and several, three trials of each. Their step times come from `scalecurve.statistics.synthetic`;
 everything between a record's windows and the interval is the program's own.
 """
 
@@ -12,13 +12,13 @@ from pathlib import Path
 
 from synthetic import Truth, experiment, run
 
-from scalebench.bundle import Bundle, Trial
-from scalebench.scaling import scaling
-from scalebench.statistics import RepetitionTotals
-from scalebench.statistics.synthetic import SyntheticPoint
-from scalebench_api.plan import make_plan
-from scalebench_api.record.rank import WindowKind
-from scalebench_api.record.trial_record import TrialRecord, TrialWindow
+from scalecurve.bundle import Bundle, Trial
+from scalecurve.scaling import scaling
+from scalecurve.statistics import RepetitionTotals
+from scalecurve.statistics.synthetic import SyntheticPoint
+from scalecurve_api.plan import make_plan
+from scalecurve_api.record.rank import WindowKind
+from scalecurve_api.record.trial_record import TrialRecord, TrialWindow
 
 WORKERS = 4
 BASE_STEP_S = 0.1
@@ -110,7 +110,7 @@ class Coverage:
 
 
 def coverage(curve: Curve, draws: int, seed: int) -> Coverage:
-    """How often the intervals that `scalebench.scaling.scaling` gives for whole bundles cover the truth."""
+    """How often the intervals that `scalecurve.scaling.scaling` gives for whole bundles cover the truth."""
     truth, hits, widths = curve.speedup / WORKERS, [0, 0], []
     for bundle in draw_bundles(curve, draws, seed):
         (series,) = scaling([bundle]).series

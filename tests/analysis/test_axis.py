@@ -2,9 +2,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scalebench.report import axis, scales
-from scalebench.report.canvas import PALETTE, style
-from scalebench.statistics.estimate import Estimate, Method
+from scalecurve.report import axis, scales
+from scalecurve.report.canvas import PALETTE, style
+from scalecurve.statistics.estimate import Estimate, Method
 
 
 @given(st.lists(st.integers(1, 65536), min_size=1, max_size=64))

@@ -8,13 +8,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from synthetic import Truth, experiment, run, write_bundle
 
-from scalebench.bundle import open_bundle, open_bundles
-from scalebench.problem import BundleError
-from scalebench.record_file import stored_digest
-from scalebench.scaling import scaling
-from scalebench.scaling_tables import excluded_table, problem_table, scaling_table
-from scalebench_api.plan import make_plan
-from scalebench_api.trial import TrialPhase
+from scalecurve.bundle import open_bundle, open_bundles
+from scalecurve.problem import BundleError
+from scalecurve.record_file import stored_digest
+from scalecurve.scaling import scaling
+from scalecurve.scaling_tables import excluded_table, problem_table, scaling_table
+from scalecurve_api.plan import make_plan
+from scalecurve_api.trial import TrialPhase
 
 TINY = experiment(modes=["weak"], workers=[1, 2], repetitions=2, windows=2, steps_per_window=5)
 

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from points_by_hand import point_of
 from scipy import stats
 
-from scalebench.statistics import RepetitionTotals, changed, changes, holm, throughput
-from scalebench.statistics.synthetic import SyntheticPoint
+from scalecurve.statistics import RepetitionTotals, changed, changes, holm, throughput
+from scalecurve.statistics.synthetic import SyntheticPoint
 
 
 class TestChanges:

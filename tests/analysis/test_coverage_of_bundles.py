@@ -6,9 +6,9 @@ import pytest
 from drawn_bundles import CURVES, WORKERS, Curve, coverage, draw_bundles
 from synthetic import seal
 
-from scalebench.bundle import open_bundle
-from scalebench.scaling import scaling
-from scalebench.statistics.estimate import Method
+from scalecurve.bundle import open_bundle
+from scalecurve.scaling import scaling
+from scalecurve.statistics.estimate import Method
 
 
 @pytest.mark.parametrize("curve", CURVES, ids=lambda curve: curve.name)

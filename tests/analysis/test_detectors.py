@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scalebench.statistics import autocorrelation, bimodality, drift, slow_ranks, stragglers, warm_up
-from scalebench.statistics.synthetic import SyntheticPoint
+from scalecurve.statistics import autocorrelation, bimodality, drift, slow_ranks, stragglers, warm_up
+from scalecurve.statistics.synthetic import SyntheticPoint
 
 
 def steps_of(count: int, steps: int, **model) -> np.ndarray:

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from synthetic import experiment, write_bundle
 
-from scalebench.bundle import open_bundle
-from scalebench.report import report
-from scalebench.report.drawn_points import MOST_CURVES, drawn_points
-from scalebench_api.record.rank import Evaluation
-from scalebench_api.trial import TrialSpec
+from scalecurve.bundle import open_bundle
+from scalecurve.report import report
+from scalecurve.report.drawn_points import MOST_CURVES, drawn_points
+from scalecurve_api.record.rank import Evaluation
+from scalecurve_api.trial import TrialSpec
 
 
 def points(series: int, counts: int) -> list[Any]:

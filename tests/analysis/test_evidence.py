@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
-from scalebench.bundle import open_bundles
-from scalebench.diagnose import diagnose
-from scalebench.digest import digest_all
-from scalebench.scaling import scaling
+from scalecurve.bundle import open_bundles
+from scalecurve.diagnose import diagnose
+from scalecurve.digest import digest_all
+from scalecurve.scaling import scaling
 
 H200 = Path(__file__).parents[2] / "docs" / "evidence" / "h200"
 

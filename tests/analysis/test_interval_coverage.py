@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from scalebench.statistics import RepetitionTotals, difference, efficiency, ratio, throughput
-from scalebench.statistics.synthetic import SyntheticPoint
+from scalecurve.statistics import RepetitionTotals, difference, efficiency, ratio, throughput
+from scalecurve.statistics.synthetic import SyntheticPoint
 
 DRAWS = 2000
 FIVE = (50,) * 5

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from points_by_hand import point_of
 from scipy import stats
 
-from scalebench.statistics import Estimate, Method, RepetitionTotals, changed, difference, efficiency, ratio, throughput
+from scalecurve.statistics import Estimate, Method, RepetitionTotals, changed, difference, efficiency, ratio, throughput
 
 positive = st.floats(1e-3, 1e3)
 repetition = st.lists(st.tuples(positive, positive), min_size=1, max_size=4).map(
@@ -169,7 +169,7 @@ class TestEstimate:
 
 def test_importing_the_package_loads_no_numpy_and_the_intervals_no_scipy():
     program = (
-        "import sys, scalebench; assert 'numpy' not in sys.modules; "
-        "import scalebench.statistics; assert 'scipy' not in sys.modules"
+        "import sys, scalecurve; assert 'numpy' not in sys.modules; "
+        "import scalecurve.statistics; assert 'scipy' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", program], check=True)

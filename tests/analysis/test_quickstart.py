@@ -2,14 +2,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scalebench.planning import steps_of
-from scalebench.quickstart import starters, usable_cores, worker_counts
-from scalebench_api.plan import make_plan
-from scalebench_api.validate import validate_text
-from scalebench_api.workload import Device
-from scalebench_local.cores import Cores
-from scalebench_local.gpus import Gpu
-from scalebench_local.shares import Machine, allot
+from scalecurve.planning import steps_of
+from scalecurve.quickstart import starters, usable_cores, worker_counts
+from scalecurve_api.plan import make_plan
+from scalecurve_api.validate import validate_text
+from scalecurve_api.workload import Device
+from scalecurve_local.cores import Cores
+from scalecurve_local.gpus import Gpu
+from scalecurve_local.shares import Machine, allot
 
 
 @given(gpus=st.integers(0, 16), cores=st.integers(2, 256))

@@ -5,13 +5,13 @@ from pathlib import Path
 import pytest
 from synthetic import Truth, experiment, write_bundle
 
-from scalebench import spelling
-from scalebench.bundle import open_bundle
-from scalebench.scaling import SeriesResult, scaling
-from scalebench.scaling_tables import split_table
-from scalebench.statistics.estimate import Estimate, Method
-from scalebench_api.plan import make_plan
-from scalebench_api.trial import Point, TrialPhase
+from scalecurve import spelling
+from scalecurve.bundle import open_bundle
+from scalecurve.scaling import SeriesResult, scaling
+from scalecurve.scaling_tables import split_table
+from scalecurve.statistics.estimate import Estimate, Method
+from scalecurve_api.plan import make_plan
+from scalecurve_api.trial import Point, TrialPhase
 
 
 def strong(folder: Path, truth: Truth, **spec: object) -> SeriesResult:

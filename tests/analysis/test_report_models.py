@@ -6,14 +6,14 @@ from pathlib import Path
 import pytest
 from synthetic import Truth, experiment, write_bundle
 
-from scalebench.bundle import Bundle, distinct_labels, open_bundle
-from scalebench.predict.published import comparable, published, published_table
-from scalebench.report import models, report
-from scalebench.report.content import compose, find
-from scalebench.report.models import steady
-from scalebench.table import Column, Table
-from scalebench_api.record.rank import Evaluation
-from scalebench_api.trial import TrialSpec
+from scalecurve.bundle import Bundle, distinct_labels, open_bundle
+from scalecurve.predict.published import comparable, published, published_table
+from scalecurve.report import models, report
+from scalecurve.report.content import compose, find
+from scalecurve.report.models import steady
+from scalecurve.table import Column, Table
+from scalecurve_api.record.rank import Evaluation
+from scalecurve_api.trial import TrialSpec
 
 ROOT = Path(__file__).parents[2]
 H200 = ROOT / "docs" / "evidence" / "h200"
@@ -120,7 +120,7 @@ def test_too_many_curves_are_left_to_the_verb(four: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(models, "MOST_SERIES", 1)
     found = models.model([open_bundle(four)])
     assert found.curves == ()
-    assert found.notes == ("four: more than 1 curves, not fitted here: scalebench fit does.",)
+    assert found.notes == ("four: more than 1 curves, not fitted here: scalecurve fit does.",)
 
 
 def test_two_bundles_have_tables_and_curves_of_both(four: Path, tmp_path: Path):

@@ -3,14 +3,14 @@ from pathlib import Path
 import pytest
 from synthetic import Truth, experiment, write_bundle
 
-from scalebench.bundle import open_bundle, open_bundles
-from scalebench.scaling import Scaling, scaling
-from scalebench.scaling_tables import scaling_table, side_by_side_table, split_table
-from scalebench_api.experiment import ScalingExperiment
-from scalebench_api.plan import make_plan
-from scalebench_api.record.rank import WindowKind
-from scalebench_api.record.trial_record import TrialRecord
-from scalebench_api.trial import Point, TrialPhase
+from scalecurve.bundle import open_bundle, open_bundles
+from scalecurve.scaling import Scaling, scaling
+from scalecurve.scaling_tables import scaling_table, side_by_side_table, split_table
+from scalecurve_api.experiment import ScalingExperiment
+from scalecurve_api.plan import make_plan
+from scalecurve_api.record.rank import WindowKind
+from scalecurve_api.record.trial_record import TrialRecord
+from scalecurve_api.trial import Point, TrialPhase
 
 EXACT = Truth(step_s=lambda p: 0.1, exposed_share=lambda p: 0.25, step_cv=0, repetition_cv=0)
 

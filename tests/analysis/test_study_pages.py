@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from scalebench.cli import cli
+from scalecurve.cli import cli
 
 ROOT = Path(__file__).parents[2]
 PAGES = [*sorted((ROOT / "docs" / "studies").glob("*.md")), ROOT / "docs" / "evidence" / "predicted" / "README.md"]
@@ -18,7 +18,7 @@ WITH_TABLES = [
     page
     for page in PAGES
     if (page.name != "README.md" or page.parent.name == "predicted")
-    and set(re.findall(r"^    scalebench (\w+)", page.read_text(encoding="utf-8"), re.MULTILINE)) - set(WRITES)
+    and set(re.findall(r"^    scalecurve (\w+)", page.read_text(encoding="utf-8"), re.MULTILINE)) - set(WRITES)
 ]
 FIT_TOLERANCE = 2e-3
 """Where a solver stops depends on the machine; a fitted number's fourth digit may be another one."""
@@ -37,7 +37,7 @@ def shown(page: Path) -> Iterator[tuple[str, list[str]]]:
     command = ""
     lines = page.read_text(encoding="utf-8").splitlines()
     for line, after in zip(lines, [*lines[1:], ""], strict=True):
-        if line.startswith("    scalebench "):
+        if line.startswith("    scalecurve "):
             command = "" if line.split()[1] in WRITES else line.strip()
         elif re.match(r"    \S", line):
             command = ""  # another program's

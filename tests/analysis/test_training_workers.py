@@ -11,18 +11,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from synthetic import experiment, write_bundle
 
-from scalebench.bundle import open_bundle
-from scalebench.cli import cli
-from scalebench.recommend import recommend
-from scalebench.training import training
-from scalebench.training.approaches import difference
-from scalebench.training.extrapolate import extrapolate
-from scalebench.training.settled import TOLERANCE, WIDTH, settled, smoothed
-from scalebench.training.worth import of_run, worth
-from scalebench_api.experiment import ScalingExperiment
-from scalebench_api.record.rank import Evaluation, NoiseScaleRow
-from scalebench_api.record.trial_record import TrialRecord
-from scalebench_api.trial import TrialSpec
+from scalecurve.bundle import open_bundle
+from scalecurve.cli import cli
+from scalecurve.recommend import recommend
+from scalecurve.training import training
+from scalecurve.training.approaches import difference
+from scalecurve.training.extrapolate import extrapolate
+from scalecurve.training.settled import TOLERANCE, WIDTH, settled, smoothed
+from scalecurve.training.worth import of_run, worth
+from scalecurve_api.experiment import ScalingExperiment
+from scalecurve_api.record.rank import Evaluation, NoiseScaleRow
+from scalecurve_api.record.trial_record import TrialRecord
+from scalecurve_api.trial import TrialSpec
 
 ACCURACIES = st.lists(st.floats(0, 1), min_size=1, max_size=60)
 

@@ -7,18 +7,18 @@ import numpy as np
 import pytest
 from synthetic import Truth, experiment, write_bundle
 
-from scalebench.allreduce import allreduce
-from scalebench.bundle import Bundle, open_bundle
-from scalebench.comparability import differences, differences_between
-from scalebench.compare import compare
-from scalebench.cost import cost
-from scalebench.diagnose import Diagnosis, diagnose
-from scalebench.status import status
-from scalebench_api.experiment import Cost
-from scalebench_api.plan import make_plan
-from scalebench_api.record.rank import AllReduceRow, DeviceSamples
-from scalebench_api.record.trial_record import TrialRecord
-from scalebench_api.trial import TrialPhase, TrialSpec
+from scalecurve.allreduce import allreduce
+from scalecurve.bundle import Bundle, open_bundle
+from scalecurve.comparability import differences, differences_between
+from scalecurve.compare import compare
+from scalecurve.cost import cost
+from scalecurve.diagnose import Diagnosis, diagnose
+from scalecurve.status import status
+from scalecurve_api.experiment import Cost
+from scalecurve_api.plan import make_plan
+from scalecurve_api.record.rank import AllReduceRow, DeviceSamples
+from scalecurve_api.record.trial_record import TrialRecord
+from scalecurve_api.trial import TrialPhase, TrialSpec
 
 PRICE = {"perWorkerHour": 3.6, "datasetSamples": 64_000, "epochs": 10}
 LOSS = {1: 1.0, 2: 1.25, 4: 2.0}

@@ -5,13 +5,13 @@ from pathlib import Path
 import pytest
 from synthetic import Truth, experiment, write_bundle
 
-from scalebench.allreduce import AllReduceReport, PointBandwidth, SizeResult, Spread
-from scalebench.bundle import open_bundle
-from scalebench.scaling import scaling
-from scalebench.wire import wire_table
-from scalebench_api.record.rank import Traffic
-from scalebench_api.record.trial_record import TrialRecord
-from scalebench_api.trial import Point
+from scalecurve.allreduce import AllReduceReport, PointBandwidth, SizeResult, Spread
+from scalecurve.bundle import open_bundle
+from scalecurve.scaling import scaling
+from scalecurve.wire import wire_table
+from scalecurve_api.record.rank import Traffic
+from scalecurve_api.record.trial_record import TrialRecord
+from scalecurve_api.trial import Point
 
 EXACT = Truth(step_s=lambda point: 0.1, exposed_share=lambda point: 0.25, step_cv=0.0, repetition_cv=0.0)
 

@@ -8,12 +8,12 @@ from typing import Any
 
 import yaml
 
-from scalebench_api.experiment import ExperimentSpec, ScalingExperiment
-from scalebench_api.problem import Problem
-from scalebench_api.validate import validate_text
+from scalecurve_api.experiment import ExperimentSpec, ScalingExperiment
+from scalecurve_api.problem import Problem
+from scalecurve_api.validate import validate_text
 
 BASE: dict[str, Any] = {
-    "apiVersion": "scalebench.dev/v1alpha1",
+    "apiVersion": "scalecurve.dev/v1alpha1",
     "kind": "ScalingExperiment",
     "metadata": {"name": "example"},
     "spec": {

@@ -4,10 +4,10 @@ from typing import Any
 
 from rank_records import GOOD, rank_record, trial
 
-from scalebench_api.record.outcome import Outcome
-from scalebench_api.record.rank import RankRecord
-from scalebench_api.record.verdict import Verdict, judge
-from scalebench_api.trial import TrialPhase, TrialSpec
+from scalecurve_api.record.outcome import Outcome
+from scalecurve_api.record.rank import RankRecord
+from scalecurve_api.record.verdict import Verdict, judge
+from scalecurve_api.trial import TrialPhase, TrialSpec
 
 TWO = trial()
 GPU = {"device": "GPU-0", "backend": "nccl"}

@@ -23,15 +23,15 @@ from rank_records import (
     window,
 )
 
-from scalebench_api.model import canonical_json
-from scalebench_api.record.assemble import Assembled, assemble, combine_windows, summarize
-from scalebench_api.record.journal import JournalError
-from scalebench_api.record.outcome import Outcome
-from scalebench_api.record.rank import AllReduceRow, Evaluation, RankRecord, WindowKind
-from scalebench_api.record.step_times import slowest_step_times
-from scalebench_api.record.tables import sha256
-from scalebench_api.record.trial_record import Summary, Timeline, TrialRecord
-from scalebench_api.trial import FailedReason, TrialPhase
+from scalecurve_api.model import canonical_json
+from scalecurve_api.record.assemble import Assembled, assemble, combine_windows, summarize
+from scalecurve_api.record.journal import JournalError
+from scalecurve_api.record.outcome import Outcome
+from scalecurve_api.record.rank import AllReduceRow, Evaluation, RankRecord, WindowKind
+from scalecurve_api.record.step_times import slowest_step_times
+from scalecurve_api.record.tables import sha256
+from scalecurve_api.record.trial_record import Summary, Timeline, TrialRecord
+from scalecurve_api.trial import FailedReason, TrialPhase
 
 TWO = trial()
 JOURNALS = {rank: steps_of(rank) for rank in range(2)}

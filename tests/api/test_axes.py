@@ -1,8 +1,8 @@
 import pytest
 
-from scalebench_api.axes import AXIS_NAMES, AxisError, known_axis, resolve, same_value, spell_value
-from scalebench_api.scaling import Batch
-from scalebench_api.workload import Workload
+from scalecurve_api.axes import AXIS_NAMES, AxisError, known_axis, resolve, same_value, spell_value
+from scalecurve_api.scaling import Batch
+from scalecurve_api.workload import Workload
 
 
 def test_known_axes() -> None:

@@ -9,14 +9,14 @@ import yaml
 from kube_schema import disagreements, unbounded, unstructural
 from pydantic import BaseModel
 
-from scalebench_api.axes import AXIS_NAMES
-from scalebench_api.crd import HEADER, experiment_crd, files, main, trial_crd
-from scalebench_api.experiment import ExperimentSpec
-from scalebench_api.plan import make_plan
-from scalebench_api.status import MAX_BYTES, ExperimentStatus, TrialStatus
-from scalebench_api.structural import PRESERVE, SchemaError, structural_schema
-from scalebench_api.validate import validate_text
-from scalebench_api.workload import AllReduce, Workload
+from scalecurve_api.axes import AXIS_NAMES
+from scalecurve_api.crd import HEADER, experiment_crd, files, main, trial_crd
+from scalecurve_api.experiment import ExperimentSpec
+from scalecurve_api.plan import make_plan
+from scalecurve_api.status import MAX_BYTES, ExperimentStatus, TrialStatus
+from scalecurve_api.structural import PRESERVE, SchemaError, structural_schema
+from scalecurve_api.validate import validate_text
+from scalecurve_api.workload import AllReduce, Workload
 
 ROOT = Path(__file__).parents[2]
 COMMITTED = ROOT / "manifests" / "crds"
@@ -46,14 +46,14 @@ def test_the_committed_files_are_current() -> None:
 
 def test_the_command_writes_the_same_files_again(tmp_path: Path) -> None:
     folder = tmp_path / "new" / "crds"
-    subprocess.run([sys.executable, "-m", "scalebench_api.crd", str(folder)], check=True)
+    subprocess.run([sys.executable, "-m", "scalecurve_api.crd", str(folder)], check=True)
     assert {path.name: path.read_text(encoding="utf-8") for path in folder.iterdir()} == files()
     assert all(text.startswith(HEADER) and "generated" in text.splitlines()[0] for text in files().values())
 
 
 def test_the_command_wants_one_folder(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([]) == 2
-    assert "usage: python -m scalebench_api.crd DIR" in capsys.readouterr().err
+    assert "usage: python -m scalecurve_api.crd DIR" in capsys.readouterr().err
 
 
 @BOTH
@@ -63,7 +63,7 @@ def test_the_schema_is_structural(crd: dict[str, Any]) -> None:
 
 @BOTH
 def test_the_files_hold_plain_yaml_without_anchors(crd: dict[str, Any]) -> None:
-    text = files()[f"scalebench.dev_{crd['spec']['names']['plural']}.yaml"]
+    text = files()[f"scalecurve.dev_{crd['spec']['names']['plural']}.yaml"]
     assert yaml.safe_load(text) == crd
     assert "&id" not in text
 

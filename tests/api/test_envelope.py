@@ -13,16 +13,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rank_records import BEGIN, rank_record, trial
 
-from scalebench_api.record import envelope, journal, log_lines
-from scalebench_api.record.assemble import assemble
-from scalebench_api.record.envelope import EnvelopeError, digest, seal, unseal, unseal_ranks
-from scalebench_api.record.extremes import MEDIAN, SLOWEST
-from scalebench_api.record.journal import StepRow, pack_row, write_header
-from scalebench_api.record.log_lines import frame, unframe
-from scalebench_api.record.outcome import Outcome
-from scalebench_api.record.rank import DeviceSamples, RankRecord
-from scalebench_api.record.tables import EXTREMES_FILE, STEP_COLUMNS
-from scalebench_api.trial import TrialPhase
+from scalecurve_api.record import envelope, journal, log_lines
+from scalecurve_api.record.assemble import assemble
+from scalecurve_api.record.envelope import EnvelopeError, digest, seal, unseal, unseal_ranks
+from scalecurve_api.record.extremes import MEDIAN, SLOWEST
+from scalecurve_api.record.journal import StepRow, pack_row, write_header
+from scalecurve_api.record.log_lines import frame, unframe
+from scalecurve_api.record.outcome import Outcome
+from scalecurve_api.record.rank import DeviceSamples, RankRecord
+from scalecurve_api.record.tables import EXTREMES_FILE, STEP_COLUMNS
+from scalecurve_api.trial import TrialPhase
 
 TWO = trial()
 RANKS = {rank: rank_record(rank, TWO) for rank in range(2)}
@@ -267,7 +267,7 @@ def test_any_journal_comes_back_byte_for_byte(journals: dict[int, bytes]) -> Non
 
 def test_reading_loads_nothing_heavy() -> None:
     code = (
-        "import sys; from scalebench_api.record import envelope, log_lines, termination; "
+        "import sys; from scalecurve_api.record import envelope, log_lines, termination; "
         "envelope.unseal(log_lines.unframe(sys.stdin)); "
         "print(*sorted({'numpy', 'pyarrow', 'torch', 'pandas'} & set(sys.modules)))"
     )

@@ -7,11 +7,11 @@ from kube_schema import disagreements
 from mutated import EXPERIMENTS, mutated_experiments
 from pydantic import ValidationError
 
-from scalebench_api.crd import experiment_crd
-from scalebench_api.document import MAX_DEPTH, read_documents
-from scalebench_api.experiment import ScalingExperiment
-from scalebench_api.plan import MAX_TRIALS, count_trials, make_plan
-from scalebench_api.validate import validate_text
+from scalecurve_api.crd import experiment_crd
+from scalecurve_api.document import MAX_DEPTH, read_documents
+from scalecurve_api.experiment import ScalingExperiment
+from scalecurve_api.plan import MAX_TRIALS, count_trials, make_plan
+from scalecurve_api.validate import validate_text
 
 BROKEN_YAML = {
     "well-formed YAML",

@@ -8,12 +8,12 @@ from example_experiments import BASE
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scalebench_api.document import Document, read_documents, write_documents
-from scalebench_api.overlay import lay_over, read_overlay
-from scalebench_api.validate import Validated, validate_text
+from scalecurve_api.document import Document, read_documents, write_documents
+from scalecurve_api.overlay import lay_over, read_overlay
+from scalecurve_api.validate import Validated, validate_text
 
 BASE_TEXT = """\
-apiVersion: scalebench.dev/v1alpha1
+apiVersion: scalecurve.dev/v1alpha1
 kind: ScalingExperiment
 metadata: {name: example}
 spec:
@@ -96,7 +96,7 @@ def test_an_overlay_changes_the_experiment_and_later_ones_the_earlier() -> None:
     assert experiment.spec.scaling.batch.per_worker == 8
     (again,) = validated(small, "spec: {workload: {model: resnet20}}").experiments
     assert (again.metadata.name, again.spec.workload.model) == ("small", "resnet20")
-    assert validated("apiVersion: scalebench.dev/v1alpha1\nkind: ScalingExperiment\n").experiments
+    assert validated("apiVersion: scalecurve.dev/v1alpha1\nkind: ScalingExperiment\n").experiments
 
 
 def test_an_error_names_the_file_that_it_was_written_in() -> None:
@@ -134,7 +134,7 @@ def test_an_error_names_the_file_that_it_was_written_in() -> None:
         ("spec: {}\nkind: Job\n", 'overlay1.yaml:2: kind: given "Job"; allowed: "ScalingExperiment", as in base.yaml'),
         (
             "apiVersion: null\n",
-            'overlay1.yaml:1: apiVersion: given null; allowed: "scalebench.dev/v1alpha1", as in base',
+            'overlay1.yaml:1: apiVersion: given null; allowed: "scalecurve.dev/v1alpha1", as in base',
         ),
     ],
 )

@@ -9,12 +9,12 @@ from example_experiments import experiment, spec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scalebench_api.axes import AxisError
-from scalebench_api.experiment import ExperimentSpec, ScalingExperiment
-from scalebench_api.plan import MAX_TRIALS, Plan, baseline_of, count_trials, expand_points, layouts_of, make_plan
-from scalebench_api.rules import check
-from scalebench_api.scaling import Mode
-from scalebench_api.trial import Point
+from scalecurve_api.axes import AxisError
+from scalecurve_api.experiment import ExperimentSpec, ScalingExperiment
+from scalecurve_api.plan import MAX_TRIALS, Plan, baseline_of, count_trials, expand_points, layouts_of, make_plan
+from scalecurve_api.rules import check
+from scalecurve_api.scaling import Mode
+from scalecurve_api.trial import Point
 
 LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 AXES: dict[str, list[Any]] = {

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scalebench_api.problem import Problem, nearest, printable, shorten
+from scalecurve_api.problem import Problem, nearest, printable, shorten
 
 
 def test_a_problem_is_one_line_with_all_there_is_to_know() -> None:

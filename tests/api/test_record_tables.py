@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rank_records import journal_of, row, steps_of
 
-from scalebench_api.record.journal import JournalError, StepRow
-from scalebench_api.record.rank import Evaluation
-from scalebench_api.record.tables import STEP_COLUMNS, encode_evaluations, encode_steps, sha256
+from scalecurve_api.record.journal import JournalError, StepRow
+from scalecurve_api.record.rank import Evaluation
+from scalecurve_api.record.tables import STEP_COLUMNS, encode_evaluations, encode_steps, sha256
 
 INT32, INT64 = st.integers(-(1 << 31), (1 << 31) - 1), st.integers(-(1 << 63), (1 << 63) - 1)
 journals = st.dictionaries(

@@ -1,10 +1,10 @@
 import re
 from pathlib import Path
 
-from scalebench_api.experiment import ExperimentSpec
-from scalebench_api.reference import main, page
-from scalebench_api.structural import structural_schema
-from scalebench_api.workload import Strategy
+from scalecurve_api.experiment import ExperimentSpec
+from scalecurve_api.reference import main, page
+from scalecurve_api.structural import structural_schema
+from scalecurve_api.workload import Strategy
 
 COMMITTED = Path(__file__).parents[2] / "docs" / "reference.md"
 

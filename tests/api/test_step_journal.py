@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rank_records import journal_of, row
 
-from scalebench_api.record.journal import (
+from scalecurve_api.record.journal import (
     HEADER,
     MAGIC,
     ROW,

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scalebench_api.record.rank import RankFailure
-from scalebench_api.record.termination import LIMIT, Termination, read, spell
-from scalebench_api.record.trial_record import Summary
+from scalecurve_api.record.rank import RankFailure
+from scalecurve_api.record.termination import LIMIT, Termination, read, spell
+from scalecurve_api.record.trial_record import Summary
 
 SUMMARY = Summary(samples=48, wall_s=0.6, throughput=80.0, mfu=0.41)
 
@@ -25,7 +25,7 @@ def test_a_short_message_comes_back_whole() -> None:
         exit_codes={"pod-1": 1, "pod-0": None},
     )
     text = spell(said)
-    assert json.loads(text)["schema"] == "scalebench.dev/termination/v1alpha1"
+    assert json.loads(text)["schema"] == "scalecurve.dev/termination/v1alpha1"
     assert json.loads(text)["exitCodes"] == {"pod-1": 1, "pod-0": None}
     assert read(text) == said
     assert read(text + "\n") == said

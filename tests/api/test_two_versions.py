@@ -16,16 +16,16 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, ValidationError
 from rank_records import GOOD, rank_record, trial
 
-from scalebench_api.model import Model, canonical_json, understood
-from scalebench_api.plan import make_plan
-from scalebench_api.record import envelope
-from scalebench_api.record.assemble import assemble
-from scalebench_api.record.envelope import EnvelopeError, seal, unseal, unseal_ranks
-from scalebench_api.record.rank import RankRecord
-from scalebench_api.record.termination import Termination, read, spell
-from scalebench_api.record.trial_record import Summary
-from scalebench_api.record.verdict import SAME_VERSION, judge
-from scalebench_api.trial import TrialPhase, TrialSpec
+from scalecurve_api.model import Model, canonical_json, understood
+from scalecurve_api.plan import make_plan
+from scalecurve_api.record import envelope
+from scalecurve_api.record.assemble import assemble
+from scalecurve_api.record.envelope import EnvelopeError, seal, unseal, unseal_ranks
+from scalecurve_api.record.rank import RankRecord
+from scalecurve_api.record.termination import Termination, read, spell
+from scalecurve_api.record.trial_record import Summary
+from scalecurve_api.record.verdict import SAME_VERSION, judge
+from scalecurve_api.trial import TrialPhase, TrialSpec
 
 TWO = trial()
 DEFAULTS = Path(__file__).with_name("trial_defaults.json")
@@ -62,9 +62,9 @@ def test_a_field_that_an_older_worker_does_not_know_is_not_sent_while_it_has_its
 
 
 def test_no_default_changes_for_an_older_worker_takes_its_own() -> None:
-    """``SCALEBENCH_GOLDEN=write`` adds new fields. Another default wants another name, or to be sent always."""
+    """``SCALECURVE_GOLDEN=write`` adds new fields. Another default wants another name, or to be sent always."""
     known, now = json.loads(DEFAULTS.read_text()), dict(defaults(TrialSpec))
-    if os.environ.get("SCALEBENCH_GOLDEN") == "write":
+    if os.environ.get("SCALECURVE_GOLDEN") == "write":
         known = {**now, **known}
         DEFAULTS.write_text(json.dumps(known, indent=1, sort_keys=True) + "\n")
     assert {path: now.get(path, "gone") for path in known} == known
@@ -131,7 +131,7 @@ def test_the_record_of_a_newer_worker_is_read(open_it: Any) -> None:
     found = open_it(sealed_by_a_newer_worker())
     assert found.ranks == {rank: rank_record(rank, TWO) for rank in range(2)}
     (said,) = found.left_out
-    assert said.startswith("of the rank records: sinceThen, which this scalebench")
+    assert said.startswith("of the rank records: sinceThen, which this scalecurve")
     assert judge(TWO, found.ranks, GOOD).phase is TrialPhase.succeeded
 
 
@@ -168,23 +168,23 @@ def test_no_text_breaks_the_reader(text: str) -> None:
 
 
 def versions(worker: str | None) -> dict[int, RankRecord]:
-    found = {"python": "3.11"} | ({"scalebench": worker} if worker else {})
+    found = {"python": "3.11"} | ({"scalecurve": worker} if worker else {})
     return {rank: rank_record(rank, TWO, versions=found) for rank in range(2)}
 
 
 @pytest.mark.parametrize(
     ("worker", "passed", "detail"),
     [
-        ("0.2.0", True, "scalebench 0.2.0 everywhere"),
-        ("0.1.0", False, "the worker's image has scalebench 0.1.0, the engine 0.2.0"),
-        (None, None, "the worker's version is not known; the engine has scalebench 0.2.0"),
+        ("0.2.0", True, "scalecurve 0.2.0 everywhere"),
+        ("0.1.0", False, "the worker's image has scalecurve 0.1.0, the engine 0.2.0"),
+        (None, None, "the worker's version is not known; the engine has scalecurve 0.2.0"),
     ],
 )
 def test_the_record_carries_both_versions(worker: str | None, passed: bool | None, detail: str) -> None:
     outcome = GOOD.model_copy(update={"engine_version": "0.2.0"})
     record = assemble(TWO, versions(worker), {}, outcome).record
     assert record.phase is TrialPhase.succeeded, "a warning"
-    assert (record.engine_version, record.versions.get("scalebench")) == ("0.2.0", worker)
+    assert (record.engine_version, record.versions.get("scalecurve")) == ("0.2.0", worker)
     (check,) = [each for each in record.checks if each.name == SAME_VERSION]
     assert check.passed is passed
     assert check.detail.startswith(detail)

@@ -6,10 +6,10 @@ import pytest
 import yaml
 from example_experiments import BASE, REMOVED, changed, problems
 
-from scalebench_api.validate import validate_text
+from scalecurve_api.validate import validate_text
 
 EXAMPLE = """\
-apiVersion: scalebench.dev/v1alpha1
+apiVersion: scalecurve.dev/v1alpha1
 kind: ScalingExperiment
 metadata: {name: example}
 spec:
@@ -141,7 +141,7 @@ def test_a_wrong_field(
 @pytest.mark.parametrize(
     ("name", "value", "field", "allowed"),
     [
-        ("apiVersion", "scalebench.dev/v1", "apiVersion", "'scalebench.dev/v1alpha1'"),
+        ("apiVersion", "scalecurve.dev/v1", "apiVersion", "'scalecurve.dev/v1alpha1'"),
         ("apiVersion", REMOVED, "apiVersion", "required"),
         ("kind", "ScalingExperimnt", "kind", "'ScalingExperiment'"),
         ("metadata", {}, "metadata.name", "required"),

@@ -8,10 +8,10 @@ import pytest
 from judged import TWO, invalid, of, two
 from rank_records import GOOD, rank_record, ranks_of, trial, window
 
-from scalebench_api.record.outcome import Outcome
-from scalebench_api.record.rank import AllReduceRow
-from scalebench_api.record.verdict import SAME_SOFTWARE, Verdict, judge
-from scalebench_api.trial import FailedReason, InvalidReason, TrialPhase
+from scalecurve_api.record.outcome import Outcome
+from scalecurve_api.record.rank import AllReduceRow
+from scalecurve_api.record.verdict import SAME_SOFTWARE, Verdict, judge
+from scalecurve_api.trial import FailedReason, InvalidReason, TrialPhase
 
 
 def test_a_good_run_succeeds_and_says_what_was_looked_at() -> None:

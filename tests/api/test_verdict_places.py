@@ -3,9 +3,9 @@
 from judged import GPU, TWO, invalid, of, two
 from rank_records import GOOD, MEASURE, rank_record, ranks_of, trial
 
-from scalebench_api.record.rank import DeviceSamples, RankRecord
-from scalebench_api.record.verdict import judge
-from scalebench_api.trial import TrialPhase
+from scalecurve_api.record.rank import DeviceSamples, RankRecord
+from scalecurve_api.record.verdict import judge
+from scalecurve_api.trial import TrialPhase
 
 # Oversubscribed
 

@@ -6,9 +6,9 @@ import pytest
 from judged import TWO, invalid, of, two
 from rank_records import GOOD, rank_record, ranks_of, trial, window
 
-from scalebench_api.record.rank import ServerCounts
-from scalebench_api.record.verdict import Verdict, judge
-from scalebench_api.trial import TrialPhase
+from scalecurve_api.record.rank import ServerCounts
+from scalecurve_api.record.verdict import Verdict, judge
+from scalecurve_api.trial import TrialPhase
 
 # WrongBackend
 

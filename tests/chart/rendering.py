@@ -51,7 +51,7 @@ def named(found: list[dict[str, Any]], kind: str) -> list[dict[str, Any]]:
 
 def refusal(*arguments: str) -> str:
     """What helm says against it."""
-    command = [helm(), "template", "scalebench", CHART, "--kube-version", base.KUBERNETES, *arguments]
+    command = [helm(), "template", "scalecurve", CHART, "--kube-version", base.KUBERNETES, *arguments]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode != 0, "helm took it"
     return done.stderr
@@ -60,11 +60,11 @@ def refusal(*arguments: str) -> str:
 def golden(case: str) -> str:
     """The templates of a case as text, without the CRDs, which have a test of their own."""
     command = [
-        helm(), "template", "scalebench", CHART, "--namespace", base.NAMESPACE, "--kube-version", base.KUBERNETES,
+        helm(), "template", "scalecurve", CHART, "--namespace", base.NAMESPACE, "--kube-version", base.KUBERNETES,
     ]  # fmt: skip
     whole = subprocess.run([*command, *CASES[case]], check=True, capture_output=True, text=True).stdout
     return "---\n" + "---\n".join(
-        part for part in whole.split("---\n") if part.strip() and "scalebench/templates/crds.yaml" not in part
+        part for part in whole.split("---\n") if part.strip() and "scalecurve/templates/crds.yaml" not in part
     )
 
 

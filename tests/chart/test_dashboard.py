@@ -12,12 +12,12 @@ import yaml
 from prometheus_client.parser import text_string_to_metric_families
 from rendering import CASES, CHART, named, objects
 
-from scalebench_api.plan import make_plan
-from scalebench_api.validate import validate_text
-from scalebench_operator.metrics import exposition
-from scalebench_worker.metrics import Metrics
+from scalecurve_api.plan import make_plan
+from scalecurve_api.validate import validate_text
+from scalecurve_operator.metrics import exposition
+from scalecurve_worker.metrics import Metrics
 
-DASHBOARD = CHART / "files" / "dashboards" / "scalebench.json"
+DASHBOARD = CHART / "files" / "dashboards" / "scalecurve.json"
 EXPERIMENT = Path(__file__).parents[2] / "manifests" / "experiments" / "resnet50-ddp.yaml"
 SUFFIXES = {"counter": ("_total",), "histogram": ("_bucket", "_sum", "_count"), "gauge": ("",)}
 
@@ -51,7 +51,7 @@ def queries() -> list[str]:
 
 
 def metrics_in(expressions: Iterable[str]) -> set[str]:
-    return {name for text in expressions for name in re.findall(r"(?<![\w:])(?:scalebench|process)_\w+(?![\w:])", text)}
+    return {name for text in expressions for name in re.findall(r"(?<![\w:])(?:scalecurve|process)_\w+(?![\w:])", text)}
 
 
 def test_the_dashboard_asks_for_metrics_that_are_exported(exported: set[str]) -> None:
@@ -60,10 +60,10 @@ def test_the_dashboard_asks_for_metrics_that_are_exported(exported: set[str]) ->
 
 def test_the_dashboard_shows_every_metric_of_the_design(exported: set[str]) -> None:
     design = (CHART.parents[1] / "docs" / "design.md").read_text(encoding="utf-8")
-    names = set(re.findall(r"`(scalebench_\w+)", design.partition("## 8.")[2].partition("## 9.")[0]))
+    names = set(re.findall(r"`(scalecurve_\w+)", design.partition("## 8.")[2].partition("## 9.")[0]))
     shown = metrics_in(queries())
     missing = {name for name in names if not any(each.startswith(name) for each in shown)}
-    assert missing == {"scalebench_steps_total"}, "step times count the steps"
+    assert missing == {"scalecurve_steps_total"}, "step times count the steps"
 
 
 def test_panels_do_not_lie_on_each_other() -> None:
@@ -94,7 +94,7 @@ def test_the_config_map_holds_the_dashboard_under_the_sidecars_label() -> None:
     found = objects(*CASES["everything"])
     (config_map,) = (each for each in named(found, "ConfigMap") if each["metadata"]["name"].endswith("-dashboard"))
     assert config_map["metadata"]["labels"]["grafana_dashboard"] == "1"
-    assert json.loads(config_map["data"]["scalebench.json"]) == json.loads(DASHBOARD.read_text(encoding="utf-8"))
+    assert json.loads(config_map["data"]["scalecurve.json"]) == json.loads(DASHBOARD.read_text(encoding="utf-8"))
 
 
 @pytest.mark.usefixtures("helm")

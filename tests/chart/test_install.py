@@ -20,10 +20,10 @@ Rights = dict[tuple[str, str], set[str]]
 """(group, resource) → verbs"""
 
 SERVED: Rights = {
-    ("scalebench.dev", "scalingexperiments"): {"list", "watch", "delete"},
-    ("scalebench.dev", "scalingexperiments/status"): {"patch"},
-    ("scalebench.dev", "scalingtrials"): {"create", "get", "list", "watch"},
-    ("scalebench.dev", "scalingtrials/status"): {"patch"},
+    ("scalecurve.dev", "scalingexperiments"): {"list", "watch", "delete"},
+    ("scalecurve.dev", "scalingexperiments/status"): {"patch"},
+    ("scalecurve.dev", "scalingtrials"): {"create", "get", "list", "watch"},
+    ("scalecurve.dev", "scalingtrials/status"): {"patch"},
     ("batch", "jobs"): {"create", "get", "list", "watch", "delete"},
     ("kubeflow.org", "mpijobs"): {"create", "get", "list", "watch", "delete"},
     ("kubeflow.org", "pytorchjobs"): {"create", "get", "list", "watch", "delete"},
@@ -41,7 +41,7 @@ WHOLE_CLUSTER: Rights = {
 }
 LEASE: Rights = {
     ("coordination.k8s.io", "leases"): {"create"},
-    ("coordination.k8s.io", "leases/scalebench-operator"): {"get", "update"},
+    ("coordination.k8s.io", "leases/scalecurve-operator"): {"get", "update"},
 }
 """In the release's own namespace."""
 EVERYONE = {"authorization.k8s.io", "authentication.k8s.io"}
@@ -56,7 +56,7 @@ def namespace(tier: Tier) -> Iterator[str]:
     name = tier.namespace(f"release-{os.getpid()}-{next(_NUMBERS)}")
     tier.kubectl("label", "namespace", name, "pod-security.kubernetes.io/enforce=restricted")
     yield name
-    command(tier, "uninstall", "scalebench", "-n", name, "--ignore-not-found")
+    command(tier, "uninstall", "scalecurve", "-n", name, "--ignore-not-found")
     tier.rest.raw("DELETE", f"/api/v1/namespaces/{name}")
 
 
@@ -75,7 +75,7 @@ def command(tier: Tier, *arguments: str | Path) -> str:
 def install(tier: Tier, namespace: str, *arguments: str) -> str:
     """The notes. CRDs that an earlier release kept are taken over, as they must be by a release of another name."""
     options = ("--wait", "--timeout", "60s", "--take-ownership")
-    return command(tier, "install", "scalebench", CHART, "-n", namespace, *options, *arguments)
+    return command(tier, "install", "scalecurve", CHART, "-n", namespace, *options, *arguments)
 
 
 def everything(tier: Tier) -> set[str]:
@@ -86,12 +86,12 @@ def everything(tier: Tier) -> set[str]:
     found = set(tier.kubectl("get", listed, "-A", "-o", "jsonpath={range .items[*]}{.kind}/{.metadata.namespace}/"
                              "{.metadata.name}{'\\n'}{end}").split())  # fmt: skip
     leases = tier.kubectl("get", "leases", "-A", "-o", "jsonpath={range .items[*]}{.metadata.name} {end}").split()
-    return found | {f"Lease//{name}" for name in leases if "scalebench" in name}
+    return found | {f"Lease//{name}" for name in leases if "scalecurve" in name}
 
 
 def rights(tier: Tier, namespace: str, account_namespace: str) -> Rights:
     """What the operator's account may do in `namespace`, as `kubectl auth can-i --list` has it."""
-    kubeconfig = tier.user(f"system:serviceaccount:{account_namespace}:scalebench")
+    kubeconfig = tier.user(f"system:serviceaccount:{account_namespace}:scalecurve")
     review = {
         "apiVersion": "authorization.k8s.io/v1",
         "kind": "SelfSubjectRulesReview",
@@ -135,7 +135,7 @@ def test_install_upgrade_and_uninstall_leave_nothing_but_the_crds(tier: Tier, na
     assert len(commands) == 3
     assert all(line.startswith("  kubectl -n ") for line in commands)
     experiment = {
-        "apiVersion": "scalebench.dev/v1alpha1",
+        "apiVersion": "scalecurve.dev/v1alpha1",
         "kind": "ScalingExperiment",
         "metadata": {"name": "kept", "namespace": namespace},
         "spec": {"scaling": {"workers": [1, 2], "batch": {"global": 8}}, "workload": {"program": "torch"}},
@@ -148,23 +148,23 @@ def test_install_upgrade_and_uninstall_leave_nothing_but_the_crds(tier: Tier, na
 
     (old,) = pods()
     upgraded = ("--set", "log.level=DEBUG", "--set", "pools.big=2", "--wait", "--timeout", "60s")
-    command(tier, "upgrade", "scalebench", CHART, "-n", namespace, *upgraded)
+    command(tier, "upgrade", "scalecurve", CHART, "-n", namespace, *upgraded)
     (new,) = [pod for pod in pods() if "deletionTimestamp" not in pod["metadata"]]
     assert new["metadata"]["name"] != old["metadata"]["name"]
     assert lease(tier, namespace)["spec"]["holderIdentity"] == "me", "an upgrade leaves the lease to its holder"
 
-    command(tier, "uninstall", "scalebench", "-n", namespace, "--wait", "--timeout", "60s")
+    command(tier, "uninstall", "scalecurve", "-n", namespace, "--wait", "--timeout", "60s")
     tier.kubectl("delete", "scalingexperiment", "kept", "-n", namespace)
-    kept = {f"CustomResourceDefinition//{kind}.scalebench.dev" for kind in ("scalingexperiments", "scalingtrials")}
-    served = {"APIService//v1alpha1.scalebench.dev"}
+    kept = {f"CustomResourceDefinition//{kind}.scalecurve.dev" for kind in ("scalingexperiments", "scalingtrials")}
+    served = {"APIService//v1alpha1.scalecurve.dev"}
     wait_until(lambda: everything(tier) - before <= kept | served, "the state before, and the CRDs", 30)
     assert everything(tier) >= kept
 
-    command(tier, "install", "scalebench", CHART, "-n", namespace)  # over its own CRDs it needs no leave
+    command(tier, "install", "scalecurve", CHART, "-n", namespace)  # over its own CRDs it needs no leave
 
 
 def lease(tier: Tier, namespace: str) -> dict[str, Any]:
-    path = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/scalebench-operator"
+    path = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/scalecurve-operator"
     return dict(tier.rest.call("GET", path))
 
 
@@ -173,7 +173,7 @@ def take_lease(tier: Tier, namespace: str) -> None:
     found = lease(tier, namespace)
     assert found["spec"] == {}
     found["spec"] = {"holderIdentity": "me", "leaseDurationSeconds": 10}
-    kubeconfig = tier.user(f"system:serviceaccount:{namespace}:scalebench")
+    kubeconfig = tier.user(f"system:serviceaccount:{namespace}:scalecurve")
     tier.kubectl("replace", "-f", "-", text=json.dumps(found), kubeconfig=kubeconfig)
 
 
@@ -208,7 +208,7 @@ def answers(tier: Tier, kubeconfig: Path, namespace: str, verb: str, allowed: st
 
 
 def may(tier: Tier, kubeconfig: Path, namespace: str, verb: str, resource: str = "scalingexperiments") -> str:
-    asked = ("auth", "can-i", verb, f"{resource}.scalebench.dev", "-n", namespace)
+    asked = ("auth", "can-i", verb, f"{resource}.scalecurve.dev", "-n", namespace)
     try:
         return tier.kubectl(*asked, kubeconfig=kubeconfig).strip()
     except subprocess.CalledProcessError as error:

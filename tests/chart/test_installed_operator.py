@@ -18,8 +18,8 @@ from ports import Ports
 from tier import Tier, lacking
 from waiting import wait_until
 
-CHART = Path(__file__).parents[2] / "charts" / "scalebench"
-NAMESPACE = "scalebench-system"
+CHART = Path(__file__).parents[2] / "charts" / "scalecurve"
+NAMESPACE = "scalecurve-system"
 
 
 @pytest.fixture(scope="module")
@@ -62,17 +62,17 @@ def test_what_helm_installs_runs_an_experiment(bare: Tier) -> None:
     health, metrics = ports.take(), ports.take()
     bare.namespace(NAMESPACE)
     chosen = ("--set", f"ports.health={health}", "--set", f"ports.metrics={metrics}")
-    helm(bare, "install", "scalebench", CHART, "--take-ownership", *chosen)
+    helm(bare, "install", "scalecurve", CHART, "--take-ownership", *chosen)
     pod = deployed(bare)["spec"]["template"]["spec"]
     (container,) = pod["containers"]
-    assert container["command"][-2:] == ["-m", "scalebench_operator"] or container["args"]
+    assert container["command"][-2:] == ["-m", "scalecurve_operator"] or container["args"]
     environment = {each["name"]: each.get("value", "") for each in container["env"]}
-    environment |= {"POD_NAME": "scalebench-0", "KUBERNETES_SERVICE_HOST": ""}
+    environment |= {"POD_NAME": "scalecurve-0", "KUBERNETES_SERVICE_HOST": ""}
     environment["KUBECONFIG"] = str(bare.user(f"system:serviceaccount:{NAMESPACE}:{pod['serviceAccountName']}"))
     log = bare.logs / "installed-operator.log"
     operator = Component(
         "the installed operator",
-        [sys.executable, "-m", "scalebench_operator"],
+        [sys.executable, "-m", "scalecurve_operator"],
         log,
         lambda: answers(health, "/readyz"),
         environment,
@@ -95,6 +95,6 @@ def test_what_helm_installs_runs_an_experiment(bare: Tier) -> None:
     finally:
         operator.kill()
         ports.release()
-    helm(bare, "uninstall", "scalebench")
+    helm(bare, "uninstall", "scalecurve")
     left = bare.rest.call("GET", f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments")["items"]
     assert left == []

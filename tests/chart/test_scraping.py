@@ -8,7 +8,7 @@ import pytest
 import yaml
 from rendering import CASES, named, objects
 
-from scalebench_api import objects as cluster_objects
+from scalecurve_api import objects as cluster_objects
 
 pytestmark = pytest.mark.usefixtures("helm")
 BOTH = pytest.mark.parametrize("where", [(), ("--set-json", "namespaces=[]")], ids=["namespaced", "whole-cluster"])
@@ -66,7 +66,7 @@ def test_the_pod_monitor_selects_pods_of_trials_and_not_the_operators() -> None:
 def test_both_find_the_same_pods(where: tuple[str, ...]) -> None:
     found = rendered(where)
     monitor = named(found, "PodMonitor")[0]["spec"]
-    (discovery,) = scrape(found, "scalebench-trials")["kubernetes_sd_configs"]
+    (discovery,) = scrape(found, "scalecurve-trials")["kubernetes_sd_configs"]
     (selector,) = discovery["selectors"]
     equal = [f"{name}={value}" for name, value in monitor["selector"]["matchLabels"].items()]
     there = [each["key"] for each in monitor["selector"]["matchExpressions"]]
@@ -81,7 +81,7 @@ def test_both_find_the_same_pods(where: tuple[str, ...]) -> None:
 def test_both_choose_the_same_ports_and_give_the_same_labels() -> None:
     found = rendered()
     (endpoint,) = named(found, "PodMonitor")[0]["spec"]["podMetricsEndpoints"]
-    config = scrape(found, "scalebench-trials")
+    config = scrape(found, "scalecurve-trials")
     ours, theirs = relabelings(config), relabelings(endpoint)
     assert theirs <= ours
     added = {target for action, _, _, target in ours - theirs if action == "replace"}
@@ -94,7 +94,7 @@ def test_both_choose_the_same_ports_and_give_the_same_labels() -> None:
 
 def test_the_operator_is_found_by_its_pods_labels() -> None:
     found = rendered()
-    config = scrape(found, "scalebench-operator")
+    config = scrape(found, "scalecurve-operator")
     (discovery,) = config["kubernetes_sd_configs"]
     template = named(found, "Deployment")[0]["spec"]["template"]
     labels = template["metadata"]["labels"]
@@ -117,7 +117,7 @@ def test_workers_linger_where_they_are_scraped(flag: str) -> None:
     def lingers(*arguments: str) -> bool:
         (deployment,) = named(objects(*arguments), "Deployment")
         (container,) = deployment["spec"]["template"]["spec"]["containers"]
-        return "SCALEBENCH_LINGER_SECONDS" in {each["name"] for each in container["env"]}
+        return "SCALECURVE_LINGER_SECONDS" in {each["name"] for each in container["env"]}
 
     assert lingers("--set", f"{flag}.enabled=true")
     assert not lingers()

@@ -9,8 +9,8 @@ import yaml
 from rendering import CASES, CHART, GOLDEN, ROOT, base, golden, named, objects
 from rendering import helm as helm_binary
 
-from scalebench_api.validate import validate_text
-from scalebench_operator.settings import read_settings
+from scalecurve_api.validate import validate_text
+from scalecurve_operator.settings import read_settings
 
 pytestmark = pytest.mark.usefixtures("helm")
 EVERY_CASE = pytest.mark.parametrize("case", CASES)
@@ -55,7 +55,7 @@ def test_the_crds_are_those_of_the_models_and_are_kept() -> None:
         assert rendered["metadata"]["annotations"] == {"helm.sh/resource-policy": "keep"}
 
 
-@pytest.mark.parametrize("copy", ["manifests/base/crds", "charts/scalebench/files/crds"])
+@pytest.mark.parametrize("copy", ["manifests/base/crds", "charts/scalecurve/files/crds"])
 def test_copies_of_the_crds_are_current(copy: str) -> None:
     def texts(folder: Path) -> dict[str, str]:
         return {path.name: path.read_text(encoding="utf-8") for path in folder.iterdir()}
@@ -94,7 +94,7 @@ def test_there_is_never_more_than_one_operator(case: str) -> None:
 def test_the_operator_understands_its_environment(case: str) -> None:
     given = environment(*CASES[case])
     settings = read_settings(given)
-    read = {"POD_NAME", "HTTPS_PROXY"} | {name for name in given if name.startswith("SCALEBENCH_")}
+    read = {"POD_NAME", "HTTPS_PROXY"} | {name for name in given if name.startswith("SCALECURVE_")}
     assert set(given) <= read
     chosen = yaml.safe_load(Path(CASES[case][1]).read_text()) if CASES[case] else {}
     assert settings.namespaces == tuple(chosen.get("namespaces", ()))
@@ -112,7 +112,7 @@ def test_the_operator_understands_its_environment(case: str) -> None:
 def test_the_lease_that_the_operator_takes_is_the_one_it_may_take() -> None:
     for arguments in CASES.values():
         found = objects(*arguments)
-        name = environment(*arguments)["SCALEBENCH_LEASE_NAME"]
+        name = environment(*arguments)["SCALECURVE_LEASE_NAME"]
         assert [lease["metadata"]["name"] for lease in named(found, "Lease")] == [name]
         rules = [rule for role in named(found, "Role") for rule in role["rules"]]
         assert [rule["resourceNames"] for rule in rules if "resourceNames" in rule] == [[name]]
@@ -121,9 +121,9 @@ def test_the_lease_that_the_operator_takes_is_the_one_it_may_take() -> None:
 def test_a_digest_wins_over_a_tag() -> None:
     digest = "sha256:" + "0" * 64
     pinned = ("--set", f"image.digest={digest},image.tag=1.2", "--set", f"workerImages.torch.digest={digest}")
-    assert container(*pinned)["image"] == f"ghcr.io/scalebench/operator@{digest}"
-    assert environment(*pinned)["SCALEBENCH_IMAGE_TORCH"] == f"ghcr.io/scalebench/worker-torch@{digest}"
-    assert container("--set", "image.tag=1.2")["image"] == "ghcr.io/scalebench/operator:1.2"
+    assert container(*pinned)["image"] == f"ghcr.io/scalecurve/operator@{digest}"
+    assert environment(*pinned)["SCALECURVE_IMAGE_TORCH"] == f"ghcr.io/scalecurve/worker-torch@{digest}"
+    assert container("--set", "image.tag=1.2")["image"] == "ghcr.io/scalecurve/operator:1.2"
 
 
 def test_own_labels_never_replace_those_that_select_the_pod() -> None:
@@ -151,5 +151,5 @@ def test_the_example_on_artifact_hub_is_right() -> None:
     for example in examples:
         assert [str(problem) for problem in validate_text(yaml.safe_dump(example), "example").problems] == []
     images = {each["image"] for each in yaml.safe_load(annotations["artifacthub.io/images"])}
-    used = {value for name, value in environment().items() if name.startswith("SCALEBENCH_IMAGE_")}
+    used = {value for name, value in environment().items() if name.startswith("SCALECURVE_IMAGE_")}
     assert images == used | {container()["image"]}

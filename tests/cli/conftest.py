@@ -1,4 +1,4 @@
-"""The real ``scalebench`` command in processes of its own, as a person types it."""
+"""The real ``scalecurve`` command in processes of its own, as a person types it."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from typing import Any
 import pytest
 import yaml
 
-from scalebench.cli import main
+from scalecurve.cli import main
 
-SCALEBENCH = Path(sys.executable).with_name("scalebench")
+SCALECURVE = Path(sys.executable).with_name("scalecurve")
 # Tests started in the background by a shell are told to ignore Ctrl-C, and so would be what they start.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 STEPS = Path(__file__).parent / "programs" / "steps.py"
-HINT = re.compile(r"go on with: (scalebench .*)")
+HINT = re.compile(r"go on with: (scalecurve .*)")
 EXIT_CODES = {0, 1, 2, 3, 130}
 CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
@@ -68,7 +68,7 @@ class Desk:
             name: value
             for name, value in os.environ.items()
             if name not in ("COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR", "CUDA_VISIBLE_DEVICES")
-        } | {"SCALEBENCH_LOCKS": str(locks)}
+        } | {"SCALECURVE_LOCKS": str(locks)}
 
     def __call__(self, *words: str | Path, code: int | None = None, **options: Any) -> Ran:
         """Run to the end. Whatever it was given: a documented exit code, no traceback, no control characters."""
@@ -94,7 +94,7 @@ class Desk:
         """Start it."""
         settings: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "cwd": self.folder}
         process = subprocess.Popen(
-            [str(SCALEBENCH), *map(str, words)],
+            [str(SCALECURVE), *map(str, words)],
             text=True,
             encoding="utf-8",
             errors="surrogateescape",
@@ -134,7 +134,7 @@ class Desk:
         workload = {"program": "custom", "device": "cpu", "command": ["python", str(STEPS), *program]}
         measure = {"warmupSteps": 3, "maxWarmupSteps": 6, "windows": 2, "stepsPerWindow": 10, "repetitions": 1}
         tree = {
-            "apiVersion": "scalebench.dev/v1alpha1",
+            "apiVersion": "scalecurve.dev/v1alpha1",
             "kind": "ScalingExperiment",
             "metadata": {"name": spec.pop("name", "desk")},
             "spec": {
@@ -167,7 +167,7 @@ class Terminal:
             # Nothing of Python's may run in the child but these: it was forked from a test.
             os.chdir(desk.folder)
             ioctl(0, TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
-            os.execve(SCALEBENCH, [str(SCALEBENCH), *map(str, words)], environment)
+            os.execve(SCALECURVE, [str(SCALECURVE), *map(str, words)], environment)
 
     def read(self, until: Callable[[str], Any], seconds: float = 30.0) -> str:
         """Everything shown so far, once that satisfies ``until`` or the command has ended."""

@@ -72,7 +72,7 @@ def test_a_price_of_ones_own(desk: Desk, bundle: Path):
 
 def test_compare_with_itself_and_with_a_slower_one(desk: Desk, bundle: Path):
     """Half the speed is past any threshold; twice of it is a change as well."""
-    from scalebench_api.record.trial_record import TrialRecord
+    from scalecurve_api.record.trial_record import TrialRecord
 
     slower = desk.folder / "slower"
     shutil.copytree(bundle, slower)
@@ -111,7 +111,7 @@ def test_the_report(desk: Desk, bundle: Path):
 def test_a_report_into_a_folder_that_cannot_be_written(desk: Desk, bundle: Path, place: str):
     (desk.folder / "file").touch()
     ran = desk.here("report", bundle, "--out", place, "--format", "md", code=3)
-    assert ran.err.startswith(f"scalebench: {place}: cannot be written: ")
+    assert ran.err.startswith(f"scalecurve: {place}: cannot be written: ")
     assert ran.out == ""
 
 
@@ -163,7 +163,7 @@ def test_an_unfinished_bundle_shows_question_marks(desk: Desk, bundle: Path, ver
 @pytest.mark.parametrize("verb", [*READING, "report"])
 def test_a_folder_that_is_no_bundle(desk: Desk, verb: str):
     (desk.folder / "photos").mkdir()
-    assert desk.here(verb, "absent", code=2).err.startswith("scalebench: absent: no such folder")
+    assert desk.here(verb, "absent", code=2).err.startswith("scalecurve: absent: no such folder")
     ran = desk.here(verb, "photos", code=2)
-    assert ran.err == "scalebench: photos: not a bundle: it holds neither experiment.yaml nor trials/\n"
+    assert ran.err == "scalecurve: photos: not a bundle: it holds neither experiment.yaml nor trials/\n"
     assert list((desk.folder / "photos").iterdir()) == []

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from scalebench.cli.cluster.capacity import fits, over_quota, requests, usable_nodes
-from scalebench_api.experiment import ExperimentSpec
+from scalecurve.cli.cluster.capacity import fits, over_quota, requests, usable_nodes
+from scalecurve_api.experiment import ExperimentSpec
 
 
 def spec(**changes: Any) -> ExperimentSpec:

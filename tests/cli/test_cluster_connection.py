@@ -10,11 +10,11 @@ import pytest
 import yaml
 from rich.console import Console
 
-from scalebench.cli.cluster import watch as watching
-from scalebench.cli.cluster.connection import Cluster, ClusterError, Refused, Where, connect, has_current_context
-from scalebench.cli.cluster.experiments import NotThere, Watched, split
-from scalebench.cli.watch import _picture
-from scalebench_api.experiment import ScalingExperiment
+from scalecurve.cli.cluster import watch as watching
+from scalecurve.cli.cluster.connection import Cluster, ClusterError, Refused, Where, connect, has_current_context
+from scalecurve.cli.cluster.experiments import NotThere, Watched, split
+from scalecurve.cli.watch import _picture
+from scalecurve_api.experiment import ScalingExperiment
 
 from .conftest import Desk
 
@@ -43,7 +43,7 @@ def kubeconfig(path: Path, name: str, current: bool = True, **context: Any) -> P
 def test_without_a_kubeconfig(desk: Desk) -> None:
     said = desk.here("status", "absent", code=2).err
     assert said == (
-        "scalebench: absent: no such folder, and no cluster to look for an experiment in: "
+        "scalecurve: absent: no such folder, and no cluster to look for an experiment in: "
         "no kubeconfig: set KUBECONFIG, or name one with --kubeconfig\n"
     )
     assert "no kubeconfig" in desk.here("status", "absent", "-n", "mine", code=3).err
@@ -55,12 +55,12 @@ def test_without_the_client(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setitem(sys.modules, "kubernetes", None)
     monkeypatch.setitem(sys.modules, "kubernetes.config", None)
     said = desk.here("pull", "absent", "--context", "mine", code=3).err
-    assert said.endswith("pip install 'scalebench[cluster]' to look into clusters\n")
+    assert said.endswith("pip install 'scalecurve[cluster]' to look into clusters\n")
 
 
 def test_a_path_is_never_a_name_of_an_experiment(desk: Desk) -> None:
     for given in ("results/absent", "Absent", "a" * 41):
-        assert desk.here("status", given, code=2).err.endswith("give the folder that `scalebench run` wrote\n")
+        assert desk.here("status", given, code=2).err.endswith("give the folder that `scalecurve run` wrote\n")
     (desk.folder / "there").mkdir()
     here = [desk.folder / "there", Path("absent"), Path("a/b")]
     assert split(here) == ([here[0], here[2]], ["absent"])
@@ -95,7 +95,7 @@ def test_a_name_that_does_not_resolve_is_said_in_a_line(tmp_path: Path) -> None:
 
 EXPERIMENT = ScalingExperiment.model_validate(
     {
-        "apiVersion": "scalebench.dev/v1alpha1",
+        "apiVersion": "scalecurve.dev/v1alpha1",
         "kind": "ScalingExperiment",
         "metadata": {"name": "seen", "uid": "1"},
         "spec": {"scaling": {"workers": [1], "batch": {"global": 8}}},

@@ -11,14 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from .conftest import HINT, SCALEBENCH, Desk, Ran, Terminal, check, processes_of, wait_for
+from .conftest import HINT, SCALECURVE, Desk, Ran, Terminal, check, processes_of, wait_for
 
 pytestmark = pytest.mark.processes
 
 
 def as_typed(desk: Desk, command: str) -> Ran:
     """The command, put into a shell as it stands."""
-    path = f"{SCALEBENCH.parent}{os.pathsep}{desk.environment['PATH']}"
+    path = f"{SCALECURVE.parent}{os.pathsep}{desk.environment['PATH']}"
     done = subprocess.run(
         ["sh", "-c", command],
         cwd=desk.folder,
@@ -54,7 +54,7 @@ def test_the_hint_repeats_the_options_it_needs(desk: Desk):
     process.send_signal(signal.SIGTERM)
     ran = desk.end(process)
     assert ran.code == 130
-    assert HINT.findall(ran.err) == ["scalebench run held.yaml --bundle b --resume --oversubscribe --metrics-port 0"]
+    assert HINT.findall(ran.err) == ["scalecurve run held.yaml --bundle b --resume --oversubscribe --metrics-port 0"]
 
 
 def test_ctrl_c_in_a_terminal(desk: Desk):
@@ -65,7 +65,7 @@ def test_ctrl_c_in_a_terminal(desk: Desk):
     assert terminal.wait() == 130
     assert "stopping" in terminal.text
     assert not processes_of(desk.folder)
-    assert HINT.findall(terminal.text) == ["scalebench run held.yaml --bundle b --resume\r"]
+    assert HINT.findall(terminal.text) == ["scalecurve run held.yaml --bundle b --resume\r"]
 
 
 def test_a_terminal_that_is_closed(desk: Desk):

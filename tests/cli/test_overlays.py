@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import yaml
 
-from scalebench.validation import validate
-from scalebench_api.document import MAX_BYTES
+from scalecurve.validation import validate
+from scalecurve_api.document import MAX_BYTES
 
 from .conftest import Desk
 
@@ -36,7 +36,7 @@ def test_every_verb_that_reads_an_experiment_reads_the_merged_one(desk: Desk, la
 
 def test_the_merged_experiment_is_printed_whole_for_kubectl(desk: Desk, laid: list[str]):
     printed = desk.here("validate", *laid, "-o", "yaml", code=0).out
-    assert printed.startswith("# full.yaml with small.yaml and short.yaml laid over it\napiVersion: scalebench.dev/")
+    assert printed.startswith("# full.yaml with small.yaml and short.yaml laid over it\napiVersion: scalecurve.dev/")
     wanted = yaml.safe_load((desk.folder / "full.yaml").read_text())
     wanted["metadata"]["name"] = "desk-small"
     wanted["spec"]["scaling"]["modes"] = ["weak"]
@@ -90,7 +90,7 @@ def test_a_run_records_the_merged_experiment_and_resumes_it_alone(desk: Desk, la
     words = ["run", *laid, "--overlay", "held.yaml"]
     folder = desk.folder / "results" / "desk-small"
     hint = desk(*words, code=0).err
-    assert hint.rstrip().endswith(f"go on with: scalebench {' '.join(words)} --bundle results/desk-small --resume")
+    assert hint.rstrip().endswith(f"go on with: scalecurve {' '.join(words)} --bundle results/desk-small --resume")
     recorded = (folder / "experiment.yaml").read_text()
     assert recorded == desk.here("validate", *words[1:], "-o", "yaml", code=0).out
 

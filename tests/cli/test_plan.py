@@ -1,4 +1,4 @@
-"""``scalebench plan``: order, totals, and where times come from."""
+"""``scalecurve plan``: order, totals, and where times come from."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from scalebench.planning import DEFAULT_STARTUP_SECONDS
+from scalecurve.planning import DEFAULT_STARTUP_SECONDS
 
 from .conftest import Desk
 

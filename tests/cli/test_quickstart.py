@@ -1,4 +1,4 @@
-"""``scalebench quickstart`` up to its first trial; `make quickstart` runs it to the end."""
+"""``scalecurve quickstart`` up to its first trial; `make quickstart` runs it to the end."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from scalebench.cli.quickstart import fresh, last
+from scalecurve.cli.quickstart import fresh, last
 
 from .conftest import HINT, Desk, processes_of, wait_for
 
@@ -22,7 +22,7 @@ def test_interrupted_it_goes_on_where_it_was(desk: Desk):
         process.send_signal(signal.SIGINT)
         said.append(desk.end(process))
         assert said[-1].code == 130
-        assert HINT.findall(said[-1].err) == ["scalebench quickstart --into 'my results' --resume"]
+        assert HINT.findall(said[-1].err) == ["scalecurve quickstart --into 'my results' --resume"]
     assert [entry.name for entry in (desk.folder / "my results").iterdir()] == ["quickstart"]
     assert "real digits with accuracy" in said[0].out
     assert not processes_of(desk.folder)

@@ -1,4 +1,4 @@
-"""``scalebench run`` to its end, and everything that keeps it from one."""
+"""``scalecurve run`` to its end, and everything that keeps it from one."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def test_to_the_end_then_refused_then_resumed(desk: Desk):
     folder = desk.folder / "results" / "desk"
     assert ran.err == "", "not a terminal, whatever the environment says: no progress"
     assert "\nweak          2  1x2     1/1 " in ran.out
-    assert f"records: {folder}\nreport:  scalebench report {folder}\n" in ran.out
+    assert f"records: {folder}\nreport:  scalecurve report {folder}\n" in ran.out
     assert sorted(entry.name for entry in folder.iterdir()) == ["experiment.yaml", "trials"]
     assert (folder / "experiment.yaml").read_bytes() == file.read_bytes()
     records = {path: path.read_bytes() for path in sorted(folder.rglob("trial.json"))}
@@ -43,7 +43,7 @@ def test_to_the_end_then_refused_then_resumed(desk: Desk):
 
 def test_a_suspended_experiment_says_that_it_is(desk: Desk):
     ran = desk("run", desk.write(suspend=True), "--bundle", "b", code=0)
-    assert "spec.suspend is true, so nothing was started; take it out and go on with: scalebench run " in ran.err
+    assert "spec.suspend is true, so nothing was started; take it out and go on with: scalecurve run " in ran.err
     desk.write(suspend=False)
     assert "2 of 2 trials done" in desk("run", "experiment.yaml", "--bundle", "b", "--resume", code=0).out
 

@@ -11,16 +11,16 @@ from pathlib import Path
 
 import pytest
 
-from .conftest import SCALEBENCH, Desk, Ran, check, wait_for
+from .conftest import SCALECURVE, Desk, Ran, check, wait_for
 
 
 def test_help_lists_every_verb_and_the_exit_codes(desk: Desk):
     out = desk("--help", code=0).out
     assert all(f"\n  {verb} " in out for verb in ("validate", "plan", "run", "status", "report", "compare", "doctor"))
     assert "130 interrupted" in out
-    assert "Usage: scalebench [OPTIONS] VERB" in out
+    assert "Usage: scalecurve [OPTIONS] VERB" in out
     assert desk("-h", code=0).out == out
-    assert desk("--version", code=0).out == f"scalebench {version('scalebench')}\n"
+    assert desk("--version", code=0).out == f"scalecurve {version('scalecurve')}\n"
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,7 @@ def test_a_full_disk_behind_the_output_is_said(desk: Desk, words: list[str]):
     with Path("/dev/full").open("w") as full:
         process = desk.begin(*words, stdout=full)
         _, err = process.communicate(timeout=60)
-    assert (process.returncode, err) == (3, "scalebench: the system refused: No space left on device\n")
+    assert (process.returncode, err) == (3, "scalecurve: the system refused: No space left on device\n")
 
 
 def test_terminals_that_lack_a_character_are_shown_its_code(desk: Desk, bundle: Path):
@@ -88,7 +88,7 @@ def test_terminals_that_lack_a_character_are_shown_its_code(desk: Desk, bundle: 
 
 
 def test_an_empty_environment_is_enough(desk: Desk, bundle: Path):
-    done = subprocess.run([SCALEBENCH, "status", bundle], env={}, cwd="/", capture_output=True, text=True, timeout=60)
+    done = subprocess.run([SCALECURVE, "status", bundle], env={}, cwd="/", capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stderr) == (0, "")
     assert "4 of 4 trials done" in done.stdout
 
@@ -111,7 +111,7 @@ def test_ctrl_c_ends_a_reading_verb_with_130(desk: Desk):
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=30)
     os.close(writer)
-    assert (process.returncode, out, err) == (130, "", "scalebench: interrupted\n")
+    assert (process.returncode, out, err) == (130, "", "scalecurve: interrupted\n")
 
 
 def writing_end(fifo: Path) -> int | None:

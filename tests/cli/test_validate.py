@@ -1,4 +1,4 @@
-"""``scalebench validate`` on files as people have them."""
+"""``scalecurve validate`` on files as people have them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from scalebench.validation import validate
+from scalecurve.validation import validate
 
 from .conftest import Desk
 

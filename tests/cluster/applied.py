@@ -11,8 +11,8 @@ from rest import ApiError
 from tier import Tier
 from waiting import wait_until
 
-from scalebench_api.experiment import Runner
-from scalebench_api.objects import EXPERIMENT_LABEL
+from scalecurve_api.experiment import Runner
+from scalecurve_api.objects import EXPERIMENT_LABEL
 
 Object = dict[str, Any]
 FINAL = ("Succeeded", "Failed", "Cancelled")
@@ -37,7 +37,7 @@ def manifest(
     """A ScalingExperiment of `len(workers) * repetitions` played trials; `spec` is added."""
     workload = {**PROGRAMS[runner], "image": "played", "env": {"PLAY": play, "PLAY_SECONDS": str(seconds)}}
     return {
-        "apiVersion": "scalebench.dev/v1alpha1",
+        "apiVersion": "scalecurve.dev/v1alpha1",
         "kind": "ScalingExperiment",
         "metadata": {"name": name, "namespace": namespace},
         "spec": {
@@ -69,7 +69,7 @@ class Applied:
 
     @property
     def path(self) -> str:
-        return f"/apis/scalebench.dev/v1alpha1/namespaces/{self.namespace}/scalingexperiments/{self.name}"
+        return f"/apis/scalecurve.dev/v1alpha1/namespaces/{self.namespace}/scalingexperiments/{self.name}"
 
     @property
     def status(self) -> Object:

@@ -14,9 +14,9 @@ from typing import Any
 
 from tier import Tier
 
-from scalebench.cli import main
+from scalecurve.cli import main
 
-SCALEBENCH = Path(sys.executable).with_name("scalebench")
+SCALECURVE = Path(sys.executable).with_name("scalecurve")
 
 
 @dataclass(frozen=True)
@@ -51,5 +51,5 @@ class Desk:
     def begin(self, *words: str, environment: dict[str, str] | None = None, **options: Any) -> subprocess.Popen[str]:
         settings: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **options}
         environment = {**os.environ, **(environment or {})}
-        command = [str(SCALEBENCH), *words, *self.where]
+        command = [str(SCALECURVE), *words, *self.where]
         return subprocess.Popen(command, cwd=self.folder, text=True, env=environment, **settings)

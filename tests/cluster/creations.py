@@ -26,7 +26,7 @@ PREFIXES = {
     "pods": "/registry/pods/{}/",
     "services": "/registry/services/specs/{}/",
     "configmaps": "/registry/configmaps/{}/",
-    "scalingtrials": "/registry/scalebench.dev/scalingtrials/{}/",
+    "scalingtrials": "/registry/scalecurve.dev/scalingtrials/{}/",
     "mpijobs": "/registry/kubeflow.org/mpijobs/{}/",
     "pytorchjobs": "/registry/kubeflow.org/pytorchjobs/{}/",
     "tfjobs": "/registry/kubeflow.org/tfjobs/{}/",
@@ -38,7 +38,7 @@ class Creations:
 
     def __init__(self, tier: Tier, namespace: str) -> None:
         self._etcd = urlsplit(tier.etcd).netloc
-        self._marker = f"/scalebench-test/{namespace}/"
+        self._marker = f"/scalecurve-test/{namespace}/"
         self._prefixes = {prefix.format(namespace): kind for kind, prefix in PREFIXES.items()}
         self._counts: dict[str, Counter[str]] = {kind: Counter() for kind in PREFIXES}
         self._marks = 0

@@ -16,7 +16,7 @@ from rest import ApiError, Rest
 
 LOOPBACK = "127.0.0.1"
 MASTERS = ("system:masters",)
-PREFIX = "scalebench-tier-"
+PREFIX = "scalecurve-tier-"
 """Of the names of temporary folders."""
 _ALIVE = "alive"
 """A file in the folder, locked for as long as its process lives."""

@@ -39,7 +39,7 @@ def start_mpi_operator(ground: Ground) -> None:
         kubeconfig = ground.authority.kubeconfig(ground.folder / "mpi-operator.kubeconfig", inside, "admin", MASTERS)
     else:
         ground.notes.append("no network namespace is allowed: mpi-operator takes port 8080, one tier at a time")
-        lock = ground.ending.enter_context((Path(tempfile.gettempdir()) / "scalebench-mpi-operator.lock").open("w"))
+        lock = ground.ending.enter_context((Path(tempfile.gettempdir()) / "scalecurve-mpi-operator.lock").open("w"))
         fcntl.flock(lock, fcntl.LOCK_EX)
     ground.add("mpi-operator", command, lambda: ground.found(MPI_LEASE), {"KUBECONFIG": str(kubeconfig)})
 

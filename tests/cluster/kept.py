@@ -11,16 +11,16 @@ from rest import MERGE
 from script import Outcome as Play
 from tier import Tier
 
-from scalebench_api.experiment import ScalingExperiment
-from scalebench_api.model import canonical_json
-from scalebench_api.objects import OUTCOME_KEY, RECORD_KEY, ROLE_LABEL, labels, record_name, trial_name
-from scalebench_api.plan import make_plan
-from scalebench_api.record.assemble import assemble
-from scalebench_api.record.envelope import digest, seal, unseal
-from scalebench_api.record.outcome import Outcome
-from scalebench_api.trial import FailedReason, TrialPhase, TrialSpec
+from scalecurve_api.experiment import ScalingExperiment
+from scalecurve_api.model import canonical_json
+from scalecurve_api.objects import OUTCOME_KEY, RECORD_KEY, ROLE_LABEL, labels, record_name, trial_name
+from scalecurve_api.plan import make_plan
+from scalecurve_api.record.assemble import assemble
+from scalecurve_api.record.envelope import digest, seal, unseal
+from scalecurve_api.record.outcome import Outcome
+from scalecurve_api.trial import FailedReason, TrialPhase, TrialSpec
 
-GROUP = "/apis/scalebench.dev/v1alpha1"
+GROUP = "/apis/scalecurve.dev/v1alpha1"
 BEGIN_NS = 1_800_000_000_000_000_000
 PART = 900_000
 
@@ -28,7 +28,7 @@ PART = 900_000
 def request(name: str, **spec: Any) -> dict[str, Any]:
     """Four trials: weak, one and two workers, twice each."""
     return {
-        "apiVersion": "scalebench.dev/v1alpha1",
+        "apiVersion": "scalecurve.dev/v1alpha1",
         "kind": "ScalingExperiment",
         "metadata": {"name": name},
         "spec": {
@@ -70,7 +70,7 @@ class Kept:
         self.tier.rest.create(
             self.path("scalingtrials"),
             {
-                "apiVersion": "scalebench.dev/v1alpha1",
+                "apiVersion": "scalecurve.dev/v1alpha1",
                 "kind": "ScalingTrial",
                 "metadata": {"name": there, "labels": labels(self.name, there)},
                 "spec": trial.wire(),

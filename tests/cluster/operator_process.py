@@ -24,16 +24,16 @@ from components import Component, ComponentError
 from ports import Ports
 from tier import Tier
 
-CHART = Path(__file__).parent.parent.parent / "charts" / "scalebench"
+CHART = Path(__file__).parent.parent.parent / "charts" / "scalecurve"
 _ACCOUNT = ("templates/serviceaccount.yaml", "templates/rbac.yaml")
 _START_S = 60.0
 _NUMBERS = itertools.count()
 
 
-def service_account(tier: Tier, namespace: str, release: str = "scalebench") -> Path:
+def service_account(tier: Tier, namespace: str, release: str = "scalecurve") -> Path:
     """Kubeconfig of the chart's account in namespaced mode, once its roles are there.
 
-    The release's name, which must hold "scalebench", is the account's; its lease is called RELEASE-operator.
+    The release's name, which must hold "scalecurve", is the account's; its lease is called RELEASE-operator.
     """
     command = [toolchain.binary("helm"), "template", release, CHART, "--namespace", namespace]
     command += ["--kube-version", toolchain.KUBERNETES, "--set", f"namespaces={{{namespace}}}"]
@@ -67,17 +67,17 @@ class OperatorProcess(Component):
             "KUBERNETES_SERVICE_HOST": "",
             "POD_NAME": identity,
             "POD_NAMESPACE": namespace,
-            "SCALEBENCH_NAMESPACES": namespace,
-            "SCALEBENCH_LEASE_NAMESPACE": namespace,
-            "SCALEBENCH_LEASE_SECONDS": "2",
-            "SCALEBENCH_STARTING_SECONDS": "2",
-            "SCALEBENCH_HEALTH_PORT": str(self.health_port),
-            "SCALEBENCH_METRICS_PORT": str(self.metrics_port),
-            "SCALEBENCH_LOG_FORMAT": "text",
+            "SCALECURVE_NAMESPACES": namespace,
+            "SCALECURVE_LEASE_NAMESPACE": namespace,
+            "SCALECURVE_LEASE_SECONDS": "2",
+            "SCALECURVE_STARTING_SECONDS": "2",
+            "SCALECURVE_HEALTH_PORT": str(self.health_port),
+            "SCALECURVE_METRICS_PORT": str(self.metrics_port),
+            "SCALECURVE_LOG_FORMAT": "text",
         }
-        environment |= {f"SCALEBENCH_{name}": value for name, value in (settings or {}).items()}
+        environment |= {f"SCALECURVE_{name}": value for name, value in (settings or {}).items()}
         log = tier.logs / f"operator-{namespace}-{next(_NUMBERS)}.log"
-        command = [sys.executable, "-m", "scalebench_operator"]
+        command = [sys.executable, "-m", "scalecurve_operator"]
         super().__init__(f"operator of {namespace}", command, log, self._is_up, environment)
 
     def __enter__(self) -> Self:

@@ -11,11 +11,11 @@ from typing import Any
 from tier import Tier
 from waiting import wait_until
 
-from scalebench_api.experiment import Runner, ScalingExperiment
-from scalebench_api.lifecycle import Job
-from scalebench_api.objects import trial_name
-from scalebench_api.plan import make_plan
-from scalebench_operator.runners import Manifest, Reading, Request, RunnerKind, runner_for
+from scalecurve_api.experiment import Runner, ScalingExperiment
+from scalecurve_api.lifecycle import Job
+from scalecurve_api.objects import trial_name
+from scalecurve_api.plan import make_plan
+from scalecurve_operator.runners import Manifest, Reading, Request, RunnerKind, runner_for
 
 PROGRAMS = {
     Runner.job: {"program": "torch"},
@@ -31,7 +31,7 @@ def request(namespace: str, runner: Runner, workers: int = 2, name: str = "e", *
     """The request for a trial of so many workers, one on a node; `spec` goes into the experiment."""
     workload = {"image": "played", **PROGRAMS[runner], **spec.pop("workload", {})}
     tree = {
-        "apiVersion": "scalebench.dev/v1alpha1",
+        "apiVersion": "scalecurve.dev/v1alpha1",
         "kind": "ScalingExperiment",
         "metadata": {"name": name, "namespace": namespace},
         "spec": {
@@ -83,7 +83,7 @@ class PlayedJob:
 
     def pods(self) -> list[Manifest]:
         """Its pods."""
-        query = f"labelSelector=scalebench.dev/trial={self.request.trial_object}"
+        query = f"labelSelector=scalecurve.dev/trial={self.request.trial_object}"
         found: list[Manifest] = self.tier.rest.call("GET", f"/api/v1/namespaces/{self.request.namespace}/pods?{query}")[
             "items"
         ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from aiohttp import web
 
-from scalebench_api.record import log_lines
+from scalecurve_api.record import log_lines
 
 Where = tuple[str, str]
 """namespace and name of a pod"""

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from scalebench_api.contract import ATTEMPT_ENV, PODS_ENV, TRIAL_ENV
-from scalebench_api.objects import ROLE_LABEL
-from scalebench_api.trial import TrialSpec
-from scalebench_api.workload import Strategy
+from scalecurve_api.contract import ATTEMPT_ENV, PODS_ENV, TRIAL_ENV
+from scalecurve_api.objects import ROLE_LABEL
+from scalecurve_api.trial import TrialSpec
+from scalecurve_api.workload import Strategy
 
 _JOB_INDEX = "batch.kubernetes.io/job-completion-index"
 _REPLICA_TYPE, _REPLICA_INDEX = "training.kubeflow.org/replica-type", "training.kubeflow.org/replica-index"

@@ -10,15 +10,15 @@ from dataclasses import dataclass
 import numpy as np
 from script import Outcome
 
-from scalebench_api import horovod, tensorflow
-from scalebench_api.legality import strategy_of
-from scalebench_api.record import journal
-from scalebench_api.record.assemble import combine_windows, summarize
-from scalebench_api.record.rank import AllReduceRow, RankRecord, RankTopology, Warmup, Window, WindowKind
-from scalebench_api.record.trained import WRAPPERS
-from scalebench_api.record.trial_record import Summary
-from scalebench_api.trial import TrialSpec
-from scalebench_api.workload import Program
+from scalecurve_api import horovod, tensorflow
+from scalecurve_api.legality import strategy_of
+from scalecurve_api.record import journal
+from scalecurve_api.record.assemble import combine_windows, summarize
+from scalecurve_api.record.rank import AllReduceRow, RankRecord, RankTopology, Warmup, Window, WindowKind
+from scalecurve_api.record.trained import WRAPPERS
+from scalecurve_api.record.trial_record import Summary
+from scalecurve_api.trial import TrialSpec
+from scalecurve_api.workload import Program
 
 _SECOND = 1_000_000_000
 _MANY = 64

@@ -1,6 +1,6 @@
 """Plays the containers of trials' pods on fake nodes, where kwok can only make pods run.
 
-Watches pods labelled scalebench.dev/trial (played_pods.py). When all pods of an attempt run, it waits as the script
+Watches pods labelled scalecurve.dev/trial (played_pods.py). When all pods of an attempt run, it waits as the script
 says (script.py), ends them as a kubelet would (exit codes, reasons, termination messages: played_status.py) and serves
 their logs over the kubelet's TLS port (played_logs.py), with records made from the pods' own trial (played_record.py),
 real in form. One watch, no polling.
@@ -30,12 +30,12 @@ from played_status import AGAIN_S, CONCURRENT, Statuses, now
 from rest import client_context
 from script import Outcome, Script, script
 
-from scalebench_api.contract import BUDGET_ENV
-from scalebench_api.objects import ATTEMPT_LABEL, TRIAL_LABEL
-from scalebench_api.record import envelope
-from scalebench_api.record.rank import RankFailure
-from scalebench_api.record.termination import Termination, spell
-from scalebench_api.trial import FailedReason, TrialSpec
+from scalecurve_api.contract import BUDGET_ENV
+from scalecurve_api.objects import ATTEMPT_LABEL, TRIAL_LABEL
+from scalecurve_api.record import envelope
+from scalecurve_api.record.rank import RankFailure
+from scalecurve_api.record.termination import Termination, spell
+from scalecurve_api.trial import FailedReason, TrialSpec
 
 _INLINE_WORKERS = 64
 """The record of a larger trial is made in a thread, so that the others' ends do not wait for it."""

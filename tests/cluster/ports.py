@@ -23,7 +23,7 @@ class Ports:
         for port in random.sample(range(FIRST, LAST), LAST - FIRST):
             name = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
             try:
-                name.bind(f"\0scalebench-port-{port}")
+                name.bind(f"\0scalecurve-port-{port}")
                 with socket.socket() as probe:
                     probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
                     probe.bind(("127.0.0.1", port))

@@ -1,4 +1,4 @@
-"""What `scalebench validate --overlay ... --output yaml | kubectl apply -f -` brings to an API server."""
+"""What `scalecurve validate --overlay ... --output yaml | kubectl apply -f -` brings to an API server."""
 
 import subprocess
 import sys
@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 from tier import Tier
 
-from scalebench.validation import validate
-from scalebench_api.experiment import ScalingExperiment
+from scalecurve.validation import validate
+from scalecurve_api.experiment import ScalingExperiment
 
 STUDIES = Path(__file__).parents[2] / "manifests" / "studies"
-SCALEBENCH = Path(sys.executable).with_name("scalebench")
+SCALECURVE = Path(sys.executable).with_name("scalecurve")
 
 
 @pytest.mark.parametrize("overlay", sorted(STUDIES.glob("*/small.yaml")), ids=lambda path: path.parent.name)
@@ -19,9 +19,9 @@ def test_a_merged_experiment_is_stored_as_it_was_meant(tier: Tier, namespace: st
     full = overlay.with_name("experiment.yaml")
     ((meant,),) = (checked.experiments for checked in validate([full], [overlay]))
     printed = subprocess.run(
-        [SCALEBENCH, "validate", full, "--overlay", overlay, "--output", "yaml"], capture_output=True, check=True
+        [SCALECURVE, "validate", full, "--overlay", overlay, "--output", "yaml"], capture_output=True, check=True
     ).stdout
-    path = f"/apis/scalebench.dev/v1alpha1/namespaces/{namespace}/scalingexperiments/{meant.metadata.name}"
+    path = f"/apis/scalecurve.dev/v1alpha1/namespaces/{namespace}/scalingexperiments/{meant.metadata.name}"
     tier.rest.apply(path, printed)
     stored = tier.rest.call("GET", path)
     identity = {name: stored[name] for name in ("apiVersion", "kind")} | {"metadata": {"name": meant.metadata.name}}

@@ -1,4 +1,4 @@
-"""``scalebench doctor`` before a real API server."""
+"""``scalecurve doctor`` before a real API server."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from cli_desk import Desk
 from kept import request
 from tier import Tier
 
-LABEL = "scalebench.test/doctor"
+LABEL = "scalecurve.test/doctor"
 
 
 @pytest.fixture
@@ -37,7 +37,7 @@ def leased(tier: Tier, desk: Desk) -> None:
 def lease(tier: Tier, namespace: str, age: timedelta, holder: str = "operator-0") -> None:
     renewed = (datetime.now(UTC) - age).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
     spec = {"holderIdentity": holder, "leaseDurationSeconds": 10, "renewTime": renewed}
-    body = {"metadata": {"name": "scalebench-operator"}, "spec": spec}
+    body = {"metadata": {"name": "scalecurve-operator"}, "spec": spec}
     tier.rest.create(f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases", body)
 
 
@@ -140,20 +140,20 @@ def test_the_operator_by_its_lease(desk: Desk, tier: Tier, age: int, good: bool)
 def test_who_may_look_at_little_is_told_so(desk: Desk, tier: Tier) -> None:
     desk.where = ["--kubeconfig", str(tier.user("nobody")), "-n", desk.namespace]
     found = rows(desk("doctor", "--cluster", "-o", "json", code=3))
-    assert found["permission"]["found"] == "you may not create scalingexperiments.scalebench.dev"
+    assert found["permission"]["found"] == "you may not create scalingexperiments.scalecurve.dev"
     assert found["permission"]["do"] == f"ask for the role edit in {desk.namespace}, to start experiments"
     for what in ("nodes", "operator", "quota", "Pod Security"):
         assert found[what]["good"] is None
         assert found[what]["do"] == "ask for the right to read it; it could not be checked"
 
 
-def test_a_cluster_without_scalebench(desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from scalebench.cli.cluster import doctor
+def test_a_cluster_without_scalecurve(desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from scalecurve.cli.cluster import doctor
 
     monkeypatch.setattr(doctor, "_GROUP", "absent.dev")
     assert rows(desk("doctor", "--cluster", "-o", "json", code=3))["definitions"]["found"] == "not installed"
     monkeypatch.setattr(doctor, "_VERSION", "v9")
-    monkeypatch.setattr(doctor, "_GROUP", "scalebench.dev")
+    monkeypatch.setattr(doctor, "_GROUP", "scalecurve.dev")
     found = rows(desk("doctor", "--cluster", "-o", "json", code=3))["definitions"]["found"]
     assert found == "served in v1alpha1, not v9"
 

@@ -22,10 +22,10 @@ from played_record import Place, play_record
 from script import Outcome as Play
 from tier import Tier
 
-from scalebench.bundle import open_bundle
-from scalebench_api.record.assemble import assemble
-from scalebench_api.record.outcome import Outcome
-from scalebench_api.trial import FailedReason, TrialPhase
+from scalecurve.bundle import open_bundle
+from scalecurve_api.record.assemble import assemble
+from scalecurve_api.record.outcome import Outcome
+from scalecurve_api.trial import FailedReason, TrialPhase
 
 
 @pytest.fixture
@@ -180,14 +180,14 @@ def test_a_trial_without_records_says_why(desk: Desk, kept: Kept) -> None:
 
 
 def test_an_interrupted_pull_says_so(desk: Desk, kept: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
-    from scalebench.cli.cluster import pull
+    from scalecurve.cli.cluster import pull
 
     def interrupt(*_: Any) -> None:
         raise KeyboardInterrupt
 
     kept.end("weak-1-1x1-r1")
     monkeypatch.setattr(pull, "put_together", interrupt)
-    assert desk("pull", "seeded", "--into", "b", code=130).err == "scalebench: interrupted\n"
+    assert desk("pull", "seeded", "--into", "b", code=130).err == "scalecurve: interrupted\n"
     assert list((desk.folder / "b" / "trials").iterdir()) == []
 
 
@@ -341,6 +341,6 @@ def test_a_cluster_that_does_not_answer(desk: Desk, tmp_path: Path, tier: Tier) 
     dead.write_text(tier.kubeconfig.read_text().replace(tier.server, "https://127.0.0.1:1"))
     desk.where = ["--kubeconfig", str(dead)]
     said = desk("status", "seeded", code=3).err
-    assert said.startswith("scalebench: no answer from https://127.0.0.1:1")
+    assert said.startswith("scalecurve: no answer from https://127.0.0.1:1")
     assert "Connection refused" in said
     assert os.linesep not in said.rstrip()

@@ -110,5 +110,5 @@ def test_it_ends_in_good_order_when_its_watches_do(tier: Tier, namespace: str) -
         assert operator.ended() == 1
         assert "the watches have ended" in operator.output()
         assert "the lease is lost" not in operator.output()
-        lease = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/scalebench-operator"
+        lease = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/scalecurve-operator"
         assert not tier.rest.call("GET", lease)["spec"].get("holderIdentity")

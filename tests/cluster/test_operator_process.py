@@ -14,7 +14,7 @@ def test_an_experiment_is_run_with_the_rights_of_the_chart(
     applied = Applied.apply(tier, manifest(namespace, workers=(1, 2)))
     assert applied.final()["phase"] == "Succeeded"
     assert operator.probe("/healthz") == (200, "ok")
-    assert 'scalebench_trials_ended_total{phase="Succeeded",reason=""} 2.0' in operator.metrics()
+    assert 'scalecurve_trials_ended_total{phase="Succeeded",reason=""} 2.0' in operator.metrics()
     wait_until(lambda: not applied.left(), "an empty namespace")
     assert operator.stop() == 0
     assert "forbidden" not in operator.output()

@@ -31,7 +31,7 @@ def starting(operator: OperatorProcess) -> Iterator[OperatorProcess]:
 
 def test_the_second_stands_by_and_takes_over(tier: Tier, namespace: str) -> None:
     account = service_account(tier, namespace)
-    waiting = f"standing by: the lease {namespace}/scalebench-operator is held by one"
+    waiting = f"standing by: the lease {namespace}/scalecurve-operator is held by one"
     with (
         Creations(tier, namespace) as created,
         OperatorProcess(tier, namespace, account, identity="one") as one,
@@ -63,9 +63,9 @@ def test_the_second_takes_over_at_once_from_one_that_ends_well(tier: Tier, names
 
 def test_different_leases_by_mistake(tier: Tier, namespace: str) -> None:
     """Nothing tells them of one another, but every step is claimed against the version that was seen."""
-    accounts = [service_account(tier, namespace, f"scalebench-{name}") for name in ("a", "b")]
+    accounts = [service_account(tier, namespace, f"scalecurve-{name}") for name in ("a", "b")]
     one, two = (
-        OperatorProcess(tier, namespace, account, settings={"LEASE_NAME": f"scalebench-{name}-operator"})
+        OperatorProcess(tier, namespace, account, settings={"LEASE_NAME": f"scalecurve-{name}-operator"})
         for account, name in zip(accounts, "ab", strict=True)
     )
     with Creations(tier, namespace) as created, one, two:

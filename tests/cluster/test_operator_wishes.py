@@ -14,7 +14,7 @@ from rest import ApiError
 from tier import Tier
 from waiting import wait_until
 
-from scalebench_api.experiment import Runner
+from scalecurve_api.experiment import Runner
 
 MERGE = "application/merge-patch+json"
 
@@ -183,7 +183,7 @@ def test_what_kubectl_shows_at_a_glance(tier: Tier, namespace: str, operator: Op
     about = {
         (each["involvedObject"]["kind"], each["reason"])
         for each in json.loads(events)["items"]
-        if each["source"].get("component") == "scalebench-operator"
+        if each["source"].get("component") == "scalecurve-operator"
     }
     assert about == {
         ("ScalingExperiment", "Succeeded"),
@@ -194,15 +194,15 @@ def test_what_kubectl_shows_at_a_glance(tier: Tier, namespace: str, operator: Op
 def test_operator_metrics_and_logs(tier: Tier, namespace: str, operator: OperatorProcess) -> None:
     Applied.apply(tier, manifest(namespace)).final()
     text = operator.metrics()
-    assert 'scalebench_trials_ended_total{phase="Succeeded",reason=""} 2.0' in text
-    assert "scalebench_reconcile_seconds_count" in text
-    assert "scalebench_operator_leading 1.0" in text
-    assert 'scalebench_experiments{phase="Succeeded"} 1.0' in text
+    assert 'scalecurve_trials_ended_total{phase="Succeeded",reason=""} 2.0' in text
+    assert "scalecurve_reconcile_seconds_count" in text
+    assert "scalecurve_operator_leading 1.0" in text
+    assert 'scalecurve_experiments{phase="Succeeded"} 1.0' in text
     hanging = Applied.apply(tier, manifest(namespace, name="hanging", play="hang"))
-    wait_until(lambda: 'scalebench_trials{phase="Running"} 1.0' in operator.metrics(), "a running trial")
-    assert 'scalebench_trials{phase="Pending"} 1.0' in operator.metrics()
+    wait_until(lambda: 'scalecurve_trials{phase="Running"} 1.0' in operator.metrics(), "a running trial")
+    assert 'scalecurve_trials{phase="Pending"} 1.0' in operator.metrics()
     change(hanging, cancel=True)
     hanging.final()
-    assert 'scalebench_trials{phase="Running"} 0.0' in operator.metrics()
+    assert 'scalecurve_trials{phase="Running"} 0.0' in operator.metrics()
     assert operator.probe("/healthz") == (200, "ok")
     assert f"{namespace}/e" in operator.output()

@@ -7,16 +7,16 @@ from played_jobs import PlayedJob, play, request
 from rest import ApiError
 from tier import Tier
 
-from scalebench_api.experiment import Runner
-from scalebench_api.lifecycle import Job
-from scalebench_api.record import termination
-from scalebench_api.record.assemble import assemble
-from scalebench_api.record.envelope import EnvelopeError, digest, unseal
-from scalebench_api.record.log_lines import unframe
-from scalebench_api.record.outcome import Outcome
-from scalebench_api.trial import InvalidReason, TrialPhase
-from scalebench_operator.runners import Manifest
-from scalebench_operator.runners import request as asking
+from scalecurve_api.experiment import Runner
+from scalecurve_api.lifecycle import Job
+from scalecurve_api.record import termination
+from scalecurve_api.record.assemble import assemble
+from scalecurve_api.record.envelope import EnvelopeError, digest, unseal
+from scalecurve_api.record.log_lines import unframe
+from scalecurve_api.record.outcome import Outcome
+from scalecurve_api.trial import InvalidReason, TrialPhase
+from scalecurve_operator.runners import Manifest
+from scalecurve_operator.runners import request as asking
 
 RUNNERS = list(Runner)
 
@@ -73,7 +73,7 @@ def test_a_broken_run_fails_and_its_pods_say_why(tier: Tier, namespace: str, run
 def test_parameter_servers_stay_when_the_chief_succeeds(tier: Tier, namespace: str) -> None:
     played = job(tier, namespace, Runner.tf_job, workload={"strategy": "parameter-server"})
     assert played.ended().succeeded is True
-    phases = {pod["metadata"]["labels"]["scalebench.dev/role"]: pod["status"]["phase"] for pod in played.pods()}
+    phases = {pod["metadata"]["labels"]["scalecurve.dev/role"]: pod["status"]["phase"] for pod in played.pods()}
     assert phases == {"chief": "Succeeded", "worker": "Running", "ps": "Running"}
     played.delete()
 

@@ -26,7 +26,7 @@ STATUSES = (409, 410, 429, 500, 503)
         ("GET", "/api/v1/namespaces/n/pods/p/log", {}, b"", ("GET pods/log", "p")),
         (
             "PATCH",
-            "/apis/scalebench.dev/v1alpha1/namespaces/n/scalingtrials/t/status",
+            "/apis/scalecurve.dev/v1alpha1/namespaces/n/scalingtrials/t/status",
             {},
             b'{"metadata": {"name": "t"}, "status": {"phase": "Running"}}',
             ("PATCH scalingtrials/status Running", "t"),

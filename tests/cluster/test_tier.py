@@ -16,8 +16,8 @@ from rest import Rest
 from tier import Tier
 from waiting import wait_until
 
-from scalebench_api.experiment import Runner
-from scalebench_api.lifecycle import Job
+from scalecurve_api.experiment import Runner
+from scalecurve_api.lifecycle import Job
 
 
 def pids_of(folder: Path) -> list[int]:

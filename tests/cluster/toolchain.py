@@ -109,8 +109,8 @@ UPSTREAMS = {
 
 
 def cache() -> Path:
-    """The folder that holds every build: `$SCALEBENCH_CACHE`, or `~/.cache/scalebench`."""
-    return Path(os.environ.get("SCALEBENCH_CACHE") or Path.home() / ".cache" / "scalebench")
+    """The folder that holds every build: `$SCALECURVE_CACHE`, or `~/.cache/scalecurve`."""
+    return Path(os.environ.get("SCALECURVE_CACHE") or Path.home() / ".cache" / "scalecurve")
 
 
 def built(name: str) -> Path:

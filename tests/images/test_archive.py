@@ -13,7 +13,7 @@ import archive
 import build
 import pytest
 
-IMAGE = "localhost/scalebench/small:dev"
+IMAGE = "localhost/scalecurve/small:dev"
 
 pytestmark = pytest.mark.processes
 
@@ -84,8 +84,8 @@ def test_an_archive_has_what_buildah_committed(storage: Storage, tmp_path: Path)
     assert sorted(path.name for path in (root / "below").iterdir()) == ["döner", "empty", "large", "link"]
     assert (root / "below" / "link").read_bytes() == b"l" * 5_000_000
     storage.buildah("rm", container)
-    with pytest.raises(archive.ArchiveError, match="localhost/scalebench/other:dev: not in the storage"):
-        archive.write(storage.root, "localhost/scalebench/other:dev", tmp_path / "other.tar")
+    with pytest.raises(archive.ArchiveError, match="localhost/scalecurve/other:dev: not in the storage"):
+        archive.write(storage.root, "localhost/scalecurve/other:dev", tmp_path / "other.tar")
 
 
 def test_layers_of_an_earlier_archive_are_copied(storage: Storage, tmp_path: Path) -> None:

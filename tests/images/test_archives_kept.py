@@ -38,7 +38,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "code").write_text("one")
     monkeypatch.setattr(recipe, "ROOT", tmp_path)
     monkeypatch.setattr(recipe, "IMAGES", tmp_path / "images")
-    monkeypatch.setenv("SCALEBENCH_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("SCALECURVE_CACHE", str(tmp_path / "cache"))
     # The bill of an image without Python and without Debian packages cannot be written.
     monkeypatch.setattr(bill, "write", lambda *_: None)
     return tmp_path

@@ -64,16 +64,16 @@ def test_its_bill_lists_python_and_debian_packages(containers: dict[str, Contain
 
 def test_the_operator_says_what_it_lacks(containers: dict[str, Container]) -> None:
     operator = containers["operator"]
-    assert operator.configuration["config"]["Entrypoint"] == ["python", "-m", "scalebench_operator"]
-    done = operator.run("python -m scalebench_operator", SCALEBENCH_POOLS="what")
+    assert operator.configuration["config"]["Entrypoint"] == ["python", "-m", "scalecurve_operator"]
+    done = operator.run("python -m scalecurve_operator", SCALECURVE_POOLS="what")
     assert done.returncode == 2
-    assert done.stderr.startswith("scalebench operator: ")
-    operator.says("python -c 'import scalebench_operator.main, scalebench_operator.collect, scalebench_api.crd'")
+    assert done.stderr.startswith("scalecurve operator: ")
+    operator.says("python -c 'import scalecurve_operator.main, scalecurve_operator.collect, scalecurve_api.crd'")
     assert operator.run("python -c 'import pandas'").returncode != 0
 
 
 def test_the_worker_has_mpi_and_the_program_that_needs_no_framework(worker: Container) -> None:
-    worker.says("python -c 'import scalebench_worker.pod, scalebench_worker.sshd, scalebench_worker.mpi, numpy'")
+    worker.says("python -c 'import scalecurve_worker.pod, scalecurve_worker.sshd, scalecurve_worker.mpi, numpy'")
     assert worker.says("mpirun --version").startswith("mpirun (Open MPI)")
     two = "python -c 'from mpi4py import MPI; print(MPI.COMM_WORLD.allreduce(1))'"
     assert worker.says(f"mpirun --oversubscribe -n 2 {two}").split() == ["2", "2"]
@@ -81,10 +81,10 @@ def test_the_worker_has_mpi_and_the_program_that_needs_no_framework(worker: Cont
 
 
 def test_the_worker_says_in_one_line_that_it_has_no_trial(worker: Container) -> None:
-    done = worker.run("python -m scalebench_worker.pod", SCALEBENCH_TERMINATION_LOG="/tmp/said")
+    done = worker.run("python -m scalecurve_worker.pod", SCALECURVE_TERMINATION_LOG="/tmp/said")
     assert done.returncode == 1
-    assert done.stderr.splitlines()[0] == "scalebench: SCALEBENCH_TRIAL is not set: it holds the trial's JSON"
-    assert "SCALEBENCH_TRIAL is not set" in worker.says("cat /tmp/said")
+    assert done.stderr.splitlines()[0] == "scalecurve: SCALECURVE_TRIAL is not set: it holds the trial's JSON"
+    assert "SCALECURVE_TRIAL is not set" in worker.says("cat /tmp/said")
 
 
 def test_nslookup_ends_as_a_loop_wants_it(worker: Container) -> None:
@@ -95,10 +95,10 @@ def test_nslookup_ends_as_a_loop_wants_it(worker: Container) -> None:
 def test_an_ordinary_users_sshd_lets_mpirun_in(worker: Container) -> None:
     """Keys as mpi-operator makes them; the session has the pod's own environment and finds Open MPI's daemon."""
     start = (
-        "import socket; from scalebench_worker import sshd; "
+        "import socket; from scalecurve_worker import sshd; "
         "probe = socket.socket(); probe.bind(('', 0)); port = probe.getsockname()[1]; probe.close(); "
         "open('/tmp/port', 'w').write(str(port)); "
-        "import os; os.environ['SCALEBENCH_SSH_PORT'] = str(port); raise SystemExit(sshd.main())"
+        "import os; os.environ['SCALECURVE_SSH_PORT'] = str(port); raise SystemExit(sshd.main())"
     )
     said = worker.says(
         "cd ~/.ssh && ssh-keygen -q -t ecdsa -N '' -f id_rsa && cp id_rsa.pub authorized_keys\n"
@@ -106,7 +106,7 @@ def test_an_ordinary_users_sshd_lets_mpirun_in(worker: Container) -> None:
         "for i in $(seq 600); do\n"
         '  ssh -p "$(cat /tmp/port)" -i id_rsa -o BatchMode=yes -o StrictHostKeyChecking=no '
         "-o UserKnownHostsFile=/dev/null -o LogLevel=ERROR mpiuser@127.0.0.1 "
-        "'id -un; command -v prted; command -v python; echo $SCALEBENCH_POD_INDEX $NCCL_DEBUG' 2>/tmp/said && break\n"
+        "'id -un; command -v prted; command -v python; echo $SCALECURVE_POD_INDEX $NCCL_DEBUG' 2>/tmp/said && break\n"
         "  kill -0 $sshd || break\n"
         "  sleep 0.1\n"
         "done\n"
@@ -114,4 +114,4 @@ def test_an_ordinary_users_sshd_lets_mpirun_in(worker: Container) -> None:
         POD_NAME="trial-a1-worker-3",
         NCCL_DEBUG="WARN",
     )
-    assert said.split() == ["mpiuser", "/opt/scalebench/bin/prted", "/opt/scalebench/bin/python", "3", "WARN"]
+    assert said.split() == ["mpiuser", "/opt/scalecurve/bin/prted", "/opt/scalecurve/bin/python", "3", "WARN"]

@@ -63,13 +63,13 @@ def test_labels_say_what_it_is(name: str) -> None:
     labels = dict(re.findall(r'org\.opencontainers\.image\.(\w+)="([^"]+)"', last(name, "LABEL")))
     assert set(labels) >= {"title", "description", "licenses", "version"}
     assert (labels["version"], labels["licenses"]) == (PROJECT["version"], PROJECT["license"])
-    assert labels["title"] == f"scalebench {name}"
+    assert labels["title"] == f"scalecurve {name}"
 
 
 @pytest.mark.parametrize("name", recipe.names())
 def test_code_is_the_last_layer(name: str) -> None:
     words = [(word, rest) for word, rest in instructions(name) if word in ("FROM", "RUN", "COPY")]
-    assert words[-1] == ("COPY", "--from=code /code /opt/scalebench/code")
+    assert words[-1] == ("COPY", "--from=code /code /opt/scalecurve/code")
 
 
 def test_workers_share_their_first_layers() -> None:
@@ -114,7 +114,7 @@ def test_what_an_image_needs_is_what_the_distribution_asks_for(requirements: str
 )
 def test_a_framework_comes_with_all_that_its_extra_asks_for(name: str, optional: str) -> None:
     asked = {re.split(r"[<>=\[ ]", each)[0] for each in PROJECT["optional-dependencies"][optional]}
-    installs = [rest for word, rest in instructions(name) if word == "RUN" and "--python /opt/scalebench" in rest]
+    installs = [rest for word, rest in instructions(name) if word == "RUN" and "--python /opt/scalecurve" in rest]
     named = set(re.findall(r"\w[\w-]*", " ".join(installs)))
     assert asked <= named, f"not in {name}: {', '.join(asked - named)}"
     pinned = "".join((recipe.ROOT / each).read_text() for each in recipe.read(name).sources if "constraints" in each)

@@ -19,7 +19,7 @@ def wheel(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> ModuleType:
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    monkeypatch.setenv("SCALEBENCH_CACHE", str(tmp_path))
+    monkeypatch.setenv("SCALECURVE_CACHE", str(tmp_path))
     return module
 
 

@@ -99,7 +99,7 @@ def test_locked_packages_are_below_our_code(name: str) -> None:
 def test_a_quick_build_leaves_out_what_needs_packages(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setenv("SCALEBENCH_CACHE", str(tmp_path))
+    monkeypatch.setenv("SCALECURVE_CACHE", str(tmp_path))
     assert build.build(["worker-mpi"], if_quick=True) == {}
     assert "worker-mpi: left out, for its packages would have to be installed first" in capsys.readouterr().err
 
@@ -151,7 +151,7 @@ def test_arguments_do_not_run_into_one_another(arguments: dict[str, str], base: 
 
 
 def test_archives_lie_in_the_cache_by_digest(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("SCALEBENCH_CACHE", str(tmp_path))
+    monkeypatch.setenv("SCALECURVE_CACHE", str(tmp_path))
     archive = build.built("worker-mpi")
     assert archive.name == "worker-mpi.tar"
     assert archive.parent.parent == tmp_path / "images"
@@ -159,7 +159,7 @@ def test_archives_lie_in_the_cache_by_digest(monkeypatch: pytest.MonkeyPatch, tm
 
 
 def test_a_built_image_chooses_the_base(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("SCALEBENCH_CACHE", str(tmp_path))
+    monkeypatch.setenv("SCALECURVE_CACHE", str(tmp_path))
     archive = build.built("operator", build.DEBOOTSTRAP)
     archive.parent.mkdir(parents=True)
     archive.write_bytes(b"")

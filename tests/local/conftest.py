@@ -15,10 +15,10 @@ from typing import Any
 import pytest
 import yaml
 
-import scalebench_local
-from scalebench_api.experiment import ScalingExperiment
-from scalebench_local.locks import LOCKS_ENV
-from scalebench_local.supervisor import stat_of
+import scalecurve_local
+from scalecurve_api.experiment import ScalingExperiment
+from scalecurve_local.locks import LOCKS_ENV
+from scalecurve_local.supervisor import stat_of
 
 PROGRAMS = Path(__file__).parent / "programs"
 LIGHT = PROGRAMS / "light.py"
@@ -77,7 +77,7 @@ class Lab:
         workload = {"program": "custom", "device": "cpu", "command": command} | spec.pop("workload", {})
         workload = {name: value for name, value in workload.items() if value is not None}
         tree = {
-            "apiVersion": "scalebench.dev/v1alpha1",
+            "apiVersion": "scalecurve.dev/v1alpha1",
             "kind": "ScalingExperiment",
             "metadata": {"name": "lab"},
             "spec": {
@@ -92,9 +92,9 @@ class Lab:
         self.experiment = ScalingExperiment.model_validate(tree)
         return self.experiment
 
-    def run(self, **options: Any) -> scalebench_local.RunResult:
+    def run(self, **options: Any) -> scalecurve_local.RunResult:
         """The engine in this process."""
-        return scalebench_local.run(self.experiment, self.file.read_text(), self.bundle, **options)
+        return scalecurve_local.run(self.experiment, self.file.read_text(), self.bundle, **options)
 
     def begin(self, *options: str, environment: dict[str, str] | None = None) -> subprocess.Popen[str]:
         """The engine in a process of its own."""

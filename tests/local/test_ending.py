@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from scalebench_api.record.rank import RankFailure
-from scalebench_api.trial import FailedReason
-from scalebench_local.attempt import CommandStatus, ExitReport
-from scalebench_local.ending import Ending, end_of_log, exit_codes, judge_ending, tail
+from scalecurve_api.record.rank import RankFailure
+from scalecurve_api.trial import FailedReason
+from scalecurve_local.attempt import CommandStatus, ExitReport
+from scalecurve_local.ending import Ending, end_of_log, exit_codes, judge_ending, tail
 
 TORCHRUN = """
 E1120 elastic/multiprocessing/api.py:1003] failed (exitcode: -9) local_rank: 1 (pid: 77) of binary: /bin/sh

@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-import scalebench_local
-from scalebench_local import supervise
-from scalebench_local.supervisor import descendants
+import scalecurve_local
+from scalecurve_local import supervise
+from scalecurve_local.supervisor import descendants
 
 from .conftest import Lab, living, processes_of, until
 
@@ -29,7 +29,7 @@ T1, T2 = "weak-1-1x1-r1", "weak-2-1x2-r1"
 
 def test_runs_every_trial_of_a_plan(lab: Lab) -> None:
     lab.write()
-    seen: list[scalebench_local.Progress] = []
+    seen: list[scalecurve_local.Progress] = []
     result = lab.run(report=seen.append)
     assert result.exit_code == 0
     assert lab.published() == [T1, T2]
@@ -145,7 +145,7 @@ def test_too_many_failures_end_the_experiment_and_a_resume_keeps_to_it(lab: Lab)
 def test_more_workers_than_cores_are_refused_with_the_counts(lab: Lab) -> None:
     lab.write(scaling={"modes": ["weak"], "workers": [1, CORES + 1], "batch": {"perWorker": 4}})
     with pytest.raises(
-        scalebench_local.Unavailable, match=f"{CORES + 1} workers .* need {CORES + 1} cores, and {CORES}"
+        scalecurve_local.Unavailable, match=f"{CORES + 1} workers .* need {CORES + 1} cores, and {CORES}"
     ):
         lab.run()
     assert not lab.bundle.exists()
@@ -230,7 +230,7 @@ def test_runs_beside_each_other_share_no_port_and_no_folder(tmp_path: Path, new_
     labs = [new_lab(tmp_path / name) for name in ("a", "b", "c")]
     for lab in labs:
         lab.write(**TWO)
-    engines = [lab.begin(environment={"SCALEBENCH_LOCKS": str(lab.folder)}) for lab in labs]
+    engines = [lab.begin(environment={"SCALECURVE_LOCKS": str(lab.folder)}) for lab in labs]
     assert [engine.wait(60) for engine in engines] == [0, 0, 0]
     for engine in engines:
         engine.communicate()
@@ -263,7 +263,7 @@ def test_two_engines_never_share_a_bundle(lab: Lab, tmp_path: Path) -> None:
     lab.write(step_ms=40, **ONE)
     first = lab.begin()
     until(lambda: list(lab.bundle.glob(".work/*/attempt-1/rank-0.ready.json")))
-    code, _, said = lab.drive("resume", environment={"SCALEBENCH_LOCKS": str(tmp_path)})
+    code, _, said = lab.drive("resume", environment={"SCALECURVE_LOCKS": str(tmp_path)})
     assert code == 3
     assert "this bundle is in use by another run" in said
     assert first.wait(30) == 0

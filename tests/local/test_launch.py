@@ -12,15 +12,15 @@ from typing import Any
 
 import pytest
 
-from scalebench_api.trial import TrialSpec
-from scalebench_local.attempt import Attempt
-from scalebench_local.cores import Cores
-from scalebench_local.environment import trial_environment
-from scalebench_local.errors import Unavailable
-from scalebench_local.gpus import Gpu
-from scalebench_local.launch import check_installed, commands
-from scalebench_local.port import ReservedPort
-from scalebench_local.shares import Machine, Share, allot
+from scalecurve_api.trial import TrialSpec
+from scalecurve_local.attempt import Attempt
+from scalecurve_local.cores import Cores
+from scalecurve_local.environment import trial_environment
+from scalecurve_local.errors import Unavailable
+from scalecurve_local.gpus import Gpu
+from scalecurve_local.launch import check_installed, commands
+from scalecurve_local.port import ReservedPort
+from scalecurve_local.shares import Machine, Share, allot
 
 from .test_shares import plan
 
@@ -42,7 +42,7 @@ def test_the_built_in_program_runs_under_torchrun_on_the_loopback() -> None:
         "--local-addr=127.0.0.1",
         "--nproc-per-node=2",
     ]
-    assert command.argv[-4:] == [sys.executable, "-P", "-m", "scalebench_worker"]
+    assert command.argv[-4:] == [sys.executable, "-P", "-m", "scalecurve_worker"]
     assert command.log == "/b/.work/t/attempt-1/logs/launcher.log"
 
 
@@ -51,18 +51,18 @@ def test_a_custom_command_runs_as_plain_processes_with_ranks() -> None:
     assert [command.env["RANK"] for command in found] == ["0", "1"]
     assert {command.env["WORLD_SIZE"] for command in found} == {"2"}
     assert found[1].env["A"] == "b"
-    assert found[1].argv == [sys.executable, "-P", "-m", "scalebench_worker.exec", "./train", "--x"]
+    assert found[1].argv == [sys.executable, "-P", "-m", "scalecurve_worker.exec", "./train", "--x"]
     assert found[1].log == "/b/.work/t/attempt-1/logs/rank-1.log"
 
 
 def test_what_is_not_installed_is_said_before_anything_starts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     check_installed([trial(program="custom", command=["./train"])])
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(Unavailable, match=r"program: torch needs torch, .*pip install 'scalebench\[torch\]'"):
+    with pytest.raises(Unavailable, match=r"program: torch needs torch, .*pip install 'scalecurve\[torch\]'"):
         check_installed([trial()])
     with pytest.raises(Unavailable, match="launcher: torchrun needs torch"):
         check_installed([trial(program="custom", command=["./train"], launcher="torchrun")])
-    with pytest.raises(Unavailable, match=r"backend: mpi needs mpi4py, .*pip install 'scalebench\[mpi\]'"):
+    with pytest.raises(Unavailable, match=r"backend: mpi needs mpi4py, .*pip install 'scalecurve\[mpi\]'"):
         check_installed([trial(program="allreduce", backend="mpi")])
     with pytest.raises(Unavailable, match="program: Horovod is not installed here; `make horovod` builds it"):
         check_installed([trial(program="horovod")])
@@ -73,7 +73,7 @@ def test_what_is_not_installed_is_said_before_anything_starts(monkeypatch: pytes
 
 
 def test_the_all_reduce_over_mpi_is_started_by_mpirun_and_needs_no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("scalebench_local.launch.find_mpirun", lambda: "/opt/mpirun")
+    monkeypatch.setattr("scalecurve_local.launch.find_mpirun", lambda: "/opt/mpirun")
     asked = trial(program="allreduce", backend="mpi")
     (command,) = commands(asked, HERE)
     assert command.argv[:4] == ["/opt/mpirun", "-n", "2", "/bin/sh"]
@@ -82,7 +82,7 @@ def test_the_all_reduce_over_mpi_is_started_by_mpirun_and_needs_no_gpu(monkeypat
 
 
 def test_horovod_is_started_by_mpirun_and_gets_the_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("scalebench_local.launch.find_mpirun", lambda: "/opt/mpirun")
+    monkeypatch.setattr("scalecurve_local.launch.find_mpirun", lambda: "/opt/mpirun")
     asked = trial(program="horovod")
     (command,) = commands(asked, HERE)
     assert command.argv[:4] == ["/opt/mpirun", "-n", "2", "/bin/sh"]
@@ -91,13 +91,13 @@ def test_horovod_is_started_by_mpirun_and_gets_the_gpus(monkeypatch: pytest.Monk
 
 
 def test_horovod_under_tensorflow_is_started_by_mpirun(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("scalebench_local.launch.find_mpirun", lambda: "/opt/mpirun")
+    monkeypatch.setattr("scalecurve_local.launch.find_mpirun", lambda: "/opt/mpirun")
     (command,) = commands(trial(program="tensorflow", strategy="horovod"), HERE)
     assert command.argv[:4] == ["/opt/mpirun", "-n", "2", "/bin/sh"]
 
 
 def test_a_part_that_horovod_was_built_without_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr("scalebench_local.launch.find_mpirun", lambda: "/opt/mpirun")
+    monkeypatch.setattr("scalecurve_local.launch.find_mpirun", lambda: "/opt/mpirun")
     (tmp_path / "torch").mkdir()
     (tmp_path / "torch" / "mpi_lib_v2.cpython-311.so").touch()
     here = ModuleSpec("horovod", None, origin=str(tmp_path / "__init__.py"))
@@ -116,13 +116,13 @@ def environment(share: Share, inherited: dict[str, str] | None = None, hide: boo
 
 def test_cores_threads_and_devices_are_told() -> None:
     cpu = environment(Share(2, cores=((0, 1), (2, 3))))
-    assert (cpu["SCALEBENCH_CORES"], cpu["SCALEBENCH_THREADS"], cpu["OMP_NUM_THREADS"]) == ("0,1;2,3", "2", "2")
+    assert (cpu["SCALECURVE_CORES"], cpu["SCALECURVE_THREADS"], cpu["OMP_NUM_THREADS"]) == ("0,1;2,3", "2", "2")
     assert "CUDA_VISIBLE_DEVICES" not in cpu
     assert environment(Share(2, cores=((0, 1),)), hide=True)["CUDA_VISIBLE_DEVICES"] == ""
     gpu = environment(Share(4, gpus=("GPU-a", "GPU-b", "GPU-a")))
-    assert gpu["SCALEBENCH_DEVICES"] == "GPU-a,GPU-b,GPU-a"
+    assert gpu["SCALECURVE_DEVICES"] == "GPU-a,GPU-b,GPU-a"
     assert gpu["CUDA_VISIBLE_DEVICES"] == "GPU-a,GPU-b"
-    assert "SCALEBENCH_CORES" not in gpu
+    assert "SCALECURVE_CORES" not in gpu
 
 
 def test_another_jobs_variables_do_not_pass_and_the_users_network_does() -> None:
@@ -132,14 +132,14 @@ def test_another_jobs_variables_do_not_pass_and_the_users_network_does() -> None
             "WORLD_SIZE": "64",
             "TORCHELASTIC_RUN_ID": "x",
             "OMPI_COMM_WORLD_RANK": "3",
-            "SCALEBENCH_OUT": "/else",
-            "SCALEBENCH_METRICS_LINGER_SECONDS": "5",
+            "SCALECURVE_OUT": "/else",
+            "SCALECURVE_METRICS_LINGER_SECONDS": "5",
             "NCCL_SOCKET_IFNAME": "eth0",
             "HOME": "/h",
         },
     )
     assert not {"WORLD_SIZE", "TORCHELASTIC_RUN_ID", "OMPI_COMM_WORLD_RANK"} & found.keys()
-    assert (found["SCALEBENCH_OUT"], found["SCALEBENCH_METRICS_LINGER_SECONDS"]) == ("/out", "5")
+    assert (found["SCALECURVE_OUT"], found["SCALECURVE_METRICS_LINGER_SECONDS"]) == ("/out", "5")
     assert (found["NCCL_SOCKET_IFNAME"], found["HOME"]) == ("eth0", "/h")
     assert (found["MASTER_ADDR"], found["MASTER_PORT"]) == ("127.0.0.1", "29999")
     assert found["PATH"].split(os.pathsep)[0] == str(Path(sys.executable).parent)

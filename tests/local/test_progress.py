@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from scalebench_api.record.journal import StepRow, pack_row, write_header
-from scalebench_local.progress import Pace, estimate_remaining, pace_of, read_pace
+from scalecurve_api.record.journal import StepRow, pack_row, write_header
+from scalecurve_local.progress import Pace, estimate_remaining, pace_of, read_pace
 
 from .test_shares import plan
 

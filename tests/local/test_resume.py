@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-import scalebench_local
-from scalebench_local.supervisor import descendants
+import scalecurve_local
+from scalecurve_local.supervisor import descendants
 
 from .conftest import Lab, living, processes_of, until
 
@@ -189,16 +189,16 @@ def test_resume_where_nothing_is_yet_starts(lab: Lab) -> None:
 def test_a_bundle_that_holds_something_is_refused_without_resume(lab: Lab) -> None:
     lab.write(**ONE)
     lab.run()
-    with pytest.raises(scalebench_local.BadInput, match=r"holds an experiment already; continue it with --resume"):
+    with pytest.raises(scalecurve_local.BadInput, match=r"holds an experiment already; continue it with --resume"):
         lab.run()
     (lab.folder / "full").mkdir()
     (lab.folder / "full" / "thesis.tex").touch()
     lab.bundle = lab.folder / "full"
     for resume in (False, True):
-        with pytest.raises(scalebench_local.BadInput, match=r"thesis\.tex"):
+        with pytest.raises(scalecurve_local.BadInput, match=r"thesis\.tex"):
             lab.run(resume=resume)
     lab.bundle = lab.file
-    with pytest.raises(scalebench_local.BadInput, match="a file stands there"):
+    with pytest.raises(scalecurve_local.BadInput, match="a file stands there"):
         lab.run(resume=True)
 
 
@@ -207,7 +207,7 @@ def test_a_bundle_of_another_experiment_is_refused_by_the_field(lab: Lab) -> Non
     lab.run()
     lab.write(deadlineSeconds=7, **ONE)
     with pytest.raises(
-        scalebench_local.BadInput, match=r"another experiment: spec\.deadlineSeconds is 3600 there and 7"
+        scalecurve_local.BadInput, match=r"another experiment: spec\.deadlineSeconds is 3600 there and 7"
     ):
         lab.run(resume=True)
     lab.write(suspend=True, **ONE)
@@ -224,14 +224,14 @@ def test_a_damaged_bundle_is_refused_and_named(lab: Lab) -> None:
         (whole.replace('"attempt": 1', '"attempt": 4'), "does not match its digest"),
     ):
         path.write_text(text)
-        with pytest.raises(scalebench_local.BadInput, match=said):
+        with pytest.raises(scalecurve_local.BadInput, match=said):
             lab.run(resume=True)
     path.write_text(whole)
     (lab.bundle / "trials" / T1 / "steps.parquet").write_bytes(b"PAR1")
-    with pytest.raises(scalebench_local.BadInput, match=r"steps\.parquet: does not match its checksum"):
+    with pytest.raises(scalecurve_local.BadInput, match=r"steps\.parquet: does not match its checksum"):
         lab.run(resume=True)
     (lab.bundle / "experiment.yaml").write_text("spec: [")
-    with pytest.raises(scalebench_local.BadInput, match=r"cannot resume: .*experiment\.yaml"):
+    with pytest.raises(scalecurve_local.BadInput, match=r"cannot resume: .*experiment\.yaml"):
         lab.run(resume=True)
 
 
@@ -247,5 +247,5 @@ def test_a_suspended_or_cancelled_experiment_starts_nothing(lab: Lab, switch: st
 def test_a_bundle_that_cannot_be_made_gives_a_clear_message(lab: Lab) -> None:
     lab.write(**ONE)
     lab.bundle = Path("/proc/self/no-such-folder")
-    with pytest.raises(scalebench_local.StorageError, match="/proc/self/no-such-folder: the bundle cannot be written"):
+    with pytest.raises(scalecurve_local.StorageError, match="/proc/self/no-such-folder: the bundle cannot be written"):
         lab.run()

@@ -9,20 +9,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scalebench_api.experiment import ScalingExperiment
-from scalebench_api.plan import make_plan
-from scalebench_api.trial import TrialSpec
-from scalebench_local.cores import Cores
-from scalebench_local.errors import BadInput, EngineError, Unavailable
-from scalebench_local.gpus import Gpu
-from scalebench_local.shares import Allotment, Machine, allot
+from scalecurve_api.experiment import ScalingExperiment
+from scalecurve_api.plan import make_plan
+from scalecurve_api.trial import TrialSpec
+from scalecurve_local.cores import Cores
+from scalecurve_local.errors import BadInput, EngineError, Unavailable
+from scalecurve_local.gpus import Gpu
+from scalecurve_local.shares import Allotment, Machine, allot
 
 GPUS = tuple(Gpu(f"GPU-{letter * 4}", "H200") for letter in "abcd")
 
 
 def plan(workers: list[int], **spec: Any) -> tuple[TrialSpec, ...]:
     tree = {
-        "apiVersion": "scalebench.dev/v1alpha1",
+        "apiVersion": "scalecurve.dev/v1alpha1",
         "kind": "ScalingExperiment",
         "metadata": {"name": "x"},
         "spec": {

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from scalebench_local.bundle import BundleFolder
-from scalebench_local.errors import StorageError
+from scalecurve_local.bundle import BundleFolder
+from scalecurve_local.errors import StorageError
 
 
 def test_a_folder_that_may_not_be_written_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

@@ -18,7 +18,7 @@ _GONE_S = 20.0
 
 def _name(node: str) -> str:
     """Of a node's groups; another build cache, perhaps in another container, has other ones."""
-    return f"scalebench-{zlib.crc32(bytes(toolchain.cache())):08x}-{node}"
+    return f"scalecurve-{zlib.crc32(bytes(toolchain.cache())):08x}-{node}"
 
 
 def make(node: str) -> str:

@@ -20,8 +20,8 @@ from nodes import RealCluster
 from pod_experiments import YIELDING, manifest
 from waiting import wait_until
 
-from scalebench_api.experiment import ScalingExperiment
-from scalebench_api.plan import make_plan
+from scalecurve_api.experiment import ScalingExperiment
+from scalecurve_api.plan import make_plan
 
 # isort: split
 import build as images
@@ -34,11 +34,11 @@ TWO_NODES, ONE_POD = 2, 1
 _PROGRAM = """
 import json, os, sys, time
 from pathlib import Path
-import scalebench_worker as scalebench
+import scalecurve_worker as scalecurve
 
-given = os.environ["SCALEBENCH_TRIAL"]
+given = os.environ["SCALECURVE_TRIAL"]
 trial = json.loads(given if given.startswith("{{") else Path(given).read_text())
-bench = scalebench.attach()
+bench = scalecurve.attach()
 rank = bench.session.topology.rank
 harm = trial["point"]["workers"] == {harmed}
 done = 0
@@ -123,7 +123,7 @@ class Drill:
 
     def pods(self, role: str = "worker") -> list[Object]:
         """Pods that there are now, by name."""
-        query = f"labelSelector=scalebench.dev/role={role}"
+        query = f"labelSelector=scalecurve.dev/role={role}"
         found = self.cluster.rest.call("GET", f"/api/v1/namespaces/{self.namespace}/pods?{query}")["items"]
         return sorted(found, key=lambda pod: pod["metadata"]["name"])
 
@@ -220,4 +220,4 @@ def is_first_of_pod(pid: int) -> bool:
 def steps_in(pid: int) -> bool:
     """Whether this process is a rank whose journal has steps."""
     root = Path(f"/proc/{pid}/root")
-    return any(file.stat().st_size > 200 for file in root.glob("scalebench/out/rank-*.steps"))
+    return any(file.stat().st_size > 200 for file in root.glob("scalecurve/out/rank-*.steps"))

@@ -28,7 +28,7 @@ from components import Component
 DISCARDING = ("--local", "--discard-unpacked-layers")
 """Of `ctr images import`: layers are kept unpacked only."""
 _IMPORTED = re.compile(r"^unpacking (\S+) \(", re.MULTILINE)
-_KEPT = "localhost/scalebench/kept:dev"
+_KEPT = "localhost/scalecurve/kept:dev"
 _READY_S = 60.0
 _COPIED = ("io.containerd.metadata.v1.bolt", "io.containerd.snapshotter.v1.overlayfs/metadata.db")
 _SHARED = ("io.containerd.content.v1.content/blobs", "io.containerd.snapshotter.v1.overlayfs/snapshots")
@@ -62,7 +62,7 @@ class Store:
 
     def _load(self, archive: Path) -> list[str]:
         """Import one archive, with a containerd that does nothing else; the names of its images."""
-        with tempfile.TemporaryDirectory(prefix="scalebench-images-") as folder:
+        with tempfile.TemporaryDirectory(prefix="scalecurve-images-") as folder:
             socket, settings = Path(folder) / "s", Path(folder) / "containerd.toml"
             settings.write_text(
                 f'version = 3\nroot = "{self._root}"\nstate = "{folder}/state"\n'

@@ -17,8 +17,8 @@ from waiting import wait_until
 # isort: split
 import build as images
 
-CHART = Path(__file__).parents[2] / "charts" / "scalebench"
-NAMESPACE = "scalebench-system"
+CHART = Path(__file__).parents[2] / "charts" / "scalecurve"
+NAMESPACE = "scalecurve-system"
 RESTRICTED = {f"pod-security.kubernetes.io/{mode}": "restricted" for mode in ("enforce", "warn", "audit")}
 PROGRAMS = {
     "torch": "worker-torch",
@@ -49,7 +49,7 @@ class Installed:
         restricted_namespace(self.cluster, NAMESPACE)
         try:
             helm(
-                self.cluster.kubeconfig, "install", "scalebench", CHART, f"--namespace={NAMESPACE}", "--wait",
+                self.cluster.kubeconfig, "install", "scalecurve", CHART, f"--namespace={NAMESPACE}", "--wait",
                 f"--timeout={_READY_S}s", *self._chosen(),
             )  # fmt: skip
         except HelmError as error:
@@ -65,7 +65,7 @@ class Installed:
     ) -> None:
         if error is not None:
             error.add_note(self.log()[-4000:])
-        helm(self.cluster.kubeconfig, "uninstall", "scalebench", f"--namespace={NAMESPACE}", "--wait")
+        helm(self.cluster.kubeconfig, "uninstall", "scalecurve", f"--namespace={NAMESPACE}", "--wait")
 
     def _chosen(self) -> list[str]:
         repository, _, tag = images.reference("operator").rpartition(":")
@@ -85,7 +85,7 @@ class Installed:
 
     def log(self) -> str:
         """What its operator has logged, of its newest container."""
-        return self.cluster.kubectl("-n", NAMESPACE, "logs", "deployment/scalebench", "--tail=-1")
+        return self.cluster.kubectl("-n", NAMESPACE, "logs", "deployment/scalecurve", "--tail=-1")
 
     def replace(self) -> None:
         """Kill the operator's pod at once; its Deployment makes another, which is ready when this returns."""

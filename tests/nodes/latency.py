@@ -25,8 +25,8 @@ from typing import Any
 
 from moments import Moment, Moments
 
-from scalebench.bundle import open_bundle
-from scalebench_api.record.trial_record import TrialRecord
+from scalecurve.bundle import open_bundle
+from scalecurve_api.record.trial_record import TrialRecord
 
 Row = dict[str, Any]
 
@@ -34,7 +34,7 @@ PARTS = (
     "operator", "job", "schedule", "start", "load", "join", "warm-up", "measure", "publish", "notice", "collect",
 )  # fmt: skip
 OWN = ("operator", "collect")
-"""What Scalebench's operator answers for."""
+"""What ScaleCurve's operator answers for."""
 
 
 def breakdown(moments: Moments, namespace: str, experiment: str, bundle: Path, applied_at: float) -> list[Row]:

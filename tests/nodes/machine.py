@@ -45,9 +45,9 @@ COMMANDS = {
 """command → Debian package"""
 RANGE = ipaddress.ip_network("198.18.0.0/15")
 """Every address of a cluster: RFC 2544 sets this range aside for benchmarks, so no network of a user's has it."""
-LINK = "scalebench0"
+LINK = "scalecurve0"
 """The one interface that stands in the machine's own network."""
-LOCK = Path("/run/scalebench-nodes.lock")
+LOCK = Path("/run/scalecurve-nodes.lock")
 """Held for as long as there are nodes on this machine; its text says by whom."""
 SYSCTLS = {
     "vm/overcommit_memory": 1,

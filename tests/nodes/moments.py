@@ -24,8 +24,8 @@ Object = dict[str, Any]
 
 WATCHED = {
     "pods": "/api/v1/pods",
-    "experiments": "/apis/scalebench.dev/v1alpha1/scalingexperiments",
-    "trials": "/apis/scalebench.dev/v1alpha1/scalingtrials",
+    "experiments": "/apis/scalecurve.dev/v1alpha1/scalingexperiments",
+    "trials": "/apis/scalecurve.dev/v1alpha1/scalingtrials",
     "Job": "/apis/batch/v1/jobs",
     "MPIJob": "/apis/kubeflow.org/v2beta1/mpijobs",
     "PyTorchJob": "/apis/kubeflow.org/v1/pytorchjobs",
@@ -51,7 +51,7 @@ class Moment:
         return str(self.body["metadata"].get("namespace", ""))
 
     def label(self, name: str) -> str | None:
-        found = (self.body["metadata"].get("labels") or {}).get(f"scalebench.dev/{name}")
+        found = (self.body["metadata"].get("labels") or {}).get(f"scalecurve.dev/{name}")
         return None if found is None else str(found)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from installed import PROGRAMS
 
-from scalebench_api.horovod import TAPE, WRAPPER
+from scalecurve_api.horovod import TAPE, WRAPPER
 
 # isort: split
 import build as images
@@ -107,7 +107,7 @@ def image_of(workload: Object) -> str:
 def manifest(name: str, namespace: str, spec: Object) -> Object:
     """A ScalingExperiment."""
     return {
-        "apiVersion": "scalebench.dev/v1alpha1",
+        "apiVersion": "scalecurve.dev/v1alpha1",
         "kind": "ScalingExperiment",
         "metadata": {"name": name, "namespace": namespace},
         "spec": spec,

@@ -36,7 +36,7 @@ HERE = Path(__file__).parent
 EXPERIMENT = HERE.parents[1] / "manifests" / "experiments" / "two-nodes.yaml"
 NAMESPACE = "bench"
 _TOOLS = ("etcd", "k8s", "mpi-operator", "training-operator", "helm", *machine.UPSTREAMS)
-_SCALEBENCH = Path(sys.executable).with_name("scalebench")
+_SCALECURVE = Path(sys.executable).with_name("scalecurve")
 
 
 class StageError(RuntimeError):
@@ -100,9 +100,9 @@ def measure(cluster: ExistingCluster, file: Path, tree: dict[str, Any], into: Pa
         with stages("experiment"):
             applied_at = time.time()
             cluster.kubectl("apply", *where, "-f", str(file))
-            ended = subprocess.run([_SCALEBENCH, "watch", name, *where], check=False).returncode
+            ended = subprocess.run([_SCALECURVE, "watch", name, *where], check=False).returncode
     with stages("report"):
-        _run(_SCALEBENCH, "report", name, *where, "--into", into)
+        _run(_SCALECURVE, "report", name, *where, "--into", into)
     rows = latency.breakdown(moments, NAMESPACE, name, into, applied_at)
     if rows:
         print(latency.table(rows))
@@ -112,7 +112,7 @@ def measure(cluster: ExistingCluster, file: Path, tree: dict[str, Any], into: Pa
 
 
 def _installed(cluster: ExistingCluster) -> bool:
-    return "scalebench" in cluster.kubectl("get", "deployments", "-A", "-o", "name")
+    return "scalecurve" in cluster.kubectl("get", "deployments", "-A", "-o", "name")
 
 
 def _run(*command: str | Path) -> None:

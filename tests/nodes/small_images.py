@@ -15,8 +15,8 @@ from typing import Any
 import machine  # noqa: F401  (makes tests/cluster importable)
 import toolchain
 
-PAUSE = "localhost/scalebench/pause:dev"
-BUSYBOX = "localhost/scalebench/busybox:dev"
+PAUSE = "localhost/scalecurve/pause:dev"
+BUSYBOX = "localhost/scalecurve/busybox:dev"
 _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 
 

@@ -114,7 +114,7 @@ def test_an_image_that_is_not_there(cluster: RealCluster) -> None:
     def make(namespace: str) -> dict[str, object]:
         tree = of_one(namespace, deadlineSeconds=_DEADLINE_S, parallelism=4)
         good = tree["spec"]["workload"]["image"]
-        tree["spec"]["matrix"] = {"image": ["localhost/scalebench/worker-mpi:mistyped", good]}
+        tree["spec"]["matrix"] = {"image": ["localhost/scalecurve/worker-mpi:mistyped", good]}
         return tree
 
     drill = Drill.begin(cluster, "no-image", make)
@@ -123,7 +123,7 @@ def test_an_image_that_is_not_there(cluster: RealCluster) -> None:
     for failed in drill.trials():
         if failed["phase"] == "Failed":
             assert failed["reason"] == "ImagePull"
-            assert "'localhost/scalebench/worker-mpi:mistyped'" in failed["message"]
+            assert "'localhost/scalecurve/worker-mpi:mistyped'" in failed["message"]
     drill.until(lambda: not drill.applied.left(), "nothing to be left")
 
 
@@ -182,7 +182,7 @@ def test_an_sshd_that_is_slow(cluster: RealCluster) -> None:
     """A worker takes its time before its sshd answers: mpirun has to wait for it."""
     slow = """
 import os, sys, time
-if "scalebench_worker.sshd" in sys.orig_argv and os.environ["POD_NAME"].endswith("worker-1"):
+if "scalecurve_worker.sshd" in sys.orig_argv and os.environ["POD_NAME"].endswith("worker-1"):
     time.sleep(15)
 """
 

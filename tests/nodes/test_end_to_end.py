@@ -11,15 +11,15 @@ from typing import Any
 
 import pytest
 from applied import Applied
-from cli_desk import SCALEBENCH, Desk
+from cli_desk import SCALECURVE, Desk
 from installed import Installed
 from nodes import RealCluster
 from pod_experiments import KINDS, LAYOUTS, OVER_HOROVOD, experiment, image_of
 from waiting import wait_until
 
-from scalebench.bundle import open_bundle
-from scalebench_api.horovod import VERSION
-from scalebench_api.trial import TrialPhase
+from scalecurve.bundle import open_bundle
+from scalecurve_api.horovod import VERSION
+from scalecurve_api.trial import TrialPhase
 
 _TRIALS = sum(map(len, LAYOUTS.values()))
 _LONG_S = 1200
@@ -68,9 +68,9 @@ def test_trials_run_where_they_were_asked_to(
 
 
 def trials(cluster: RealCluster, namespace: str, name: str) -> list[dict[str, Any]]:
-    path = f"/apis/scalebench.dev/v1alpha1/namespaces/{namespace}/scalingtrials"
+    path = f"/apis/scalecurve.dev/v1alpha1/namespaces/{namespace}/scalingtrials"
     found = cluster.rest.call("GET", path)["items"]
-    return [each for each in found if each["metadata"]["labels"]["scalebench.dev/experiment"] == name]
+    return [each for each in found if each["metadata"]["labels"]["scalecurve.dev/experiment"] == name]
 
 
 def test_a_bundle_is_laid_out_as_this_machines_engine_does(
@@ -84,7 +84,7 @@ def test_a_bundle_is_laid_out_as_this_machines_engine_does(
     assert Applied(any_cluster, team, "mpi-allreduce").final(_LONG_S)["phase"] == "Succeeded"  # type: ignore[arg-type]
     desk("pull", "mpi-allreduce", "--into", "there")
     here = subprocess.run(
-        [SCALEBENCH, "run", file, "--bundle", "here"], cwd=tmp_path, capture_output=True, text=True, check=False
+        [SCALECURVE, "run", file, "--bundle", "here"], cwd=tmp_path, capture_output=True, text=True, check=False
     )
     assert here.returncode == 0, here.stderr
     desk("report", "here", "there", "--format", "md", "--out", "report")

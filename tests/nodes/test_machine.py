@@ -57,7 +57,7 @@ def test_without_commands(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("able")
 def test_without_builds(tmp_path: Path) -> None:
-    reason = said(environment={"SCALEBENCH_CACHE": str(tmp_path)})
+    reason = said(environment={"SCALECURVE_CACHE": str(tmp_path)})
     assert reason.startswith("not built: node, containerd, cni-plugins, coredns, pause; `make node-tools` builds them")
 
 
@@ -84,7 +84,7 @@ def test_without_overlay_mounts(tmp_path: Path) -> None:
         mount -t overlay -o lowerdir={memory}/l,upperdir={memory}/u,workdir={memory}/w overlay {memory}/cache
         ln -s {toolchain.cache()}/*-???????????? {memory}/cache; exec "$@" """
     apart = ["unshare", "--mount", "sh", "-ec", script, "sh"]
-    reason = said(apart, {"SCALEBENCH_CACHE": f"{memory}/cache"})
+    reason = said(apart, {"SCALECURVE_CACHE": f"{memory}/cache"})
     assert reason.startswith(
         "real nodes need overlay mounts on the file system of the cache, which this machine does not"
     )

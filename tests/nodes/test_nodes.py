@@ -155,7 +155,7 @@ def test_gpus_that_are_not_there_are_counted(real_cluster: RealCluster, namespac
 
 def test_an_image_that_is_missing_is_named(real_cluster: RealCluster, namespace: str) -> None:
     pods = Pods(real_cluster, namespace)
-    pods.start("absent", "true", image="localhost/scalebench/absent:dev")
+    pods.start("absent", "true", image="localhost/scalecurve/absent:dev")
 
     def said() -> str:
         states = pods.status("absent").get("containerStatuses") or [{}]

@@ -16,7 +16,7 @@ from drills import of_mpi, of_one
 from installed import CHART, NAMESPACE, Installed, helm
 from nodes import RealCluster
 
-from scalebench.bundle import open_bundle
+from scalecurve.bundle import open_bundle
 
 TESTS = Path(__file__).parent.parent
 sys.path[:0] = [str(TESTS / "prometheus"), str(TESTS / "chart")]
@@ -48,7 +48,7 @@ def scraped(release: Installed) -> Iterator[None]:
 
 def _upgrade(release: Installed, *values: str) -> None:
     helm(
-        release.cluster.kubeconfig, "upgrade", "scalebench", CHART, f"--namespace={NAMESPACE}", "--wait",
+        release.cluster.kubeconfig, "upgrade", "scalecurve", CHART, f"--namespace={NAMESPACE}", "--wait",
         "--reuse-values", *(f"--set={value}" for value in values),
     )  # fmt: skip
 

@@ -33,7 +33,7 @@ class Elsewhere:
         return self.space.run("cat", "/proc/self/mounts").splitlines()
 
     def standing(self, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
-        command = ["env", f"SCALEBENCH_CACHE={self.cache}", sys.executable, HERE / "standing.py", *arguments]
+        command = ["env", f"SCALECURVE_CACHE={self.cache}", sys.executable, HERE / "standing.py", *arguments]
         whole = [*self.space.entering(), *map(str, command)]
         return subprocess.run(whole, capture_output=True, text=True, check=False, timeout=250)
 
@@ -56,7 +56,7 @@ class Elsewhere:
             "links": [link["ifname"] for link in json.loads(self.space.run("ip", "-j", "link"))],
             "routes": json.loads(self.space.run("ip", "-j", "route") or "[]"),
             "mounts": [each for each in self._mounts() if each not in self._of_others],
-            "groups": sorted(name for name in groups if name.startswith("scalebench-") and name not in _OTHERS),
+            "groups": sorted(name for name in groups if name.startswith("scalecurve-") and name not in _OTHERS),
             "sysctls": [Path("/proc/sys", name).read_text() for name in machine.SYSCTLS],
             "folder": (self.cache / "cluster").exists(),
         }

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from scalebench_api.experiment import ScalingExperiment
-from scalebench_api.record.envelope import digest, seal
-from scalebench_api.record.log_lines import frame
-from scalebench_api.record.rank import RankRecord, RankTopology, Window, WindowKind
-from scalebench_api.record.termination import Termination, spell
-from scalebench_api.record.trial_record import Summary
-from scalebench_api.trial import TrialSpec
+from scalecurve_api.experiment import ScalingExperiment
+from scalecurve_api.record.envelope import digest, seal
+from scalecurve_api.record.log_lines import frame
+from scalecurve_api.record.rank import RankRecord, RankTopology, Window, WindowKind
+from scalecurve_api.record.termination import Termination, spell
+from scalecurve_api.record.trial_record import Summary
+from scalecurve_api.trial import TrialSpec
 
 Tree = dict[str, Any]
 BEGIN_NS = 1_790_000_000_000_000_000
@@ -19,7 +19,7 @@ BEGIN_NS = 1_790_000_000_000_000_000
 def experiment_tree(name: str = "exp", **spec: Any) -> Tree:
     """An experiment of two points, on nodes of one worker each."""
     return {
-        "apiVersion": "scalebench.dev/v1alpha1",
+        "apiVersion": "scalecurve.dev/v1alpha1",
         "kind": "ScalingExperiment",
         "metadata": {"name": name},
         "spec": {
@@ -74,7 +74,7 @@ def pod(namespace: str, job: str, index: int, labels: dict[str, str], code: int 
             "namespace": namespace,
             "labels": {
                 **labels,
-                "scalebench.dev/role": "worker",
+                "scalecurve.dev/role": "worker",
                 "batch.kubernetes.io/job-completion-index": str(index),
             },
         },

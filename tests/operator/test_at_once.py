@@ -2,9 +2,9 @@ import asyncio
 
 import pytest
 
-from scalebench_api.lifecycle import Clean, Start
-from scalebench_operator.controller import _allowed
-from scalebench_operator.hands import AT_ONCE, at_once
+from scalecurve_api.lifecycle import Clean, Start
+from scalecurve_operator.controller import _allowed
+from scalecurve_operator.hands import AT_ONCE, at_once
 
 
 def test_work_is_done_at_once_but_not_all_of_it() -> None:

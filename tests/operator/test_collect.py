@@ -15,17 +15,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from left_behind import announced, experiment, log_of, payload_of, pod, pod_name
 
-from scalebench_api.lifecycle import Job
-from scalebench_api.objects import labels, trial_name
-from scalebench_api.plan import make_plan
-from scalebench_api.record.envelope import digest, unseal
-from scalebench_api.record.outcome import Outcome
-from scalebench_api.release import release
-from scalebench_api.trial import FailedReason, InvalidReason, TrialPhase, TrialSpec
-from scalebench_operator import collect as collecting
-from scalebench_operator.collect import Attempt, Collected, collect, owner_of_record
-from scalebench_operator.judge import Judgement, judge_payload
-from scalebench_operator.runners import Reading, Request, runner_for
+from scalecurve_api.lifecycle import Job
+from scalecurve_api.objects import labels, trial_name
+from scalecurve_api.plan import make_plan
+from scalecurve_api.record.envelope import digest, unseal
+from scalecurve_api.record.outcome import Outcome
+from scalecurve_api.release import release
+from scalecurve_api.trial import FailedReason, InvalidReason, TrialPhase, TrialSpec
+from scalecurve_operator import collect as collecting
+from scalecurve_operator.collect import Attempt, Collected, collect, owner_of_record
+from scalecurve_operator.judge import Judgement, judge_payload
+from scalecurve_operator.runners import Reading, Request, runner_for
 
 NAMESPACE = "ns"
 PODS = f"api/v1/namespaces/{NAMESPACE}/pods"
@@ -69,7 +69,7 @@ class Left:
         return asyncio.run(collect(InMemory(self.store), Attempt(self.request, runner, reading, owner, **more)))
 
     def kept(self, found: Collected) -> tuple[bytes, Outcome]:
-        """As ``scalebench pull`` joins it."""
+        """As ``scalecurve pull`` joins it."""
         maps = {each["metadata"]["name"]: each for each in self.store.of("configmaps")}
         parts = [maps[name] for name in found.record["configMaps"]]
         joined = b"".join(base64.b64decode(each.get("binaryData", {}).get("record", "")) for each in parts)
@@ -77,7 +77,7 @@ class Left:
         assert all(
             each["metadata"]["ownerReferences"] == [parts[0]["metadata"]["ownerReferences"][0]] for each in parts
         )
-        assert all(each["metadata"]["labels"]["scalebench.dev/role"] == "record" for each in parts)
+        assert all(each["metadata"]["labels"]["scalecurve.dev/role"] == "record" for each in parts)
         for each in parts:
             text = sum(len(value) for value in each.get("data", {}).values())
             assert text + len(base64.b64decode(each.get("binaryData", {}).get("record", ""))) < MIB

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from scalebench_operator.hands import Hands
+from scalecurve_operator.hands import Hands
 
 
 class Work:

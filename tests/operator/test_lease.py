@@ -14,9 +14,9 @@ from api_in_memory import InMemory, Store
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scalebench_operator import lease as leasing
-from scalebench_operator.cluster import LEASES
-from scalebench_operator.lease import Leadership
+from scalecurve_operator import lease as leasing
+from scalecurve_operator.cluster import LEASES
+from scalecurve_operator.lease import Leadership
 
 AT = LEASES.path("system").removeprefix("/")
 SECONDS = 10.0

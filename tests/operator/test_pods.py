@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from scalebench_api.record.rank import RankFailure
-from scalebench_api.record.termination import Termination, spell
-from scalebench_api.trial import FailedReason
-from scalebench_operator import pods as read_pods
-from scalebench_operator.runners.pod_status import current
+from scalecurve_api.record.rank import RankFailure
+from scalecurve_api.record.termination import Termination, spell
+from scalecurve_api.trial import FailedReason
+from scalecurve_operator import pods as read_pods
+from scalecurve_operator.runners.pod_status import current
 
 Tree = dict[str, Any]
 
@@ -19,7 +19,7 @@ def pod(name: str = "p", index: int = 0, container: str = "worker", **status: An
     return {
         "metadata": {
             "name": name,
-            "labels": {"scalebench.dev/role": "worker", "batch.kubernetes.io/job-completion-index": str(index)},
+            "labels": {"scalecurve.dev/role": "worker", "batch.kubernetes.io/job-completion-index": str(index)},
         },
         "spec": {"nodeName": "n1", "containers": [{"name": container}]},
         "status": {"phase": "Running", **status},
@@ -82,7 +82,7 @@ def test_what_a_launcher_saw_of_a_killed_rank_is_better_than_its_own_code() -> N
 def test_a_worker_that_was_made_anew_stands_for_one_that_was_taken_away() -> None:
     launcher = ended(1, "j-launcher")
     launcher["status"]["startTime"] = "2026-11-21T23:00:00Z"
-    launcher["metadata"]["labels"]["scalebench.dev/role"] = "launcher"
+    launcher["metadata"]["labels"]["scalecurve.dev/role"] = "launcher"
     workers = [pod(f"j-worker-{index}") for index in range(2)]
     for each in workers:
         each["metadata"]["creationTimestamp"] = "2026-11-21T22:59:58Z"
@@ -97,7 +97,7 @@ def test_a_worker_that_was_made_anew_stands_for_one_that_was_taken_away() -> Non
 def of_role(role: str, name: str, created: str, index: int = 0, **status: Any) -> Tree:
     made = pod(name, index, **status)
     made["metadata"] |= {"creationTimestamp": created}
-    made["metadata"]["labels"]["scalebench.dev/role"] = role
+    made["metadata"]["labels"]["scalecurve.dev/role"] = role
     return made
 
 
@@ -108,7 +108,7 @@ def let_go_again(worker_made: str) -> list[Tree]:
     begun = {"startTime": "2026-11-21T23:00:02Z"}
     new = ended(1, "j-launcher-new")
     new["metadata"] |= {"creationTimestamp": "2026-11-21T23:00:01Z"}
-    new["metadata"]["labels"]["scalebench.dev/role"] = "launcher"
+    new["metadata"]["labels"]["scalecurve.dev/role"] = "launcher"
     new["status"] |= begun
     return [old, new, of_role("worker", "j-worker-0", worker_made, **begun)]
 
@@ -139,7 +139,7 @@ def test_of_the_pods_of_one_place_the_newest_is_the_jobs() -> None:
 
 def test_a_launcher_is_no_place_for_ranks() -> None:
     launcher, worker = pod("j-launcher"), pod("j-worker-0")
-    launcher["metadata"]["labels"]["scalebench.dev/role"] = "launcher"
+    launcher["metadata"]["labels"]["scalecurve.dev/role"] = "launcher"
     assert read_pods.placement([launcher, worker]) == {"j-worker-0": "n1"}
 
 
@@ -278,7 +278,7 @@ def test_nodes_stand_in_the_order_of_the_workers() -> None:
     for each, node in zip(pods, ("c", "b", "a", "b"), strict=True):
         each["spec"]["nodeName"] = node
     launcher = pod("launcher")
-    launcher["metadata"]["labels"] = {"scalebench.dev/role": "launcher"}
+    launcher["metadata"]["labels"] = {"scalecurve.dev/role": "launcher"}
     launcher["spec"]["nodeName"] = "z"
     assert read_pods.nodes([launcher, *pods]) == ("a", "b", "c")
     assert read_pods.placement([launcher, *pods]) == {"p10": "c", "p2": "b", "p0": "a", "p1": "b"}

@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from left_behind import experiment, experiment_tree
 
-from scalebench_operator import pools, statuses
-from scalebench_operator.admission import ADMITTED, Admission
-from scalebench_operator.pools import Entry
-from scalebench_operator.settings import Settings
-from scalebench_operator.sightings import ExperimentSeen, Key, Sightings
+from scalecurve_operator import pools, statuses
+from scalecurve_operator.admission import ADMITTED, Admission
+from scalecurve_operator.pools import Entry
+from scalecurve_operator.settings import Settings
+from scalecurve_operator.sightings import ExperimentSeen, Key, Sightings
 
 ENTRIES = st.lists(
     st.builds(

@@ -1,7 +1,7 @@
 import pytest
 
-from scalebench_api.workload import Program
-from scalebench_operator.settings import SettingsError, read_settings
+from scalecurve_api.workload import Program
+from scalecurve_operator.settings import SettingsError, read_settings
 
 
 def test_nothing_set_is_the_default() -> None:
@@ -15,12 +15,12 @@ def test_nothing_set_is_the_default() -> None:
 def test_what_the_chart_sets() -> None:
     settings = read_settings(
         {
-            "SCALEBENCH_NAMESPACES": "a, b,",
-            "SCALEBENCH_POOLS": "default=2, big-1=4",
-            "SCALEBENCH_IMAGE_TORCH": "registry/torch:1",
-            "SCALEBENCH_LOG_FORMAT": "TEXT",
-            "SCALEBENCH_METRICS_PORT": "0",
-            "SCALEBENCH_LEASE_SECONDS": "2.5",
+            "SCALECURVE_NAMESPACES": "a, b,",
+            "SCALECURVE_POOLS": "default=2, big-1=4",
+            "SCALECURVE_IMAGE_TORCH": "registry/torch:1",
+            "SCALECURVE_LOG_FORMAT": "TEXT",
+            "SCALECURVE_METRICS_PORT": "0",
+            "SCALECURVE_LEASE_SECONDS": "2.5",
             "POD_NAMESPACE": "system",
             "POD_NAME": "operator-7",
         }
@@ -33,7 +33,7 @@ def test_what_the_chart_sets() -> None:
 
 
 def test_empty_is_unset() -> None:
-    empty = {f"SCALEBENCH_{name}": " " for name in ("POOLS", "LOG_LEVEL", "HEALTH_PORT", "LEASE_NAMESPACE")}
+    empty = {f"SCALECURVE_{name}": " " for name in ("POOLS", "LOG_LEVEL", "HEALTH_PORT", "LEASE_NAMESPACE")}
     assert read_settings(empty | {"POD_NAME": "p"}) == read_settings({"POD_NAME": "p"})
 
 
@@ -58,5 +58,5 @@ def test_empty_is_unset() -> None:
     ],
 )
 def test_what_cannot_be_understood_is_named(name: str, given: str) -> None:
-    with pytest.raises(SettingsError, match=f"SCALEBENCH_{name}.*wanted"):
-        read_settings({f"SCALEBENCH_{name}": given})
+    with pytest.raises(SettingsError, match=f"SCALECURVE_{name}.*wanted"):
+        read_settings({f"SCALECURVE_{name}": given})

@@ -3,9 +3,9 @@ from typing import Any
 
 import pytest
 
-from scalebench_operator.cluster import EXPERIMENTS, TRIALS
-from scalebench_operator.shedding import shed
-from scalebench_operator.sightings import Key, Sightings
+from scalecurve_operator.cluster import EXPERIMENTS, TRIALS
+from scalecurve_operator.shedding import shed
+from scalecurve_operator.sightings import Key, Sightings
 
 
 def body(kind: str, status: dict[str, Any], **spec: Any) -> dict[str, Any]:
@@ -17,7 +17,7 @@ def body(kind: str, status: dict[str, Any], **spec: Any) -> dict[str, Any]:
             "uid": "u",
             "resourceVersion": "7",
             "creationTimestamp": "2026-01-01T00:00:00Z",
-            "labels": {"scalebench.dev/experiment": "e", "scalebench.dev/trial": "e-t", "scalebench.dev/attempt": "1"},
+            "labels": {"scalecurve.dev/experiment": "e", "scalecurve.dev/trial": "e-t", "scalecurve.dev/attempt": "1"},
             "managedFields": [{"manager": "m"}],
             "ownerReferences": [{"uid": "owner"}],
         },

@@ -11,7 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from simulated_cluster import PHASES, Process, World, run
 
-from scalebench_operator import looking
+from scalecurve_operator import looking
 
 MANY = settings(max_examples=25, deadline=None)
 

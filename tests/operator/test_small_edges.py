@@ -11,11 +11,11 @@ import pytest
 from api_in_memory import InMemory, Store
 from left_behind import experiment_tree
 
-from scalebench_operator import health
-from scalebench_operator.logs import JsonLines
-from scalebench_operator.notices import Notices
-from scalebench_operator.reading_spec import NotRunnable, read_experiment
-from scalebench_operator.sightings import ExperimentSeen, Key
+from scalecurve_operator import health
+from scalecurve_operator.logs import JsonLines
+from scalecurve_operator.notices import Notices
+from scalecurve_operator.reading_spec import NotRunnable, read_experiment
+from scalecurve_operator.sightings import ExperimentSeen, Key
 
 KEY = Key("ns", "exp")
 
@@ -100,7 +100,7 @@ def test_the_same_is_said_once_and_a_refusal_stops_nothing() -> None:
 
 
 def line(message: str, **more: Any) -> dict[str, Any]:
-    record = logging.LogRecord("scalebench_operator.x", logging.WARNING, "f", 1, message, (), None)
+    record = logging.LogRecord("scalecurve_operator.x", logging.WARNING, "f", 1, message, (), None)
     record.__dict__.update(more)
     text = JsonLines().format(record)
     assert "\n" not in text

@@ -2,10 +2,10 @@ import asyncio
 
 import kopf
 
-from scalebench_operator.main import handlers, kopf_settings
-from scalebench_operator.sightings import Sightings
-from scalebench_operator.stateless import NoMemories
-from scalebench_operator.survey import kinds
+from scalecurve_operator.main import handlers, kopf_settings
+from scalecurve_operator.sightings import Sightings
+from scalecurve_operator.stateless import NoMemories
+from scalecurve_operator.survey import kinds
 
 
 def test_kopf_compares_and_keeps_nothing() -> None:

@@ -6,13 +6,13 @@ from typing import Any, cast
 
 import pytest
 
-from scalebench_operator.cluster import EXPERIMENTS, TRIALS, Cluster, Object, Refused, Resource
-from scalebench_operator.main import handlers
-from scalebench_operator.sightings import Key, Sightings
-from scalebench_operator.survey import Survey, kinds
+from scalecurve_operator.cluster import EXPERIMENTS, TRIALS, Cluster, Object, Refused, Resource
+from scalecurve_operator.main import handlers
+from scalecurve_operator.sightings import Key, Sightings
+from scalecurve_operator.survey import Survey, kinds
 
 KEY = Key("ns", "e")
-LABELS = {"scalebench.dev/experiment": "e", "scalebench.dev/trial": "e-t", "scalebench.dev/attempt": "1"}
+LABELS = {"scalecurve.dev/experiment": "e", "scalecurve.dev/trial": "e-t", "scalecurve.dev/attempt": "1"}
 
 
 def thing(name: str, version: int = 1, **more: Any) -> Object:
@@ -51,8 +51,8 @@ def survey(played: Played, namespaces: tuple[str, ...] = ()) -> tuple[Survey, Si
 
 
 ALL = {
-    "/apis/scalebench.dev/v1alpha1/scalingexperiments": [thing("e")],
-    "/apis/scalebench.dev/v1alpha1/scalingtrials": [thing(f"e-t{i}") for i in range(5)],
+    "/apis/scalecurve.dev/v1alpha1/scalingexperiments": [thing("e")],
+    "/apis/scalecurve.dev/v1alpha1/scalingtrials": [thing(f"e-t{i}") for i in range(5)],
     "/apis/batch/v1/jobs": [thing("e-t-a1")],
 }
 
@@ -93,7 +93,7 @@ def test_a_refusal_is_not_taken_for_emptiness() -> None:
 
 
 def test_what_went_before_anybody_watched_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("scalebench_operator.survey._QUIET_S", 0.01)
+    monkeypatch.setattr("scalecurve_operator.survey._QUIET_S", 0.01)
     played, nudged = Played(copied()), list[Key]()
     taken, sightings = survey(played)
     registry = handlers(taken.watched, sightings, lambda key, after: nudged.append(key), taken.shown)

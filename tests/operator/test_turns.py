@@ -11,12 +11,12 @@ import pytest
 from left_behind import experiment_tree, pod, pod_name
 from simulated_cluster import AT, NAMESPACE, PLURALS, Process, World, settle
 
-from scalebench_api.objects import labels
-from scalebench_api.record.outcome import Outcome
-from scalebench_operator import looking, publishing
-from scalebench_operator.settings import Settings
-from scalebench_operator.sightings import Key
-from scalebench_operator.statuses import timestamp
+from scalecurve_api.objects import labels
+from scalecurve_api.record.outcome import Outcome
+from scalecurve_operator import looking, publishing
+from scalecurve_operator.settings import Settings
+from scalecurve_operator.sightings import Key
+from scalecurve_operator.statuses import timestamp
 
 
 @pytest.fixture(autouse=True)

@@ -9,16 +9,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from left_behind import experiment
 
-from scalebench_api.experiment import ExperimentSpec
-from scalebench_api.lifecycle import Observed, decide
-from scalebench_api.plan import make_plan
-from scalebench_api.record.trial_record import Summary
-from scalebench_api.record.verdict import Verdict
-from scalebench_api.status import MAX_BYTES, ExperimentStatus, TrialStatus
-from scalebench_api.trial import FINAL_PHASES, TrialPhase
-from scalebench_operator import statuses
-from scalebench_operator.cluster import Object
-from scalebench_operator.headlines import best_efficiency, headlines
+from scalecurve_api.experiment import ExperimentSpec
+from scalecurve_api.lifecycle import Observed, decide
+from scalecurve_api.plan import make_plan
+from scalecurve_api.record.trial_record import Summary
+from scalecurve_api.record.verdict import Verdict
+from scalecurve_api.status import MAX_BYTES, ExperimentStatus, TrialStatus
+from scalecurve_api.trial import FINAL_PHASES, TrialPhase
+from scalecurve_operator import statuses
+from scalecurve_operator.cluster import Object
+from scalecurve_operator.headlines import best_efficiency, headlines
 
 NOW = 1_790_000_000.0
 TEXT = st.text(max_size=30) | st.text(alphabet="aé\n ", min_size=600, max_size=2000)

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 
 from prometheus_server import Series
 
-from scalebench_api.record.rank import WindowKind
-from scalebench_api.record.trial_record import TrialRecord
+from scalecurve_api.record.rank import WindowKind
+from scalecurve_api.record.trial_record import TrialRecord
 
 Ask = Callable[[str, float], Sequence[Series]]
 """An instant query at a Unix time, such as `PrometheusServer.instant`."""
@@ -64,7 +64,7 @@ def by_clock(record: TrialRecord, ask: Ask) -> Agreement:
     samples = seconds = 0.0
     for window in (each for each in record.windows if each.kind is WindowKind.train):
         length = window.wall_ns / 1e9
-        query = f"sum by (attempt) (rate(scalebench_samples_total{_of(record)}[{int(length * 1000)}ms]))"
+        query = f"sum by (attempt) (rate(scalecurve_samples_total{_of(record)}[{int(length * 1000)}ms]))"
         samples += length * _of_attempt(record, ask(query, (window.start_ns + window.wall_ns) / 1e9))
         seconds += length
     return Agreement(record.trial.name, _throughput(record), samples / seconds)
@@ -77,8 +77,8 @@ def whole_query(record: TrialRecord, linger_s: float) -> str:
     def whole(metric: str) -> str:
         return f"max_over_time({metric}{_of(record)}[{length:.0f}s])"
 
-    seconds = whole("scalebench_step_duration_seconds_sum")
-    return f"sum by (attempt) ({whole('scalebench_samples_total')}) / max by (attempt) ({seconds})"
+    seconds = whole("scalecurve_step_duration_seconds_sum")
+    return f"sum by (attempt) ({whole('scalecurve_samples_total')}) / max by (attempt) ({seconds})"
 
 
 def _of(record: TrialRecord) -> str:

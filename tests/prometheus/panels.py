@@ -10,7 +10,7 @@ from typing import Any
 
 from prometheus_server import Series
 
-DASHBOARD = Path(__file__).parents[2] / "charts" / "scalebench" / "files" / "dashboards" / "scalebench.json"
+DASHBOARD = Path(__file__).parents[2] / "charts" / "scalecurve" / "files" / "dashboards" / "scalecurve.json"
 EVERYTHING = {"namespace": ".*", "experiment": ".*", "baseline": "1"}
 """The dashboard's variables as it opens."""
 RATE_INTERVAL_S = 4

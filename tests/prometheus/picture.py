@@ -153,7 +153,7 @@ def main(output: Path, experiment: Mapping[str, Any] = scene.EXPERIMENT) -> None
         with scene.scene(tier, Path(folder), experiment, repetitions=8) as found:
             step = max(1.0, (found.during - found.begun) // 400)
             span = Span(found.begun, found.during, step)
-            output.write_text(page(found.prometheus, span, "Scalebench"), encoding="utf-8")
+            output.write_text(page(found.prometheus, span, "ScaleCurve"), encoding="utf-8")
     print(output)
 
 

@@ -2,10 +2,10 @@
 
 import time
 
-from scalebench_api.record.rank import WindowKind
-from scalebench_worker.sdk import Bench
-from scalebench_worker.session import Session
-from scalebench_worker.timing import HostClock
+from scalecurve_api.record.rank import WindowKind
+from scalecurve_worker.sdk import Bench
+from scalecurve_worker.session import Session
+from scalecurve_worker.timing import HostClock
 
 
 class WithoutCommunication:

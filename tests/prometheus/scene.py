@@ -1,4 +1,4 @@
-"""What the tests look at: a Prometheus that has scraped a real `scalebench run` and a real operator, each second.
+"""What the tests look at: a Prometheus that has scraped a real `scalecurve run` and a real operator, each second.
 
 The ranks are real processes on this machine, found at fixed ports; the operator is a real process with an experiment
 whose pods are played (tests/cluster).
@@ -27,16 +27,16 @@ from prometheus_server import PrometheusServer
 from tier import Tier
 from waiting import wait_until
 
-from scalebench_api.contract import METRICS_LINGER_ENV
-from scalebench_api.record.trial_record import TrialRecord
-from scalebench_local.locks import LOCKS_ENV
+from scalecurve_api.contract import METRICS_LINGER_ENV
+from scalecurve_api.record.trial_record import TrialRecord
+from scalecurve_local.locks import LOCKS_ENV
 
 LINGER_S = 6.0
 """Several scrapes long: the machine may be busy, and a scrape that takes a second is given up."""
 NAMESPACE = "scraped"
 
 EXPERIMENT: dict[str, Any] = {
-    "apiVersion": "scalebench.dev/v1alpha1",
+    "apiVersion": "scalecurve.dev/v1alpha1",
     "kind": "ScalingExperiment",
     "metadata": {"name": "scraped"},
     "spec": {
@@ -83,11 +83,11 @@ def static(job: str, ports: Mapping[str, int], namespace: str) -> dict[str, Any]
 def run(
     experiment: Mapping[str, Any], folder: Path, first_port: int, linger_s: float = LINGER_S
 ) -> dict[str, TrialRecord]:
-    """`scalebench run` to its end; the records by trial. Raises AssertionError with what it said when it fails."""
+    """`scalecurve run` to its end; the records by trial. Raises AssertionError with what it said when it fails."""
     file = folder / "experiment.yaml"
     file.write_text(yaml.safe_dump(dict(experiment)), encoding="utf-8")
     bundle = folder / "bundle"
-    command = [Path(sys.executable).with_name("scalebench"), "run", file, "--bundle", bundle, "--oversubscribe"]
+    command = [Path(sys.executable).with_name("scalecurve"), "run", file, "--bundle", bundle, "--oversubscribe"]
     own = {METRICS_LINGER_ENV: f"{linger_s:g}", LOCKS_ENV: str(folder)}
     done = subprocess.run(
         [*command, "--quiet", "--metrics-port", str(first_port)],
@@ -112,11 +112,11 @@ def scene(
     namespace = tier.namespace(NAMESPACE)
     with OperatorProcess(tier, namespace) as operator:
         configs = [
-            static("scalebench-trials", {"worker-0": first, "worker-1": first + 1}, namespace),
-            static("scalebench-operator", {"operator-0": operator.metrics_port}, namespace),
+            static("scalecurve-trials", {"worker-0": first, "worker-1": first + 1}, namespace),
+            static("scalecurve-operator", {"operator-0": operator.metrics_port}, namespace),
         ]
         with PrometheusServer(folder, configs, charted.rules(namespace)) as prometheus:
-            wait_until(lambda: bool(prometheus.instant("scalebench_operator_leading == 1")), "the operator's metrics")
+            wait_until(lambda: bool(prometheus.instant("scalecurve_operator_leading == 1")), "the operator's metrics")
             begun = time.time()
             applied = Applied.apply(
                 tier, manifest(namespace, repetitions=repetitions, seconds=4 if repetitions > 1 else 1)

@@ -13,14 +13,14 @@ from prometheus_server import PrometheusServer
 from tier import Tier
 from waiting import wait_until
 
-from scalebench_api.experiment import Runner
+from scalecurve_api.experiment import Runner
 
 LABELS = ("namespace", "node", "attempt", "container")
 
 
 def pods(tier: Tier, namespace: str, role: str) -> dict[str, str]:
     """Pods of a role → their nodes."""
-    found = tier.rest.call("GET", f"/api/v1/namespaces/{namespace}/pods?labelSelector=scalebench.dev/role={role}")
+    found = tier.rest.call("GET", f"/api/v1/namespaces/{namespace}/pods?labelSelector=scalecurve.dev/role={role}")
     return {each["metadata"]["name"]: each["spec"].get("nodeName", "") for each in found["items"]}
 
 
@@ -38,7 +38,7 @@ def test_every_worker_of_every_pod_is_a_target(tier: Tier, tmp_path: Path, runne
             return {
                 (each["labels"]["pod"], each["labels"]["instance"].rpartition(":")[2]): each["labels"]
                 for each in prometheus.targets()
-                if each["labels"]["job"] == "scalebench-trials"
+                if each["labels"]["job"] == "scalecurve-trials"
             }
 
         def all_found() -> bool:

@@ -9,7 +9,7 @@ from agreement import NoSamples, by_windows
 from panels import Panel, Span
 from scene import LINGER_S, Scene
 
-from scalebench_api.record.rank import WindowKind
+from scalecurve_api.record.rank import WindowKind
 
 PANELS = [panel for panel in panels.panels() if panel.kind != "row"]
 
@@ -30,7 +30,7 @@ def test_throughput_agrees_with_the_record(played: Scene, workers: int) -> None:
 def test_every_sample_of_a_timed_window_is_counted_and_no_other(played: Scene) -> None:
     for record in played.records.values():
         assert record.summary is not None
-        query = f'sum(max_over_time(scalebench_samples_total{{trial="{record.trial.name}"}}[1h]))'
+        query = f'sum(max_over_time(scalecurve_samples_total{{trial="{record.trial.name}"}}[1h]))'
         assert played.prometheus.instant(query)[0].last == record.summary.samples
 
 
@@ -38,7 +38,7 @@ def test_recording_rules_follow_a_real_run(played: Scene, span: Span) -> None:
     for record in played.records.values():
         assert record.summary is not None
         selector = f'{{experiment="scraped",trial="{record.trial.name}"}}'
-        (whole,) = played.prometheus.over(f"trial:scalebench_throughput:whole{selector}", span.start, span.end, 0.5)
+        (whole,) = played.prometheus.over(f"trial:scalecurve_throughput:whole{selector}", span.start, span.end, 0.5)
         assert whole.points[-1][1] == pytest.approx(record.summary.throughput, rel=0.02)
 
 
@@ -73,7 +73,7 @@ def test_every_variable_has_values(name: str, played: Scene, span: Span) -> None
 
 
 def test_a_query_of_something_that_is_not_there_is_empty(played: Scene, span: Span) -> None:
-    query = panels.Query("rate(scalebench_not_there_total[$__rate_interval])", "", instant=False)
+    query = panels.Query("rate(scalecurve_not_there_total[$__rate_interval])", "", instant=False)
     assert panels.answer(query, span, played.prometheus.instant, played.prometheus.over) == []
 
 

@@ -11,5 +11,5 @@ import pytest
 def no_engine(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tests that attach in this process start from an environment without a launcher or an engine."""
     for name in list(os.environ):
-        if name.startswith("SCALEBENCH_") or name in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR"):
+        if name.startswith("SCALECURVE_") or name in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR"):
             monkeypatch.delenv(name)

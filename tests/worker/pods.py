@@ -12,8 +12,8 @@ from pathlib import Path
 
 from worker_ranks import rank_environment
 
-from scalebench_api.record.termination import Termination, read
-from scalebench_api.trial import TrialSpec
+from scalecurve_api.record.termination import Termination, read
+from scalecurve_api.trial import TrialSpec
 
 CORES = sorted(os.sched_getaffinity(0))
 
@@ -57,14 +57,14 @@ def start_pod(folder: Path, trial: TrialSpec, **environment: str) -> PodRun:
     """One pod; ``environment`` is what its job kind sets."""
     folder.mkdir(parents=True)
     given = {
-        "SCALEBENCH_TERMINATION_LOG": str(folder / "termination"),
+        "SCALECURVE_TERMINATION_LOG": str(folder / "termination"),
         "GLOO_SOCKET_IFNAME": "lo",
         "PYTHONWARNINGS": "ignore",
         **environment,
     }
     with (folder / "log").open("wb") as log:
         process = subprocess.Popen(
-            [sys.executable, "-m", "scalebench_worker.pod"],
+            [sys.executable, "-m", "scalecurve_worker.pod"],
             env=rank_environment(folder / "out", trial, **given),
             stdout=log,
             stderr=subprocess.STDOUT,
@@ -82,10 +82,10 @@ def start_pods(folder: Path, trial: TrialSpec, count: int, **environment: str) -
             folder / f"pod-{index}",
             trial,
             **{
-                "SCALEBENCH_PODS": str(count),
+                "SCALECURVE_PODS": str(count),
                 "JOB_COMPLETION_INDEX": str(index),
-                "SCALEBENCH_COORDINATOR": f"127.0.0.1:{port}",
-                "SCALEBENCH_CORES": str(CORES[index % len(CORES)]),
+                "SCALECURVE_COORDINATOR": f"127.0.0.1:{port}",
+                "SCALECURVE_CORES": str(CORES[index % len(CORES)]),
                 "POD_NAME": f"trial-{index}",
                 "NODE_NAME": f"node-{index}",
                 **environment,

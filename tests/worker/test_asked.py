@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from worker_ranks import make_trial, rank_environment
 
-from scalebench_api.contract import ENGINE_VERSION_ENV, TRIAL_ENV
-from scalebench_api.release import release
-from scalebench_worker.asked import read_trial
-from scalebench_worker.failure import WorkloadError
+from scalecurve_api.contract import ENGINE_VERSION_ENV, TRIAL_ENV
+from scalecurve_api.release import release
+from scalecurve_worker.asked import read_trial
+from scalecurve_worker.failure import WorkloadError
 
 TRIAL = make_trial(2)
 
@@ -38,7 +38,7 @@ def test_what_is_sent_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_field_that_came_since(monkeypatch: pytest.MonkeyPatch) -> None:
     said = refusal(monkeypatch, "9.1.0", pipeline={"stages": 4}, sharding="3d")
     assert said == (
-        f"SCALEBENCH_TRIAL: this image's scalebench {release()} does not know workload.pipeline, workload.sharding; "
+        f"SCALECURVE_TRIAL: this image's scalecurve {release()} does not know workload.pipeline, workload.sharding; "
         "use an image of the operator's version, 9.1.0"
     )
 
@@ -46,7 +46,7 @@ def test_a_field_that_came_since(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_value_that_came_since(monkeypatch: pytest.MonkeyPatch) -> None:
     said = refusal(monkeypatch, "9.1.0", strategy="hybrid")
     assert said == (
-        f"SCALEBENCH_TRIAL: this image's scalebench {release()} does not know workload.strategy: hybrid; "
+        f"SCALECURVE_TRIAL: this image's scalecurve {release()} does not know workload.strategy: hybrid; "
         "use an image of the operator's version, 9.1.0"
     )
 
@@ -62,12 +62,12 @@ def test_builds_that_call_themselves_the_same(monkeypatch: pytest.MonkeyPatch) -
 
 @pytest.mark.processes
 def test_a_script_in_a_pod_is_handed_the_whole_trial(tmp_path: Path) -> None:
-    show = "import os; print('given', os.environ['SCALEBENCH_TRIAL'])"
+    show = "import os; print('given', os.environ['SCALECURVE_TRIAL'])"
     workload = {"program": "custom", "launcher": "processes", "command": [sys.executable, "-c", show]}
     trial = make_trial(1, workload=workload)
-    given = rank_environment(tmp_path, trial, SCALEBENCH_PODS="1", SCALEBENCH_TERMINATION_LOG=str(tmp_path / "said"))
+    given = rank_environment(tmp_path, trial, SCALECURVE_PODS="1", SCALECURVE_TERMINATION_LOG=str(tmp_path / "said"))
     done = subprocess.run(
-        [sys.executable, "-m", "scalebench_worker.pod"],
+        [sys.executable, "-m", "scalecurve_worker.pod"],
         env={**given, TRIAL_ENV: json.dumps(trial.sent())},
         capture_output=True,
         text=True,
@@ -79,6 +79,6 @@ def test_a_script_in_a_pod_is_handed_the_whole_trial(tmp_path: Path) -> None:
 
 def test_what_no_version_knows(monkeypatch: pytest.MonkeyPatch) -> None:
     said = refusal(monkeypatch, "9.1.0", command="x")
-    assert said.startswith("SCALEBENCH_TRIAL: not a trial: workload.command: ")
-    assert said.endswith(f"(this image has scalebench {release()}, the operator 9.1.0)")
+    assert said.startswith("SCALECURVE_TRIAL: not a trial: workload.command: ")
+    assert said.endswith(f"(this image has scalecurve {release()}, the operator 9.1.0)")
     assert "(" not in refusal(monkeypatch, release(), command="x")

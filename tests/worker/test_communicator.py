@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from scalebench_api.contract import failure_file
-from scalebench_worker.communicator import Alone, Communicator, CommunicatorError, Folder, find_communicator
-from scalebench_worker.identity import Identity
+from scalecurve_api.contract import failure_file
+from scalecurve_worker.communicator import Alone, Communicator, CommunicatorError, Folder, find_communicator
+from scalecurve_worker.identity import Identity
 
 
 def in_ranks(folder: Path, world: int, work: Callable[[Communicator], Any]) -> list[Any]:
@@ -83,5 +83,5 @@ def test_a_rank_that_has_failed_is_not_waited_for(tmp_path: Path) -> None:
 
 
 def test_ranks_with_nothing_to_meet_through() -> None:
-    with pytest.raises(CommunicatorError, match="SCALEBENCH_OUT"):
+    with pytest.raises(CommunicatorError, match="SCALECURVE_OUT"):
         find_communicator(Identity(1, 2, 1), None)

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from scalebench_worker.communicator import CommunicatorError
-from scalebench_worker.hub import Hub
+from scalecurve_worker.communicator import CommunicatorError
+from scalecurve_worker.hub import Hub
 
 
 def free_port() -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from scalebench_worker.mpirun_words import losses
+from scalecurve_worker.mpirun_words import losses
 
 KILLED = """--------------------------------------------------------------------------
 prterun noticed that process rank 1 with PID 33 on node drill-weak-2-2x1-r1-a1-worker-1 exited on
@@ -44,7 +44,7 @@ back to prterun:
     ],
 )
 def test_what_was_lost(text: str, rank: int, reason: str, said: str) -> None:
-    (found,) = losses(["step 1", *text.splitlines(), "scalebench: no record in the log"], workers=2)
+    (found,) = losses(["step 1", *text.splitlines(), "scalecurve: no record in the log"], workers=2)
     assert (found.rank, found.reason) == (rank, reason)
     assert found.message.startswith(said)
 

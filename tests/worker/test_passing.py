@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scalebench_api.record.log_lines import frame, unframe
-from scalebench_worker.oom import oom_kills
-from scalebench_worker.passing import Passing
+from scalecurve_api.record.log_lines import frame, unframe
+from scalecurve_worker.oom import oom_kills
+from scalecurve_worker.passing import Passing
 
 
 def passed(pieces: list[bytes]) -> tuple[bytes, list[str]]:
@@ -30,14 +30,14 @@ def passed(pieces: list[bytes]) -> tuple[bytes, list[str]]:
 @settings(max_examples=40, deadline=None)
 @given(st.binary(max_size=9000), st.data())
 def test_all_comes_out_and_the_record_is_kept(payload: bytes, data: st.DataObject) -> None:
-    text = "10 %\r20 %\n" + "".join(f"{line}\n" for line in frame(payload)) + "scalebench-failure {}\nbye"
+    text = "10 %\r20 %\n" + "".join(f"{line}\n" for line in frame(payload)) + "scalecurve-failure {}\nbye"
     whole = text.encode()
     cuts = sorted(data.draw(st.lists(st.integers(0, len(whole)), max_size=8)))
     pieces = [whole[a:b] for a, b in zip([0, *cuts], [*cuts, len(whole)], strict=True)]
     out, kept = passed([piece for piece in pieces if piece])
     assert out == whole
     assert unframe(kept) == payload
-    assert kept[-1] == "scalebench-failure {}"
+    assert kept[-1] == "scalecurve-failure {}"
 
 
 def test_a_line_that_never_ends_is_not_kept() -> None:

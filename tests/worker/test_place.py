@@ -7,9 +7,9 @@ import pytest
 from pods import on_nodes
 from worker_ranks import make_trial
 
-from scalebench_worker.place import Part, Place, PlaceError, find_place
-from scalebench_worker.pod_commands import commands
-from scalebench_worker.startup import cores_of_pod
+from scalecurve_worker.place import Part, Place, PlaceError, find_place
+from scalecurve_worker.pod_commands import commands
+from scalecurve_worker.startup import cores_of_pod
 
 FOUR = on_nodes(make_trial(4), 2)
 TF = {"cluster": {"worker": ["a:2222", "b:2222"]}, "task": {"type": "worker", "index": 1}}
@@ -24,46 +24,46 @@ def tf(**task: object) -> str:
     ("environment", "place"),
     [
         (
-            {"JOB_COMPLETION_INDEX": "1", "SCALEBENCH_COORDINATOR": "job-0.job:29500"},
+            {"JOB_COMPLETION_INDEX": "1", "SCALECURVE_COORDINATOR": "job-0.job:29500"},
             Place(Part.workers, 2, 1, 2, "job-0.job", 29500),
         ),
         (PYTORCH, Place(Part.workers, 2, 1, 2, "job-master-0", 23456)),
         (
-            {"TF_CONFIG": json.dumps(TF), "SCALEBENCH_COORDINATOR": "a:1"},
+            {"TF_CONFIG": json.dumps(TF), "SCALECURVE_COORDINATOR": "a:1"},
             Place(Part.workers, 2, 1, 2, "a", 1),
         ),
         (
-            {"TF_CONFIG": tf(type="ps", index=3), "SCALEBENCH_COORDINATOR": "a:1"},
+            {"TF_CONFIG": tf(type="ps", index=3), "SCALECURVE_COORDINATOR": "a:1"},
             Place(Part.aside, 2, 0, 2, "a", 1, "server-3"),
         ),
         (
-            {"TF_CONFIG": tf(type="chief", index=0), "SCALEBENCH_COORDINATOR": "a:1"},
+            {"TF_CONFIG": tf(type="chief", index=0), "SCALECURVE_COORDINATOR": "a:1"},
             Place(Part.aside, 2, 0, 2, "a", 1, "chief"),
         ),
         ({"K_MPI_JOB_ROLE": "launcher"}, Place(Part.launcher, 2, 0, 2, "127.0.0.1", 29500)),
-        ({"SCALEBENCH_POD_INDEX": "0", "RANK": "1", "MASTER_ADDR": "m"}, Place(Part.workers, 2, 0, 2, "m", 29500)),
+        ({"SCALECURVE_POD_INDEX": "0", "RANK": "1", "MASTER_ADDR": "m"}, Place(Part.workers, 2, 0, 2, "m", 29500)),
     ],
 )
 def test_every_job_kind_says_which_pod_this_is(environment: dict[str, str], place: Place) -> None:
-    assert find_place(FOUR, {"SCALEBENCH_PODS": "2", **environment}) == place
+    assert find_place(FOUR, {"SCALECURVE_PODS": "2", **environment}) == place
 
 
 def test_one_pod_needs_no_number() -> None:
-    assert find_place(FOUR, {"SCALEBENCH_PODS": "1"}) == Place(Part.workers, 1, 0, 4, "127.0.0.1", 29500)
+    assert find_place(FOUR, {"SCALECURVE_PODS": "1"}) == Place(Part.workers, 1, 0, 4, "127.0.0.1", 29500)
 
 
 @pytest.mark.parametrize(
     ("environment", "said"),
     [
-        ({}, "SCALEBENCH_PODS='': a whole number"),
-        ({"SCALEBENCH_PODS": "3"}, "SCALEBENCH_PODS=3: 4 workers do not divide"),
-        ({"SCALEBENCH_PODS": "0"}, "do not divide"),
-        ({"SCALEBENCH_PODS": "2"}, "which of 2 pods is this: none of SCALEBENCH_POD_INDEX, JOB_COMPLETION_INDEX"),
-        ({"SCALEBENCH_PODS": "2", "JOB_COMPLETION_INDEX": "2"}, "this is pod 2, and SCALEBENCH_PODS=2: 0 to 1"),
-        ({"SCALEBENCH_PODS": "2", "JOB_COMPLETION_INDEX": "-1"}, "JOB_COMPLETION_INDEX='-1'"),
-        ({"SCALEBENCH_PODS": "2", "JOB_COMPLETION_INDEX": "1"}, "where do 2 pods meet"),
-        ({"SCALEBENCH_PODS": "2", "JOB_COMPLETION_INDEX": "1", "SCALEBENCH_COORDINATOR": "a"}, "host:port is wanted"),
-        ({"SCALEBENCH_PODS": "2", "TF_CONFIG": "{}"}, "TF_CONFIG='{}'"),
+        ({}, "SCALECURVE_PODS='': a whole number"),
+        ({"SCALECURVE_PODS": "3"}, "SCALECURVE_PODS=3: 4 workers do not divide"),
+        ({"SCALECURVE_PODS": "0"}, "do not divide"),
+        ({"SCALECURVE_PODS": "2"}, "which of 2 pods is this: none of SCALECURVE_POD_INDEX, JOB_COMPLETION_INDEX"),
+        ({"SCALECURVE_PODS": "2", "JOB_COMPLETION_INDEX": "2"}, "this is pod 2, and SCALECURVE_PODS=2: 0 to 1"),
+        ({"SCALECURVE_PODS": "2", "JOB_COMPLETION_INDEX": "-1"}, "JOB_COMPLETION_INDEX='-1'"),
+        ({"SCALECURVE_PODS": "2", "JOB_COMPLETION_INDEX": "1"}, "where do 2 pods meet"),
+        ({"SCALECURVE_PODS": "2", "JOB_COMPLETION_INDEX": "1", "SCALECURVE_COORDINATOR": "a"}, "host:port is wanted"),
+        ({"SCALECURVE_PODS": "2", "TF_CONFIG": "{}"}, "TF_CONFIG='{}'"),
     ],
 )
 def test_what_does_not_say_it_is_refused(environment: dict[str, str], said: str) -> None:
@@ -83,21 +83,21 @@ def test_torchrun_is_told_where_it_is() -> None:
         "--master-port=29500",
         "--no-python",
     ]
-    assert said[-2:] == ["-m", "scalebench_worker"]
+    assert said[-2:] == ["-m", "scalecurve_worker"]
     # What counts pods, or names another rendezvous, reaches neither torchrun nor a rank.
     assert not {"RANK", "WORLD_SIZE", "PET_NNODES", "PET_NODE_RANK"} & set(command.env)
-    assert (command.env["SCALEBENCH_THREADS"], command.env["SCALEBENCH_POD_INDEX"]) == ("1", "1")
+    assert (command.env["SCALECURVE_THREADS"], command.env["SCALECURVE_POD_INDEX"]) == ("1", "1")
 
 
 def test_ranks_of_ones_own_are_numbered_over_pods() -> None:
     workload = {"program": "custom", "command": ["train", "--lr", "$(LR)"], "env": {"RANK_ZERO": "x"}}
     trial = on_nodes(make_trial(4, workload=workload), 2)
-    started = commands(trial, Place(Part.workers, 2, 1, 2, "h", 1), {"SCALEBENCH_THREADS": "3", "RANK": "1"})
+    started = commands(trial, Place(Part.workers, 2, 1, 2, "h", 1), {"SCALECURVE_THREADS": "3", "RANK": "1"})
     assert [
         [command.env[name] for name in ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE")] for command in started
     ] == [["2", "0", "4", "2"], ["3", "1", "4", "2"]]
     assert [command.argv[-3:] for command in started] == [["train", "--lr", "$(LR)"]] * 2
-    assert {(c.env["MASTER_ADDR"], c.env["MASTER_PORT"], c.env["SCALEBENCH_THREADS"]) for c in started} == {
+    assert {(c.env["MASTER_ADDR"], c.env["MASTER_PORT"], c.env["SCALECURVE_THREADS"]) for c in started} == {
         ("h", "1", "3")
     }
     assert {command.env["RANK_ZERO"] for command in started} == {"x"}
@@ -108,7 +108,7 @@ def test_a_parameter_server_is_no_rank() -> None:
     (command,) = commands(trial, Place(Part.aside, 2, 0, 2, "h", 1, "server-1"), {"TF_CONFIG": "{}"})
     assert "RANK" not in command.env
     assert command.env["TF_CONFIG"] == "{}"
-    assert [command.env[name] for name in ("SCALEBENCH_ROLE", "MASTER_ADDR", "MASTER_PORT")] == ["server-1", "h", "1"]
+    assert [command.env[name] for name in ("SCALECURVE_ROLE", "MASTER_ADDR", "MASTER_PORT")] == ["server-1", "h", "1"]
 
 
 def test_one_process_drives_the_replicas_of_a_pod() -> None:
@@ -128,22 +128,22 @@ def test_workers_of_tensorflow_need_no_torchrun() -> None:
 def test_mpirun_is_given_its_hosts_and_every_variable_of_ranks() -> None:
     trial = on_nodes(make_trial(4, workload={"env": {"OWN": "1"}}), 2)
     env = {
-        "SCALEBENCH_TRIAL": "{}",
-        "SCALEBENCH_CORES": "0",
-        "SCALEBENCH_POD_INDEX": "5",
+        "SCALECURVE_TRIAL": "{}",
+        "SCALECURVE_CORES": "0",
+        "SCALECURVE_POD_INDEX": "5",
         "NCCL_DEBUG": "INFO",
         "POD_NAME": "launcher",
         "HOME": "/root",
         "OMPI_MCA_plm_rsh_args": "-o ConnectionAttempts=10",
-        "SCALEBENCH_SSH_PORT": "2223",
+        "SCALECURVE_SSH_PORT": "2223",
     }
     (command,) = commands(trial, Place(Part.launcher, 2, 0, 2, "h", 1), env, "/opt/mpirun")
     assert command.argv[:5] == ["/opt/mpirun", "--hostfile", "/etc/mpi/hostfile", "-n", "4"]
     forwarded = {name for flag, name in zip(command.argv, command.argv[1:], strict=False) if flag == "-x"}
     assert forwarded == {
-        "SCALEBENCH_TRIAL",
-        "SCALEBENCH_THREADS",
-        "SCALEBENCH_SSH_PORT",
+        "SCALECURVE_TRIAL",
+        "SCALECURVE_THREADS",
+        "SCALECURVE_SSH_PORT",
         "NCCL_DEBUG",
         "OWN",
         "PYTHONUNBUFFERED",
@@ -157,15 +157,15 @@ def test_mpirun_starts_ranks_from_the_launcher_of_an_mpi_job_only() -> None:
     with pytest.raises(PlaceError, match=r"an MPIJob only; set spec\.runner: MPIJob"):
         commands(trial, Place(Part.workers, 2, 0, 2, "h", 1), {})
     (command,) = commands(trial, Place(Part.launcher, 2, 0, 2, "h", 1), {}, "/opt/mpirun")
-    assert command.argv[-4:] == [sys.executable, "-P", "-m", "scalebench_worker"]
+    assert command.argv[-4:] == [sys.executable, "-P", "-m", "scalecurve_worker"]
 
 
 def cores(pods: int, index: int, allowed: list[int], machine: int, gpus: bool = False, nodes: int = 2) -> str:
     trial = on_nodes(make_trial(8), nodes)
     variables = {
-        "SCALEBENCH_TRIAL": json.dumps(trial.wire()),
-        "SCALEBENCH_PODS": str(pods),
-        "SCALEBENCH_POD_INDEX": str(index),
+        "SCALECURVE_TRIAL": json.dumps(trial.wire()),
+        "SCALECURVE_PODS": str(pods),
+        "SCALECURVE_POD_INDEX": str(index),
     }
     return cores_of_pod(variables, allowed, machine, gpus)
 
@@ -184,4 +184,4 @@ def test_workers_on_cpus_share_no_core() -> None:
 
 def test_without_a_pod_cores_are_left() -> None:
     assert cores_of_pod({}, [0, 1], 2, gpus=False) == ""
-    assert cores_of_pod({"SCALEBENCH_PODS": "1", "SCALEBENCH_TRIAL": "/trial.json"}, [0, 1], 2, gpus=False) == ""
+    assert cores_of_pod({"SCALECURVE_PODS": "1", "SCALECURVE_TRIAL": "/trial.json"}, [0, 1], 2, gpus=False) == ""

@@ -12,11 +12,11 @@ import pytest
 from pods import CORES, PodRun, end_started, on_nodes, start_pod, start_pods
 from worker_ranks import SCRIPTS, make_trial
 
-from scalebench_api.record.assemble import assemble
-from scalebench_api.record.envelope import Envelope, digest, unseal
-from scalebench_api.record.log_lines import unframe
-from scalebench_api.record.outcome import Outcome
-from scalebench_api.trial import TrialPhase, TrialSpec
+from scalecurve_api.record.assemble import assemble
+from scalecurve_api.record.envelope import Envelope, digest, unseal
+from scalecurve_api.record.log_lines import unframe
+from scalecurve_api.record.outcome import Outcome
+from scalecurve_api.trial import TrialPhase, TrialSpec
 
 pytestmark = [
     pytest.mark.processes,
@@ -52,7 +52,7 @@ def judged(trial: TrialSpec, envelope: Envelope):  # type: ignore[no-untyped-def
 
 def test_two_pods_leave_one_record(tmp_path: Path) -> None:
     trial = on_nodes(make_trial(2, measure=QUIET), 2)
-    results = {"SCALEBENCH_RESULTS": str(tmp_path / "claim"), "SCALEBENCH_ATTEMPT": "2"}
+    results = {"SCALECURVE_RESULTS": str(tmp_path / "claim"), "SCALECURVE_ATTEMPT": "2"}
     pods = start_pods(tmp_path, trial, 2, **results)
     assert ended(pods) == [0, 0], "\n".join(pods[0].log + pods[1].log)
     envelope = received(pods[0])
@@ -97,7 +97,7 @@ def test_a_command_of_ones_own_over_two_pods(tmp_path: Path) -> None:
     command = [sys.executable, str(SCRIPTS / "own_group.py")]
     workload = {"program": "custom", "command": command, "env": {"OWN": "a b"}}
     trial = on_nodes(make_trial(4, workload=workload, measure=QUIET), 2)
-    pods = start_pods(tmp_path, trial, 2, SCALEBENCH_CORES="")
+    pods = start_pods(tmp_path, trial, 2, SCALECURVE_CORES="")
     assert ended(pods) == [0, 0], "\n".join(pods[0].log + pods[1].log)
     envelope = received(pods[0])
     assert [(r, record.topology.pod, record.topology.local_rank) for r, record in envelope.ranks.items()] == [
@@ -132,9 +132,9 @@ def test_a_launcher_of_mpi_brings_the_record_home(tmp_path: Path, answering: int
         tmp_path / "launcher",
         trial,
         K_MPI_JOB_ROLE="launcher",
-        SCALEBENCH_PODS="1",
-        SCALEBENCH_HOSTFILE=str(hosts),
-        SCALEBENCH_SSH_PORT=str(answering),
+        SCALECURVE_PODS="1",
+        SCALECURVE_HOSTFILE=str(hosts),
+        SCALECURVE_SSH_PORT=str(answering),
     )
     if fails:
         assert pod.end() != 0
@@ -169,9 +169,9 @@ def test_a_launcher_of_mpi_starts_the_built_in_programs(tmp_path: Path, answerin
         tmp_path / "launcher",
         trial,
         K_MPI_JOB_ROLE="launcher",
-        SCALEBENCH_PODS="1",
-        SCALEBENCH_HOSTFILE=str(hosts),
-        SCALEBENCH_SSH_PORT=str(answering),
+        SCALECURVE_PODS="1",
+        SCALECURVE_HOSTFILE=str(hosts),
+        SCALECURVE_SSH_PORT=str(answering),
     )
     assert pod.end() == 0, "\n".join(pod.log)
     envelope = received(pod)
@@ -184,7 +184,7 @@ def test_a_launcher_of_mpi_starts_the_built_in_programs(tmp_path: Path, answerin
 def test_a_pod_that_is_told_to_end_ends_its_ranks_and_says_so(tmp_path: Path) -> None:
     command = [sys.executable, "-c", "import time; print('up', flush=True); time.sleep(600)"]
     trial = make_trial(2, workload={"program": "custom", "command": command})
-    pod = start_pods(tmp_path, trial, 1, SCALEBENCH_CORES="")[0]
+    pod = start_pods(tmp_path, trial, 1, SCALECURVE_CORES="")[0]
     give_up = time.monotonic() + 60
     while pod.log.count("up") < 2 and time.monotonic() < give_up:
         time.sleep(0.05)
@@ -196,13 +196,13 @@ def test_a_pod_that_is_told_to_end_ends_its_ranks_and_says_so(tmp_path: Path) ->
 def test_one_rank_that_fails_ends_the_others_of_its_pod(tmp_path: Path) -> None:
     code = "import os, sys, time; sys.exit(7) if os.environ['RANK'] == '1' else time.sleep(600)"
     trial = make_trial(2, workload={"program": "custom", "command": [sys.executable, "-c", code]})
-    pod = start_pods(tmp_path, trial, 1, SCALEBENCH_CORES="")[0]
+    pod = start_pods(tmp_path, trial, 1, SCALECURVE_CORES="")[0]
     assert pod.end(30) in (7, 128 + signal.SIGTERM)
     assert pod.termination.exit_codes == {"rank-0": -15, "rank-1": 7}
 
 
 def test_a_pod_without_a_place_says_so(tmp_path: Path) -> None:
-    pod = start_pod(tmp_path / "pod", make_trial(2), SCALEBENCH_PODS="2")
+    pod = start_pod(tmp_path / "pod", make_trial(2), SCALECURVE_PODS="2")
     assert pod.end(60) == 1
     (failure,) = pod.termination.failures
     assert (failure.reason, failure.message[:26]) == ("BadWorkload", "which of 2 pods is this: n")

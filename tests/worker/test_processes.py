@@ -14,14 +14,14 @@ from pathlib import Path
 import pytest
 from worker_ranks import SCRIPTS, launch, make_trial, rank_environment, records
 
-from scalebench_api.contract import failure_file, journal_file, rank_file, ready_file
-from scalebench_api.record.journal import StepRow, read_rows
-from scalebench_api.record.rank import RankRecord, RankTopology
-from scalebench_api.trial import TrialSpec
+from scalecurve_api.contract import failure_file, journal_file, rank_file, ready_file
+from scalecurve_api.record.journal import StepRow, read_rows
+from scalecurve_api.record.rank import RankRecord, RankTopology
+from scalecurve_api.trial import TrialSpec
 
 pytestmark = pytest.mark.processes
 PURE = [sys.executable, str(SCRIPTS / "pure.py")]
-EXEC = [sys.executable, "-m", "scalebench_worker.exec", *PURE]
+EXEC = [sys.executable, "-m", "scalecurve_worker.exec", *PURE]
 
 
 @contextmanager
@@ -44,7 +44,7 @@ def test_plain_processes_meet_in_the_folder(tmp_path: Path) -> None:
     cores = sorted(os.sched_getaffinity(0))
     sets = f"{cores[0]};{cores[-1]}"
     trial = make_trial(2, measure={"warmupSteps": 12, "maxWarmupSteps": 60, "windows": 3, "stepsPerWindow": 20})
-    with ranks(tmp_path, trial, EXEC, SCALEBENCH_CORES=sets) as started:
+    with ranks(tmp_path, trial, EXEC, SCALECURVE_CORES=sets) as started:
         printed = [process.communicate(timeout=60)[0] for process in started]
     assert printed == ["windows 3 world 2\n"] * 2
     found = records(tmp_path, 2)
@@ -78,7 +78,7 @@ def test_a_killed_rank_leaves_all_but_its_last_second(tmp_path: Path) -> None:
 
 def test_metrics_are_live_and_linger(tmp_path: Path) -> None:
     trial = make_trial(measure={"windows": 3, "stepsPerWindow": 100})
-    options = {"SCALEBENCH_METRICS_PORT": "0", "SCALEBENCH_METRICS_LINGER_SECONDS": "30", "PAUSE": "0.001"}
+    options = {"SCALECURVE_METRICS_PORT": "0", "SCALECURVE_METRICS_LINGER_SECONDS": "30", "PAUSE": "0.001"}
     with ranks(tmp_path, trial, PURE, **options) as (process,):
         wait_for(lambda: (tmp_path / rank_file(0)).exists())
         record = RankRecord.model_validate_json((tmp_path / rank_file(0)).read_text())
@@ -86,9 +86,9 @@ def test_metrics_are_live_and_linger(tmp_path: Path) -> None:
         with urllib.request.urlopen(f"http://127.0.0.1:{record.metrics_port}/metrics", timeout=5) as answer:
             text = answer.read().decode()
     labels = '{experiment="tests",rank="0",trial="weak-1-r1",workers="1"}'
-    assert f"scalebench_steps_total{labels} 300.0" in text
-    assert f"scalebench_samples_total{labels} 1200.0" in text
-    assert f"scalebench_step_duration_seconds_count{labels} 300.0" in text
+    assert f"scalecurve_steps_total{labels} 300.0" in text
+    assert f"scalecurve_samples_total{labels} 1200.0" in text
+    assert f"scalecurve_step_duration_seconds_count{labels} 300.0" in text
 
 
 def test_mpirun_with_mpi4py(tmp_path: Path) -> None:

@@ -7,14 +7,14 @@ import pytest
 import torch.distributed as dist
 from worker_ranks import make_trial
 
-import scalebench_worker as scalebench
-from scalebench_api.record.envelope import unseal
-from scalebench_api.record.log_lines import unframe
-from scalebench_api.record.rank import RankFailure
-from scalebench_worker.communicator import Alone, Communicator, CommunicatorError, find_communicator
-from scalebench_worker.failure import WorkloadError, explain
-from scalebench_worker.identity import Identity
-from scalebench_worker.torch.communicator import TorchCommunicator
+import scalecurve_worker as scalecurve
+from scalecurve_api.record.envelope import unseal
+from scalecurve_api.record.log_lines import unframe
+from scalecurve_api.record.rank import RankFailure
+from scalecurve_worker.communicator import Alone, Communicator, CommunicatorError, find_communicator
+from scalecurve_worker.failure import WorkloadError, explain
+from scalecurve_worker.identity import Identity
+from scalecurve_worker.torch.communicator import TorchCommunicator
 
 TRIAL = make_trial()
 
@@ -22,15 +22,15 @@ TRIAL = make_trial()
 @pytest.fixture
 def pod(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """This process as the one rank of the one pod of a trial."""
-    monkeypatch.setenv("SCALEBENCH_TRIAL", TRIAL.model_dump_json(by_alias=True))
-    monkeypatch.setenv("SCALEBENCH_OUT", str(tmp_path / "out"))
-    monkeypatch.setenv("SCALEBENCH_PODS", "1")
+    monkeypatch.setenv("SCALECURVE_TRIAL", TRIAL.model_dump_json(by_alias=True))
+    monkeypatch.setenv("SCALECURVE_OUT", str(tmp_path / "out"))
+    monkeypatch.setenv("SCALECURVE_PODS", "1")
     monkeypatch.setattr(sys, "excepthook", sys.excepthook)
     return tmp_path
 
 
 def run() -> None:
-    bench = scalebench.attach()
+    bench = scalecurve.attach()
     while bench.step(4):
         pass
     bench.finish()
@@ -39,7 +39,7 @@ def run() -> None:
 def test_what_does_not_fit_the_budget_is_left_out(
     pod: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setenv("SCALEBENCH_RECORD_BYTES", "1")
+    monkeypatch.setenv("SCALECURVE_RECORD_BYTES", "1")
     run()
     found = unseal(unframe(capfd.readouterr().out.splitlines()))
     assert (found.attempt, list(found.ranks), dict(found.journals)) == (1, [0], {})
@@ -50,7 +50,7 @@ def test_a_claim_that_cannot_be_written_costs_no_record(
     pod: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     (pod / "file").write_text("")
-    monkeypatch.setenv("SCALEBENCH_RESULTS", str(pod / "file" / "claim"))
+    monkeypatch.setenv("SCALECURVE_RESULTS", str(pod / "file" / "claim"))
     run()
     said = capfd.readouterr()
     assert list(unseal(unframe(said.out.splitlines())).journals) == [0]
@@ -58,21 +58,21 @@ def test_a_claim_that_cannot_be_written_costs_no_record(
 
 
 def test_a_budget_that_is_none(pod: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SCALEBENCH_RECORD_BYTES", "much")
-    with pytest.raises(WorkloadError, match="SCALEBENCH_RECORD_BYTES='much': a whole number"):
+    monkeypatch.setenv("SCALECURVE_RECORD_BYTES", "much")
+    with pytest.raises(WorkloadError, match="SCALECURVE_RECORD_BYTES='much': a whole number"):
         run()
 
 
 def test_outside_of_a_pod_nothing_is_printed(
     pod: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.delenv("SCALEBENCH_PODS")
+    monkeypatch.delenv("SCALECURVE_PODS")
     run()
     assert capfd.readouterr().out == ""
 
 
 def test_pods_share_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SCALEBENCH_PODS", "2")
+    monkeypatch.setenv("SCALECURVE_PODS", "2")
     with pytest.raises(CommunicatorError, match="ranks of several pods need torch"):
         find_communicator(Identity(1, 2, 0), tmp_path)
 

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from scalebench_api.contract import failure_file, journal_file, rank_file
-from scalebench_api.record.journal import StepRow, read_rank, read_rows
-from scalebench_api.record.rank import RankFailure
-from scalebench_worker.failure import WorkloadError, explain
-from scalebench_worker.recorder import Recorder, write_atomically, write_failure
+from scalecurve_api.contract import failure_file, journal_file, rank_file
+from scalecurve_api.record.journal import StepRow, read_rank, read_rows
+from scalecurve_api.record.rank import RankFailure
+from scalecurve_worker.failure import WorkloadError, explain
+from scalecurve_worker.recorder import Recorder, write_atomically, write_failure
 
 
 def test_rows_are_in_the_file_as_soon_as_appended(tmp_path: Path) -> None:

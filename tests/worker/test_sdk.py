@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 from worker_ranks import SCRIPTS, launch, make_trial, rank_environment
 
-import scalebench_worker as scalebench
-from scalebench_api.contract import OUT_ENV, TRIAL_ENV, journal_file, rank_file
-from scalebench_api.record.journal import read_rows
-from scalebench_api.record.rank import RankRecord, WindowKind
-from scalebench_worker.failure import WorkloadError
-from scalebench_worker.sdk import Bench, batch_size
-from scalebench_worker.session import Session
-from scalebench_worker.timing import HostClock, Span
+import scalecurve_worker as scalecurve
+from scalecurve_api.contract import OUT_ENV, TRIAL_ENV, journal_file, rank_file
+from scalecurve_api.record.journal import read_rows
+from scalecurve_api.record.rank import RankRecord, WindowKind
+from scalecurve_worker.failure import WorkloadError
+from scalecurve_worker.sdk import Bench, batch_size
+from scalecurve_worker.session import Session
+from scalecurve_worker.timing import HostClock, Span
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_a_loader_is_repeated_until_every_window_is_measured(out: Path) -> None:
-    bench = scalebench.attach()
+    bench = scalecurve.attach()
     seen = [bench.loss(0.5) or len(batch) for batch in bench.steps([[1, 2, 3], [4, 5]])]
     record = bench.finish()
     assert seen == [3, 2] * 6
@@ -54,7 +54,7 @@ def test_a_loader_is_repeated_until_every_window_is_measured(out: Path) -> None:
 
 
 def test_a_loop_of_ones_own(out: Path) -> None:
-    bench = scalebench.attach()
+    bench = scalecurve.attach()
     steps = 0
     while bench.step(samples=16):
         steps += 1
@@ -66,14 +66,14 @@ def test_a_loop_of_ones_own(out: Path) -> None:
 
 
 def test_a_step_without_samples_counts_the_trials_batch(out: Path) -> None:
-    bench = scalebench.attach()
+    bench = scalecurve.attach()
     while bench.step():
         pass
     assert [window.samples for window in bench.finish().windows] == [12, 12]
 
 
 def test_a_loop_that_is_left_keeps_its_steps_but_not_its_window(out: Path) -> None:
-    bench = scalebench.attach()
+    bench = scalecurve.attach()
     for number, _ in enumerate(bench.steps(range(100))):
         if number == 8:
             break
@@ -83,7 +83,7 @@ def test_a_loop_that_is_left_keeps_its_steps_but_not_its_window(out: Path) -> No
 
 
 def test_a_loader_that_gives_nothing(out: Path) -> None:
-    bench = scalebench.attach()
+    bench = scalecurve.attach()
 
     def once() -> Iterator[int]:
         yield 1
@@ -190,11 +190,11 @@ def test_the_step_that_fills_an_idle_device_is_in_no_window(out: Path, monkeypat
 def test_a_trial_that_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "excepthook", sys.excepthook)
     monkeypatch.setenv(TRIAL_ENV, '{"experiment": 3}')
-    with pytest.raises(WorkloadError, match=r"SCALEBENCH_TRIAL: not a trial: experiment: .*string"):
-        scalebench.attach()
+    with pytest.raises(WorkloadError, match=r"SCALECURVE_TRIAL: not a trial: experiment: .*string"):
+        scalecurve.attach()
     monkeypatch.setenv(TRIAL_ENV, str(tmp_path / "absent.json"))
     with pytest.raises(WorkloadError, match=r"absent\.json: cannot be read"):
-        scalebench.attach()
+        scalecurve.attach()
 
 
 class Shaped:
@@ -222,8 +222,8 @@ def test_batch_size(batch: object, size: int | None) -> None:
 
 def test_without_an_engine_it_says_what_it_measured(tmp_path: Path) -> None:
     code = (
-        "import scalebench_worker as scalebench\n"
-        "bench = scalebench.attach()\n"
+        "import scalecurve_worker as scalecurve\n"
+        "bench = scalecurve.attach()\n"
         "for batch in bench.steps([[0] * 10]):\n    bench.loss(1.0)\n"
         "bench.finish()\n"
     )
@@ -233,7 +233,7 @@ def test_without_an_engine_it_says_what_it_measured(tmp_path: Path) -> None:
         [sys.executable, "-c", code], env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=60
     )
     assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("scalebench: 1 worker, 5 windows of 50 steps: ")
+    assert done.stdout.startswith("scalecurve: 1 worker, 5 windows of 50 steps: ")
     assert "samples/s" in done.stdout
     assert list(tmp_path.iterdir()) == []
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from scalebench_worker import sshd
+from scalecurve_worker import sshd
 
 
 @pytest.fixture
@@ -39,7 +39,7 @@ def test_the_configuration_hands_the_pods_environment_on(keys: Path, tmp_path: P
     assert (tmp_path / "host_key").stat().st_mode & 0o777 == 0o600
     assert lines[-1] == (
         'SetEnv "NODE_NAME=n1" "PATH=/opt/bin:/bin" "POD_NAME=trial-a1-worker-12" "QUOTED=a \\"b\\" \\\\c" '
-        '"SCALEBENCH_POD_INDEX=12"'
+        '"SCALECURVE_POD_INDEX=12"'
     )
 
 
@@ -51,7 +51,7 @@ def test_missing_keys_are_named(tmp_path: Path) -> None:
 def test_an_image_without_sshd_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setenv("SCALEBENCH_TERMINATION_LOG", str(tmp_path / "log"))
+    monkeypatch.setenv("SCALECURVE_TERMINATION_LOG", str(tmp_path / "log"))
     monkeypatch.setattr(sshd, "_SSHD", ())
     monkeypatch.setenv("PATH", "/nowhere")
     assert sshd.main() == 1

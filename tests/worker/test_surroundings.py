@@ -16,13 +16,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from worker_ranks import make_trial
 
-from scalebench_worker.communicator import Alone
-from scalebench_worker.cpu_load import CpuMeter, CpuUse, busy_seconds, foreign_share
-from scalebench_worker.identity import Identity
-from scalebench_worker.metrics import BUCKETS, MetricsError, StepCounters, open_metrics
-from scalebench_worker.nvml import DeviceMonitor, Sample, summarise, visible_uuid
-from scalebench_worker.session import Session
-from scalebench_worker.topology import environment, topology
+from scalecurve_worker.communicator import Alone
+from scalecurve_worker.cpu_load import CpuMeter, CpuUse, busy_seconds, foreign_share
+from scalecurve_worker.identity import Identity
+from scalecurve_worker.metrics import BUCKETS, MetricsError, StepCounters, open_metrics
+from scalecurve_worker.nvml import DeviceMonitor, Sample, summarise, visible_uuid
+from scalecurve_worker.session import Session
+from scalecurve_worker.topology import environment, topology
 
 STAT = "cpu  9 9 9 9 9 9 9 9 0 0\ncpu0 100 20 30 999 999 50 60 5 0 0\ncpu1 1 2 3 4 5 6 7 8 0 0\nintr 12\n"
 
@@ -66,9 +66,9 @@ def test_a_neighbour_on_the_same_core_is_seen() -> None:
 
 
 def test_metrics_are_scraped_by_name_and_label() -> None:
-    os.environ["SCALEBENCH_METRICS_PORT"] = "0"
+    os.environ["SCALECURVE_METRICS_PORT"] = "0"
     metrics = open_metrics(make_trial(2), 1, 1)
-    del os.environ["SCALEBENCH_METRICS_PORT"]
+    del os.environ["SCALECURVE_METRICS_PORT"]
     assert metrics is not None
     metrics.observe([0.002, 0.004], 8)
     metrics.exposed(0.001)
@@ -76,17 +76,17 @@ def test_metrics_are_scraped_by_name_and_label() -> None:
         text = answer.read().decode()
     labels = '{experiment="tests",rank="1",trial="weak-2-r1",workers="2"}'
     for line in (
-        f"scalebench_step_duration_seconds_count{labels} 2.0",
-        f"scalebench_step_duration_seconds_sum{labels} 0.006",
-        f"scalebench_samples_total{labels} 8.0",
-        f"scalebench_steps_total{labels} 2.0",
-        f"scalebench_exposed_communication_seconds{labels} 0.001",
+        f"scalecurve_step_duration_seconds_count{labels} 2.0",
+        f"scalecurve_step_duration_seconds_sum{labels} 0.006",
+        f"scalecurve_samples_total{labels} 8.0",
+        f"scalecurve_steps_total{labels} 2.0",
+        f"scalecurve_exposed_communication_seconds{labels} 0.001",
     ):
         assert line in text
     found = {
         parts[1]: float(parts[2])
         for line in text.splitlines()
-        if (parts := re.split(r'^scalebench_step_duration_seconds_bucket.*le="([^"]+)".* ', line)) and len(parts) == 3
+        if (parts := re.split(r'^scalecurve_step_duration_seconds_bucket.*le="([^"]+)".* ', line)) and len(parts) == 3
     }
     assert len(found) == len(BUCKETS) + 1
     assert {bound: count for bound, count in found.items() if 0.001 < float(bound) < 0.006} == {
@@ -98,7 +98,7 @@ def test_metrics_are_scraped_by_name_and_label() -> None:
         "0.0039811": 1,
         "0.0050119": 2,
     }
-    assert 'scalebench_trial_info{experiment="tests"' in text
+    assert 'scalecurve_trial_info{experiment="tests"' in text
     metrics.close()
 
 
@@ -127,16 +127,16 @@ def test_a_scrape_sees_the_counters_of_one_moment() -> None:
 
 
 def test_exposed_communication_that_was_not_measured_is_not_shown_as_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SCALEBENCH_METRICS_PORT", "0")
+    monkeypatch.setenv("SCALECURVE_METRICS_PORT", "0")
     metrics = open_metrics(make_trial(), 0, 0)
     assert metrics is not None
     with urllib.request.urlopen(f"http://127.0.0.1:{metrics.port}/metrics", timeout=5) as answer:
-        assert "scalebench_exposed_communication_seconds{" not in answer.read().decode()
+        assert "scalecurve_exposed_communication_seconds{" not in answer.read().decode()
     metrics.close()
 
 
 def test_a_program_of_the_users_own_has_no_model_of_ours(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SCALEBENCH_METRICS_PORT", "0")
+    monkeypatch.setenv("SCALECURVE_METRICS_PORT", "0")
     metrics = open_metrics(make_trial(workload={"program": "custom", "command": ["train"]}), 0, 0)
     assert metrics is not None
     with urllib.request.urlopen(f"http://127.0.0.1:{metrics.port}/metrics", timeout=5) as answer:
@@ -155,8 +155,8 @@ def is_free(port: int) -> bool:
 def test_workers_of_two_nodes_that_one_process_keeps_have_a_port_each(monkeypatch: pytest.MonkeyPatch) -> None:
     """As a chief's with parameter servers: both are the first of their node."""
     port = next(port for port in range(20000, 30000, 7) if is_free(port) and is_free(port + 1))
-    monkeypatch.setenv("SCALEBENCH_METRICS_PORT", str(port))
-    monkeypatch.setenv("SCALEBENCH_TRIAL", json.dumps(make_trial(workers=2).wire()))
+    monkeypatch.setenv("SCALECURVE_METRICS_PORT", str(port))
+    monkeypatch.setenv("SCALECURVE_TRIAL", json.dumps(make_trial(workers=2).wire()))
     where = topology(Identity(0, 1, 0), "cpu:0")
     seats = [where.model_copy(update={"rank": rank, "host": f"node-{rank}"}) for rank in range(2)]
     session = Session(communicator=Alone(), seats=seats, world=2)
@@ -174,8 +174,8 @@ def test_buckets_are_a_fixed_grid() -> None:
 
 
 def test_a_metrics_port_that_is_no_port(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SCALEBENCH_METRICS_PORT", "http")
-    with pytest.raises(MetricsError, match="SCALEBENCH_METRICS_PORT='http'"):
+    monkeypatch.setenv("SCALECURVE_METRICS_PORT", "http")
+    with pytest.raises(MetricsError, match="SCALECURVE_METRICS_PORT='http'"):
         open_metrics(make_trial(), 0, 0)
 
 
@@ -193,9 +193,9 @@ def test_the_uuid_of_a_gpu_by_nvml(monkeypatch: pytest.MonkeyPatch) -> None:
         nvmlDeviceGetHandleByIndex = staticmethod(lambda index: index)
         nvmlDeviceGetUUID = staticmethod(lambda handle: {0: "GPU-a", 2: "GPU-c"}[handle])
 
-    monkeypatch.setattr("scalebench_worker.nvml._load", lambda: Nvml)
+    monkeypatch.setattr("scalecurve_worker.nvml._load", lambda: Nvml)
     assert [visible_uuid(0, None), visible_uuid(1, "0,2"), visible_uuid(1, None)] == ["GPU-a", "GPU-c", None]
-    monkeypatch.setattr("scalebench_worker.nvml._load", lambda: None)
+    monkeypatch.setattr("scalecurve_worker.nvml._load", lambda: None)
     assert visible_uuid(0, None) is None
 
 

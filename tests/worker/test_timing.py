@@ -5,8 +5,8 @@ import time
 
 import pytest
 
-from scalebench_worker.losses import Losses
-from scalebench_worker.timing import HostClock, UnixTime
+from scalecurve_worker.losses import Losses
+from scalecurve_worker.timing import HostClock, UnixTime
 
 
 def test_spans_follow_one_another_and_fill_the_window() -> None:
@@ -77,7 +77,7 @@ def test_device_losses_and_events() -> None:
     torch = pytest.importorskip("torch", reason="torch is not installed")
     if not torch.cuda.is_available():
         pytest.skip("needs a GPU, and torch sees none here")
-    from scalebench_worker.torch.clock import CudaClock
+    from scalecurve_worker.torch.clock import CudaClock
 
     losses = Losses()
     for step in range(5000):

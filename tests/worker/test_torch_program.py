@@ -12,16 +12,16 @@ import pytest
 import torch
 from worker_ranks import SCRIPTS, launch, make_trial, rank_environment, records, torchrun
 
-from scalebench_api.contract import EVALUATIONS_FILE, OUT_ENV, TRIAL_ENV, failure_file, journal_file
-from scalebench_api.record.journal import read_rows
-from scalebench_api.record.outcome import Outcome
-from scalebench_api.record.rank import Evaluation, RankFailure, WindowKind
-from scalebench_api.record.verdict import judge
-from scalebench_api.trial import TrialSpec
-from scalebench_worker.failure import WorkloadError
-from scalebench_worker.sdk import LEAD_STEPS
-from scalebench_worker.torch.group import leave_group
-from scalebench_worker.torch.program import run
+from scalecurve_api.contract import EVALUATIONS_FILE, OUT_ENV, TRIAL_ENV, failure_file, journal_file
+from scalecurve_api.record.journal import read_rows
+from scalecurve_api.record.outcome import Outcome
+from scalecurve_api.record.rank import Evaluation, RankFailure, WindowKind
+from scalecurve_api.record.verdict import judge
+from scalecurve_api.trial import TrialSpec
+from scalecurve_worker.failure import WorkloadError
+from scalecurve_worker.sdk import LEAD_STEPS
+from scalecurve_worker.torch.group import leave_group
+from scalecurve_worker.torch.program import run
 
 pytestmark = pytest.mark.processes
 
@@ -77,7 +77,7 @@ def test_plain_processes_find_each_other(tmp_path: Path) -> None:
     for rank in range(2):
         world = {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": "2"}
         variables = rank_environment(tmp_path, trial, **world)
-        started.append(subprocess.Popen([sys.executable, "-m", "scalebench_worker"], env=variables))
+        started.append(subprocess.Popen([sys.executable, "-m", "scalecurve_worker"], env=variables))
     assert [process.wait(timeout=120) for process in started] == [0, 0]
     assert len({record.parameter_checksum for record in records(tmp_path, 2)}) == 1
 
@@ -135,14 +135,14 @@ def test_what_cannot_run_says_why(tmp_path: Path, workload: dict[str, object], m
     trial = make_trial(workload=workload)
     if message is None:
         trial = trial.model_copy(update={"point": trial.point.model_copy(update={"batch_per_worker": 10**6})})
-    done = launch(tmp_path, [sys.executable, "-m", "scalebench_worker"], trial, fails=True)
+    done = launch(tmp_path, [sys.executable, "-m", "scalecurve_worker"], trial, fails=True)
     failure = RankFailure.model_validate_json((tmp_path / failure_file(0)).read_text())
     if message is None:
         assert failure.reason == "OutOfMemory"
         assert "allocate memory" in failure.message
     else:
         assert (failure.reason, failure.message) == ("BadWorkload", message)
-        assert done.stderr == f"scalebench: rank 0: {message}\n"
+        assert done.stderr == f"scalecurve: rank 0: {message}\n"
     assert "\n" not in failure.message
 
 

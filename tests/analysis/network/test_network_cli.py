@@ -1,4 +1,4 @@
-"""``scalebench network``: what is printed, and one line and exit code 2 for what cannot be."""
+"""``scalecurve network``: what is printed, and one line and exit code 2 for what cannot be."""
 
 import csv
 import io
@@ -9,8 +9,8 @@ import sys
 import pytest
 from click.testing import CliRunner
 
-from scalebench.cli import cli
-from scalebench.network import SHIPPED
+from scalecurve.cli import cli
+from scalecurve.network import SHIPPED
 
 
 def run(*arguments):
@@ -117,7 +117,7 @@ def test_what_cannot_be_is_one_line_and_exit_code_2(arguments, message):
 
 def test_showing_a_network_imports_no_torch_and_no_pandas():
     code = (
-        "import sys; from scalebench.cli import cli\n"
+        "import sys; from scalecurve.cli import cli\n"
         "cli.main(['network', 'show', 'resnet18'], standalone_mode=False)\n"
         "bad = {'torch', 'pandas', 'matplotlib'} & set(sys.modules)\n"
         "sys.exit(f'imported {bad}' if bad else 0)"

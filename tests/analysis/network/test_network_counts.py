@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scalebench.network import SHIPPED, NetworkError, Work, count, find, network_of_model, shipped, totals
-from scalebench.network.counting import CONVENTIONS, by_kind, convention
+from scalecurve.network import SHIPPED, NetworkError, Work, count, find, network_of_model, shipped, totals
+from scalecurve.network.counting import CONVENTIONS, by_kind, convention
 
 REFERENCE = Path(__file__).parents[2] / "reference"
 

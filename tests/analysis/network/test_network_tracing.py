@@ -2,10 +2,10 @@
 
 import pytest
 
-from scalebench.network import SHIPPED, NetworkError, network_of_model, shipped, totals
-from scalebench.network.layer import Add, Concat, Conv, Dense, Dropout, Input, LocalNorm, Pool, Shortcut, Softmax
-from scalebench.network.tracing import trace, trace_reference
-from scalebench.network.window import padding_of
+from scalecurve.network import SHIPPED, NetworkError, network_of_model, shipped, totals
+from scalecurve.network.layer import Add, Concat, Conv, Dense, Dropout, Input, LocalNorm, Pool, Shortcut, Softmax
+from scalecurve.network.tracing import trace, trace_reference
+from scalecurve.network.window import padding_of
 
 torch = pytest.importorskip("torch")
 nn = torch.nn
@@ -18,7 +18,7 @@ WORKER_MODELS = (
 
 @pytest.mark.parametrize("name", WORKER_MODELS)
 def test_the_workers_models_count_as_our_files_do(name):
-    from scalebench_worker.torch.models import build, spec
+    from scalecurve_worker.torch.models import build, spec
 
     ours = network_of_model(name)
     with torch.device("meta"):
@@ -29,7 +29,7 @@ def test_the_workers_models_count_as_our_files_do(name):
 
 
 def test_auxiliary_parameters_are_told_of_and_modules_left_as_they_were():
-    from scalebench_worker.torch.models import build
+    from scalecurve_worker.torch.models import build
 
     with torch.device("meta"):
         model = build("inception_v3", auxiliary=True)

@@ -3,13 +3,13 @@ from pathlib import Path
 import pytest
 from synthetic import Truth, experiment, write_bundle
 
-from scalebench.bundle import Bundle, open_bundle
-from scalebench.fit import fit
-from scalebench.predict.beside import BASELINE, HELD_OUT, LEFT_OUT, NOT_MEASURED, beside
-from scalebench.predict.beside_tables import predicted_tables
-from scalebench.predict.fitting import FitError
-from scalebench.predict.observations import observed, programs
-from scalebench_api.trial import Point
+from scalecurve.bundle import Bundle, open_bundle
+from scalecurve.fit import fit
+from scalecurve.predict.beside import BASELINE, HELD_OUT, LEFT_OUT, NOT_MEASURED, beside
+from scalecurve.predict.beside_tables import predicted_tables
+from scalecurve.predict.fitting import FitError
+from scalecurve.predict.observations import observed, programs
+from scalecurve_api.trial import Point
 
 COST = {"perWorkerHour": 0.9, "currency": "USD", "datasetSamples": 1_281_167, "epochs": 90}
 

@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from synthetic import experiment, write_bundle
 
-from scalebench.bundle import open_bundle
-from scalebench.predict.collectives import (
+from scalecurve.bundle import open_bundle
+from scalecurve.predict.collectives import (
     ALGORITHMS,
     HIERARCHICAL,
     Shape,
@@ -23,10 +23,10 @@ from scalebench.predict.collectives import (
     lower_bound,
     timed_points,
 )
-from scalebench.predict.collectives.regimes import divisions, piece_errors
-from scalebench.predict.collectives.tables import collective_tables
-from scalebench.predict.fitting import FitError, nonnegative
-from scalebench_api.record.rank import AllReduceRow
+from scalecurve.predict.collectives.regimes import divisions, piece_errors
+from scalecurve.predict.collectives.tables import collective_tables
+from scalecurve.predict.fitting import FitError, nonnegative
+from scalecurve_api.record.rank import AllReduceRow
 
 A, B, G = 3e-6, 2e-10, 5e-11
 SIZES = [8 * 4**i for i in range(13)]

@@ -1,4 +1,4 @@
-"""``scalebench fit``, ``recommend`` and the scaling models of ``predict`` from the command line."""
+"""``scalecurve fit``, ``recommend`` and the scaling models of ``predict`` from the command line."""
 
 import json
 from pathlib import Path
@@ -10,14 +10,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from synthetic import Truth, experiment, write_bundle
 
-from scalebench.cli import EXIT_INPUT, cli
-from scalebench.predict.fitting import FitError
-from scalebench.predict.optimus import speed
-from scalebench.predict.points_file import fit_file
+from scalecurve.cli import EXIT_INPUT, cli
+from scalecurve.predict.fitting import FitError
+from scalecurve.predict.optimus import speed
+from scalecurve.predict.points_file import fit_file
 
 
 def run(*args: object) -> Result:
-    result = CliRunner().invoke(cli, [str(arg) for arg in args], prog_name="scalebench")
+    result = CliRunner().invoke(cli, [str(arg) for arg in args], prog_name="scalecurve")
     assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
     return result
 

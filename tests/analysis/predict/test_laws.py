@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scalebench.predict.fitting import FitError
-from scalebench.predict.laws import NAMES, compare_laws, fit_law, form_of, forms, leave_one_out
-from scalebench_api.scaling import Mode
+from scalecurve.predict.fitting import FitError
+from scalecurve.predict.laws import NAMES, compare_laws, fit_law, form_of, forms, leave_one_out
+from scalecurve_api.scaling import Mode
 
 COUNTS = [1, 2, 4, 8, 16, 32]
 

@@ -4,15 +4,15 @@ import numpy as np
 import pytest
 from synthetic import Truth, experiment, run, seal, write_bundle
 
-from scalebench.bundle import Bundle, open_bundle
-from scalebench.fit import fit
-from scalebench.predict.learning import learning
-from scalebench.predict.optimus.records import STEPS, VALIDATION, depth_and_family, learning_curves, step_losses
-from scalebench_api.plan import make_plan
-from scalebench_api.record import journal
-from scalebench_api.record.rank import Evaluation
-from scalebench_api.record.tables import STEPS_FILE, encode_steps, sha256
-from scalebench_api.trial import TrialSpec
+from scalecurve.bundle import Bundle, open_bundle
+from scalecurve.fit import fit
+from scalecurve.predict.learning import learning
+from scalecurve.predict.optimus.records import STEPS, VALIDATION, depth_and_family, learning_curves, step_losses
+from scalecurve_api.plan import make_plan
+from scalecurve_api.record import journal
+from scalecurve_api.record.rank import Evaluation
+from scalecurve_api.record.tables import STEPS_FILE, encode_steps, sha256
+from scalecurve_api.trial import TrialSpec
 
 STEPS_AN_EPOCH = 40
 

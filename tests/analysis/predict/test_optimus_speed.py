@@ -3,9 +3,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scalebench.predict.fitting import FitError
-from scalebench.predict.optimus import best_workers, fit_accuracy, fit_loss, fit_speed, speed, steps_to_accuracy
-from scalebench.predict.optimus import time_to_target as times_to
+from scalecurve.predict.fitting import FitError
+from scalecurve.predict.optimus import best_workers, fit_accuracy, fit_loss, fit_speed, speed, steps_to_accuracy
+from scalecurve.predict.optimus import time_to_target as times_to
 
 SYNC = (1.02, 2.78, 4.92, 0.0, 0.02)
 ASYNC = (2.83, 3.92, 0.0, 0.11)

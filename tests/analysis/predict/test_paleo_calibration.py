@@ -6,15 +6,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scalebench.network import shipped
-from scalebench.predict.fitting import FitError
-from scalebench.predict.hardware import find_device, find_link
-from scalebench.predict.paleo.calibration import MeasuredStep, calibrate
-from scalebench.predict.paleo.costs import costs_of
-from scalebench.predict.paleo.measured import read_measured
-from scalebench.predict.paleo.plus import PlusTerms, fit_plus, overlapped, with_plus
-from scalebench.predict.paleo.scaling import Platform, predict_scaling, predict_step
-from scalebench.predict.paleo.terms import PaleoError
+from scalecurve.network import shipped
+from scalecurve.predict.fitting import FitError
+from scalecurve.predict.hardware import find_device, find_link
+from scalecurve.predict.paleo.calibration import MeasuredStep, calibrate
+from scalecurve.predict.paleo.costs import costs_of
+from scalecurve.predict.paleo.measured import read_measured
+from scalecurve.predict.paleo.plus import PlusTerms, fit_plus, overlapped, with_plus
+from scalecurve.predict.paleo.scaling import Platform, predict_scaling, predict_step
+from scalecurve.predict.paleo.terms import PaleoError
 
 ON = Platform(find_device("K80"), find_link("ethernet20"))
 P100 = Platform(find_device("P100"), find_link("ethernet20"))

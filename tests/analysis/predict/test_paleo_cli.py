@@ -1,4 +1,4 @@
-"""``scalebench predict paleo``: the rows of its JSON, its tables, and one line and exit code 2 for what cannot be."""
+"""``scalecurve predict paleo``: the rows of its JSON, its tables, and one line and exit code 2 for what cannot be."""
 
 import csv
 import json
@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from scalebench.cli import cli
+from scalecurve.cli import cli
 
 REFERENCE = Path(__file__).parents[2] / "reference"
 
@@ -135,7 +135,7 @@ def test_a_cyclic_graph_of_paleos_json(tmp_path):
     }}))  # fmt: skip
     result = run("--network", str(file), "--device", "K80", "--batch", "1")
     assert result.exit_code == 2
-    assert result.stderr == f"scalebench: {file}: the graph has a cycle: a <- b <- a\n"
+    assert result.stderr == f"scalecurve: {file}: the graph has a cycle: a <- b <- a\n"
 
 
 def test_help_lists_the_models_and_imports_none():

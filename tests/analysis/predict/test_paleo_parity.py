@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from scalebench.network import shipped
-from scalebench.predict.hardware import find_device, find_link
-from scalebench.predict.paleo.costs import Rates, costs_of
-from scalebench.predict.paleo.parallel import predict_hybrid, predict_model_parallel
-from scalebench.predict.paleo.scaling import Platform, predict_scaling, predict_step
+from scalecurve.network import shipped
+from scalecurve.predict.hardware import find_device, find_link
+from scalecurve.predict.paleo.costs import Rates, costs_of
+from scalecurve.predict.paleo.parallel import predict_hybrid, predict_model_parallel
+from scalecurve.predict.paleo.scaling import Platform, predict_scaling, predict_step
 
 REFERENCE = Path(__file__).parents[2] / "reference"
 

@@ -7,16 +7,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scalebench.network import Network, shipped
-from scalebench.network.parsing import parse_layer
-from scalebench.predict.hardware import HardwareError, devices, find_device, find_link, links, precision_of
-from scalebench.predict.paleo.communication import MIXING, RING, SCHEMES, exchange_ms, tree_height
-from scalebench.predict.paleo.costs import Rates, costs_of, update_ms
-from scalebench.predict.paleo.inference import inference_rate
-from scalebench.predict.paleo.nesting import bounds, nested
-from scalebench.predict.paleo.parallel import predict_hybrid, predict_model_parallel
-from scalebench.predict.paleo.scaling import SOFTWARE, Platform, predict_scaling, predict_step
-from scalebench.predict.paleo.terms import Moved, PaleoError, layer_terms, revision_of
+from scalecurve.network import Network, shipped
+from scalecurve.network.parsing import parse_layer
+from scalecurve.predict.hardware import HardwareError, devices, find_device, find_link, links, precision_of
+from scalecurve.predict.paleo.communication import MIXING, RING, SCHEMES, exchange_ms, tree_height
+from scalecurve.predict.paleo.costs import Rates, costs_of, update_ms
+from scalecurve.predict.paleo.inference import inference_rate
+from scalecurve.predict.paleo.nesting import bounds, nested
+from scalecurve.predict.paleo.parallel import predict_hybrid, predict_model_parallel
+from scalecurve.predict.paleo.scaling import SOFTWARE, Platform, predict_scaling, predict_step
+from scalecurve.predict.paleo.terms import Moved, PaleoError, layer_terms, revision_of
 
 K80, TWENTY = find_device("K80"), find_link("ethernet20")
 ON = Platform(K80, TWENTY)
@@ -329,7 +329,7 @@ def test_paleos_devices_and_links_have_paleos_figures():
 
 
 def test_the_worker_names_the_same_peaks():
-    flops = pytest.importorskip("scalebench_worker.torch.flops")
+    flops = pytest.importorskip("scalecurve_worker.torch.flops")
     names = {
         "P100": "Tesla P100-SXM2-16GB", "V100": "Tesla V100-SXM2-16GB", "T4": "Tesla T4", "A10": "NVIDIA A10",
         "A100": "NVIDIA A100-SXM4-80GB", "L4": "NVIDIA L4", "L40S": "NVIDIA L40S", "H100": "NVIDIA H100 80GB HBM3",

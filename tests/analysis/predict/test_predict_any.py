@@ -1,4 +1,4 @@
-"""``scalebench predict`` of an experiment before anything ran, and of a bundle by every model and by Paleo."""
+"""``scalecurve predict`` of an experiment before anything ran, and of a bundle by every model and by Paleo."""
 
 import json
 from pathlib import Path
@@ -7,12 +7,12 @@ import pytest
 from click.testing import CliRunner, Result
 from synthetic import Truth, experiment, write_bundle
 
-from scalebench.cli import EXIT_INPUT, cli
-from scalebench.network import find
-from scalebench.predict.beforehand import predict_experiment
-from scalebench.predict.hardware import find_device, find_link
-from scalebench.predict.paleo.scaling import Platform, predict_step
-from scalebench_api.trial import Point
+from scalecurve.cli import EXIT_INPUT, cli
+from scalecurve.network import find
+from scalecurve.predict.beforehand import predict_experiment
+from scalecurve.predict.hardware import find_device, find_link
+from scalecurve.predict.paleo.scaling import Platform, predict_step
+from scalecurve_api.trial import Point
 
 ROOT = Path(__file__).parents[3]
 H200 = ROOT / "docs" / "evidence" / "h200"
@@ -20,7 +20,7 @@ RESNET = {"program": "torch", "model": "resnet50", "data": {"source": "synthetic
 
 
 def run(*args: object) -> Result:
-    result = CliRunner().invoke(cli, ["predict", *map(str, args)], prog_name="scalebench")
+    result = CliRunner().invoke(cli, ["predict", *map(str, args)], prog_name="scalecurve")
     assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
     return result
 

@@ -8,16 +8,16 @@ import pytest
 from click.testing import CliRunner
 from synthetic import Truth, experiment, write_bundle
 
-from scalebench.bundle import Bundle, open_bundle
-from scalebench.cli import cli
-from scalebench.cost import cost, merged
-from scalebench.predict.entries import EntryError
-from scalebench.predict.hardware import devices
-from scalebench.predict.prices import find_price, prices, remarks
-from scalebench.report import report
-from scalebench.statistics.mean import mean
-from scalebench_api.experiment import Cost
-from scalebench_api.record.trial_record import TrialRecord
+from scalecurve.bundle import Bundle, open_bundle
+from scalecurve.cli import cli
+from scalecurve.cost import cost, merged
+from scalecurve.predict.entries import EntryError
+from scalecurve.predict.hardware import devices
+from scalecurve.predict.prices import find_price, prices, remarks
+from scalecurve.report import report
+from scalecurve.statistics.mean import mean
+from scalecurve_api.experiment import Cost
+from scalecurve_api.record.trial_record import TrialRecord
 
 OWN = (
     "mine: {accelerator: V100, per_hour: 14.4, accelerators: 4, currency: EUR, date: 2026-11-01, source: our contract}"
@@ -198,7 +198,7 @@ def test_the_only_count_is_not_called_the_best(tmp_path: Path):
 def test_a_price_that_is_not_known_is_one_line(bundle: Path, verb: str):
     result = run(verb, bundle, "--prices", "aws_p6")
     assert result.exit_code == 2
-    assert re.fullmatch(r"scalebench: price 'aws_p6' is not known; .*known are .*\n", result.stderr)
+    assert re.fullmatch(r"scalecurve: price 'aws_p6' is not known; .*known are .*\n", result.stderr)
 
 
 def test_options_that_contradict_a_price_are_refused(bundle: Path):

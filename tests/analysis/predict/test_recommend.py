@@ -7,12 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from synthetic import Truth, experiment, write_bundle
 
-from scalebench.bundle import Bundle, open_bundle
-from scalebench.predict.fitting import FitError
-from scalebench.predict.untested import open_rates
-from scalebench.recommend import recommend
-from scalebench_api.experiment import Cost
-from scalebench_api.trial import Point
+from scalecurve.bundle import Bundle, open_bundle
+from scalecurve.predict.fitting import FitError
+from scalecurve.predict.untested import open_rates
+from scalecurve.recommend import recommend
+from scalecurve_api.experiment import Cost
+from scalecurve_api.trial import Point
 
 COST = {"perWorkerHour": 1.0, "currency": "EUR", "datasetSamples": 1_000_000}
 

@@ -3,9 +3,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scalebench.predict.fitting import FitError
-from scalebench.predict.hardware import HardwareError
-from scalebench.predict.roofline import Roof, fit_energy, fit_utilization, roof_of
+from scalecurve.predict.fitting import FitError
+from scalecurve.predict.hardware import HardwareError
+from scalecurve.predict.roofline import Roof, fit_energy, fit_utilization, roof_of
 
 
 @given(st.floats(1e-3, 1e6))

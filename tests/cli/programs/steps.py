@@ -14,8 +14,8 @@ import os
 import time
 from pathlib import Path
 
-import scalebench_worker
-from scalebench_api.record.rank import AllReduceRow
+import scalecurve_worker
+from scalecurve_api.record.rank import AllReduceRow
 
 
 def main() -> None:
@@ -28,10 +28,10 @@ def main() -> None:
     rank = int(os.environ["RANK"])
     print(f"steps: rank {rank} begins", flush=True)
     if given.block:
-        Path(os.environ["SCALEBENCH_OUT"], "exit.json.new").mkdir(exist_ok=True)
+        Path(os.environ["SCALECURVE_OUT"], "exit.json.new").mkdir(exist_ok=True)
     if given.fail == rank:
         raise RuntimeError("the widget \x1b[31mbroke")
-    bench = scalebench_worker.attach()
+    bench = scalecurve_worker.attach()
     while bench.step():
         time.sleep(0.05 if given.hold and given.hold.exists() else 0.001)
     if given.rows:

@@ -13,13 +13,13 @@ import torch.distributed as dist
 from light import note
 from torch.nn.parallel import DistributedDataParallel
 
-from scalebench_worker import attach
+from scalecurve_worker import attach
 
 
 def main() -> None:
     dist.init_process_group("gloo")
     torch.manual_seed(0)
-    rank, world, out = dist.get_rank(), dist.get_world_size(), Path(os.environ["SCALEBENCH_OUT"])
+    rank, world, out = dist.get_rank(), dist.get_world_size(), Path(os.environ["SCALECURVE_OUT"])
     ledger, trial, run = Path(sys.argv[1]), out.parent.name, uuid.uuid4().hex
     note(ledger, trial, rank, run, "begin")
     model = DistributedDataParallel(torch.nn.Linear(64, 64))

@@ -9,25 +9,25 @@ from pathlib import Path
 
 import yaml
 
-import scalebench_local
-from scalebench_api.experiment import ScalingExperiment
+import scalecurve_local
+from scalecurve_api.experiment import ScalingExperiment
 
 
 def main() -> int:
     file, bundle, *options = sys.argv[1:]
     source = Path(file).read_text()
-    stop = scalebench_local.StopRequest()
+    stop = scalecurve_local.StopRequest()
     signal.signal(signal.SIGINT, stop)
     signal.signal(signal.SIGTERM, stop)
     said: list[str] = []
 
-    def report(progress: scalebench_local.Progress) -> None:
+    def report(progress: scalecurve_local.Progress) -> None:
         if not said or said[-1] != progress.message:
             said.append(progress.message)
             print(progress.message, file=sys.stderr, flush=True)
 
     try:
-        result = scalebench_local.run(
+        result = scalecurve_local.run(
             ScalingExperiment.model_validate(yaml.safe_load(source)),
             source,
             Path(bundle),
@@ -37,7 +37,7 @@ def main() -> int:
             report=report,
             stop=stop,
         )
-    except scalebench_local.EngineError as error:
+    except scalecurve_local.EngineError as error:
         print(f"{type(error).__name__}: {error}", file=sys.stderr)
         return error.exit_code
     print(json.dumps({name: [r.phase, r.reason, r.attempt] for name, r in result.records.items()}))

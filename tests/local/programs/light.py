@@ -33,8 +33,8 @@ def main() -> None:
     parser.add_argument("--do", action="append", default=[])
     arguments = parser.parse_args()
     rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
-    out = Path(os.environ["SCALEBENCH_OUT"])
-    trial = json.loads(Path(os.environ["SCALEBENCH_TRIAL"]).read_text())
+    out = Path(os.environ["SCALECURVE_OUT"])
+    trial = json.loads(Path(os.environ["SCALECURVE_TRIAL"]).read_text())
     run = uuid.uuid4().hex
     note(arguments.ledger, trial["name"], rank, run, "begin")
     print(f"light: rank {rank} of {world}")
@@ -53,7 +53,7 @@ def main() -> None:
         journal.write(HEADER.pack(b"SBSTEPS1", rank, ROW.size))
         windows = train(trial, journal, arguments.step_ms, lambda: misbehave(arguments.do, rank, out))
     record = {
-        "schema": "scalebench.dev/rank/v1alpha1",
+        "schema": "scalecurve.dev/rank/v1alpha1",
         "trial": trial["name"],
         "world": world,
         "topology": topology,

@@ -23,10 +23,10 @@ sys.path[:0] = [str(HERE), str(HERE.parent.parent / "cluster")]
 from runner_cases import request  # noqa: E402
 from tier import Tier  # noqa: E402
 
-from scalebench_api.experiment import Runner  # noqa: E402
-from scalebench_api.lifecycle import Job  # noqa: E402
-from scalebench_operator.runners import RUNNERS, Request  # noqa: E402
-from scalebench_operator.runners import request as asking  # noqa: E402
+from scalecurve_api.experiment import Runner  # noqa: E402
+from scalecurve_api.lifecycle import Job  # noqa: E402
+from scalecurve_operator.runners import RUNNERS, Request  # noqa: E402
+from scalecurve_operator.runners import request as asking  # noqa: E402
 
 SEEN = HERE / "seen"
 Tree = dict[str, Any]
@@ -137,7 +137,7 @@ def last(pod: Tree) -> bool:
 
 
 def launcher(pod: Tree) -> bool:
-    return bool(pod["metadata"]["labels"]["scalebench.dev/role"] == "launcher")
+    return bool(pod["metadata"]["labels"]["scalecurve.dev/role"] == "launcher")
 
 
 def capture(tier: Tier, runner: Runner) -> None:

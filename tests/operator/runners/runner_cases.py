@@ -6,12 +6,12 @@ from typing import Any
 
 import yaml
 
-from scalebench_api.experiment import Runner, ScalingExperiment
-from scalebench_api.plan import expand_points
-from scalebench_api.trial import TrialSpec
-from scalebench_operator.runners import RUNNERS, Request
+from scalecurve_api.experiment import Runner, ScalingExperiment
+from scalecurve_api.plan import expand_points
+from scalecurve_api.trial import TrialSpec
+from scalecurve_operator.runners import RUNNERS, Request
 
-IMAGES = {name: f"ghcr.io/scalebench/worker-{name}:0.1.0" for name in ("torch", "tensorflow", "horovod", "allreduce")}
+IMAGES = {name: f"ghcr.io/scalecurve/worker-{name}:0.1.0" for name in ("torch", "tensorflow", "horovod", "allreduce")}
 GPU = {"limits": {"nvidia.com/gpu": 1, "cpu": "3500m", "memory": "16Gi"}}
 EVERYTHING: dict[str, Any] = {
     "queue": "team-a",
@@ -20,7 +20,7 @@ EVERYTHING: dict[str, Any] = {
     "pod": {
         "nodeSelector": {"pool": "gpu"},
         "tolerations": [{"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}],
-        "labels": {"team": "a", "scalebench.dev/attempt": "7"},
+        "labels": {"team": "a", "scalecurve.dev/attempt": "7"},
         "annotations": {"kueue.x-k8s.io/podset-required-topology": "rack"},
         "serviceAccountName": "trainer",
         "priorityClassName": "high",
@@ -53,7 +53,7 @@ CASES: dict[str, tuple[Runner, dict[str, Any]]] = {
                 "command": ["python", "train.py", "--note", "$(HOSTNAME) costs 5$"],
                 "env": {
                     "NOTE": "$(POD_NAME) costs 5$",
-                    "SCALEBENCH_PODS": "9",
+                    "SCALECURVE_PODS": "9",
                     "POD_NAME": "mine",
                     "NCCL_DEBUG": "INFO",
                 },
@@ -81,7 +81,7 @@ def request(
 ) -> Request:
     """The request for the first trial with so many workers; ``spec`` replaces fields of the experiment."""
     tree = {
-        "apiVersion": "scalebench.dev/v1alpha1",
+        "apiVersion": "scalecurve.dev/v1alpha1",
         "kind": "ScalingExperiment",
         "metadata": {"name": "resnet"},
         "spec": {

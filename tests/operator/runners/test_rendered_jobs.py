@@ -1,6 +1,6 @@
 """Rendering: golden manifests, and what must hold for every job whatever it carries.
 
-``SCALEBENCH_GOLDEN=write pytest tests/operator/runners`` writes the golden files anew; read the difference.
+``SCALECURVE_GOLDEN=write pytest tests/operator/runners`` writes the golden files anew; read the difference.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from runner_cases import CASES, case, manifests, request, spelled
 
-from scalebench_api import contract, objects
-from scalebench_api.experiment import Runner
-from scalebench_api.quantity import times, value
-from scalebench_api.trial import TrialSpec
-from scalebench_operator.runners import RUNNERS, RequestError, runner_for
+from scalecurve_api import contract, objects
+from scalecurve_api.experiment import Runner
+from scalecurve_api.quantity import times, value
+from scalecurve_api.trial import TrialSpec
+from scalecurve_operator.runners import RUNNERS, RequestError, runner_for
 
 GOLDEN = Path(__file__).parent / "golden"
 
@@ -51,7 +51,7 @@ def job(runner: Runner, **options: Any) -> dict[str, Any]:
 @pytest.mark.parametrize("name", CASES)
 def test_golden(name: str) -> None:
     file = GOLDEN / f"{name}.yaml"
-    if os.environ.get("SCALEBENCH_GOLDEN") == "write":
+    if os.environ.get("SCALECURVE_GOLDEN") == "write":
         file.write_text(spelled(name))
     assert spelled(name) == file.read_text()
 

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from runner_cases import request
 
-from scalebench_api.experiment import Runner
-from scalebench_operator import pods as read_pods
-from scalebench_operator.runners import RUNNERS
+from scalecurve_api.experiment import Runner
+from scalecurve_operator import pods as read_pods
+from scalecurve_operator.runners import RUNNERS
 
 pytestmark = [pytest.mark.processes, pytest.mark.xdist_group("accepted")]
 GPU = {"limits": {"nvidia.com/gpu": 1}}

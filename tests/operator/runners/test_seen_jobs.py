@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from scalebench_api.experiment import Runner
-from scalebench_api.lifecycle import Job
-from scalebench_api.trial import FailedReason
-from scalebench_operator import pods as read_pods
-from scalebench_operator.runners import RUNNERS
-from scalebench_operator.sightings import _trimmed
+from scalecurve_api.experiment import Runner
+from scalecurve_api.lifecycle import Job
+from scalecurve_api.trial import FailedReason
+from scalecurve_operator import pods as read_pods
+from scalecurve_operator.runners import RUNNERS
+from scalecurve_operator.sightings import _trimmed
 
 SEEN = Path(__file__).parent / "seen"
 KINDS = {runner.value.lower(): runner for runner in Runner}
@@ -148,11 +148,11 @@ def test_parameter_servers_end_with_their_chief() -> None:
     found = seen("tfjob-chief")
     reading = RUNNERS[Runner.tf_job].read(found["job"])
     assert (reading.state, reading.succeeded) == (Job.ended, True)
-    roles = {pod["metadata"]["labels"]["scalebench.dev/role"]: pod["status"]["phase"] for pod in found["pods"]}
+    roles = {pod["metadata"]["labels"]["scalecurve.dev/role"]: pod["status"]["phase"] for pod in found["pods"]}
     assert roles == {"chief": "Succeeded", "ps": "Running", "worker": "Running"}
     recording = RUNNERS[Runner.tf_job].recording_pod(found["pods"])
     assert recording is not None
-    assert recording["metadata"]["labels"]["scalebench.dev/role"] == "chief"
+    assert recording["metadata"]["labels"]["scalecurve.dev/role"] == "chief"
     assert len(read_pods.nodes(found["pods"])) == 2, "of the workers only"
 
 
@@ -223,7 +223,7 @@ class TestWhatPodsSay:
 
     def test_of_a_job_that_its_deadline_ended_no_running_pod_is_left(self) -> None:
         assert seen("job-deadline")["pods"] == []
-        roles = [pod["metadata"]["labels"]["scalebench.dev/role"] for pod in seen("mpijob-deadline")["pods"]]
+        roles = [pod["metadata"]["labels"]["scalecurve.dev/role"] for pod in seen("mpijob-deadline")["pods"]]
         assert roles == ["worker", "worker"], "the launcher is gone"
 
 

@@ -14,11 +14,11 @@ import pytest
 from horovod_ranks import mpirun, reason
 from worker_ranks import SCRIPTS, launch, make_trial, records
 
-from scalebench_api.contract import failure_file
-from scalebench_api.horovod import VERSION
-from scalebench_api.record.outcome import Outcome
-from scalebench_api.record.rank import RankFailure, RankRecord, WindowKind
-from scalebench_api.record.verdict import Verdict, judge
+from scalecurve_api.contract import failure_file
+from scalecurve_api.horovod import VERSION
+from scalecurve_api.record.outcome import Outcome
+from scalecurve_api.record.rank import RankFailure, RankRecord, WindowKind
+from scalecurve_api.record.verdict import Verdict, judge
 
 # Many processes that load torch: minutes on cores that others use too.
 pytestmark = [pytest.mark.processes, pytest.mark.timeout(1200)]
@@ -114,7 +114,7 @@ def test_faults_are_seen(tmp_path: Path) -> None:
 @built
 def test_a_library_that_is_not_built_in_is_refused(tmp_path: Path) -> None:
     trial = make_trial(workload={"program": "horovod", "backend": "nccl", "device": "cpu"})
-    mpirun(tmp_path, 1, "-m", "scalebench_worker", trial=trial, fails=True)
+    mpirun(tmp_path, 1, "-m", "scalecurve_worker", trial=trial, fails=True)
     failure = RankFailure.model_validate_json((tmp_path / failure_file(0)).read_text())
     assert failure.reason == "BadWorkload"
     assert "nccl" in failure.message
@@ -125,10 +125,10 @@ def test_without_a_build_one_line_says_how_to_get_one(tmp_path: Path) -> None:
     hidden.mkdir(parents=True)
     (hidden / "__init__.py").write_text("raise ImportError('hidden by this test')\n")
     trial = make_trial(workload={"program": "horovod"})
-    command = [sys.executable, "-m", "scalebench_worker"]
+    command = [sys.executable, "-m", "scalecurve_worker"]
     done = launch(tmp_path, command, trial, fails=True, PYTHONPATH=str(hidden.parent))
     said = "workload.program: Horovod is not installed here; `make horovod` builds it (hidden by this test)"
-    assert done.stderr == f"scalebench: rank 0: {said}\n"
+    assert done.stderr == f"scalecurve: rank 0: {said}\n"
     failure = RankFailure.model_validate_json((tmp_path / failure_file(0)).read_text())
     assert (failure.reason, failure.message) == ("BadWorkload", said)
 

@@ -11,9 +11,9 @@ from mpi_ranks import NO_TORCH, lacking, mpirun
 from pods import on_nodes
 from worker_ranks import SCRIPTS, launch, make_trial, records
 
-from scalebench_api.record.outcome import Outcome
-from scalebench_api.record.verdict import judge
-from scalebench_api.trial import TrialPhase, TrialSpec
+from scalecurve_api.record.outcome import Outcome
+from scalecurve_api.record.verdict import judge
+from scalecurve_api.trial import TrialPhase, TrialSpec
 
 pytestmark = [pytest.mark.processes, pytest.mark.skipif(bool(lacking()), reason=lacking() or "-")]
 SIZES = {"minBytes": 4, "maxBytes": 4096, "factor": 32, "iterations": 6, "warmup": 1}
@@ -111,7 +111,7 @@ def counted(tmp_path: Path, algorithm: str) -> dict[tuple[int, int], tuple[float
 )
 def test_what_mpi_does_not_do_as_asked_is_said(tmp_path: Path, environment: dict[str, str], said: str) -> None:
     done = mpirun(tmp_path, 2, NO_TORCH, trial=trial(2, "ring"), fails=True, **environment)
-    assert f"scalebench: rank 0: {said}" in done.stderr
+    assert f"scalecurve: rank 0: {said}" in done.stderr
     assert '"reason":"BadWorkload"' in (tmp_path / "rank-0.failure.json").read_text()
 
 
@@ -125,7 +125,7 @@ def test_a_hierarchical_all_reduce_over_two_nodes(tmp_path: Path) -> None:
 def test_ranks_of_a_node_that_are_not_in_one(tmp_path: Path) -> None:
     code = (
         "import os, sys; os.environ['NODE_NAME'] = 'node-' + os.environ['OMPI_COMM_WORLD_RANK']; "
-        "from scalebench_worker.__main__ import main; sys.exit(main())"
+        "from scalecurve_worker.__main__ import main; sys.exit(main())"
     )
     done = mpirun(tmp_path, 2, "-c", code, trial=trial(2, "hierarchical"), fails=True)
     assert "hierarchical adds up inside a node first, and ranks 0 to 1 are on node-0, node-1" in done.stderr
@@ -139,7 +139,7 @@ def test_a_models_gradients_need_torch(tmp_path: Path) -> None:
 def test_a_models_gradients_one_after_another(tmp_path: Path) -> None:
     pytest.importorskip("torch", reason="torch is not installed")
     asked = trial(2, model="mlp", sizes={"payload": "gradients", "iterations": 3})
-    mpirun(tmp_path, 2, "-m", "scalebench_worker", trial=asked)
+    mpirun(tmp_path, 2, "-m", "scalecurve_worker", trial=asked)
     first = records(tmp_path, 2)[0]
     *alone, step = first.allreduce
     assert {row.messages for row in alone} == {1}
@@ -149,6 +149,6 @@ def test_a_models_gradients_one_after_another(tmp_path: Path) -> None:
 
 
 def test_an_image_without_mpi4py(tmp_path: Path) -> None:
-    code = "import sys; sys.modules['mpi4py'] = None; from scalebench_worker.__main__ import main; sys.exit(main())"
+    code = "import sys; sys.modules['mpi4py'] = None; from scalecurve_worker.__main__ import main; sys.exit(main())"
     done = launch(tmp_path, [sys.executable, "-c", code], trial(1), fails=True)
     assert "workload.program: allreduce needs mpi4py, which is not installed here" in done.stderr

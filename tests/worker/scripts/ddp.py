@@ -7,9 +7,9 @@ import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
-import scalebench_worker as scalebench
+import scalecurve_worker as scalecurve
 
-OUT = Path(os.environ["SCALEBENCH_OUT"])
+OUT = Path(os.environ["SCALECURVE_OUT"])
 
 
 def train(fault: str) -> None:
@@ -19,7 +19,7 @@ def train(fault: str) -> None:
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     generator = torch.Generator().manual_seed(int(os.environ["RANK"]))
 
-    bench = scalebench.attach(model)
+    bench = scalecurve.attach(model)
     while bench.step(samples=8):
         loss = model(torch.randn(8, 4, generator=generator)).square().mean()
         if fault == "nan":
@@ -33,7 +33,7 @@ def train(fault: str) -> None:
 
 dist.init_process_group("gloo")
 for fault in os.environ["FAULTS"].split():
-    os.environ["SCALEBENCH_OUT"] = str(OUT / fault)
+    os.environ["SCALECURVE_OUT"] = str(OUT / fault)
     if fault == "own-world":
         dist.destroy_process_group()
         dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)

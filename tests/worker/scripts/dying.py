@@ -5,10 +5,10 @@ from __future__ import annotations
 import torch
 import torch.distributed as dist
 
-import scalebench_worker as scalebench
+import scalecurve_worker as scalecurve
 
 dist.init_process_group("gloo")
-bench = scalebench.attach()
+bench = scalecurve.attach()
 steps = 0
 while bench.step(4):
     dist.all_reduce(torch.ones(1))

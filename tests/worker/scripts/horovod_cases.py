@@ -17,10 +17,10 @@ import mpi4py.MPI  # noqa: F401  (before Horovod, which looks for its library el
 import horovod.torch as hvd
 from horovod.torch.optimizer import _DistributedOptimizer as Distributed
 
-from scalebench_api.trial import TrialSpec
-from scalebench_worker.horovod.program import run
+from scalecurve_api.trial import TrialSpec
+from scalecurve_worker.horovod.program import run
 
-OUT = Path(os.environ["SCALEBENCH_OUT"])
+OUT = Path(os.environ["SCALECURVE_OUT"])
 SYNCHRONIZE = Distributed.synchronize
 
 
@@ -63,8 +63,8 @@ def broken(fault: str) -> Iterator[None]:
 
 
 for name, fault, wire in json.loads(os.environ["CASES"]):
-    os.environ["SCALEBENCH_OUT"] = str(OUT / name)
-    os.environ["SCALEBENCH_TRIAL"] = json.dumps(wire)
+    os.environ["SCALECURVE_OUT"] = str(OUT / name)
+    os.environ["SCALECURVE_TRIAL"] = json.dumps(wire)
     (OUT / name).mkdir(exist_ok=True)
     with broken(fault):
         run(TrialSpec.model_validate(wire))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 
-import scalebench_worker as scalebench
+import scalecurve_worker as scalecurve
 
-bench = scalebench.attach()
+bench = scalecurve.attach()
 while bench.step(4):
     print("." * 900, flush=True)
 if os.environ.get("FAIL") == os.environ["OMPI_COMM_WORLD_RANK"]:

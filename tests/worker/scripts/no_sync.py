@@ -5,17 +5,17 @@ import sys
 import torch
 import torch.distributed as dist
 
-from scalebench_api.optimizer import Optimizer
-from scalebench_api.options import Options
-from scalebench_api.workload import Precision, Workload
-from scalebench_worker.torch.alternates import NoSync
-from scalebench_worker.torch.checksum import parameter_checksum
-from scalebench_worker.torch.communicator import TorchCommunicator
-from scalebench_worker.torch.memory import PeakMemory
-from scalebench_worker.torch.models import build
-from scalebench_worker.torch.program import split_batch
-from scalebench_worker.torch.strategies import ddp
-from scalebench_worker.torch.training import Trainer
+from scalecurve_api.optimizer import Optimizer
+from scalecurve_api.options import Options
+from scalecurve_api.workload import Precision, Workload
+from scalecurve_worker.torch.alternates import NoSync
+from scalecurve_worker.torch.checksum import parameter_checksum
+from scalecurve_worker.torch.communicator import TorchCommunicator
+from scalecurve_worker.torch.memory import PeakMemory
+from scalecurve_worker.torch.models import build
+from scalecurve_worker.torch.program import split_batch
+from scalecurve_worker.torch.strategies import ddp
+from scalecurve_worker.torch.training import Trainer
 
 CPU = torch.device("cpu")
 

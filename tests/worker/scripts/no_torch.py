@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from importlib.abc import MetaPathFinder
 
-from scalebench_worker.__main__ import main
+from scalecurve_worker.__main__ import main
 
 
 class WithoutTorch(MetaPathFinder):

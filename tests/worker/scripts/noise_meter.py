@@ -14,12 +14,12 @@ from torch import Tensor, nn
 from torch._C._distributed_c10d import FileStore
 from torch.nn.parallel import DistributedDataParallel
 
-from scalebench_api.workload import Precision
-from scalebench_worker.noise_scale import estimate
-from scalebench_worker.torch.communicator import TorchCommunicator
-from scalebench_worker.torch.noise_meter import NoiseMeter
-from scalebench_worker.torch.strategies import Spread
-from scalebench_worker.torch.training import Trainer
+from scalecurve_api.workload import Precision
+from scalecurve_worker.noise_scale import estimate
+from scalecurve_worker.torch.communicator import TorchCommunicator
+from scalecurve_worker.torch.noise_meter import NoiseMeter
+from scalecurve_worker.torch.strategies import Spread
+from scalecurve_worker.torch.training import Trainer
 
 BATCH, STEPS, CPU = 12, 4, torch.device("cpu")
 

@@ -6,10 +6,10 @@ import os
 
 import torch.distributed as dist
 
-import scalebench_worker as scalebench
+import scalecurve_worker as scalecurve
 
 dist.init_process_group("gloo")
-bench = scalebench.attach()
+bench = scalecurve.attach()
 while bench.step(4):
     print("." * 10, end="", flush=True)
 bench.finish()

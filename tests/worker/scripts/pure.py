@@ -4,9 +4,9 @@ import os
 import sys
 import time
 
-import scalebench_worker as scalebench
+import scalecurve_worker as scalecurve
 
-bench = scalebench.attach()
+bench = scalecurve.attach()
 assert "torch" not in sys.modules
 pause = float(os.environ.get("PAUSE", "0.002"))
 for number, _batch in enumerate(bench.steps([[0] * 4, [0] * 4])):

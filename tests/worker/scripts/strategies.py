@@ -17,14 +17,14 @@ import torch.distributed as dist
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.optim import ZeroRedundancyOptimizer
 
-from scalebench_api.trial import TrialSpec
-from scalebench_worker.sdk import Bench
-from scalebench_worker.torch import sharding, strategies, training
-from scalebench_worker.torch.compression import hooks
-from scalebench_worker.torch.program import run
-from scalebench_worker.torch.servers.worker import ParameterServer
+from scalecurve_api.trial import TrialSpec
+from scalecurve_worker.sdk import Bench
+from scalecurve_worker.torch import sharding, strategies, training
+from scalecurve_worker.torch.compression import hooks
+from scalecurve_worker.torch.program import run
+from scalecurve_worker.torch.servers.worker import ParameterServer
 
-OUT = Path(os.environ["SCALEBENCH_OUT"])
+OUT = Path(os.environ["SCALECURVE_OUT"])
 
 
 def own_mesh(device: str, shape: tuple[int, ...]) -> DeviceMesh:
@@ -106,8 +106,8 @@ def broken(fault: str) -> Iterator[None]:
 # the ranks of each trial meet in that trial's folder.
 del os.environ["MASTER_ADDR"]
 for name, fault, wire in json.loads(os.environ["CASES"]):
-    os.environ["SCALEBENCH_OUT"] = str(OUT / name)
-    os.environ["SCALEBENCH_TRIAL"] = json.dumps(wire)
+    os.environ["SCALECURVE_OUT"] = str(OUT / name)
+    os.environ["SCALECURVE_TRIAL"] = json.dumps(wire)
     (OUT / name).mkdir(exist_ok=True)
     with broken(fault):
         run(TrialSpec.model_validate(wire))

@@ -13,22 +13,22 @@ from typing import Any
 import pytest
 from worker_ranks import make_trial, rank_environment
 
-from scalebench_api.contract import ROLE_ENV, journal_file, rank_file
-from scalebench_api.processes import asides, processes_of
-from scalebench_api.record.journal import read_rows
-from scalebench_api.record.outcome import Outcome
-from scalebench_api.record.rank import RankRecord
-from scalebench_api.record.verdict import Verdict, judge
-from scalebench_api.trial import TrialSpec
+from scalecurve_api.contract import ROLE_ENV, journal_file, rank_file
+from scalecurve_api.processes import asides, processes_of
+from scalecurve_api.record.journal import read_rows
+from scalecurve_api.record.outcome import Outcome
+from scalecurve_api.record.rank import RankRecord
+from scalecurve_api.record.verdict import Verdict, judge
+from scalecurve_api.trial import TrialSpec
 
 SCRIPTS = Path(__file__).parent / "scripts"
-PROGRAM = ("-m", "scalebench_worker")
+PROGRAM = ("-m", "scalecurve_worker")
 MINUTES_S = 600
 """A busy machine imports TensorFlow in half a minute, and traces a training step in ten seconds."""
 
 needs_tensorflow = pytest.mark.skipif(
     importlib.util.find_spec("tensorflow") is None,
-    reason="TensorFlow is not installed (pip install 'scalebench[tensorflow]')",
+    reason="TensorFlow is not installed (pip install 'scalecurve[tensorflow]')",
 )
 
 

@@ -11,8 +11,8 @@ import pytest
 import torch
 from tensorflow_ranks import MINUTES_S, SCRIPTS, needs_tensorflow
 
-from scalebench_worker.torch import models
-from scalebench_worker.torch.flops import count_step_flops
+from scalecurve_worker.torch import models
+from scalecurve_worker.torch.flops import count_step_flops
 
 pytestmark = [pytest.mark.processes, pytest.mark.timeout(900), needs_tensorflow]
 

@@ -12,11 +12,11 @@ from horovod_ranks import mpirun, reason
 from tensorflow_ranks import SCRIPTS, checks, judged, needs_tensorflow, run_ranks, tf_trial
 from worker_ranks import launch
 
-from scalebench_api.contract import failure_file
-from scalebench_api.horovod import TAPE, VERSION
-from scalebench_api.record.rank import RankFailure, RankRecord, WindowKind
-from scalebench_api.record.verdict import Verdict
-from scalebench_api.trial import TrialSpec
+from scalecurve_api.contract import failure_file
+from scalecurve_api.horovod import TAPE, VERSION
+from scalecurve_api.record.rank import RankFailure, RankRecord, WindowKind
+from scalecurve_api.record.verdict import Verdict
+from scalecurve_api.trial import TrialSpec
 
 pytestmark = [pytest.mark.processes, pytest.mark.timeout(900), needs_tensorflow]
 built = pytest.mark.skipif(bool(reason("tensorflow")), reason=reason("tensorflow") or "-")
@@ -51,7 +51,7 @@ def broken(verdict: Verdict) -> list[str]:
 def test_ranks_train_one_model(tmp_path: Path, workers: int) -> None:
     """Four workers are more than the cores of a small machine: for function only."""
     trial = tf_trial(workers, "horovod", {"exposedCommunication": False}, optimizer={"weightDecay": 0.01})
-    mpirun(tmp_path, workers, "-m", "scalebench_worker", trial=trial)
+    mpirun(tmp_path, workers, "-m", "scalecurve_worker", trial=trial)
     assert_one_model(tmp_path, trial)
 
 
@@ -103,14 +103,14 @@ def test_two_ranks_and_faults_that_must_be_seen(tmp_path: Path) -> None:
     assert said["nccl"].startswith("workload.backend: nccl is not in this build of Horovod")
 
 
-@pytest.mark.skipif(find_spec("mpi4py") is None, reason="mpi4py is not installed (pip install 'scalebench[mpi]')")
+@pytest.mark.skipif(find_spec("mpi4py") is None, reason="mpi4py is not installed (pip install 'scalecurve[mpi]')")
 def test_without_tensorflows_part_one_line_says_how_to_get_it(tmp_path: Path) -> None:
     hidden = tmp_path / "hidden" / "horovod"
     (hidden / "tensorflow").mkdir(parents=True)
     (hidden / "__init__.py").write_text("")
     (hidden / "tensorflow" / "__init__.py").write_text("raise ImportError('not built\\nIf this is not expected')\n")
     trial = tf_trial(1, "horovod")
-    command = [sys.executable, "-m", "scalebench_worker"]
+    command = [sys.executable, "-m", "scalecurve_worker"]
     launch(tmp_path, command, trial, fails=True, PYTHONPATH=str(hidden.parent))
     failure = RankFailure.model_validate_json((tmp_path / failure_file(0)).read_text())
     assert failure.reason == "BadWorkload"

@@ -10,11 +10,11 @@ import pytest
 from pods import CORES, PodRun, end_started, free_port, on_nodes, start_pod
 from tensorflow_ranks import MINUTES_S, needs_tensorflow, tf_trial
 
-from scalebench_api.record.assemble import assemble
-from scalebench_api.record.envelope import unseal
-from scalebench_api.record.log_lines import unframe
-from scalebench_api.record.outcome import Outcome
-from scalebench_api.trial import TrialPhase, TrialSpec
+from scalecurve_api.record.assemble import assemble
+from scalecurve_api.record.envelope import unseal
+from scalecurve_api.record.log_lines import unframe
+from scalecurve_api.record.outcome import Outcome
+from scalecurve_api.trial import TrialPhase, TrialSpec
 
 pytestmark = [
     pytest.mark.processes,
@@ -43,9 +43,9 @@ def start_job(folder: Path, trial: TrialSpec, tasks: list[tuple[str, int]]) -> d
             folder / name,
             trial,
             TF_CONFIG=json.dumps({"cluster": cluster, "task": {"type": kind, "index": index}}),
-            SCALEBENCH_PODS=str(workers),
-            SCALEBENCH_COORDINATOR=f"127.0.0.1:{port}",
-            SCALEBENCH_CORES=str(CORES[index % len(CORES)]),
+            SCALECURVE_PODS=str(workers),
+            SCALECURVE_COORDINATOR=f"127.0.0.1:{port}",
+            SCALECURVE_CORES=str(CORES[index % len(CORES)]),
             POD_NAME=f"job-{name}",
             NODE_NAME=f"node-{index}",
         )
@@ -78,4 +78,4 @@ def test_the_chief_of_a_tfjob_has_the_record_and_all_pods_end(tmp_path: Path) ->
     assert (record.phase, record.message) == (TrialPhase.succeeded, "")
     assert [(at.pod, at.node) for at in record.topology] == [("job-worker-0", "node-0"), ("job-worker-1", "node-1")]
     assert pods["chief-0"].termination.summary == record.summary is not None
-    assert not any("scalebench: " in line for name in ("worker-0", "ps-0") for line in pods[name].log)
+    assert not any("scalecurve: " in line for name in ("worker-0", "ps-0") for line in pods[name].log)

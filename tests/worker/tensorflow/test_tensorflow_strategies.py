@@ -9,10 +9,10 @@ import pytest
 from PIL import Image
 from tensorflow_ranks import SCRIPTS, checks, judged, needs_tensorflow, rows_of, run_ranks, tf_trial
 
-from scalebench_api.contract import EVALUATIONS_FILE
-from scalebench_api.record.rank import RankRecord, WindowKind
-from scalebench_api.trial import TrialSpec
-from scalebench_worker.sdk import LEAD_STEPS
+from scalecurve_api.contract import EVALUATIONS_FILE
+from scalecurve_api.record.rank import RankRecord, WindowKind
+from scalecurve_api.trial import TrialSpec
+from scalecurve_worker.sdk import LEAD_STEPS
 
 pytestmark = [pytest.mark.processes, pytest.mark.timeout(900), needs_tensorflow]
 

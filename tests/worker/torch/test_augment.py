@@ -10,9 +10,9 @@ import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scalebench_api.data import Augmentation
-from scalebench_worker.torch.data import DataError, DataOptions, open_data
-from scalebench_worker.torch.data.augment import Augment, crop_and_flip, cut_out
+from scalecurve_api.data import Augmentation
+from scalecurve_worker.torch.data import DataError, DataOptions, open_data
+from scalecurve_worker.torch.data.augment import Augment, crop_and_flip, cut_out
 
 
 class Scripted:

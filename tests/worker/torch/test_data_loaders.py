@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from scalebench_worker.torch.data import DataError, DataOptions, Loader, open_data
+from scalecurve_worker.torch.data import DataError, DataOptions, Loader, open_data
 
 
 def synthetic(**arguments: Any) -> Loader:

@@ -14,11 +14,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from scalebench_api.data import Augmentation
-from scalebench_api.record.rank import Picture
-from scalebench_worker.data.digits import read_digits
-from scalebench_worker.data.image_list import list_images
-from scalebench_worker.torch.data import DataError, DataOptions, dataset_facts, open_data
+from scalecurve_api.data import Augmentation
+from scalecurve_api.record.rank import Picture
+from scalecurve_worker.data.digits import read_digits
+from scalecurve_worker.data.image_list import list_images
+from scalecurve_worker.torch.data import DataError, DataOptions, dataset_facts, open_data
 
 
 def pixels(picture: Picture, which: str) -> np.ndarray[Any, Any]:

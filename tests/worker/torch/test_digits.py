@@ -10,9 +10,9 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from scalebench_worker.data.digits import read_digits
-from scalebench_worker.torch.data import open_data
-from scalebench_worker.torch.models import build, training_loss
+from scalecurve_worker.data.digits import read_digits
+from scalecurve_worker.torch.data import open_data
+from scalecurve_worker.torch.models import build, training_loss
 
 
 def test_digits_are_scikit_learns_own_in_a_fixed_split() -> None:

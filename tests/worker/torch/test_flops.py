@@ -13,8 +13,8 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import FlopCounterMode
 
-from scalebench_worker.torch.flops import FlopCountError, count_step_flops, device_peak_flops
-from scalebench_worker.torch.models import build, spec, training_loss
+from scalecurve_worker.torch.flops import FlopCountError, count_step_flops, device_peak_flops
+from scalecurve_worker.torch.models import build, spec, training_loss
 
 
 def on_meta(name: str, **options: object) -> nn.Module:

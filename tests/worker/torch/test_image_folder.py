@@ -15,7 +15,7 @@ import pytest
 import torch
 from PIL import Image
 
-from scalebench_worker.torch.data import DataError, DataOptions, Loader, open_data
+from scalecurve_worker.torch.data import DataError, DataOptions, Loader, open_data
 
 COLOURS = {"ant": (250, 10, 10), "bee": (10, 250, 10), "cat": (10, 10, 250)}
 
@@ -118,7 +118,7 @@ def test_a_wrong_folder_is_named(tmp_path: Path) -> None:
 
 KILLED = """
 import sys, time
-from scalebench_worker.torch.data import DataOptions, open_data
+from scalecurve_worker.torch.data import DataOptions, open_data
 if __name__ == "__main__":
     options = DataOptions(loaders=2)
     stream = open_data("image-folder", path=sys.argv[1], batch=3, shape=(3, 24, 24), options=options).endless()

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from scalebench_api.catalogue import MODELS
-from scalebench_worker.torch.models import (
+from scalecurve_api.catalogue import MODELS
+from scalecurve_worker.torch.models import (
     AuxiliaryLogits,
     ModelError,
     build,
@@ -19,9 +19,9 @@ from scalebench_worker.torch.models import (
     spec,
     training_loss,
 )
-from scalebench_worker.torch.models.resnet import Residual
-from scalebench_worker.torch.models.resnet_cifar import CifarResNet
-from scalebench_worker.torch.models.transformer import rotary_tables, rotate
+from scalecurve_worker.torch.models.resnet import Residual
+from scalecurve_worker.torch.models.resnet_cifar import CifarResNet
+from scalecurve_worker.torch.models.transformer import rotary_tables, rotate
 
 IMAGE_MODELS = tuple(name for name in names() if spec(name).kind == "image")
 

@@ -16,10 +16,10 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from scalebench_api.data import Augmentation
-from scalebench_worker.data.cifar import read_cifar10
-from scalebench_worker.data.idx import read_fashion_mnist, read_idx
-from scalebench_worker.torch.data import DataError, DataOptions, open_data
+from scalecurve_api.data import Augmentation
+from scalecurve_worker.data.cifar import read_cifar10
+from scalecurve_worker.data.idx import read_fashion_mnist, read_idx
+from scalecurve_worker.torch.data import DataError, DataOptions, open_data
 
 
 def idx(array: np.ndarray[Any, Any]) -> bytes:

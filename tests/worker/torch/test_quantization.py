@@ -8,13 +8,13 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from torch import Tensor, nn
 
-from scalebench_api.measure import Quantization
-from scalebench_worker.failure import WorkloadError
-from scalebench_worker.torch.models import build
-from scalebench_worker.torch.quantization import check_quantizable, folded, quantize
-from scalebench_worker.torch.quantization.calibration import calibrate
-from scalebench_worker.torch.quantization.grid import Grid, Scheme, activation_grid, signed_grid, weight_grid
-from scalebench_worker.torch.quantization.integers import Integers, with_whole_weights
+from scalecurve_api.measure import Quantization
+from scalecurve_worker.failure import WorkloadError
+from scalecurve_worker.torch.models import build
+from scalecurve_worker.torch.quantization import check_quantizable, folded, quantize
+from scalecurve_worker.torch.quantization.calibration import calibrate
+from scalecurve_worker.torch.quantization.grid import Grid, Scheme, activation_grid, signed_grid, weight_grid
+from scalecurve_worker.torch.quantization.integers import Integers, with_whole_weights
 
 CPU = torch.device("cpu")
 

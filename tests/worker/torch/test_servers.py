@@ -12,12 +12,12 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scalebench_api.optimizer import Optimizer
-from scalebench_api.workload import ParameterServer, Updates
-from scalebench_worker.torch.servers import wire
-from scalebench_worker.torch.servers.shard import Answer, Shard
-from scalebench_worker.torch.servers.wire import Closed, Header, Kind
-from scalebench_worker.torch.servers.worker import shares
+from scalecurve_api.optimizer import Optimizer
+from scalecurve_api.workload import ParameterServer, Updates
+from scalecurve_worker.torch.servers import wire
+from scalecurve_worker.torch.servers.shard import Answer, Shard
+from scalecurve_worker.torch.servers.wire import Closed, Header, Kind
+from scalecurve_worker.torch.servers.worker import shares
 
 SGD = Optimizer(momentum=0.0)
 RATE = 0.5

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from worker_ranks import SCRIPTS, launch, make_trial, records, torchrun
 
-from scalebench_api.record.outcome import Outcome
-from scalebench_api.record.rank import RankRecord, WindowKind
-from scalebench_api.record.verdict import Verdict, judge
+from scalecurve_api.record.outcome import Outcome
+from scalecurve_api.record.rank import RankRecord, WindowKind
+from scalecurve_api.record.verdict import Verdict, judge
 
 # Many processes that load torch: minutes on cores that others use too.
 pytestmark = [pytest.mark.processes, pytest.mark.timeout(1200)]

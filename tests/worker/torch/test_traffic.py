@@ -8,11 +8,11 @@ import pytest
 import torch.distributed as dist
 from torch import nn
 
-from scalebench_api.options import BatchNorm
-from scalebench_api.workload import Workload
-from scalebench_worker.torch import traffic
-from scalebench_worker.torch.device import choose_device
-from scalebench_worker.torch.strategies import ddp
+from scalecurve_api.options import BatchNorm
+from scalecurve_api.workload import Workload
+from scalecurve_worker.torch import traffic
+from scalecurve_worker.torch.device import choose_device
+from scalecurve_worker.torch.strategies import ddp
 
 
 def test_gradients_on_four_workers() -> None:

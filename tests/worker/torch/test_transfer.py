@@ -11,17 +11,17 @@ import torch
 from torch import Tensor, nn
 from worker_ranks import make_trial, records
 
-from scalebench_api.contract import OUT_ENV
-from scalebench_api.record.frozen import frozen_unchanged
-from scalebench_api.record.rank import RankRecord
-from scalebench_api.trial import TrialSpec
-from scalebench_api.workload import Trained, Transfer
-from scalebench_worker.failure import WorkloadError
-from scalebench_worker.torch import evaluation, models
-from scalebench_worker.torch.checkpoints import open_folder, write_checkpoint
-from scalebench_worker.torch.program import run
-from scalebench_worker.torch.torchvision_names import of_torchvision
-from scalebench_worker.torch.transfer import begin, frozen_checksum, head_entries, load_checkpoint, train_mode
+from scalecurve_api.contract import OUT_ENV
+from scalecurve_api.record.frozen import frozen_unchanged
+from scalecurve_api.record.rank import RankRecord
+from scalecurve_api.trial import TrialSpec
+from scalecurve_api.workload import Trained, Transfer
+from scalecurve_worker.failure import WorkloadError
+from scalecurve_worker.torch import evaluation, models
+from scalecurve_worker.torch.checkpoints import open_folder, write_checkpoint
+from scalecurve_worker.torch.program import run
+from scalecurve_worker.torch.torchvision_names import of_torchvision
+from scalecurve_worker.torch.transfer import begin, frozen_checksum, head_entries, load_checkpoint, train_mode
 
 SHAPE = (1, 8, 8)
 NET = models.spec("resnet20")

@@ -1,4 +1,4 @@
-module scalebench.dev/build/cni-plugins
+module scalecurve.dev/build/cni-plugins
 
 go 1.26.0
 

@@ -1,4 +1,4 @@
-module scalebench.dev/build/containerd
+module scalecurve.dev/build/containerd
 
 go 1.26.3
 

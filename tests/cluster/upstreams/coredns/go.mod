@@ -1,4 +1,4 @@
-module scalebench.dev/build/coredns
+module scalecurve.dev/build/coredns
 
 go 1.26.0
 

@@ -1,4 +1,4 @@
-module scalebench.dev/build/etcd
+module scalecurve.dev/build/etcd
 
 go 1.26.0
 

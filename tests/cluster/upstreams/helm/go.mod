@@ -1,4 +1,4 @@
-module scalebench.dev/build/helm
+module scalecurve.dev/build/helm
 
 go 1.26.0
 

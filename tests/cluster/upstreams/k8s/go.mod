@@ -1,4 +1,4 @@
-module scalebench.dev/build/k8s
+module scalecurve.dev/build/k8s
 
 go 1.26.8
 

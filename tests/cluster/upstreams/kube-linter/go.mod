@@ -1,4 +1,4 @@
-module scalebench.dev/build/kube-linter
+module scalecurve.dev/build/kube-linter
 
 go 1.26.0
 

@@ -1,4 +1,4 @@
-module scalebench.dev/build/kubeconform
+module scalecurve.dev/build/kubeconform
 
 go 1.26.0
 

@@ -1,4 +1,4 @@
-module scalebench.dev/build/kwok
+module scalecurve.dev/build/kwok
 
 go 1.26.0
 

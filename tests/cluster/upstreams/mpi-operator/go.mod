@@ -1,4 +1,4 @@
-module scalebench.dev/build/mpi-operator
+module scalecurve.dev/build/mpi-operator
 
 go 1.26.0
 

@@ -1,3 +1,3 @@
-module scalebench.dev/build/pause
+module scalecurve.dev/build/pause
 
 go 1.26.0

@@ -1,4 +1,4 @@
-module scalebench.dev/build/prometheus
+module scalecurve.dev/build/prometheus
 
 go 1.26.0
 

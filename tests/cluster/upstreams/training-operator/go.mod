@@ -1,4 +1,4 @@
-module scalebench.dev/build/training-operator
+module scalecurve.dev/build/training-operator
 
 go 1.26.0
 

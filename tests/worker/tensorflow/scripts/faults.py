@@ -8,10 +8,10 @@ from dataclasses import replace
 from typing import Any
 from unittest import mock
 
-from scalebench_api.horovod import TAPE
-from scalebench_worker.failure import WorkloadError
-from scalebench_worker.tensorflow import asked, over_horovod, program, served, strategies, training
-from scalebench_worker.tensorflow.framework import keras, tf
+from scalecurve_api.horovod import TAPE
+from scalecurve_worker.failure import WorkloadError
+from scalecurve_worker.tensorflow import asked, over_horovod, program, served, strategies, training
+from scalecurve_worker.tensorflow.framework import keras, tf
 
 
 def no_sum() -> AbstractContextManager[Any]:

@@ -7,7 +7,7 @@ import sys
 
 from faults import FAULTS
 
-from scalebench_worker.__main__ import main
+from scalecurve_worker.__main__ import main
 
 if __name__ == "__main__":
     with FAULTS[os.environ["FAULT"]]():

@@ -13,21 +13,21 @@ import pytest
 import torch
 from PIL import Image
 
-from scalebench_api import tensorflow as api
-from scalebench_api.optimizer import Optimizer
-from scalebench_worker.data.digits import read_digits
-from scalebench_worker.data.images import DataError, ImageArrays
-from scalebench_worker.tensorflow import models
-from scalebench_worker.tensorflow.data import folder
-from scalebench_worker.tensorflow.data.arrays import Arrays
-from scalebench_worker.tensorflow.data.epochs import in_order
-from scalebench_worker.tensorflow.flops import step_flops
-from scalebench_worker.tensorflow.framework import keras, tf
-from scalebench_worker.tensorflow.models.layers import parts
-from scalebench_worker.tensorflow.scalars import add, read
-from scalebench_worker.tensorflow.training import make_optimizer
-from scalebench_worker.torch import models as torch_models
-from scalebench_worker.torch.data.image_folder import Decoder as TorchDecoder
+from scalecurve_api import tensorflow as api
+from scalecurve_api.optimizer import Optimizer
+from scalecurve_worker.data.digits import read_digits
+from scalecurve_worker.data.images import DataError, ImageArrays
+from scalecurve_worker.tensorflow import models
+from scalecurve_worker.tensorflow.data import folder
+from scalecurve_worker.tensorflow.data.arrays import Arrays
+from scalecurve_worker.tensorflow.data.epochs import in_order
+from scalecurve_worker.tensorflow.flops import step_flops
+from scalecurve_worker.tensorflow.framework import keras, tf
+from scalecurve_worker.tensorflow.models.layers import parts
+from scalecurve_worker.tensorflow.scalars import add, read
+from scalecurve_worker.tensorflow.training import make_optimizer
+from scalecurve_worker.torch import models as torch_models
+from scalecurve_worker.torch.data.image_folder import Decoder as TorchDecoder
 
 # Large enough that ResNet-50's last batch norms see 32 values a channel: over 4, as of a 32 x 32 image in a batch of
 # 4, its fp32 logits are 2e-3 from its fp64 ones in torch alone, and other kernels give other ones.

@@ -9,11 +9,11 @@ from pathlib import Path
 
 from faults import FAULTS
 
-from scalebench_api.contract import OUT_ENV, TRIAL_ENV
-from scalebench_api.trial import TrialSpec
-from scalebench_worker.failure import WorkloadError
-from scalebench_worker.startup import prepare
-from scalebench_worker.tensorflow.program import run
+from scalecurve_api.contract import OUT_ENV, TRIAL_ENV
+from scalecurve_api.trial import TrialSpec
+from scalecurve_worker.failure import WorkloadError
+from scalecurve_worker.startup import prepare
+from scalecurve_worker.tensorflow.program import run
 
 SAID = "said.json"
 

@@ -1,0 +1,20 @@
+"""``scalecurve allreduce BUNDLE...``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from scalecurve.cli.bundles import bundles_argument, open_all
+from scalecurve.cli.output import output_option, show
+
+
+@click.command("allreduce")
+@bundles_argument
+@output_option
+def command(folders: tuple[Path, ...], output: str) -> None:
+    """Show the all-reduce microbenchmark by message size: latency, algbw and busbw with their spread."""
+    from scalecurve.allreduce import allreduce
+
+    show([allreduce(open_all(folders)).table()], output)

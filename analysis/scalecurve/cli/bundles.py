@@ -1,0 +1,46 @@
+"""Arguments and opening of bundles, the same for every verb that reads them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from scalecurve.cli import EXIT_INPUT
+from scalecurve.cli.output import complain, fail
+
+if TYPE_CHECKING:
+    from scalecurve.bundle import Bundle
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def bundles_argument(function: F) -> F:
+    """``BUNDLE...``: one or several folders."""
+    return click.argument("folders", metavar="BUNDLE...", nargs=-1, required=True, type=click.Path(path_type=Path))(
+        function
+    )
+
+
+def bundles_or_experiments_argument(function: F) -> F:
+    """``BUNDLE|EXPERIMENT...``: folders, or names of experiments in a cluster."""
+    return click.argument(
+        "given", metavar="BUNDLE|EXPERIMENT...", nargs=-1, required=True, type=click.Path(path_type=Path)
+    )(function)
+
+
+def open_all(folders: Sequence[Path]) -> tuple[Bundle, ...]:
+    """Open every bundle, and say on stderr which of their files cannot be used; a path that is none ends the verb."""
+    from scalecurve.bundle import open_bundles
+    from scalecurve.problem import BundleError
+
+    try:
+        bundles = open_bundles(folders)
+    except BundleError as error:
+        fail(str(error), EXIT_INPUT)
+    for bundle in bundles:
+        for problem in bundle.problems:
+            complain(f"{bundle.path}/{problem}")
+    return bundles

@@ -1,0 +1,38 @@
+"""``scalecurve compare BEFORE AFTER``."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from scalecurve.cli import EXIT_FAILED, EXIT_INPUT
+from scalecurve.cli.bundles import open_all
+from scalecurve.cli.output import Real, fail, output_option, show
+
+
+@click.command("compare")
+@click.argument("before", type=click.Path(path_type=Path))
+@click.argument("after", type=click.Path(path_type=Path))
+@click.option(
+    "--threshold",
+    type=Real(0, 10),
+    default=0.0,
+    show_default=True,
+    help="Share of throughput, as 0.05: exit with 1 when a point changed by more than that, beyond noise.",
+)
+@output_option
+def command(before: Path, after: Path, threshold: float, output: str) -> None:
+    """Say which points changed beyond noise; exit code 1 when one changed past the threshold.
+
+    Two bundles without a common point are bad input (2): "nothing changed" would be no answer.
+    """
+    from scalecurve.compare import compare
+
+    first, second = open_all([before, after])
+    comparison = compare(first, second, threshold)
+    show([comparison.table()], output, {"pastThreshold": comparison.past_threshold})
+    if not comparison.points:
+        fail(f"{before} and {after} have measured no point in common: nothing was compared", EXIT_INPUT)
+    sys.exit(EXIT_FAILED if comparison.past_threshold else 0)

@@ -1,0 +1,31 @@
+"""``scalecurve cost BUNDLE...``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from scalecurve.cli.bundles import bundles_argument, open_all
+from scalecurve.cli.output import output_option, show
+from scalecurve.cli.price import price_options
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from scalecurve.cli.price import Asked
+
+
+@click.command("cost")
+@bundles_argument
+@price_options
+@output_option
+def command(folders: tuple[Path, ...], asked: Asked, output: str) -> None:
+    """Show time and cost of every point with intervals: of an epoch, of the training, to the target.
+
+    Which worker count is cheapest and which fastest is said, and which no other beats in both.
+    """
+    from scalecurve.cost import cost
+
+    bundles = open_all(folders)
+    show([cost(bundles, asked.cost, said=asked.said(bundles)).table()], output)

@@ -1,0 +1,20 @@
+"""``scalecurve diagnose BUNDLE...``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from scalecurve.cli.bundles import bundles_argument, open_all
+from scalecurve.cli.output import output_option, show
+
+
+@click.command("diagnose")
+@bundles_argument
+@output_option
+def command(folders: tuple[Path, ...], output: str) -> None:
+    """Look for stragglers, drift, bimodal steps, slow ranks and short warm-ups; with numbers and what to do."""
+    from scalecurve.diagnose import diagnose
+
+    show([diagnose(open_all(folders)).table()], output)

@@ -1,0 +1,156 @@
+"""``scalecurve doctor [FILE]``."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import platform
+import shutil
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from scalecurve.cli import EXIT_ENVIRONMENT, EXIT_INPUT
+from scalecurve.cli.cluster.connection import Where, cluster_options
+from scalecurve.cli.output import complain, fail, load_experiment, output_option, overlay_option, show
+
+if TYPE_CHECKING:
+    from scalecurve.table import Cell, Table
+    from scalecurve_api.experiment import ScalingExperiment
+    from scalecurve_local.shares import Allotment, Machine
+
+_PACKAGES = ("torch", "nvidia-ml-py", "scikit-learn", "mpi4py", "horovod")
+_PROGRAMS = ("mpirun", "nvidia-smi")
+
+
+@click.command("doctor")
+@click.argument("file", required=False, type=click.Path(path_type=Path))
+@overlay_option
+@click.option("--cluster", "in_cluster", is_flag=True, help="Look at the cluster of the kubeconfig instead.")
+@cluster_options
+@click.option("--oversubscribe", is_flag=True, help="Judge as `run --oversubscribe` would.")
+@output_option
+def command(
+    file: Path | None, overlays: tuple[Path, ...], in_cluster: bool, where: Where, oversubscribe: bool, output: str
+) -> None:
+    """Say what this machine has, or a cluster; with an experiment, whether it could start there.
+
+    A cluster is looked at with --cluster or an option that names one, or when the experiment names a runner. Where a
+    kubeconfig has a current context, that cluster is shown beside this machine. Exit code 3 when it could not start.
+    """
+    if overlays and file is None:
+        fail("--overlay goes with the FILE of an experiment", EXIT_INPUT)
+    experiment = load_experiment(file, overlays)[0] if file is not None else None
+    named = in_cluster or where.asked
+    meant = named or (experiment is not None and experiment.spec.runner is not None)
+    tables, blocked = [], False
+    if not named:
+        here, blocked = _here(experiment, oversubscribe)
+        tables.append(here)
+    there = _there(experiment, where, meant)
+    if there is not None:
+        tables.append(there[0])
+        # An experiment that names a runner is for a cluster, whatever this machine has.
+        blocked = there[1] if meant else blocked
+    show(tables, output)
+    sys.exit(EXIT_ENVIRONMENT if blocked else 0)
+
+
+def _there(experiment: ScalingExperiment | None, where: Where, meant: bool) -> tuple[Table, bool] | None:
+    """The cluster and whether it stops the experiment; None where none is meant and none can be looked at."""
+    from scalecurve.cli.cluster.connection import ClusterError, connect, has_current_context
+    from scalecurve.cli.cluster.refusals import cluster_errors
+
+    if not meant and not has_current_context():
+        return None
+    from scalecurve.cli.cluster.doctor import doctor, table
+
+    namespace = where.namespace or (experiment.metadata.namespace if experiment else None)
+    with cluster_errors():
+        try:
+            cluster = connect(replace(where, namespace=namespace))
+            found = doctor(cluster, experiment)
+        except ClusterError as error:
+            if meant:
+                raise
+            complain(str(error))
+            return None
+    return table(cluster, found), any(each.good is False for each in found)
+
+
+def _here(experiment: ScalingExperiment | None, oversubscribe: bool) -> tuple[Table, bool]:
+    """This machine, and whether it stops the experiment."""
+    from scalecurve.table import Column, Table
+    from scalecurve_local import EngineError
+
+    columns = (Column("what", "What"), Column("found", "Found"), Column("good", "Good", "flag"))
+    rows: list[tuple[Cell, ...]] = []
+    blocked = False
+    try:
+        rows += _machine_rows(survey())
+    except EngineError as error:
+        rows.append(("devices", str(error), False))
+        blocked = True
+    rows += _software_rows()
+    if experiment is not None:
+        try:
+            allotment = allotment_of(experiment, oversubscribe)
+            rows.append((experiment.metadata.name, "could start here: " + "; ".join(allotment.notes), True))
+        except EngineError as error:
+            rows.append((experiment.metadata.name, str(error), False))
+            blocked = True
+    return Table("doctor", "This machine", columns, tuple(rows)), blocked
+
+
+def survey() -> Machine:
+    """Cores and GPUs that a run may use.
+
+    Raises:
+        EngineError: when ``CUDA_VISIBLE_DEVICES`` names what is not there.
+    """
+    from scalecurve_local.cores import survey_cores
+    from scalecurve_local.gpus import survey_gpus
+    from scalecurve_local.shares import Machine
+
+    return Machine(survey_cores(), survey_gpus(os.environ))
+
+
+def allotment_of(experiment: ScalingExperiment, oversubscribe: bool) -> Allotment:
+    """What each worker of an experiment would get.
+
+    Raises:
+        EngineError: when it cannot run here.
+    """
+    from scalecurve_api.plan import make_plan
+    from scalecurve_local.shares import allot
+
+    return allot(make_plan(experiment).trials, survey(), oversubscribe)
+
+
+def _machine_rows(machine: Machine) -> list[tuple[Cell, ...]]:
+    cores = machine.cores
+    quota = "" if cores.quota is None else f", a control group allows {cores.quota:g}"
+    rows: list[tuple[Cell, ...]] = [
+        ("system", f"{platform.system()} {platform.release()}, Python {platform.python_version()}", True),
+        ("cores", f"{len(cores.siblings)} physical, {cores.threads} hardware threads{quota}", True),
+    ]
+    names = ", ".join(f"{gpu.name} {gpu.uuid}" for gpu in machine.gpus)
+    rows.append(("GPUs", f"{len(machine.gpus)}: {names}" if names else "none: workers get cores of the CPU", True))
+    return rows
+
+
+def _software_rows() -> list[tuple[Cell, ...]]:
+    rows: list[tuple[Cell, ...]] = []
+    for package in _PACKAGES:
+        try:
+            rows.append((package, importlib.metadata.version(package), True))
+        except importlib.metadata.PackageNotFoundError:
+            rows.append((package, "not installed", package != "torch"))
+    for program in _PROGRAMS:
+        beside = Path(sys.executable).with_name(program)
+        found = shutil.which(program) or (str(beside) if beside.exists() else None)
+        rows.append((program, "found" if found else "not found", True))
+    return rows

@@ -1,0 +1,100 @@
+"""How verbs read and print: files, numbers, tables in the form asked for, errors on stderr with their exit code."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+
+import click
+
+from scalecurve.cli import EXIT_INPUT
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from scalecurve.table import Table
+    from scalecurve_api.experiment import ScalingExperiment
+
+F = TypeVar("F", bound="Callable[..., Any]")
+
+FORMS = ("table", "json", "csv", "md")
+
+
+class Real(click.FloatRange):
+    """A number in a range; not ``nan`` and not ``inf``, which pass every comparison or none."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """As a float; anything else is bad usage."""
+        number = super().convert(value, param, ctx)
+        if not math.isfinite(number):
+            self.fail(f"{number} is not a finite number", param, ctx)
+        return number
+
+
+def output_option(function: F) -> F:
+    """``--output table|json|csv|md``."""
+    return click.option(
+        "-o", "--output", type=click.Choice(FORMS), default="table", show_default=True, help="Form of what is printed."
+    )(function)
+
+
+def show(tables: Sequence[Table], form: str, extra: dict[str, Any] | None = None) -> None:
+    """Print tables: as text, as Markdown, all of them in one JSON document, or the first alone as CSV.
+
+    CSV that holds a second header is read by no program, so the others are named on stderr.
+    """
+    from scalecurve.table import to_json
+
+    if form == "json":
+        document = {**(extra or {}), **{table.name: table.plain() for table in tables}}
+        click.echo(to_json(document), nl=False)
+    elif form == "csv":
+        click.echo(tables[0].csv(), nl=False)
+        if left_out := ", ".join(table.name for table in tables[1:] if table.rows):
+            click.echo(f"scalecurve: CSV is one table, {tables[0].name}; --output json also has: {left_out}", err=True)
+    else:
+        click.echo("\n".join(table.markdown() if form == "md" else table.text() for table in tables), nl=False)
+
+
+def fail(message: str, code: int) -> NoReturn:
+    """One line on stderr, and the exit code that belongs to it."""
+    complain(message)
+    sys.exit(code)
+
+
+def complain(message: str) -> None:
+    """One line on stderr; a path in it may hold anything, and nothing of it reaches the terminal as a command."""
+    from scalecurve_api.problem import printable
+
+    click.echo(f"scalecurve: {printable(message)}", err=True)
+
+
+def overlay_option(function: F) -> F:
+    """``--overlay FILE``, repeatable: what differs from the experiment's file."""
+    return click.option(
+        "--overlay",
+        "overlays",
+        metavar="FILE",
+        multiple=True,
+        type=click.Path(path_type=Path),
+        help="What differs from the experiment's file, a JSON merge patch in YAML: mappings are merged, null removes, "
+        "all else is replaced. Several apply in their order.",
+    )(function)
+
+
+def load_experiment(file: Path, overlays: Sequence[Path] = ()) -> tuple[ScalingExperiment, str]:
+    """The one experiment of a file with overlays, and its text; all problems are printed when it is not right."""
+    from scalecurve.validation import validate
+
+    checked = validate([file], overlays)
+    problems = [problem for each in checked for problem in each.problems]
+    for problem in problems:
+        click.echo(str(problem), err=True)
+    if problems:
+        sys.exit(EXIT_INPUT)
+    if len(checked[0].experiments) != 1:
+        fail(f"{file}: holds {len(checked[0].experiments)} experiments; this verb takes one", EXIT_INPUT)
+    return checked[0].experiments[0], checked[0].text

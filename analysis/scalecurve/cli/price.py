@@ -1,0 +1,124 @@
+"""A price as options give it: ``--prices NAME|FILE`` with date and source, or ``--per-worker-hour``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from scalecurve.cli import EXIT_INPUT
+from scalecurve.cli.models import refusals
+from scalecurve.cli.output import Real, fail
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from scalecurve.bundle import Bundle
+    from scalecurve.predict.prices import Price
+    from scalecurve.table import Table
+    from scalecurve_api.experiment import Cost
+
+F = TypeVar("F", bound="Callable[..., Any]")
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What takes the place of the experiments' own price; both None where no option says anything.
+
+    ``price`` is an entry of a price file, whose date and source are told.
+    """
+
+    cost: Cost | None = None
+    price: Price | None = None
+
+    def said(self, bundles: Sequence[Bundle] = ()) -> tuple[str, ...]:
+        """Notes on the price, for the first table."""
+        from scalecurve.predict.prices import remarks
+
+        return remarks(self.price, bundles) if self.price is not None else ()
+
+    def noted(self, tables: Sequence[Table], bundles: Sequence[Bundle] = ()) -> list[Table]:
+        """The tables with those notes under the first."""
+        first, *rest = tables
+        return [replace(first, notes=(*first.notes, *self.said(bundles))), *rest]
+
+
+def price_options(function: F) -> F:
+    """``--prices``, ``--per-worker-hour`` and what goes with them, given to the function as one ``asked``."""
+
+    def collected(
+        *,
+        prices: str | None,
+        per_worker_hour: float | None,
+        currency: str | None,
+        dataset_samples: int | None,
+        epochs: int | None,
+        **rest: Any,
+    ) -> Any:
+        asked = _asked(prices, per_worker_hour, currency, dataset_samples, epochs)
+        return function(asked=asked, **rest)
+
+    collected.__name__, collected.__doc__ = function.__name__, function.__doc__
+    collected.__dict__.update(function.__dict__)
+    for option in (
+        click.option("--epochs", type=click.IntRange(min=1), help="With a price: epochs of the whole training."),
+        click.option("--dataset-samples", type=click.IntRange(min=1), help="With a price: samples of one epoch."),
+        click.option("--currency", help="Of --per-worker-hour, in three letters.  [default: USD]"),
+        click.option("--per-worker-hour", type=Real(min=0, max=1e6), help="Another price than the experiment's."),
+        click.option(
+            "--prices",
+            metavar="NAME|FILE[:NAME]",
+            help="A price with its date and source: a shipped one, or one of a YAML file. 'list' shows those shipped.",
+        ),
+    ):
+        collected = option(collected)
+    return collected  # type: ignore[return-value]  # click calls it by keyword
+
+
+def _asked(
+    reference: str | None,
+    per_worker_hour: float | None,
+    currency: str | None,
+    dataset_samples: int | None,
+    epochs: int | None,
+) -> Asked:
+    from pydantic import ValidationError
+
+    from scalecurve_api.experiment import Cost
+    from scalecurve_api.wording import plain
+
+    if reference is not None:
+        if per_worker_hour is not None or currency is not None:
+            fail("--prices has a price and its currency: leave out --per-worker-hour and --currency", EXIT_INPUT)
+        return _of_file(reference, dataset_samples, epochs)
+    if per_worker_hour is None:
+        if dataset_samples is not None or epochs is not None or currency is not None:
+            fail(
+                "--dataset-samples, --epochs and --currency go with a price: --prices or --per-worker-hour", EXIT_INPUT
+            )
+        return Asked()
+    try:
+        return Asked(
+            Cost(
+                per_worker_hour=per_worker_hour,
+                currency="USD" if currency is None else currency,
+                dataset_samples=dataset_samples,
+                epochs=epochs,
+            )
+        )
+    except ValidationError as error:
+        first = error.errors()[0]
+        option = str(first["loc"][0]).replace("_", "-")
+        fail(f"--{option}: given {first['input']!r}; allowed: {plain(first['msg'])}", EXIT_INPUT)
+
+
+def _of_file(reference: str, dataset_samples: int | None, epochs: int | None) -> Asked:
+    from scalecurve.predict.prices import find_price, price_table, prices
+
+    if reference == "list":
+        click.echo(price_table(prices()).text(), nl=False)
+        raise SystemExit(0)
+    with refusals():
+        price = find_price(reference)
+    return Asked(price.cost(dataset_samples, epochs), price)

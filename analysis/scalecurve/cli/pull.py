@@ -1,0 +1,100 @@
+"""``scalecurve pull EXPERIMENT``."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from scalecurve.cli import EXIT_FAILED, EXIT_INPUT
+from scalecurve.cli.cluster.connection import Where, cluster_options
+from scalecurve.cli.output import complain, fail
+
+if TYPE_CHECKING:
+    from scalecurve.cli.cluster.pull import Progress, Pulled
+
+_FEW = 8
+
+
+@click.command("pull")
+@click.argument("name", metavar="EXPERIMENT")
+@click.option("--into", type=click.Path(path_type=Path), help="Folder of the bundle.  [default: results/<EXPERIMENT>]")
+@cluster_options
+@click.option("-q", "--quiet", is_flag=True, help="No progress.")
+def command(name: str, into: Path | None, where: Where, quiet: bool) -> None:
+    """Fetch the records of an experiment in a cluster into a bundle; again, and only what is missing is fetched.
+
+    Trials that still run are left for the next time. Exit code 1 when a record could not be had.
+    """
+    pulled = fetch(name, into or default_folder(name), where, quiet)
+    click.echo("report:  " + shlex.join(["scalecurve", "report", str(pulled.bundle)]))
+    sys.exit(EXIT_FAILED if pulled.failed else 0)
+
+
+def default_folder(name: str) -> Path:
+    """Where ``run`` would put it."""
+    return Path("results") / name
+
+
+def fetch(name: str, bundle: Path, where: Where, quiet: bool = False) -> Pulled:
+    """Pull with a progress bar, and say what was fetched and what was not; an error ends the verb."""
+    from scalecurve.cli.cluster.experiments import find
+    from scalecurve.cli.cluster.pull import BundleRefused, pull
+    from scalecurve.cli.cluster.refusals import cluster_errors
+
+    with cluster_errors():
+        cluster, watched = find(where, name)
+        try:
+            with _bar(quiet) as progress:
+                pulled = pull(cluster, watched, bundle, progress)
+        except BundleRefused as error:
+            fail(str(error), EXIT_INPUT)
+    _say(pulled, watched.headline)
+    return pulled
+
+
+def _say(pulled: Pulled, headline: str) -> None:
+    from scalecurve_api.problem import printable
+
+    click.echo(headline)
+    click.echo(f"trials fetched: {len(pulled.fetched)}, there already: {len(pulled.present)}")
+    for what, names in (
+        ("still running (pull again when they have ended)", pulled.unfinished),
+        ("cancelled before they ran, so nothing is recorded", pulled.unrecorded),
+        ("larger than the cluster keeps, what was left out is in their records", sorted(pulled.left_out)),
+    ):
+        if names:
+            click.echo(f"{what}: {_few(names)}")
+    if pulled.to_come:
+        click.echo(f"not begun yet: {pulled.to_come}")
+    for trial in sorted(pulled.failed):
+        complain(f"{trial}: not fetched: {pulled.failed[trial]}")
+    click.echo(printable(f"records: {pulled.bundle}"))
+
+
+def _few(names: list[str]) -> str:
+    return ", ".join(names[:_FEW]) + (f" and {len(names) - _FEW} more" if len(names) > _FEW else "")
+
+
+@contextmanager
+def _bar(quiet: bool) -> Iterator[Progress | None]:
+    """A progress bar on stderr, none where that is no terminal."""
+    if quiet or not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("looking", total=None)
+
+        def show(done: int, total: int) -> None:
+            bar.update(task, description="fetching", completed=done, total=total)
+
+        yield show

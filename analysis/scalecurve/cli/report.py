@@ -1,0 +1,83 @@
+"""``scalecurve report BUNDLE|EXPERIMENT...``."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from scalecurve.cli import EXIT_ENVIRONMENT, EXIT_INPUT
+from scalecurve.cli.bundles import bundles_or_experiments_argument, open_all
+from scalecurve.cli.cluster.connection import Where, cluster_options
+from scalecurve.cli.output import fail
+from scalecurve.cli.price import Asked, price_options
+
+if TYPE_CHECKING:
+    from scalecurve.bundle import Bundle
+
+
+@click.command("report")
+@bundles_or_experiments_argument
+@cluster_options
+@click.option(
+    "--into",
+    type=click.Path(path_type=Path),
+    help="Bundle to pull an experiment in a cluster into.  [default: results/<EXPERIMENT>]",
+)
+@click.option("--out", type=click.Path(path_type=Path), help="Folder to write to. [default: <first bundle>/report]")
+@click.option(
+    "--format",
+    "formats",
+    multiple=True,
+    type=click.Choice(("html", "md", "csv", "json", "png", "svg")),
+    help="Only these forms; may be given several times. [default: all]",
+)
+@price_options
+def command(
+    given: tuple[Path, ...], where: Where, into: Path | None, out: Path | None, formats: tuple[str, ...], asked: Asked
+) -> None:
+    """Write the report: one self-contained HTML page, Markdown, CSV tables, PNG and SVG plots.
+
+    What exists as a folder is a bundle; the records of anything else are pulled from the cluster first.
+    """
+    from scalecurve_api.problem import printable
+
+    folders = _pulled(given, where, into)
+    target = out or folders[0] / "report"
+    written = write_report(open_all(folders), target, formats, asked)
+    for path in sorted(written, key=lambda path: (path.suffix != ".html", path.suffix != ".md", str(path))):
+        if path.suffix in (".html", ".md") or len(written) < 8:
+            click.echo(printable(str(path)))
+    click.echo(printable(f"{len(written)} files in {target}"))
+
+
+def _pulled(given: Sequence[Path], where: Where, into: Path | None) -> list[Path]:
+    """The bundles, those of experiments in the cluster brought up to date."""
+    from scalecurve.cli.cluster.experiments import split
+    from scalecurve.cli.pull import default_folder, fetch
+
+    _, names = split(given)
+    if into is not None and len(names) != 1:
+        fail(f"--into goes with one experiment in a cluster, and {len(names)} are named", EXIT_INPUT)
+    bundles = {name: into or default_folder(name) for name in names}
+    for name, bundle in bundles.items():
+        fetch(name, bundle, where)
+    return [bundles.get(str(path), path) for path in given]
+
+
+def write_report(
+    bundles: Sequence[Bundle], target: Path, formats: Sequence[str] = (), asked: Asked | None = None
+) -> list[Path]:
+    """Write it, in all forms when none is named; a folder that cannot be written ends the verb."""
+    asked = asked or Asked()
+    from scalecurve.report import FORMATS, report
+
+    # It warns of a home without a cache and of fonts it looks through: neither changes a plot.
+    logging.getLogger("matplotlib").setLevel(logging.ERROR)
+    try:
+        return report(bundles, target, tuple(formats) or FORMATS, asked.cost, asked.said(bundles))
+    except OSError as error:
+        fail(f"{error.filename or target}: cannot be written: {error.strerror}", EXIT_ENVIRONMENT)

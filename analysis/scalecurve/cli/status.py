@@ -1,0 +1,96 @@
+"""``scalecurve status BUNDLE|EXPERIMENT...``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from scalecurve.cli.bundles import bundles_or_experiments_argument, open_all
+from scalecurve.cli.cluster.connection import Where, cluster_options
+from scalecurve.cli.output import output_option, show
+
+if TYPE_CHECKING:
+    from scalecurve.cli.cluster.experiments import Watched
+    from scalecurve.status import Status
+    from scalecurve.table import Table
+
+
+@click.command("status")
+@bundles_or_experiments_argument
+@cluster_options
+@output_option
+def command(given: tuple[Path, ...], where: Where, output: str) -> None:
+    """Show how far bundles have come, or experiments in a cluster: trials done, failed, invalid, efficiency so far.
+
+    What exists as a folder is a bundle; anything else is looked for in the cluster.
+    """
+    from scalecurve.cli.cluster.experiments import split
+    from scalecurve.status import status
+
+    folders, names = split(given)
+    watched, states = _in_cluster(names, where)
+    states = [*(status(bundle) for bundle in (open_all(folders) if folders else ())), *states]
+    headlines = [state.headline for state in states[: len(folders)]] + [each.headline for each in watched]
+    if output == "table":
+        click.echo("\n".join(headlines))
+    extra: dict[str, Any] = {"headlines": headlines, "finished": all(state.finished for state in states)}
+    show([_joined(states), *_tables(watched, extra)], output, extra)
+
+
+def _in_cluster(names: Sequence[str], where: Where) -> tuple[list[Watched], list[Status]]:
+    """Experiments as they are now, and their points as their trials' statuses tell."""
+    if not names:
+        return [], []
+    from scalecurve.cli.cluster.experiments import begun, find
+    from scalecurve.cli.cluster.refusals import cluster_errors
+    from scalecurve.cli.cluster.standing import bundle_of
+    from scalecurve.status import status
+
+    watched, states = [], []
+    with cluster_errors():
+        for name in names:
+            cluster, found = find(where, name)
+            watched.append(found)
+            states.append(status(bundle_of(found, begun(cluster, name))))
+    return watched, states
+
+
+def _tables(watched: Sequence[Watched], extra: dict[str, Any]) -> list[Table]:
+    """What runs now and the conditions, of experiments in a cluster."""
+    if not watched:
+        return []
+    from scalecurve.cli.cluster.standing import condition_table, current_table, plain
+
+    extra["experiments"] = [plain(each) for each in watched]
+    extra["finished"] = extra["finished"] and all(each.ended for each in watched)
+    tables = [_with_names(watched, [current_table(each) for each in watched])]
+    tables.append(_with_names(watched, [condition_table(each) for each in watched]))
+    return [table for table in tables if table.rows]
+
+
+def _with_names(watched: Sequence[Watched], tables: list[Table]) -> Table:
+    return _merged([each.name for each in watched], tables)
+
+
+def _joined(states: list[Status]) -> Table:
+    """One table of the points of them all."""
+    table = _merged([state.bundle for state in states], [state.table() for state in states])
+    return table if len(states) == 1 else replace(table, title="Points")
+
+
+def _merged(names: Sequence[str], tables: list[Table]) -> Table:
+    """One table; with several, the first column says which experiment a row is of."""
+    from scalecurve.table import Column
+
+    if len(tables) == 1:
+        return tables[0]
+    return replace(
+        tables[0],
+        columns=(Column("experiment", "Experiment"), *tables[0].columns),
+        rows=tuple((name, *row) for name, table in zip(names, tables, strict=True) for row in table.rows),
+        notes=tuple(note for table in tables for note in table.notes),
+    )

@@ -1,0 +1,22 @@
+"""``scalecurve training BUNDLE...``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from scalecurve.cli.bundles import bundles_argument, open_all
+from scalecurve.cli.output import output_option, show
+
+
+@click.command("training")
+@bundles_argument
+@output_option
+def command(folders: tuple[Path, ...], output: str) -> None:
+    """Show what training to accuracy reached: accuracy, epochs and time to the target, data, noise, quantization."""
+    from scalecurve.training import training
+    from scalecurve.training.tables import accuracy_table
+
+    found = training(open_all(folders))
+    show(list(found.tables()) or [accuracy_table(found.points)], output)

@@ -1,0 +1,58 @@
+"""``scalecurve validate FILE...``."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from scalecurve.cli import EXIT_INPUT
+from scalecurve.cli.output import FORMS, overlay_option, show
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from scalecurve.validation import Checked
+
+
+@click.command("validate")
+@click.argument("files", metavar="FILE...", nargs=-1, required=True, type=click.Path(path_type=Path))
+@overlay_option
+@click.option(
+    "-o",
+    "--output",
+    type=click.Choice([*FORMS, "yaml"]),
+    default="table",
+    show_default=True,
+    help="Form of what is printed; yaml: the experiments themselves, overlays merged, as kubectl takes them.",
+)
+def command(files: tuple[Path, ...], overlays: tuple[Path, ...], output: str) -> None:
+    """Check experiments; print every error with file, line, field, what was given and what is allowed."""
+    from scalecurve.validation import problem_table, validate
+
+    checked = validate(files, overlays)
+    valid = not any(each.problems for each in checked)
+    if output == "table":
+        _say(checked)
+    elif output != "yaml":
+        show([problem_table(checked)], output, {"valid": valid})
+    elif valid:
+        click.echo("---\n".join(each.text.rstrip("\n") + "\n" for each in checked), nl=False)
+    else:
+        # kubectl at the other end of a pipe gets a whole and right text, or none.
+        for problem in (problem for each in checked for problem in each.problems):
+            click.echo(str(problem), err=True)
+    sys.exit(0 if valid else EXIT_INPUT)
+
+
+def _say(checked: Sequence[Checked]) -> None:
+    from scalecurve_api.problem import printable
+
+    for each in checked:
+        for problem in each.problems:
+            click.echo(str(problem))
+        if not each.problems:
+            names = ", ".join(experiment.metadata.name for experiment in each.experiments)
+            click.echo(printable(f"{each.file}: ok ({names})"))

@@ -1,0 +1,110 @@
+"""``scalecurve watch EXPERIMENT``."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import click
+
+from scalecurve.cli.cluster.connection import Where, cluster_options
+from scalecurve.cli.output import Real, complain
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rich.console import RenderableType
+
+    from scalecurve.cli.cluster.experiments import Watched
+
+
+@click.command("watch")
+@click.argument("name", metavar="EXPERIMENT")
+@click.option("--every", type=Real(min=0.1, max=3600), default=2.0, show_default=True, help="Seconds between looks.")
+@cluster_options
+def command(name: str, every: float, where: Where) -> None:
+    """Follow an experiment in a cluster until it ends: a live table, or a line for each change when not a terminal.
+
+    Exit code 1 when it failed or a trial did not succeed.
+    """
+    from scalecurve.cli.cluster.experiments import find
+    from scalecurve.cli.cluster.refusals import cluster_errors
+    from scalecurve.cli.cluster.standing import headline_table
+    from scalecurve.cli.cluster.watch import watch
+
+    with cluster_errors():
+        cluster, watched = find(where, name)
+        with _display() as show:
+            ended = watch(cluster, watched, show, _say_once(), every=every)
+    headlines = headline_table(ended)
+    if headlines.rows:
+        click.echo(headlines.text(), nl=False)
+    click.echo(ended.headline)
+    sys.exit(ended.exit_code)
+
+
+@contextmanager
+def _display() -> Iterator[Callable[[Watched], None]]:
+    """A live table on a terminal, else a line for each change."""
+    if not sys.stdout.isatty():
+        yield _lines()
+        return
+    from rich.console import Console
+    from rich.live import Live
+
+    with Live(console=Console(highlight=False), auto_refresh=False, transient=True) as live:
+        yield lambda watched: live.update(_picture(watched), refresh=True)
+
+
+def _lines() -> Callable[[Watched], None]:
+    from scalecurve.cli.cluster.watch import change_line
+
+    last = ""
+
+    def show(watched: Watched) -> None:
+        nonlocal last
+        if not watched.ended and (line := change_line(watched)) != last:
+            last = line
+            click.echo(line)
+            sys.stdout.flush()
+
+    return show
+
+
+def _say_once() -> Callable[[str], None]:
+    """A line when the cluster stops answering, and none while it goes on so."""
+    said: set[str] = set()
+
+    def say(why: str) -> None:
+        if why not in said:
+            said.add(why)
+            complain(f"{why}; asking on, Ctrl-C ends it")
+
+    return say
+
+
+def _picture(watched: Watched) -> RenderableType:
+    from rich.console import Group
+    from rich.progress_bar import ProgressBar
+    from rich.text import Text
+
+    from scalecurve.cli.cluster.standing import condition_table, current_table, headline_table
+
+    total, done = int(watched.status.get("total") or 0), int(watched.status.get("done") or 0)
+    shown: list[RenderableType] = [Text(watched.headline), ProgressBar(total=max(1, total), completed=done, width=40)]
+    for table in (current_table(watched), headline_table(watched)):
+        if table.rows:
+            shown += [Text(""), Text(table.text().rstrip())]
+    bad = [row for row in condition_table(watched).rows if _needs_a_look(row)]
+    shown += [Text(f"{row[0]}={row[1]} {row[2]}: {row[3]}") for row in bad]
+    return Group(*shown)
+
+
+def _needs_a_look(row: tuple[object, ...]) -> bool:
+    """Whether a condition says that something is not as it should be."""
+    return row[1] == "Unknown" or (row[1] == "True") == (row[0] in _BAD_WHEN_TRUE)
+
+
+_BAD_WHEN_TRUE = ("Stalled",)

@@ -1,0 +1,201 @@
+"""What an experiment will take: its ordered trials with steps, time and cost, before a device is taken.
+
+Times come from a step time that the user names, or from an earlier bundle: the median wall time of the trials that
+ran the same point of the same workload. What neither knows is left open, never guessed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from statistics import median
+
+from scalecurve.bundle import Bundle
+from scalecurve.table import PENDING, Cell, Column, Table
+from scalecurve_api.experiment import ScalingExperiment
+from scalecurve_api.model import canonical_json
+from scalecurve_api.plan import Plan, make_plan
+from scalecurve_api.record.trial_record import TrialRecord
+from scalecurve_api.trial import TrialSpec
+from scalecurve_api.workload import Program
+
+DEFAULT_STARTUP_SECONDS = 15.0
+
+
+@dataclass(frozen=True)
+class Planned:
+    """The trials in order, with seconds for each (None where unknown), and their tables.
+
+    ``source`` says where the seconds come from, a sentence each.
+    """
+
+    plan: Plan
+    seconds: tuple[float | None, ...]
+    per_worker_hour: float | None
+    currency: str
+    source: tuple[str, ...] = ()
+
+    @property
+    def worker_hours(self) -> float | None:
+        """Summed over the trials whose time is known; None when none is."""
+        known = [s * t.point.workers for s, t in zip(self.seconds, self.plan.trials, strict=True) if s is not None]
+        return sum(known) / 3600 if known else None
+
+    @property
+    def hours(self) -> float | None:
+        """One trial after another."""
+        known = [seconds for seconds in self.seconds if seconds is not None]
+        return sum(known) / 3600 if known else None
+
+    @property
+    def cost(self) -> float | None:
+        """Worker-hours times the price, where both are known."""
+        if self.worker_hours is None or self.per_worker_hour is None:
+            return None
+        return self.worker_hours * self.per_worker_hour
+
+    def tables(self) -> tuple[Table, Table]:
+        """The trials in order, and the totals."""
+        return _trials(self), _totals(self)
+
+
+def plan(
+    experiment: ScalingExperiment,
+    *,
+    step_seconds: float | None = None,
+    startup_seconds: float = DEFAULT_STARTUP_SECONDS,
+    earlier: Bundle | None = None,
+) -> Planned:
+    """The ordered trials of an experiment, timed by ``earlier`` where it ran the point, else by ``step_seconds``.
+
+    ``step_seconds`` is the time of one step at any worker count; ``startup_seconds`` is added to each trial timed so.
+    """
+    made = make_plan(experiment)
+    ran = _seconds_in(earlier) if earlier else lambda trial: None
+    known = [ran(trial) for trial in made.trials]
+    seconds = list(known)
+    if step_seconds is not None:
+        stepped = [startup_seconds + steps_of(trial) * step_seconds for trial in made.trials]
+        seconds = [by_step if found is None else found for found, by_step in zip(known, stepped, strict=True)]
+    source = []
+    if earlier is not None:
+        found = sum(value is not None for value in known)
+        source.append(f"{found} of {len(known)} trials are timed as {earlier.label} ran the same point and workload")
+    if step_seconds is not None:
+        source.append(f"{step_seconds:g} s a step and {startup_seconds:g} s to start are taken where no run is known")
+    cost = experiment.spec.cost
+    return Planned(
+        plan=made,
+        seconds=tuple(seconds),
+        per_worker_hour=cost.per_worker_hour if cost else None,
+        currency=cost.currency if cost else "USD",
+        source=tuple(source),
+    )
+
+
+def steps_of(trial: TrialSpec) -> int:
+    """Steps of a trial when its warm-up is stable at once: timed windows, and as many without communication."""
+    measure = trial.measure
+    if trial.workload.program is Program.allreduce:
+        sizes, size = 0, trial.workload.sizes.min_bytes
+        while size <= trial.workload.sizes.max_bytes:
+            sizes, size = sizes + 1, size * trial.workload.sizes.factor
+        return sizes * 2 * (trial.workload.sizes.iterations + trial.workload.sizes.warmup)
+    timed = measure.windows * measure.steps_per_window
+    splits = measure.exposed_communication and trial.workload.program in (Program.torch, Program.horovod)
+    alternated = timed if splits else 0
+    return measure.warmup_steps + timed + alternated
+
+
+def _seconds_in(bundle: Bundle) -> Callable[[TrialSpec], float | None]:
+    """What a bundle knows of a trial's duration: the median over the trials that ran the same, None without any."""
+    ran: dict[str, list[TrialRecord]] = {}
+    for trial in bundle.trials:
+        if trial.good and trial.record is not None:
+            ran.setdefault(_same(trial.spec), []).append(trial.record)
+
+    def seconds(trial: TrialSpec) -> float | None:
+        found = [_as_long_as(record, trial) for record in (ran.get(_same(trial), ()) if ran else ())]
+        known = [value for value in found if value is not None]
+        return median(known) if known else None
+
+    return seconds
+
+
+def _same(trial: TrialSpec) -> str:
+    """What two trials share when one tells how long the other takes, repetition and length of measurement apart."""
+    return canonical_json({"point": trial.point.wire(), "workload": trial.workload.wire()})
+
+
+def _as_long_as(record: TrialRecord, trial: TrialSpec) -> float | None:
+    """Seconds from the first to the last entry of the record's timeline, with this trial's number of steps."""
+    times = [entry.at_ns for entry in record.timeline]
+    if len(times) < 2 or record.trial.measure.accuracy != trial.measure.accuracy:
+        return None
+    span = (max(times) - min(times)) / 1e9
+    before, now = steps_of(record.trial), steps_of(trial)
+    if before == now:
+        return span
+    steps = sum(window.steps for window in record.windows)
+    if not steps:
+        return None
+    # Of all kinds of windows, for the longer trial takes turns between them too.
+    step = sum(window.wall_ns for window in record.windows) / steps / 1e9
+    return max(0.0, span - before * step) + now * step
+
+
+def _trials(planned: Planned) -> Table:
+    columns = (
+        Column("order", "#", "count"),
+        Column("trial", "Trial"),
+        Column("series", "Series"),
+        Column("workers", "Workers", "count"),
+        Column("layout", "Layout"),
+        Column("repetition", "Repetition", "count"),
+        Column("global_batch", "Global batch", "count"),
+        Column("batch_per_worker", "Batch a worker", "count"),
+        Column("steps", "Steps", "count"),
+        Column("seconds", "Time", "number", "s"),
+    )
+    rows: list[tuple[Cell, ...]] = []
+    for index, (trial, seconds) in enumerate(zip(planned.plan.trials, planned.seconds, strict=True), start=1):
+        point = trial.point
+        rows.append(
+            (
+                index,
+                trial.name,
+                point.series,
+                point.workers,
+                point.layout,
+                trial.repetition + 1,
+                point.global_batch,
+                point.batch_per_worker,
+                steps_of(trial),
+                PENDING if seconds is None else seconds,
+            )
+        )
+    return Table("trials", f"Plan of {planned.plan.experiment}", columns, tuple(rows))
+
+
+def _totals(planned: Planned) -> Table:
+    open_ = sum(seconds is None for seconds in planned.seconds)
+    columns = (
+        Column("trials", "Trials", "count"),
+        Column("points", "Points", "count"),
+        Column("hours", "Time, one after another", "number", "h"),
+        Column("worker_hours", "Worker-hours", "number", "h"),
+        Column("cost", "Cost", "number", planned.currency),
+    )
+    values = (planned.hours, planned.worker_hours, planned.cost)
+    row: tuple[Cell, ...] = (len(planned.plan.trials), len(planned.plan.points))
+    row += tuple(PENDING if value is None else value for value in values)
+    notes = list(planned.source)
+    if open_:
+        left_out = "" if open_ == len(planned.seconds) else " and are left out of the totals"
+        notes.append(
+            f"{open_} of {len(planned.seconds)} trials have no time{left_out}: name one with --step-time, or an "
+            "earlier bundle with --from"
+        )
+    if planned.per_worker_hour is None:
+        notes.append("no price: set spec.cost.perWorkerHour")
+    return Table("totals", "Totals", columns, (row,), tuple(notes))

@@ -1,0 +1,110 @@
+"""How numbers are written for people: no locale, no exponent where it can be helped, no more digits than are known."""
+
+from __future__ import annotations
+
+import math
+
+from scalecurve.statistics.estimate import Estimate
+
+MISSING = "–"
+PENDING_MARK = "?"
+_DIGITS = 4
+_WIDE = 3.0
+"""Where an end is so many times the value, the ends have no decimals in common: each gets two digits of its own."""
+
+
+def number(value: float, digits: int = _DIGITS) -> str:
+    """``value`` with about ``digits`` significant digits, as 12,345 or 0.01234."""
+    if not math.isfinite(value):
+        return MISSING
+    if value == round(value) and abs(value) < 1e15:
+        return f"{round(value):,}"
+    return _fixed(value, _decimals(value, digits))
+
+
+def count(value: int) -> str:
+    """A whole number with its thousands set apart."""
+    return f"{value:,}"
+
+
+def percent(value: float, decimals: int = 1) -> str:
+    """A share as a percentage: 0.912 -> 91.2 %."""
+    return f"{_fixed(value * 100, decimals)} %"
+
+
+def interval(estimate: Estimate) -> str:
+    """``1.82 (1.75–1.89)``: as many decimals as the width of the interval earns."""
+    if estimate.low is None or estimate.high is None or estimate.low == estimate.high:
+        return number(estimate.value)
+    if estimate.low > 0 and 0 < estimate.value * _WIDE < estimate.high:
+        value, low, high = (number(each, 2) for each in (estimate.value, estimate.low, estimate.high))
+        return f"{value} ({_range(low, high)})"
+    decimals = _interval_decimals(estimate.value, estimate.high - estimate.low)
+    value, low, high = (_fixed(each, decimals) for each in (estimate.value, estimate.low, estimate.high))
+    return f"{value} ({_range(low, high)})"
+
+
+def percent_interval(estimate: Estimate) -> str:
+    """``91.2 % (88.0–94.4)``."""
+    value = estimate.value * 100
+    if estimate.low is None or estimate.high is None or estimate.low == estimate.high:
+        return percent(estimate.value)
+    if estimate.low > 0 and 0 < estimate.value * _WIDE < estimate.high:
+        low, high = (number(each * 100, 2) for each in (estimate.low, estimate.high))
+        return f"{number(value, 2)} % ({_range(low, high)})"
+    decimals = min(2, max(1, _interval_decimals(value, (estimate.high - estimate.low) * 100)))
+    low, high = (_fixed(each * 100, decimals) for each in (estimate.low, estimate.high))
+    return f"{_fixed(value, decimals)} % ({_range(low, high)})"
+
+
+def parted(estimate: Estimate, as_percent: bool) -> tuple[str, str]:
+    """(value, interval) apart: ``1.82`` and ``1.75–1.89``; the second is empty where there is no interval."""
+    value, _, rest = (percent_interval if as_percent else interval)(estimate).partition(" (")
+    return value, rest.removesuffix(")")
+
+
+def seconds(value: float) -> str:
+    """A duration in the unit that suits it: 12.3 ms, 4.56 s, 7.8 min, 9.1 h."""
+    size = abs(value)
+    for limit, factor, unit in ((1e-3, 1e6, "µs"), (1, 1e3, "ms"), (120, 1, "s"), (7200, 1 / 60, "min")):
+        if size < limit:
+            return f"{number(value * factor, 3)} {unit}"
+    return f"{number(value / 3600, 3)} h"
+
+
+def size(bytes_: int) -> str:
+    """A message size in powers of 1024: 8 B, 64 KiB, 1 GiB."""
+    value: float = bytes_
+    for unit in ("B", "KiB", "MiB"):
+        if value < 1024:
+            return f"{number(value, 4)} {unit}"
+        value /= 1024
+    return f"{number(value, 4)} GiB"
+
+
+def _range(low: str, high: str) -> str:
+    return f"{low} to {high}" if low.startswith("-") else f"{low}–{high}"
+
+
+def _decimals(value: float, digits: int) -> int:
+    if value == 0:
+        return 0
+    return max(0, min(12, digits - 1 - math.floor(math.log10(abs(value)))))
+
+
+def _interval_decimals(value: float, width: float) -> int:
+    """Two digits of a half width that begins with 1 to 3, else one; three digits of the value at least, six at most.
+
+    The rule that the Particle Data Group rounds by (Review of Particle Physics, Introduction, 5.3), simplified.
+    """
+    half = width / 2
+    leading = 10 ** (math.log10(half) % 1) if half > 0 else 1
+    wanted = _decimals(half, 2 if leading < 3.55 else 1)
+    if abs(value) <= half:
+        return max(wanted, _decimals(value, 2)) if value else wanted
+    return max(min(wanted, _decimals(value, 6)), _decimals(value, 3))
+
+
+def _fixed(value: float, decimals: int) -> str:
+    text = f"{value:,.{decimals}f}"
+    return text.removeprefix("-") if float(text.replace(",", "")) == 0 else text

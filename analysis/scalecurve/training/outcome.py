@@ -1,0 +1,144 @@
+"""What one point's repetitions learnt, each with an interval over them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from scalecurve.measurement import MeasuredPoint, MeasuredSeries
+from scalecurve.series_names import usual_values
+from scalecurve.statistics.estimate import Estimate
+from scalecurve.statistics.intervals import throughput
+from scalecurve.statistics.mean import mean
+from scalecurve_api.record.rank import Evaluation
+from scalecurve_api.record.trial_record import TrialRecord
+from scalecurve_api.trial import Point
+
+Run = list[Evaluation]
+
+
+@dataclass(frozen=True)
+class PointTraining:
+    """A point whose good trials were evaluated; accuracies are shares, on held-out data but for ``fitted``.
+
+    ``label`` says what sets it apart from the other points.
+    """
+
+    bundle: str
+    series: str
+    label: str
+    measured: MeasuredPoint
+    level: float = 0.95
+
+    @property
+    def point(self) -> Point:
+        """Where it lies."""
+        return self.measured.point
+
+    @cached_property
+    def records(self) -> tuple[TrialRecord, ...]:
+        """Good trials with evaluations, in the order of repetitions."""
+        return tuple(record for record in self.measured.good if record.evaluations)
+
+    @cached_property
+    def runs(self) -> tuple[Run, ...]:
+        """Evaluations of each of them."""
+        return tuple(record.evaluations for record in self.records)
+
+    @property
+    def target(self) -> float | None:
+        """The accuracy that training was to reach."""
+        asked = self.records[0].trial.measure.accuracy
+        return asked.target if asked else None
+
+    @property
+    def epochs(self) -> int:
+        """The longest run's."""
+        return max(run[-1].epoch for run in self.runs)
+
+    @property
+    def final(self) -> Estimate:
+        """Accuracy after the last epoch."""
+        return self._share([run[-1].accuracy for run in self.runs])
+
+    @property
+    def best(self) -> Estimate:
+        """The best accuracy of a run: of many looks at the same data, and so a little too good."""
+        return self._share([max(e.accuracy for e in run) for run in self.runs])
+
+    @property
+    def fitted(self) -> Estimate | None:
+        """Accuracy on the training data over the last epoch, where every run knows it."""
+        known = [run[-1].train_accuracy for run in self.runs]
+        return self._share([value for value in known if value is not None]) if None not in known else None
+
+    @property
+    def reached(self) -> list[Evaluation]:
+        """The first evaluation at the target, of the runs that reached it."""
+        if self.target is None:
+            return []
+        firsts = (next((e for e in run if e.accuracy >= (self.target or 0)), None) for run in self.runs)
+        return [first for first in firsts if first is not None]
+
+    @property
+    def epochs_to_target(self) -> Estimate | None:
+        """Of the runs that reached it."""
+        return mean([e.epoch for e in self.reached], self.level, least=0) if self.reached else None
+
+    @property
+    def seconds_to_target(self) -> Estimate | None:
+        """Training time of the runs that reached it, evaluation left out."""
+        return mean([max(0.0, e.wall_s) for e in self.reached], self.level, least=0) if self.reached else None
+
+    @property
+    def epoch_s(self) -> Estimate:
+        """Training seconds of an epoch."""
+        return mean([max(0.0, run[-1].wall_s) / max(1, run[-1].epoch) for run in self.runs], self.level, least=0)
+
+    @property
+    def throughput(self) -> Estimate | None:
+        """Samples a second of the timed windows, as in the scaling table."""
+        return throughput(self.measured.samples, self.level) if self.measured.timed else None
+
+    def _share(self, values: Sequence[float]) -> Estimate:
+        return mean(values, self.level, least=0, most=1)
+
+
+def labelled(measured: Iterable[MeasuredSeries], level: float) -> tuple[PointTraining, ...]:
+    """Points with evaluations, each under the axes in which they differ."""
+    found = [
+        (series, each)
+        for series in measured
+        for each in series.points
+        if any(record.evaluations for record in each.good)
+    ]
+    several = {
+        "bundle": len({series.bundle for series, _ in found}) > 1,
+        "mode": len({series.mode for series, _ in found}) > 1,
+        "workers": len({each.point.workers for _, each in found}) > 1,
+    }
+    layouts = len({(each.point.workers, each.point.layout) for _, each in found}) > len(
+        {each.point.workers for _, each in found}
+    )
+    axes = [axis for axis in _axes(found) if len({str(each.point.axes.get(axis)) for _, each in found}) > 1]
+    spelled = [{axis: _plain(each.point.axes[axis]) for axis in axes if axis in each.point.axes} for _, each in found]
+    usual = usual_values(spelled)
+    out = []
+    for (series, each), own in zip(found, spelled, strict=True):
+        parts = [series.bundle] if several["bundle"] else []
+        parts += [series.mode.value] if several["mode"] else []
+        parts += [f"{axis}={value}" for axis, value in own.items() if usual.get(axis) != value]
+        if several["workers"] or not parts:
+            parts.append("1 worker" if each.point.workers == 1 else f"{each.point.workers} workers")
+        parts += [each.point.layout] if layouts else []
+        out.append(PointTraining(series.bundle, series.name, ", ".join(parts), each, level))
+    return tuple(out)
+
+
+def _axes(found: Sequence[tuple[MeasuredSeries, MeasuredPoint]]) -> list[str]:
+    return list(dict.fromkeys(axis for _, each in found for axis in each.point.axes))
+
+
+def _plain(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,0 +1,103 @@
+"""Between an engine and the processes it starts: environment variables and file names. Nothing else passes.
+
+An engine writes ``trial.json`` (a ``TrialSpec``) into a work folder and starts every rank with ``SCALECURVE_TRIAL``
+and ``SCALECURVE_OUT`` set. Each rank appends to its journal while it runs and writes its rank record, whole, at its
+end. A rank that stops before that has failed, whatever its exit code.
+"""
+
+from __future__ import annotations
+
+TRIAL_ENV = "SCALECURVE_TRIAL"
+"""Path of the trial's JSON, or the JSON itself where it begins with ``{``."""
+
+OUT_ENV = "SCALECURVE_OUT"
+"""Folder for rank files; on one machine all ranks share it."""
+
+CORES_ENV = "SCALECURVE_CORES"
+"""Cores of every local rank, as ``0,1;2,3``: rank i pins itself to the i-th set before it loads anything heavy."""
+
+THREADS_ENV = "SCALECURVE_THREADS"
+"""Threads a worker computes with: the same for every worker count."""
+
+DEVICES_ENV = "SCALECURVE_DEVICES"
+"""GPU UUIDs of the local ranks, as ``GPU-aaa,GPU-bbb``; unset on CPUs. CUDA_VISIBLE_DEVICES is set likewise."""
+
+ROLE_ENV = "SCALECURVE_ROLE"
+"""What a process is that is no worker: ``chief``, or ``server-0`` and so on; unset in workers."""
+
+METRICS_PORT_ENV = "SCALECURVE_METRICS_PORT"
+"""Port of local rank 0's /metrics, further ranks count up; 0 lets the system choose; unset is no /metrics."""
+
+METRICS_LINGER_ENV = "SCALECURVE_METRICS_LINGER_SECONDS"
+"""How long a process stays up after its last step, so that a last scrape sees it; unset is 0."""
+
+TRIAL_FILE = "trial.json"
+EVALUATIONS_FILE = "evals.jsonl"
+
+
+def journal_file(rank: int) -> str:
+    """Name of a rank's step journal."""
+    return f"rank-{rank}.steps"
+
+
+def rank_file(rank: int) -> str:
+    """Name of a rank's final record."""
+    return f"rank-{rank}.json"
+
+
+def ready_file(rank: int) -> str:
+    """Name of the file a rank writes once its world is joined: its ``RankTopology``."""
+    return f"rank-{rank}.ready.json"
+
+
+def failure_file(rank: int) -> str:
+    """Name of the file in which a rank says why it cannot go on: a ``RankFailure``."""
+    return f"rank-{rank}.failure.json"
+
+
+# Between the operator and a pod of a trial, besides the above. TRIAL_ENV then holds the JSON itself, without
+# what has its default (``TrialSpec.sent``).
+
+ATTEMPT_ENV = "SCALECURVE_ATTEMPT"
+"""Number of the attempt, from 1."""
+
+ENGINE_VERSION_ENV = "SCALECURVE_ENGINE_VERSION"
+"""The operator's version, for a worker of another that does not understand its trial."""
+
+PODS_ENV = "SCALECURVE_PODS"
+"""How many pods carry workers; each carries workers / pods of them. Its presence means: records go to rank 0's log."""
+
+POD_INDEX_ENV = "SCALECURVE_POD_INDEX"
+"""Which of them this is, from 0; where the job kind numbers pods itself, its own variable is read instead."""
+
+COORDINATOR_ENV = "SCALECURVE_COORDINATOR"
+"""``host:port`` where the workers meet; where the job kind has a name for it, its own variable is read instead."""
+
+HOSTFILE_ENV = "SCALECURVE_HOSTFILE"
+"""In an MPI launcher: the host file to give mpirun by hand, for Open MPI 5 reads no other."""
+
+BUDGET_ENV = "SCALECURVE_RECORD_BYTES"
+"""The most bytes of a record's payload that may go through a log; what does not fit is left out and named."""
+
+RESULTS_ENV = "SCALECURVE_RESULTS"
+"""Folder of the claim that takes everything, in a folder for each attempt; unset where there is none."""
+
+TERMINATION_ENV = "SCALECURVE_TERMINATION_LOG"
+"""File for the termination message; unset is /dev/termination-log."""
+
+POD_NAME_ENV = "POD_NAME"
+NODE_NAME_ENV = "NODE_NAME"
+
+_PLACES = frozenset(
+    {
+        *(POD_NAME_ENV, NODE_NAME_ENV, "MASTER_ADDR", "MASTER_PORT", "TF_CONFIG"),
+        *("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK"),
+        *("JOB_COMPLETION_INDEX", "K_MPI_JOB_ROLE"),
+    }
+)
+_PLACES_PREFIXES = ("SCALECURVE_", "PET_", "TORCHELASTIC_", "OMPI_COMM_WORLD_", "PMIX_")
+
+
+def places(name: str) -> bool:
+    """Whether a variable says which process is which rank and where it meets others: no user's to set for all."""
+    return name in _PLACES or name.startswith(_PLACES_PREFIXES)

@@ -1,0 +1,216 @@
+"""YAML with the line of every field: files -> plain values and a map from field path to line; and values -> YAML.
+
+PyYAML's node tree is walked instead of its loader, so that duplicate keys are refused, aliases cannot explode
+(a node met again is counted again), and every error can name its line.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import yaml
+
+from scalecurve_api.problem import Problem
+
+MAX_BYTES = 1 << 20
+MAX_NODES = 200_000
+MAX_DEPTH = 64
+
+Path = tuple[str | int, ...]
+
+
+@dataclass
+class Document:
+    """One YAML document: its value, and the 1-based line of every path in it.
+
+    ``files`` names the file of a line that is not in ``file``: of what an overlay has written.
+    """
+
+    file: str
+    value: Any
+    lines: dict[Path, int] = field(default_factory=dict)
+    files: dict[Path, str] = field(default_factory=dict)
+
+    def line(self, path: Path) -> int | None:
+        """The line of ``path``, or of the nearest thing around it."""
+        return self.place(path)[1]
+
+    def place(self, path: Path) -> tuple[str, int | None]:
+        """The file and the line of ``path``, or of the nearest thing around it."""
+        for end in range(len(path), -1, -1):
+            if (line := self.lines.get(path[:end])) is not None:
+                return self.files.get(path[:end], self.file), line
+        return self.file, None
+
+
+_PLAIN = {f"tag:yaml.org,2002:{name}" for name in ("null", "bool", "int", "float", "str", "map", "seq")}
+_MAX_BITS = 4096
+
+
+class _Refused(Exception):
+    def __init__(self, problem: Problem) -> None:
+        super().__init__(problem.allowed)
+        self.problem = problem
+
+
+class _TooDeep(Exception):
+    """Nesting that PyYAML would follow until Python's stack ends, slowly."""
+
+
+class _Loader(yaml.SafeLoader):
+    """Safe, and keeps dates, ``<<`` and ``=`` as the text they are."""
+
+    _depth = 0
+
+    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+        self._depth += 1
+        if self._depth > MAX_DEPTH:
+            raise _TooDeep
+        node = super().compose_node(parent, index)
+        self._depth -= 1
+        return node
+
+
+_TEXT = {f"tag:yaml.org,2002:{name}" for name in ("timestamp", "merge", "value")}
+_Loader.yaml_implicit_resolvers = {
+    letter: [(tag, pattern) for tag, pattern in resolvers if tag not in _TEXT]
+    for letter, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
+
+
+def read_documents(text: str, file: str) -> tuple[list[Document], list[Problem]]:
+    """Every document of a YAML text, or what is wrong with it; never raises on bad input."""
+    if len(text) > MAX_BYTES:
+        return [], [Problem(file, None, "", f"{len(text)} characters", f"at most {MAX_BYTES}")]
+    documents: list[Document] = []
+    try:
+        loader = _Loader(text)
+        while loader.check_node():
+            documents.append(_document(loader, loader.get_node(), file))
+    except _Refused as refused:
+        return documents, [refused.problem]
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        said = " ".join(part for part in (error.context, error.problem) if part)
+        return documents, [Problem(file, mark.line + 1 if mark else None, "", said, "well-formed YAML")]
+    except _TooDeep:
+        line = loader.get_mark().line + 1
+        return documents, [Problem(file, line, "", "deeper nesting", f"values nested at most {MAX_DEPTH} deep")]
+    except yaml.reader.ReaderError as error:
+        line, character = text.count("\n", 0, error.position) + 1, f"the character U+{ord(text[error.position]):04X}"
+        return documents, [Problem(file, line, "", character, "printable text, or an escape in double quotes")]
+    except yaml.YAMLError as error:
+        return documents, [Problem(file, None, "", " ".join(str(error).split()), "well-formed YAML")]
+    # An empty document beside others is what a stray '---' leaves.
+    return [each for each in documents if each.value is not None or len(documents) == 1], []
+
+
+def _document(loader: _Loader, root: Any, file: str) -> Document:
+    lines: dict[Path, int] = {}
+    counted = [0]
+    value = _value(loader, root, (), lines, counted, file)
+    return Document(file, value, lines)
+
+
+def _value(loader: _Loader, node: yaml.Node, path: Path, lines: dict[Path, int], counted: list[int], file: str) -> Any:
+    line = node.start_mark.line + 1
+    lines.setdefault(path, line)
+    counted[0] += 1
+    if counted[0] > MAX_NODES or len(path) > MAX_DEPTH:
+        where = f"at most {MAX_NODES} values, nested at most {MAX_DEPTH} deep"
+        raise _Refused(Problem(file, line, spell(path), "a document that grows beyond that", where))
+    if node.tag not in _PLAIN:
+        raise _Refused(Problem(file, line, spell(path), f"the tag {_short_tag(node.tag)}", "plain values without tags"))
+    if isinstance(node, yaml.MappingNode):
+        mapping: dict[str, Any] = {}
+        for key, child in _pairs(loader, node, path, file):
+            lines[(*path, key)] = child[0]
+            mapping[key] = _value(loader, child[1], (*path, key), lines, counted, file)
+        return mapping
+    if isinstance(node, yaml.SequenceNode):
+        return [_value(loader, child, (*path, i), lines, counted, file) for i, child in enumerate(node.value)]
+    return _scalar(loader, node, path, file)
+
+
+def _scalar(loader: _Loader, node: yaml.Node, path: Path, file: str) -> Any:
+    try:
+        value = loader.construct_object(node)
+    except (ValueError, LookupError, AttributeError, yaml.YAMLError):
+        # PyYAML's constructors trust the tag: !!bool on another word is a KeyError, and so on.
+        value = None
+    given, line = str(node.value), node.start_mark.line + 1
+    if isinstance(value, int) and value.bit_length() > _MAX_BITS:
+        raise _Refused(Problem(file, line, spell(path), given, "a number of a size that can be meant"))
+    if value is None and node.tag != "tag:yaml.org,2002:null":
+        raise _Refused(Problem(file, line, spell(path), given, f"a value that can be read as {_short_tag(node.tag)}"))
+    if isinstance(value, str) and not _encodable(value):
+        raise _Refused(Problem(file, line, spell(path), value, "text of whole Unicode characters"))
+    return value
+
+
+def _short_tag(tag: str) -> str:
+    return tag.replace("tag:yaml.org,2002:", "!!")
+
+
+def _encodable(text: str) -> bool:
+    return not any("\ud800" <= character <= "\udfff" for character in text)
+
+
+def _pairs(
+    loader: _Loader, node: yaml.MappingNode, path: Path, file: str
+) -> Iterator[tuple[str, tuple[int, yaml.Node]]]:
+    seen: set[str] = set()
+    for key_node, child in node.value:
+        line = key_node.start_mark.line + 1
+        if not isinstance(key_node, yaml.ScalarNode):
+            raise _Refused(Problem(file, line, spell(path), "a key that is a list or a mapping", "a plain name"))
+        key = str(key_node.value)
+        if not _encodable(key):
+            raise _Refused(Problem(file, line, spell(path), key, "a key of whole Unicode characters"))
+        if key in seen:
+            raise _Refused(Problem(file, line, spell((*path, key)), "given twice", "once"))
+        seen.add(key)
+        yield key, (line, child)
+
+
+_MISREAD = re.compile(r"[-+]?[0-9._]+(e[-+]?[0-9]+)?$|[-+]?0[box][0-9a-f_]+$|[yn]$", re.IGNORECASE)
+"""Plain text that another reader of YAML takes for a number or a truth value, and PyYAML does not."""
+
+
+class _Dumper(yaml.SafeDumper):
+    """Without anchors: what stands twice is written twice."""
+
+    def ignore_aliases(self, data: Any) -> bool:
+        return True
+
+    def represent_text(self, text: str) -> yaml.ScalarNode:
+        # PyYAML folds line ends of Unicode's into spaces where they are not escaped.
+        quoted = _MISREAD.match(text) or not text.isprintable()
+        return self.represent_scalar("tag:yaml.org,2002:str", text, style='"' if quoted else None)
+
+
+_Dumper.add_representer(str, _Dumper.represent_text)
+
+
+def write_documents(values: Iterable[Any]) -> str:
+    """A YAML text from which ``read_documents``, and kubectl too, read the same plain values."""
+    return yaml.dump_all(
+        values, Dumper=_Dumper, sort_keys=False, default_flow_style=None, width=120, allow_unicode=True
+    )
+
+
+def spell(path: Path) -> str:
+    """A field path as people write it: ``spec.scaling.workers[2]``."""
+    text = ""
+    for part in path:
+        if isinstance(part, int):
+            text += f"[{part}]"
+        else:
+            text += ("." if text else "") + (
+                part if part and part.isprintable() and " " not in part else json.dumps(part)
+            )
+    return text

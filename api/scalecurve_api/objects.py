@@ -1,0 +1,59 @@
+"""Names and labels of what an experiment leaves in a cluster: the operator writes them, the command line reads them.
+
+Names are a function of what they name, so that an object is created once however often it is asked for.
+"""
+
+from __future__ import annotations
+
+import hashlib
+
+EXPERIMENT_LABEL = "scalecurve.dev/experiment"
+TRIAL_LABEL = "scalecurve.dev/trial"
+"""Name of the ScalingTrial object."""
+ATTEMPT_LABEL = "scalecurve.dev/attempt"
+ROLE_LABEL = "scalecurve.dev/role"
+"""On pods: ``worker``, ``launcher``, and beside parameter servers ``chief`` and ``ps``; on ConfigMaps: ``record``."""
+MANAGED_LABEL = "app.kubernetes.io/managed-by"
+MANAGER = "scalecurve"
+
+RECORD_KEY = "record"
+"""binaryData of every record ConfigMap: one part of the envelope's payload."""
+OUTCOME_KEY = "outcome.json"
+"""data of the first record ConfigMap: what the operator itself observed, an ``Outcome``."""
+
+MAX_TRIAL_NAME = 45
+"""Leaves room in a DNS label for ``-a208``, and for ``-worker-4095`` behind that."""
+_DIGEST = 8
+
+
+def trial_name(experiment: str, trial: str) -> str:
+    """Name of the ScalingTrial object; readable, unique in the namespace, a DNS label that begins with a letter."""
+    whole = f"{experiment}-{trial}"
+    if not whole[0].isalpha():
+        whole = f"x{whole}"
+    if len(whole) <= MAX_TRIAL_NAME:
+        return whole
+    digest = hashlib.sha256(f"{experiment}/{trial}".encode()).hexdigest()[:_DIGEST]
+    repetition = trial.rpartition("-")[2]
+    tail = f"-{repetition}-{digest}"
+    return whole[: MAX_TRIAL_NAME - len(tail)].rstrip("-") + tail
+
+
+def job_name(trial: str, attempt: int) -> str:
+    """Name of the job that carries one attempt of the ScalingTrial object ``trial``."""
+    return f"{trial}-a{attempt}"
+
+
+def record_name(trial: str, attempt: int, part: int) -> str:
+    """Name of a ConfigMap that holds one part of an attempt's record."""
+    return f"{job_name(trial, attempt)}-record-{part}"
+
+
+def labels(experiment: str, trial: str | None = None, attempt: int | None = None) -> dict[str, str]:
+    """Labels of a trial, a job, a pod or a record."""
+    found = {MANAGED_LABEL: MANAGER, EXPERIMENT_LABEL: experiment}
+    if trial is not None:
+        found[TRIAL_LABEL] = trial
+    if attempt is not None:
+        found[ATTEMPT_LABEL] = str(attempt)
+    return found

@@ -1,0 +1,228 @@
+"""Everything that the ranks of one attempt left, as one payload; ``log_lines`` makes lines of a log of it.
+
+The payload is a compressed head (JSON lines: what it holds, then one rank record a line, each but the first as its
+differences from the first) and behind it the step journals, each compressed by itself. Judging needs only the head.
+A journal's rows are stored byte plane by byte plane: bytes that hardly change lie together and vanish.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import struct
+import zlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import ValidationError
+
+from scalecurve_api.model import canonical_json, understood
+from scalecurve_api.record import journal
+from scalecurve_api.record.extremes import extremes
+from scalecurve_api.record.rank import RankRecord
+from scalecurve_api.release import release
+
+_MAGIC = b"SBENVEL1"
+_OPENING = struct.Struct("<8sI")
+_HEAD_LIMIT = 128 << 20
+_ROW = journal.ROW.size
+_FEW = 5
+
+
+class EnvelopeError(ValueError):
+    """A payload that is none, or a log that holds no whole one."""
+
+
+@dataclass(frozen=True)
+class Envelope:
+    """What the ranks of one attempt left; ``journals`` may hold ``SLOWEST`` and ``MEDIAN`` in place of the ranks."""
+
+    trial: str
+    attempt: int
+    ranks: Mapping[int, RankRecord]
+    journals: Mapping[int, bytes]
+    left_out: tuple[str, ...] = ()
+
+
+def seal(
+    trial: str, attempt: int, ranks: Mapping[int, RankRecord], journals: Mapping[int, bytes], budget: int
+) -> bytes:
+    """The payload, at most ``budget`` bytes of it; the same bytes for the same contents.
+
+    Journals go when they do not fit, all of them, for a part of the ranks would say wrong things of the slowest. The
+    slowest and the median rank of every step then stand in their place. Rank records are never left out, for
+    without them nothing can be judged: a budget below them is exceeded.
+
+    Raises:
+        JournalError: when a journal is foreign and does not fit.
+    """
+    records = [canonical_json(line) for line in _differences(ranks)]
+
+    def head(packed: Mapping[int, tuple[int, bytes]], left_out: tuple[str, ...]) -> bytes:
+        sizes = [[key, size, len(data)] for key, (size, data) in packed.items()]
+        first = {"trial": trial, "attempt": attempt, "leftOut": list(left_out), "journals": sizes, "ranks": len(ranks)}
+        return zlib.compress("\n".join([canonical_json(first), *records]).encode(), 6)
+
+    bare = len(head({}, ())) + _OPENING.size
+    packed = _pack(journals, budget - bare)
+    if packed is not None and len(payload := _join(head(packed, ()), packed)) <= budget:
+        return payload
+    lost = f"step journals of {_spans(journals)} ({sum(map(len, journals.values())) / 1e6:.1f} MB)"
+    kept = _pack(extremes(journals), budget - bare)
+    if kept:
+        note = (f"{lost}; the slowest and the median rank of every step are kept",)
+        if len(payload := _join(head(kept, note), kept)) <= budget:
+            return payload
+    return _join(head({}, (lost,)), {})
+
+
+def unseal(payload: bytes) -> Envelope:
+    """The contents of a payload.
+
+    Raises:
+        EnvelopeError: when it is not one, or is damaged.
+    """
+    envelope, sizes, at = _open(payload)
+    journals: dict[int, bytes] = {}
+    for key, size, length in sizes:
+        data = _inflate(payload[at : at + length], size, f"journal of rank {key}")
+        if len(data) != size:
+            raise EnvelopeError(f"journal of rank {key}: {len(data)} bytes, {size} were sealed")
+        journals[key] = _unshuffle(data)
+        at += length
+    if at != len(payload):
+        raise EnvelopeError(f"payload: {len(payload)} bytes, its head speaks of {at}")
+    return Envelope(envelope.trial, envelope.attempt, envelope.ranks, journals, envelope.left_out)
+
+
+def unseal_ranks(payload: bytes) -> Envelope:
+    """As ``unseal`` without the journals, whose size then costs nothing: all that judging needs.
+
+    Raises:
+        EnvelopeError: when the payload is not one, or its head is damaged.
+    """
+    return _open(payload)[0]
+
+
+def digest(payload: bytes) -> str:
+    """sha256 of a payload, in hex."""
+    return hashlib.sha256(payload).hexdigest()
+
+
+def _differences(ranks: Mapping[int, RankRecord]) -> Iterator[dict[str, Any]]:
+    first: dict[str, Any] | None = None
+    for rank in sorted(ranks):
+        wire = json.loads(ranks[rank].model_dump_json(by_alias=True))
+        own = wire if first is None else {name: value for name, value in wire.items() if value != first[name]}
+        first = first or wire
+        yield {"rank": rank, "record": own}
+
+
+def _open(payload: bytes) -> tuple[Envelope, list[tuple[int, int, int]], int]:
+    if len(payload) < _OPENING.size or payload[: len(_MAGIC)] != _MAGIC:
+        raise EnvelopeError(f"payload: {len(payload)} bytes, not a record (begins with {payload[:8]!r})")
+    end = _OPENING.size + _OPENING.unpack_from(payload)[1]
+    lines = _inflate(payload[_OPENING.size : end], _HEAD_LIMIT, "head").split(b"\n")
+    try:
+        head = json.loads(lines[0])
+        if head["ranks"] != len(lines) - 1:
+            raise EnvelopeError(f"head: {len(lines) - 1} rank records, {head['ranks']} were sealed")
+        sizes = [(int(key), int(size), int(length)) for key, size, length in head["journals"]]
+        newer: dict[str, None] = {}
+        ranks = dict(_records(lines[1:], newer))
+        left_out = (*head["leftOut"], *_passed_over(list(newer)))
+        envelope = Envelope(str(head["trial"]), int(head["attempt"]), ranks, {}, left_out)
+    except ValidationError as error:
+        problem = error.errors(include_url=False)[0]
+        raise EnvelopeError(f"rank record: {'.'.join(map(str, problem['loc']))}: {problem['msg']}") from error
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        if isinstance(error, EnvelopeError):
+            raise
+        raise EnvelopeError(f"head: not a record's ({type(error).__name__}: {error})") from error
+    return envelope, sizes, end
+
+
+def _passed_over(newer: Sequence[str]) -> Iterator[str]:
+    if newer:
+        more = f" and {len(newer) - _FEW} more" if len(newer) > _FEW else ""
+        names = f"{', '.join(newer[:_FEW])}{more}"
+        yield f"of the rank records: {names}, which this scalecurve, {release()}, does not know"
+
+
+def _records(lines: Iterable[bytes], newer: dict[str, None]) -> Iterator[tuple[int, RankRecord]]:
+    """Ranks and their records; names of fields that this version does not know come into ``newer``."""
+    first: RankRecord | None = None
+    for line in lines:
+        entry = json.loads(line)
+        own = entry["record"]
+        if first is None:
+            wire = own
+            first, unknown = understood(RankRecord, own)
+            newer.update(dict.fromkeys(unknown))
+            yield int(entry["rank"]), first
+            continue
+        record, unknown = understood(RankRecord, {**wire, **own})
+        newer.update(dict.fromkeys(unknown))
+        # What is equal is held once: thousands of ranks differ in little.
+        shared = {
+            name: getattr(first, name)
+            for name, field in RankRecord.model_fields.items()
+            if (field.alias or name) not in own
+        }
+        yield int(entry["rank"]), record.model_copy(update=shared)
+
+
+def _pack(journals: Mapping[int, bytes], room: int) -> dict[int, tuple[int, bytes]] | None:
+    """Each journal's size and compressed bytes; None as soon as they exceed ``room``."""
+    packed: dict[int, tuple[int, bytes]] = {}
+    for key in sorted(journals):
+        data = zlib.compress(_shuffle(journals[key]), 6)
+        room -= len(data)
+        if room < 0:
+            return None
+        packed[key] = (len(journals[key]), data)
+    return packed
+
+
+def _join(head: bytes, packed: Mapping[int, tuple[int, bytes]]) -> bytes:
+    return b"".join([_OPENING.pack(_MAGIC, len(head)), head, *(data for _, data in packed.values())])
+
+
+def _shuffle(data: bytes) -> bytes:
+    whole = len(data) // _ROW * _ROW
+    return b"".join([*(data[plane:whole:_ROW] for plane in range(_ROW)), data[whole:]])
+
+
+def _unshuffle(data: bytes) -> bytes:
+    rows = len(data) // _ROW
+    out = bytearray(data)
+    for plane in range(_ROW):
+        out[plane : rows * _ROW : _ROW] = data[plane * rows : (plane + 1) * rows]
+    return bytes(out)
+
+
+def _inflate(data: bytes, limit: int, what: str) -> bytes:
+    """At most ``limit`` bytes: a few bytes of a hostile payload must not fill the memory."""
+    stream = zlib.decompressobj()
+    try:
+        found = stream.decompress(data, limit + 1)
+    except zlib.error as error:
+        raise EnvelopeError(f"{what}: damaged ({error})") from None
+    if len(found) > limit:
+        raise EnvelopeError(f"{what}: larger than {limit} bytes")
+    if not stream.eof or stream.unused_data:
+        raise EnvelopeError(f"{what}: cut off or followed by something else")
+    return found
+
+
+def _spans(journals: Mapping[int, bytes]) -> str:
+    """Ranks as ``ranks 0-3, 5``."""
+    spans: list[list[int]] = []
+    for rank in sorted(journals):
+        if spans and rank == spans[-1][1] + 1:
+            spans[-1][1] = rank
+        else:
+            spans.append([rank, rank])
+    shown = ", ".join(str(low) if low == high else f"{low}-{high}" for low, high in spans[:8])
+    return f"ranks {shown}" + (f" and {len(spans) - 8} spans more" if len(spans) > 8 else "")

@@ -1,0 +1,158 @@
+"""``trial.json``: the one record of one trial, the same bytes from either engine.
+
+``digest`` is the sha256 of the record's canonical JSON without the digest itself; ``files`` holds the sha256 of the
+tables beside it. A record that does not match its digest is refused on loading.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Annotated, Final, Literal
+
+from pydantic import Field
+
+from scalecurve_api.model import Model, canonical_json
+from scalecurve_api.record.rank import (
+    AllReduceRow,
+    DatasetFacts,
+    DeviceSamples,
+    Evaluation,
+    NoiseScaleRow,
+    QuantizationFacts,
+    RankTopology,
+    ServerCounts,
+    Traffic,
+    Warmup,
+    WindowKind,
+)
+from scalecurve_api.trial import TrialPhase, TrialSpec
+
+RECORD_SCHEMA: Final = "scalecurve.dev/record/v1alpha1"
+
+
+class Check(Model):
+    """One thing looked at; ``passed`` None means that it could not be checked, and ``detail`` says why."""
+
+    name: str
+    passed: bool | None = None
+    detail: str
+
+
+class TrialWindow(Model):
+    """A window over all ranks: ``wall_ns`` is the slowest rank's, ``samples`` and ``energy_j`` are sums."""
+
+    index: int
+    kind: WindowKind
+    start_ns: int
+    wall_ns: int
+    fastest_ns: int
+    slowest_rank: int
+    first_step: int
+    steps: int
+    samples: int
+    energy_j: float | None = None
+
+
+class Timeline(Model):
+    """When a phase began, in Unix ns."""
+
+    phase: Annotated[str, Field(max_length=64)]
+    at_ns: int
+
+
+class StepTimes(Model):
+    """Over the timed windows, of the slowest rank at each step, in seconds."""
+
+    count: int
+    mean: float
+    median: float
+    p95: float
+    p99: float
+    maximum: float
+
+
+class Exposed(Model):
+    """Seconds a step: with the all-reduce, without it, and the difference."""
+
+    method: str
+    with_s: float
+    without_s: float
+    exposed_s: float
+
+
+class Summary(Model):
+    """The few numbers that also fit a termination message (at most 4 KiB)."""
+
+    samples: int
+    wall_s: float
+    throughput: float = Field(description="samples a second over all workers, of the timed windows")
+    sample_unit: Literal["samples", "tokens"] = "samples"
+    step: StepTimes | None = None
+    exposed: Exposed | None = None
+    plain_throughput: float | None = Field(default=None, description="one worker without any wrapper")
+    mfu: float | None = None
+    energy_j: float | None = None
+    energy_j_per_sample: float | None = None
+    peak_memory_bytes: int | None = None
+    last_loss: float | None = None
+    final_accuracy: float | None = None
+    best_accuracy: float | None = None
+    seconds_to_target: float | None = None
+    peak_busbw: float | None = None
+
+
+class TrialRecord(Model):
+    """Everything kept of one trial but its tables and logs."""
+
+    schema_: Literal["scalecurve.dev/record/v1alpha1"] = Field(default=RECORD_SCHEMA, alias="schema")
+    trial: TrialSpec
+    attempt: int = 1
+    phase: TrialPhase
+    reason: str | None = None
+    message: str = ""
+    engine: str = Field(description="local, or kubernetes")
+    engine_version: str | None = Field(default=None, description="the operator's; the worker's is in versions")
+    topology: list[RankTopology] = []
+    backend: str | None = None
+    strategy: str | None = None
+    versions: dict[str, str] = {}
+    environment: dict[str, str] = {}
+    parameter_checksums: list[str | None] = []
+    parameters: int | None = None
+    traffic: Traffic | None = None
+    servers: list[ServerCounts] = []
+    flops_per_sample: float | None = None
+    peak_flops: float | None = None
+    options: dict[str, object] = {}
+    warmup: Warmup | None = None
+    windows: list[TrialWindow] = []
+    checks: list[Check] = []
+    device_samples: list[DeviceSamples | None] = []
+    foreign_load: list[float | None] = []
+    evaluations: list[Evaluation] = []
+    dataset: DatasetFacts | None = None
+    noise_scale: list[NoiseScaleRow] = []
+    quantization: QuantizationFacts | None = None
+    allreduce: list[AllReduceRow] = []
+    summary: Summary | None = None
+    timeline: list[Timeline] = []
+    exit_codes: dict[str, int | None] = {}
+    log_tail: dict[str, list[str]] = Field(default={}, description="last lines of each rank, when it did not end well")
+    left_out: list[str] = Field(default=[], description="what did not fit the record, said plainly")
+    files: dict[str, str] = Field(default={}, description="table beside this file -> sha256")
+    digest: str | None = None
+
+    def sealed(self) -> TrialRecord:
+        """This record with its digest filled in."""
+        return self.model_copy(update={"digest": self.compute_digest()})
+
+    def stored(self) -> bytes:
+        """``trial.json`` as every engine writes it."""
+        return (json.dumps(self.wire(), indent=1, sort_keys=True, allow_nan=False) + "\n").encode()
+
+    def compute_digest(self) -> str:
+        """sha256 over the canonical JSON of all but ``digest``."""
+        wire = self.wire()
+        wire.pop("digest", None)
+        return hashlib.sha256(canonical_json(wire).encode()).hexdigest()

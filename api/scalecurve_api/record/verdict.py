@@ -1,0 +1,116 @@
+"""Was the run what was asked for? Rank records and outcome -> phase, reason and every check with its evidence.
+
+A check is passed, not passed, or could not be made (None), and says why. A check that carries the name of an
+``InvalidReason`` and did not pass makes the trial Invalid; the others warn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from scalecurve_api.record import placed, trained
+from scalecurve_api.record.frozen import frozen_unchanged
+from scalecurve_api.record.outcome import Outcome
+from scalecurve_api.record.rank import RankRecord, WindowKind
+from scalecurve_api.record.trial_record import Check
+from scalecurve_api.trial import InvalidReason, TrialPhase, TrialSpec
+from scalecurve_api.wording import few
+from scalecurve_api.workload import Program
+
+SAME_SOFTWARE = "SameSoftware"
+SAME_VERSION = "SameVersion"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The final phase of an attempt and how it came about."""
+
+    phase: TrialPhase
+    reason: str | None
+    message: str
+    checks: tuple[Check, ...]
+
+
+def judge(trial: TrialSpec, ranks: Mapping[int, RankRecord], outcome: Outcome) -> Verdict:
+    """Decide the final phase: a run that did not end well is Failed, one that is not what was asked for Invalid."""
+    if outcome.cancelled:
+        return Verdict(TrialPhase.cancelled, None, outcome.message or "cancelled", ())
+    checks = tuple(_checks(trial, [ranks[rank] for rank in sorted(ranks)], outcome))
+    if outcome.failure is not None:
+        return Verdict(TrialPhase.failed, outcome.failure.value, outcome.message, checks)
+    broken = [check for check in checks if check.passed is False and check.name in set(InvalidReason)]
+    if broken:
+        return Verdict(TrialPhase.invalid, broken[0].name, "; ".join(check.detail for check in broken), checks)
+    return Verdict(TrialPhase.succeeded, None, "", checks)
+
+
+def _checks(trial: TrialSpec, ranks: Sequence[RankRecord], outcome: Outcome) -> Iterator[Check]:
+    yield _records(trial, ranks)
+    if not ranks:
+        return
+    yield _world_size(trial, ranks)
+    # Ranks in the wrong place crowd there: that they share its cores is what follows.
+    yield placed.placement(trial, ranks, outcome)
+    yield placed.oversubscribed(ranks, outcome)
+    yield trained.backend(trial, ranks)
+    yield trained.strategy(trial, ranks)
+    yield trained.replicas(trial, ranks)
+    yield trained.samples(trial, ranks)
+    yield frozen_unchanged(trial, ranks)
+    yield trained.finite_loss(ranks)
+    yield placed.throttled(ranks)
+    yield placed.neighbours(trial, ranks)
+    yield _software(ranks)
+    if outcome.engine_version is not None:
+        yield _version(ranks[0].versions.get("scalecurve"), outcome.engine_version)
+
+
+def _records(trial: TrialSpec, ranks: Sequence[RankRecord]) -> Check:
+    name = InvalidReason.records_missing.value
+    found = {record.topology.rank for record in ranks}
+    missing = sorted(set(range(trial.point.workers)) - found)
+    if missing:
+        return Check(name=name, passed=False, detail=f"no record from rank {few(missing)} of {trial.point.workers}")
+    if trial.workload.program is Program.allreduce:
+        rows = len(ranks[0].allreduce)
+        return Check(name=name, passed=rows > 0, detail=f"{rows} message sizes measured")
+    want = trial.measure.windows
+    for record in ranks:
+        train = [window for window in record.windows if window.kind is WindowKind.train]
+        if len(train) != want or any(window.steps != trial.measure.steps_per_window for window in train):
+            steps = sum(window.steps for window in train)
+            detail = f"rank {record.topology.rank} measured {len(train)} windows, {steps} steps; asked for: {want}"
+            return Check(name=name, passed=False, detail=f"{detail} windows of {trial.measure.steps_per_window} steps")
+    return Check(name=name, passed=True, detail=f"{len(ranks)} ranks, {want} windows each")
+
+
+def _world_size(trial: TrialSpec, ranks: Sequence[RankRecord]) -> Check:
+    want = trial.point.workers
+    worlds = sorted({record.world for record in ranks})
+    passed = worlds == [want] and len(ranks) == want
+    return Check(
+        name=InvalidReason.wrong_world_size.value,
+        passed=passed,
+        detail=f"world size {few(worlds)}, asked for {want}" if not passed else f"world size {want}",
+    )
+
+
+def _software(ranks: Sequence[RankRecord]) -> Check:
+    first = ranks[0]
+    differs = [r.topology.rank for r in ranks if (r.versions, r.environment) != (first.versions, first.environment)]
+    detail = f"rank {few(differs)} differs from rank {first.topology.rank}" if differs else "the same on every rank"
+    return Check(name=SAME_SOFTWARE, passed=not differs, detail=detail)
+
+
+def _version(worker: str | None, engine: str) -> Check:
+    """Of an older worker: what the engine's version added had its default, and it did nothing of it."""
+    if worker is None:
+        detail = f"the worker's version is not known; the engine has scalecurve {engine}"
+        return Check(name=SAME_VERSION, passed=None, detail=detail)
+    if worker == engine:
+        return Check(name=SAME_VERSION, passed=True, detail=f"scalecurve {engine} everywhere")
+    detail = (
+        f"the worker's image has scalecurve {worker}, the engine {engine}; what only one of them knows was not done"
+    )
+    return Check(name=SAME_VERSION, passed=False, detail=detail)

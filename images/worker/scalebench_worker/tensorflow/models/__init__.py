@@ -1,5 +1,0 @@
-"""The models that the program has in Keras as in torch, layer for layer and under the same names."""
-
-from scalebench_worker.tensorflow.models.catalog import ModelError, ModelSpec, build, names, spec
-
-__all__ = ["ModelError", "ModelSpec", "build", "names", "spec"]

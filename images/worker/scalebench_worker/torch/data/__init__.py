@@ -1,8 +1,0 @@
-"""What a step consumes: ``open_data`` gives a worker its batches, synthetic or from a data set on disk."""
-
-from scalebench_worker.data.images import DataError, Split
-from scalebench_worker.torch.data.facts import dataset_facts
-from scalebench_worker.torch.data.loader import Batch, DataSpec, Loader
-from scalebench_worker.torch.data.opening import SOURCES, DataOptions, open_data
-
-__all__ = ["SOURCES", "Batch", "DataError", "DataOptions", "DataSpec", "Loader", "Split", "dataset_facts", "open_data"]

@@ -1,0 +1,18 @@
+"""The engine for one machine: an experiment on its GPUs or shares of its cores, killed and resumed at will."""
+
+from scalecurve_local.engine import RunResult, run
+from scalecurve_local.errors import BadInput, EngineError, StorageError, Unavailable
+from scalecurve_local.progress import Pace, Progress
+from scalecurve_local.stop import StopRequest
+
+__all__ = [
+    "BadInput",
+    "EngineError",
+    "Pace",
+    "Progress",
+    "RunResult",
+    "StopRequest",
+    "StorageError",
+    "Unavailable",
+    "run",
+]

@@ -1,0 +1,165 @@
+"""An ended attempt -> its result, kept beside it: the record, its tables and its logs, whole or absent."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from scalecurve_api import contract
+from scalecurve_api.collectives import launcher_of
+from scalecurve_api.processes import asides, processes_of
+from scalecurve_api.record import journal
+from scalecurve_api.record.assemble import Assembled, assemble
+from scalecurve_api.record.journal import JournalError
+from scalecurve_api.record.outcome import Outcome
+from scalecurve_api.record.trial_record import Timeline, TrialRecord
+from scalecurve_api.trial import FailedReason, TrialPhase, TrialSpec
+from scalecurve_api.workload import Launcher
+from scalecurve_local import durable
+from scalecurve_local.attempt import INTERRUPTIONS, LOGS, RESULT, Attempt, Order
+from scalecurve_local.ending import Ending, end_of_log, judge_ending, tail
+from scalecurve_local.supervisor import remove_tree
+
+ENGINE = "local"
+_LOG_HEAD, _LOG_TAIL = 1 << 20, 3 << 20
+
+
+def collect(trial: TrialSpec, attempt: Attempt) -> TrialRecord:
+    """Judge an attempt whose processes have ended, and keep the result.
+
+    Raises:
+        StorageError: when it cannot be kept.
+    """
+    workers = trial.point.workers
+    ranks, wrong = attempt.ranks(workers)
+    journals, foreign = _sound(attempt.journals(workers))
+    logs = {str(rank): end_of_log(attempt.rank_log(rank)) for rank in range(workers)}
+    logs |= {role: end_of_log(attempt.role_log(role)) for role in asides(trial.workload)}
+    logs["launcher"] = end_of_log(attempt.launcher_log)
+    ending = _ending(trial, attempt, logs, journals)
+    wrong |= foreign
+    if wrong and ending.reason is None:
+        rank = min(wrong)
+        ending = Ending(FailedReason.bad_workload, f"rank {rank}: {wrong[rank]}", ending.exit_codes)
+    order = attempt.order
+    assembled = assemble(
+        trial,
+        ranks,
+        journals,
+        Outcome(
+            engine=ENGINE,
+            attempt=attempt.number,
+            failure=ending.reason,
+            message=ending.message,
+            oversubscribed=order is not None and order.oversubscribed,
+            requested_devices=order.devices if order is not None else [],
+            exit_codes=ending.exit_codes,
+            log_tail={who: tail(text) for who, text in logs.items() if text},
+            timeline=_timeline(attempt, order, workers),
+        ),
+    )
+    _keep(attempt, assembled, trial)
+    if order is not None:
+        # The supervisor did, unless it was killed after the ranks had written everything.
+        remove_tree(order.temporary)
+    return assembled.record
+
+
+def _ending(trial: TrialSpec, attempt: Attempt, logs: Mapping[str, str], journals: Mapping[int, bytes]) -> Ending:
+    """An attempt that was cut short, and yet is whole, ended as well as one could wish."""
+    report, workers = attempt.exit, trial.point.workers
+    if report is None or report.cause in INTERRUPTIONS:
+        return Ending(None, "", {})
+    return judge_ending(
+        report,
+        launcher_of(trial.workload) is not Launcher.processes,
+        workers,
+        attempt.failures(workers),
+        logs,
+        _standing(trial, attempt, journals),
+        _names(trial),
+    )
+
+
+def _names(trial: TrialSpec) -> list[str]:
+    """The processes of a trial in the order they are started in, where no launcher starts them."""
+    ranks = range(processes_of(trial.workload, trial.point.workers))
+    return [*map(str, ranks), *asides(trial.workload)]
+
+
+def _standing(trial: TrialSpec, attempt: Attempt, journals: Mapping[int, bytes]) -> str:
+    """How far the ranks had come at the deadline."""
+    workers = trial.point.workers
+    late = sorted(set(range(workers)) - set(attempt.ready(workers)))
+    steps = {rank: len(journal.body(data)) // journal.ROW.size for rank, data in journals.items()}
+    where = ", ".join(f"rank {rank} after {steps.get(rank, 0)} steps" for rank in range(min(workers, 8)))
+    joined = f"; never ready: rank {', '.join(map(str, late[:8]))}" if late else ""
+    return f"did not end within deadlineSeconds, {trial.deadline_seconds}: {where}{joined}"
+
+
+def _sound(journals: Mapping[int, bytes]) -> tuple[dict[int, bytes], dict[int, str]]:
+    """Journals that are such, and what is wrong with the others; one without a whole header was only begun."""
+    good: dict[int, bytes] = {}
+    bad: dict[int, str] = {}
+    for rank, data in journals.items():
+        if len(data) < journal.HEADER.size:
+            continue
+        try:
+            written_by = journal.read_rank(data, contract.journal_file(rank))
+        except JournalError as error:
+            bad[rank] = str(error)
+            continue
+        if written_by == rank:
+            good[rank] = data
+        else:
+            bad[rank] = f"{contract.journal_file(rank)} was written by rank {written_by}"
+    return good, bad
+
+
+def _timeline(attempt: Attempt, order: Order | None, workers: int) -> list[Timeline]:
+    seen = []
+    if order is not None:
+        seen.append(Timeline(phase=TrialPhase.starting, at_ns=order.begun_ns))
+    if len(attempt.ready(workers)) == workers:
+        joined = [(attempt.folder / contract.ready_file(rank)).stat().st_mtime_ns for rank in range(workers)]
+        seen.append(Timeline(phase=TrialPhase.running, at_ns=max(joined)))
+    report = attempt.exit
+    seen.append(Timeline(phase=TrialPhase.collecting, at_ns=report.ended_ns if report else time.time_ns()))
+    return seen
+
+
+def _keep(attempt: Attempt, assembled: Assembled, trial: TrialSpec) -> None:
+    building = attempt.folder / f"{RESULT}.new"
+    durable.remove(building)
+    durable.make_folder(building / LOGS)
+    for rank in range(trial.point.workers):
+        _copy_log(attempt.rank_log(rank), building / LOGS)
+    for role in asides(trial.workload):
+        _copy_log(attempt.role_log(role), building / LOGS)
+    _copy_log(attempt.launcher_log, building / LOGS)
+    for name, data in assembled.tables.items():
+        durable.write_file(building / name, data)
+    durable.write_file(building / contract.TRIAL_FILE, assembled.record.stored())
+    durable.rename(building, attempt.folder / RESULT)
+
+
+def _copy_log(source: Path, folder: Path) -> None:
+    """Keep a log; of a huge one its beginning and its end, with a line between that says so."""
+    with durable.storing("copy", source):
+        size = source.stat().st_size if source.exists() else 0
+        if size == 0:
+            return
+        with source.open("rb") as old, (folder / source.name).open("wb") as new:
+            if size <= _LOG_HEAD + _LOG_TAIL:
+                shutil.copyfileobj(old, new)
+            else:
+                new.write(old.read(_LOG_HEAD))
+                new.write(f"\n[{size - _LOG_HEAD - _LOG_TAIL} bytes left out here]\n".encode())
+                old.seek(size - _LOG_TAIL)
+                shutil.copyfileobj(old, new)
+            new.flush()
+            os.fsync(new.fileno())
+    durable.sync_folder(folder)

@@ -1,0 +1,164 @@
+"""How a trial's processes ended -> why it failed, in one sentence; pure but for reading logs already closed.
+
+What is nearest to the cause is believed first: a rank's own word that memory ran out, a rank killed from outside, then
+whatever a rank could still say (its peers only say that a connection broke), then exit codes.
+"""
+
+from __future__ import annotations
+
+import re
+import signal
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from scalecurve_api.record.rank import RankFailure
+from scalecurve_api.trial import FailedReason
+from scalecurve_local.attempt import CommandStatus, ExitReport
+
+TAIL_LINES = 40
+_LINE_LENGTH = 500
+_TAIL_BYTES = 64 * 1024
+_OUT_OF_MEMORY = re.compile(r"^(\w+\.)*(MemoryError|OutOfMemoryError)\b", re.MULTILINE)
+_TORCHRUN = re.compile(r"rank\s*: (\d+) \(local_rank: \d+\)\s+exitcode\s*: (-?\d+)")
+_MPIRUN_CODE = re.compile(r"Process name: \[[^\]]*,(\d+)\]\s+Exit code:\s+(\d+)")
+_MPIRUN_SIGNAL = re.compile(r"process rank (\d+) with PID \d+ on node \S+ exited on\s+signal (\d+)")
+_BROKEN = (signal.SIGKILL, signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL)
+
+
+@dataclass(frozen=True)
+class Ending:
+    """The engine's finding: no reason when every process ended well."""
+
+    reason: FailedReason | None
+    message: str
+    exit_codes: dict[str, int | None]
+
+
+def judge_ending(
+    report: ExitReport,
+    by_launcher: bool,
+    workers: int,
+    failures: Sequence[RankFailure],
+    logs: Mapping[str, str],
+    standing: str,
+    names: Sequence[str] = (),
+) -> Ending:
+    """Why an attempt whose processes have all ended did not end well.
+
+    ``logs`` are ends of logs by rank (``"0"``) and ``launcher``; ``standing`` says how far the ranks had come.
+    ``names`` are those of the processes, in their order, where these are not the ranks alone.
+    """
+    codes = exit_codes(report, by_launcher, workers, logs.get("launcher", ""), names)
+    if report.cause == "deadline":
+        return Ending(FailedReason.deadline_exceeded, standing, codes)
+    if report.cause == "start-failed":
+        return Ending(FailedReason.start_failed, f"could not be started: {report.message}", codes)
+    if report.cause == "supervisor-lost":
+        return Ending(FailedReason.rank_killed, report.message, codes)
+    if all(status is not None and status.code == 0 for status in report.statuses):
+        return Ending(None, "", codes)
+    reason, message = _why(failures, codes, logs, report.oom_kills or 0)
+    return Ending(reason, message, codes)
+
+
+def exit_codes(
+    report: ExitReport, by_launcher: bool, workers: int, launcher_output: str, names: Sequence[str] = ()
+) -> dict[str, int | None]:
+    """Codes by rank, a signal as its negative number, None where nobody said; and the launcher's own."""
+    codes = [_code(status) for status in report.statuses]
+    if not by_launcher:
+        return dict(zip(names or map(str, range(len(codes))), codes, strict=False))
+    well = codes == [0]
+    ranks: dict[str, int | None] = {str(rank): 0 if well else None for rank in range(workers)}
+    if not well:
+        said = [(rank, int(code)) for rank, code in _TORCHRUN.findall(launcher_output)]
+        said += [(rank, int(code)) for rank, code in _MPIRUN_CODE.findall(launcher_output)]
+        said += [(rank, -int(number)) for rank, number in _MPIRUN_SIGNAL.findall(launcher_output)]
+        ranks |= {rank: code for rank, code in said if rank in ranks}
+    return {**ranks, "launcher": codes[0] if codes else None}
+
+
+def _code(status: CommandStatus | None) -> int | None:
+    if status is None:
+        return None
+    return status.code if status.signal is None else -status.signal
+
+
+def _signal_of(code: int | None) -> signal.Signals | None:
+    """The signal a code stands for: negative, or a shell's 128 + n."""
+    if code is None:
+        return None
+    number = -code if code < 0 else code - 128
+    try:
+        return signal.Signals(number)
+    except ValueError:
+        return None
+
+
+def _why(
+    failures: Sequence[RankFailure], codes: Mapping[str, int | None], logs: Mapping[str, str], oom_kills: int
+) -> tuple[FailedReason, str]:
+    said = [(failure, _reason(failure.reason)) for failure in failures]
+    for failure, reason in said:
+        if reason in (FailedReason.out_of_memory, FailedReason.bad_workload):
+            return reason, f"rank {failure.rank}: {failure.message}"
+    ended_by = {who: number for who, code in codes.items() if (number := _signal_of(code)) is not None}
+    for who, number in ended_by.items():
+        if number in _BROKEN:
+            return _killed(who, number, oom_kills)
+    for who, log in logs.items():
+        if found := _OUT_OF_MEMORY.search(log):
+            return FailedReason.out_of_memory, f"{_name(who)}: {_line_at(log, found.start())}"
+    for failure, reason in said:
+        return reason, f"rank {failure.rank}: {failure.message}"
+    for who, code in codes.items():
+        if code and who != "launcher" and who not in ended_by:
+            return FailedReason.rank_failed, f"{_name(who)} exited with code {code}{_last(logs, who)}"
+    for who, number in ended_by.items():
+        return _killed(who, number, oom_kills)
+    code = codes.get("launcher")
+    return FailedReason.rank_failed, f"the launcher exited with code {code}{_last(logs, 'launcher')}"
+
+
+def _killed(who: str, number: signal.Signals, oom_kills: int) -> tuple[FailedReason, str]:
+    if number is signal.SIGKILL and oom_kills > 0:
+        return (
+            FailedReason.out_of_memory,
+            f"{_name(who)} was killed for want of memory (the kernel counted {oom_kills})",
+        )
+    return FailedReason.rank_killed, f"{_name(who)} was ended by {number.name}"
+
+
+def _reason(name: str) -> FailedReason:
+    return FailedReason(name) if name in set(FailedReason) else FailedReason.rank_failed
+
+
+def _name(who: str) -> str:
+    return f"rank {who}" if who.isdigit() else f"the {who}"
+
+
+def _line_at(text: str, position: int) -> str:
+    return text[position:].split("\n", 1)[0].strip()[:_LINE_LENGTH]
+
+
+def _last(logs: Mapping[str, str], who: str) -> str:
+    lines = [line for line in logs.get(who, "").splitlines() if line.strip()]
+    return f": {lines[-1].strip()[:_LINE_LENGTH]}" if lines else ""
+
+
+def end_of_log(path: Path, most: int = _TAIL_BYTES) -> str:
+    """The last ``most`` bytes of a log as text, from the beginning of a line; empty when there is none."""
+    try:
+        with path.open("rb") as file:
+            size = file.seek(0, 2)
+            file.seek(max(0, size - most))
+            text = file.read().decode("utf-8", "replace")
+    except OSError:
+        return ""
+    return text.partition("\n")[2] if size > most and "\n" in text else text
+
+
+def tail(text: str) -> list[str]:
+    """The last lines, each cut where it is long."""
+    return [line[:_LINE_LENGTH] for line in text.splitlines()[-TAIL_LINES:]]

@@ -1,0 +1,106 @@
+"""What a watcher is shown: counts, the trial that runs and how fast, and when it may all be over."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+
+from scalecurve_api import contract
+from scalecurve_api.record import journal
+from scalecurve_api.record.journal import JournalError
+from scalecurve_api.record.trial_record import TrialRecord
+from scalecurve_api.trial import TrialPhase, TrialSpec
+
+_TAIL_ROWS = 256
+_SPAN_NS = 2_000_000_000
+
+
+@dataclass(frozen=True)
+class Pace:
+    """Of rank 0's last two seconds: its newest step and window (-1 is warm-up), and rates over all workers."""
+
+    step: int
+    window: int
+    steps_per_second: float | None = None
+    samples_per_second: float | None = None
+
+
+@dataclass(frozen=True)
+class Progress:
+    """One picture of a run. ``message`` is what happens just now, ``notes`` what was settled at its start."""
+
+    total: int
+    counts: Mapping[TrialPhase, int]
+    trial: TrialSpec | None = None
+    attempt: int = 0
+    phase: TrialPhase | None = None
+    pace: Pace | None = None
+    elapsed_s: float = 0.0
+    remaining_s: float | None = None
+    message: str = ""
+    notes: tuple[str, ...] = ()
+
+    @property
+    def done(self) -> int:
+        """Trials in a final phase."""
+        return sum(count for phase, count in self.counts.items() if phase.final)
+
+
+def read_pace(folder: Path, workers: int) -> Pace | None:
+    """The pace by the end of rank 0's journal; None before its first step. Reads at most 8 KiB."""
+    try:
+        with (folder / contract.journal_file(0)).open("rb") as file:
+            header = file.read(journal.HEADER.size)
+            journal.read_rank(header, contract.journal_file(0))
+            whole = (file.seek(0, 2) - journal.HEADER.size) // journal.ROW.size
+            first = max(0, whole - _TAIL_ROWS)
+            file.seek(journal.HEADER.size + first * journal.ROW.size)
+            data = file.read((whole - first) * journal.ROW.size)
+    except (OSError, JournalError):
+        return None
+    rows = [journal.StepRow(*fields) for fields in journal.ROW.iter_unpack(data)]
+    return pace_of(rows, workers)
+
+
+def pace_of(rows: Sequence[journal.StepRow], workers: int) -> Pace | None:
+    """Rates over the rows of the last two seconds, steps between first and last."""
+    if not rows:
+        return None
+    last = rows[-1]
+    recent = [row for row in rows if row.start_ns >= last.start_ns - _SPAN_NS]
+    seconds = (last.start_ns - recent[0].start_ns) / 1e9
+    if seconds <= 0:
+        return Pace(last.step, last.window)
+    return Pace(
+        step=last.step,
+        window=last.window,
+        steps_per_second=(len(recent) - 1) / seconds,
+        samples_per_second=workers * sum(row.samples for row in recent[:-1]) / seconds,
+    )
+
+
+def seconds_taken(record: TrialRecord) -> float | None:
+    """From the first to the last entry of a record's timeline."""
+    times = sorted(entry.at_ns for entry in record.timeline)
+    return (times[-1] - times[0]) / 1e9 if any(a != b for a, b in pairwise(times)) else None
+
+
+def estimate_remaining(
+    trials: Sequence[TrialSpec], taken: Mapping[str, float], final: Collection[str], running_s: float
+) -> float | None:
+    """Seconds left: of each unfinished trial the mean of its point's, else of all; None before any has finished."""
+    if not taken:
+        return None
+    by_point: dict[str, list[float]] = {}
+    for trial in trials:
+        if trial.name in taken:
+            by_point.setdefault(trial.point.name, []).append(taken[trial.name])
+    overall = sum(taken.values()) / len(taken)
+    left = 0.0
+    for trial in trials:
+        if trial.name not in final:
+            seen = by_point.get(trial.point.name)
+            left += sum(seen) / len(seen) if seen else overall
+    return max(0.0, left - running_s)

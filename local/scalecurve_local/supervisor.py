@@ -1,0 +1,360 @@
+"""One trial's supervisor: starts its commands, and ends every process of the trial, whatever happens to the engine.
+
+It runs as ``python -I -S -E supervisor.py ORDER`` on the standard library alone, so that it starts in some 30 ms and
+stays small. Its standard input is a pipe from the engine: a byte asks for something, the end of the file means that
+the engine is gone. It is a child subreaper (``prctl(2)``): processes that double-fork, or whose launcher was killed,
+become its children and never leave its sight. Locks on devices are open files it inherited, so they free only when it
+has ended, which is when everything else has.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import select
+import signal
+import sys
+import time
+from typing import Any, NoReturn
+
+STOP, KILL = b"S", b"K"
+SUPERVISOR_ENV = "SCALECURVE_SUPERVISOR"
+"""In every process of a trial: ``pid/start time/pid namespace`` of its supervisor, to find what it left if killed."""
+
+_PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
+_STRAY_GRACE_S = 0.5
+_SETTLE_S = 0.5
+
+
+def stat_of(pid: int | str) -> tuple[int, str, int] | None:
+    """Of one process: (parent, state letter, start time in clock ticks); None when there is none."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            # The command's name stands in brackets and may hold anything: fields begin after the last one.
+            fields = file.read().rpartition(b")")[2].split()
+    except OSError:
+        return None
+    return (int(fields[1]), fields[0].decode(), int(fields[19])) if len(fields) > 19 else None
+
+
+def processes() -> dict[int, tuple[int, str, int]]:
+    """Every process that /proc shows."""
+    names = (name for name in os.listdir("/proc") if name.isdigit())
+    return {int(name): stat for name in names if (stat := stat_of(name)) is not None}
+
+
+def descendants(root: int) -> list[int]:
+    """Living processes below ``root``, however deep; zombies are left out."""
+    table = processes()
+    children: dict[int, list[int]] = {}
+    for pid, (parent, _, _) in table.items():
+        children.setdefault(parent, []).append(pid)
+    found, queue = [], [root]
+    while queue:
+        for pid in children.get(queue.pop(), []):
+            queue.append(pid)
+            if table[pid][1] not in "ZX":
+                found.append(pid)
+    return found
+
+
+def identity(pid: int) -> str:
+    """A name for a process that no later one with the same number shares (within one boot)."""
+    stat = stat_of(pid)
+    # In a container whose first process collects nobody, the dead stay as zombies for ever: they do not count.
+    start = stat[2] if stat and stat[1] not in "ZX" else 0
+    return f"{pid}/{start}/{os.readlink('/proc/self/ns/pid')}"
+
+
+def write_durably(path: str, text: str) -> None:
+    """Whole or not at all, also over a power cut."""
+    temporary = f"{path}.new"
+    with open(temporary, "w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    os.rename(temporary, path)
+    folder = os.open(os.path.dirname(path), os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+class Supervisor:
+    """The one trial of this process."""
+
+    def __init__(self, order: dict[str, Any]) -> None:
+        """Take the order the engine wrote; nothing is started yet."""
+        self.order = order
+        self.pids: dict[int, int] = {}
+        self.statuses: list[dict[str, int | None] | None] = [None] * len(order["commands"])
+        self.cause: str | None = None
+        self.message = ""
+        self.interrupted: str | None = None
+        self.kill = False
+        self.strays = 0
+        self.unkillable: list[int] = []
+        self.engine_open = True
+        self.wake = -1
+
+    def run(self) -> None:
+        """Start, watch, end everything, write the report."""
+        self.prepare()
+        started_ns, started = time.time_ns(), time.monotonic()
+        before = self.oom_kills()
+        self.listen(0)
+        if self.interrupted is None:
+            self.start()
+        deadline = started + self.order["deadlineSeconds"]
+        while self.cause is None and self.interrupted is None:
+            self.listen(deadline - time.monotonic())
+            if self.cause is None and time.monotonic() >= deadline:
+                self.cause = "deadline"
+        went_well = self.cause == "ended" and all(s == {"code": 0, "signal": None} for s in self.statuses)
+        ended_ns = time.time_ns()
+        self.end_tree(_STRAY_GRACE_S if went_well else self.order["graceSeconds"], went_well)
+        if self.cause == "ended" and not went_well:
+            self.settle()
+        # A machine that shuts down signals everybody at once: the launcher's end is then not the trial's own.
+        interrupted = self.interrupted is not None and not went_well and self.cause != "deadline"
+        after = self.oom_kills()
+        report = {
+            "cause": self.interrupted if interrupted else self.cause,
+            "message": self.message,
+            "statuses": self.statuses,
+            "startedNs": started_ns,
+            "endedNs": ended_ns,
+            "strays": self.strays,
+            "unkillable": self.unkillable,
+            "oomKills": None if before is None or after is None else after - before,
+        }
+        remove_tree(self.order["temporary"])
+        write_durably(self.order["exitFile"], json.dumps(report))
+
+    def prepare(self) -> None:
+        """Become a subreaper that hears of its engine's death and of signals, and keeps inherited files to itself."""
+        prctl(_PR_SET_CHILD_SUBREAPER, 1)
+        prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+        for descriptor in map(int, os.listdir("/proc/self/fd")):
+            try:
+                if descriptor > 2:
+                    os.set_inheritable(descriptor, False)
+            except OSError:
+                continue  # the listing's own descriptor, closed by now
+        self.wake, wake_end = os.pipe()
+        os.set_blocking(self.wake, False)
+        os.set_blocking(wake_end, False)
+        os.set_blocking(0, False)
+        signal.set_wakeup_fd(wake_end, warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        signal.signal(signal.SIGTERM, self.on_term)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+
+    def on_term(self, *_: object) -> None:
+        """Somebody ends this process, or the engine died (the parent-death signal)."""
+        self.interrupted = self.interrupted or "stopped"
+
+    def start(self) -> None:
+        """Start every command; what cannot be executed ends the trial."""
+        marker = identity(os.getpid())
+        for index, command in enumerate(self.order["commands"]):
+            environment = {**os.environ, **command["env"], SUPERVISOR_ENV: marker}
+            pid, problem = spawn(command["argv"], environment, command["log"], self.order["cwd"])
+            self.pids[pid] = index
+            if problem:
+                self.cause, self.message = "start-failed", problem
+                return
+
+    def listen(self, seconds: float) -> None:
+        """Wait for a child's end, a word of the engine or a signal, at most so long."""
+        poll = select.poll()
+        poll.register(self.wake, select.POLLIN)
+        if self.engine_open:
+            poll.register(0, select.POLLIN)
+        # poll(2) takes a 32-bit number of milliseconds
+        ready = dict(poll.poll(min(max(0, int(seconds * 1000) + 1), 1 << 30) if seconds > 0 else 0))
+        if self.wake in ready:
+            os.read(self.wake, 4096)
+        if 0 in ready:
+            self.hear(os.read(0, 64))
+        self.reap()
+
+    def hear(self, word: bytes) -> None:
+        """Take in what the engine said; an empty word is its death."""
+        if not word:
+            self.engine_open = False
+            self.interrupted = self.interrupted or "engine-gone"
+        else:
+            self.interrupted = self.interrupted or "stopped"
+        self.kill = self.kill or KILL in word
+
+    def reap(self) -> None:
+        """Collect the dead; the trial ends with its last command, or with the first that ends badly."""
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if pid == 0:
+                return
+            index = self.pids.pop(pid, None)
+            if index is None:
+                continue
+            code = os.waitstatus_to_exitcode(status)
+            self.statuses[index] = {"code": code if code >= 0 else None, "signal": -code if code < 0 else None}
+            if self.cause is None and (code != 0 or not self.pids):
+                self.cause = "ended"
+
+    def end_tree(self, grace: float, went_well: bool) -> None:
+        """SIGTERM, a short grace, then SIGKILL until nothing below this process is left."""
+        self.reap()
+        left = descendants(os.getpid())
+        self.strays = len(left) if went_well else 0
+        send(left, signal.SIGTERM)
+        until = time.monotonic() + grace
+        while left and not self.kill and time.monotonic() < until:
+            self.listen(min(0.02, until - time.monotonic()))
+            left = descendants(os.getpid())
+        wait = 0.002
+        while left:
+            self.unkillable = send(left, signal.SIGKILL)
+            if len(self.unkillable) == len(left):
+                return
+            time.sleep(wait)
+            wait = min(wait * 2, 0.2)
+            self.reap()
+            left = descendants(os.getpid())
+        self.unkillable = []
+        self.reap()
+
+    def settle(self) -> None:
+        """Give a stop that hit everybody the time to reach this process too."""
+        until = time.monotonic() + _SETTLE_S
+        while self.interrupted is None and (left := until - time.monotonic()) > 0:
+            self.listen(left)
+
+    def oom_kills(self) -> int | None:
+        """Sum of the kernel's counters of processes killed for want of memory; None where there is none."""
+        counts = [count for path in self.order["oomCounters"] if (count := read_counter(path)) is not None]
+        return sum(counts) if counts else None
+
+
+def read_counter(path: str) -> int | None:
+    """The ``oom_kill`` line of a cgroup's memory events, or of /proc/vmstat."""
+    try:
+        with open(path, encoding="ascii") as file:
+            for line in file:
+                if line.startswith("oom_kill "):
+                    return int(line.split()[1])
+    except (OSError, ValueError):
+        return None
+    return None
+
+
+def send(pids: list[int], number: signal.Signals) -> list[int]:
+    """Signal each; return those that may not be signalled."""
+    refused = []
+    for pid in pids:
+        try:
+            os.kill(pid, number)
+        except ProcessLookupError:
+            continue
+        except PermissionError:
+            refused.append(pid)
+    return refused
+
+
+def spawn(argv: list[str], environment: dict[str, str], log: str, cwd: str) -> tuple[int, str]:
+    """Start a command in a session of its own; ``(pid, problem)``, the problem empty when it was executed.
+
+    It gets SIGKILL should this process be killed (``PR_SET_PDEATHSIG`` survives execve).
+    """
+    reader, writer = os.pipe()
+    parent = os.getpid()
+    pid = os.fork()
+    if pid == 0:
+        os.close(reader)
+        become(argv, environment, log, cwd, parent, writer)
+    os.close(writer)
+    said = b""
+    while chunk := os.read(reader, 4096):
+        said += chunk
+    os.close(reader)
+    return pid, said.decode("utf-8", "replace")
+
+
+def become(argv: list[str], environment: dict[str, str], log: str, cwd: str, parent: int, writer: int) -> NoReturn:
+    """In the child: turn into the command, or say why not and end."""
+    doing = argv[0]
+    try:
+        signal.set_wakeup_fd(-1)
+        for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM, signal.SIGCHLD, signal.SIGPIPE, signal.SIGXFSZ):
+            signal.signal(number, signal.SIG_DFL)
+        os.setsid()
+        prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != parent:
+            os._exit(1)
+        doing = log
+        out = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        os.dup2(out, 1)
+        os.dup2(out, 2)
+        os.dup2(os.open("/dev/null", os.O_RDONLY), 0)
+        doing = cwd
+        os.chdir(cwd)
+        doing = argv[0]
+        os.execvpe(argv[0], argv, environment)
+    except OSError as error:
+        os.write(writer, f"{doing}: {error.strerror}".encode())
+    finally:
+        os._exit(127)
+
+
+def remove_tree(path: str) -> None:
+    """Remove a folder and all in it, as far as it goes; shutil takes longer to import than this."""
+    for folder, folders, files in os.walk(path, topdown=False):
+        for name in files:
+            attempt(os.unlink, os.path.join(folder, name))
+        for name in folders:
+            inner = os.path.join(folder, name)
+            attempt(os.unlink if os.path.islink(inner) else os.rmdir, inner)
+    attempt(os.rmdir, path)
+
+
+def attempt(call: Any, path: str) -> None:
+    """Do it if it can be done."""
+    try:
+        call(path)
+    except OSError:
+        return
+
+
+def prctl(option: int, value: int) -> None:
+    """``prctl(2)``.
+
+    Raises:
+        OSError: when the kernel refuses.
+    """
+    if ctypes.CDLL(None, use_errno=True).prctl(option, value, 0, 0, 0) != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
+
+
+def main() -> int:
+    """Run the order named on the command line; a failure of the supervisor itself goes to standard error."""
+    with open(sys.argv[1], encoding="utf-8") as file:
+        order = json.load(file)
+    supervisor = Supervisor(order)
+    try:
+        supervisor.run()
+    except OSError as error:
+        supervisor.end_tree(0, False)
+        print(f"supervisor: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

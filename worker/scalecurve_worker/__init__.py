@@ -1,0 +1,28 @@
+"""What runs inside a training process: three lines in any script measure it.
+
+    import scalecurve_worker as scalecurve
+
+    bench = scalecurve.attach(model)      # joins the trial; without an engine it measures by itself
+    for batch in bench.steps(loader):     # repeats the loader until every window is measured
+        ...                               # one optimizer update
+    bench.finish()
+
+Nothing is loaded before it is asked for: the entry point must bind the process to its cores first.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from scalecurve_worker.sdk import Bench, attach
+
+__all__ = ["Bench", "attach"]
+
+
+def __getattr__(name: str) -> object:
+    if name in __all__:
+        from scalecurve_worker import sdk
+
+        return getattr(sdk, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,60 @@
+"""``python -m scalecurve_worker``: one rank of a built-in program, under any launcher."""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+
+from scalecurve_worker.startup import StartupError, prepare
+
+
+def main() -> int:
+    """Bind this process, then run the trial's program; 0, or 1 after saying why not."""
+    try:
+        prepare()
+        _run()
+    except Exception as error:
+        _fail(error)
+        return 1
+    return 0
+
+
+def _run() -> None:
+    # Loaded only now: OpenMP reads its thread count once, and threads inherit the cores of the one that makes them.
+    from scalecurve_api.contract import TRIAL_ENV
+    from scalecurve_worker.asked import read_trial
+    from scalecurve_worker.failure import WorkloadError
+    from scalecurve_worker.programs import program
+
+    trial = read_trial()
+    if trial is None:
+        raise WorkloadError(f"{TRIAL_ENV} is not set: it names the trial's JSON, which an engine writes")
+    os.environ.update(trial.workload.env)
+    program(trial.workload)(trial)
+
+
+def _fail(error: Exception) -> None:
+    from scalecurve_worker.failure import WorkloadError, explain
+    from scalecurve_worker.identity import identify
+    from scalecurve_worker.metrics import MetricsError
+    from scalecurve_worker.recorder import write_failure
+    from scalecurve_worker.session import out_folder
+
+    failure = explain(identify().rank, error)
+    if not isinstance(error, WorkloadError | StartupError | MetricsError):
+        traceback.print_exception(error)
+    print(f"scalecurve: rank {failure.rank}: {failure.message}", file=sys.stderr)
+    out = out_folder()
+    if out is not None:
+        write_failure(out, failure)
+
+
+if __name__ == "__main__":
+    status = main()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    if status:
+        # Teardown of a broken collective library can hang for minutes; all is said and written.
+        os._exit(status)
+    sys.exit(0)

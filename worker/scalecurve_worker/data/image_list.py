@@ -1,0 +1,107 @@
+"""The image files of a folder, by class: in its two splits, or in one set of which a share is held out."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scalecurve_worker.data.images import DataError, Split
+
+ENDINGS = (".jpg", ".jpeg", ".png", ".bmp", ".ppm", ".webp")
+
+
+@dataclass(frozen=True)
+class ImageList:
+    """The files of one split and their class numbers; classes are numbered by their sorted folders.
+
+    ``names`` are relative to ``folder``, as bytes. Arrays, as a list of a million names is slow to send to every
+    decoding process.
+    """
+
+    folder: Path
+    class_names: tuple[str, ...]
+    names: NDArray[np.bytes_]
+    labels: NDArray[np.int64]
+
+    @property
+    def classes(self) -> int:
+        """How many classes there are, over all splits."""
+        return len(self.class_names)
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def file(self, index: int) -> Path:
+        """Path of one image."""
+        return self.folder / os.fsdecode(bytes(self.names[index]))
+
+
+def list_images(path: Path, split: Split, *, validation: float | None = None, split_seed: int = 0) -> ImageList:
+    """List ``<path>/{train,val}/<class>/<image>``, or with ``validation`` a share of ``<path>/<class>/<image>``.
+
+    Raises:
+        DataError: a folder is absent or empty, has the other form, or ``val`` has a class that ``train`` has not.
+    """
+    published = (path / "train").is_dir() and (path / "val").is_dir()
+    if validation is not None:
+        if published:
+            raise DataError(f"{path}: has train and val; validation {validation} is for <path>/<class>/<image> alone")
+        return _held_out(path, split, validation, split_seed)
+    classes = _subfolders(path / "train", path)
+    folder = path / split
+    own = classes if split == "train" else _subfolders(folder, path)
+    strangers = sorted(set(own) - set(classes))
+    if strangers:
+        raise DataError(f"{folder / strangers[0]}: {path / 'train'} has no class of that name")
+    numbers = {name: number for number, name in enumerate(classes)}
+    return _list(folder, tuple(classes), [(numbers[name], _files(folder, name)) for name in own])
+
+
+def _held_out(path: Path, split: Split, share: float, seed: int) -> ImageList:
+    """Of each class the same images in every process and run: as many as ``share`` of it, at least one, not all."""
+    classes = _subfolders(path, path)
+    parts = []
+    for number, name in enumerate(classes):
+        files = _files(path, name)
+        if len(files) < 2:
+            raise DataError(f"{path / name}: holds one image; validation {share} wants at least two of each class")
+        held = min(max(1, round(share * len(files))), len(files) - 1)
+        shuffled = np.random.default_rng((seed, number)).permutation(len(files))
+        chosen = sorted(shuffled[:held] if split == "val" else shuffled[held:])
+        parts.append((number, [files[index] for index in chosen]))
+    return _list(path, tuple(classes), parts)
+
+
+def _list(folder: Path, classes: tuple[str, ...], parts: list[tuple[int, list[bytes]]]) -> ImageList:
+    names = [name for _, files in parts for name in files]
+    labels = [number for number, files in parts for _ in files]
+    return ImageList(folder, classes, np.array(names), np.array(labels, np.int64))
+
+
+def _files(folder: Path, name: str) -> list[bytes]:
+    with os.scandir(folder / name) as entries:
+        files = sorted(entry.name for entry in entries if _is_image(entry))
+    if not files:
+        raise DataError(f"{folder / name}: holds no image ({', '.join(ENDINGS)})")
+    return [os.fsencode(f"{name}/{file}") for file in files]
+
+
+def _subfolders(folder: Path, path: Path) -> list[str]:
+    if not folder.is_dir():
+        raise DataError(
+            f"{folder}: no such folder; image-folder reads {path}/{{train,val}}/<class>/<image>, "
+            f"or {path}/<class>/<image> where validation says what share to hold out"
+        )
+    with os.scandir(folder) as entries:
+        found = sorted(entry.name for entry in entries if entry.is_dir() and not entry.name.startswith("."))
+    if not found:
+        raise DataError(f"{folder}: holds no class folders")
+    return found
+
+
+def _is_image(entry: os.DirEntry[str]) -> bool:
+    return entry.name.lower().endswith(ENDINGS) and not entry.name.startswith(".") and entry.is_file()

@@ -1,0 +1,169 @@
+"""A GPU's power, clocks, temperature and energy by its own counters, read beside the steps and never inside one."""
+
+from __future__ import annotations
+
+import statistics
+import threading
+from types import ModuleType
+from typing import Any, NamedTuple
+
+from scalecurve_api.record.rank import DeviceSamples
+
+_FIRST_S = 0.25
+_EVERY_S = 1.0
+_POWER_CAP = 0x4
+# Clocks event reasons (nvml.h) that lower a number and are no setting of the user's.
+_THROTTLES = {
+    0x8: "hardware slowdown",
+    0x20: "software thermal slowdown",
+    0x40: "hardware thermal slowdown",
+    0x80: "power brake",
+}
+
+
+class Sample(NamedTuple):
+    """One look at the device."""
+
+    power_w: float
+    sm_mhz: int
+    temperature_c: int
+    reasons: int
+
+
+class DeviceMonitor:
+    """Samples one GPU about once a second while a window is open."""
+
+    def __init__(self, uuid: str) -> None:
+        self._nvml, self._handle = _open_device(uuid)
+        self._samples: list[Sample] = []
+        self._others = 0
+        self._wake = threading.Event()
+        self._closing = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    @property
+    def available(self) -> bool:
+        """Whether NVML answers for this device."""
+        return self._nvml is not None
+
+    def energy_mj(self) -> int | None:
+        """The device's energy counter, in mJ since the driver was loaded; None where it has none."""
+        if self._nvml is None:
+            return None
+        try:
+            return int(self._nvml.nvmlDeviceGetTotalEnergyConsumption(self._handle))
+        except self._nvml.NVMLError:
+            return None
+
+    def resume(self) -> None:
+        """A window opens: sample from now on."""
+        if self._nvml is None:
+            return
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._watch, name="scalecurve-nvml", daemon=True)
+            self._thread.start()
+        self._wake.set()
+
+    def pause(self) -> None:
+        """The window has closed."""
+        self._wake.clear()
+
+    def result(self, ranks_on_device: int = 1) -> DeviceSamples | None:
+        """What was seen over all windows; None where NVML does not answer."""
+        if self._nvml is None:
+            return None
+        self._closing.set()
+        self._wake.set()
+        if self._thread is not None:
+            self._thread.join(timeout=5)
+        return summarise(self._samples, max(0, self._others - ranks_on_device))
+
+    def _watch(self) -> None:
+        while not self._closing.is_set():
+            self._wake.wait()
+            delay = _FIRST_S
+            while self._wake.is_set() and not self._closing.wait(delay):
+                if self._wake.is_set():
+                    self._look()
+                delay = _EVERY_S
+
+    def _look(self) -> None:
+        nvml, handle = self._nvml, self._handle
+        if nvml is None:
+            return
+        try:
+            self._samples.append(
+                Sample(
+                    power_w=nvml.nvmlDeviceGetPowerUsage(handle) / 1000,
+                    sm_mhz=nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_SM),
+                    temperature_c=nvml.nvmlDeviceGetTemperature(handle, nvml.NVML_TEMPERATURE_GPU),
+                    reasons=nvml.nvmlDeviceGetCurrentClocksThrottleReasons(handle),
+                )
+            )
+            self._others = max(self._others, len(nvml.nvmlDeviceGetComputeRunningProcesses(handle)))
+        except nvml.NVMLError:
+            return
+
+
+def summarise(samples: list[Sample], other_processes: int) -> DeviceSamples:
+    """Means and extremes; a throttle reason counts when one sample has it."""
+    seen = 0
+    for sample in samples:
+        seen |= sample.reasons
+    return DeviceSamples(
+        count=len(samples),
+        power_w_mean=statistics.fmean(s.power_w for s in samples) if samples else None,
+        sm_mhz_min=min((s.sm_mhz for s in samples), default=None),
+        sm_mhz_mean=statistics.fmean(s.sm_mhz for s in samples) if samples else None,
+        temperature_c_max=max((s.temperature_c for s in samples), default=None),
+        throttle_reasons=[text for bit, text in _THROTTLES.items() if seen & bit],
+        power_capped=bool(seen & _POWER_CAP),
+        other_processes=other_processes,
+    )
+
+
+def driver_version() -> str | None:
+    """The NVIDIA driver's version, where NVML answers."""
+    nvml = _load()
+    return None if nvml is None else str(nvml.nvmlSystemGetDriverVersion())
+
+
+def visible_uuid(index: int, visible: str | None) -> str | None:
+    """UUID of CUDA's device ``index``, by ``CUDA_VISIBLE_DEVICES`` and NVML; None where NVML does not answer.
+
+    CUDA numbers as NVML does where ``CUDA_DEVICE_ORDER`` is ``PCI_BUS_ID``.
+    """
+    entries = [entry.strip() for entry in (visible or "").split(",") if entry.strip()]
+    entry = entries[index] if index < len(entries) else str(index)
+    if entry.startswith("GPU-") or not entry.isdigit():
+        return entry if entry.startswith("GPU-") else None
+    nvml = _load()
+    if nvml is None:
+        return None
+    try:
+        return str(nvml.nvmlDeviceGetUUID(nvml.nvmlDeviceGetHandleByIndex(int(entry))))
+    except nvml.NVMLError:
+        return None
+
+
+def _load() -> ModuleType | None:
+    try:
+        import pynvml
+    except ImportError:
+        return None
+    try:
+        pynvml.nvmlInit()
+    except pynvml.NVMLError:
+        return None
+    module: ModuleType = pynvml
+    return module
+
+
+def _open_device(uuid: str) -> tuple[ModuleType | None, Any]:
+    nvml = _load()
+    if nvml is None:
+        return None, None
+    try:
+        return nvml, nvml.nvmlDeviceGetHandleByUUID(uuid)
+    except nvml.NVMLError:
+        return None, None

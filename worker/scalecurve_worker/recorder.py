@@ -1,0 +1,84 @@
+"""What a rank writes: its journal while it runs, and whole files that appear at once or not at all."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+from scalecurve_api.contract import PODS_ENV, failure_file, journal_file, rank_file, ready_file
+from scalecurve_api.model import Model
+from scalecurve_api.record.journal import StepRow, pack_row, write_header
+from scalecurve_api.record.rank import RankFailure, RankRecord, RankTopology
+
+FAILURE_MARK = "scalecurve-failure"
+"""Begins a line of a pod's log that holds a ``RankFailure``."""
+
+
+class Recorder:
+    """The rank's files in one folder; a recorder without a folder writes nothing."""
+
+    def __init__(self, folder: Path | None, rank: int) -> None:
+        self._folder = folder
+        self._rank = rank
+        self._journal = None
+        if folder is not None:
+            folder.mkdir(parents=True, exist_ok=True)
+            for name in (rank_file(rank), ready_file(rank), failure_file(rank)):
+                (folder / name).unlink(missing_ok=True)
+            self._journal = (folder / journal_file(rank)).open("wb")
+            write_header(self._journal, rank)
+            self._journal.flush()
+
+    def ready(self, topology: RankTopology) -> None:
+        """Say that the world is joined, and where this rank runs."""
+        self._write(ready_file(self._rank), topology)
+
+    def append(self, rows: Iterable[StepRow]) -> None:
+        """Hand finished steps to the kernel: they then outlive this process, however it ends."""
+        if self._journal is not None:
+            self._journal.write(b"".join(map(pack_row, rows)))
+            self._journal.flush()
+
+    def finish(self, record: RankRecord) -> None:
+        """Close the journal and write the rank record."""
+        self.close()
+        self._write(rank_file(self._rank), record)
+
+    def close(self) -> None:
+        """Put the journal on the disk; no more steps."""
+        if self._journal is not None:
+            os.fsync(self._journal.fileno())
+            self._journal.close()
+            self._journal = None
+
+    def _write(self, name: str, value: Model) -> None:
+        if self._folder is not None:
+            write_atomically(self._folder / name, value.model_dump_json(by_alias=True, exclude_none=True).encode())
+
+
+def write_failure(folder: Path, failure: RankFailure) -> None:
+    """Say why a rank cannot go on; the first reason given stays. In a pod it is printed too: mpirun brings it home."""
+    path = folder / failure_file(failure.rank)
+    if not path.exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        text = failure.model_dump_json(by_alias=True)
+        write_atomically(path, text.encode())
+        if os.environ.get(PODS_ENV):
+            print(f"{FAILURE_MARK} {text}", file=sys.stderr, flush=True)
+
+
+def write_atomically(path: Path, data: bytes) -> None:
+    """Write a file that is there whole or not at all, through a power cut too."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    with temporary.open("wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+    temporary.replace(path)
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)

@@ -1,0 +1,30 @@
+"""Steps that take turns with training: the same without the all-reduce."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from scalecurve_api.record.rank import WindowKind
+from scalecurve_worker.tensorflow.framework import tf
+from scalecurve_worker.tensorflow.training import Trainer
+
+
+class WithoutAllReduce:
+    """Each replica goes by its own gradient; afterwards every variable is put back."""
+
+    kind = WindowKind.no_communication
+    method: str | None = "no-all-reduce"
+
+    def __init__(self, trainer: Trainer) -> None:
+        self._trainer = trainer
+        self._kept: list[Any] = []
+
+    def enter(self) -> None:
+        """Keep every variable of this process's replicas, on its own device."""
+        self._kept = [tf.identity(variable) for variable in self._trainer.state()]
+
+    def leave(self) -> None:
+        """Put them back."""
+        for variable, value in zip(self._trainer.state(), self._kept, strict=True):
+            variable.assign(value)
+        self._kept = []

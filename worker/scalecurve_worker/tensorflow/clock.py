@@ -1,0 +1,24 @@
+"""Ends of steps on GPUs, where TensorFlow offers no event that the host could record."""
+
+from __future__ import annotations
+
+from scalecurve_worker.tensorflow.framework import tf
+from scalecurve_worker.timing import HostClock
+
+STEP_CLOCK = "host: a step ends when its call returns; windows end when the devices are idle"
+
+
+class DeviceClock(HostClock):
+    """The host's clock, with windows that open and close on idle devices.
+
+    Windows are exact. Steps inside one are as the host saw them return, which may be before their last kernels end.
+    """
+
+    def synchronize(self) -> None:
+        """Wait until the devices have done all that was queued."""
+        tf.test.experimental.sync_devices()
+
+    def close(self) -> int:
+        """Wait for the devices; wall time of the window in ns."""
+        tf.test.experimental.sync_devices()
+        return super().close()

@@ -1,0 +1,102 @@
+"""What one process drives: GPUs, or logical CPUs that stand for the replicas; chosen before TensorFlow starts."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import Any
+
+from scalecurve_api.record.rank import RankTopology
+from scalecurve_api.workload import Device, Precision
+from scalecurve_worker.failure import WorkloadError
+from scalecurve_worker.identity import Identity
+from scalecurve_worker.nvml import visible_uuid
+from scalecurve_worker.startup import shares_of_cores
+from scalecurve_worker.tensorflow.framework import keras, tf
+from scalecurve_worker.topology import topology
+
+
+@dataclass(frozen=True)
+class Devices:
+    """The devices of this process, one for each replica, by TensorFlow's names, as ``GPU:0``."""
+
+    on_gpu: bool
+    names: tuple[str, ...]
+    threads: int
+    """Threads that one operation computes with on the CPU, over all replicas of this process."""
+
+
+def choose_devices(asked: Device, first: int, replicas: int) -> Devices:
+    """Show TensorFlow ``replicas`` GPUs from the ``first`` of this machine on, or as many logical CPUs.
+
+    Raises:
+        WorkloadError: GPUs are asked for, and there are not so many.
+    """
+    gpus = [] if asked is Device.cpu else tf.config.list_physical_devices("GPU")
+    if asked is Device.gpu and not gpus:
+        build = "sees no GPU" if tf.test.is_built_with_cuda() else "is built without CUDA"
+        raise WorkloadError(f"workload.device: gpu is asked for, and TensorFlow here {build}; allowed: cpu, auto")
+    if gpus:
+        mine = gpus[first % len(gpus) :][:replicas]
+        if len(mine) < replicas:
+            raise WorkloadError(f"workload.device: {replicas} GPUs in one process, and TensorFlow sees {len(gpus)}")
+        tf.config.set_visible_devices(mine, "GPU")
+    elif tf.config.list_physical_devices("GPU"):
+        tf.config.set_visible_devices([], "GPU")
+    threads = _threads() * replicas
+    if not gpus:
+        host = tf.config.list_physical_devices("CPU")[0]
+        tf.config.set_logical_device_configuration(host, [tf.config.LogicalDeviceConfiguration()] * replicas)
+        tf.config.threading.set_intra_op_parallelism_threads(threads)
+        # One more than replicas: each has its own operation to run while another waits for a sum.
+        tf.config.threading.set_inter_op_parallelism_threads(replicas + 1)
+    kind = "GPU" if gpus else "CPU"
+    return Devices(bool(gpus), tuple(f"{kind}:{index}" for index in range(replicas)), threads)
+
+
+def set_arithmetic(precision: Precision, devices: Devices, deterministic: bool, seed: int) -> None:
+    """Precision, determinism and the seed of everything that is drawn.
+
+    Raises:
+        WorkloadError: a precision that this device or this program does not have.
+    """
+    if precision is Precision.fp16:
+        raise WorkloadError("workload.precision: fp16 is not in program tensorflow; allowed: fp32, tf32, bf16")
+    if precision is Precision.tf32 and not devices.on_gpu:
+        raise WorkloadError("workload.precision: tf32 is asked for, and this rank drives a CPU; allowed: fp32, bf16")
+    tf.config.experimental.enable_tensor_float_32_execution(precision is Precision.tf32)
+    keras.mixed_precision.set_global_policy("mixed_bfloat16" if precision is Precision.bf16 else "float32")
+    keras.utils.set_random_seed(seed)
+    if deterministic:
+        tf.config.experimental.enable_op_determinism()
+
+
+def seats_of(identity: Identity, devices: Devices) -> list[RankTopology]:
+    """The workers that this process drives: itself, or one for each replica with its share of the cores."""
+    replicas = len(devices.names)
+    if replicas == 1:
+        return [_seat(topology(identity), devices, 0)]
+    cores = shares_of_cores(replicas)
+    whole = topology(identity)
+    seats = []
+    for replica in range(replicas):
+        own = {"rank": replica, "local_rank": replica, "cores": cores[replica]}
+        own["device"] = f"cpu:{','.join(map(str, cores[replica]))}"
+        seats.append(_seat(whole.model_copy(update=own), devices, replica))
+    return seats
+
+
+def _seat(where: RankTopology, devices: Devices, replica: int) -> RankTopology:
+    if not devices.on_gpu:
+        return where
+    shown = tf.config.get_visible_devices("GPU")[replica]
+    # Named /physical_device:GPU:3, by CUDA's number among those that this process may see.
+    number = int(str(shown.name).rpartition(":")[2])
+    device = visible_uuid(number, os.environ.get("CUDA_VISIBLE_DEVICES")) or f"gpu:{number}"
+    details: dict[str, Any] = tf.config.experimental.get_device_details(shown)
+    return where.model_copy(update={"device": device, "device_name": details.get("device_name", "GPU")})
+
+
+def _threads() -> int:
+    given = os.environ.get("OMP_NUM_THREADS", "")
+    return int(given) if given.isdigit() and int(given) else len(os.sched_getaffinity(0))

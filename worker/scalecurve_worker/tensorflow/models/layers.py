@@ -1,0 +1,141 @@
+"""Layers that the architectures share. Images are (batch, height, width, channels), as TensorFlow's kernels want them.
+
+Layers bear the names of torch's modules, so that parameters can be carried over by name.
+"""
+
+from __future__ import annotations
+
+from math import ceil, floor
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scalecurve_worker.tensorflow.framework import keras, tf
+
+EPSILON = 1e-5
+# torch's momentum of 0.1, in TensorFlow's sense.
+RUNNING = 0.9
+
+
+def he_normal() -> Any:
+    """N(0, 2/fan_out), K. He et al., arXiv:1502.01852."""
+    return keras.initializers.VarianceScaling(2.0, mode="fan_out", distribution="untruncated_normal")
+
+
+def gaussian(deviation: float) -> Any:
+    """N(0, deviation²)."""
+    return keras.initializers.RandomNormal(stddev=deviation)
+
+
+class BatchNorm(keras.layers.Layer):  # type: ignore[misc]  # Keras has no types
+    """Batch normalisation over the replica's own batch, in one fused kernel.
+
+    Keras's own layer is made of separate operations, and its running statistics cannot be updated under
+    ``MirroredStrategy`` without an aggregation, which would be a small all-reduce for every layer and step. Here they
+    are each replica's own until somebody reads them, and then their mean: as in TensorFlow before Keras 3.
+    """
+
+    def build(self, shape: Any) -> None:
+        """γ, β, and the running mean and variance, all fp32."""
+        channels = (shape[-1],)
+        self.gamma = self.add_weight(shape=channels, initializer="ones", name="gamma", dtype="float32", autocast=False)
+        self.beta = self.add_weight(shape=channels, initializer="zeros", name="beta", dtype="float32", autocast=False)
+        own: dict[str, Any] = {
+            "shape": channels,
+            "dtype": "float32",
+            "trainable": False,
+            "autocast": False,
+            "aggregation": "mean",
+            "synchronization": "on_read",
+        }
+        self.moving_mean = keras.Variable(keras.initializers.Zeros(), name="moving_mean", **own)
+        self.moving_variance = keras.Variable(keras.initializers.Ones(), name="moving_variance", **own)
+
+    def call(self, x: Any, training: bool = False) -> Any:
+        """(batch, height, width, channels) -> the same."""
+        fused = tf.compat.v1.nn.fused_batch_norm
+        if not training:
+            mean, variance = self.moving_mean.value, self.moving_variance.value
+            y, _, _ = fused(x, self.gamma.value, self.beta.value, mean, variance, EPSILON, is_training=False)
+            return y
+        y, mean, variance = fused(x, self.gamma.value, self.beta.value, epsilon=EPSILON, is_training=True)
+        for running, seen in ((self.moving_mean, mean), (self.moving_variance, variance)):
+            running.assign(running.value * RUNNING + seen * (1 - RUNNING))
+        return y
+
+
+class PaddedShortcut(keras.layers.Layer):  # type: ignore[misc]  # Keras has no types
+    """Option A of the paper: every second row and column, and zeros for the channels that are new."""
+
+    def __init__(self, new_channels: int, **more: Any) -> None:
+        super().__init__(**more)
+        self.new_channels = new_channels
+
+    def call(self, x: Any) -> Any:
+        """(batch, h, w, c) -> (batch, ceil(h / 2), ceil(w / 2), c + new_channels)."""
+        return tf.pad(x[:, ::2, ::2, :], [[0, 0], [0, 0], [0, 0], [0, self.new_channels]])
+
+
+class AdaptiveMean(keras.layers.Layer):  # type: ignore[misc]  # Keras has no types
+    """Mean over parts of the image, so many in each direction, whatever its size: torch's AdaptiveAvgPool2d."""
+
+    def __init__(self, side: int, **more: Any) -> None:
+        super().__init__(**more)
+        self.side = side
+
+    def call(self, x: Any) -> Any:
+        """(batch, h, w, c) -> (batch, side, side, c)."""
+        height, width = int(x.shape[1]), int(x.shape[2])
+        if (height, width) == (self.side, self.side):
+            return x
+        rows = tf.constant(parts(height, self.side), x.dtype)
+        columns = tf.constant(parts(width, self.side), x.dtype)
+        return tf.einsum("bhwc,ih,jw->bijc", x, rows, columns)
+
+
+def parts(size: int, count: int) -> NDArray[np.float32]:
+    """Weights (count, size): row i is the mean of elements floor(i·size/count) up to ceil((i+1)·size/count)."""
+    weights = np.zeros((count, size), np.float32)
+    for part in range(count):
+        begin, end = floor(part * size / count), ceil((part + 1) * size / count)
+        weights[part, begin:end] = 1 / (end - begin)
+    return weights
+
+
+def convolution(x: Any, name: str, width: int, kernel: int, *, stride: int = 1, padding: int = 0, **more: Any) -> Any:
+    """A convolution, with as much padding on every side: TensorFlow's own "same" pads unevenly when it strides."""
+    same = stride == 1 and padding == kernel // 2
+    if padding and not same:
+        x = keras.layers.ZeroPadding2D(padding, name=f"{name}.padding")(x)
+    options = {"kernel_initializer": he_normal(), **more}
+    return keras.layers.Conv2D(
+        width, kernel, strides=stride, padding="same" if same else "valid", name=name, **options
+    )(x)
+
+
+def conv_norm(
+    x: Any, name: str, width: int, kernel: int, *, stride: int = 1, padding: int = 0, relu: bool = True
+) -> Any:
+    """A convolution without bias, batch normalisation, and a ReLU unless ``relu`` is false."""
+    x = convolution(x, f"{name}.0", width, kernel, stride=stride, padding=padding, use_bias=False)
+    x = BatchNorm(name=f"{name}.1")(x)
+    return keras.layers.ReLU(name=f"{name}.2")(x) if relu else x
+
+
+def max_pool(x: Any, name: str, kernel: int, stride: int, padding: int = 0) -> Any:
+    """The largest of each part. Padding is zeros: the same as none after a ReLU."""
+    if padding:
+        x = keras.layers.ZeroPadding2D(padding, name=f"{name}.padding")(x)
+    return keras.layers.MaxPooling2D(kernel, strides=stride, name=name)(x)
+
+
+def linear(x: Any, name: str, width: int, initial: Any) -> Any:
+    """A linear layer; its bias is zero at first."""
+    return keras.layers.Dense(width, kernel_initializer=initial, name=name)(x)
+
+
+def head(x: Any, classes: int, initial: Any) -> Any:
+    """Mean over the image, and the linear layer that gives the logits, in fp32."""
+    x = keras.layers.GlobalAveragePooling2D(name="head.0")(x)
+    return linear(x, "head.2", classes, initial)

@@ -1,0 +1,17 @@
+"""Many scalars of a device in one copy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from scalecurve_worker.tensorflow.framework import tf
+
+
+def read(scalars: list[Any]) -> list[float]:
+    """Their values; one kernel and one copy, which waits for the device."""
+    return [float(value) for value in tf.stack([tf.cast(scalar, tf.float32) for scalar in scalars]).numpy()]
+
+
+def add(scalars: list[Any]) -> Any:
+    """Their sum, on the device; nothing is read."""
+    return tf.add_n([tf.cast(scalar, tf.float32) for scalar in scalars])

@@ -1,0 +1,137 @@
+"""``tf.distribute`` strategies by our names, and what each one really is when it is there."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from scalecurve_api.workload import Communication, CrossDeviceOps, Strategy, Workload
+from scalecurve_worker.communicator import Communicator
+from scalecurve_worker.failure import WorkloadError
+from scalecurve_worker.tensorflow.cluster import OwnAddress, tf_config
+from scalecurve_worker.tensorflow.devices import Devices
+from scalecurve_worker.tensorflow.framework import tf
+from scalecurve_worker.tensorflow.over_horovod import OverHorovod
+
+_CROSS_DEVICE_OPS = {
+    CrossDeviceOps.nccl: "NcclAllReduce",
+    CrossDeviceOps.hierarchical_copy: "HierarchicalCopyAllReduce",
+    CrossDeviceOps.reduction_to_one_device: "ReductionToOneDevice",
+}
+# What carries the sum, by the class that makes it; CollectiveAllReduce has several ways.
+_CARRIERS = {
+    "NcclAllReduce": "nccl",
+    "HierarchicalCopyAllReduce": "hierarchical-copy",
+    "ReductionToOneDevice": "reduction-to-one-device",
+}
+
+
+@dataclass(frozen=True)
+class Spread:
+    """A strategy of TensorFlow; ``backend`` is what carries its sums, None where nothing is summed.
+
+    ``across`` adds up between processes where the strategy itself knows of this one alone.
+    """
+
+    strategy: Any
+    backend: str | None
+    facts: dict[str, str] = field(default_factory=dict)
+    across: OverHorovod | None = None
+
+    @property
+    def name(self) -> str | None:
+        """Its class, or what adds up in its place."""
+        return self.across.name if self.across else type(self.strategy).__name__
+
+    @property
+    def replicas(self) -> int:
+        """Replicas over all processes, as TensorFlow or Horovod has them."""
+        return self.across.size if self.across else int(self.strategy.num_replicas_in_sync)
+
+    @property
+    def first(self) -> int:
+        """The number, among all, of the replica that the strategy calls 0."""
+        return self.across.rank if self.across else 0
+
+
+def one_device(workload: Workload, devices: Devices, communicator: Communicator) -> Spread:
+    """One replica, without any sum."""
+    return Spread(tf.distribute.OneDeviceStrategy(devices.names[0]), None)
+
+
+def mirrored(workload: Workload, devices: Devices, communicator: Communicator) -> Spread:
+    """Replicas on the devices of this process.
+
+    Raises:
+        WorkloadError: NCCL without GPUs, which TensorFlow finds out at the first step.
+    """
+    asked = workload.cross_device_ops or CrossDeviceOps.default
+    if asked is CrossDeviceOps.nccl and not devices.on_gpu:
+        raise WorkloadError(
+            "workload.crossDeviceOps: nccl is asked for, and these replicas are on CPUs, where TensorFlow has no "
+            "NcclAllReduce; allowed: default, hierarchical-copy, reduction-to-one-device"
+        )
+    ops = getattr(tf.distribute, _CROSS_DEVICE_OPS[asked])() if asked in _CROSS_DEVICE_OPS else None
+    return described(tf.distribute.MirroredStrategy(devices.names, cross_device_ops=ops), devices.on_gpu)
+
+
+def multi_worker_mirrored(workload: Workload, devices: Devices, communicator: Communicator) -> Spread:
+    """One replica in each process, and collectives between them.
+
+    Raises:
+        WorkloadError: NCCL without GPUs, which TensorFlow replaces by a ring and a line in its log.
+    """
+    asked = workload.communication or Communication.auto
+    if asked is Communication.nccl and not devices.on_gpu:
+        raise WorkloadError(
+            "workload.communication: nccl is asked for, and this rank drives a CPU, where TensorFlow would take its "
+            "ring instead; allowed: auto, ring"
+        )
+    address = OwnAddress()
+    workers = communicator.all_gather(address.text)
+    os.environ["TF_CONFIG"] = tf_config({"worker": workers}, "worker", communicator.rank)
+    implementation = getattr(tf.distribute.experimental.CommunicationImplementation, asked.name.upper())
+    options = tf.distribute.experimental.CommunicationOptions(implementation=implementation)
+    try:
+        strategy = tf.distribute.MultiWorkerMirroredStrategy(communication_options=options)
+    finally:
+        address.close()
+    return described(strategy, devices.on_gpu)
+
+
+def horovod(workload: Workload, devices: Devices, communicator: Communicator) -> Spread:
+    """One replica in each process, and Horovod between them.
+
+    Raises:
+        WorkloadError: Horovod is not here, or not as it is asked for.
+    """
+    across = OverHorovod(workload, devices)
+    said = {"backendReadFrom": "Horovod's timeline of an all-reduce before the first step"}
+    return Spread(tf.distribute.OneDeviceStrategy(devices.names[0]), across.carrier, said, across)
+
+
+def described(strategy: Any, on_gpu: bool) -> Spread:
+    """Say what a strategy's sums are made by: looked up in the strategy, not taken from the request."""
+    extended = strategy.extended
+    ops = getattr(extended, "_cross_device_ops", None) or getattr(extended, "_collective_ops", None)
+    kind = type(ops).__name__
+    facts = {"crossDeviceOps": kind}
+    carrier = _CARRIERS.get(kind)
+    if carrier is None:
+        options = getattr(ops, "_options", None) or getattr(extended, "_communication_options", None)
+        implementation = getattr(getattr(options, "implementation", None), "name", "AUTO")
+        facts["communication"] = implementation
+        # TensorFlow's rule (CollectiveParamResolverLocal): NCCL needs GPUs, and is taken there unless RING is named.
+        carrier = "nccl" if on_gpu and implementation != "RING" else "ring"
+    return Spread(strategy, carrier, facts)
+
+
+Make = Callable[[Workload, Devices, Communicator], Spread]
+STRATEGIES: dict[Strategy, Make] = {
+    Strategy.one_device: one_device,
+    Strategy.mirrored: mirrored,
+    Strategy.multi_worker_mirrored: multi_worker_mirrored,
+    Strategy.horovod: horovod,
+}

@@ -1,0 +1,121 @@
+"""One optimizer update by a custom loop: Keras 3's ``fit`` fails under several workers, and times nothing well."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from scalecurve_api.optimizer import Optimizer
+from scalecurve_worker.tensorflow.framework import keras, tf
+from scalecurve_worker.tensorflow.lars import Lars
+from scalecurve_worker.tensorflow.over_horovod import OverHorovod
+
+_CLASSES = {
+    "sgd": keras.optimizers.SGD,
+    "adamw": keras.optimizers.AdamW,
+    "adagrad": keras.optimizers.Adagrad,
+    "lars": Lars,
+    "lamb": keras.optimizers.Lamb,
+}
+
+
+class Trainer:
+    """A model and its optimizer, spread over replicas by a strategy, and over processes that it knows nothing of.
+
+    The loss of a replica is the mean over its own batch, divided by the replicas for the gradient: summed over
+    replicas that is the gradient of the mean over the global batch. Between processes ``across`` takes the mean.
+    """
+
+    def __init__(
+        self, strategy: Any, build: Callable[[], Any], asked: Optimizer, across: OverHorovod | None = None
+    ) -> None:
+        self.strategy = strategy
+        self._across = across
+        with strategy.scope():
+            self.model = build()
+            self.optimizer = make_optimizer(asked)
+            self.optimizer.build(self.model.trainable_variables)
+        if across:
+            across.start_alike([*self.model.variables, *self.optimizer.variables])
+        # SGD's weight decay is part of the gradient, as in torch; Keras's own would be taken off the parameter.
+        self._decay = asked.weight_decay if asked.name == "sgd" else 0.0
+        self._replicas = strategy.num_replicas_in_sync
+        self._step = tf.function(lambda inputs, targets: self._run(inputs, targets, True))
+        self._step_alone = tf.function(lambda inputs, targets: self._run(inputs, targets, False))
+
+    def update(self, batch: tuple[Any, Any]) -> Any:
+        """One step; the mean loss of this process's replicas, a scalar on their device."""
+        return self._step(*batch)
+
+    def update_alone(self, batch: tuple[Any, Any]) -> Any:
+        """The same step without the sum over replicas, which then go apart."""
+        return self._step_alone(*batch)
+
+    def set_rate(self, rate: float) -> None:
+        """The learning rate from the next step on."""
+        with self.strategy.scope():
+            self.optimizer.learning_rate.assign(rate)
+
+    def state(self) -> list[Any]:
+        """Every variable that a step changes, replica by replica."""
+        variables = {id(each): each for each in (*self.model.variables, *self.optimizer.variables)}
+        return [own for each in variables.values() for own in components(self.strategy, each)]
+
+    def decayed(self, gradients: list[Any], values: list[Any]) -> list[Any]:
+        """A replica's gradients with its share of SGD's weight decay."""
+        if not self._decay:
+            return gradients
+        decay = self._decay / self._replicas
+        return [each + decay * value for each, value in zip(gradients, values, strict=True)]
+
+    def _run(self, inputs: Any, targets: Any, communicate: bool) -> Any:
+        losses = self.strategy.run(self._replica_step, args=(inputs, targets, communicate))
+        own = self.strategy.experimental_local_results(losses)
+        return own[0] if len(own) == 1 else tf.add_n(own) / len(own)
+
+    def _replica_step(self, inputs: Any, targets: Any, communicate: bool) -> Any:
+        variables = self.model.trainable_variables
+        values = [variable.value for variable in variables]
+        with tf.GradientTape() as tape:
+            loss = cross_entropy(self.model(inputs, training=True), targets)
+            share = loss / self._replicas
+        if self._across and communicate:
+            tape = self._across.tape(tape)
+        gradients = self.decayed(tape.gradient(share, values), values)
+        self.optimizer.communicate = communicate
+        self.optimizer.apply(gradients, variables)
+        return loss
+
+
+def cross_entropy(logits: Any, targets: Any) -> Any:
+    """Mean over the batch, in fp32: logits (batch, classes), targets (batch,)."""
+    each = tf.nn.sparse_softmax_cross_entropy_with_logits(targets, tf.cast(logits, tf.float32))
+    return tf.reduce_mean(each)
+
+
+def components(strategy: Any, variable: Any) -> tuple[Any, ...]:
+    """The variables of TensorFlow, one for each replica of this process, behind one of Keras."""
+    found: tuple[Any, ...] = strategy.experimental_local_results(variable.value)
+    return found
+
+
+def make_optimizer(asked: Optimizer) -> Any:
+    """Keras's optimizer, whose sum over replicas can be left out: the flag is read when a step is traced."""
+    options: dict[str, Any] = {"learning_rate": asked.learning_rate}
+    match asked.name:
+        case "sgd":
+            options["momentum"] = asked.momentum
+        case "lars":
+            options |= {"momentum": asked.momentum, "decay": asked.weight_decay, "trust": asked.trust}
+        case _:
+            options["weight_decay"] = asked.weight_decay
+    return _silenceable(_CLASSES[asked.name])(**options)
+
+
+def _silenceable(kind: Any) -> Any:
+    """A class of optimizer with ``communicate``; Keras has no public way to leave its all-reduce out."""
+
+    def reduce(self: Any, pairs: Any) -> Any:
+        return kind._all_reduce_sum_gradients(self, pairs) if self.communicate else list(pairs)
+
+    return type(kind.__name__, (kind,), {"communicate": True, "_all_reduce_sum_gradients": reduce})

@@ -1,0 +1,87 @@
+"""When steps ended: a clock is marked at the end of each, and read outside of it.
+
+``HostClock`` is for CPUs, where the end of a step is the end of its work. On a GPU the host runs ahead of the
+device, and ``scalecurve_worker.torch.clock`` marks the device's own stream.
+"""
+
+from __future__ import annotations
+
+import itertools
+import time
+from typing import NamedTuple, Protocol
+
+
+class Span(NamedTuple):
+    """One step: Unix ns of its start, and its duration in ns."""
+
+    start_ns: int
+    duration_ns: int
+
+
+class Clock(Protocol):
+    """Marks the ends of steps in one window at a time."""
+
+    def synchronize(self) -> None:
+        """Wait until the device has done all that was queued."""
+
+    def open(self) -> int:
+        """Begin a window on an idle device; its opening in Unix ns."""
+
+    def mark(self) -> int:
+        """A step ends here, and the next begins. Returns a monotonic time in ns, of the host."""
+
+    def finished(self) -> list[Span]:
+        """Steps that have ended since the last call, as far as known without waiting."""
+
+    def close(self) -> int:
+        """Wait for the device; wall time of the window in ns. Every marked step is then finished."""
+
+
+class UnixTime:
+    """Unix time carried forward by the monotonic clock: no step of it is bent by a clock adjustment."""
+
+    def __init__(self) -> None:
+        self._offset_ns = time.time_ns() - time.monotonic_ns()
+
+    def now(self) -> int:
+        """Unix ns."""
+        return time.monotonic_ns() + self._offset_ns
+
+    def of(self, monotonic_ns: int) -> int:
+        """Unix ns of a monotonic time."""
+        return monotonic_ns + self._offset_ns
+
+
+class HostClock:
+    """Monotonic ns of the host."""
+
+    def __init__(self, unix: UnixTime) -> None:
+        self._unix = unix
+        self._marks: list[int] = []
+        self._opened = 0
+
+    def synchronize(self) -> None:
+        """The host is its own device."""
+
+    def open(self) -> int:
+        """Begin a window."""
+        self._opened = time.monotonic_ns()
+        self._marks = [self._opened]
+        return self._unix.of(self._opened)
+
+    def mark(self) -> int:
+        """A step ends here."""
+        now = time.monotonic_ns()
+        self._marks.append(now)
+        return now
+
+    def finished(self) -> list[Span]:
+        """Steps ended since the last call."""
+        marks = self._marks
+        spans = [Span(self._unix.of(start), end - start) for start, end in itertools.pairwise(marks)]
+        del marks[:-1]
+        return spans
+
+    def close(self) -> int:
+        """Wall time of the window up to now, in ns."""
+        return time.monotonic_ns() - self._opened

@@ -1,0 +1,104 @@
+"""Steps that take turns with training windows, to split a step into computing and communicating."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from scalecurve_api.record.rank import WindowKind
+from scalecurve_worker.torch.data import Batch
+from scalecurve_worker.torch.memory import PeakMemory
+from scalecurve_worker.torch.strategies import state_tensors
+from scalecurve_worker.torch.training import Trainer
+
+
+class NoSync:
+    """The same step without its all-reduce: replicas drift apart, so all state is put back afterwards.
+
+    ``no_sync`` also leaves out the copies into buckets, which some other baselines keep; hence it is named.
+    """
+
+    kind = WindowKind.no_communication
+
+    def __init__(self, trainer: Trainer, memory: PeakMemory) -> None:
+        self.method = trainer.spread.exposed
+        self._trainer = trainer
+        self._memory = memory
+        self._state = _HostCopy(trainer)
+
+    def enter(self) -> None:
+        """Keep parameters, buffers and optimizer state."""
+        self._memory.pause()
+        self._state.take()
+
+    def leave(self) -> None:
+        """Put them back, in place: buckets and compiled code hold on to the same memory."""
+        self._state.put_back()
+        self._memory.resume()
+
+    def update(self, batches: list[Batch]) -> Tensor:
+        """One step without the all-reduce."""
+        return self._trainer.update(batches, communicate=False)
+
+
+class Plain:
+    """The same step on an identical model without a wrapper, at one worker; training's own model is untouched."""
+
+    kind = WindowKind.plain
+    method = None
+
+    def __init__(self, trainer: Trainer, memory: PeakMemory) -> None:
+        self._trainer = trainer
+        self._memory = memory
+
+    def enter(self) -> None:
+        """Nothing is shared, so nothing is kept."""
+        self._memory.pause()
+
+    def leave(self) -> None:
+        """Say how much memory the second model holds beside the measured one, which then runs again."""
+        self._trainer.optimizer.zero_grad(set_to_none=True)
+        self._memory.beside = sum(t.numel() * t.element_size() for t in state_tensors(self._trainer.spread))
+        self._memory.resume()
+
+    def update(self, batches: list[Batch]) -> Tensor:
+        """One step of the bare model."""
+        return self._trainer.update(batches)
+
+
+class _HostCopy:
+    """State kept in host memory, so that it takes none of the device's."""
+
+    def __init__(self, trainer: Trainer) -> None:
+        self._trainer = trainer
+        self._kept: list[Tensor] = []
+        self._scaler: dict[str, object] = {}
+
+    def take(self) -> None:
+        tensors = state_tensors(self._trainer.spread)
+        if [t.shape for t in self._kept] != [t.shape for t in tensors]:
+            self._kept = [_like_on_host(tensor) for tensor in tensors]
+        with torch.no_grad():
+            for kept, tensor in zip(self._kept, tensors, strict=True):
+                kept.copy_(tensor, non_blocking=kept.is_pinned())
+        if self._trainer.scaler is not None:
+            self._scaler = self._trainer.scaler.state_dict()
+        self._wait(tensors)
+
+    def put_back(self) -> None:
+        tensors = state_tensors(self._trainer.spread)
+        with torch.no_grad():
+            for kept, tensor in zip(self._kept, tensors, strict=True):
+                tensor.copy_(kept, non_blocking=kept.is_pinned())
+        if self._trainer.scaler is not None:
+            self._trainer.scaler.load_state_dict(self._scaler)
+        self._wait(tensors)
+
+    @staticmethod
+    def _wait(tensors: list[Tensor]) -> None:
+        if tensors and tensors[0].is_cuda:
+            torch.cuda.synchronize(tensors[0].device)
+
+
+def _like_on_host(tensor: Tensor) -> Tensor:
+    return torch.empty_like(tensor, device="cpu", pin_memory=tensor.is_cuda)

@@ -1,0 +1,54 @@
+"""Trained parameters, written so that what is there under a checkpoint's name is whole."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import torch
+from torch import nn
+
+from scalecurve_worker.failure import WorkloadError
+
+_FIELD = "measure.accuracy.checkpoints"
+
+
+def open_folder(asked: str) -> Path:
+    """The folder for checkpoints, made where it is absent; a relative one is in the folder the program started in.
+
+    Raises:
+        WorkloadError: it cannot be made or written to, said before the training that would be lost.
+    """
+    folder = Path(asked).expanduser()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise WorkloadError(f"{_FIELD}: {folder}: cannot be made: {error.strerror}") from error
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise WorkloadError(f"{_FIELD}: {folder}: cannot be written to")
+    return folder
+
+
+def write_checkpoint(module: nn.Module, folder: Path, trial: str) -> Path:
+    """Write the state dict to ``<folder>/<trial>.pt`` by one rename, in host memory and without a wrapper's prefix.
+
+    ``torch.load(..., weights_only=True)`` reads it on any machine.
+
+    Raises:
+        WorkloadError: a disk that does not take it.
+    """
+    state = {name: tensor.detach().cpu().contiguous() for name, tensor in module.state_dict().items()}
+    path, unfinished = folder / f"{trial}.pt", folder / f".{trial}.pt.{os.getpid()}"
+    try:
+        with unfinished.open("wb") as file:
+            torch.save(state, file)
+            file.flush()
+            os.fsync(file.fileno())
+        unfinished.rename(path)
+        entry = os.open(folder, os.O_RDONLY)
+        os.fsync(entry)
+        os.close(entry)
+    except OSError as error:
+        unfinished.unlink(missing_ok=True)
+        raise WorkloadError(f"{_FIELD}: {path}: cannot be written: {error.strerror}") from error
+    return path

@@ -1,0 +1,107 @@
+"""What every data source gives a training program."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from scalecurve_worker.data.images import DataError, Split
+
+Batch = tuple[Tensor, Tensor]
+
+
+@dataclass(frozen=True)
+class DataSpec:
+    """What is known about a source before the first batch.
+
+    ``shape`` is one item without the batch; ``items`` is the size of the split over all workers, ``batch`` the
+    items of one step of one worker, ``steps`` the batches of one worker in an epoch. An item counts as
+    ``samples_per_item`` samples: 1, or its length in tokens.
+    """
+
+    source: str
+    split: Split
+    shape: tuple[int, ...]
+    classes: int
+    items: int
+    batch: int
+    steps: int
+    samples_per_item: int = 1
+
+    @property
+    def samples(self) -> int:
+        """Samples of the split over all workers."""
+        return self.items * self.samples_per_item
+
+    @property
+    def samples_per_step(self) -> int:
+        """Samples that a full batch of one worker counts for."""
+        return self.batch * self.samples_per_item
+
+
+class Loader(ABC):
+    """Batches of one worker, on its device.
+
+    ``for x, y in loader`` is one epoch, the one that :meth:`set_epoch` named last (0 before); ``loader.endless()``
+    goes on from there for ever. In the train split every batch is full; in the val split every item of the set
+    comes once over all workers, so that the last batch may be smaller and workers may have unequal numbers:
+    evaluate with the bare module, as DDP's forward pass is a collective.
+    """
+
+    def __init__(self, spec: DataSpec) -> None:
+        self.spec = spec
+        self.epoch = 0
+        self.closed = False
+
+    def set_epoch(self, epoch: int) -> None:
+        """Choose the epoch of the next iteration; it decides the order and the augmentation."""
+        self.epoch = epoch
+
+    def __len__(self) -> int:
+        return self.spec.steps
+
+    def __iter__(self) -> Iterator[Batch]:
+        if self.closed:
+            raise DataError(f"{self.spec.source}: this loader was closed")
+        return self._batches(self.epoch)
+
+    def endless(self) -> Iterator[Batch]:
+        """All epochs from the current one on.
+
+        Raises:
+            DataError: this worker has no batch.
+        """
+        if self.spec.steps == 0:
+            raise DataError(f"{self.spec.source}: no item of the {self.spec.split} split is for this worker")
+        while True:
+            yield from self
+            self.set_epoch(self.epoch + 1)
+
+    @property
+    def class_names(self) -> tuple[str, ...]:
+        """Names of the classes in their order; none where they have none."""
+        return ()
+
+    def labels_of_all(self) -> NDArray[np.int64] | None:
+        """The class of every item of the split; None for what was made up."""
+        return None
+
+    def examples(self, items: Sequence[int]) -> tuple[Tensor, Tensor]:
+        """Items of the split as they are stored and as a step gets them, both (items, c, h, w) from 0 to 1.
+
+        Only where ``labels_of_all`` gives labels.
+        """
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """Release memory and processes; a closed loader cannot be iterated again."""
+        self.closed = True
+
+    @abstractmethod
+    def _batches(self, epoch: int) -> Iterator[Batch]:
+        """One epoch: inputs (batch, *shape) and labels (batch,), or tokens and next tokens (batch, length)."""

@@ -1,0 +1,95 @@
+"""Squared norms of gradients before and after they are averaged, step by step.
+
+DDP looks at a hook's annotations, so that these must not be text (PEP 563).
+"""
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch._C._distributed_c10d import GradBucket
+from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
+from torch.nn.parallel import DistributedDataParallel
+
+from scalecurve_api.record.rank import NoiseScaleRow
+from scalecurve_worker.communicator import Communicator
+from scalecurve_worker.noise_scale import estimate
+from scalecurve_worker.torch.training import Trainer
+
+
+class NoiseMeter:
+    """Watches a trainer's backward passes: workers' gradients against their mean, or with one worker micro-batches'.
+
+    With several workers a hook squares each bucket before torch's own all-reduce of it, which goes on as without. With
+    one, each micro-batch's gradient is the difference that it makes to the sum, which takes a copy of the gradients.
+    """
+
+    def __init__(self, trainer: Trainer, batch: int, world: Communicator, parts: int) -> None:
+        """``batch`` is one worker's, in samples; ``parts`` the micro-batches of a step."""
+        self._trainer, self._world = trainer, world
+        self._workers = world.world
+        self._small, self._large = (batch, batch * self._workers) if self._workers > 1 else (batch // parts, batch)
+        self._sum = torch.zeros(())
+        self._before: list[Tensor] = []
+        self._skip = trainer.spread.learns_graph
+        self._steps: list[Tensor] = []
+        module = trainer.spread.module
+        if self._workers > 1:
+            assert isinstance(module, DistributedDataParallel)
+            module.register_comm_hook(self, _squared)
+        trainer.after_backward = self._after
+
+    def add(self, gradients: Tensor) -> None:
+        """Add the squared norm of a part of a gradient, on its device."""
+        self._sum = self._sum.to(gradients.device) + gradients.double().square().sum()
+
+    def row(self, epoch: int) -> NoiseScaleRow | None:
+        """What the epoch's steps give, the same on every rank; then begin another. Collective."""
+        found = torch.stack(self._steps).tolist() if self._steps else []
+        self._steps = []
+        each = self._world.all_gather([[_spelled(norm) for norm in norms] for norms in zip(*found, strict=True)])
+        if not found:
+            return None
+        small = [sum(map(float, norms)) / len(norms) for norms in zip(*(rank[0] for rank in each), strict=True)]
+        return estimate(epoch, self._small, self._large, small, [float(norm) for norm in each[0][1]])
+
+    def _after(self, index: int, parts: int) -> None:
+        """After the backward pass of a micro-batch; gradients are of the mean over the parts."""
+        last = index == parts - 1
+        if self._workers == 1:
+            self._part(parts)
+        if not last:
+            return
+        small = self._sum / (parts if self._workers == 1 else 1)
+        large = torch.stack([gradient.double().square().sum() for gradient in self._gradients()]).sum()
+        self._sum, self._before = torch.zeros(()), []
+        scaler = self._trainer.scaler
+        unscaled = 1.0 if scaler is None else scaler.get_scale() ** -2
+        # While DDP learns its graph, every micro-batch is reduced, and a bucket holds means of others.
+        if not self._skip:
+            self._steps.append(torch.stack([small.to(large.device), large]) * unscaled)
+        self._skip = False
+
+    def _part(self, parts: int) -> None:
+        now = self._gradients()
+        before = self._before or [torch.zeros_like(gradient) for gradient in now]
+        for gradient, earlier in zip(now, before, strict=True):
+            self.add((gradient - earlier) * parts)
+        self._before = [gradient.clone() for gradient in now]
+
+    def _gradients(self) -> list[Tensor]:
+        module = self._trainer.spread.module
+        return [each.grad for each in module.parameters() if each.grad is not None]
+
+
+def _squared(meter: NoiseMeter, bucket: GradBucket) -> torch.futures.Future[Tensor]:
+    """The hook: add up the squares of what this worker alone has, then torch's all-reduce."""
+    meter.add(bucket.buffer())
+    group: Any = None
+    return default_hooks.allreduce_hook(group, bucket)
+
+
+def _spelled(value: float) -> str:
+    # JSON has no NaN.
+    return repr(value) if math.isfinite(value) else "nan"

@@ -1,0 +1,129 @@
+"""Update rules: torch's own, and two that scale each layer's rate for large batches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, overload
+
+import torch
+from torch import Tensor
+
+from scalecurve_api.optimizer import Optimizer
+
+_EPSILON = 1e-6
+
+
+def rule_of(
+    asked: Optimizer, workers: int = 1, device: str = "cpu"
+) -> tuple[type[torch.optim.Optimizer], dict[str, Any]]:
+    """The class and its arguments.
+
+    AdamW on a GPU is the fused one, which reads and writes each tensor once; elsewhere foreach and fused are left to
+    torch's own default. The rate is the scaled one where scaling is asked for; a warm-up is for trainings to accuracy.
+    """
+    rate = asked.learning_rate * (workers if asked.scale_with_workers else 1)
+    common = {"lr": rate, "weight_decay": asked.weight_decay}
+    match asked.name:
+        case "adamw":
+            return torch.optim.AdamW, {**common, "fused": True} if device == "cuda" else common
+        case "adagrad":
+            return torch.optim.Adagrad, common
+        case "lars":
+            return LARS, {**common, "momentum": asked.momentum, "trust": asked.trust}
+        case "lamb":
+            return LAMB, common
+        case "sgd":
+            return torch.optim.SGD, {**common, "momentum": asked.momentum}
+
+
+def make_optimizer(parameters: Iterable[Tensor], asked: Optimizer, workers: int = 1) -> torch.optim.Optimizer:
+    """An optimizer over all parameters of a model that are trained."""
+    trained = [each for each in parameters if each.requires_grad]
+    kind, arguments = rule_of(asked, workers, trained[0].device.type)
+    return kind(groups_of(trained, asked), **arguments)
+
+
+def groups_of(parameters: Iterable[Tensor], asked: Optimizer) -> list[Tensor] | list[dict[str, Any]]:
+    """All parameters that are trained, or apart from the others the vectors, which then do not decay.
+
+    Biases and the parameters of norms are all the vectors that there are. That they should not decay is X. Jia et al.,
+    "Highly scalable deep learning training system", arXiv:1807.11205, section 3.2.
+    """
+    trained = [each for each in parameters if each.requires_grad]
+    if asked.decay_norm or not asked.weight_decay:
+        return trained
+    decayed = [each for each in trained if each.dim() > 1]
+    others = [each for each in trained if each.dim() <= 1]
+    groups: list[dict[str, Any]] = [{"params": decayed}, {"params": others, "weight_decay": 0.0}]
+    return [group for group in groups if group["params"]]
+
+
+class _ByLayer(torch.optim.Optimizer):
+    @overload
+    def step(self, closure: None = None) -> None: ...
+    @overload
+    def step(self, closure: Callable[[], float]) -> float: ...
+    @torch.no_grad()
+    def step(self, closure: Callable[[], float] | None = None) -> float | None:
+        """One update of every parameter that has a gradient."""
+        loss = None
+        if closure is not None:
+            with torch.enable_grad():
+                loss = closure()
+        for group in self.param_groups:
+            for parameter in group["params"]:
+                if parameter.grad is not None:
+                    self._update(parameter, parameter.grad, self.state[parameter], group)
+        return loss
+
+    def _update(self, weight: Tensor, gradient: Tensor, state: dict[str, Any], group: dict[str, Any]) -> None:
+        raise NotImplementedError
+
+
+class LARS(_ByLayer):
+    """Layer-wise adaptive rate scaling: Y. You, I. Gitman, B. Ginsburg, arXiv:1708.03888, algorithm 1.
+
+    Vectors (biases, norms' weights) are neither scaled nor decayed, as everybody who reproduced it does.
+    """
+
+    def __init__(self, params: Iterable[Tensor], lr: float, momentum: float, weight_decay: float, trust: float) -> None:
+        super().__init__(params, {"lr": lr, "momentum": momentum, "weight_decay": weight_decay, "trust": trust})
+
+    def _update(self, weight: Tensor, gradient: Tensor, state: dict[str, Any], group: dict[str, Any]) -> None:
+        if weight.dim() > 1:
+            norm, decay = torch.linalg.vector_norm(weight), group["weight_decay"]
+            ratio = group["trust"] * norm / (torch.linalg.vector_norm(gradient) + decay * norm + 1e-12)
+            # A layer of zeros would never move; a value on the device is never read.
+            ratio = torch.where(norm > 0, ratio, torch.ones_like(ratio))
+            gradient = gradient.add(weight, alpha=decay) * ratio
+        velocity = state.get("momentum_buffer")
+        if velocity is None:
+            velocity = state["momentum_buffer"] = torch.zeros_like(weight)
+        velocity.mul_(group["momentum"]).add_(gradient, alpha=group["lr"])
+        weight.sub_(velocity)
+
+
+class LAMB(_ByLayer):
+    """Adam's direction, scaled by layer: Y. You et al., arXiv:1904.00962, algorithm 2, with Adam's bias correction."""
+
+    def __init__(
+        self, params: Iterable[Tensor], lr: float, weight_decay: float, betas: tuple[float, float] = (0.9, 0.999)
+    ) -> None:
+        super().__init__(params, {"lr": lr, "weight_decay": weight_decay, "betas": betas})
+
+    def _update(self, weight: Tensor, gradient: Tensor, state: dict[str, Any], group: dict[str, Any]) -> None:
+        first, second = group["betas"]
+        if not state:
+            state.update(step=0, mean=torch.zeros_like(weight), square=torch.zeros_like(weight))
+        state["step"] += 1
+        state["mean"].lerp_(gradient, 1 - first)
+        state["square"].mul_(second).addcmul_(gradient, gradient, value=1 - second)
+        mean = state["mean"] / (1 - first ** state["step"])
+        square = state["square"] / (1 - second ** state["step"])
+        update = mean / (square.sqrt() + _EPSILON)
+        if weight.dim() > 1:
+            update = update.add(weight, alpha=group["weight_decay"])
+            norm, length = torch.linalg.vector_norm(weight), torch.linalg.vector_norm(update)
+            ratio = torch.where((norm > 0) & (length > 0), norm / length, torch.ones_like(norm))
+            update = update * ratio
+        weight.sub_(update, alpha=group["lr"])

@@ -1,0 +1,217 @@
+"""How a model is spread over workers; one function for each strategy of this release."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+from torch.distributed.optim import ZeroRedundancyOptimizer
+from torch.nn.parallel import DistributedDataParallel
+
+from scalecurve_api.legality import batch_norm_of
+from scalecurve_api.options import BatchNorm
+from scalecurve_api.record.rank import Traffic
+from scalecurve_api.workload import Strategy, Workload
+from scalecurve_worker.failure import WorkloadError
+from scalecurve_worker.torch import traffic
+from scalecurve_worker.torch.compression import compress
+from scalecurve_worker.torch.optimizers import groups_of, make_optimizer, rule_of
+from scalecurve_worker.torch.servers.worker import Serving, start
+from scalecurve_worker.torch.sharding import shard
+from scalecurve_worker.torch.threads import KeptThreads
+from scalecurve_worker.torch.transfer import is_frozen
+
+
+@dataclass(frozen=True)
+class Spread:
+    """A model ready to train, with its optimizer.
+
+    ``no_sync`` is the context in which a backward pass leaves out its communication; ``exposed`` names the method that
+    takes communication out of a step, and is None where there is none, which ``unexposed`` then explains.
+    ``learns_graph`` means that the first update cannot be without communication. ``serving`` is there with parameter
+    servers, and ``seats`` are the GPUs that this one process drives, where there is one for all. ``backend``
+    carries the gradients where that is not the group's own library.
+    """
+
+    module: nn.Module
+    wrapper: str | None
+    optimizer: torch.optim.Optimizer
+    no_sync: Callable[[], AbstractContextManager[None]] = field(default=nullcontext)
+    exposed: str | None = None
+    unexposed: str | None = None
+    learns_graph: bool = False
+    traffic: Callable[[], Traffic | None] = field(default=lambda: None)
+    serving: Serving | None = None
+    seats: Sequence[int] = ()
+    backend: str | None = None
+    versions: dict[str, str] = field(default_factory=dict)
+    options: dict[str, object] = field(default_factory=dict)
+
+
+# torch leaves it without types.
+synchronized: Callable[[nn.Module], nn.Module] = nn.SyncBatchNorm.convert_sync_batchnorm
+
+# torch 2.14 deprecates the older name.
+_NAMES = inspect.signature(DistributedDataParallel.__init__).parameters
+_SYNC_BUFFERS = "forward_sync_buffers" if "forward_sync_buffers" in _NAMES else "broadcast_buffers"
+
+Wrap = Callable[[nn.Module, torch.device, Workload], Spread]
+
+
+def single(model: nn.Module, device: torch.device, workload: Workload) -> Spread:
+    """One worker without any wrapper."""
+    return Spread(model, None, make_optimizer(model.parameters(), workload.optimizer))
+
+
+def ddp(model: nn.Module, device: torch.device, workload: Workload) -> Spread:
+    """DistributedDataParallel: replicas, with gradients all-reduced in buckets during the backward pass.
+
+    Raises:
+        WorkloadError: static_graph with compile, which torch refuses late and badly (pytorch#93672).
+    """
+    options, workers = workload.options, dist.get_world_size()
+    wrapped = _replicate(model, device, workload)
+    sent = compress(wrapped, options)
+    return Spread(
+        wrapped,
+        type(wrapped).__name__,
+        make_optimizer(wrapped.parameters(), workload.optimizer, workers),
+        wrapped.no_sync,
+        "ddp-no-sync",
+        learns_graph=options.static_graph,
+        traffic=lambda: _and_norms(
+            sent() if sent else traffic.all_reduced(count_elements(model), workers), wrapped, workers
+        ),
+    )
+
+
+def zero1(model: nn.Module, device: torch.device, workload: Workload) -> Spread:
+    """DDP with the optimizer's state shared out: every rank updates its parameters and broadcasts them.
+
+    S. Rajbhandari et al., "ZeRO", arXiv:1910.02054, stage 1, as torch's ZeroRedundancyOptimizer has it.
+    """
+    workers = dist.get_world_size()
+    wrapped = _replicate(model, device, workload)
+    kind, arguments = rule_of(workload.optimizer, workers, device.type)
+    parameters = groups_of(wrapped.parameters(), workload.optimizer)
+    optimizer = ZeroRedundancyOptimizer(parameters, optimizer_class=kind, **arguments)
+    return Spread(
+        wrapped,
+        f"{type(wrapped).__name__} + {type(optimizer).__name__}",
+        optimizer,
+        wrapped.no_sync,
+        unexposed="no_sync leaves out the all-reduce of gradients and not the broadcast of parameters",
+        traffic=lambda: _and_norms(traffic.zero1(count_elements(model), workers), wrapped, workers),
+    )
+
+
+def fsdp(model: nn.Module, device: torch.device, workload: Workload) -> Spread:
+    """FSDP2: every rank holds a share of parameters, gradients and optimizer state."""
+    workers = dist.get_world_size()
+    if batch_norm_of(workload) is BatchNorm.synchronized:
+        model = synchronized(model)
+    elements = count_elements(model)
+    group_mb = workload.options.fsdp_group_mb
+    sharded = shard(model, device, workload.precision, group_mb)
+    return Spread(
+        sharded.module,
+        sharded.wrapper,
+        make_optimizer(sharded.module.parameters(), workload.optimizer, workers),
+        sharded.no_sync,
+        unexposed="all-gathers are a part of the forward pass: there is no step without them",
+        traffic=lambda: traffic.fsdp(sharded.gathered, elements, workers, sharded.parameter_type.itemsize),
+        options={
+            "fsdpGroupMb": group_mb,
+            "fsdpParameterType": str(sharded.parameter_type).removeprefix("torch."),
+            **sharded.layout,
+        },
+    )
+
+
+def dp(model: nn.Module, device: torch.device, workload: Workload) -> Spread:
+    """DataParallel: this process drives every GPU that it sees, and copies the model to each in every step."""
+    kept = workload.options.keep_threads
+    if not kept:
+        # cuDNN's search is remembered by thread, and would be made in every step: 1,256 ms of ResNet-50 on two H200s.
+        torch.backends.cudnn.benchmark = False
+    wrapped = KeptThreads(model) if kept else nn.DataParallel(model)
+    workers = max(1, len(wrapped.device_ids))
+    return Spread(
+        wrapped,
+        nn.DataParallel.__name__,
+        make_optimizer(wrapped.parameters(), workload.optimizer, workers),
+        seats=wrapped.device_ids if device.type == "cuda" else [],
+        unexposed="copies to and from the other GPUs are a part of the forward pass: there is no step without them",
+        options={"keepThreads": kept},
+    )
+
+
+def parameter_server(model: nn.Module, device: torch.device, workload: Workload) -> Spread:
+    """Parameters at servers, which change them by gradients that workers send."""
+    serving = start(model, workload)
+    asked = workload.parameter_server
+    return Spread(
+        model,
+        type(serving.optimizer).__name__,
+        serving.optimizer,
+        unexposed="a worker has no update of its own: there is no step without the servers",
+        traffic=serving.traffic,
+        serving=serving,
+        options={**asked.wire(), "serverPlacement": "server s is a process beside rank s modulo workers, on its cores"},
+    )
+
+
+def count_elements(model: nn.Module) -> int:
+    """Elements of all parameters that are trained."""
+    return sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)
+
+
+def _replicate(model: nn.Module, device: torch.device, workload: Workload) -> DistributedDataParallel:
+    options, norm = workload.options, batch_norm_of(workload)
+    if options.static_graph and options.compile:
+        raise WorkloadError("workload.options.staticGraph: not together with compile; set one of them to false")
+    if norm is BatchNorm.synchronized:
+        model = synchronized(model)
+    # Nothing changes the buffers of frozen layers.
+    still = all(is_frozen(layer) for layer in model.modules() if any(True for _ in layer.buffers(recurse=False)))
+    further: dict[str, Any] = {_SYNC_BUFFERS: False} if norm is BatchNorm.local or still else {}
+    return DistributedDataParallel(
+        model,
+        device_ids=[device] if device.type == "cuda" else None,
+        gradient_as_bucket_view=options.gradient_as_bucket_view,
+        static_graph=options.static_graph,
+        **further,
+        # None is torch's own default.
+        bucket_cap_mb=options.bucket_cap_mb,
+    )
+
+
+def _and_norms(sent: Traffic, wrapped: DistributedDataParallel, workers: int) -> Traffic:
+    """Gradients, and what the batch norms send: rank 0's running statistics, or those of the whole global batch."""
+    norms = [layer for layer in wrapped.modules() if isinstance(layer, nn.SyncBatchNorm) and layer.training]
+    sent = traffic.with_synchronized_norms(sent, [layer.num_features for layer in norms], workers)
+    if not getattr(wrapped, _SYNC_BUFFERS):
+        return sent
+    return traffic.with_buffers(sent, sum(each.nbytes for each in wrapped.buffers()), workers)
+
+
+STRATEGIES: dict[Strategy, Wrap] = {
+    Strategy.single: single,
+    Strategy.ddp: ddp,
+    Strategy.zero1: zero1,
+    Strategy.fsdp: fsdp,
+    Strategy.dp: dp,
+    Strategy.parameter_server: parameter_server,
+}
+
+
+def state_tensors(spread: Spread) -> list[Tensor]:
+    """Everything a step changes: parameters, buffers, and the optimizer's tensors."""
+    state = [value for each in spread.optimizer.state.values() for value in each.values() if isinstance(value, Tensor)]
+    return [*spread.module.parameters(), *spread.module.buffers(), *state]

@@ -1,0 +1,150 @@
+"""Starting from trained parameters: a checkpoint into a model, a new head, everything else frozen."""
+
+from __future__ import annotations
+
+import hashlib
+import pickle
+from collections.abc import Collection, Mapping
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+from scalecurve_api.workload import Trained, Transfer
+from scalecurve_worker.failure import WorkloadError
+from scalecurve_worker.torch import models
+from scalecurve_worker.torch.checksum import tensor_bytes
+from scalecurve_worker.torch.torchvision_names import of_torchvision
+
+_FIELD = "workload.transfer.checkpoint"
+_FEW = 3
+Entries = dict[str, Tensor]
+
+
+def head_entries(model: models.ModelSpec, input_shape: tuple[int, ...], classes: int) -> frozenset[str]:
+    """Names of the head's parameters: those whose shape follows the class count (of a VGG the last layer alone).
+
+    Raises:
+        ModelError: a model of text, whose classes are its vocabulary and shape its first layer too.
+    """
+    if model.kind == "tokens":
+        raise models.ModelError(
+            f"{model.name}: workload.transfer goes with models of images: the vocabulary is no head"
+        )
+    with torch.device("meta"):
+        one, other = (
+            models.build(model.name, classes=count, input_shape=input_shape).state_dict()
+            for count in (classes, classes + 1)
+        )
+    return frozenset(name for name, tensor in one.items() if tensor.shape != other[name].shape)
+
+
+def load_checkpoint(model: nn.Module, file: str, head: Collection[str]) -> str:
+    """Copy a checkpoint's parameters and buffers into ``model``; what was done about the head, for the record.
+
+    A relative ``file`` is looked for in the folder that the program was started in, as ``data.path`` is. The file holds
+    a state dict with this project's names or torchvision's (ResNets). The head stays freshly drawn where the
+    checkpoint's is for another number of classes, and is taken over where it fits.
+
+    Raises:
+        WorkloadError: no such file, one that is damaged or holds something else, or another architecture.
+    """
+    path = Path(file).expanduser()
+    given = of_torchvision(_read(path))
+    wanted: Entries = model.state_dict()
+    optional = {name for name in wanted if name.endswith("num_batches_tracked")}
+    apart = [f"{name} is missing" for name in wanted if name not in given and name not in optional]
+    apart += [f"{name} is of no layer" for name in given if name not in wanted]
+    fits = {name: tensor for name, tensor in given.items() if name in wanted}
+    other = [name for name in fits if fits[name].shape != wanted[name].shape]
+    apart += [f"{n} is {list(fits[n].shape)} and not {list(wanted[n].shape)}" for n in other if n not in head]
+    if apart:
+        more = f" and {len(apart) - _FEW} more" if len(apart) > _FEW else ""
+        raise WorkloadError(f"{_FIELD}: {path}: of another architecture: {'; '.join(apart[:_FEW])}{more}")
+    with torch.no_grad():
+        for name, tensor in fits.items():
+            if name not in other:
+                wanted[name].copy_(tensor)
+    return "new, for another number of classes" if other else "the checkpoint's"
+
+
+def freeze(model: nn.Module, head: Collection[str]) -> None:
+    """Take every parameter but the head's out of training: no gradient is computed for it."""
+    for name, parameter in model.named_parameters():
+        parameter.requires_grad_(name in head)
+    train_mode(model)
+
+
+def train_mode(model: nn.Module) -> nn.Module:
+    """Training mode, but for layers whose parameters are frozen: batch norm there keeps its statistics as they are."""
+    model.train()
+    for layer in model.modules():
+        if is_frozen(layer):
+            layer.eval()
+    return model
+
+
+def is_frozen(layer: nn.Module) -> bool:
+    """Whether a layer has parameters of its own and none of them is trained."""
+    own = list(layer.parameters(recurse=False))
+    return bool(own) and not any(parameter.requires_grad for parameter in own)
+
+
+def frozen_checksum(model: nn.Module) -> str | None:
+    """Digest of names, shapes and bits of what is frozen, buffers included; None where nothing is."""
+    digest, found = hashlib.blake2b(digest_size=16), False
+    for prefix, layer in sorted(model.named_modules()):
+        if not is_frozen(layer):
+            continue
+        found = True
+        own = (*layer.named_parameters(recurse=False), *layer.named_buffers(recurse=False))
+        for name, tensor in sorted(own, key=lambda each: each[0]):
+            digest.update(f"{prefix}.{name}{tuple(tensor.shape)}{tensor.dtype}".encode())
+            digest.update(tensor_bytes(tensor.detach()))
+    return digest.hexdigest() if found else None
+
+
+def begin(
+    model: nn.Module, asked: Transfer, spec: models.ModelSpec, input_shape: tuple[int, ...], classes: int
+) -> dict[str, object]:
+    """Do what ``workload.transfer`` asks for to a freshly built model; what the record says of it.
+
+    Raises:
+        ModelError: a model whose head cannot be told from the rest.
+        WorkloadError: a checkpoint that cannot be read, or does not fit.
+    """
+    loads = asked.checkpoint is not None and asked.train is not Trained.scratch
+    if not loads and asked.train is not Trained.head:
+        return {}
+    head = head_entries(spec, input_shape, classes)
+    noted: dict[str, object] = {}
+    if loads:
+        assert asked.checkpoint is not None
+        noted = {"checkpoint": asked.checkpoint, "head": load_checkpoint(model, asked.checkpoint, head)}
+    if asked.train is Trained.head:
+        freeze(model, head)
+    trained = sum(each.numel() for each in model.parameters() if each.requires_grad)
+    frozen = sum(each.numel() for each in model.parameters()) - trained
+    return {**noted, "parametersTrained": trained, "parametersFrozen": frozen}
+
+
+def note_frozen(checksums: list[str], model: nn.Module) -> None:
+    """Add the checksum of what is frozen, where anything is. Outside of any window."""
+    found = frozen_checksum(model)
+    if found is not None:
+        checksums.append(found)
+
+
+def _read(path: Path) -> Entries:
+    try:
+        found = torch.load(path, map_location="cpu", weights_only=True)
+    except FileNotFoundError:
+        raise WorkloadError(f"{_FIELD}: {path}: no such file (looked for from {Path.cwd()})") from None
+    except OSError as error:
+        raise WorkloadError(f"{_FIELD}: {path}: cannot be read: {error.strerror}") from error
+    except (RuntimeError, pickle.UnpicklingError, EOFError, ValueError, KeyError) as error:
+        why = str(error).strip().partition("\n")[0][:120] or type(error).__name__
+        raise WorkloadError(f"{_FIELD}: {path}: no state dict that torch can read, or damaged: {why}") from error
+    if not isinstance(found, Mapping) or not found or not all(isinstance(each, Tensor) for each in found.values()):
+        raise WorkloadError(f"{_FIELD}: {path}: holds no state dict, which maps names to tensors")
+    return {str(name): tensor for name, tensor in found.items()}

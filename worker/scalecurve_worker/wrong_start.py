@@ -1,0 +1,113 @@
+"""What a pod needs around it, looked at before anything starts: each lack is said in one line, with what to do."""
+
+from __future__ import annotations
+
+import errno
+import os
+import pwd
+import re
+import socket
+from collections.abc import Mapping
+from pathlib import Path
+
+from scalecurve_api.contract import HOSTFILE_ENV
+
+_MIB = 1 << 20
+_SMALL = 64 * _MIB
+"""What container runtimes give where nothing is asked for."""
+_SHARED_MEMORY = Path("/dev/shm")
+
+
+class StartError(RuntimeError):
+    """A pod that cannot begin where it is; the message says what is missing, and what to do."""
+
+
+def check_hostfile(hostfile: Path, workers: int) -> None:
+    """Open MPI 5 without a host file runs every rank in the launcher, and succeeds.
+
+    Raises:
+        StartError: no such file, or one that has no room for the workers.
+    """
+    try:
+        lines = hostfile.read_text().splitlines()
+    except OSError as error:
+        raise StartError(
+            f"no host file {hostfile} ({error.strerror}): mpi-operator mounts it in the launcher of an MPIJob, "
+            f"and {HOSTFILE_ENV} names another"
+        ) from None
+    slots = sum(map(_slots, lines))
+    if slots < workers:
+        raise StartError(
+            f"{hostfile} has {slots} slots, and {workers} workers were asked for: slotsPerWorker times the number of "
+            "worker pods has to be that many"
+        )
+
+
+def _slots(line: str) -> int:
+    """Of one host: ``host slots=2`` (Open MPI), ``host:2`` (the others), or one."""
+    words = line.partition("#")[0].split()
+    if not words:
+        return 0
+    said = re.search(r"\bslots\s*=\s*(\d+)", line) or re.search(r":(\d+)$", words[0])
+    return int(said[1]) if said else 1
+
+
+def check_port(port: int, use: str) -> None:
+    """Fail now, where the program that listens later would say less.
+
+    Raises:
+        StartError: somebody has the port.
+    """
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("", port))
+        except OSError as error:
+            if error.errno == errno.EADDRINUSE:
+                raise StartError(
+                    f"port {port}, {use}, is taken by another process of this pod, or with hostNetwork of this node"
+                ) from None
+            raise StartError(f"port {port}, {use}: {error.strerror}") from None
+
+
+def check_user(program: str) -> None:
+    """Programs of ssh want a name and a home for who runs them.
+
+    Raises:
+        StartError: this process runs under a number that has no line in /etc/passwd.
+    """
+    try:
+        pwd.getpwuid(os.getuid())
+    except KeyError:
+        raise StartError(
+            f"this image has no user of number {os.getuid()}; {program} wants a line for it in /etc/passwd"
+        ) from None
+
+
+def shared_memory(path: Path = _SHARED_MEMORY) -> str:
+    """What is wrong with shared memory; empty where nothing is. Only some programs need it, so nothing fails here."""
+    try:
+        system = os.statvfs(path)
+    except OSError as error:
+        return (
+            f"no {path} ({error.strerror}): NCCL, Open MPI and data loaders want it; mount an emptyDir of medium Memory"
+        )
+    size = system.f_blocks * system.f_frsize
+    if size > _SMALL:
+        return ""
+    return (
+        f"{path} holds {size // _MIB} MiB: NCCL and data loaders die of that with a bus error; "
+        "mount an emptyDir of medium Memory (spec.pod.sharedMemory limits it)"
+    )
+
+
+def wrong_world(asked: int, joined: int, environment: Mapping[str, str]) -> str:
+    """What is wrong with the number of workers that met; empty where nothing is. The verdict is not given here."""
+    if joined == asked:
+        return ""
+    hint = ""
+    if joined == 1:
+        launchers = [name for name in ("WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE") if environment.get(name)]
+        told = ", ".join(f"{name}={environment[name]}" for name in launchers) or "no launcher's variable is set"
+        hint = f"; {told}: each worker is alone, and believes it is rank 0"
+    return f"world size {joined}, and {asked} workers were asked for{hint}"

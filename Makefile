@@ -93,11 +93,13 @@ cluster-down: $(VENV)/bin/python  ## end it, or what a killed one left
 	@$(BIN)/python tests/nodes/standing.py down
 
 .PHONY: lint
-lint: $(DEV)  ## formatting, lint, types, and the one-way imports
+lint: $(DEV)  ## formatting, lint, types, the one-way imports, and the workflows
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
+	@if command -v go >/dev/null; then cd tools/actionlint && GOTOOLCHAIN=local go tool actionlint; \
+	else echo "skipped: actionlint, which checks .github/workflows and is built with Go (not on PATH)"; fi
 
 .PHONY: format
 format: $(DEV)  ## rewrite the sources as ruff formats them

@@ -46,12 +46,12 @@ def check_installed(trials: Sequence[TrialSpec]) -> None:
         find_mpirun()
     if any(over_mpi(trial.workload) for trial in trials) and importlib.util.find_spec("mpi4py") is None:
         raise Unavailable(
-            "spec.workload.backend: mpi needs mpi4py, which is not installed here (pip install 'scalecurve[mpi]')"
+            "spec.workload.backend: mpi needs mpi4py, which is not installed here (pip install -e '.[mpi]' in the clone)"
         )
     if any(trial.workload.program is Program.tensorflow for trial in trials) and not _installed("tensorflow"):
         raise Unavailable(
             "spec.workload.program: tensorflow needs TensorFlow, which is not installed here "
-            "(pip install 'scalecurve[tensorflow]')"
+            "(pip install -e '.[tensorflow]' in the clone)"
         )
     for workload in (trial.workload for trial in trials if over_horovod(trial.workload)):
         _check_horovod(workload)
@@ -59,7 +59,7 @@ def check_installed(trials: Sequence[TrialSpec]) -> None:
     built_in = torch & {Program.torch, Program.allreduce}
     if (built_in or Launcher.torchrun in launchers) and importlib.util.find_spec("torch") is None:
         who = f"spec.workload.program: {min(built_in).value}" if built_in else "spec.workload.launcher: torchrun"
-        raise Unavailable(f"{who} needs torch, which is not installed here (pip install 'scalecurve[torch]')")
+        raise Unavailable(f"{who} needs torch, which is not installed here (pip install -e '.[torch]' in the clone)")
 
 
 def commands(trial: TrialSpec, attempt: Attempt) -> list[Command]:

@@ -55,7 +55,7 @@ def test_without_the_client(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setitem(sys.modules, "kubernetes", None)
     monkeypatch.setitem(sys.modules, "kubernetes.config", None)
     said = desk.here("pull", "absent", "--context", "mine", code=3).err
-    assert said.endswith("pip install 'scalecurve[cluster]' to look into clusters\n")
+    assert said.endswith("pip install -e '.[cluster]' in the clone to look into clusters\n")
 
 
 def test_a_path_is_never_a_name_of_an_experiment(desk: Desk) -> None:

@@ -58,11 +58,11 @@ def test_a_custom_command_runs_as_plain_processes_with_ranks() -> None:
 def test_what_is_not_installed_is_said_before_anything_starts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     check_installed([trial(program="custom", command=["./train"])])
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(Unavailable, match=r"program: torch needs torch, .*pip install 'scalecurve\[torch\]'"):
+    with pytest.raises(Unavailable, match=r"program: torch needs torch, .*pip install -e '\.\[torch\]' in the clone"):
         check_installed([trial()])
     with pytest.raises(Unavailable, match="launcher: torchrun needs torch"):
         check_installed([trial(program="custom", command=["./train"], launcher="torchrun")])
-    with pytest.raises(Unavailable, match=r"backend: mpi needs mpi4py, .*pip install 'scalecurve\[mpi\]'"):
+    with pytest.raises(Unavailable, match=r"backend: mpi needs mpi4py, .*pip install -e '\.\[mpi\]' in the clone"):
         check_installed([trial(program="allreduce", backend="mpi")])
     with pytest.raises(Unavailable, match="program: Horovod is not installed here; `make horovod` builds it"):
         check_installed([trial(program="horovod")])

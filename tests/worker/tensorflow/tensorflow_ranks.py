@@ -28,7 +28,7 @@ MINUTES_S = 600
 
 needs_tensorflow = pytest.mark.skipif(
     importlib.util.find_spec("tensorflow") is None,
-    reason="TensorFlow is not installed (pip install 'scalecurve[tensorflow]')",
+    reason="TensorFlow is not installed (pip install -e '.[tensorflow]' in the clone)",
 )
 
 

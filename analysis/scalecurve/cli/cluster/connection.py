@@ -169,7 +169,7 @@ def connect(where: Where) -> Cluster:
         from kubernetes.client import ApiClient, Configuration
     except ImportError:
         raise ClusterError(
-            "the Kubernetes client is not installed: pip install 'scalecurve[cluster]' to look into clusters"
+            "the Kubernetes client is not installed: pip install -e '.[cluster]' in the clone to look into clusters"
         ) from None
     config: Any = kubernetes.config  # it has no types
     settings = Configuration()

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 import yaml
-
 from tools.release import check
 
 ROOT = Path(__file__).parents[1]
@@ -19,7 +18,9 @@ WORKFLOWS = sorted((ROOT / ".github/workflows").glob("*.yml"))
 
 def tracked() -> Iterator[tuple[str, str]]:
     """Path and text of every tracked text file that people or programs read today."""
-    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split("\n")
+    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split(
+        "\n"
+    )
     for name in filter(None, listed):
         if name.startswith(("docs/evidence/", "tests/")) or not (ROOT / name).is_file():
             continue

@@ -46,7 +46,7 @@ def check_installed(trials: Sequence[TrialSpec]) -> None:
         find_mpirun()
     if any(over_mpi(trial.workload) for trial in trials) and importlib.util.find_spec("mpi4py") is None:
         raise Unavailable(
-            "spec.workload.backend: mpi needs mpi4py, which is not installed here (pip install -e '.[mpi]' in the clone)"
+            "spec.workload.backend: mpi needs mpi4py, which is not installed (pip install -e '.[mpi]' in the clone)"
         )
     if any(trial.workload.program is Program.tensorflow for trial in trials) and not _installed("tensorflow"):
         raise Unavailable(

@@ -1,7 +1,7 @@
 """Names that say what a thing is: no parameter called by how it was come by, and no class name with two meanings.
 
-    python tools/lint/names.py            # exit 1 where there is one
-    python tools/lint/names.py --count    # how many, by package
+python tools/lint/names.py            # exit 1 where there is one
+python tools/lint/names.py --count    # how many, by package
 """
 
 import ast
@@ -22,7 +22,7 @@ PRODUCT = [
     "tools",
 ]
 VAGUE = frozenset(
-    "found asked given said seen whole each own known wanted it thing what one other_one".split()
+    "found asked given said seen whole each own known wanted it thing what one other_one".split(" ")
 )  # participles and pronouns: they tell how the value was come by, not what it is
 
 

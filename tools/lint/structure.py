@@ -156,7 +156,9 @@ def main() -> int:
         levels = floors(boxes)
         largest = max(len(path.read_text().splitlines()) for path in modules.values())
         count = len(circles(graph)) + len(circles(boxes))
-        print(f"{limit.path:<32}{len(boxes):>5}/{limit.boxes:<2}{max(levels.values()):>5}/{limit.floors:<2}{count:>9}{largest:>16}")
+        print(
+            f"{limit.path:<32}{len(boxes):>5}/{limit.boxes:<2}{max(levels.values()):>5}/{limit.floors:<2}{count:>9}{largest:>16}"
+        )
         if arguments.verbose:
             for level in sorted(set(levels.values()), reverse=True):
                 print(f"    {level}: {' '.join(sorted(box for box in boxes if levels[box] == level))}")

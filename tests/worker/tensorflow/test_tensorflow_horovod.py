@@ -103,7 +103,9 @@ def test_two_ranks_and_faults_that_must_be_seen(tmp_path: Path) -> None:
     assert said["nccl"].startswith("workload.backend: nccl is not in this build of Horovod")
 
 
-@pytest.mark.skipif(find_spec("mpi4py") is None, reason="mpi4py is not installed (pip install -e '.[mpi]' in the clone)")
+@pytest.mark.skipif(
+    find_spec("mpi4py") is None, reason="mpi4py is not installed (pip install -e '.[mpi]' in the clone)"
+)
 def test_without_tensorflows_part_one_line_says_how_to_get_it(tmp_path: Path) -> None:
     hidden = tmp_path / "hidden" / "horovod"
     (hidden / "tensorflow").mkdir(parents=True)

@@ -22,7 +22,7 @@ PRODUCT = [
     "tools",
 ]
 VAGUE = frozenset(
-    "found asked given said seen whole each own known wanted it thing what one other_one".split(" ")
+    """found asked given said seen whole each own known wanted it thing what one other_one""".split()  # noqa: SIM905
 )  # participles and pronouns: they tell how the value was come by, not what it is
 
 

@@ -121,8 +121,8 @@ soak: $(DEV)  ## 200 runs killed at random moments and resumed
 .PHONY: crds
 crds: $(DEV)  ## generate the CRDs from the models, for the manifests and for the chart, and docs/reference.md
 	@for folder in manifests/crds manifests/base/crds charts/scalecurve/files/crds; do \
-	    $(BIN)/python -m scalecurve_api.crd $$folder; done
-	@$(BIN)/python -m scalecurve_api.reference docs/reference.md
+	    $(BIN)/python -m scalecurve_api.crds.generate $$folder; done
+	@$(BIN)/python -m scalecurve_api.crds.reference docs/reference.md
 
 .PHONY: chart
 chart: crds  ## generate what follows from the chart: its README, the kustomize base, the golden templates

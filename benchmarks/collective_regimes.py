@@ -13,10 +13,16 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from scalecurve.bundle import open_bundle
-from scalecurve.predict.collectives.collective_fit import SMALL, LeftOut, Timed, fit_collective, judge_collective
-from scalecurve.predict.collectives.comparison import timed_points
-from scalecurve.predict.collectives.costs import ALGORITHMS, Algorithm
+from scalecurve.bundle.open import open_bundle
+from scalecurve_models.collectives.collective_fit import (
+    SMALL,
+    LeftOut,
+    Timed,
+    fit_collective,
+    judge_collective,
+)
+from scalecurve_models.collectives.comparison import timed_points
+from scalecurve_models.collectives.costs import ALGORITHMS, Algorithm
 
 BARS = {False: 0.20, True: 0.10}
 """Largest error that is good, below 1 MiB and from there on."""

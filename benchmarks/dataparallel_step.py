@@ -25,8 +25,8 @@ import torch.nn.functional as F
 from held import wait
 from torch import nn
 
+from scalecurve_worker.torch.data_parallel import KeptThreads
 from scalecurve_worker.torch.models import build, spec
-from scalecurve_worker.torch.threads import KeptThreads
 
 
 class OneThread(nn.DataParallel[nn.Module]):

@@ -93,10 +93,10 @@ def wait_at_gate() -> None:
 
 def plain_env(configuration: Configuration, folder: Path) -> Run:
     """The plain loop with the variables that the engine sets."""
-    from scalecurve_local.cores import survey_cores
-    from scalecurve_local.environment import trial_environment
-    from scalecurve_local.gpus import survey_gpus
-    from scalecurve_local.shares import Machine, allot
+    from scalecurve_local.devices.cores import survey_cores
+    from scalecurve_local.devices.gpus import survey_gpus
+    from scalecurve_local.devices.shares import Machine, allot
+    from scalecurve_local.execution.environment import trial_environment
 
     trial = trial_of(configuration, 0, False, device())
     share = allot([trial], Machine(survey_cores(), survey_gpus(os.environ)), False).shares[trial.name]
@@ -202,8 +202,8 @@ ARMS: dict[str, Callable[[Configuration, Path], Run]] = {
 
 def experiment_of(configuration: Configuration, exposed: bool, windows: int) -> dict[str, Any]:
     """An experiment whose first trial is the one to compare."""
-    from scalecurve_api.experiment import ScalingExperiment
-    from scalecurve_api.plan import make_plan
+    from scalecurve_api.planning.plan import make_plan
+    from scalecurve_api.spec.experiment import ScalingExperiment
 
     for seed in range(100):
         experiment = spelled(configuration, exposed, windows, seed)

@@ -207,7 +207,7 @@ def run_harness(configuration: Configuration, repetition: int, exposed: bool, de
     """Samples a second of the torch program, as the trial's record gives it."""
     from scalecurve_api.contract import METRICS_PORT_ENV, OUT_ENV, TRIAL_ENV
     from scalecurve_api.record.rank import WindowKind
-    from scalecurve_worker.torch.communicator import TorchCommunicator
+    from scalecurve_worker.rendezvous.torch_store import TorchCommunicator
     from scalecurve_worker.torch.precision import set_arithmetic
     from scalecurve_worker.torch.program import Job
 
@@ -232,7 +232,7 @@ def metrics_port(name: str) -> dict[str, str]:
 
 
 def trial_of(configuration: Configuration, repetition: int, exposed: bool, device: str) -> Any:
-    from scalecurve_api.trial import TrialSpec
+    from scalecurve_api.spec.trial import TrialSpec
 
     workers, batch = configuration.workers, configuration.batch
     return TrialSpec.model_validate(

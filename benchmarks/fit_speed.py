@@ -13,14 +13,14 @@ from collections.abc import Callable
 
 import numpy as np
 
-from scalecurve.network import shipped
-from scalecurve.predict.collectives import Shape, Timed, algorithm_of, compare_algorithms, cost
-from scalecurve.predict.goodput import StepTime, fit_overlap
-from scalecurve.predict.hardware import find_device, find_link
-from scalecurve.predict.laws import compare_laws
-from scalecurve.predict.optimus import fit_loss, fit_speed, speed
-from scalecurve.predict.paleo.scaling import Platform, predict_step
-from scalecurve.predict.roofline import fit_energy, fit_utilization
+from scalecurve.hardware.devices import find_device, find_link
+from scalecurve_models.collectives import Shape, Timed, algorithm_of, compare_algorithms, cost
+from scalecurve_models.goodput import StepTime, fit_overlap
+from scalecurve_models.laws import compare_laws
+from scalecurve_models.networks import shipped
+from scalecurve_models.optimus import fit_loss, fit_speed, speed
+from scalecurve_models.paleo.scaling import Platform, predict_step
+from scalecurve_models.roofline import fit_energy, fit_utilization
 
 RNG = np.random.default_rng(0)
 

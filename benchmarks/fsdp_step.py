@@ -24,7 +24,7 @@ import torch.nn.functional as F
 from gpt2_step import SIZES
 from held import join
 
-from scalecurve_api.workload import Precision
+from scalecurve_api.programs.workload import Precision
 from scalecurve_worker.torch.models.transformer import GPT2
 from scalecurve_worker.torch.sharding import shard
 

@@ -25,9 +25,9 @@ from typing import Any
 
 import scalecurve_worker as scalecurve
 from scalecurve_api.contract import METRICS_PORT_ENV, OUT_ENV, TRIAL_ENV
-from scalecurve_api.measure import Measure
-from scalecurve_api.trial import Point, TrialSpec
-from scalecurve_api.workload import Workload
+from scalecurve_api.programs.workload import Workload
+from scalecurve_api.spec.measure import Measure
+from scalecurve_api.spec.trial import Point, TrialSpec
 
 SHORT_STEPS, SHORT_STEP_S = 30_000, 50e-6
 LONG_STEPS, LONG_STEP_S = 300, 5e-3

@@ -14,7 +14,7 @@ import sys
 from held import wait
 
 from scalecurve_worker.__main__ import main as work
-from scalecurve_worker.startup import prepare
+from scalecurve_worker.process.startup import prepare
 
 
 def main() -> int:

@@ -23,8 +23,8 @@ from operator_rig.bars import Figure, parser, report, say
 from operator_rig.process import USER, OperatorProcess
 from operator_rig.watching import Experiments
 
-from scalecurve_api.objects import RECORD_KEY
 from scalecurve_api.record import envelope
+from scalecurve_api.spec.object_names import RECORD_KEY
 from scalecurve_operator.settings import Settings
 
 from tier import Tier  # isort: skip

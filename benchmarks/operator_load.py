@@ -40,7 +40,7 @@ from components import Component  # isort: skip
 from rest import ApiError  # isort: skip
 from tier import Tier  # isort: skip
 
-from scalecurve_api.objects import TRIAL_LABEL
+from scalecurve_api.spec.object_names import TRIAL_LABEL
 
 AT_ONCE = 16
 QUIET_S, SETTLE_S = 75.0, 6.0

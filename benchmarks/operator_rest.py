@@ -22,7 +22,7 @@ from operator_rig.bars import Figure, nearest_rank, parser, report, say
 from operator_rig.process import USER, OperatorProcess
 from operator_rig.watching import Experiments, Jobs
 
-from scalecurve_api.objects import EXPERIMENT_LABEL
+from scalecurve_api.spec.object_names import EXPERIMENT_LABEL
 
 from tier import Tier  # isort: skip
 

@@ -28,7 +28,7 @@ WARMUP = 20
 REPORT = """
 import sys
 from pathlib import Path
-from scalecurve.bundle import open_bundles
+from scalecurve.bundle.open import open_bundles
 from scalecurve.report import report
 files = report(open_bundles([sys.argv[1]]), Path(sys.argv[2]))
 print(f"{len(files)} files, {sum(file.stat().st_size for file in files) / 1e6:.1f} MB")
@@ -44,7 +44,7 @@ def _part(folder: Path, rows: int, part: int, parts: int) -> None:
     """Every ``parts``-th trial, so that two processes share the work."""
     from synthetic import Truth, experiment, write_bundle
 
-    from scalecurve_api.plan import make_plan
+    from scalecurve_api.planning.plan import make_plan
 
     steps = rows // (2 * len(PRECISIONS) * REPETITIONS * sum(WORKERS))
     of = experiment(

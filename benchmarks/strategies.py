@@ -24,9 +24,9 @@ from pathlib import Path
 from strategy_cases import Case, again, causes, everywhere, grouped, on_cpus, on_gpus
 from strategy_rows import HEAD, Row, fill, lines_of
 
-from scalecurve_api.processes import one_process, processes_of
+from scalecurve_api.programs.processes import one_process, processes_of
 from scalecurve_api.record.rank import RankRecord
-from scalecurve_api.trial import TrialSpec
+from scalecurve_api.spec.trial import TrialSpec
 
 COLLECTIONS = {"all": on_gpus, "again": again, "causes": causes, "everywhere": everywhere, "grouped": grouped}
 

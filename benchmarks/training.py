@@ -30,7 +30,7 @@ from scalecurve_api.record.assemble import combine_windows
 from scalecurve_api.record.outcome import Outcome
 from scalecurve_api.record.rank import RankRecord, WindowKind
 from scalecurve_api.record.verdict import judge
-from scalecurve_api.trial import TrialPhase, TrialSpec
+from scalecurve_api.spec.trial import TrialPhase, TrialSpec
 from scalecurve_worker.torch.program import run
 
 CIFAR = {"shape": [3, 32, 32], "classes": 10}

@@ -9,8 +9,8 @@ import click
 import pytest
 
 from scalecurve.cli import cli
-from scalecurve.cli.predict import ANY
-from scalecurve_api.validate import validate_text
+from scalecurve_api.validation.validate import validate_text
+from scalecurve_models.cli.predict import ANY
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "benchmarks"))

@@ -20,11 +20,11 @@ HEAVY = {"pandas", "numpy", "scipy", "torch", "kubernetes", "kopf", "matplotlib"
 
 # What stands behind a verb under its own name; other verbs have scalecurve.<verb>.<verb>.
 ELSEWHERE = {
-    "validate": "scalecurve.validation",
+    "validate": "scalecurve.checks.validation",
     "plan": "scalecurve.planning",
     "run": "scalecurve_local",
-    "watch": "scalecurve.cli.cluster.watch",
-    "pull": "scalecurve.cli.cluster.pull",
+    "watch": "scalecurve.cluster.watch",
+    "pull": "scalecurve.cluster.pull",
 }
 GROUPS = ("network", "predict")
 # Quickstart is two runs and a report, each with its own function; doctor looks at this machine and makes no numbers.
@@ -65,11 +65,14 @@ def test_the_first_touch_is_light(program: str):
 @pytest.mark.parametrize(
     ("program", "without"),
     [
-        ("import scalecurve_api.validate", {"numpy", "pandas", "pyarrow", "torch", "kubernetes", "click", "rich"}),
+        (
+            "import scalecurve_api.validation.validate",
+            {"numpy", "pandas", "pyarrow", "torch", "kubernetes", "click", "rich"},
+        ),
         ("import scalecurve_worker", {"numpy", "pandas", "pyarrow", "torch", "kubernetes", "click", "rich"}),
         ("import scalecurve_local", {"numpy", "pandas", "pyarrow", "torch", "kubernetes", "click", "rich"}),
-        ("import scalecurve.validation", {"numpy", "pandas", "pyarrow", "torch", "kubernetes", "click", "rich"}),
-        ("import scalecurve.status", {"pandas", "matplotlib", "torch", "kubernetes", "click", "rich"}),
+        ("import scalecurve.checks.validation", {"numpy", "pandas", "pyarrow", "torch", "kubernetes", "click", "rich"}),
+        ("import scalecurve.scaling.progress", {"pandas", "matplotlib", "torch", "kubernetes", "click", "rich"}),
         ("import scalecurve.report", {"torch", "kubernetes", "click", "rich"}),
     ],
 )

@@ -10,14 +10,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from statistics import median
 
-from scalecurve.bundle import Bundle
-from scalecurve.table import PENDING, Cell, Column, Table
-from scalecurve_api.experiment import ScalingExperiment
+from scalecurve.bundle.open import Bundle
+from scalecurve.render.table import PENDING, Cell, Column, Table
 from scalecurve_api.model import canonical_json
-from scalecurve_api.plan import Plan, make_plan
+from scalecurve_api.planning.plan import Plan, make_plan
+from scalecurve_api.programs.workload import Program
 from scalecurve_api.record.trial_record import TrialRecord
-from scalecurve_api.trial import TrialSpec
-from scalecurve_api.workload import Program
+from scalecurve_api.spec.experiment import ScalingExperiment
+from scalecurve_api.spec.trial import TrialSpec
 
 DEFAULT_STARTUP_SECONDS = 15.0
 

@@ -19,8 +19,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from types import MappingProxyType
 
-from scalecurve_api.experiment import ExperimentSpec
-from scalecurve_api.trial import TrialPhase
+from scalecurve_api.spec.experiment import ExperimentSpec
+from scalecurve_api.spec.trial import TrialPhase
 
 
 class Job(StrEnum):

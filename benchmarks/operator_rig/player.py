@@ -26,10 +26,10 @@ from rest import client_context
 from script import Outcome
 
 from scalecurve_api.contract import ATTEMPT_ENV, TRIAL_ENV
-from scalecurve_api.objects import TRIAL_LABEL
 from scalecurve_api.record import envelope, log_lines
 from scalecurve_api.record.termination import Termination, spell
-from scalecurve_api.trial import TrialSpec
+from scalecurve_api.spec.object_names import TRIAL_LABEL
+from scalecurve_api.spec.trial import TrialSpec
 
 NODE = "fake-0"
 _INDEX = "batch.kubernetes.io/job-completion-index"

@@ -16,14 +16,14 @@ from typing import Any
 from pydantic import ValidationError
 
 from scalecurve_api import contract
-from scalecurve_api.document import read_documents
-from scalecurve_api.experiment import ScalingExperiment
 from scalecurve_api.record.trial_record import TrialRecord
+from scalecurve_api.spec.experiment import ScalingExperiment
+from scalecurve_api.validation.document import read_documents
 from scalecurve_local import durable
 from scalecurve_local.attempt import RESULT, Attempt, attempts_in
 from scalecurve_local.durable import storing
 from scalecurve_local.errors import BadInput, StorageError
-from scalecurve_local.supervisor import remove_tree
+from scalecurve_local.supervision.supervisor import remove_tree
 
 EXPERIMENT_FILE = "experiment.yaml"
 TRIALS = "trials"

@@ -9,19 +9,19 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from scalecurve_api import contract
-from scalecurve_api.collectives import launcher_of
-from scalecurve_api.processes import asides, processes_of
+from scalecurve_api.programs.collectives import launcher_of
+from scalecurve_api.programs.processes import asides, processes_of
+from scalecurve_api.programs.workload import Launcher
 from scalecurve_api.record import journal
 from scalecurve_api.record.assemble import Assembled, assemble
 from scalecurve_api.record.journal import JournalError
 from scalecurve_api.record.outcome import Outcome
 from scalecurve_api.record.trial_record import Timeline, TrialRecord
-from scalecurve_api.trial import FailedReason, TrialPhase, TrialSpec
-from scalecurve_api.workload import Launcher
+from scalecurve_api.spec.trial import FailedReason, TrialPhase, TrialSpec
 from scalecurve_local import durable
 from scalecurve_local.attempt import INTERRUPTIONS, LOGS, RESULT, Attempt, Order
 from scalecurve_local.ending import Ending, end_of_log, judge_ending, tail
-from scalecurve_local.supervisor import remove_tree
+from scalecurve_local.supervision.supervisor import remove_tree
 
 ENGINE = "local"
 _LOG_HEAD, _LOG_TAIL = 1 << 20, 3 << 20

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from scalecurve_api.record.rank import RankFailure
-from scalecurve_api.trial import FailedReason
+from scalecurve_api.spec.trial import FailedReason
 from scalecurve_local.attempt import CommandStatus, ExitReport
 
 TAIL_LINES = 40

@@ -12,26 +12,27 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from scalecurve_api.axes import AxisError
-from scalecurve_api.experiment import ExperimentSpec, ScalingExperiment
 from scalecurve_api.lifecycle import Action, Collect, ExperimentPhase, Job, Observed, Start, Status, decide
-from scalecurve_api.plan import Plan, make_plan
+from scalecurve_api.planning.axes import AxisError
+from scalecurve_api.planning.plan import Plan, make_plan
 from scalecurve_api.record.trial_record import TrialRecord
-from scalecurve_api.trial import TrialPhase, TrialSpec
-from scalecurve_local import durable, supervisor
+from scalecurve_api.spec.experiment import ExperimentSpec, ScalingExperiment
+from scalecurve_api.spec.trial import TrialPhase, TrialSpec
+from scalecurve_local import durable
 from scalecurve_local.attempt import INTERRUPTIONS, Attempt
 from scalecurve_local.bundle import BundleFolder
 from scalecurve_local.collect import collect
-from scalecurve_local.cores import survey_cores
+from scalecurve_local.devices.cores import survey_cores
+from scalecurve_local.devices.gpus import survey_gpus
+from scalecurve_local.devices.locks import Interrupted, Locks, device_lock_files, take
+from scalecurve_local.devices.shares import Allotment, Machine, allot
 from scalecurve_local.errors import BadInput, Unavailable
-from scalecurve_local.gpus import survey_gpus
-from scalecurve_local.launch import check_installed
-from scalecurve_local.locks import Interrupted, Locks, device_lock_files, take
-from scalecurve_local.orphans import end_orphans
+from scalecurve_local.execution.commands import check_installed
+from scalecurve_local.execution.running_trial import RunningTrial
 from scalecurve_local.progress import Progress, estimate_remaining, read_pace, seconds_taken
-from scalecurve_local.shares import Allotment, Machine, allot
 from scalecurve_local.stop import StopRequest
-from scalecurve_local.supervise import RunningTrial
+from scalecurve_local.supervision import supervisor
+from scalecurve_local.supervision.orphans import end_orphans
 
 _TURN_S = 0.25
 Report = Callable[[Progress], None]

@@ -11,7 +11,7 @@ from scalecurve_api import contract
 from scalecurve_api.record import journal
 from scalecurve_api.record.journal import JournalError
 from scalecurve_api.record.trial_record import TrialRecord
-from scalecurve_api.trial import TrialPhase, TrialSpec
+from scalecurve_api.spec.trial import TrialPhase, TrialSpec
 
 _TAIL_ROWS = 256
 _SPAN_NS = 2_000_000_000

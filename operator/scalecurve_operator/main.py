@@ -19,19 +19,19 @@ import kopf
 from kubernetes.aio import config
 from kubernetes.aio.client import ApiClient, Configuration
 
-from scalecurve_api.objects import EXPERIMENT_LABEL, TRIAL_LABEL
+from scalecurve_api.spec.object_names import EXPERIMENT_LABEL, TRIAL_LABEL
+from scalecurve_kube.client import EXPERIMENTS, Cluster, Object, Resource
+from scalecurve_kube.leader_election import Leadership
 from scalecurve_operator import health
-from scalecurve_operator.cluster import EXPERIMENTS, Cluster, Object, Resource
-from scalecurve_operator.controller import Controller
-from scalecurve_operator.lease import Leadership
-from scalecurve_operator.ledger import jobs_ended
+from scalecurve_operator.cache.object_cache import Key, Sightings
+from scalecurve_operator.cache.trial_index import jobs_ended
+from scalecurve_operator.cache.trim import shed
+from scalecurve_operator.reconcile.reconciler import Controller
+from scalecurve_operator.reconcile.workqueue import Worklist
 from scalecurve_operator.runners import RUNNERS
 from scalecurve_operator.settings import Settings
-from scalecurve_operator.shedding import shed
-from scalecurve_operator.sightings import Key, Sightings
-from scalecurve_operator.stateless import NoMemories, NoProgress, NothingHandled
-from scalecurve_operator.survey import Kind, Survey, kinds
-from scalecurve_operator.worklist import Worklist
+from scalecurve_operator.watch.initial_list import Kind, Survey, kinds
+from scalecurve_operator.watch.kopf_stubs import NoMemories, NoProgress, NothingHandled
 
 logger = logging.getLogger(__name__)
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
 
-from scalecurve_api.trial import FailedReason, InvalidReason, TrialPhase
+from scalecurve_api.spec.trial import FailedReason, InvalidReason, TrialPhase
 
 REGISTRY = CollectorRegistry()
 ProcessCollector(registry=REGISTRY)

@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from scalecurve_api.workload import Program
+from scalecurve_api.programs.workload import Program
 
 DEFAULT_SLOTS = 1
 _MOST_RECORD_BYTES = 50_000_000

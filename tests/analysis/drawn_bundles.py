@@ -12,11 +12,11 @@ from pathlib import Path
 
 from synthetic import Truth, experiment, run
 
-from scalecurve.bundle import Bundle, Trial
-from scalecurve.scaling import scaling
+from scalecurve.bundle.open import Bundle, Trial
+from scalecurve.scaling.compute import scaling
 from scalecurve.statistics import RepetitionTotals
 from scalecurve.statistics.synthetic import SyntheticPoint
-from scalecurve_api.plan import make_plan
+from scalecurve_api.planning.plan import make_plan
 from scalecurve_api.record.rank import WindowKind
 from scalecurve_api.record.trial_record import TrialRecord, TrialWindow
 
@@ -110,7 +110,7 @@ class Coverage:
 
 
 def coverage(curve: Curve, draws: int, seed: int) -> Coverage:
-    """How often the intervals that `scalecurve.scaling.scaling` gives for whole bundles cover the truth."""
+    """How often the intervals that `scalecurve.scaling.compute.scaling` gives for whole bundles cover the truth."""
     truth, hits, widths = curve.speedup / WORKERS, [0, 0], []
     for bundle in draw_bundles(curve, draws, seed):
         (series,) = scaling([bundle]).series

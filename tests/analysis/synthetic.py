@@ -14,13 +14,13 @@ from pathlib import Path
 import numpy as np
 import yaml
 
-from scalecurve_api.experiment import ScalingExperiment
-from scalecurve_api.plan import make_plan
+from scalecurve_api.planning.plan import make_plan
 from scalecurve_api.record import journal
 from scalecurve_api.record.rank import AllReduceRow, DeviceSamples, Evaluation, RankTopology, Warmup, WindowKind
 from scalecurve_api.record.tables import EVALS_FILE, STEPS_FILE, encode_evaluations, encode_steps, sha256
 from scalecurve_api.record.trial_record import Check, Exposed, StepTimes, Summary, Timeline, TrialRecord, TrialWindow
-from scalecurve_api.trial import Point, TrialPhase, TrialSpec
+from scalecurve_api.spec.experiment import ScalingExperiment
+from scalecurve_api.spec.trial import Point, TrialPhase, TrialSpec
 
 EPOCH_NS = 1_790_000_000_000_000_000
 Ending = tuple[TrialPhase, str | None, str]

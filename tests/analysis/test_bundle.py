@@ -8,13 +8,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from synthetic import Truth, experiment, run, write_bundle
 
-from scalecurve.bundle import open_bundle, open_bundles
-from scalecurve.problem import BundleError
-from scalecurve.record_file import stored_digest
-from scalecurve.scaling import scaling
-from scalecurve.scaling_tables import excluded_table, problem_table, scaling_table
-from scalecurve_api.plan import make_plan
-from scalecurve_api.trial import TrialPhase
+from scalecurve.bundle.open import open_bundle, open_bundles
+from scalecurve.bundle.problem import BundleError
+from scalecurve.bundle.record_file import stored_digest
+from scalecurve.scaling.compute import scaling
+from scalecurve.scaling.tables import excluded_table, problem_table, scaling_table
+from scalecurve_api.planning.plan import make_plan
+from scalecurve_api.spec.trial import TrialPhase
 
 TINY = experiment(modes=["weak"], workers=[1, 2], repetitions=2, windows=2, steps_per_window=5)
 

@@ -6,8 +6,8 @@ import pytest
 from drawn_bundles import CURVES, WORKERS, Curve, coverage, draw_bundles
 from synthetic import seal
 
-from scalecurve.bundle import open_bundle
-from scalecurve.scaling import scaling
+from scalecurve.bundle.open import open_bundle
+from scalecurve.scaling.compute import scaling
 from scalecurve.statistics.estimate import Method
 
 

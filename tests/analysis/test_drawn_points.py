@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from synthetic import experiment, write_bundle
 
-from scalecurve.bundle import open_bundle
+from scalecurve.bundle.open import open_bundle
 from scalecurve.report import report
-from scalecurve.report.drawn_points import MOST_CURVES, drawn_points
+from scalecurve.report.drawing.shown_points import MOST_CURVES, drawn_points
 from scalecurve_api.record.rank import Evaluation
-from scalecurve_api.trial import TrialSpec
+from scalecurve_api.spec.trial import TrialSpec
 
 
 def points(series: int, counts: int) -> list[Any]:

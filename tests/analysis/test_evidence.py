@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
-from scalecurve.bundle import open_bundles
-from scalecurve.diagnose import diagnose
-from scalecurve.digest import digest_all
-from scalecurve.scaling import scaling
+from scalecurve.bundle.open import open_bundles
+from scalecurve.bundle.step_summary import digest_all
+from scalecurve.checks.diagnose import diagnose
+from scalecurve.scaling.compute import scaling
 
 H200 = Path(__file__).parents[2] / "docs" / "evidence" / "h200"
 

@@ -6,14 +6,14 @@ import pytest
 from click.testing import CliRunner
 from synthetic import Truth, experiment, write_bundle
 
-from scalecurve.bundle import open_bundle
+from scalecurve.bundle.open import open_bundle
+from scalecurve.checks.diagnose import diagnose
 from scalecurve.cli import cli
-from scalecurve.diagnose import diagnose
-from scalecurve.predict.fitting import FitError
-from scalecurve.recommend import recommend
-from scalecurve.report.content import compose, find
-from scalecurve_api.plan import make_plan
-from scalecurve_api.trial import TrialPhase
+from scalecurve.report.sections import compose, find
+from scalecurve_api.planning.plan import make_plan
+from scalecurve_api.spec.trial import TrialPhase
+from scalecurve_models.fitting.least_squares import FitError
+from scalecurve_models.recommend.recommend import recommend
 
 OF = experiment("nothing", workers=[1, 2], windows=2, steps_per_window=3)
 EXACT = Truth(step_s=lambda p: 0.1 / p.workers + 0.01 * (p.workers - 1), step_cv=0.001, repetition_cv=0.001)

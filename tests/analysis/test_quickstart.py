@@ -4,12 +4,12 @@ from hypothesis import strategies as st
 
 from scalecurve.planning import steps_of
 from scalecurve.quickstart import starters, usable_cores, worker_counts
-from scalecurve_api.plan import make_plan
-from scalecurve_api.validate import validate_text
-from scalecurve_api.workload import Device
-from scalecurve_local.cores import Cores
-from scalecurve_local.gpus import Gpu
-from scalecurve_local.shares import Machine, allot
+from scalecurve_api.planning.plan import make_plan
+from scalecurve_api.programs.workload import Device
+from scalecurve_api.validation.validate import validate_text
+from scalecurve_local.devices.cores import Cores
+from scalecurve_local.devices.gpus import Gpu
+from scalecurve_local.devices.shares import Machine, allot
 
 
 @given(gpus=st.integers(0, 16), cores=st.integers(2, 256))

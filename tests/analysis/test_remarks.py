@@ -5,13 +5,13 @@ from pathlib import Path
 import pytest
 from synthetic import Truth, experiment, write_bundle
 
-from scalecurve import spelling
-from scalecurve.bundle import open_bundle
-from scalecurve.scaling import SeriesResult, scaling
-from scalecurve.scaling_tables import split_table
+from scalecurve.bundle.open import open_bundle
+from scalecurve.render import formatting as spelling
+from scalecurve.scaling.compute import SeriesResult, scaling
+from scalecurve.scaling.tables import split_table
 from scalecurve.statistics.estimate import Estimate, Method
-from scalecurve_api.plan import make_plan
-from scalecurve_api.trial import Point, TrialPhase
+from scalecurve_api.planning.plan import make_plan
+from scalecurve_api.spec.trial import Point, TrialPhase
 
 
 def strong(folder: Path, truth: Truth, **spec: object) -> SeriesResult:

@@ -13,13 +13,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from synthetic import Truth, experiment, write_bundle
 
-from scalecurve.bundle import open_bundle, open_bundles
-from scalecurve.record_file import stored_digest
+from scalecurve.bundle.open import open_bundle, open_bundles
+from scalecurve.bundle.record_file import stored_digest
 from scalecurve.report import FORMATS, report
-from scalecurve_api.plan import make_plan
+from scalecurve_api.planning.plan import make_plan
 from scalecurve_api.record.rank import AllReduceRow, Evaluation
 from scalecurve_api.record.trial_record import TrialRecord
-from scalecurve_api.trial import TrialPhase, TrialSpec
+from scalecurve_api.spec.trial import TrialPhase, TrialSpec
 
 PRICE = {"perWorkerHour": 2.5, "datasetSamples": 50_000, "epochs": 10}
 SMALL = experiment(
@@ -165,7 +165,8 @@ def test_the_same_bundle_gives_the_same_bytes_anywhere(bundle_folder: Path, writ
     shutil.copy(bundle_folder / "experiment.yaml", copy)
     (tmp_path / "matplotlibrc").write_text("font.size: 30\naxes.grid: True\n")
     code = (
-        "import sys; from scalecurve.bundle import open_bundles; import scalecurve.digest as d; d.THREADS = 1\n"
+        "import sys; from scalecurve.bundle.open import open_bundles\n"
+        "import scalecurve.bundle.step_summary as d; d.THREADS = 1\n"
         "from scalecurve.report import report; report(open_bundles([sys.argv[1]]), sys.argv[2])"
     )
     environment = {
@@ -266,8 +267,9 @@ def test_many_ranks_and_many_series_are_drawn(tmp_path: Path):
 def test_analysis_is_quick_to_import():
     heavy = ["pandas", "matplotlib", "pyarrow", "scipy", "jinja2", "torch"]
     code = (
-        "import sys, scalecurve, scalecurve.report, scalecurve.report.content, scalecurve.diagnose, scalecurve.compare,"
-        "scalecurve.cost, scalecurve.status, scalecurve.allreduce\n"
+        "import sys, scalecurve, scalecurve.report, scalecurve.report.sections, scalecurve.checks.diagnose,"
+        "scalecurve.checks.compare,"
+        "scalecurve.scaling.cost, scalecurve.scaling.progress, scalecurve.scaling.allreduce\n"
         f"print([name for name in {heavy} if name in sys.modules])"
     )
     assert subprocess.run([sys.executable, "-c", code], check=True, capture_output=True).stdout == b"[]\n"

@@ -6,14 +6,15 @@ from pathlib import Path
 import pytest
 from synthetic import Truth, experiment, write_bundle
 
-from scalecurve.bundle import Bundle, distinct_labels, open_bundle
-from scalecurve.predict.published import comparable, published, published_table
-from scalecurve.report import models, report
-from scalecurve.report.content import compose, find
-from scalecurve.report.models import steady
-from scalecurve.table import Column, Table
+from scalecurve.bundle.open import Bundle, distinct_labels, open_bundle
+from scalecurve.render.table import Column, Table
+from scalecurve.report import report
+from scalecurve.report.sections import compose, find
 from scalecurve_api.record.rank import Evaluation
-from scalecurve_api.trial import TrialSpec
+from scalecurve_api.spec.trial import TrialSpec
+from scalecurve_models.comparison.published import comparable, published, published_table
+from scalecurve_models.report import model_results as models
+from scalecurve_models.report.model_results import steady
 
 ROOT = Path(__file__).parents[2]
 H200 = ROOT / "docs" / "evidence" / "h200"

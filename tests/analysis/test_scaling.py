@@ -3,14 +3,14 @@ from pathlib import Path
 import pytest
 from synthetic import Truth, experiment, write_bundle
 
-from scalecurve.bundle import open_bundle, open_bundles
-from scalecurve.scaling import Scaling, scaling
-from scalecurve.scaling_tables import scaling_table, side_by_side_table, split_table
-from scalecurve_api.experiment import ScalingExperiment
-from scalecurve_api.plan import make_plan
+from scalecurve.bundle.open import open_bundle, open_bundles
+from scalecurve.scaling.compute import Scaling, scaling
+from scalecurve.scaling.tables import scaling_table, side_by_side_table, split_table
+from scalecurve_api.planning.plan import make_plan
 from scalecurve_api.record.rank import WindowKind
 from scalecurve_api.record.trial_record import TrialRecord
-from scalecurve_api.trial import Point, TrialPhase
+from scalecurve_api.spec.experiment import ScalingExperiment
+from scalecurve_api.spec.trial import Point, TrialPhase
 
 EXACT = Truth(step_s=lambda p: 0.1, exposed_share=lambda p: 0.25, step_cv=0, repetition_cv=0)
 

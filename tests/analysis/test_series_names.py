@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scalecurve.series_names import MOST_AXES, shortened
-from scalecurve.table import Column, Table
+from scalecurve.render.labels import MOST_AXES, shortened
+from scalecurve.render.table import Column, Table
 
 PLAIN = "weak batch.perWorker=32 optimizer.name=sgd options.reshuffle=true"
 LARS = "weak batch.perWorker=128 optimizer.name=lars options.reshuffle=true"

@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from scalecurve.bundle import open_bundle
-from scalecurve.digest import digest_all
-from scalecurve.fit import fit
-from scalecurve.predict.paleo.measured import read_measured
-from scalecurve.validation import validate
-from scalecurve_api.experiment import ScalingExperiment
-from scalecurve_api.plan import make_plan
+from scalecurve.bundle.open import open_bundle
+from scalecurve.bundle.step_summary import digest_all
+from scalecurve.checks.validation import validate
+from scalecurve_api.planning.plan import make_plan
+from scalecurve_api.spec.experiment import ScalingExperiment
+from scalecurve_models.fit.fit_bundle import fit
+from scalecurve_models.paleo.measured import read_measured
 
 ROOT = Path(__file__).parents[2]
 STUDIES = sorted(path for path in (ROOT / "manifests" / "studies").iterdir() if path.is_dir())
@@ -71,8 +71,8 @@ def test_records_are_whole_and_still_fit(folder: Path):
 
 def test_published_steps_are_the_published_rates():
     """batch * workers / step is what TensorFlow's page of 2017 prints."""
-    from scalecurve.network import find
-    from scalecurve.predict.published import published
+    from scalecurve_models.comparison.published import published
+    from scalecurve_models.networks import find
 
     printed = {
         curve.network: {workers: value for workers, value, _ in curve.points}

@@ -3,11 +3,11 @@ from pathlib import Path
 import pytest
 from synthetic import Truth, experiment, write_bundle
 
-from scalecurve.bundle import open_bundle, open_bundles
-from scalecurve.environment import environment
+from scalecurve.bundle.open import open_bundle, open_bundles
+from scalecurve.checks.environment import environment
 from scalecurve.report.subject import subjects
-from scalecurve_api.plan import make_plan
-from scalecurve_api.trial import TrialPhase
+from scalecurve_api.planning.plan import make_plan
+from scalecurve_api.spec.trial import TrialPhase
 
 OF = experiment("what", workers=[1, 2], windows=2, steps_per_window=3)
 

@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scalecurve import spelling
+from scalecurve.render import formatting as spelling
+from scalecurve.render.table import PENDING, Column, Table, markdown_text
 from scalecurve.statistics.estimate import Estimate, Method
-from scalecurve.table import PENDING, Column, Table, markdown_text
 
 ESTIMATE = Estimate(1.8234567, 1.7512345, 1.8956789, 0.95, Method.WELCH, 3)
 TABLE = Table(

@@ -14,10 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from synthetic import experiment, write_bundle
 
-from scalecurve.bundle import Bundle, Trial, open_bundle
+from scalecurve.bundle.open import Bundle, Trial, open_bundle
 from scalecurve.cli import cli
 from scalecurve.report import report
-from scalecurve.report.errors import mean_error
+from scalecurve.report.plots.validation_error import mean_error
 from scalecurve.statistics.estimate import Method
 from scalecurve.statistics.mean import mean
 from scalecurve.training import training
@@ -32,7 +32,7 @@ from scalecurve_api.record.rank import (
     QuantizedRow,
 )
 from scalecurve_api.record.trial_record import TrialRecord
-from scalecurve_api.trial import TrialSpec
+from scalecurve_api.spec.trial import TrialSpec
 
 NEW = {"error", "pictures", "noise-scale", "quantization", "quantization-histograms"}
 TRAINED = experiment(
@@ -316,7 +316,7 @@ def test_the_same_bytes_in_another_process(folder: Path, bundle: Bundle, tmp_pat
     here, there = tmp_path / "here", tmp_path / "there"
     report([bundle], here, ["html", "md", "json", "svg"])
     program = (
-        "import sys; from scalecurve.bundle import open_bundle; from scalecurve.report import report; "
+        "import sys; from scalecurve.bundle.open import open_bundle; from scalecurve.report import report; "
         "report([open_bundle(sys.argv[1])], sys.argv[2], ['html', 'md', 'json', 'svg'])"
     )
     subprocess.run([sys.executable, "-c", program, folder, there], check=True, timeout=300)

@@ -11,18 +11,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from synthetic import experiment, write_bundle
 
-from scalecurve.bundle import open_bundle
+from scalecurve.bundle.open import open_bundle
 from scalecurve.cli import cli
-from scalecurve.recommend import recommend
 from scalecurve.training import training
-from scalecurve.training.approaches import difference
-from scalecurve.training.extrapolate import extrapolate
-from scalecurve.training.settled import TOLERANCE, WIDTH, settled, smoothed
-from scalecurve.training.worth import of_run, worth
-from scalecurve_api.experiment import ScalingExperiment
+from scalecurve.training.by_approach import difference
+from scalecurve.training.convergence import TOLERANCE, WIDTH, settled, smoothed
+from scalecurve.training.critical_batch import of_run, worth
+from scalecurve.training.extrapolation import extrapolate
 from scalecurve_api.record.rank import Evaluation, NoiseScaleRow
 from scalecurve_api.record.trial_record import TrialRecord
-from scalecurve_api.trial import TrialSpec
+from scalecurve_api.spec.experiment import ScalingExperiment
+from scalecurve_api.spec.trial import TrialSpec
+from scalecurve_models.recommend.recommend import recommend
 
 ACCURACIES = st.lists(st.floats(0, 1), min_size=1, max_size=60)
 

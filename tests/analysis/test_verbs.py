@@ -7,18 +7,18 @@ import numpy as np
 import pytest
 from synthetic import Truth, experiment, write_bundle
 
-from scalecurve.allreduce import allreduce
-from scalecurve.bundle import Bundle, open_bundle
-from scalecurve.comparability import differences, differences_between
-from scalecurve.compare import compare
-from scalecurve.cost import cost
-from scalecurve.diagnose import Diagnosis, diagnose
-from scalecurve.status import status
-from scalecurve_api.experiment import Cost
-from scalecurve_api.plan import make_plan
+from scalecurve.bundle.open import Bundle, open_bundle
+from scalecurve.checks.comparability import differences, differences_between
+from scalecurve.checks.compare import compare
+from scalecurve.checks.diagnose import Diagnosis, diagnose
+from scalecurve.scaling.allreduce import allreduce
+from scalecurve.scaling.cost import cost
+from scalecurve.scaling.progress import status
+from scalecurve_api.planning.plan import make_plan
 from scalecurve_api.record.rank import AllReduceRow, DeviceSamples
 from scalecurve_api.record.trial_record import TrialRecord
-from scalecurve_api.trial import TrialPhase, TrialSpec
+from scalecurve_api.spec.experiment import Cost
+from scalecurve_api.spec.trial import TrialPhase, TrialSpec
 
 PRICE = {"perWorkerHour": 3.6, "datasetSamples": 64_000, "epochs": 10}
 LOSS = {1: 1.0, 2: 1.25, 4: 2.0}

@@ -5,13 +5,13 @@ from pathlib import Path
 import pytest
 from synthetic import Truth, experiment, write_bundle
 
-from scalecurve.allreduce import AllReduceReport, PointBandwidth, SizeResult, Spread
-from scalecurve.bundle import open_bundle
-from scalecurve.scaling import scaling
-from scalecurve.wire import wire_table
+from scalecurve.bundle.open import open_bundle
+from scalecurve.scaling.allreduce import AllReduceReport, PointBandwidth, SizeResult, Spread
+from scalecurve.scaling.compute import scaling
+from scalecurve.scaling.traffic import wire_table
 from scalecurve_api.record.rank import Traffic
 from scalecurve_api.record.trial_record import TrialRecord
-from scalecurve_api.trial import Point
+from scalecurve_api.spec.trial import Point
 
 EXACT = Truth(step_s=lambda point: 0.1, exposed_share=lambda point: 0.25, step_cv=0.0, repetition_cv=0.0)
 

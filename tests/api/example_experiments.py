@@ -8,9 +8,9 @@ from typing import Any
 
 import yaml
 
-from scalecurve_api.experiment import ExperimentSpec, ScalingExperiment
 from scalecurve_api.problem import Problem
-from scalecurve_api.validate import validate_text
+from scalecurve_api.spec.experiment import ExperimentSpec, ScalingExperiment
+from scalecurve_api.validation.validate import validate_text
 
 BASE: dict[str, Any] = {
     "apiVersion": "scalecurve.dev/v1alpha1",

@@ -7,7 +7,7 @@ from rank_records import GOOD, rank_record, trial
 from scalecurve_api.record.outcome import Outcome
 from scalecurve_api.record.rank import RankRecord
 from scalecurve_api.record.verdict import Verdict, judge
-from scalecurve_api.trial import TrialPhase, TrialSpec
+from scalecurve_api.spec.trial import TrialPhase, TrialSpec
 
 TWO = trial()
 GPU = {"device": "GPU-0", "backend": "nccl"}

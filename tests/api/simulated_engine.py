@@ -9,9 +9,9 @@ from typing import Any
 from example_experiments import spec as example_spec
 from hypothesis import strategies as st
 
-from scalecurve_api.experiment import ExperimentSpec
 from scalecurve_api.lifecycle import Clean, Collect, Decision, Job, Observed, Start, Status, Stop, decide, rests
-from scalecurve_api.trial import TrialPhase
+from scalecurve_api.spec.experiment import ExperimentSpec
+from scalecurve_api.spec.trial import TrialPhase
 
 S, F, I, C = TrialPhase.succeeded, TrialPhase.failed, TrialPhase.invalid, TrialPhase.cancelled  # noqa: E741
 LIVE = (Job.queued, Job.starting, Job.running)

@@ -31,7 +31,7 @@ from scalecurve_api.record.rank import AllReduceRow, Evaluation, RankRecord, Win
 from scalecurve_api.record.step_times import slowest_step_times
 from scalecurve_api.record.tables import sha256
 from scalecurve_api.record.trial_record import Summary, Timeline, TrialRecord
-from scalecurve_api.trial import FailedReason, TrialPhase
+from scalecurve_api.spec.trial import FailedReason, TrialPhase
 
 TWO = trial()
 JOURNALS = {rank: steps_of(rank) for rank in range(2)}

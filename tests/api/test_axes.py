@@ -1,8 +1,8 @@
 import pytest
 
-from scalecurve_api.axes import AXIS_NAMES, AxisError, known_axis, resolve, same_value, spell_value
-from scalecurve_api.scaling import Batch
-from scalecurve_api.workload import Workload
+from scalecurve_api.planning.axes import AXIS_NAMES, AxisError, known_axis, resolve, same_value, spell_value
+from scalecurve_api.programs.workload import Workload
+from scalecurve_api.spec.scaling import Batch
 
 
 def test_known_axes() -> None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scalecurve_api.combinations import Entangled, count, distinct, expand, narrowed
+from scalecurve_api.planning.combinations import Entangled, count, distinct, expand, narrowed
 
 NAMES = "abcde"
 VALUES: st.SearchStrategy[Any] = st.sampled_from([0, 1, 2, True, False, "1", "x", 1.5])

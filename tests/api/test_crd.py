@@ -9,14 +9,14 @@ import yaml
 from kube_schema import disagreements, unbounded, unstructural
 from pydantic import BaseModel
 
-from scalecurve_api.axes import AXIS_NAMES
-from scalecurve_api.crd import HEADER, experiment_crd, files, main, trial_crd
-from scalecurve_api.experiment import ExperimentSpec
-from scalecurve_api.plan import make_plan
-from scalecurve_api.status import MAX_BYTES, ExperimentStatus, TrialStatus
-from scalecurve_api.structural import PRESERVE, SchemaError, structural_schema
-from scalecurve_api.validate import validate_text
-from scalecurve_api.workload import AllReduce, Workload
+from scalecurve_api.crds.generate import HEADER, experiment_crd, files, main, trial_crd
+from scalecurve_api.crds.status import MAX_BYTES, ExperimentStatus, TrialStatus
+from scalecurve_api.crds.structural import PRESERVE, SchemaError, structural_schema
+from scalecurve_api.planning.axes import AXIS_NAMES
+from scalecurve_api.planning.plan import make_plan
+from scalecurve_api.programs.workload import AllReduce, Workload
+from scalecurve_api.spec.experiment import ExperimentSpec
+from scalecurve_api.validation.validate import validate_text
 
 ROOT = Path(__file__).parents[2]
 COMMITTED = ROOT / "manifests" / "crds"
@@ -46,14 +46,14 @@ def test_the_committed_files_are_current() -> None:
 
 def test_the_command_writes_the_same_files_again(tmp_path: Path) -> None:
     folder = tmp_path / "new" / "crds"
-    subprocess.run([sys.executable, "-m", "scalecurve_api.crd", str(folder)], check=True)
+    subprocess.run([sys.executable, "-m", "scalecurve_api.crds.generate", str(folder)], check=True)
     assert {path.name: path.read_text(encoding="utf-8") for path in folder.iterdir()} == files()
     assert all(text.startswith(HEADER) and "generated" in text.splitlines()[0] for text in files().values())
 
 
 def test_the_command_wants_one_folder(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([]) == 2
-    assert "usage: python -m scalecurve_api.crd DIR" in capsys.readouterr().err
+    assert "usage: python -m scalecurve_api.crds.generate DIR" in capsys.readouterr().err
 
 
 @BOTH

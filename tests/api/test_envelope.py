@@ -22,7 +22,7 @@ from scalecurve_api.record.log_lines import frame, unframe
 from scalecurve_api.record.outcome import Outcome
 from scalecurve_api.record.rank import DeviceSamples, RankRecord
 from scalecurve_api.record.tables import EXTREMES_FILE, STEP_COLUMNS
-from scalecurve_api.trial import TrialPhase
+from scalecurve_api.spec.trial import TrialPhase
 
 TWO = trial()
 RANKS = {rank: rank_record(rank, TWO) for rank in range(2)}

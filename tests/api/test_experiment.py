@@ -1,10 +1,10 @@
 import pytest
 from pydantic import ValidationError
 
-from scalecurve_api.data import Data
-from scalecurve_api.experiment import Resources
-from scalecurve_api.trial import ScalingTrial
-from scalecurve_api.workload import Workload
+from scalecurve_api.programs.data import Data
+from scalecurve_api.programs.workload import Workload
+from scalecurve_api.spec.experiment import Resources
+from scalecurve_api.spec.trial import ScalingTrial
 
 
 @pytest.mark.parametrize("given", [{"command": ["a\0b"]}, {"env": {"A": "\0"}}, {"data": {"path": "/a\0"}}])

@@ -6,7 +6,7 @@ import pytest
 from simulated_engine import C, F, I, S, names, spec_of
 
 from scalecurve_api.lifecycle import Clean, Collect, Decision, ExperimentPhase, Job, Observed, Start, Stop, decide
-from scalecurve_api.trial import TrialPhase
+from scalecurve_api.spec.trial import TrialPhase
 
 
 def one_turn(views: dict[str, Observed], count: int = 3, **changes: Any) -> Decision:

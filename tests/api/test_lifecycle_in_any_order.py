@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from simulated_engine import TURNS, F, I, S, World, names, policies, scripted, scripts, spec_of, views
 
 from scalecurve_api.lifecycle import ExperimentPhase, Job, Observed, Start, Stop, decide, rests
-from scalecurve_api.trial import TrialPhase
+from scalecurve_api.spec.trial import TrialPhase
 
 
 @settings(max_examples=120)

@@ -7,11 +7,11 @@ from kube_schema import disagreements
 from mutated import EXPERIMENTS, mutated_experiments
 from pydantic import ValidationError
 
-from scalecurve_api.crd import experiment_crd
-from scalecurve_api.document import MAX_DEPTH, read_documents
-from scalecurve_api.experiment import ScalingExperiment
-from scalecurve_api.plan import MAX_TRIALS, count_trials, make_plan
-from scalecurve_api.validate import validate_text
+from scalecurve_api.crds.generate import experiment_crd
+from scalecurve_api.planning.plan import MAX_TRIALS, count_trials, make_plan
+from scalecurve_api.spec.experiment import ScalingExperiment
+from scalecurve_api.validation.document import MAX_DEPTH, read_documents
+from scalecurve_api.validation.validate import validate_text
 
 BROKEN_YAML = {
     "well-formed YAML",

@@ -8,9 +8,9 @@ from example_experiments import BASE
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scalecurve_api.document import Document, read_documents, write_documents
-from scalecurve_api.overlay import lay_over, read_overlay
-from scalecurve_api.validate import Validated, validate_text
+from scalecurve_api.validation.document import Document, read_documents, write_documents
+from scalecurve_api.validation.overlay import lay_over, read_overlay
+from scalecurve_api.validation.validate import Validated, validate_text
 
 BASE_TEXT = """\
 apiVersion: scalecurve.dev/v1alpha1

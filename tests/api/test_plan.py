@@ -9,12 +9,20 @@ from example_experiments import experiment, spec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scalecurve_api.axes import AxisError
-from scalecurve_api.experiment import ExperimentSpec, ScalingExperiment
-from scalecurve_api.plan import MAX_TRIALS, Plan, baseline_of, count_trials, expand_points, layouts_of, make_plan
-from scalecurve_api.rules import check
-from scalecurve_api.scaling import Mode
-from scalecurve_api.trial import Point
+from scalecurve_api.planning.axes import AxisError
+from scalecurve_api.planning.plan import (
+    MAX_TRIALS,
+    Plan,
+    baseline_of,
+    count_trials,
+    expand_points,
+    layouts_of,
+    make_plan,
+)
+from scalecurve_api.spec.experiment import ExperimentSpec, ScalingExperiment
+from scalecurve_api.spec.scaling import Mode
+from scalecurve_api.spec.trial import Point
+from scalecurve_api.validation.rules import check
 
 LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 AXES: dict[str, list[Any]] = {

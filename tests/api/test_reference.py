@@ -1,10 +1,10 @@
 import re
 from pathlib import Path
 
-from scalecurve_api.experiment import ExperimentSpec
-from scalecurve_api.reference import main, page
-from scalecurve_api.structural import structural_schema
-from scalecurve_api.workload import Strategy
+from scalecurve_api.crds.reference import main, page
+from scalecurve_api.crds.structural import structural_schema
+from scalecurve_api.programs.workload import Strategy
+from scalecurve_api.spec.experiment import ExperimentSpec
 
 COMMITTED = Path(__file__).parents[2] / "docs" / "reference.md"
 

@@ -6,9 +6,9 @@ import pytest
 import yaml
 from example_experiments import REMOVED, changed, experiment, problems
 
-from scalecurve_api.plan import MAX_TRIALS
-from scalecurve_api.rules import check
-from scalecurve_api.validate import validate_text
+from scalecurve_api.planning.plan import MAX_TRIALS
+from scalecurve_api.validation.rules import check
+from scalecurve_api.validation.validate import validate_text
 
 MPI = {"program": "allreduce", "backend": "mpi"}
 CUSTOM = {"workload": {"program": "custom", "command": ["python", "train.py"]}}
@@ -314,7 +314,7 @@ def test_long_axes_are_not_listed_in_full() -> None:
 
 
 def test_exclusions_that_cannot_be_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("scalecurve_api.combinations._WORK", 5)
+    monkeypatch.setattr("scalecurve_api.planning.combinations._WORK", 5)
     ties = [{"env.A": i, "env.B": i} for i in range(5)]
     (problem,) = problems({"matrix": {"env.A": list(range(9)), "env.B": list(range(9))}, "exclude": ties})
     assert (problem.field, problem.allowed) == ("spec.exclude", "fewer rules, or rules over fewer axes")

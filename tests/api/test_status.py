@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from scalecurve_api.status import (
+from scalecurve_api.crds.status import (
     MAX_CURRENT,
     MAX_HEADLINES,
     Condition,

@@ -8,12 +8,12 @@ import pytest
 from example_experiments import problems
 from rank_records import GOOD, rank_record, trial
 
-from scalecurve_api.legality import STRATEGIES
-from scalecurve_api.processes import asides, processes_of
+from scalecurve_api.programs.legality import STRATEGIES
+from scalecurve_api.programs.processes import asides, processes_of
+from scalecurve_api.programs.tensorflow import CLASSES, carrier_of
+from scalecurve_api.programs.workload import Program, Strategy, Workload
 from scalecurve_api.record.rank import RankRecord
 from scalecurve_api.record.verdict import judge
-from scalecurve_api.tensorflow import CLASSES, carrier_of
-from scalecurve_api.workload import Program, Strategy, Workload
 
 
 def tensorflow(strategy: str = "multi-worker-mirrored", **more: Any) -> dict[str, Any]:

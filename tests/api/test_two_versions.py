@@ -17,7 +17,7 @@ from pydantic import BaseModel, ValidationError
 from rank_records import GOOD, rank_record, trial
 
 from scalecurve_api.model import Model, canonical_json, understood
-from scalecurve_api.plan import make_plan
+from scalecurve_api.planning.plan import make_plan
 from scalecurve_api.record import envelope
 from scalecurve_api.record.assemble import assemble
 from scalecurve_api.record.envelope import EnvelopeError, seal, unseal, unseal_ranks
@@ -25,7 +25,7 @@ from scalecurve_api.record.rank import RankRecord
 from scalecurve_api.record.termination import Termination, read, spell
 from scalecurve_api.record.trial_record import Summary
 from scalecurve_api.record.verdict import SAME_VERSION, judge
-from scalecurve_api.trial import TrialPhase, TrialSpec
+from scalecurve_api.spec.trial import TrialPhase, TrialSpec
 
 TWO = trial()
 DEFAULTS = Path(__file__).with_name("trial_defaults.json")

@@ -6,7 +6,7 @@ import pytest
 import yaml
 from example_experiments import BASE, REMOVED, changed, problems
 
-from scalecurve_api.validate import validate_text
+from scalecurve_api.validation.validate import validate_text
 
 EXAMPLE = """\
 apiVersion: scalecurve.dev/v1alpha1

@@ -11,7 +11,7 @@ from rank_records import GOOD, rank_record, ranks_of, trial, window
 from scalecurve_api.record.outcome import Outcome
 from scalecurve_api.record.rank import AllReduceRow
 from scalecurve_api.record.verdict import SAME_SOFTWARE, Verdict, judge
-from scalecurve_api.trial import FailedReason, InvalidReason, TrialPhase
+from scalecurve_api.spec.trial import FailedReason, InvalidReason, TrialPhase
 
 
 def test_a_good_run_succeeds_and_says_what_was_looked_at() -> None:

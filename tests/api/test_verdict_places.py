@@ -5,7 +5,7 @@ from rank_records import GOOD, MEASURE, rank_record, ranks_of, trial
 
 from scalecurve_api.record.rank import DeviceSamples, RankRecord
 from scalecurve_api.record.verdict import judge
-from scalecurve_api.trial import TrialPhase
+from scalecurve_api.spec.trial import TrialPhase
 
 # Oversubscribed
 

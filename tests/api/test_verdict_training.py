@@ -8,7 +8,7 @@ from rank_records import GOOD, rank_record, ranks_of, trial, window
 
 from scalecurve_api.record.rank import ServerCounts
 from scalecurve_api.record.verdict import Verdict, judge
-from scalecurve_api.trial import TrialPhase
+from scalecurve_api.spec.trial import TrialPhase
 
 # WrongBackend
 

@@ -8,7 +8,7 @@ import pytest
 import yaml
 from rendering import CASES, named, objects
 
-from scalecurve_api import objects as cluster_objects
+from scalecurve_api.spec import object_names as cluster_objects
 
 pytestmark = pytest.mark.usefixtures("helm")
 BOTH = pytest.mark.parametrize("where", [(), ("--set-json", "namespaces=[]")], ids=["namespaced", "whole-cluster"])

@@ -9,7 +9,7 @@ import yaml
 from rendering import CASES, CHART, GOLDEN, ROOT, base, golden, named, objects
 from rendering import helm as helm_binary
 
-from scalecurve_api.validate import validate_text
+from scalecurve_api.validation.validate import validate_text
 from scalecurve_operator.settings import read_settings
 
 pytestmark = pytest.mark.usefixtures("helm")

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from scalecurve.cli.cluster.capacity import fits, over_quota, requests, usable_nodes
-from scalecurve_api.experiment import ExperimentSpec
+from scalecurve.cluster.capacity import fits, over_quota, requests, usable_nodes
+from scalecurve_api.spec.experiment import ExperimentSpec
 
 
 def spec(**changes: Any) -> ExperimentSpec:

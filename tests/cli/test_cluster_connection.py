@@ -10,11 +10,11 @@ import pytest
 import yaml
 from rich.console import Console
 
-from scalecurve.cli.cluster import watch as watching
-from scalecurve.cli.cluster.connection import Cluster, ClusterError, Refused, Where, connect, has_current_context
-from scalecurve.cli.cluster.experiments import NotThere, Watched, split
 from scalecurve.cli.watch import _picture
-from scalecurve_api.experiment import ScalingExperiment
+from scalecurve.cluster import watch as watching
+from scalecurve.cluster.connection import Cluster, ClusterError, Refused, Where, connect, has_current_context
+from scalecurve.cluster.experiments import NotThere, Watched, split
+from scalecurve_api.spec.experiment import ScalingExperiment
 
 from .conftest import Desk
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import yaml
 
-from scalecurve.validation import validate
-from scalecurve_api.document import MAX_BYTES
+from scalecurve.checks.validation import validate
+from scalecurve_api.validation.document import MAX_BYTES
 
 from .conftest import Desk
 

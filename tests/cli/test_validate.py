@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from scalecurve.validation import validate
+from scalecurve.checks.validation import validate
 
 from .conftest import Desk
 

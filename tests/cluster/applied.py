@@ -11,8 +11,8 @@ from rest import ApiError
 from tier import Tier
 from waiting import wait_until
 
-from scalecurve_api.experiment import Runner
-from scalecurve_api.objects import EXPERIMENT_LABEL
+from scalecurve_api.spec.experiment import Runner
+from scalecurve_api.spec.object_names import EXPERIMENT_LABEL
 
 Object = dict[str, Any]
 FINAL = ("Succeeded", "Failed", "Cancelled")

@@ -11,14 +11,21 @@ from rest import MERGE
 from script import Outcome as Play
 from tier import Tier
 
-from scalecurve_api.experiment import ScalingExperiment
 from scalecurve_api.model import canonical_json
-from scalecurve_api.objects import OUTCOME_KEY, RECORD_KEY, ROLE_LABEL, labels, record_name, trial_name
-from scalecurve_api.plan import make_plan
+from scalecurve_api.planning.plan import make_plan
 from scalecurve_api.record.assemble import assemble
 from scalecurve_api.record.envelope import digest, seal, unseal
 from scalecurve_api.record.outcome import Outcome
-from scalecurve_api.trial import FailedReason, TrialPhase, TrialSpec
+from scalecurve_api.spec.experiment import ScalingExperiment
+from scalecurve_api.spec.object_names import (
+    OUTCOME_KEY,
+    RECORD_KEY,
+    ROLE_LABEL,
+    labels,
+    record_name,
+    trial_name,
+)
+from scalecurve_api.spec.trial import FailedReason, TrialPhase, TrialSpec
 
 GROUP = "/apis/scalecurve.dev/v1alpha1"
 BEGIN_NS = 1_800_000_000_000_000_000

@@ -24,8 +24,8 @@ from proxy import Call, Fault, Halt, Proxy
 from tier import Tier
 from waiting import wait_until
 
-from scalecurve_api.experiment import ScalingExperiment
-from scalecurve_api.plan import count_trials
+from scalecurve_api.planning.plan import count_trials
+from scalecurve_api.spec.experiment import ScalingExperiment
 
 Point = tuple[str, ...]
 

@@ -11,10 +11,10 @@ from typing import Any
 from tier import Tier
 from waiting import wait_until
 
-from scalecurve_api.experiment import Runner, ScalingExperiment
 from scalecurve_api.lifecycle import Job
-from scalecurve_api.objects import trial_name
-from scalecurve_api.plan import make_plan
+from scalecurve_api.planning.plan import make_plan
+from scalecurve_api.spec.experiment import Runner, ScalingExperiment
+from scalecurve_api.spec.object_names import trial_name
 from scalecurve_operator.runners import Manifest, Reading, Request, RunnerKind, runner_for
 
 PROGRAMS = {

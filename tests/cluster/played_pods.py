@@ -9,9 +9,9 @@ from functools import cached_property
 from typing import Any
 
 from scalecurve_api.contract import ATTEMPT_ENV, PODS_ENV, TRIAL_ENV
-from scalecurve_api.objects import ROLE_LABEL
-from scalecurve_api.trial import TrialSpec
-from scalecurve_api.workload import Strategy
+from scalecurve_api.programs.workload import Strategy
+from scalecurve_api.spec.object_names import ROLE_LABEL
+from scalecurve_api.spec.trial import TrialSpec
 
 _JOB_INDEX = "batch.kubernetes.io/job-completion-index"
 _REPLICA_TYPE, _REPLICA_INDEX = "training.kubeflow.org/replica-type", "training.kubeflow.org/replica-index"

@@ -10,15 +10,15 @@ from dataclasses import dataclass
 import numpy as np
 from script import Outcome
 
-from scalecurve_api import horovod, tensorflow
-from scalecurve_api.legality import strategy_of
+from scalecurve_api.programs import horovod, tensorflow
+from scalecurve_api.programs.legality import strategy_of
+from scalecurve_api.programs.workload import Program
 from scalecurve_api.record import journal
 from scalecurve_api.record.assemble import combine_windows, summarize
+from scalecurve_api.record.checks.training import WRAPPERS
 from scalecurve_api.record.rank import AllReduceRow, RankRecord, RankTopology, Warmup, Window, WindowKind
-from scalecurve_api.record.trained import WRAPPERS
 from scalecurve_api.record.trial_record import Summary
-from scalecurve_api.trial import TrialSpec
-from scalecurve_api.workload import Program
+from scalecurve_api.spec.trial import TrialSpec
 
 _SECOND = 1_000_000_000
 _MANY = 64

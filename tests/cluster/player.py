@@ -31,11 +31,11 @@ from rest import client_context
 from script import Outcome, Script, script
 
 from scalecurve_api.contract import BUDGET_ENV
-from scalecurve_api.objects import ATTEMPT_LABEL, TRIAL_LABEL
 from scalecurve_api.record import envelope
 from scalecurve_api.record.rank import RankFailure
 from scalecurve_api.record.termination import Termination, spell
-from scalecurve_api.trial import FailedReason, TrialSpec
+from scalecurve_api.spec.object_names import ATTEMPT_LABEL, TRIAL_LABEL
+from scalecurve_api.spec.trial import FailedReason, TrialSpec
 
 _INLINE_WORKERS = 64
 """The record of a larger trial is made in a thread, so that the others' ends do not wait for it."""

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from scalecurve_api.trial import TrialSpec
+from scalecurve_api.spec.trial import TrialSpec
 
 
 class Outcome(StrEnum):

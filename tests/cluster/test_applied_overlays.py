@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from tier import Tier
 
-from scalecurve.validation import validate
-from scalecurve_api.experiment import ScalingExperiment
+from scalecurve.checks.validation import validate
+from scalecurve_api.spec.experiment import ScalingExperiment
 
 STUDIES = Path(__file__).parents[2] / "manifests" / "studies"
 SCALECURVE = Path(sys.executable).with_name("scalecurve")

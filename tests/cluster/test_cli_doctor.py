@@ -148,7 +148,7 @@ def test_who_may_look_at_little_is_told_so(desk: Desk, tier: Tier) -> None:
 
 
 def test_a_cluster_without_scalecurve(desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from scalecurve.cli.cluster import doctor
+    from scalecurve.cluster import doctor
 
     monkeypatch.setattr(doctor, "_GROUP", "absent.dev")
     assert rows(desk("doctor", "--cluster", "-o", "json", code=3))["definitions"]["found"] == "not installed"

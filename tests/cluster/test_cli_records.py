@@ -22,10 +22,10 @@ from played_record import Place, play_record
 from script import Outcome as Play
 from tier import Tier
 
-from scalecurve.bundle import open_bundle
+from scalecurve.bundle.open import open_bundle
 from scalecurve_api.record.assemble import assemble
 from scalecurve_api.record.outcome import Outcome
-from scalecurve_api.trial import FailedReason, TrialPhase
+from scalecurve_api.spec.trial import FailedReason, TrialPhase
 
 
 @pytest.fixture
@@ -180,7 +180,7 @@ def test_a_trial_without_records_says_why(desk: Desk, kept: Kept) -> None:
 
 
 def test_an_interrupted_pull_says_so(desk: Desk, kept: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
-    from scalecurve.cli.cluster import pull
+    from scalecurve.cluster import pull
 
     def interrupt(*_: Any) -> None:
         raise KeyboardInterrupt

@@ -7,14 +7,14 @@ from played_jobs import PlayedJob, play, request
 from rest import ApiError
 from tier import Tier
 
-from scalecurve_api.experiment import Runner
 from scalecurve_api.lifecycle import Job
 from scalecurve_api.record import termination
 from scalecurve_api.record.assemble import assemble
 from scalecurve_api.record.envelope import EnvelopeError, digest, unseal
 from scalecurve_api.record.log_lines import unframe
 from scalecurve_api.record.outcome import Outcome
-from scalecurve_api.trial import InvalidReason, TrialPhase
+from scalecurve_api.spec.experiment import Runner
+from scalecurve_api.spec.trial import InvalidReason, TrialPhase
 from scalecurve_operator.runners import Manifest
 from scalecurve_operator.runners import request as asking
 

@@ -16,8 +16,8 @@ from rest import Rest
 from tier import Tier
 from waiting import wait_until
 
-from scalecurve_api.experiment import Runner
 from scalecurve_api.lifecycle import Job
+from scalecurve_api.spec.experiment import Runner
 
 
 def pids_of(folder: Path) -> list[int]:

@@ -68,12 +68,18 @@ def test_the_operator_says_what_it_lacks(containers: dict[str, Container]) -> No
     done = operator.run("python -m scalecurve_operator", SCALECURVE_POOLS="what")
     assert done.returncode == 2
     assert done.stderr.startswith("scalecurve operator: ")
-    operator.says("python -c 'import scalecurve_operator.main, scalecurve_operator.collect, scalecurve_api.crd'")
+    operator.says(
+        "python -c 'import scalecurve_operator.main, scalecurve_operator.reconcile.collect, "
+        "scalecurve_api.crds.generate'"
+    )
     assert operator.run("python -c 'import pandas'").returncode != 0
 
 
 def test_the_worker_has_mpi_and_the_program_that_needs_no_framework(worker: Container) -> None:
-    worker.says("python -c 'import scalecurve_worker.pod, scalecurve_worker.sshd, scalecurve_worker.mpi, numpy'")
+    worker.says(
+        "python -c 'import scalecurve_worker.launch.pod, scalecurve_worker.launch.sshd, "
+        "scalecurve_worker.rendezvous.mpi, numpy'"
+    )
     assert worker.says("mpirun --version").startswith("mpirun (Open MPI)")
     two = "python -c 'from mpi4py import MPI; print(MPI.COMM_WORLD.allreduce(1))'"
     assert worker.says(f"mpirun --oversubscribe -n 2 {two}").split() == ["2", "2"]
@@ -81,7 +87,7 @@ def test_the_worker_has_mpi_and_the_program_that_needs_no_framework(worker: Cont
 
 
 def test_the_worker_says_in_one_line_that_it_has_no_trial(worker: Container) -> None:
-    done = worker.run("python -m scalecurve_worker.pod", SCALECURVE_TERMINATION_LOG="/tmp/said")
+    done = worker.run("python -m scalecurve_worker.launch.pod", SCALECURVE_TERMINATION_LOG="/tmp/said")
     assert done.returncode == 1
     assert done.stderr.splitlines()[0] == "scalecurve: SCALECURVE_TRIAL is not set: it holds the trial's JSON"
     assert "SCALECURVE_TRIAL is not set" in worker.says("cat /tmp/said")

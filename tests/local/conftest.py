@@ -16,9 +16,9 @@ import pytest
 import yaml
 
 import scalecurve_local
-from scalecurve_api.experiment import ScalingExperiment
-from scalecurve_local.locks import LOCKS_ENV
-from scalecurve_local.supervisor import stat_of
+from scalecurve_api.spec.experiment import ScalingExperiment
+from scalecurve_local.devices.locks import LOCKS_ENV
+from scalecurve_local.supervision.supervisor import stat_of
 
 PROGRAMS = Path(__file__).parent / "programs"
 LIGHT = PROGRAMS / "light.py"

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from scalecurve_api.record.rank import RankFailure
-from scalecurve_api.trial import FailedReason
+from scalecurve_api.spec.trial import FailedReason
 from scalecurve_local.attempt import CommandStatus, ExitReport
 from scalecurve_local.ending import Ending, end_of_log, exit_codes, judge_ending, tail
 

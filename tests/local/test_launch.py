@@ -12,15 +12,15 @@ from typing import Any
 
 import pytest
 
-from scalecurve_api.trial import TrialSpec
+from scalecurve_api.spec.trial import TrialSpec
 from scalecurve_local.attempt import Attempt
-from scalecurve_local.cores import Cores
-from scalecurve_local.environment import trial_environment
+from scalecurve_local.devices.cores import Cores
+from scalecurve_local.devices.gpus import Gpu
+from scalecurve_local.devices.shares import Machine, Share, allot
 from scalecurve_local.errors import Unavailable
-from scalecurve_local.gpus import Gpu
-from scalecurve_local.launch import check_installed, commands
-from scalecurve_local.port import ReservedPort
-from scalecurve_local.shares import Machine, Share, allot
+from scalecurve_local.execution.commands import check_installed, commands
+from scalecurve_local.execution.environment import trial_environment
+from scalecurve_local.execution.reserved_port import ReservedPort
 
 from .test_shares import plan
 
@@ -51,7 +51,7 @@ def test_a_custom_command_runs_as_plain_processes_with_ranks() -> None:
     assert [command.env["RANK"] for command in found] == ["0", "1"]
     assert {command.env["WORLD_SIZE"] for command in found} == {"2"}
     assert found[1].env["A"] == "b"
-    assert found[1].argv == [sys.executable, "-P", "-m", "scalecurve_worker.exec", "./train", "--x"]
+    assert found[1].argv == [sys.executable, "-P", "-m", "scalecurve_worker.process.exec", "./train", "--x"]
     assert found[1].log == "/b/.work/t/attempt-1/logs/rank-1.log"
 
 
@@ -73,7 +73,7 @@ def test_what_is_not_installed_is_said_before_anything_starts(monkeypatch: pytes
 
 
 def test_the_all_reduce_over_mpi_is_started_by_mpirun_and_needs_no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("scalecurve_local.launch.find_mpirun", lambda: "/opt/mpirun")
+    monkeypatch.setattr("scalecurve_local.execution.commands.find_mpirun", lambda: "/opt/mpirun")
     asked = trial(program="allreduce", backend="mpi")
     (command,) = commands(asked, HERE)
     assert command.argv[:4] == ["/opt/mpirun", "-n", "2", "/bin/sh"]
@@ -82,7 +82,7 @@ def test_the_all_reduce_over_mpi_is_started_by_mpirun_and_needs_no_gpu(monkeypat
 
 
 def test_horovod_is_started_by_mpirun_and_gets_the_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("scalecurve_local.launch.find_mpirun", lambda: "/opt/mpirun")
+    monkeypatch.setattr("scalecurve_local.execution.commands.find_mpirun", lambda: "/opt/mpirun")
     asked = trial(program="horovod")
     (command,) = commands(asked, HERE)
     assert command.argv[:4] == ["/opt/mpirun", "-n", "2", "/bin/sh"]
@@ -91,13 +91,13 @@ def test_horovod_is_started_by_mpirun_and_gets_the_gpus(monkeypatch: pytest.Monk
 
 
 def test_horovod_under_tensorflow_is_started_by_mpirun(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("scalecurve_local.launch.find_mpirun", lambda: "/opt/mpirun")
+    monkeypatch.setattr("scalecurve_local.execution.commands.find_mpirun", lambda: "/opt/mpirun")
     (command,) = commands(trial(program="tensorflow", strategy="horovod"), HERE)
     assert command.argv[:4] == ["/opt/mpirun", "-n", "2", "/bin/sh"]
 
 
 def test_a_part_that_horovod_was_built_without_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr("scalecurve_local.launch.find_mpirun", lambda: "/opt/mpirun")
+    monkeypatch.setattr("scalecurve_local.execution.commands.find_mpirun", lambda: "/opt/mpirun")
     (tmp_path / "torch").mkdir()
     (tmp_path / "torch" / "mpi_lib_v2.cpython-311.so").touch()
     here = ModuleSpec("horovod", None, origin=str(tmp_path / "__init__.py"))

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from scalecurve_local.devices.locks import Interrupted, Locks, take
 from scalecurve_local.errors import StorageError, Unavailable
-from scalecurve_local.locks import Interrupted, Locks, take
-from scalecurve_local.supervisor import identity
+from scalecurve_local.supervision.supervisor import identity
 
 
 def grab(*files: Path, wait: bool = False, stopped: bool = False, said: list[str] | None = None) -> Locks:

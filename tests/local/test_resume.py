@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 import scalecurve_local
-from scalecurve_local.supervisor import descendants
+from scalecurve_local.supervision.supervisor import descendants
 
 from .conftest import Lab, living, processes_of, until
 

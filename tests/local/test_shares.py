@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scalecurve_api.experiment import ScalingExperiment
-from scalecurve_api.plan import make_plan
-from scalecurve_api.trial import TrialSpec
-from scalecurve_local.cores import Cores
+from scalecurve_api.planning.plan import make_plan
+from scalecurve_api.spec.experiment import ScalingExperiment
+from scalecurve_api.spec.trial import TrialSpec
+from scalecurve_local.devices.cores import Cores
+from scalecurve_local.devices.gpus import Gpu
+from scalecurve_local.devices.shares import Allotment, Machine, allot
 from scalecurve_local.errors import BadInput, EngineError, Unavailable
-from scalecurve_local.gpus import Gpu
-from scalecurve_local.shares import Allotment, Machine, allot
 
 GPUS = tuple(Gpu(f"GPU-{letter * 4}", "H200") for letter in "abcd")
 

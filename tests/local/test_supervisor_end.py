@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from scalecurve_local.supervise import _silent
+from scalecurve_local.execution.running_trial import _silent
 
 
 def test_a_full_disk_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

@@ -7,9 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from scalecurve_local.cores import Cores, group_siblings, oom_counters, parse_list, read_quota, survey_cores
+from scalecurve_local.devices.cores import (
+    Cores,
+    group_siblings,
+    oom_counters,
+    parse_list,
+    read_quota,
+    survey_cores,
+)
+from scalecurve_local.devices.gpus import Gpu, from_smi, survey_gpus, visible
 from scalecurve_local.errors import Unavailable
-from scalecurve_local.gpus import Gpu, from_smi, survey_gpus, visible
 
 GPUS = (Gpu("GPU-1111", "A"), Gpu("GPU-1222", "A"), Gpu("GPU-3333", "B"))
 

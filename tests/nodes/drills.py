@@ -20,8 +20,8 @@ from nodes import RealCluster
 from pod_experiments import YIELDING, manifest
 from waiting import wait_until
 
-from scalecurve_api.experiment import ScalingExperiment
-from scalecurve_api.plan import make_plan
+from scalecurve_api.planning.plan import make_plan
+from scalecurve_api.spec.experiment import ScalingExperiment
 
 # isort: split
 import build as images

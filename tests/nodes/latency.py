@@ -25,7 +25,7 @@ from typing import Any
 
 from moments import Moment, Moments
 
-from scalecurve.bundle import open_bundle
+from scalecurve.bundle.open import open_bundle
 from scalecurve_api.record.trial_record import TrialRecord
 
 Row = dict[str, Any]

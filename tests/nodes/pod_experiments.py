@@ -9,7 +9,7 @@ from typing import Any
 
 from installed import PROGRAMS
 
-from scalecurve_api.horovod import TAPE, WRAPPER
+from scalecurve_api.programs.horovod import TAPE, WRAPPER
 
 # isort: split
 import build as images

@@ -182,7 +182,7 @@ def test_an_sshd_that_is_slow(cluster: RealCluster) -> None:
     """A worker takes its time before its sshd answers: mpirun has to wait for it."""
     slow = """
 import os, sys, time
-if "scalecurve_worker.sshd" in sys.orig_argv and os.environ["POD_NAME"].endswith("worker-1"):
+if "scalecurve_worker.launch.sshd" in sys.orig_argv and os.environ["POD_NAME"].endswith("worker-1"):
     time.sleep(15)
 """
 

@@ -17,9 +17,9 @@ from nodes import RealCluster
 from pod_experiments import KINDS, LAYOUTS, OVER_HOROVOD, experiment, image_of
 from waiting import wait_until
 
-from scalecurve.bundle import open_bundle
-from scalecurve_api.horovod import VERSION
-from scalecurve_api.trial import TrialPhase
+from scalecurve.bundle.open import open_bundle
+from scalecurve_api.programs.horovod import VERSION
+from scalecurve_api.spec.trial import TrialPhase
 
 _TRIALS = sum(map(len, LAYOUTS.values()))
 _LONG_S = 1200

@@ -16,7 +16,7 @@ from drills import of_mpi, of_one
 from installed import CHART, NAMESPACE, Installed, helm
 from nodes import RealCluster
 
-from scalecurve.bundle import open_bundle
+from scalecurve.bundle.open import open_bundle
 
 TESTS = Path(__file__).parent.parent
 sys.path[:0] = [str(TESTS / "prometheus"), str(TESTS / "chart")]

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from scalecurve_api.experiment import ScalingExperiment
 from scalecurve_api.record.envelope import digest, seal
 from scalecurve_api.record.log_lines import frame
 from scalecurve_api.record.rank import RankRecord, RankTopology, Window, WindowKind
 from scalecurve_api.record.termination import Termination, spell
 from scalecurve_api.record.trial_record import Summary
-from scalecurve_api.trial import TrialSpec
+from scalecurve_api.spec.experiment import ScalingExperiment
+from scalecurve_api.spec.trial import TrialSpec
 
 Tree = dict[str, Any]
 BEGIN_NS = 1_790_000_000_000_000_000

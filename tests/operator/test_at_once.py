@@ -3,8 +3,8 @@ import asyncio
 import pytest
 
 from scalecurve_api.lifecycle import Clean, Start
-from scalecurve_operator.controller import _allowed
-from scalecurve_operator.hands import AT_ONCE, at_once
+from scalecurve_operator.reconcile.reconciler import _allowed
+from scalecurve_operator.reconcile.task_pool import AT_ONCE, at_once
 
 
 def test_work_is_done_at_once_but_not_all_of_it() -> None:

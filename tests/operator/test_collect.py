@@ -16,15 +16,15 @@ from hypothesis import strategies as st
 from left_behind import announced, experiment, log_of, payload_of, pod, pod_name
 
 from scalecurve_api.lifecycle import Job
-from scalecurve_api.objects import labels, trial_name
-from scalecurve_api.plan import make_plan
+from scalecurve_api.planning.plan import make_plan
 from scalecurve_api.record.envelope import digest, unseal
 from scalecurve_api.record.outcome import Outcome
 from scalecurve_api.release import release
-from scalecurve_api.trial import FailedReason, InvalidReason, TrialPhase, TrialSpec
-from scalecurve_operator import collect as collecting
-from scalecurve_operator.collect import Attempt, Collected, collect, owner_of_record
-from scalecurve_operator.judge import Judgement, judge_payload
+from scalecurve_api.spec.object_names import labels, trial_name
+from scalecurve_api.spec.trial import FailedReason, InvalidReason, TrialPhase, TrialSpec
+from scalecurve_operator.reconcile import collect as collecting
+from scalecurve_operator.reconcile.collect import Attempt, Collected, collect, owner_of_record
+from scalecurve_operator.reconcile.judge import Judgement, judge_payload
 from scalecurve_operator.runners import Reading, Request, runner_for
 
 NAMESPACE = "ns"

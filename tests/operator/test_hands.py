@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from scalecurve_operator.hands import Hands
+from scalecurve_operator.reconcile.task_pool import Hands
 
 
 class Work:

@@ -14,9 +14,9 @@ from api_in_memory import InMemory, Store
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scalecurve_operator import lease as leasing
-from scalecurve_operator.cluster import LEASES
-from scalecurve_operator.lease import Leadership
+from scalecurve_kube import leader_election as leasing
+from scalecurve_kube.client import LEASES
+from scalecurve_kube.leader_election import Leadership
 
 AT = LEASES.path("system").removeprefix("/")
 SECONDS = 10.0

@@ -10,11 +10,18 @@ from hypothesis import strategies as st
 from left_behind import experiment, experiment_tree
 
 from scalecurve_api.lifecycle import Collect, Job, Observed, decide
-from scalecurve_api.objects import job_name, labels
-from scalecurve_api.trial import TrialPhase
-from scalecurve_operator.ledger import MOST_LOST, Ledger, jobs_ended, jobs_of, observe, open_ledger
+from scalecurve_api.spec.object_names import job_name, labels
+from scalecurve_api.spec.trial import TrialPhase
+from scalecurve_operator.cache.object_cache import Family, Key, Sightings
+from scalecurve_operator.cache.trial_index import (
+    MOST_LOST,
+    Ledger,
+    jobs_ended,
+    jobs_of,
+    observe,
+    open_ledger,
+)
 from scalecurve_operator.runners import RUNNERS
-from scalecurve_operator.sightings import Family, Key, Sightings
 
 KEY = Key("ns", "exp")
 JOB_STATUSES: dict[str, dict[str, Any]] = {

@@ -11,8 +11,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from simulated_cluster import AT, NAMESPACE, Process, World
 
-from scalecurve_api.objects import EXPERIMENT_LABEL
-from scalecurve_operator import looking
+from scalecurve_api.spec.object_names import EXPERIMENT_LABEL
+from scalecurve_operator.reconcile import job_probe as looking
 
 TURNS = 300
 REFUSALS = [(409, "Conflict"), (429, "TooManyRequests"), (500, "InternalError"), (503, "ServiceUnavailable")]

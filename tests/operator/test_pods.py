@@ -8,8 +8,8 @@ import pytest
 
 from scalecurve_api.record.rank import RankFailure
 from scalecurve_api.record.termination import Termination, spell
-from scalecurve_api.trial import FailedReason
-from scalecurve_operator import pods as read_pods
+from scalecurve_api.spec.trial import FailedReason
+from scalecurve_operator.reconcile import pod_diagnosis as read_pods
 from scalecurve_operator.runners.pod_status import current
 
 Tree = dict[str, Any]

@@ -8,11 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from left_behind import experiment, experiment_tree
 
-from scalecurve_operator import pools, statuses
-from scalecurve_operator.admission import ADMITTED, Admission
-from scalecurve_operator.pools import Entry
+from scalecurve_operator.cache.object_cache import ExperimentSeen, Key, Sightings
+from scalecurve_operator.reconcile import pools
+from scalecurve_operator.reconcile.admission import ADMITTED, Admission
+from scalecurve_operator.reconcile.pools import Entry
 from scalecurve_operator.settings import Settings
-from scalecurve_operator.sightings import ExperimentSeen, Key, Sightings
+from scalecurve_operator.status import render as statuses
 
 ENTRIES = st.lists(
     st.builds(

@@ -1,6 +1,6 @@
 import pytest
 
-from scalecurve_api.workload import Program
+from scalecurve_api.programs.workload import Program
 from scalecurve_operator.settings import SettingsError, read_settings
 
 

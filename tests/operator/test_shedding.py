@@ -3,9 +3,9 @@ from typing import Any
 
 import pytest
 
-from scalecurve_operator.cluster import EXPERIMENTS, TRIALS
-from scalecurve_operator.shedding import shed
-from scalecurve_operator.sightings import Key, Sightings
+from scalecurve_kube.client import EXPERIMENTS, TRIALS
+from scalecurve_operator.cache.object_cache import Key, Sightings
+from scalecurve_operator.cache.trim import shed
 
 
 def body(kind: str, status: dict[str, Any], **spec: Any) -> dict[str, Any]:

@@ -10,13 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from left_behind import experiment_tree
 
-from scalecurve_api.objects import job_name, labels
-from scalecurve_api.trial import TrialPhase
+from scalecurve_api.spec.object_names import job_name, labels
+from scalecurve_api.spec.trial import TrialPhase
+from scalecurve_operator.cache.object_cache import Key, Sightings
+from scalecurve_operator.cache.trial_index import jobs_of
 from scalecurve_operator.health import ECHO_S, sick
-from scalecurve_operator.ledger import jobs_of
 from scalecurve_operator.main import handlers
-from scalecurve_operator.sightings import Key, Sightings
-from scalecurve_operator.survey import kinds
+from scalecurve_operator.watch.initial_list import kinds
 
 KEY = Key("ns", "exp")
 

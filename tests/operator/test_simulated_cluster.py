@@ -11,7 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from simulated_cluster import PHASES, Process, World, run
 
-from scalecurve_operator import looking
+from scalecurve_operator.reconcile import job_probe as looking
 
 MANY = settings(max_examples=25, deadline=None)
 

@@ -12,10 +12,10 @@ from api_in_memory import InMemory, Store
 from left_behind import experiment_tree
 
 from scalecurve_operator import health
+from scalecurve_operator.cache.object_cache import ExperimentSeen, Key
 from scalecurve_operator.logs import JsonLines
-from scalecurve_operator.notices import Notices
-from scalecurve_operator.reading_spec import NotRunnable, read_experiment
-from scalecurve_operator.sightings import ExperimentSeen, Key
+from scalecurve_operator.reconcile.read_spec import NotRunnable, read_experiment
+from scalecurve_operator.status.events import Notices
 
 KEY = Key("ns", "exp")
 

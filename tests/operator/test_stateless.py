@@ -2,10 +2,10 @@ import asyncio
 
 import kopf
 
+from scalecurve_operator.cache.object_cache import Sightings
 from scalecurve_operator.main import handlers, kopf_settings
-from scalecurve_operator.sightings import Sightings
-from scalecurve_operator.stateless import NoMemories
-from scalecurve_operator.survey import kinds
+from scalecurve_operator.watch.initial_list import kinds
+from scalecurve_operator.watch.kopf_stubs import NoMemories
 
 
 def test_kopf_compares_and_keeps_nothing() -> None:

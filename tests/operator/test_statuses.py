@@ -1,7 +1,7 @@
 from scalecurve_api.lifecycle import ExperimentPhase, Status
 from scalecurve_api.record.verdict import Verdict
-from scalecurve_api.trial import TrialPhase
-from scalecurve_operator import statuses
+from scalecurve_api.spec.trial import TrialPhase
+from scalecurve_operator.status import render as statuses
 
 
 def progress(before: dict[str, object], began: float | None) -> dict[str, object]:

@@ -6,10 +6,10 @@ from typing import Any, cast
 
 import pytest
 
-from scalecurve_operator.cluster import EXPERIMENTS, TRIALS, Cluster, Object, Refused, Resource
+from scalecurve_kube.client import EXPERIMENTS, TRIALS, Cluster, Object, Refused, Resource
+from scalecurve_operator.cache.object_cache import Key, Sightings
 from scalecurve_operator.main import handlers
-from scalecurve_operator.sightings import Key, Sightings
-from scalecurve_operator.survey import Survey, kinds
+from scalecurve_operator.watch.initial_list import Survey, kinds
 
 KEY = Key("ns", "e")
 LABELS = {"scalecurve.dev/experiment": "e", "scalecurve.dev/trial": "e-t", "scalecurve.dev/attempt": "1"}
@@ -93,7 +93,7 @@ def test_a_refusal_is_not_taken_for_emptiness() -> None:
 
 
 def test_what_went_before_anybody_watched_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("scalecurve_operator.survey._QUIET_S", 0.01)
+    monkeypatch.setattr("scalecurve_operator.watch.initial_list._QUIET_S", 0.01)
     played, nudged = Played(copied()), list[Key]()
     taken, sightings = survey(played)
     registry = handlers(taken.watched, sightings, lambda key, after: nudged.append(key), taken.shown)

@@ -11,12 +11,13 @@ import pytest
 from left_behind import experiment_tree, pod, pod_name
 from simulated_cluster import AT, NAMESPACE, PLURALS, Process, World, settle
 
-from scalecurve_api.objects import labels
 from scalecurve_api.record.outcome import Outcome
-from scalecurve_operator import looking, publishing
+from scalecurve_api.spec.object_names import labels
+from scalecurve_operator.cache.object_cache import Key
+from scalecurve_operator.reconcile import job_probe as looking
+from scalecurve_operator.reconcile import status_writer as publishing
 from scalecurve_operator.settings import Settings
-from scalecurve_operator.sightings import Key
-from scalecurve_operator.statuses import timestamp
+from scalecurve_operator.status.render import timestamp
 
 
 @pytest.fixture(autouse=True)

@@ -2,8 +2,8 @@ import asyncio
 
 import pytest
 
-from scalecurve_operator.sightings import Key
-from scalecurve_operator.worklist import Worklist
+from scalecurve_operator.cache.object_cache import Key
+from scalecurve_operator.reconcile.workqueue import Worklist
 
 
 def key(name: str) -> Key:
@@ -57,7 +57,7 @@ def test_one_turn_at_a_time_and_again_for_what_came_meanwhile() -> None:
 
 
 def test_calm_turns_leave_room_for_pressing_ones(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("scalecurve_operator.worklist._CALM_EVERY_S", 3600)
+    monkeypatch.setattr("scalecurve_operator.reconcile.workqueue._CALM_EVERY_S", 3600)
 
     async def run() -> None:
         turns, pressing = Turns(), {"p0", "p1"}
@@ -85,7 +85,7 @@ def test_calm_turns_leave_room_for_pressing_ones(monkeypatch: pytest.MonkeyPatch
 
 
 def test_turns_that_hang_do_not_stop_the_calm_ones(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("scalecurve_operator.worklist._CALM_EVERY_S", 0.01)
+    monkeypatch.setattr("scalecurve_operator.reconcile.workqueue._CALM_EVERY_S", 0.01)
 
     async def run() -> None:
         turns = Turns()
@@ -118,7 +118,7 @@ def test_what_waits_calmly_and_becomes_pressing_goes_first() -> None:
 
 
 def test_a_turn_that_fails_is_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("scalecurve_operator.worklist._FIRST_WAIT_S", 0.01)
+    monkeypatch.setattr("scalecurve_operator.reconcile.workqueue._FIRST_WAIT_S", 0.01)
 
     async def run() -> int:
         count = 0

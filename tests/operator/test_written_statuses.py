@@ -9,16 +9,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from left_behind import experiment
 
-from scalecurve_api.experiment import ExperimentSpec
+from scalecurve_api.crds.status import MAX_BYTES, ExperimentStatus, TrialStatus
 from scalecurve_api.lifecycle import Observed, decide
-from scalecurve_api.plan import make_plan
+from scalecurve_api.planning.plan import make_plan
 from scalecurve_api.record.trial_record import Summary
 from scalecurve_api.record.verdict import Verdict
-from scalecurve_api.status import MAX_BYTES, ExperimentStatus, TrialStatus
-from scalecurve_api.trial import FINAL_PHASES, TrialPhase
-from scalecurve_operator import statuses
-from scalecurve_operator.cluster import Object
-from scalecurve_operator.headlines import best_efficiency, headlines
+from scalecurve_api.spec.experiment import ExperimentSpec
+from scalecurve_api.spec.trial import FINAL_PHASES, TrialPhase
+from scalecurve_kube.client import Object
+from scalecurve_operator.status import render as statuses
+from scalecurve_operator.status.headlines import best_efficiency, headlines
 
 NOW = 1_790_000_000.0
 TEXT = st.text(max_size=30) | st.text(alphabet="aé\n ", min_size=600, max_size=2000)

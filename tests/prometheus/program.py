@@ -3,9 +3,9 @@
 import time
 
 from scalecurve_api.record.rank import WindowKind
-from scalecurve_worker.sdk import Bench
-from scalecurve_worker.session import Session
-from scalecurve_worker.timing import HostClock
+from scalecurve_worker.record.session import Session
+from scalecurve_worker.sdk.bench import Bench
+from scalecurve_worker.steps.timing import HostClock
 
 
 class WithoutCommunication:

@@ -29,7 +29,7 @@ from waiting import wait_until
 
 from scalecurve_api.contract import METRICS_LINGER_ENV
 from scalecurve_api.record.trial_record import TrialRecord
-from scalecurve_local.locks import LOCKS_ENV
+from scalecurve_local.devices.locks import LOCKS_ENV
 
 LINGER_S = 6.0
 """Several scrapes long: the machine may be busy, and a scrape that takes a second is given up."""

@@ -13,7 +13,7 @@ from pathlib import Path
 from worker_ranks import rank_environment
 
 from scalecurve_api.record.termination import Termination, read
-from scalecurve_api.trial import TrialSpec
+from scalecurve_api.spec.trial import TrialSpec
 
 CORES = sorted(os.sched_getaffinity(0))
 
@@ -64,7 +64,7 @@ def start_pod(folder: Path, trial: TrialSpec, **environment: str) -> PodRun:
     }
     with (folder / "log").open("wb") as log:
         process = subprocess.Popen(
-            [sys.executable, "-m", "scalecurve_worker.pod"],
+            [sys.executable, "-m", "scalecurve_worker.launch.pod"],
             env=rank_environment(folder / "out", trial, **given),
             stdout=log,
             stderr=subprocess.STDOUT,

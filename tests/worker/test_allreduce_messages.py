@@ -5,8 +5,15 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scalecurve_api.workload import Sizes
-from scalecurve_worker.allreduce import Messages, contribution, message_sizes, row_of, total, whole_step
+from scalecurve_api.programs.workload import Sizes
+from scalecurve_worker.collectives.allreduce import (
+    Messages,
+    contribution,
+    message_sizes,
+    row_of,
+    total,
+    whole_step,
+)
 
 ELEMENTS = st.lists(st.integers(1, 10**9), min_size=1, max_size=40)
 

@@ -13,8 +13,8 @@ from worker_ranks import make_trial, rank_environment
 
 from scalecurve_api.contract import ENGINE_VERSION_ENV, TRIAL_ENV
 from scalecurve_api.release import release
-from scalecurve_worker.asked import read_trial
-from scalecurve_worker.failure import WorkloadError
+from scalecurve_worker.process.failure import WorkloadError
+from scalecurve_worker.process.trial_spec import read_trial
 
 TRIAL = make_trial(2)
 
@@ -67,7 +67,7 @@ def test_a_script_in_a_pod_is_handed_the_whole_trial(tmp_path: Path) -> None:
     trial = make_trial(1, workload=workload)
     given = rank_environment(tmp_path, trial, SCALECURVE_PODS="1", SCALECURVE_TERMINATION_LOG=str(tmp_path / "said"))
     done = subprocess.run(
-        [sys.executable, "-m", "scalecurve_worker.pod"],
+        [sys.executable, "-m", "scalecurve_worker.launch.pod"],
         env={**given, TRIAL_ENV: json.dumps(trial.sent())},
         capture_output=True,
         text=True,

@@ -9,8 +9,14 @@ from typing import Any
 import pytest
 
 from scalecurve_api.contract import failure_file
-from scalecurve_worker.communicator import Alone, Communicator, CommunicatorError, Folder, find_communicator
-from scalecurve_worker.identity import Identity
+from scalecurve_worker.process.identity import Identity
+from scalecurve_worker.rendezvous.communicator import (
+    Alone,
+    Communicator,
+    CommunicatorError,
+    Folder,
+    find_communicator,
+)
 
 
 def in_ranks(folder: Path, world: int, work: Callable[[Communicator], Any]) -> list[Any]:

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from scalecurve_worker.communicator import CommunicatorError
-from scalecurve_worker.hub import Hub
+from scalecurve_worker.rendezvous.communicator import CommunicatorError
+from scalecurve_worker.rendezvous.tcp_store import Hub
 
 
 def free_port() -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from scalecurve_worker.mpirun_words import losses
+from scalecurve_worker.launch.mpirun_log_parser import losses
 
 KILLED = """--------------------------------------------------------------------------
 prterun noticed that process rank 1 with PID 33 on node drill-weak-2-2x1-r1-a1-worker-1 exited on

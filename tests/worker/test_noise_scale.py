@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from worker_ranks import SCRIPTS
 
-from scalecurve_worker.noise_scale import _student, estimate, ratio_interval
+from scalecurve_worker.training.noise_scale import _student, estimate, ratio_interval
 
 Norms = tuple[list[float], list[float]]
 

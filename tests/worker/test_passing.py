@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scalecurve_api.record.log_lines import frame, unframe
-from scalecurve_worker.oom import oom_kills
-from scalecurve_worker.passing import Passing
+from scalecurve_worker.launch.oom import oom_kills
+from scalecurve_worker.launch.output_tee import Passing
 
 
 def passed(pieces: list[bytes]) -> tuple[bytes, list[str]]:

@@ -7,9 +7,9 @@ import pytest
 from pods import on_nodes
 from worker_ranks import make_trial
 
-from scalecurve_worker.place import Part, Place, PlaceError, find_place
-from scalecurve_worker.pod_commands import commands
-from scalecurve_worker.startup import cores_of_pod
+from scalecurve_worker.launch.commands import commands
+from scalecurve_worker.launch.pod_role import Part, Place, PlaceError, find_place
+from scalecurve_worker.process.startup import cores_of_pod
 
 FOUR = on_nodes(make_trial(4), 2)
 TF = {"cluster": {"worker": ["a:2222", "b:2222"]}, "task": {"type": "worker", "index": 1}}

@@ -16,7 +16,7 @@ from scalecurve_api.record.assemble import assemble
 from scalecurve_api.record.envelope import Envelope, digest, unseal
 from scalecurve_api.record.log_lines import unframe
 from scalecurve_api.record.outcome import Outcome
-from scalecurve_api.trial import TrialPhase, TrialSpec
+from scalecurve_api.spec.trial import TrialPhase, TrialSpec
 
 pytestmark = [
     pytest.mark.processes,

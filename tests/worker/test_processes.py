@@ -17,11 +17,11 @@ from worker_ranks import SCRIPTS, launch, make_trial, rank_environment, records
 from scalecurve_api.contract import failure_file, journal_file, rank_file, ready_file
 from scalecurve_api.record.journal import StepRow, read_rows
 from scalecurve_api.record.rank import RankRecord, RankTopology
-from scalecurve_api.trial import TrialSpec
+from scalecurve_api.spec.trial import TrialSpec
 
 pytestmark = pytest.mark.processes
 PURE = [sys.executable, str(SCRIPTS / "pure.py")]
-EXEC = [sys.executable, "-m", "scalecurve_worker.exec", *PURE]
+EXEC = [sys.executable, "-m", "scalecurve_worker.process.exec", *PURE]
 
 
 @contextmanager

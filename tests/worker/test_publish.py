@@ -11,10 +11,15 @@ import scalecurve_worker as scalecurve
 from scalecurve_api.record.envelope import unseal
 from scalecurve_api.record.log_lines import unframe
 from scalecurve_api.record.rank import RankFailure
-from scalecurve_worker.communicator import Alone, Communicator, CommunicatorError, find_communicator
-from scalecurve_worker.failure import WorkloadError, explain
-from scalecurve_worker.identity import Identity
-from scalecurve_worker.torch.communicator import TorchCommunicator
+from scalecurve_worker.process.failure import WorkloadError, explain
+from scalecurve_worker.process.identity import Identity
+from scalecurve_worker.rendezvous.communicator import (
+    Alone,
+    Communicator,
+    CommunicatorError,
+    find_communicator,
+)
+from scalecurve_worker.rendezvous.torch_store import TorchCommunicator
 
 TRIAL = make_trial()
 

@@ -7,8 +7,8 @@ import pytest
 from scalecurve_api.contract import failure_file, journal_file, rank_file
 from scalecurve_api.record.journal import StepRow, read_rank, read_rows
 from scalecurve_api.record.rank import RankFailure
-from scalecurve_worker.failure import WorkloadError, explain
-from scalecurve_worker.recorder import Recorder, write_atomically, write_failure
+from scalecurve_worker.process.failure import WorkloadError, explain
+from scalecurve_worker.record.recorder import Recorder, write_atomically, write_failure
 
 
 def test_rows_are_in_the_file_as_soon_as_appended(tmp_path: Path) -> None:

@@ -5,10 +5,10 @@ from collections.abc import Callable, Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scalecurve_api.measure import Measure
 from scalecurve_api.record.rank import WindowKind
-from scalecurve_worker.schedule import SETTLING_STEPS, Block, Schedule
-from scalecurve_worker.warmup import block_steps, is_stable, rule, slowest
+from scalecurve_api.spec.measure import Measure
+from scalecurve_worker.steps.schedule import SETTLING_STEPS, Block, Schedule
+from scalecurve_worker.steps.warmup import block_steps, is_stable, rule, slowest
 
 
 def blocks_of(schedule: Schedule, times: Callable[[Block, int], Sequence[float]]) -> list[Block]:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from scalecurve_worker import sshd
+from scalecurve_worker.launch import sshd
 
 
 @pytest.fixture

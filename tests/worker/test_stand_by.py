@@ -9,7 +9,7 @@ import pytest
 
 LOOKS = """
     import os, sys
-    from scalecurve_worker.stand_by import stand_by
+    from scalecurve_worker.launch.init_process import stand_by
     def kills() -> int:
         return os.path.exists(sys.argv[1])
     print("up", flush=True)

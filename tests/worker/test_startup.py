@@ -7,8 +7,8 @@ import time
 
 import pytest
 
-from scalecurve_worker.identity import Identity, identify
-from scalecurve_worker.startup import StartupError, pin, set_threads, shares_of_cores, together
+from scalecurve_worker.process.identity import Identity, identify
+from scalecurve_worker.process.startup import StartupError, pin, set_threads, shares_of_cores, together
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ def test_one_process_takes_the_cores_of_all_its_workers(sets: str, processes: st
 def test_workers_of_one_process_have_their_shares_of_its_cores(
     monkeypatch: pytest.MonkeyPatch, given: str, workers: int, shares: list[list[int]]
 ) -> None:
-    monkeypatch.setattr("scalecurve_worker.startup.allowed_cores", lambda: [0, 1, 2, 3])
+    monkeypatch.setattr("scalecurve_worker.process.startup.allowed_cores", lambda: [0, 1, 2, 3])
     monkeypatch.setenv("SCALECURVE_CORES", given)
     assert shares_of_cores(workers) == shares
 
@@ -84,7 +84,7 @@ def test_a_command_keeps_its_cores_threads_and_arguments() -> None:
     core = min(os.sched_getaffinity(0))
     script = "import os, sys; print(os.sched_getaffinity(0), os.environ['OMP_NUM_THREADS'], sys.argv[1:])"
     done = subprocess.run(
-        [sys.executable, "-m", "scalecurve_worker.exec", sys.executable, "-c", script, "--flag", "a b"],
+        [sys.executable, "-m", "scalecurve_worker.process.exec", sys.executable, "-c", script, "--flag", "a b"],
         env={**os.environ, "SCALECURVE_CORES": f"{core}", "SCALECURVE_THREADS": "1", "OMP_NUM_THREADS": "7"},
         capture_output=True,
         text=True,
@@ -98,7 +98,7 @@ def test_a_rank_dies_with_its_launcher() -> None:
     # The launcher starts a rank, prints its pid and is killed; the rank would sleep for a minute.
     launcher = (
         "import subprocess, sys, time\n"
-        "rank = subprocess.Popen([sys.executable, '-m', 'scalecurve_worker.exec', sys.executable, '-c',"
+        "rank = subprocess.Popen([sys.executable, '-m', 'scalecurve_worker.process.exec', sys.executable, '-c',"
         " 'import time; print(1, flush=True); time.sleep(60)'], stdout=subprocess.PIPE)\n"
         "rank.stdout.readline(); print(rank.pid, flush=True); time.sleep(60)\n"
     )
@@ -120,7 +120,7 @@ def running(pid: int) -> bool:
         return False
 
 
-@pytest.mark.parametrize("module", ["scalecurve_worker", "scalecurve_worker.sdk"])
+@pytest.mark.parametrize("module", ["scalecurve_worker", "scalecurve_worker.sdk.bench"])
 def test_importing_is_light(module: str) -> None:
     heavy = "{'torch', 'numpy', 'pandas', 'prometheus_client', 'mpi4py', 'pynvml'}"
     code = f"import sys, {module}; print(sorted({heavy} & set(sys.modules)))"

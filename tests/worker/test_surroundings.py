@@ -16,13 +16,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from worker_ranks import make_trial
 
-from scalecurve_worker.communicator import Alone
-from scalecurve_worker.cpu_load import CpuMeter, CpuUse, busy_seconds, foreign_share
-from scalecurve_worker.identity import Identity
-from scalecurve_worker.metrics import BUCKETS, MetricsError, StepCounters, open_metrics
-from scalecurve_worker.nvml import DeviceMonitor, Sample, summarise, visible_uuid
-from scalecurve_worker.session import Session
-from scalecurve_worker.topology import environment, topology
+from scalecurve_worker.monitor.cpu_load import CpuMeter, CpuUse, busy_seconds, foreign_share
+from scalecurve_worker.monitor.metrics import BUCKETS, MetricsError, StepCounters, open_metrics
+from scalecurve_worker.monitor.nvml import DeviceMonitor, Sample, summarise, visible_uuid
+from scalecurve_worker.process.identity import Identity
+from scalecurve_worker.process.topology import environment, topology
+from scalecurve_worker.record.session import Session
+from scalecurve_worker.rendezvous.communicator import Alone
 
 STAT = "cpu  9 9 9 9 9 9 9 9 0 0\ncpu0 100 20 30 999 999 50 60 5 0 0\ncpu1 1 2 3 4 5 6 7 8 0 0\nintr 12\n"
 
@@ -193,9 +193,9 @@ def test_the_uuid_of_a_gpu_by_nvml(monkeypatch: pytest.MonkeyPatch) -> None:
         nvmlDeviceGetHandleByIndex = staticmethod(lambda index: index)
         nvmlDeviceGetUUID = staticmethod(lambda handle: {0: "GPU-a", 2: "GPU-c"}[handle])
 
-    monkeypatch.setattr("scalecurve_worker.nvml._load", lambda: Nvml)
+    monkeypatch.setattr("scalecurve_worker.monitor.nvml._load", lambda: Nvml)
     assert [visible_uuid(0, None), visible_uuid(1, "0,2"), visible_uuid(1, None)] == ["GPU-a", "GPU-c", None]
-    monkeypatch.setattr("scalecurve_worker.nvml._load", lambda: None)
+    monkeypatch.setattr("scalecurve_worker.monitor.nvml._load", lambda: None)
     assert visible_uuid(0, None) is None
 
 

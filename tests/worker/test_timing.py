@@ -5,8 +5,8 @@ import time
 
 import pytest
 
-from scalecurve_worker.losses import Losses
-from scalecurve_worker.timing import HostClock, UnixTime
+from scalecurve_worker.sdk.losses import Losses
+from scalecurve_worker.steps.timing import HostClock, UnixTime
 
 
 def test_spans_follow_one_another_and_fill_the_window() -> None:

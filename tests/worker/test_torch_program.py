@@ -17,10 +17,10 @@ from scalecurve_api.record.journal import read_rows
 from scalecurve_api.record.outcome import Outcome
 from scalecurve_api.record.rank import Evaluation, RankFailure, WindowKind
 from scalecurve_api.record.verdict import judge
-from scalecurve_api.trial import TrialSpec
-from scalecurve_worker.failure import WorkloadError
-from scalecurve_worker.sdk import LEAD_STEPS
-from scalecurve_worker.torch.group import leave_group
+from scalecurve_api.spec.trial import TrialSpec
+from scalecurve_worker.process.failure import WorkloadError
+from scalecurve_worker.sdk.bench import LEAD_STEPS
+from scalecurve_worker.torch.process_group import leave_group
 from scalecurve_worker.torch.program import run
 
 pytestmark = pytest.mark.processes

@@ -17,8 +17,15 @@ from pods import free_port, on_nodes
 from worker_ranks import make_trial, rank_environment
 
 from scalecurve_api.record.termination import read
-from scalecurve_worker import sshd, wrong_start
-from scalecurve_worker.wrong_start import StartError, check_hostfile, check_port, shared_memory, wrong_world
+from scalecurve_worker.launch import sshd
+from scalecurve_worker.process import preflight as wrong_start
+from scalecurve_worker.process.preflight import (
+    StartError,
+    check_hostfile,
+    check_port,
+    shared_memory,
+    wrong_world,
+)
 
 
 @pytest.fixture
@@ -130,7 +137,7 @@ def started(tmp_path: Path, module: str, workers: int, nodes: int, **environment
 @pytest.mark.processes
 def test_a_launcher_without_host_file_leaves_its_reason(tmp_path: Path) -> None:
     where = {"K_MPI_JOB_ROLE": "launcher", "SCALECURVE_PODS": "2", "SCALECURVE_HOSTFILE": str(tmp_path / "none")}
-    line, reason = started(tmp_path, "scalecurve_worker.pod", 2, 2, **where)
+    line, reason = started(tmp_path, "scalecurve_worker.launch.pod", 2, 2, **where)
     assert line.startswith(f"scalecurve: no host file {tmp_path}/none")
     assert reason.startswith("StartFailed: no host file")
 
@@ -142,7 +149,7 @@ def test_a_first_pod_whose_port_is_taken_leaves_its_reason(tmp_path: Path, taken
         "JOB_COMPLETION_INDEX": "0",
         "SCALECURVE_COORDINATOR": f"127.0.0.1:{taken}",
     }
-    line, reason = started(tmp_path, "scalecurve_worker.pod", 2, 2, **where)
+    line, reason = started(tmp_path, "scalecurve_worker.launch.pod", 2, 2, **where)
     assert line.startswith(f"scalecurve: port {taken}, where the workers meet, is taken")
     assert reason.startswith("StartFailed: port")
 
@@ -156,7 +163,7 @@ def test_a_rank_whose_metrics_port_is_taken_says_so_in_one_line(tmp_path: Path, 
 
 @pytest.mark.processes
 def test_a_lonely_worker_says_that_it_is_alone(tmp_path: Path) -> None:
-    code = "from scalecurve_worker.session import Session; Session()"
+    code = "from scalecurve_worker.record.session import Session; Session()"
     done = subprocess.run(
         [sys.executable, "-c", code],
         env=rank_environment(tmp_path / "out", make_trial(2)),

@@ -12,7 +12,7 @@ from typing import Any
 
 from scalecurve_api.contract import OUT_ENV, TRIAL_ENV, rank_file
 from scalecurve_api.record.rank import RankRecord
-from scalecurve_api.trial import TrialSpec
+from scalecurve_api.spec.trial import TrialSpec
 
 SCRIPTS = Path(__file__).parent / "scripts"
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--local-addr=127.0.0.1"]

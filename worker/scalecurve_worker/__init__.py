@@ -15,14 +15,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from scalecurve_worker.sdk import Bench, attach
+    from scalecurve_worker.sdk.bench import Bench, attach
 
 __all__ = ["Bench", "attach"]
 
 
 def __getattr__(name: str) -> object:
     if name in __all__:
-        from scalecurve_worker import sdk
+        from scalecurve_worker.sdk import bench as sdk
 
         return getattr(sdk, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -6,7 +6,7 @@ import os
 import sys
 import traceback
 
-from scalecurve_worker.startup import StartupError, prepare
+from scalecurve_worker.process.startup import StartupError, prepare
 
 
 def main() -> int:
@@ -23,9 +23,9 @@ def main() -> int:
 def _run() -> None:
     # Loaded only now: OpenMP reads its thread count once, and threads inherit the cores of the one that makes them.
     from scalecurve_api.contract import TRIAL_ENV
-    from scalecurve_worker.asked import read_trial
-    from scalecurve_worker.failure import WorkloadError
-    from scalecurve_worker.programs import program
+    from scalecurve_worker.process.failure import WorkloadError
+    from scalecurve_worker.process.programs import program
+    from scalecurve_worker.process.trial_spec import read_trial
 
     trial = read_trial()
     if trial is None:
@@ -35,11 +35,11 @@ def _run() -> None:
 
 
 def _fail(error: Exception) -> None:
-    from scalecurve_worker.failure import WorkloadError, explain
-    from scalecurve_worker.identity import identify
-    from scalecurve_worker.metrics import MetricsError
-    from scalecurve_worker.recorder import write_failure
-    from scalecurve_worker.session import out_folder
+    from scalecurve_worker.monitor.metrics import MetricsError
+    from scalecurve_worker.process.failure import WorkloadError, explain
+    from scalecurve_worker.process.identity import identify
+    from scalecurve_worker.record.recorder import write_failure
+    from scalecurve_worker.record.session import out_folder
 
     failure = explain(identify().rank, error)
     if not isinstance(error, WorkloadError | StartupError | MetricsError):

@@ -49,7 +49,8 @@ class LazyGroup(click.Group):
         """Import the module of the verb."""
         if cmd_name not in VERBS:
             return None
-        command = importlib.import_module(f"scalecurve.cli.{cmd_name}").command
+        package = "scalecurve_models" if cmd_name in ("network", "predict", "fit", "recommend") else "scalecurve"
+        command = importlib.import_module(f"{package}.cli.{cmd_name}").command
         assert isinstance(command, click.Command)
         return command
 

@@ -12,7 +12,7 @@ from scalecurve.cli import EXIT_INPUT
 from scalecurve.cli.output import complain, fail
 
 if TYPE_CHECKING:
-    from scalecurve.bundle import Bundle
+    from scalecurve.bundle.open import Bundle
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -33,8 +33,8 @@ def bundles_or_experiments_argument(function: F) -> F:
 
 def open_all(folders: Sequence[Path]) -> tuple[Bundle, ...]:
     """Open every bundle, and say on stderr which of their files cannot be used; a path that is none ends the verb."""
-    from scalecurve.bundle import open_bundles
-    from scalecurve.problem import BundleError
+    from scalecurve.bundle.open import open_bundles
+    from scalecurve.bundle.problem import BundleError
 
     try:
         bundles = open_bundles(folders)

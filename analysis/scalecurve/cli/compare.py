@@ -28,7 +28,7 @@ def command(before: Path, after: Path, threshold: float, output: str) -> None:
 
     Two bundles without a common point are bad input (2): "nothing changed" would be no answer.
     """
-    from scalecurve.compare import compare
+    from scalecurve.checks.compare import compare
 
     first, second = open_all([before, after])
     comparison = compare(first, second, threshold)

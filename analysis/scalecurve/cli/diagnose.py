@@ -15,6 +15,6 @@ from scalecurve.cli.output import output_option, show
 @output_option
 def command(folders: tuple[Path, ...], output: str) -> None:
     """Look for stragglers, drift, bimodal steps, slow ranks and short warm-ups; with numbers and what to do."""
-    from scalecurve.diagnose import diagnose
+    from scalecurve.checks.diagnose import diagnose
 
     show([diagnose(open_all(folders)).table()], output)

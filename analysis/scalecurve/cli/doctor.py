@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING
 import click
 
 from scalecurve.cli import EXIT_ENVIRONMENT, EXIT_INPUT
-from scalecurve.cli.cluster.connection import Where, cluster_options
 from scalecurve.cli.output import complain, fail, load_experiment, output_option, overlay_option, show
+from scalecurve.cluster.connection import Where, cluster_options
 
 if TYPE_CHECKING:
-    from scalecurve.table import Cell, Table
-    from scalecurve_api.experiment import ScalingExperiment
-    from scalecurve_local.shares import Allotment, Machine
+    from scalecurve.render.table import Cell, Table
+    from scalecurve_api.spec.experiment import ScalingExperiment
+    from scalecurve_local.devices.shares import Allotment, Machine
 
 _PACKAGES = ("torch", "nvidia-ml-py", "scikit-learn", "mpi4py", "horovod")
 _PROGRAMS = ("mpirun", "nvidia-smi")
@@ -61,12 +61,12 @@ def command(
 
 def _there(experiment: ScalingExperiment | None, where: Where, meant: bool) -> tuple[Table, bool] | None:
     """The cluster and whether it stops the experiment; None where none is meant and none can be looked at."""
-    from scalecurve.cli.cluster.connection import ClusterError, connect, has_current_context
-    from scalecurve.cli.cluster.refusals import cluster_errors
+    from scalecurve.cli.cluster_errors import cluster_errors
+    from scalecurve.cluster.connection import ClusterError, connect, has_current_context
 
     if not meant and not has_current_context():
         return None
-    from scalecurve.cli.cluster.doctor import doctor, table
+    from scalecurve.cluster.doctor import doctor, table
 
     namespace = where.namespace or (experiment.metadata.namespace if experiment else None)
     with cluster_errors():
@@ -83,7 +83,7 @@ def _there(experiment: ScalingExperiment | None, where: Where, meant: bool) -> t
 
 def _here(experiment: ScalingExperiment | None, oversubscribe: bool) -> tuple[Table, bool]:
     """This machine, and whether it stops the experiment."""
-    from scalecurve.table import Column, Table
+    from scalecurve.render.table import Column, Table
     from scalecurve_local import EngineError
 
     columns = (Column("what", "What"), Column("found", "Found"), Column("good", "Good", "flag"))
@@ -111,9 +111,9 @@ def survey() -> Machine:
     Raises:
         EngineError: when ``CUDA_VISIBLE_DEVICES`` names what is not there.
     """
-    from scalecurve_local.cores import survey_cores
-    from scalecurve_local.gpus import survey_gpus
-    from scalecurve_local.shares import Machine
+    from scalecurve_local.devices.cores import survey_cores
+    from scalecurve_local.devices.gpus import survey_gpus
+    from scalecurve_local.devices.shares import Machine
 
     return Machine(survey_cores(), survey_gpus(os.environ))
 
@@ -124,8 +124,8 @@ def allotment_of(experiment: ScalingExperiment, oversubscribe: bool) -> Allotmen
     Raises:
         EngineError: when it cannot run here.
     """
-    from scalecurve_api.plan import make_plan
-    from scalecurve_local.shares import allot
+    from scalecurve_api.planning.plan import make_plan
+    from scalecurve_local.devices.shares import allot
 
     return allot(make_plan(experiment).trials, survey(), oversubscribe)
 

@@ -15,8 +15,8 @@ from scalecurve.cli import EXIT_INPUT
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from scalecurve.table import Table
-    from scalecurve_api.experiment import ScalingExperiment
+    from scalecurve.render.table import Table
+    from scalecurve_api.spec.experiment import ScalingExperiment
 
 F = TypeVar("F", bound="Callable[..., Any]")
 
@@ -46,7 +46,7 @@ def show(tables: Sequence[Table], form: str, extra: dict[str, Any] | None = None
 
     CSV that holds a second header is read by no program, so the others are named on stderr.
     """
-    from scalecurve.table import to_json
+    from scalecurve.render.table import to_json
 
     if form == "json":
         document = {**(extra or {}), **{table.name: table.plain() for table in tables}}
@@ -87,7 +87,7 @@ def overlay_option(function: F) -> F:
 
 def load_experiment(file: Path, overlays: Sequence[Path] = ()) -> tuple[ScalingExperiment, str]:
     """The one experiment of a file with overlays, and its text; all problems are printed when it is not right."""
-    from scalecurve.validation import validate
+    from scalecurve.checks.validation import validate
 
     checked = validate([file], overlays)
     problems = [problem for each in checked for problem in each.problems]

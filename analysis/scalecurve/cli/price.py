@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from scalecurve.cli import EXIT_INPUT
-from scalecurve.cli.models import refusals
 from scalecurve.cli.output import Real, fail
+from scalecurve_models.cli.arguments import refusals
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from scalecurve.bundle import Bundle
-    from scalecurve.predict.prices import Price
-    from scalecurve.table import Table
-    from scalecurve_api.experiment import Cost
+    from scalecurve.bundle.open import Bundle
+    from scalecurve.hardware.prices import Price
+    from scalecurve.render.table import Table
+    from scalecurve_api.spec.experiment import Cost
 
 F = TypeVar("F", bound="Callable[..., Any]")
 
@@ -34,7 +34,7 @@ class Asked:
 
     def said(self, bundles: Sequence[Bundle] = ()) -> tuple[str, ...]:
         """Notes on the price, for the first table."""
-        from scalecurve.predict.prices import remarks
+        from scalecurve.hardware.prices import remarks
 
         return remarks(self.price, bundles) if self.price is not None else ()
 
@@ -85,8 +85,8 @@ def _asked(
 ) -> Asked:
     from pydantic import ValidationError
 
-    from scalecurve_api.experiment import Cost
-    from scalecurve_api.wording import plain
+    from scalecurve_api.spec.experiment import Cost
+    from scalecurve_api.text import plain
 
     if reference is not None:
         if per_worker_hour is not None or currency is not None:
@@ -114,7 +114,7 @@ def _asked(
 
 
 def _of_file(reference: str, dataset_samples: int | None, epochs: int | None) -> Asked:
-    from scalecurve.predict.prices import find_price, price_table, prices
+    from scalecurve.hardware.prices import find_price, price_table, prices
 
     if reference == "list":
         click.echo(price_table(prices()).text(), nl=False)

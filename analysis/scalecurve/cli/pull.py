@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 import click
 
 from scalecurve.cli import EXIT_FAILED, EXIT_INPUT
-from scalecurve.cli.cluster.connection import Where, cluster_options
 from scalecurve.cli.output import complain, fail
+from scalecurve.cluster.connection import Where, cluster_options
 
 if TYPE_CHECKING:
-    from scalecurve.cli.cluster.pull import Progress, Pulled
+    from scalecurve.cluster.pull import Progress, Pulled
 
 _FEW = 8
 
@@ -43,9 +43,9 @@ def default_folder(name: str) -> Path:
 
 def fetch(name: str, bundle: Path, where: Where, quiet: bool = False) -> Pulled:
     """Pull with a progress bar, and say what was fetched and what was not; an error ends the verb."""
-    from scalecurve.cli.cluster.experiments import find
-    from scalecurve.cli.cluster.pull import BundleRefused, pull
-    from scalecurve.cli.cluster.refusals import cluster_errors
+    from scalecurve.cli.cluster_errors import cluster_errors
+    from scalecurve.cluster.experiments import find
+    from scalecurve.cluster.pull import BundleRefused, pull
 
     with cluster_errors():
         cluster, watched = find(where, name)

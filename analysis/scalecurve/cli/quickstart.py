@@ -23,12 +23,12 @@ from scalecurve.cli.output import fail
 @click.option("-q", "--quiet", is_flag=True, help="No progress.")
 def command(into: Path, resume: bool, quiet: bool) -> None:
     """Run a first experiment that fits this machine with real training processes, and write its report."""
-    from scalecurve.bundle import open_bundles
+    from scalecurve.bundle.open import open_bundles
     from scalecurve.cli.doctor import survey
     from scalecurve.cli.report import write_report
     from scalecurve.cli.run import run_experiment, show_result
     from scalecurve.quickstart import starters, usable_cores
-    from scalecurve_api.validate import validate_text
+    from scalecurve_api.validation.validate import validate_text
     from scalecurve_local import EngineError
 
     try:

@@ -11,12 +11,12 @@ import click
 
 from scalecurve.cli import EXIT_ENVIRONMENT, EXIT_INPUT
 from scalecurve.cli.bundles import bundles_or_experiments_argument, open_all
-from scalecurve.cli.cluster.connection import Where, cluster_options
 from scalecurve.cli.output import fail
 from scalecurve.cli.price import Asked, price_options
+from scalecurve.cluster.connection import Where, cluster_options
 
 if TYPE_CHECKING:
-    from scalecurve.bundle import Bundle
+    from scalecurve.bundle.open import Bundle
 
 
 @click.command("report")
@@ -56,8 +56,8 @@ def command(
 
 def _pulled(given: Sequence[Path], where: Where, into: Path | None) -> list[Path]:
     """The bundles, those of experiments in the cluster brought up to date."""
-    from scalecurve.cli.cluster.experiments import split
     from scalecurve.cli.pull import default_folder, fetch
+    from scalecurve.cluster.experiments import split
 
     _, names = split(given)
     if into is not None and len(names) != 1:

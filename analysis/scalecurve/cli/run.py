@@ -15,7 +15,7 @@ from scalecurve.cli import EXIT_INPUT, EXIT_INTERRUPTED
 from scalecurve.cli.output import complain, fail, load_experiment, output_option, overlay_option, show
 
 if TYPE_CHECKING:
-    from scalecurve_api.experiment import ScalingExperiment
+    from scalecurve_api.spec.experiment import ScalingExperiment
     from scalecurve_local import RunResult
 
 
@@ -102,7 +102,7 @@ def run_experiment(
     quiet: bool = False,
 ) -> RunResult:
     """Run with a live line and Ctrl-C handled; an engine's error ends the process with its exit code."""
-    from scalecurve.cli.live import LiveLine
+    from scalecurve.render.progress import LiveLine
     from scalecurve_local import EngineError, StopRequest, run
 
     try:
@@ -133,10 +133,10 @@ def run_experiment(
 
 def show_result(result: RunResult, output: str) -> None:
     """The scaling table of what is recorded, every trial that did not succeed with its reason, and where all lies."""
-    from scalecurve.bundle import open_bundle
-    from scalecurve.problem import BundleError
-    from scalecurve.scaling import scaling
-    from scalecurve.scaling_tables import excluded_table, scaling_table
+    from scalecurve.bundle.open import open_bundle
+    from scalecurve.bundle.problem import BundleError
+    from scalecurve.scaling.compute import scaling
+    from scalecurve.scaling.tables import excluded_table, scaling_table
     from scalecurve_api.problem import printable
 
     try:

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from scalecurve.cli.bundles import bundles_or_experiments_argument, open_all
-from scalecurve.cli.cluster.connection import Where, cluster_options
 from scalecurve.cli.output import output_option, show
+from scalecurve.cluster.connection import Where, cluster_options
 
 if TYPE_CHECKING:
-    from scalecurve.cli.cluster.experiments import Watched
-    from scalecurve.status import Status
-    from scalecurve.table import Table
+    from scalecurve.cluster.experiments import Watched
+    from scalecurve.render.table import Table
+    from scalecurve.scaling.progress import Status
 
 
 @click.command("status")
@@ -28,8 +28,8 @@ def command(given: tuple[Path, ...], where: Where, output: str) -> None:
 
     What exists as a folder is a bundle; anything else is looked for in the cluster.
     """
-    from scalecurve.cli.cluster.experiments import split
-    from scalecurve.status import status
+    from scalecurve.cluster.experiments import split
+    from scalecurve.scaling.progress import status
 
     folders, names = split(given)
     watched, states = _in_cluster(names, where)
@@ -45,10 +45,10 @@ def _in_cluster(names: Sequence[str], where: Where) -> tuple[list[Watched], list
     """Experiments as they are now, and their points as their trials' statuses tell."""
     if not names:
         return [], []
-    from scalecurve.cli.cluster.experiments import begun, find
-    from scalecurve.cli.cluster.refusals import cluster_errors
-    from scalecurve.cli.cluster.standing import bundle_of
-    from scalecurve.status import status
+    from scalecurve.cli.cluster_errors import cluster_errors
+    from scalecurve.cluster.experiments import begun, find
+    from scalecurve.cluster.status import bundle_of
+    from scalecurve.scaling.progress import status
 
     watched, states = [], []
     with cluster_errors():
@@ -63,7 +63,7 @@ def _tables(watched: Sequence[Watched], extra: dict[str, Any]) -> list[Table]:
     """What runs now and the conditions, of experiments in a cluster."""
     if not watched:
         return []
-    from scalecurve.cli.cluster.standing import condition_table, current_table, plain
+    from scalecurve.cluster.status import condition_table, current_table, plain
 
     extra["experiments"] = [plain(each) for each in watched]
     extra["finished"] = extra["finished"] and all(each.ended for each in watched)
@@ -84,7 +84,7 @@ def _joined(states: list[Status]) -> Table:
 
 def _merged(names: Sequence[str], tables: list[Table]) -> Table:
     """One table; with several, the first column says which experiment a row is of."""
-    from scalecurve.table import Column
+    from scalecurve.render.table import Column
 
     if len(tables) == 1:
         return tables[0]

@@ -14,7 +14,7 @@ from scalecurve.cli.output import FORMS, overlay_option, show
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from scalecurve.validation import Checked
+    from scalecurve.checks.validation import Checked
 
 
 @click.command("validate")
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 )
 def command(files: tuple[Path, ...], overlays: tuple[Path, ...], output: str) -> None:
     """Check experiments; print every error with file, line, field, what was given and what is allowed."""
-    from scalecurve.validation import problem_table, validate
+    from scalecurve.checks.validation import problem_table, validate
 
     checked = validate(files, overlays)
     valid = not any(each.problems for each in checked)

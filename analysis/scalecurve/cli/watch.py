@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from scalecurve.cli.cluster.connection import Where, cluster_options
 from scalecurve.cli.output import Real, complain
+from scalecurve.cluster.connection import Where, cluster_options
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from rich.console import RenderableType
 
-    from scalecurve.cli.cluster.experiments import Watched
+    from scalecurve.cluster.experiments import Watched
 
 
 @click.command("watch")
@@ -29,10 +29,10 @@ def command(name: str, every: float, where: Where) -> None:
 
     Exit code 1 when it failed or a trial did not succeed.
     """
-    from scalecurve.cli.cluster.experiments import find
-    from scalecurve.cli.cluster.refusals import cluster_errors
-    from scalecurve.cli.cluster.standing import headline_table
-    from scalecurve.cli.cluster.watch import watch
+    from scalecurve.cli.cluster_errors import cluster_errors
+    from scalecurve.cluster.experiments import find
+    from scalecurve.cluster.status import headline_table
+    from scalecurve.cluster.watch import watch
 
     with cluster_errors():
         cluster, watched = find(where, name)
@@ -59,7 +59,7 @@ def _display() -> Iterator[Callable[[Watched], None]]:
 
 
 def _lines() -> Callable[[Watched], None]:
-    from scalecurve.cli.cluster.watch import change_line
+    from scalecurve.cluster.watch import change_line
 
     last = ""
 
@@ -90,7 +90,7 @@ def _picture(watched: Watched) -> RenderableType:
     from rich.progress_bar import ProgressBar
     from rich.text import Text
 
-    from scalecurve.cli.cluster.standing import condition_table, current_table, headline_table
+    from scalecurve.cluster.status import condition_table, current_table, headline_table
 
     total, done = int(watched.status.get("total") or 0), int(watched.status.get("done") or 0)
     shown: list[RenderableType] = [Text(watched.headline), ProgressBar(total=max(1, total), completed=done, width=40)]

@@ -7,8 +7,8 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Literal, get_args
 
-from scalecurve.bundle import Bundle, distinct_labels
-from scalecurve_api.experiment import Cost
+from scalecurve.bundle.open import Bundle, distinct_labels
+from scalecurve_api.spec.experiment import Cost
 
 Format = Literal["html", "md", "json", "csv", "png", "svg"]
 FORMATS: tuple[Format, ...] = get_args(Format)
@@ -36,7 +36,7 @@ def report(
         raise ValueError(f"formats: given {', '.join(unknown)}; allowed: {', '.join(FORMATS)}")
     if not bundles:
         raise ValueError("a report needs at least one bundle, given none")
-    from scalecurve.report.content import compose, find
+    from scalecurve.report.sections import compose, find
 
     content = compose(
         find(distinct_labels(bundles), price, price_notes),
@@ -54,7 +54,7 @@ def report(
 
         written.append(_write(root / "report.md", document(content, "png" if "png" in formats else "svg")))
     if "json" in formats:
-        from scalecurve.report.tree import tree
+        from scalecurve.report.json_document import tree
 
         written.append(_write(root / "report.json", tree(content)))
     if "csv" in formats:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from scalecurve import spelling
-from scalecurve.report.content import Content
+from scalecurve.render import formatting as spelling
+from scalecurve.render.table import Column, Mark, Table
+from scalecurve.report.sections import Content
 from scalecurve.statistics import Estimate
-from scalecurve.table import Column, Mark, Table
 
 SHORT = 24
 """Text below this length stays on one line."""

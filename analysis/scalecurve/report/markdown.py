@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from scalecurve.report.content import Content
-from scalecurve.table import markdown_text
+from scalecurve.render.table import markdown_text
+from scalecurve.report.sections import Content
 
 
 def document(content: Content, image: str) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from scalecurve.statistics import Method
 
 if TYPE_CHECKING:
-    from scalecurve.report.content import Findings
+    from scalecurve.report.sections import Findings
 
 _INTERVALS = {
     Method.REPETITIONS: "Student's t on the repetitions' seconds per sample (log scale)",

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from scalecurve.bundle import Bundle
-from scalecurve.environment import environment
+from scalecurve.bundle.open import Bundle
+from scalecurve.checks.environment import environment
 
 _SAID = ("model", "program", "strategy", "precision", "data", "collective library", "device")
 _MOST = 3

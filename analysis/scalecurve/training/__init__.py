@@ -6,14 +6,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from scalecurve.bundle import Bundle
-from scalecurve.measurement import MeasuredSeries, measure
-from scalecurve.table import Table
-from scalecurve.training.approaches import approach_table
+from scalecurve.bundle.measurement import MeasuredSeries, measure
+from scalecurve.bundle.open import Bundle
+from scalecurve.render.table import Table
+from scalecurve.training.by_approach import approach_table
+from scalecurve.training.by_workers import worker_tables
 from scalecurve.training.outcome import PointTraining, labelled
-from scalecurve.training.quantized import quantization_tables
+from scalecurve.training.quantization import quantization_tables
 from scalecurve.training.tables import accuracy_table, class_table, data_table, noise_table
-from scalecurve.training.workers import worker_tables
 
 if TYPE_CHECKING:
     import pandas as pd

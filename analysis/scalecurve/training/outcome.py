@@ -6,14 +6,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from scalecurve.measurement import MeasuredPoint, MeasuredSeries
-from scalecurve.series_names import usual_values
+from scalecurve.bundle.measurement import MeasuredPoint, MeasuredSeries
+from scalecurve.render.labels import usual_values
 from scalecurve.statistics.estimate import Estimate
 from scalecurve.statistics.intervals import throughput
 from scalecurve.statistics.mean import mean
 from scalecurve_api.record.rank import Evaluation
 from scalecurve_api.record.trial_record import TrialRecord
-from scalecurve_api.trial import Point
+from scalecurve_api.spec.trial import Point
 
 Run = list[Evaluation]
 

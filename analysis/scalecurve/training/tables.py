@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from statistics import fmean
 
+from scalecurve.render.table import Cell, Column, Table
 from scalecurve.statistics.estimate import Estimate, Method
 from scalecurve.statistics.mean import mean
-from scalecurve.table import Cell, Column, Table
 from scalecurve.training.outcome import PointTraining
 from scalecurve_api.record.rank import DatasetFacts, NoiseScaleRow
 

@@ -13,7 +13,7 @@ from scalecurve_api.record.rank import RankRecord, Window, WindowKind
 from scalecurve_api.record.step_times import slowest_step_times
 from scalecurve_api.record.trial_record import Exposed, Summary, Timeline, TrialRecord, TrialWindow
 from scalecurve_api.record.verdict import judge
-from scalecurve_api.trial import TrialPhase, TrialSpec
+from scalecurve_api.spec.trial import TrialPhase, TrialSpec
 
 _SHARED = (
     "backend",

@@ -6,7 +6,7 @@ from pydantic import Field
 
 from scalecurve_api.model import Model
 from scalecurve_api.record.trial_record import Timeline
-from scalecurve_api.trial import FailedReason
+from scalecurve_api.spec.trial import FailedReason
 
 
 class Outcome(Model):

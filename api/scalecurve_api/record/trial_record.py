@@ -26,7 +26,7 @@ from scalecurve_api.record.rank import (
     Warmup,
     WindowKind,
 )
-from scalecurve_api.trial import TrialPhase, TrialSpec
+from scalecurve_api.spec.trial import TrialPhase, TrialSpec
 
 RECORD_SCHEMA: Final = "scalecurve.dev/record/v1alpha1"
 

@@ -9,14 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from scalecurve_api.record import placed, trained
-from scalecurve_api.record.frozen import frozen_unchanged
+from scalecurve_api.programs.workload import Program
+from scalecurve_api.record.checks import placement as placed
+from scalecurve_api.record.checks import training as trained
+from scalecurve_api.record.checks.frozen_layers import frozen_unchanged
 from scalecurve_api.record.outcome import Outcome
 from scalecurve_api.record.rank import RankRecord, WindowKind
 from scalecurve_api.record.trial_record import Check
-from scalecurve_api.trial import InvalidReason, TrialPhase, TrialSpec
-from scalecurve_api.wording import few
-from scalecurve_api.workload import Program
+from scalecurve_api.spec.trial import InvalidReason, TrialPhase, TrialSpec
+from scalecurve_api.text import few
 
 SAME_SOFTWARE = "SameSoftware"
 SAME_VERSION = "SameVersion"

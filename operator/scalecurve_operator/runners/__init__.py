@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from scalecurve_api.experiment import ExperimentSpec, Runner
-from scalecurve_api.trial import TrialSpec
+from scalecurve_api.spec.experiment import ExperimentSpec, Runner
+from scalecurve_api.spec.trial import TrialSpec
 from scalecurve_operator.runners.job import IndexedJob
-from scalecurve_operator.runners.kind import Manifest, RunnerKind
+from scalecurve_operator.runners.job_state import Reading
 from scalecurve_operator.runners.mpi_job import MPIJob
 from scalecurve_operator.runners.pytorch_job import PyTorchJob
-from scalecurve_operator.runners.reading import Reading
 from scalecurve_operator.runners.request import Request, RequestError
+from scalecurve_operator.runners.runner_kind import Manifest, RunnerKind
 from scalecurve_operator.runners.tf_job import TFJob
 
 __all__ = ["RUNNERS", "Manifest", "Reading", "Request", "RequestError", "RunnerKind", "runner_for"]

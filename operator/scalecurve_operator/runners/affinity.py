@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from scalecurve_api import objects
-from scalecurve_api.pod_options import Nesting
+from scalecurve_api.spec import object_names as objects
+from scalecurve_api.spec.pod_options import Nesting
 from scalecurve_operator.runners.request import Request
 
 HOSTNAME = "kubernetes.io/hostname"

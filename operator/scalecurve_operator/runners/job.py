@@ -11,12 +11,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from scalecurve_api import contract, lifecycle, objects
-from scalecurve_operator.runners.kind import Manifest
+from scalecurve_api import contract, lifecycle
+from scalecurve_api.spec import object_names as objects
+from scalecurve_operator.runners.job_state import Reading, conditions, ended
+from scalecurve_operator.runners.kueue import queue_labels
 from scalecurve_operator.runners.pod_template import COORDINATOR_PORT, worker_template
-from scalecurve_operator.runners.queue import queue_labels
-from scalecurve_operator.runners.reading import Reading, conditions, ended
 from scalecurve_operator.runners.request import Request
+from scalecurve_operator.runners.runner_kind import Manifest
 
 INDEX = "batch.kubernetes.io/job-completion-index"
 

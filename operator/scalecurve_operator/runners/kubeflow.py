@@ -10,11 +10,11 @@ from dataclasses import replace
 from typing import Any
 
 from scalecurve_api import lifecycle
-from scalecurve_api.trial import FailedReason
-from scalecurve_operator.runners.kind import Manifest
-from scalecurve_operator.runners.queue import queue_labels
-from scalecurve_operator.runners.reading import Reading, conditions, ended
+from scalecurve_api.spec.trial import FailedReason
+from scalecurve_operator.runners.job_state import Reading, conditions, ended
+from scalecurve_operator.runners.kueue import queue_labels
 from scalecurve_operator.runners.request import Request
+from scalecurve_operator.runners.runner_kind import Manifest
 
 GROUP = "kubeflow.org"
 REPLICA_TYPE = "training.kubeflow.org/replica-type"

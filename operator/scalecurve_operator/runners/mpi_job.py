@@ -14,18 +14,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from scalecurve_api import contract, objects
+from scalecurve_api import contract
+from scalecurve_api.spec import object_names as objects
 from scalecurve_operator.runners import kubeflow
-from scalecurve_operator.runners.kind import Manifest
+from scalecurve_operator.runners.job_state import Reading
 from scalecurve_operator.runners.pod_template import COORDINATOR_PORT, LAUNCHER, template, worker_template
-from scalecurve_operator.runners.reading import Reading
 from scalecurve_operator.runners.request import Request
+from scalecurve_operator.runners.runner_kind import Manifest
 
 HOSTFILE = "/etc/mpi/hostfile"
 SSH_PORT = 2222
 """Above 1024: sshd runs as an ordinary user, without any capability."""
 SSH_FOLDER = "/home/mpiuser/.ssh"
-SSHD_ENTRY = ("python", "-m", "scalecurve_worker.sshd")
+SSHD_ENTRY = ("python", "-m", "scalecurve_worker.launch.sshd")
 _REPLICAS = "mpiReplicaSpecs"
 # Enough for mpirun's connections to 512 pods and one record; it waits while the workers compute.
 _LAUNCHER_RESOURCES = {

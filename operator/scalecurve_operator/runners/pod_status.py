@@ -6,7 +6,7 @@ import signal
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
-from scalecurve_api import objects
+from scalecurve_api.spec import object_names as objects
 
 Pod = Mapping[str, Any]
 P = TypeVar("P", bound=Mapping[str, Any])

@@ -6,14 +6,15 @@ from collections.abc import Mapping, Sequence
 from decimal import ROUND_FLOOR
 from typing import Any
 
-from scalecurve_api import contract, objects
+from scalecurve_api import contract
 from scalecurve_api.model import canonical_json
-from scalecurve_api.processes import asides
-from scalecurve_api.quantity import times, value
+from scalecurve_api.programs.processes import asides
+from scalecurve_api.spec import object_names as objects
+from scalecurve_api.spec.quantity import times, value
 from scalecurve_operator.runners.affinity import worker_affinity
 from scalecurve_operator.runners.request import Request, RequestError
 
-POD_ENTRY = ("python", "-m", "scalecurve_worker.pod")
+POD_ENTRY = ("python", "-m", "scalecurve_worker.launch.pod")
 WORKER = "worker"
 LAUNCHER = "launcher"
 CHIEF = "chief"

@@ -10,10 +10,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from scalecurve_operator.runners import kubeflow
-from scalecurve_operator.runners.kind import Manifest
+from scalecurve_operator.runners.job_state import Reading
 from scalecurve_operator.runners.pod_template import worker_template
-from scalecurve_operator.runners.reading import Reading
 from scalecurve_operator.runners.request import Request
+from scalecurve_operator.runners.runner_kind import Manifest
 
 _REPLICAS = "pytorchReplicaSpecs"
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from scalecurve_api import objects
-from scalecurve_api.experiment import ExperimentSpec
 from scalecurve_api.release import release
-from scalecurve_api.trial import TrialSpec
+from scalecurve_api.spec import object_names as objects
+from scalecurve_api.spec.experiment import ExperimentSpec
+from scalecurve_api.spec.trial import TrialSpec
 
 BACKSTOP_S = 60
 

@@ -12,9 +12,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from scalecurve_api import contract
-from scalecurve_api.processes import asides
+from scalecurve_api.programs.processes import asides
 from scalecurve_operator.runners import kubeflow
-from scalecurve_operator.runners.kind import Manifest
+from scalecurve_operator.runners.job_state import Reading
 from scalecurve_operator.runners.pod_template import (
     CHIEF,
     COORDINATOR_PORT,
@@ -25,8 +25,8 @@ from scalecurve_operator.runners.pod_template import (
     worker_template,
 )
 from scalecurve_operator.runners.pytorch_job import with_deadline
-from scalecurve_operator.runners.reading import Reading
 from scalecurve_operator.runners.request import Request
+from scalecurve_operator.runners.runner_kind import Manifest
 
 CONTAINER = "tensorflow"
 TF_CONFIG = "TF_CONFIG"

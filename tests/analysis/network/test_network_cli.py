@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from scalecurve.cli import cli
-from scalecurve.network import SHIPPED
+from scalecurve_models.networks import SHIPPED
 
 
 def run(*arguments):

@@ -7,8 +7,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scalecurve.network import SHIPPED, NetworkError, Work, count, find, network_of_model, shipped, totals
-from scalecurve.network.counting import CONVENTIONS, by_kind, convention
+from scalecurve_models.networks import (
+    SHIPPED,
+    NetworkError,
+    Work,
+    count,
+    find,
+    network_of_model,
+    shipped,
+    totals,
+)
+from scalecurve_models.networks.counting import CONVENTIONS, by_kind, convention
 
 REFERENCE = Path(__file__).parents[2] / "reference"
 

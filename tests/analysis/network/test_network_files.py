@@ -6,8 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scalecurve.network import SHIPPED, NetworkError, count, read_network, shipped, totals, write_network
-from scalecurve.network.reading import network_of_text, shape_of_text
+from scalecurve_models.networks import (
+    SHIPPED,
+    NetworkError,
+    count,
+    read_network,
+    shipped,
+    totals,
+    write_network,
+)
+from scalecurve_models.networks.reading import network_of_text, shape_of_text
 
 BLOCKS = """
 network: example

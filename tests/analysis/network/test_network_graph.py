@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scalecurve.network import Network, NetworkError, shipped
-from scalecurve.network.parsing import parse_layer
+from scalecurve_models.networks import Network, NetworkError, shipped
+from scalecurve_models.networks.parsing import parse_layer
 
 INPUT = {"name": "input", "type": "input", "shape": [8, 8, 3]}
 

@@ -4,11 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scalecurve.network import NetworkError, count, shipped
-from scalecurve.network.inception import Filters, analyse
-from scalecurve.network.receptive import receptive_fields, stack_field
-from scalecurve.network.spelled import activations, macs, weights, what
-from scalecurve.network.window import adaptive_window, extent, padding_of
+from scalecurve_models.networks import NetworkError, count, shipped
+from scalecurve_models.networks.inception import Filters, analyse
+from scalecurve_models.networks.receptive import receptive_fields, stack_field
+from scalecurve_models.networks.spelled import activations, macs, weights, what
+from scalecurve_models.networks.window import adaptive_window, extent, padding_of
 
 
 @given(st.integers(1, 12), st.integers(1, 9))

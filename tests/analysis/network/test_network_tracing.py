@@ -2,10 +2,21 @@
 
 import pytest
 
-from scalecurve.network import SHIPPED, NetworkError, network_of_model, shipped, totals
-from scalecurve.network.layer import Add, Concat, Conv, Dense, Dropout, Input, LocalNorm, Pool, Shortcut, Softmax
-from scalecurve.network.tracing import trace, trace_reference
-from scalecurve.network.window import padding_of
+from scalecurve_models.networks import SHIPPED, NetworkError, network_of_model, shipped, totals
+from scalecurve_models.networks.layer import (
+    Add,
+    Concat,
+    Conv,
+    Dense,
+    Dropout,
+    Input,
+    LocalNorm,
+    Pool,
+    Shortcut,
+    Softmax,
+)
+from scalecurve_models.networks.tracing import trace, trace_reference
+from scalecurve_models.networks.window import padding_of
 
 torch = pytest.importorskip("torch")
 nn = torch.nn

@@ -3,13 +3,13 @@ from pathlib import Path
 import pytest
 from synthetic import Truth, experiment, write_bundle
 
-from scalecurve.bundle import Bundle, open_bundle
-from scalecurve.fit import fit
-from scalecurve.predict.beside import BASELINE, HELD_OUT, LEFT_OUT, NOT_MEASURED, beside
-from scalecurve.predict.beside_tables import predicted_tables
-from scalecurve.predict.fitting import FitError
-from scalecurve.predict.observations import observed, programs
-from scalecurve_api.trial import Point
+from scalecurve.bundle.open import Bundle, open_bundle
+from scalecurve_api.spec.trial import Point
+from scalecurve_models.comparison.compare_models import BASELINE, HELD_OUT, LEFT_OUT, NOT_MEASURED, beside
+from scalecurve_models.comparison.tables import predicted_tables
+from scalecurve_models.fit.fit_bundle import fit
+from scalecurve_models.fitting.least_squares import FitError
+from scalecurve_models.fitting.observations import observed, programs
 
 COST = {"perWorkerHour": 0.9, "currency": "USD", "datasetSamples": 1_281_167, "epochs": 90}
 

@@ -7,8 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from synthetic import experiment, write_bundle
 
-from scalecurve.bundle import open_bundle
-from scalecurve.predict.collectives import (
+from scalecurve.bundle.open import open_bundle
+from scalecurve_api.record.rank import AllReduceRow
+from scalecurve_models.collectives import (
     ALGORITHMS,
     HIERARCHICAL,
     Shape,
@@ -23,10 +24,9 @@ from scalecurve.predict.collectives import (
     lower_bound,
     timed_points,
 )
-from scalecurve.predict.collectives.regimes import divisions, piece_errors
-from scalecurve.predict.collectives.tables import collective_tables
-from scalecurve.predict.fitting import FitError, nonnegative
-from scalecurve_api.record.rank import AllReduceRow
+from scalecurve_models.collectives.regimes import divisions, piece_errors
+from scalecurve_models.collectives.tables import collective_tables
+from scalecurve_models.fitting.least_squares import FitError, nonnegative
 
 A, B, G = 3e-6, 2e-10, 5e-11
 SIZES = [8 * 4**i for i in range(13)]

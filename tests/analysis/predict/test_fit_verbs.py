@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from synthetic import Truth, experiment, write_bundle
 
 from scalecurve.cli import EXIT_INPUT, cli
-from scalecurve.predict.fitting import FitError
-from scalecurve.predict.optimus import speed
-from scalecurve.predict.points_file import fit_file
+from scalecurve_models.fit.points_file import fit_file
+from scalecurve_models.fitting.least_squares import FitError
+from scalecurve_models.optimus import speed
 
 
 def run(*args: object) -> Result:

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scalecurve.predict.fitting import FitError, enough, nonnegative, positive
+from scalecurve_models.fitting.least_squares import FitError, enough, nonnegative, positive
 
 
 def test_known_parameters_come_back_with_intervals_that_hold_them():

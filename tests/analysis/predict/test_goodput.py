@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scalecurve.predict.fitting import FitError
-from scalecurve.predict.goodput import (
+from scalecurve_models.fitting.least_squares import FitError
+from scalecurve_models.goodput import (
     GradientNoise,
     StepTime,
     best_batch,
@@ -17,7 +17,7 @@ from scalecurve.predict.goodput import (
     noise_of_scale,
     smoothed,
 )
-from scalecurve.predict.goodput.overlap_solver import Runs, slopes, times
+from scalecurve_models.goodput.overlap_solver import Runs, slopes, times
 
 TRUTH = np.array([0.01, 0.002, 0.03, 0.001, 0.008, 0.0005, 3.0])
 RUNS = [

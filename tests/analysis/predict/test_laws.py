@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scalecurve.predict.fitting import FitError
-from scalecurve.predict.laws import NAMES, compare_laws, fit_law, form_of, forms, leave_one_out
-from scalecurve_api.scaling import Mode
+from scalecurve_api.spec.scaling import Mode
+from scalecurve_models.fitting.least_squares import FitError
+from scalecurve_models.laws import NAMES, compare_laws, fit_law, form_of, forms, leave_one_out
 
 COUNTS = [1, 2, 4, 8, 16, 32]
 

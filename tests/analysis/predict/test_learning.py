@@ -4,15 +4,21 @@ import numpy as np
 import pytest
 from synthetic import Truth, experiment, run, seal, write_bundle
 
-from scalecurve.bundle import Bundle, open_bundle
-from scalecurve.fit import fit
-from scalecurve.predict.learning import learning
-from scalecurve.predict.optimus.records import STEPS, VALIDATION, depth_and_family, learning_curves, step_losses
-from scalecurve_api.plan import make_plan
+from scalecurve.bundle.open import Bundle, open_bundle
+from scalecurve_api.planning.plan import make_plan
 from scalecurve_api.record import journal
 from scalecurve_api.record.rank import Evaluation
 from scalecurve_api.record.tables import STEPS_FILE, encode_steps, sha256
-from scalecurve_api.trial import TrialSpec
+from scalecurve_api.spec.trial import TrialSpec
+from scalecurve_models.fit.fit_bundle import fit
+from scalecurve_models.learning_curves.fit import learning
+from scalecurve_models.optimus.records import (
+    STEPS,
+    VALIDATION,
+    depth_and_family,
+    learning_curves,
+    step_losses,
+)
 
 STEPS_AN_EPOCH = 40
 

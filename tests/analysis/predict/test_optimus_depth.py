@@ -3,8 +3,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from scalecurve.predict.fitting import FitError
-from scalecurve.predict.optimus import LossRun, fit_loss, leave_out_depth, regress
+from scalecurve_models.fitting.least_squares import FitError
+from scalecurve_models.optimus import LossRun, fit_loss, leave_out_depth, regress
 
 DEPTHS = (20, 32, 44, 56, 110)
 STEPS = np.arange(1.0, 200)

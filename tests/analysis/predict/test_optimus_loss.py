@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scalecurve.predict.fitting import FitError
-from scalecurve.predict.optimus import LossTracker, fit_loss, refits
-from scalecurve.predict.optimus.thinning import outliers, thinned, without_outliers
+from scalecurve_models.fitting.least_squares import FitError
+from scalecurve_models.optimus import LossTracker, fit_loss, refits
+from scalecurve_models.optimus.thinning import outliers, thinned, without_outliers
 
 PAPER = np.array([0.21, 1.07, 0.07])  # Seq2Seq of the Optimus paper
 STEPS = np.arange(350.0)

@@ -3,9 +3,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scalecurve.predict.fitting import FitError
-from scalecurve.predict.optimus import best_workers, fit_accuracy, fit_loss, fit_speed, speed, steps_to_accuracy
-from scalecurve.predict.optimus import time_to_target as times_to
+from scalecurve_models.fitting.least_squares import FitError
+from scalecurve_models.optimus import (
+    best_workers,
+    fit_accuracy,
+    fit_loss,
+    fit_speed,
+    speed,
+    steps_to_accuracy,
+)
+from scalecurve_models.optimus import time_to_target as times_to
 
 SYNC = (1.02, 2.78, 4.92, 0.0, 0.02)
 ASYNC = (2.83, 3.92, 0.0, 0.11)

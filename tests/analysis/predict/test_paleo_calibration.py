@@ -6,15 +6,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scalecurve.network import shipped
-from scalecurve.predict.fitting import FitError
-from scalecurve.predict.hardware import find_device, find_link
-from scalecurve.predict.paleo.calibration import MeasuredStep, calibrate
-from scalecurve.predict.paleo.costs import costs_of
-from scalecurve.predict.paleo.measured import read_measured
-from scalecurve.predict.paleo.plus import PlusTerms, fit_plus, overlapped, with_plus
-from scalecurve.predict.paleo.scaling import Platform, predict_scaling, predict_step
-from scalecurve.predict.paleo.terms import PaleoError
+from scalecurve.hardware.devices import find_device, find_link
+from scalecurve_models.fitting.least_squares import FitError
+from scalecurve_models.networks import shipped
+from scalecurve_models.paleo.calibration import MeasuredStep, calibrate
+from scalecurve_models.paleo.costs import costs_of
+from scalecurve_models.paleo.measured import read_measured
+from scalecurve_models.paleo.plus import PlusTerms, fit_plus, overlapped, with_plus
+from scalecurve_models.paleo.scaling import Platform, predict_scaling, predict_step
+from scalecurve_models.paleo.terms import PaleoError
 
 ON = Platform(find_device("K80"), find_link("ethernet20"))
 P100 = Platform(find_device("P100"), find_link("ethernet20"))

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from scalecurve.network import shipped
-from scalecurve.predict.hardware import find_device, find_link
-from scalecurve.predict.paleo.costs import Rates, costs_of
-from scalecurve.predict.paleo.parallel import predict_hybrid, predict_model_parallel
-from scalecurve.predict.paleo.scaling import Platform, predict_scaling, predict_step
+from scalecurve.hardware.devices import find_device, find_link
+from scalecurve_models.networks import shipped
+from scalecurve_models.paleo.costs import Rates, costs_of
+from scalecurve_models.paleo.parallel import predict_hybrid, predict_model_parallel
+from scalecurve_models.paleo.scaling import Platform, predict_scaling, predict_step
 
 REFERENCE = Path(__file__).parents[2] / "reference"
 

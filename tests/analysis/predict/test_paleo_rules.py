@@ -7,16 +7,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scalecurve.network import Network, shipped
-from scalecurve.network.parsing import parse_layer
-from scalecurve.predict.hardware import HardwareError, devices, find_device, find_link, links, precision_of
-from scalecurve.predict.paleo.communication import MIXING, RING, SCHEMES, exchange_ms, tree_height
-from scalecurve.predict.paleo.costs import Rates, costs_of, update_ms
-from scalecurve.predict.paleo.inference import inference_rate
-from scalecurve.predict.paleo.nesting import bounds, nested
-from scalecurve.predict.paleo.parallel import predict_hybrid, predict_model_parallel
-from scalecurve.predict.paleo.scaling import SOFTWARE, Platform, predict_scaling, predict_step
-from scalecurve.predict.paleo.terms import Moved, PaleoError, layer_terms, revision_of
+from scalecurve.hardware.devices import HardwareError, devices, find_device, find_link, links, precision_of
+from scalecurve_models.networks import Network, shipped
+from scalecurve_models.networks.parsing import parse_layer
+from scalecurve_models.paleo.communication import MIXING, RING, SCHEMES, exchange_ms, tree_height
+from scalecurve_models.paleo.costs import Rates, costs_of, update_ms
+from scalecurve_models.paleo.inference import inference_rate
+from scalecurve_models.paleo.nesting import bounds, nested
+from scalecurve_models.paleo.parallel import predict_hybrid, predict_model_parallel
+from scalecurve_models.paleo.scaling import SOFTWARE, Platform, predict_scaling, predict_step
+from scalecurve_models.paleo.terms import Moved, PaleoError, layer_terms, revision_of
 
 K80, TWENTY = find_device("K80"), find_link("ethernet20")
 ON = Platform(K80, TWENTY)

@@ -8,11 +8,11 @@ from click.testing import CliRunner, Result
 from synthetic import Truth, experiment, write_bundle
 
 from scalecurve.cli import EXIT_INPUT, cli
-from scalecurve.network import find
-from scalecurve.predict.beforehand import predict_experiment
-from scalecurve.predict.hardware import find_device, find_link
-from scalecurve.predict.paleo.scaling import Platform, predict_step
-from scalecurve_api.trial import Point
+from scalecurve.hardware.devices import find_device, find_link
+from scalecurve_api.spec.trial import Point
+from scalecurve_models.networks import find
+from scalecurve_models.paleo.a_priori import predict_experiment
+from scalecurve_models.paleo.scaling import Platform, predict_step
 
 ROOT = Path(__file__).parents[3]
 H200 = ROOT / "docs" / "evidence" / "h200"

@@ -8,16 +8,16 @@ import pytest
 from click.testing import CliRunner
 from synthetic import Truth, experiment, write_bundle
 
-from scalecurve.bundle import Bundle, open_bundle
+from scalecurve.bundle.open import Bundle, open_bundle
 from scalecurve.cli import cli
-from scalecurve.cost import cost, merged
-from scalecurve.predict.entries import EntryError
-from scalecurve.predict.hardware import devices
-from scalecurve.predict.prices import find_price, prices, remarks
+from scalecurve.hardware.devices import devices
+from scalecurve.hardware.entries import EntryError
+from scalecurve.hardware.prices import find_price, prices, remarks
 from scalecurve.report import report
+from scalecurve.scaling.cost import cost, merged
 from scalecurve.statistics.mean import mean
-from scalecurve_api.experiment import Cost
 from scalecurve_api.record.trial_record import TrialRecord
+from scalecurve_api.spec.experiment import Cost
 
 OWN = (
     "mine: {accelerator: V100, per_hour: 14.4, accelerators: 4, currency: EUR, date: 2026-11-01, source: our contract}"

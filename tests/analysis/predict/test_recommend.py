@@ -7,12 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from synthetic import Truth, experiment, write_bundle
 
-from scalecurve.bundle import Bundle, open_bundle
-from scalecurve.predict.fitting import FitError
-from scalecurve.predict.untested import open_rates
-from scalecurve.recommend import recommend
-from scalecurve_api.experiment import Cost
-from scalecurve_api.trial import Point
+from scalecurve.bundle.open import Bundle, open_bundle
+from scalecurve_api.spec.experiment import Cost
+from scalecurve_api.spec.trial import Point
+from scalecurve_models.fitting.least_squares import FitError
+from scalecurve_models.recommend.extrapolation_prior import open_rates
+from scalecurve_models.recommend.recommend import recommend
 
 COST = {"perWorkerHour": 1.0, "currency": "EUR", "datasetSamples": 1_000_000}
 

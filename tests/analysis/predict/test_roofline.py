@@ -3,9 +3,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scalecurve.predict.fitting import FitError
-from scalecurve.predict.hardware import HardwareError
-from scalecurve.predict.roofline import Roof, fit_energy, fit_utilization, roof_of
+from scalecurve.hardware.devices import HardwareError
+from scalecurve_models.fitting.least_squares import FitError
+from scalecurve_models.roofline import Roof, fit_energy, fit_utilization, roof_of
 
 
 @given(st.floats(1e-3, 1e6))

@@ -10,7 +10,7 @@ from pathlib import Path
 import yaml
 
 import scalecurve_local
-from scalecurve_api.experiment import ScalingExperiment
+from scalecurve_api.spec.experiment import ScalingExperiment
 
 
 def main() -> int:

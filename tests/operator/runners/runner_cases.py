@@ -6,9 +6,9 @@ from typing import Any
 
 import yaml
 
-from scalecurve_api.experiment import Runner, ScalingExperiment
-from scalecurve_api.plan import expand_points
-from scalecurve_api.trial import TrialSpec
+from scalecurve_api.planning.plan import expand_points
+from scalecurve_api.spec.experiment import Runner, ScalingExperiment
+from scalecurve_api.spec.trial import TrialSpec
 from scalecurve_operator.runners import RUNNERS, Request
 
 IMAGES = {name: f"ghcr.io/scalecurve/worker-{name}:0.1.0" for name in ("torch", "tensorflow", "horovod", "allreduce")}

@@ -18,10 +18,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from runner_cases import CASES, case, manifests, request, spelled
 
-from scalecurve_api import contract, objects
-from scalecurve_api.experiment import Runner
-from scalecurve_api.quantity import times, value
-from scalecurve_api.trial import TrialSpec
+from scalecurve_api import contract
+from scalecurve_api.spec import object_names as objects
+from scalecurve_api.spec.experiment import Runner
+from scalecurve_api.spec.quantity import times, value
+from scalecurve_api.spec.trial import TrialSpec
 from scalecurve_operator.runners import RUNNERS, RequestError, runner_for
 
 GOLDEN = Path(__file__).parent / "golden"

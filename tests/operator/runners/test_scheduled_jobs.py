@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from runner_cases import request
 
-from scalecurve_api.experiment import Runner
-from scalecurve_operator import pods as read_pods
+from scalecurve_api.spec.experiment import Runner
+from scalecurve_operator.reconcile import pod_diagnosis as read_pods
 from scalecurve_operator.runners import RUNNERS
 
 pytestmark = [pytest.mark.processes, pytest.mark.xdist_group("accepted")]

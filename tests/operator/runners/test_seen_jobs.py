@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from scalecurve_api.experiment import Runner
 from scalecurve_api.lifecycle import Job
-from scalecurve_api.trial import FailedReason
-from scalecurve_operator import pods as read_pods
+from scalecurve_api.spec.experiment import Runner
+from scalecurve_api.spec.trial import FailedReason
+from scalecurve_operator.cache.object_cache import _trimmed
+from scalecurve_operator.reconcile import pod_diagnosis as read_pods
 from scalecurve_operator.runners import RUNNERS
-from scalecurve_operator.sightings import _trimmed
 
 SEEN = Path(__file__).parent / "seen"
 KINDS = {runner.value.lower(): runner for runner in Runner}

@@ -15,7 +15,7 @@ from horovod_ranks import mpirun, reason
 from worker_ranks import SCRIPTS, launch, make_trial, records
 
 from scalecurve_api.contract import failure_file
-from scalecurve_api.horovod import VERSION
+from scalecurve_api.programs.horovod import VERSION
 from scalecurve_api.record.outcome import Outcome
 from scalecurve_api.record.rank import RankFailure, RankRecord, WindowKind
 from scalecurve_api.record.verdict import Verdict, judge

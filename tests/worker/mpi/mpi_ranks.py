@@ -9,7 +9,7 @@ from pathlib import Path
 
 from worker_ranks import SCRIPTS, launch
 
-from scalecurve_api.trial import TrialSpec
+from scalecurve_api.spec.trial import TrialSpec
 
 NO_TORCH = str(SCRIPTS / "no_torch.py")
 _SETTINGS = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}

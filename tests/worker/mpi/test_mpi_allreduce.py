@@ -13,7 +13,7 @@ from worker_ranks import SCRIPTS, launch, make_trial, records
 
 from scalecurve_api.record.outcome import Outcome
 from scalecurve_api.record.verdict import judge
-from scalecurve_api.trial import TrialPhase, TrialSpec
+from scalecurve_api.spec.trial import TrialPhase, TrialSpec
 
 pytestmark = [pytest.mark.processes, pytest.mark.skipif(bool(lacking()), reason=lacking() or "-")]
 SIZES = {"minBytes": 4, "maxBytes": 4096, "factor": 32, "iterations": 6, "warmup": 1}

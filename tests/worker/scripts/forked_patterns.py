@@ -10,8 +10,8 @@ import torch
 import torch.distributed as dist
 from torch._C._distributed_c10d import FileStore
 
-from scalecurve_api.workload import AllReduce
-from scalecurve_worker.torch.patterns import all_reduce_of
+from scalecurve_api.programs.workload import AllReduce
+from scalecurve_worker.collectives.torch_patterns import all_reduce_of
 
 
 def rank_of(rank: int, world: int, per_node: int, folder: str) -> bool:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import sys
 
-from scalecurve_api.workload import AllReduce
-from scalecurve_worker.mpi import load
-from scalecurve_worker.mpi.algorithms import ask_for
-from scalecurve_worker.mpi.allreduce import MPILibrary
+from scalecurve_api.programs.workload import AllReduce
+from scalecurve_worker.collectives.mpi_library import MPILibrary
+from scalecurve_worker.collectives.open_mpi import ask_for
+from scalecurve_worker.rendezvous.mpi import load
 
 algorithm, times, count = AllReduce(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
 ask_for(algorithm)

@@ -5,12 +5,12 @@ import sys
 import torch
 import torch.distributed as dist
 
-from scalecurve_api.optimizer import Optimizer
-from scalecurve_api.options import Options
-from scalecurve_api.workload import Precision, Workload
+from scalecurve_api.programs.optimizer import Optimizer
+from scalecurve_api.programs.options import Options
+from scalecurve_api.programs.workload import Precision, Workload
+from scalecurve_worker.rendezvous.torch_store import TorchCommunicator
 from scalecurve_worker.torch.alternates import NoSync
 from scalecurve_worker.torch.checksum import parameter_checksum
-from scalecurve_worker.torch.communicator import TorchCommunicator
 from scalecurve_worker.torch.memory import PeakMemory
 from scalecurve_worker.torch.models import build
 from scalecurve_worker.torch.program import split_batch

@@ -14,12 +14,12 @@ from torch import Tensor, nn
 from torch._C._distributed_c10d import FileStore
 from torch.nn.parallel import DistributedDataParallel
 
-from scalecurve_api.workload import Precision
-from scalecurve_worker.noise_scale import estimate
-from scalecurve_worker.torch.communicator import TorchCommunicator
+from scalecurve_api.programs.workload import Precision
+from scalecurve_worker.rendezvous.torch_store import TorchCommunicator
 from scalecurve_worker.torch.noise_meter import NoiseMeter
 from scalecurve_worker.torch.strategies import Spread
 from scalecurve_worker.torch.training import Trainer
+from scalecurve_worker.training.noise_scale import estimate
 
 BATCH, STEPS, CPU = 12, 4, torch.device("cpu")
 

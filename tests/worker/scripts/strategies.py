@@ -17,12 +17,12 @@ import torch.distributed as dist
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.optim import ZeroRedundancyOptimizer
 
-from scalecurve_api.trial import TrialSpec
-from scalecurve_worker.sdk import Bench
+from scalecurve_api.spec.trial import TrialSpec
+from scalecurve_worker.extras.compression import hooks
+from scalecurve_worker.extras.parameter_server.worker import ParameterServer
+from scalecurve_worker.sdk.bench import Bench
 from scalecurve_worker.torch import sharding, strategies, training
-from scalecurve_worker.torch.compression import hooks
 from scalecurve_worker.torch.program import run
-from scalecurve_worker.torch.servers.worker import ParameterServer
 
 OUT = Path(os.environ["SCALECURVE_OUT"])
 

@@ -14,12 +14,12 @@ import pytest
 from worker_ranks import make_trial, rank_environment
 
 from scalecurve_api.contract import ROLE_ENV, journal_file, rank_file
-from scalecurve_api.processes import asides, processes_of
+from scalecurve_api.programs.processes import asides, processes_of
 from scalecurve_api.record.journal import read_rows
 from scalecurve_api.record.outcome import Outcome
 from scalecurve_api.record.rank import RankRecord
 from scalecurve_api.record.verdict import Verdict, judge
-from scalecurve_api.trial import TrialSpec
+from scalecurve_api.spec.trial import TrialSpec
 
 SCRIPTS = Path(__file__).parent / "scripts"
 PROGRAM = ("-m", "scalecurve_worker")

@@ -13,10 +13,10 @@ from tensorflow_ranks import SCRIPTS, checks, judged, needs_tensorflow, run_rank
 from worker_ranks import launch
 
 from scalecurve_api.contract import failure_file
-from scalecurve_api.horovod import TAPE, VERSION
+from scalecurve_api.programs.horovod import TAPE, VERSION
 from scalecurve_api.record.rank import RankFailure, RankRecord, WindowKind
 from scalecurve_api.record.verdict import Verdict
-from scalecurve_api.trial import TrialSpec
+from scalecurve_api.spec.trial import TrialSpec
 
 pytestmark = [pytest.mark.processes, pytest.mark.timeout(900), needs_tensorflow]
 built = pytest.mark.skipif(bool(reason("tensorflow")), reason=reason("tensorflow") or "-")

@@ -11,8 +11,8 @@ from tensorflow_ranks import SCRIPTS, checks, judged, needs_tensorflow, rows_of,
 
 from scalecurve_api.contract import EVALUATIONS_FILE
 from scalecurve_api.record.rank import RankRecord, WindowKind
-from scalecurve_api.trial import TrialSpec
-from scalecurve_worker.sdk import LEAD_STEPS
+from scalecurve_api.spec.trial import TrialSpec
+from scalecurve_worker.sdk.bench import LEAD_STEPS
 
 pytestmark = [pytest.mark.processes, pytest.mark.timeout(900), needs_tensorflow]
 

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scalecurve_api.data import Augmentation
+from scalecurve_api.programs.data import Augmentation
 from scalecurve_worker.torch.data import DataError, DataOptions, open_data
 from scalecurve_worker.torch.data.augment import Augment, crop_and_flip, cut_out
 

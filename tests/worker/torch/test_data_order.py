@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from torch.utils.data import DistributedSampler
 
 from scalecurve_worker.torch.data import DataError, DataSpec
-from scalecurve_worker.torch.data.order import Shard, epoch_order, steps_per_epoch, stream_seed
+from scalecurve_worker.torch.data.sampler import Shard, epoch_order, steps_per_epoch, stream_seed
 
 
 def order(items: int, batch: int, shard: Shard, epoch: int = 0, split: Any = "train") -> list[int]:

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from scalecurve_api.data import Augmentation
+from scalecurve_api.programs.data import Augmentation
 from scalecurve_api.record.rank import Picture
 from scalecurve_worker.data.digits import read_digits
 from scalecurve_worker.data.image_list import list_images

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from scalecurve_api.catalogue import MODELS
+from scalecurve_api.programs.model_catalog import MODELS
 from scalecurve_worker.torch.models import (
     AuxiliaryLogits,
     ModelError,

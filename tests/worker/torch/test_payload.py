@@ -8,10 +8,10 @@ import torch.distributed as dist
 from torch._C._distributed_c10d import HashStore
 from torch.nn.parallel import DistributedDataParallel
 
-from scalecurve_api.workload import Workload
-from scalecurve_worker.failure import WorkloadError
+from scalecurve_api.programs.workload import Workload
+from scalecurve_worker.collectives.payload import gradient_elements
+from scalecurve_worker.process.failure import WorkloadError
 from scalecurve_worker.torch import models
-from scalecurve_worker.torch.payload import gradient_elements
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from scalecurve_api.data import Augmentation
+from scalecurve_api.programs.data import Augmentation
 from scalecurve_worker.data.cifar import read_cifar10
 from scalecurve_worker.data.idx import read_fashion_mnist, read_idx
 from scalecurve_worker.torch.data import DataError, DataOptions, open_data

@@ -8,13 +8,19 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from torch import Tensor, nn
 
-from scalecurve_api.measure import Quantization
-from scalecurve_worker.failure import WorkloadError
+from scalecurve_api.spec.measure import Quantization
+from scalecurve_worker.extras.quantization import check_quantizable, folded, quantize
+from scalecurve_worker.extras.quantization.calibration import calibrate
+from scalecurve_worker.extras.quantization.integer_inference import Integers, with_whole_weights
+from scalecurve_worker.extras.quantization.quantizer import (
+    Grid,
+    Scheme,
+    activation_grid,
+    signed_grid,
+    weight_grid,
+)
+from scalecurve_worker.process.failure import WorkloadError
 from scalecurve_worker.torch.models import build
-from scalecurve_worker.torch.quantization import check_quantizable, folded, quantize
-from scalecurve_worker.torch.quantization.calibration import calibrate
-from scalecurve_worker.torch.quantization.grid import Grid, Scheme, activation_grid, signed_grid, weight_grid
-from scalecurve_worker.torch.quantization.integers import Integers, with_whole_weights
 
 CPU = torch.device("cpu")
 

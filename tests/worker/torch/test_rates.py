@@ -11,12 +11,12 @@ import torch.distributed as dist
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scalecurve_api.optimizer import Optimizer
-from scalecurve_api.workload import Workload
-from scalecurve_worker.rates import changes, rate_at
+from scalecurve_api.programs.optimizer import Optimizer
+from scalecurve_api.programs.workload import Workload
 from scalecurve_worker.torch.models.loss import AuxiliaryLogits, cross_entropy, training_loss
 from scalecurve_worker.torch.optimizers import groups_of, make_optimizer, rule_of
 from scalecurve_worker.torch.strategies import zero1
+from scalecurve_worker.training.learning_rate import changes, rate_at
 
 GOYAL = Optimizer(
     learning_rate=0.1, scale_with_workers=True, warmup_epochs=5.0, decay="multi-step", milestones=[30, 60, 80]

@@ -12,12 +12,12 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scalecurve_api.optimizer import Optimizer
-from scalecurve_api.workload import ParameterServer, Updates
-from scalecurve_worker.torch.servers import wire
-from scalecurve_worker.torch.servers.shard import Answer, Shard
-from scalecurve_worker.torch.servers.wire import Closed, Header, Kind
-from scalecurve_worker.torch.servers.worker import shares
+from scalecurve_api.programs.optimizer import Optimizer
+from scalecurve_api.programs.workload import ParameterServer, Updates
+from scalecurve_worker.extras.parameter_server import protocol as wire
+from scalecurve_worker.extras.parameter_server.protocol import Closed, Header, Kind
+from scalecurve_worker.extras.parameter_server.shard import Answer, Shard
+from scalecurve_worker.extras.parameter_server.worker import shares
 
 SGD = Optimizer(momentum=0.0)
 RATE = 0.5

@@ -8,8 +8,8 @@ import pytest
 import torch.distributed as dist
 from torch import nn
 
-from scalecurve_api.options import BatchNorm
-from scalecurve_api.workload import Workload
+from scalecurve_api.programs.options import BatchNorm
+from scalecurve_api.programs.workload import Workload
 from scalecurve_worker.torch import traffic
 from scalecurve_worker.torch.device import choose_device
 from scalecurve_worker.torch.strategies import ddp

@@ -12,11 +12,11 @@ from torch import Tensor, nn
 from worker_ranks import make_trial, records
 
 from scalecurve_api.contract import OUT_ENV
-from scalecurve_api.record.frozen import frozen_unchanged
+from scalecurve_api.programs.workload import Trained, Transfer
+from scalecurve_api.record.checks.frozen_layers import frozen_unchanged
 from scalecurve_api.record.rank import RankRecord
-from scalecurve_api.trial import TrialSpec
-from scalecurve_api.workload import Trained, Transfer
-from scalecurve_worker.failure import WorkloadError
+from scalecurve_api.spec.trial import TrialSpec
+from scalecurve_worker.process.failure import WorkloadError
 from scalecurve_worker.torch import evaluation, models
 from scalecurve_worker.torch.checkpoints import open_folder, write_checkpoint
 from scalecurve_worker.torch.program import run

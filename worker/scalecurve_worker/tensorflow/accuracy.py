@@ -8,16 +8,17 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from scalecurve_api.data import DataSource
-from scalecurve_api.measure import Accuracy
+from scalecurve_api.programs.data import DataSource
 from scalecurve_api.record.rank import Evaluation
-from scalecurve_worker.data.reading import read_images
-from scalecurve_worker.rates import changes, rate_at
-from scalecurve_worker.sdk import Bench
-from scalecurve_worker.tensorflow.data import arrays, folder
-from scalecurve_worker.tensorflow.data.epochs import Epochs, in_order
+from scalecurve_api.spec.measure import Accuracy
+from scalecurve_worker.data.small_sets import read_images
+from scalecurve_worker.sdk.bench import Bench
+from scalecurve_worker.tensorflow.data import arrays
+from scalecurve_worker.tensorflow.data import image_folder as folder
+from scalecurve_worker.tensorflow.data.sampler import Epochs, in_order
 from scalecurve_worker.tensorflow.framework import keras, tf
 from scalecurve_worker.tensorflow.training import Trainer, components, cross_entropy
+from scalecurve_worker.training.learning_rate import changes, rate_at
 
 if TYPE_CHECKING:
     from scalecurve_worker.tensorflow.program import Job

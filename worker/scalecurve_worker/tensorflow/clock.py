@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from scalecurve_worker.steps.timing import HostClock
 from scalecurve_worker.tensorflow.framework import tf
-from scalecurve_worker.timing import HostClock
 
 STEP_CLOCK = "host: a step ends when its call returns; windows end when the devices are idle"
 

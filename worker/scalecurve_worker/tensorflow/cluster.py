@@ -11,11 +11,11 @@ import os
 import socket
 
 from scalecurve_api.contract import ATTEMPT_ENV, PODS_ENV
-from scalecurve_api.trial import TrialSpec
-from scalecurve_worker.communicator import Alone, Communicator
-from scalecurve_worker.failure import WorkloadError
-from scalecurve_worker.hub import Hub
-from scalecurve_worker.identity import Identity
+from scalecurve_api.spec.trial import TrialSpec
+from scalecurve_worker.process.failure import WorkloadError
+from scalecurve_worker.process.identity import Identity
+from scalecurve_worker.rendezvous.communicator import Alone, Communicator
+from scalecurve_worker.rendezvous.tcp_store import Hub
 
 
 def meet(trial: TrialSpec, identity: Identity) -> Communicator:

@@ -6,14 +6,14 @@ import os
 from dataclasses import dataclass
 from typing import Any
 
+from scalecurve_api.programs.workload import Device, Precision
 from scalecurve_api.record.rank import RankTopology
-from scalecurve_api.workload import Device, Precision
-from scalecurve_worker.failure import WorkloadError
-from scalecurve_worker.identity import Identity
-from scalecurve_worker.nvml import visible_uuid
-from scalecurve_worker.startup import shares_of_cores
+from scalecurve_worker.monitor.nvml import visible_uuid
+from scalecurve_worker.process.failure import WorkloadError
+from scalecurve_worker.process.identity import Identity
+from scalecurve_worker.process.startup import shares_of_cores
+from scalecurve_worker.process.topology import topology
 from scalecurve_worker.tensorflow.framework import keras, tf
-from scalecurve_worker.topology import topology
 
 
 @dataclass(frozen=True)

@@ -5,36 +5,36 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from scalecurve_api.legality import strategy_of
-from scalecurve_api.trial import TrialSpec
-from scalecurve_api.workload import Device, Strategy, Workload
-from scalecurve_worker.communicator import Communicator, find_communicator
+from scalecurve_api.programs.legality import strategy_of
+from scalecurve_api.programs.workload import Device, Strategy, Workload
+from scalecurve_api.spec.trial import TrialSpec
 from scalecurve_worker.data.images import DataError
-from scalecurve_worker.failure import WorkloadError
-from scalecurve_worker.identity import Identity, identify
-from scalecurve_worker.rates import while_timed
-from scalecurve_worker.sdk import Bench
-from scalecurve_worker.session import Facts, Session, out_folder
+from scalecurve_worker.process.failure import WorkloadError
+from scalecurve_worker.process.identity import Identity, identify
+from scalecurve_worker.record.session import Facts, Session, out_folder
+from scalecurve_worker.rendezvous.communicator import Communicator, find_communicator
+from scalecurve_worker.sdk.bench import Bench
+from scalecurve_worker.steps.timing import HostClock
 from scalecurve_worker.tensorflow import models
 from scalecurve_worker.tensorflow.accuracy import train_to_accuracy
 from scalecurve_worker.tensorflow.alternates import WithoutAllReduce
-from scalecurve_worker.tensorflow.asked import Asked
 from scalecurve_worker.tensorflow.checksum import replica_checksums
 from scalecurve_worker.tensorflow.clock import STEP_CLOCK, DeviceClock
 from scalecurve_worker.tensorflow.cluster import meet
+from scalecurve_worker.tensorflow.cluster_membership import CHIEF, WORKER, Meeting
+from scalecurve_worker.tensorflow.cluster_server import follow
+from scalecurve_worker.tensorflow.config import Asked
 from scalecurve_worker.tensorflow.data.arrays import Arrays
-from scalecurve_worker.tensorflow.data.epochs import Epochs
-from scalecurve_worker.tensorflow.data.folder import Folder
+from scalecurve_worker.tensorflow.data.image_folder import Folder
+from scalecurve_worker.tensorflow.data.sampler import Epochs
 from scalecurve_worker.tensorflow.data.synthetic import Synthetic
 from scalecurve_worker.tensorflow.devices import Devices, choose_devices, seats_of, set_arithmetic
 from scalecurve_worker.tensorflow.flops import step_flops
-from scalecurve_worker.tensorflow.follower import follow
 from scalecurve_worker.tensorflow.framework import framework_versions, tf
-from scalecurve_worker.tensorflow.meeting import CHIEF, WORKER, Meeting
-from scalecurve_worker.tensorflow.served import lead
+from scalecurve_worker.tensorflow.parameter_server_program import lead
 from scalecurve_worker.tensorflow.strategies import STRATEGIES, Spread
 from scalecurve_worker.tensorflow.training import Trainer
-from scalecurve_worker.timing import HostClock
+from scalecurve_worker.training.learning_rate import while_timed
 
 AGAINST_TORCH = (
     "the same layers, parameter count and initial distributions; images channels last, other random draws, "

@@ -7,13 +7,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from scalecurve_api.workload import Communication, CrossDeviceOps, Strategy, Workload
-from scalecurve_worker.communicator import Communicator
-from scalecurve_worker.failure import WorkloadError
+from scalecurve_api.programs.workload import Communication, CrossDeviceOps, Strategy, Workload
+from scalecurve_worker.extras.horovod.tensorflow_strategy import OverHorovod
+from scalecurve_worker.process.failure import WorkloadError
+from scalecurve_worker.rendezvous.communicator import Communicator
 from scalecurve_worker.tensorflow.cluster import OwnAddress, tf_config
 from scalecurve_worker.tensorflow.devices import Devices
 from scalecurve_worker.tensorflow.framework import tf
-from scalecurve_worker.tensorflow.over_horovod import OverHorovod
 
 _CROSS_DEVICE_OPS = {
     CrossDeviceOps.nccl: "NcclAllReduce",

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from scalecurve_api.optimizer import Optimizer
+from scalecurve_api.programs.optimizer import Optimizer
+from scalecurve_worker.extras.horovod.tensorflow_strategy import OverHorovod
 from scalecurve_worker.tensorflow.framework import keras, tf
 from scalecurve_worker.tensorflow.lars import Lars
-from scalecurve_worker.tensorflow.over_horovod import OverHorovod
 
 _CLASSES = {
     "sgd": keras.optimizers.SGD,

@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from scalecurve_api.measure import Accuracy
 from scalecurve_api.record.rank import Evaluation
-from scalecurve_worker.rates import changes, rate_at
-from scalecurve_worker.sdk import Bench
+from scalecurve_api.spec.measure import Accuracy
+from scalecurve_worker.sdk.bench import Bench
 from scalecurve_worker.torch.checkpoints import open_folder
 from scalecurve_worker.torch.data import Loader, dataset_facts
 from scalecurve_worker.torch.evaluation import bare_module, evaluate
 from scalecurve_worker.torch.noise_meter import NoiseMeter
-from scalecurve_worker.torch.trained import Trained, look_at
+from scalecurve_worker.torch.trained_model import Trained, look_at
 from scalecurve_worker.torch.training import Trainer
 from scalecurve_worker.torch.transfer import note_frozen
+from scalecurve_worker.training.learning_rate import changes, rate_at
 
 if TYPE_CHECKING:
     from scalecurve_worker.torch.program import Job

@@ -8,11 +8,11 @@ from typing import Any
 import torch
 
 from scalecurve_api.record.rank import RankTopology
-from scalecurve_worker.sdk import Alternate, Bench
-from scalecurve_worker.session import Session
-from scalecurve_worker.timing import HostClock
+from scalecurve_worker.record.session import Session
+from scalecurve_worker.rendezvous.torch_store import backend_for
+from scalecurve_worker.sdk.bench import Alternate, Bench
+from scalecurve_worker.steps.timing import HostClock
 from scalecurve_worker.torch.clock import CudaClock
-from scalecurve_worker.torch.communicator import backend_for
 from scalecurve_worker.torch.device import device_identity, framework_versions
 
 # torch leaves it without types.

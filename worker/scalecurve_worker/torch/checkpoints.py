@@ -8,7 +8,7 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from scalecurve_worker.failure import WorkloadError
+from scalecurve_worker.process.failure import WorkloadError
 
 _FIELD = "measure.accuracy.checkpoints"
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from scalecurve_worker.timing import Span, UnixTime
+from scalecurve_worker.steps.timing import Span, UnixTime
 
 # torch leaves events without types.
 _new_event: Callable[..., Any] = torch.cuda.Event

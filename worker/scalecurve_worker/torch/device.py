@@ -6,13 +6,13 @@ from collections.abc import Callable, Sequence
 
 import torch
 
+from scalecurve_api.programs.workload import Device
 from scalecurve_api.record.rank import RankTopology
-from scalecurve_api.workload import Device
-from scalecurve_worker.failure import WorkloadError
-from scalecurve_worker.identity import Identity
-from scalecurve_worker.nvml import driver_version
-from scalecurve_worker.startup import shares_of_cores
-from scalecurve_worker.topology import topology
+from scalecurve_worker.monitor.nvml import driver_version
+from scalecurve_worker.process.failure import WorkloadError
+from scalecurve_worker.process.identity import Identity
+from scalecurve_worker.process.startup import shares_of_cores
+from scalecurve_worker.process.topology import topology
 
 # torch leaves these without types.
 nccl_version: Callable[[], tuple[int, ...]] = torch.cuda.nccl.version

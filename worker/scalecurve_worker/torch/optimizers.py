@@ -8,7 +8,7 @@ from typing import Any, overload
 import torch
 from torch import Tensor
 
-from scalecurve_api.optimizer import Optimizer
+from scalecurve_api.programs.optimizer import Optimizer
 
 _EPSILON = 1e-6
 

@@ -7,8 +7,8 @@ from contextlib import AbstractContextManager, nullcontext
 
 import torch
 
-from scalecurve_api.workload import Precision
-from scalecurve_worker.failure import WorkloadError
+from scalecurve_api.programs.workload import Precision
+from scalecurve_worker.process.failure import WorkloadError
 
 _AUTOCAST = {Precision.bf16: torch.bfloat16, Precision.fp16: torch.float16}
 

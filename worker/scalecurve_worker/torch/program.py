@@ -8,17 +8,20 @@ from collections.abc import Iterator
 import torch
 from torch import nn
 
-from scalecurve_api.data import DataSource
-from scalecurve_api.legality import batch_norm_of, strategy_of
-from scalecurve_api.options import CommHook, Options
+from scalecurve_api.programs.data import DataSource
+from scalecurve_api.programs.legality import batch_norm_of, strategy_of
+from scalecurve_api.programs.options import CommHook, Options
+from scalecurve_api.programs.workload import Strategy, Workload
+from scalecurve_api.record.checks.training import TCP
 from scalecurve_api.record.rank import RankRecord
-from scalecurve_api.record.trained import TCP
-from scalecurve_api.trial import TrialSpec
-from scalecurve_api.workload import Strategy, Workload
-from scalecurve_worker.failure import WorkloadError, out_of_memory
-from scalecurve_worker.identity import identify
-from scalecurve_worker.sdk import Bench
-from scalecurve_worker.session import Facts
+from scalecurve_api.spec.trial import TrialSpec
+from scalecurve_worker.extras.parameter_server.training_loop import serve
+from scalecurve_worker.extras.parameter_server.worker import Serving
+from scalecurve_worker.extras.quantization import check_quantizable
+from scalecurve_worker.process.failure import WorkloadError, out_of_memory
+from scalecurve_worker.process.identity import identify
+from scalecurve_worker.record.session import Facts
+from scalecurve_worker.sdk.bench import Bench
 from scalecurve_worker.torch import models
 from scalecurve_worker.torch.accuracy import train_to_accuracy
 from scalecurve_worker.torch.alternates import NoSync, Plain
@@ -27,12 +30,9 @@ from scalecurve_worker.torch.checksum import parameter_checksum
 from scalecurve_worker.torch.data import Batch, DataError, DataOptions, DataSpec, Loader, Split, open_data
 from scalecurve_worker.torch.device import choose_device, seats_on
 from scalecurve_worker.torch.flops import FlopCountError, count_step_flops, device_peak_flops
-from scalecurve_worker.torch.group import ask_for_algorithm, choose_backend, join_group, leave_group
 from scalecurve_worker.torch.memory import PeakMemory
 from scalecurve_worker.torch.precision import set_arithmetic
-from scalecurve_worker.torch.quantization import check_quantizable
-from scalecurve_worker.torch.servers.steps import serve
-from scalecurve_worker.torch.servers.worker import Serving
+from scalecurve_worker.torch.process_group import ask_for_algorithm, choose_backend, join_group, leave_group
 from scalecurve_worker.torch.sharding import local_elements
 from scalecurve_worker.torch.strategies import STRATEGIES, Spread, Wrap, single
 from scalecurve_worker.torch.training import Trainer

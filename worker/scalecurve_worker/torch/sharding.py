@@ -12,7 +12,7 @@ from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
 
-from scalecurve_api.workload import Precision
+from scalecurve_api.programs.workload import Precision
 
 BLOCKS = ("blocks", "stages")
 

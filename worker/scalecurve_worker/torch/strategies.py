@@ -14,17 +14,17 @@ from torch import Tensor, nn
 from torch.distributed.optim import ZeroRedundancyOptimizer
 from torch.nn.parallel import DistributedDataParallel
 
-from scalecurve_api.legality import batch_norm_of
-from scalecurve_api.options import BatchNorm
+from scalecurve_api.programs.legality import batch_norm_of
+from scalecurve_api.programs.options import BatchNorm
+from scalecurve_api.programs.workload import Strategy, Workload
 from scalecurve_api.record.rank import Traffic
-from scalecurve_api.workload import Strategy, Workload
-from scalecurve_worker.failure import WorkloadError
+from scalecurve_worker.extras.compression import compress
+from scalecurve_worker.extras.parameter_server.worker import Serving, start
+from scalecurve_worker.process.failure import WorkloadError
 from scalecurve_worker.torch import traffic
-from scalecurve_worker.torch.compression import compress
+from scalecurve_worker.torch.data_parallel import KeptThreads
 from scalecurve_worker.torch.optimizers import groups_of, make_optimizer, rule_of
-from scalecurve_worker.torch.servers.worker import Serving, start
 from scalecurve_worker.torch.sharding import shard
-from scalecurve_worker.torch.threads import KeptThreads
 from scalecurve_worker.torch.transfer import is_frozen
 
 

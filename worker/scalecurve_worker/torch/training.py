@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from scalecurve_api.workload import Precision
+from scalecurve_api.programs.workload import Precision
 from scalecurve_worker.torch.data import Batch
 from scalecurve_worker.torch.models import AuxiliaryLogits, training_loss
 from scalecurve_worker.torch.precision import autocast, scaler_for

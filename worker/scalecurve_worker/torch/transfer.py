@@ -10,8 +10,8 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from scalecurve_api.workload import Trained, Transfer
-from scalecurve_worker.failure import WorkloadError
+from scalecurve_api.programs.workload import Trained, Transfer
+from scalecurve_worker.process.failure import WorkloadError
 from scalecurve_worker.torch import models
 from scalecurve_worker.torch.checksum import tensor_bytes
 from scalecurve_worker.torch.torchvision_names import of_torchvision

@@ -8,9 +8,20 @@ from dataclasses import replace
 from typing import Any
 from unittest import mock
 
-from scalecurve_api.horovod import TAPE
-from scalecurve_worker.failure import WorkloadError
-from scalecurve_worker.tensorflow import asked, over_horovod, program, served, strategies, training
+from scalecurve_api.programs.horovod import TAPE
+from scalecurve_worker.extras.horovod import tensorflow_strategy as over_horovod
+from scalecurve_worker.process.failure import WorkloadError
+from scalecurve_worker.tensorflow import (
+    config as asked,
+)
+from scalecurve_worker.tensorflow import (
+    parameter_server_program as served,
+)
+from scalecurve_worker.tensorflow import (
+    program,
+    strategies,
+    training,
+)
 from scalecurve_worker.tensorflow.framework import keras, tf
 
 

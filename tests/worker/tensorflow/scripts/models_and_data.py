@@ -13,14 +13,14 @@ import pytest
 import torch
 from PIL import Image
 
-from scalecurve_api import tensorflow as api
-from scalecurve_api.optimizer import Optimizer
+from scalecurve_api.programs import tensorflow as api
+from scalecurve_api.programs.optimizer import Optimizer
 from scalecurve_worker.data.digits import read_digits
 from scalecurve_worker.data.images import DataError, ImageArrays
 from scalecurve_worker.tensorflow import models
-from scalecurve_worker.tensorflow.data import folder
+from scalecurve_worker.tensorflow.data import image_folder as folder
 from scalecurve_worker.tensorflow.data.arrays import Arrays
-from scalecurve_worker.tensorflow.data.epochs import in_order
+from scalecurve_worker.tensorflow.data.sampler import in_order
 from scalecurve_worker.tensorflow.flops import step_flops
 from scalecurve_worker.tensorflow.framework import keras, tf
 from scalecurve_worker.tensorflow.models.layers import parts

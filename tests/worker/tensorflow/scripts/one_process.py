@@ -10,9 +10,9 @@ from pathlib import Path
 from faults import FAULTS
 
 from scalecurve_api.contract import OUT_ENV, TRIAL_ENV
-from scalecurve_api.trial import TrialSpec
-from scalecurve_worker.failure import WorkloadError
-from scalecurve_worker.startup import prepare
+from scalecurve_api.spec.trial import TrialSpec
+from scalecurve_worker.process.failure import WorkloadError
+from scalecurve_worker.process.startup import prepare
 from scalecurve_worker.tensorflow.program import run
 
 SAID = "said.json"

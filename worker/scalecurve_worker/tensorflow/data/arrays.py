@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from scalecurve_worker.data.images import ImageArrays, check_arrays
-from scalecurve_worker.tensorflow.data.epochs import Batch, Epochs, Items
+from scalecurve_worker.tensorflow.data.sampler import Batch, Epochs, Items
 from scalecurve_worker.tensorflow.framework import tf
 
 PAD = 4  # pixels on each side, for the random crop of He et al. 2016, section 4.2

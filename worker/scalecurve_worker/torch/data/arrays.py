@@ -12,9 +12,9 @@ from torch import Tensor
 
 from scalecurve_worker.data.images import ImageArrays
 from scalecurve_worker.torch.data.augment import Augment, Draws
-from scalecurve_worker.torch.data.form import Form, Normaliser
 from scalecurve_worker.torch.data.loader import Batch, DataSpec, Loader
-from scalecurve_worker.torch.data.order import Shard, epoch_order
+from scalecurve_worker.torch.data.memory_format import Form, Normaliser
+from scalecurve_worker.torch.data.sampler import Shard, epoch_order
 
 
 class ArrayLoader(Loader):

@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from scalecurve_worker.data.images import DataError
-from scalecurve_worker.torch.data.order import Shard, stream_seed
+from scalecurve_worker.torch.data.sampler import Shard, stream_seed
 
 PADDED = 8  # pixels of a side for one pixel of padding: four for the 32 of CIFAR, one for the 8 of the digits
 _CUTS = 1  # one more word of the seed: crops are the same with cutout and without

@@ -26,9 +26,9 @@ from scalecurve_worker.data.crops import middle_crop, random_crop
 from scalecurve_worker.data.image_list import ImageList, list_images
 from scalecurve_worker.data.images import DataError, Split
 from scalecurve_worker.torch.data.augment import Augment, Draws
-from scalecurve_worker.torch.data.form import Form, Normaliser
 from scalecurve_worker.torch.data.loader import Batch, DataSpec, Loader
-from scalecurve_worker.torch.data.order import Shard, epoch_order
+from scalecurve_worker.torch.data.memory_format import Form, Normaliser
+from scalecurve_worker.torch.data.sampler import Shard, epoch_order
 
 MOST_LOADERS = 8
 BATCHES_AHEAD = 2  # of each decoding process

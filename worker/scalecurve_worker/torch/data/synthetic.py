@@ -10,9 +10,9 @@ from collections.abc import Iterator
 import torch
 
 from scalecurve_worker.torch.data.augment import Augment, Draws
-from scalecurve_worker.torch.data.form import Form
 from scalecurve_worker.torch.data.loader import Batch, DataSpec, Loader
-from scalecurve_worker.torch.data.order import Shard, stream_seed
+from scalecurve_worker.torch.data.memory_format import Form
+from scalecurve_worker.torch.data.sampler import Shard, stream_seed
 
 
 class Synthetic(Loader):

@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from scalecurve_worker.torch.models.initial import gaussian
+from scalecurve_worker.torch.models.initialization import gaussian
 
 STD = 0.02
 

@@ -1,0 +1,150 @@
+"""Read ``experiment.yaml`` and ``trial.json`` and believe neither: size, form, schema and digest are checked.
+
+The digest is taken over the JSON as stored, not over the model: a record written before a field was added keeps its
+digest. ``TrialRecord.compute_digest`` gives the same for what this version writes (a test holds them together).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import stat
+from pathlib import Path
+from typing import Any, NoReturn
+
+from pydantic import ValidationError
+
+from scalecurve.bundle.problem import FileError
+from scalecurve.bundle.sanity import check_plausible
+from scalecurve_api.model import canonical_json
+from scalecurve_api.record.trial_record import RECORD_SCHEMA, TrialRecord
+from scalecurve_api.spec.experiment import ScalingExperiment
+from scalecurve_api.validation.document import read_documents
+
+MAX_EXPERIMENT_BYTES = 4 << 20
+MAX_RECORD_BYTES = 64 << 20
+
+
+def read_bytes(path: Path, limit: int) -> bytes:
+    """The whole of a regular file.
+
+    Raises:
+        FileError: when it is missing, not a regular file, larger than ``limit`` or unreadable.
+    """
+    try:
+        status = path.stat()
+        if not stat.S_ISREG(status.st_mode):
+            raise FileError("not a regular file")
+        if status.st_size > limit:
+            raise FileError(f"{status.st_size} bytes, more than the {limit} that are read")
+        return path.read_bytes()
+    except FileNotFoundError:
+        raise FileError("missing") from None
+    except OSError as error:
+        raise FileError(f"cannot be read: {error.strerror}") from error
+
+
+def read_experiment(path: Path) -> ScalingExperiment:
+    """The experiment as the engine stored it.
+
+    Raises:
+        FileError: when the file is missing, not YAML, or no ScalingExperiment.
+    """
+    data = read_bytes(path, MAX_EXPERIMENT_BYTES)
+    try:
+        documents, problems = read_documents(data.decode(), path.name)
+    except UnicodeDecodeError as error:
+        raise FileError(f"not YAML: {_first_line(error)}") from error
+    if problems:
+        raise FileError(f"not YAML: {problems[0]}")
+    if len(documents) != 1 or not isinstance(documents[0].value, dict):
+        raise FileError(f"holds {len(documents)} documents, a bundle's holds one ScalingExperiment")
+    try:
+        return ScalingExperiment.model_validate(documents[0].value)
+    except (ValidationError, RecursionError) as error:
+        raise FileError(f"not a ScalingExperiment: {_first_error(error)}") from error
+
+
+def read_record(path: Path) -> TrialRecord:
+    """A trial's record, its digest verified.
+
+    Raises:
+        FileError: when the file is missing, truncated, not of this format, changed after it was written, or impossible.
+    """
+    tree = _read_json(path)
+    if not isinstance(tree, dict) or "schema" not in tree:
+        raise FileError("foreign: not a trial record")
+    if tree["schema"] != RECORD_SCHEMA:
+        raise FileError(f"schema is {_short(tree['schema'])}, this version of ScaleCurve reads {RECORD_SCHEMA!r}")
+    stated = tree.get("digest")
+    if stated != stored_digest(tree):
+        raise FileError("does not match its digest: changed or damaged after it was written")
+    try:
+        record = TrialRecord.model_validate(tree)
+    except (ValidationError, RecursionError) as error:
+        raise FileError(f"not a trial record: {_first_error(error)}") from error
+    check_plausible(record)
+    return record
+
+
+def stored_digest(tree: dict[str, Any]) -> str:
+    """sha256 over the canonical JSON of a record as stored, all but its ``digest``."""
+    return hashlib.sha256(canonical_json({k: v for k, v in tree.items() if k != "digest"}).encode()).hexdigest()
+
+
+def _read_json(path: Path) -> Any:
+    data = read_bytes(path, MAX_RECORD_BYTES)
+    if not data:
+        raise FileError("empty")
+    if b"\\ud" in data.lower() and not _is_unicode(data):
+        raise FileError("not JSON: holds half of a surrogate pair, which is no text")
+    try:
+        return json.loads(data, parse_constant=_no_constant, parse_float=_finite)
+    except json.JSONDecodeError as error:
+        # A string without an end goes on to the file's.
+        ended = error.pos >= len(error.doc.rstrip()) - 1 or error.msg.startswith("Unterminated string")
+        what = "truncated" if ended else "not JSON"
+        raise FileError(
+            f"{what}: {error.msg.removesuffix(' starting at')} at line {error.lineno}, column {error.colno}"
+        ) from error
+    except (UnicodeDecodeError, ValueError, RecursionError) as error:
+        raise FileError(f"not JSON: {_first_line(error)}") from error
+
+
+def _is_unicode(data: bytes) -> bool:
+    """Whether every escape of a surrogate is one of a pair."""
+    try:
+        json.dumps(json.loads(data), ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return False
+    except (ValueError, RecursionError):
+        pass  # not JSON at all: said by who reads it next
+    return True
+
+
+def _no_constant(text: str) -> NoReturn:
+    raise ValueError(f"{text} is no number")
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if value in (float("inf"), float("-inf")):
+        raise ValueError(f"{text[:40]} is out of range")
+    return value
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0][:200]
+
+
+def _first_error(error: ValidationError | RecursionError) -> str:
+    if isinstance(error, RecursionError):
+        return "nested too deeply"
+    first = error.errors(include_url=False, include_input=False, include_context=False)[0]
+    where = ".".join(str(part) for part in first["loc"])[:200]
+    more = f" (and {error.error_count() - 1} more)" if error.error_count() > 1 else ""
+    return f"{where}: {first['msg'][:200]}{more}"
+
+
+def _short(value: object) -> str:
+    return repr(value)[:80]

@@ -1,0 +1,152 @@
+"""All trials' step tables -> their digests, two at a time: hashing, decoding and sorting release Python's lock."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from scalecurve.bundle.open import Bundle, Trial, printable
+from scalecurve.bundle.problem import FileError, Problem
+from scalecurve.bundle.steps import StepTable, quantiles, read_steps, verified_bytes
+from scalecurve.statistics import (
+    Bimodality,
+    Drift,
+    SlowRanks,
+    Stragglers,
+    WarmUp,
+    bimodality,
+    drift,
+    slow_ranks,
+    stragglers,
+    warm_up,
+)
+from scalecurve_api.programs.workload import Program
+from scalecurve_api.record.tables import EVALS_FILE, STEPS_FILE
+
+if TYPE_CHECKING:
+    from scalecurve.bundle.steps import Durations
+
+THREADS = 2
+STRAGGLER_STEPS = 20_000
+ENOUGH_STEPS = 20
+
+
+@dataclass(frozen=True)
+class StepDigest:
+    """What is kept of a trial's steps; times in seconds, quantiles at ``steps.QUANTILES``.
+
+    ``slowest`` is over the slowest rank of each timed step, ``ranks`` over each rank's own timed steps,
+    ``slowest_share`` how often each rank was the slowest. ``own_medians`` are of the steps without the all-reduce,
+    where ranks do not wait for each other; None where there are none. Detectors are None where there are too few steps.
+    """
+
+    rows: int
+    steps: int
+    slowest: tuple[float, ...]
+    ranks: tuple[tuple[float, ...], ...]
+    slowest_share: tuple[float, ...]
+    own_medians: tuple[float, ...] | None
+    drift: Drift | None
+    modes: Bimodality | None
+    warm_up: WarmUp | None
+    slow_ranks: SlowRanks | None
+    stragglers: Stragglers | None
+
+
+@dataclass(frozen=True)
+class Digests:
+    """Digests by (bundle's label, trial), and the tables that could not be used by bundle."""
+
+    of: Mapping[tuple[str, str], StepDigest]
+    problems: tuple[tuple[str, Problem], ...]
+
+    @property
+    def rows(self) -> int:
+        """Step rows read."""
+        return sum(digest.rows for digest in self.of.values())
+
+
+def digest_all(bundles: Sequence[Bundle], threads: int = THREADS) -> Digests:
+    """Digests of every Succeeded trial; the result depends neither on ``threads`` nor on the order of finishing."""
+    import pyarrow as pa
+
+    jobs = [(bundle.label, trial) for bundle in bundles for trial in bundle.trials if _has_tables(trial)]
+    with ThreadPoolExecutor(threads, thread_name_prefix="digest") as pool:
+        found = list(pool.map(_one, (trial for _, trial in jobs)))
+    pa.default_memory_pool().release_unused()
+    of: dict[tuple[str, str], StepDigest] = {}
+    problems: list[tuple[str, Problem]] = []
+    for (label, trial), (result, wrong) in zip(jobs, found, strict=True):
+        problems += [(label, problem) for problem in wrong]
+        if result is not None:
+            of[label, trial.name] = result
+    return Digests(of, tuple(problems))
+
+
+def digest(table: StepTable) -> StepDigest:
+    """The digest of one table; uses up ``table`` (its arrays are sorted in part)."""
+    import numpy as np
+
+    slowest = table.timed.max(axis=0)
+    counts = np.bincount(table.timed.argmax(axis=0), minlength=len(table.timed))
+    own = table.timed if table.own is None else table.own
+    late = _stragglers(own)
+    enough = len(slowest) >= ENOUGH_STEPS
+    seconds = slowest / 1e9 if enough else None
+    ranks = tuple(quantiles(durations) for durations in table.timed)
+    own_medians = None if table.own is None else tuple(_median(durations) for durations in table.own)
+    medians = own_medians or tuple(q[3] for q in ranks)
+    return StepDigest(
+        rows=table.rows,
+        steps=len(slowest),
+        slowest=quantiles(slowest),
+        ranks=ranks,
+        slowest_share=tuple((counts / max(1, counts.sum())).tolist()),
+        own_medians=own_medians,
+        drift=None if seconds is None else drift(seconds),
+        modes=None if seconds is None else bimodality(seconds),
+        warm_up=None if seconds is None else warm_up(seconds),
+        slow_ranks=slow_ranks(medians) if len(medians) > 1 and own.shape[1] >= ENOUGH_STEPS else None,
+        stragglers=late,
+    )
+
+
+def _has_tables(trial: Trial) -> bool:
+    return trial.good and trial.record is not None and bool(trial.record.files)
+
+
+def _one(trial: Trial) -> tuple[StepDigest | None, list[Problem]]:
+    """The digest of a trial's steps; its evaluations stand in the record, their table is only verified.
+
+    So is the step table of the all-reduce program: messages of 8 B and of 1 GiB have no step time in common.
+    """
+    found: StepDigest | None = None
+    problems: list[Problem] = []
+    alike = trial.spec.workload.program is not Program.allreduce
+    for name, sha256 in sorted(trial.record.files.items() if trial.record else ()):
+        try:
+            if name == STEPS_FILE and alike:
+                found = digest(read_steps(trial))
+            elif name in (STEPS_FILE, EVALS_FILE):
+                verified_bytes(trial.folder / name, sha256)
+        except FileError as error:
+            problems.append(Problem(f"trials/{printable(trial.folder.name)}/{name}", str(error)))
+    return found, problems
+
+
+def _median(durations: Durations) -> float:
+    middle = len(durations) // 2
+    durations.partition(middle)
+    return float(durations[middle]) / 1e9
+
+
+def _stragglers(own: Durations) -> Stragglers | None:
+    """The slowest rank against the median rank, over at most ``STRAGGLER_STEPS`` steps spread over the run."""
+    import numpy as np
+
+    if len(own) < 2 or own.shape[1] < ENOUGH_STEPS:
+        return None
+    some = own[:, :: max(1, own.shape[1] // STRAGGLER_STEPS)] / 1e9
+    return stragglers(some.max(axis=0), np.median(some, axis=0))

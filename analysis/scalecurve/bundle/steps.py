@@ -1,0 +1,173 @@
+"""``steps.parquet`` of one trial -> a digest of a few hundred numbers: quantiles, who was slowest, what was noticed.
+
+A bundle may hold a hundred million rows, so rows never leave the trial they belong to: the file is read once, its
+sha256 is verified over the bytes that are then decoded, only the durations are decoded, rank by rank, and pyarrow's
+memory goes back after each trial. pandas takes no part.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from scalecurve.bundle.open import Trial
+from scalecurve.bundle.problem import FileError
+from scalecurve.bundle.record_file import read_bytes
+from scalecurve_api.record.rank import WindowKind
+from scalecurve_api.record.tables import STEPS_FILE
+from scalecurve_api.record.trial_record import TrialRecord, TrialWindow
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Durations = NDArray[np.int64]
+
+QUANTILES = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99, 1.0)
+MAX_TABLE_BYTES = 4 << 30
+MAX_ROWS = 200_000_000
+
+
+@dataclass(frozen=True)
+class StepTable:
+    """Durations in ns, shape (ranks, steps), of the timed steps and of the steps without the all-reduce.
+
+    ``own`` is None where a trial has no windows without the all-reduce: only there do ranks not wait for each other.
+    """
+
+    timed: Durations
+    own: Durations | None
+    rows: int
+
+
+def read_steps(trial: Trial) -> StepTable:
+    """The timed steps of a trial that has a record.
+
+    Raises:
+        FileError: when the table is missing, does not match the sha256 in ``trial.json``, or lacks timed steps.
+    """
+    record = trial.record
+    if record is None or STEPS_FILE not in record.files:
+        raise FileError("the record names no such table")
+    data = verified_bytes(trial.folder / STEPS_FILE, record.files[STEPS_FILE])
+    timed = _windows(record, WindowKind.train)
+    own = _windows(record, WindowKind.no_communication)
+    if not timed:
+        raise FileError("trial.json has no timed windows")
+    return _decode(data, record.trial.point.workers, timed, own)
+
+
+def verified_bytes(path: Path, sha256: str) -> bytes:
+    """The whole file, whose sha256 is the stated one.
+
+    Raises:
+        FileError: when it is missing or unreadable, or has another sha256.
+    """
+    data = read_bytes(path, MAX_TABLE_BYTES)
+    if hashlib.sha256(data).hexdigest() != sha256:
+        raise FileError("does not match the sha256 in trial.json: changed or damaged after it was written")
+    return data
+
+
+def quantiles(values: Durations) -> tuple[float, ...]:
+    """Order statistics at ``QUANTILES`` in seconds; sorts ``values`` (1-D) in part and in place."""
+    ranks = [round(q * (len(values) - 1)) for q in QUANTILES]
+    values.partition(sorted(set(ranks)))
+    return tuple(float(values[rank]) / 1e9 for rank in ranks)
+
+
+def _windows(record: TrialRecord, kind: WindowKind) -> list[TrialWindow]:
+    return [window for window in record.windows if window.kind is kind and window.steps > 0]
+
+
+def _decode(data: bytes, workers: int, timed: Sequence[TrialWindow], own: Sequence[TrialWindow]) -> StepTable:
+    import numpy as np
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        file = pq.ParquetFile(pa.BufferReader(data))
+        rows = file.metadata.num_rows
+        if rows > MAX_ROWS:
+            raise FileError(f"{rows} rows, more than the {MAX_ROWS} of one trial that are read")
+        _check_types(file.schema_arrow)
+        steps, own_steps = sum(window.steps for window in timed), sum(window.steps for window in own)
+        if workers * (steps + own_steps) > rows:
+            raise FileError(f"holds {rows} rows, {workers} ranks of {steps + own_steps} steps have more")
+        first: Durations = np.empty((workers, steps), dtype=np.int64)
+        second: Durations = np.empty((workers, own_steps), dtype=np.int64)
+        seen = 0
+        for rank, start, durations in _ranks(file):
+            if rank != seen or rank >= workers:
+                raise FileError(f"holds rank {rank} where rank {seen} of {workers} belongs")
+            _pick(first[rank], start, durations, timed, rank)
+            _pick(second[rank], start, durations, own, rank)
+            seen += 1
+    except (pa.ArrowException, OSError, KeyError, OverflowError, UnicodeDecodeError) as error:
+        raise FileError(f"not a table of steps: {str(error).splitlines()[0][:200]}") from error
+    if seen != workers:
+        raise FileError(f"holds {seen} ranks of {workers}")
+    for values in (first, second):
+        if values.size and values.min() <= 0:
+            raise FileError("holds a duration that is not positive")
+    return StepTable(first, second if own else None, rows)
+
+
+def _check_types(schema: Any) -> None:
+    for name, wanted in (("rank", "int32"), ("step", "int32"), ("duration_ns", "int64")):
+        index = schema.get_field_index(name)
+        found = "missing" if index < 0 else str(schema.field(index).type)
+        if found != wanted:
+            raise FileError(f"not a table of steps: column {name} is {found}, {wanted} is wanted")
+
+
+def _ranks(file: Any) -> Iterator[tuple[int, int, Durations]]:
+    """(rank, first step, durations) of each rank whose steps count up by one, in the order of the file."""
+    import numpy as np
+
+    parts: list[Durations] = []
+    rank, start, following = -1, 0, 0
+    for group in range(file.metadata.num_row_groups):
+        found, low, high = _span(file.metadata.row_group(group))
+        column = file.read_row_group(group, columns=["duration_ns"], use_threads=False).column(0)
+        if column.null_count:
+            raise FileError("holds a step without a duration")
+        values = column.to_numpy()
+        if found != rank:
+            if parts:
+                yield rank, start, np.concatenate(parts) if len(parts) > 1 else parts[0]
+            parts, rank, start = [], found, low
+        elif low != following:
+            raise FileError(f"rank {rank} has steps up to {following - 1} and then from {low}")
+        parts.append(values)
+        following = high + 1
+    if parts:
+        yield rank, start, np.concatenate(parts) if len(parts) > 1 else parts[0]
+
+
+def _span(group: Any) -> tuple[int, int, int]:
+    """(rank, first step, last step) of a row group, from its statistics: no column is decoded for them."""
+    limits = {}
+    for index in range(group.num_columns):
+        column = group.column(index)
+        if column.path_in_schema in ("rank", "step"):
+            if not column.is_stats_set or not column.statistics.has_min_max:
+                raise FileError(f"column {column.path_in_schema} has no statistics")
+            limits[column.path_in_schema] = int(column.statistics.min), int(column.statistics.max)
+    (rank, last_rank), (low, high) = limits["rank"], limits["step"]
+    if rank != last_rank or high - low + 1 != group.num_rows:
+        raise FileError(f"a row group mixes ranks {rank} to {last_rank}, or lacks steps between {low} and {high}")
+    return rank, low, high
+
+
+def _pick(into: Durations, start: int, durations: Durations, windows: Sequence[TrialWindow], rank: int) -> None:
+    at = 0
+    for window in windows:
+        begin = window.first_step - start
+        if begin < 0 or begin + window.steps > len(durations):
+            raise FileError(f"rank {rank} lacks steps of window {window.index}")
+        into[at : at + window.steps] = durations[begin : begin + window.steps]
+        at += window.steps

@@ -1,0 +1,103 @@
+"""Check files of experiments, with overlays laid over them: what each holds, or everything that is wrong with it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from scalecurve_api.problem import Problem, printable, shorten
+from scalecurve_api.spec.experiment import ScalingExperiment
+from scalecurve_api.validation.document import MAX_BYTES, Document, read_documents, write_documents
+from scalecurve_api.validation.overlay import read_overlay
+from scalecurve_api.validation.validate import validate_text
+
+if TYPE_CHECKING:
+    from scalecurve.render.table import Cell, Table
+
+_MOST_BYTES = 4 * MAX_BYTES
+
+
+@dataclass(frozen=True)
+class Checked:
+    """One file: its text, the experiments in it that are right, and all that is wrong with the others.
+
+    With overlays the text is that of the merged experiments, written anew under a line that names the files.
+    """
+
+    file: str
+    text: str
+    experiments: tuple[ScalingExperiment, ...]
+    problems: tuple[Problem, ...]
+
+
+def validate(
+    files: Iterable[str | os.PathLike[str]], overlays: Iterable[str | os.PathLike[str]] = ()
+) -> tuple[Checked, ...]:
+    """Check every file; one that cannot be read has that as its problem, and never keeps the others from it.
+
+    Overlays are merged in their order into every experiment. When one of them is wrong, only that is said.
+    """
+    laid = [_read_overlay(Path(file)) for file in overlays]
+    wrong = tuple(each for each in laid if isinstance(each, Checked))
+    return wrong or tuple(_check(Path(file), [each for each in laid if isinstance(each, Document)]) for file in files)
+
+
+def problem_table(checked: Iterable[Checked]) -> Table:
+    """One row a problem."""
+    from scalecurve.render.table import Column, Table  # Brings numpy, which checking a file does without.
+
+    names = ("file", "line", "field", "given", "allowed", "suggestion")
+    columns = tuple(Column(name, name.title(), "count" if name == "line" else "text") for name in names)
+    rows: list[tuple[Cell, ...]] = [
+        (p.file, p.line, p.field, shorten(p.given), p.allowed, p.suggestion) for each in checked for p in each.problems
+    ]
+    return Table("problems", "Problems", columns, tuple(rows))
+
+
+def _check(file: Path, overlays: Sequence[Document]) -> Checked:
+    try:
+        text = _read(file)
+    except _Unreadable as error:
+        return _unread(file, f"{error}", "a YAML file of experiments")
+    found = validate_text(text, str(file), overlays)
+    if not overlays or found.problems:
+        return Checked(str(file), text, found.experiments, found.problems)
+    merged = f"{file} with {' and '.join(overlay.file for overlay in overlays)} laid over it"
+    text = f"# {printable(merged)}\n{write_documents(found.values)}"
+    # A bundle keeps this text: together the files may be more than one may be.
+    return Checked(str(file), text, found.experiments, tuple(read_documents(text, merged)[1]))
+
+
+def _read_overlay(file: Path) -> Document | Checked:
+    try:
+        overlay, problems = read_overlay(_read(file), str(file))
+    except _Unreadable as error:
+        return _unread(file, f"{error}", "a YAML file with an overlay")
+    return overlay or Checked(str(file), "", (), tuple(problems))
+
+
+def _unread(file: Path, given: str, allowed: str) -> Checked:
+    return Checked(str(file), "", (), (Problem(str(file), None, "", given, allowed),))
+
+
+class _Unreadable(Exception):
+    """A file that is no text; the message is what was given instead."""
+
+
+def _read(file: Path) -> str:
+    """A file's text; never more of it than an experiment may have."""
+    if str(file) == "-":
+        raise _Unreadable("standard input, which is not read")
+    try:
+        with file.open("rb") as opened:
+            data = opened.read(_MOST_BYTES + 1)
+        if len(data) > _MOST_BYTES:
+            raise _Unreadable(f"more than {_MOST_BYTES} bytes")
+        return data.decode()
+    except OSError as error:
+        raise _Unreadable(f"a file that cannot be read ({error.strerror})") from error
+    except UnicodeDecodeError as error:
+        raise _Unreadable(f"a file that is not UTF-8 text (at byte {error.start + 1})") from error

@@ -1,0 +1,197 @@
+"""Whether what an experiment asks for is there: nodes with room, and quotas. Pure, over the API's own objects."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+from scalecurve_api.planning.plan import expand_points
+from scalecurve_api.spec.experiment import ExperimentSpec, Runner
+from scalecurve_api.spec.pod_options import Toleration
+from scalecurve_api.spec.quantity import value
+from scalecurve_api.spec.trial import Point
+
+Amounts = Mapping[str, Decimal]
+_REPELS = ("NoSchedule", "NoExecute")
+_NOT_DEVICES = ("hugepages-", "attachable-volumes-", "kubernetes.io/")
+
+
+@dataclass(frozen=True)
+class Node:
+    """A node that pods of the experiment may go to: what it offers, and what of it no pod has asked for."""
+
+    name: str
+    allocatable: Amounts
+    free: Amounts
+
+
+@dataclass(frozen=True)
+class Fit:
+    """How many nodes could ever carry a node's share of a layout, and how many can now."""
+
+    layout: str
+    nodes: int
+    needs: Amounts
+    ever: int
+    now: int
+
+
+def usable_nodes(
+    nodes: Iterable[Mapping[str, Any]], pods: Iterable[Mapping[str, Any]], spec: ExperimentSpec | None
+) -> list[Node]:
+    """Ready, schedulable nodes that the experiment's node selector and tolerations allow."""
+    taken: defaultdict[str, dict[str, Decimal]] = defaultdict(dict)
+    for pod in pods:
+        on = pod.get("spec", {}).get("nodeName")
+        if on and (pod.get("status") or {}).get("phase") not in ("Succeeded", "Failed"):
+            _add(taken[on], requests(pod["spec"]))
+    found = []
+    for node in nodes:
+        if not _allowed(node, spec):
+            continue
+        offers = _amounts((node.get("status") or {}).get("allocatable"))
+        name = node["metadata"]["name"]
+        free = {what: amount - taken[name].get(what, Decimal(0)) for what, amount in offers.items()}
+        found.append(Node(name, offers, free))
+    return found
+
+
+def requests(pod: Mapping[str, Any]) -> dict[str, Decimal]:
+    """What a pod's spec asks of its node: its containers together, or an init container where that is more."""
+    total: dict[str, Decimal] = {}
+    for container in pod.get("containers") or []:
+        _add(total, _asked(container))
+    for container in pod.get("initContainers") or []:
+        for what, amount in _asked(container).items():
+            total[what] = max(total.get(what, Decimal(0)), amount)
+    return {**total, "pods": Decimal(1)}
+
+
+def fits(spec: ExperimentSpec, nodes: Sequence[Node]) -> list[Fit]:
+    """Each layout of the experiment, in the order of the plan."""
+    shapes = dict.fromkeys((point.nodes, point.workers_per_node) for point in expand_points(spec))
+    out = []
+    for count, each in shapes:
+        needs = {what: value(limit) * each for what, limit in spec.resources.limits.items()}
+        needs["pods"] = Decimal(min(each, spec.placement.pods_per_node))
+        out.append(
+            Fit(
+                layout=f"{count}x{each}",
+                nodes=count,
+                needs=needs,
+                ever=sum(_covers(node.allocatable, needs) for node in nodes),
+                now=sum(_covers(node.free, needs) for node in nodes),
+            )
+        )
+    return out
+
+
+def devices(nodes: Iterable[Node], wanted: Iterable[str] = ()) -> dict[str, Counter[int]]:
+    """Extended resources -> how many of them a node offers -> how many nodes do."""
+    found: dict[str, Counter[int]] = {}
+    for node in nodes:
+        for what, amount in node.allocatable.items():
+            if what in wanted or ("/" in what and not what.startswith(_NOT_DEVICES)):
+                found.setdefault(what, Counter())[int(amount)] += 1
+    return found
+
+
+def largest(spec: ExperimentSpec) -> Point | None:
+    """The point that asks for most."""
+    return max(expand_points(spec), key=lambda point: (point.workers, point.nodes), default=None)
+
+
+def over_quota(spec: ExperimentSpec, quotas: Iterable[Mapping[str, Any]]) -> tuple[list[str], list[str]]:
+    """What of the largest point no quota will ever allow, and what it does not allow now, a sentence each."""
+    point = largest(spec)
+    never: list[str] = []
+    now: list[str] = []
+    if point is None:
+        return never, now
+    needs = _of_a_quota(spec, point)
+    for quota in quotas:
+        status = quota.get("status") or {}
+        hard, used = _amounts(status.get("hard") or quota.get("spec", {}).get("hard")), _amounts(status.get("used"))
+        for what, allowed in sorted(hard.items()):
+            where = f"quota {quota['metadata']['name']}"
+            needed = needs.get(what)
+            if needed is None:
+                if what.removeprefix("requests.").removeprefix("limits.") in ("cpu", "memory"):
+                    never.append(
+                        f"{where} limits {what}, so every pod must say how much it takes: set spec.resources.limits."
+                        + what.rpartition(".")[2]
+                    )
+            elif needed > allowed:
+                never.append(f"{where} allows {allowed:f} {what}, and {point.name} needs {needed:f}")
+            elif needed > allowed - used.get(what, Decimal(0)):
+                left = allowed - used.get(what, Decimal(0))
+                now.append(f"{where} has {left:f} of {allowed:f} {what} left, and {point.name} needs {needed:f}")
+    return never, now
+
+
+def _of_a_quota(spec: ExperimentSpec, point: Point) -> dict[str, Decimal]:
+    """What a quota counts of one point: requests equal limits."""
+    needs: dict[str, Decimal] = {}
+    for what, limit in spec.resources.limits.items():
+        amount = value(limit) * point.workers
+        needs[f"requests.{what}"] = needs[f"limits.{what}"] = amount
+        if what in ("cpu", "memory"):
+            needs[what] = amount
+    launcher = 1 if spec.runner is Runner.mpi_job else 0
+    pods = point.nodes * min(point.workers_per_node, spec.placement.pods_per_node) + launcher
+    needs["pods"] = needs["count/pods"] = Decimal(pods)
+    return needs
+
+
+def _allowed(node: Mapping[str, Any], spec: ExperimentSpec | None) -> bool:
+    ready = any(
+        each.get("type") == "Ready" and each.get("status") == "True"
+        for each in (node.get("status") or {}).get("conditions") or []
+    )
+    if not ready or (node.get("spec") or {}).get("unschedulable"):
+        return False
+    selector = spec.pod.node_selector if spec else {}
+    has = node["metadata"].get("labels") or {}
+    if any(has.get(label) != wanted for label, wanted in selector.items()):
+        return False
+    tolerations = spec.pod.tolerations if spec else []
+    taints = (node.get("spec") or {}).get("taints") or []
+    repelling = [taint for taint in taints if taint.get("effect") in _REPELS]
+    return all(any(_tolerates(each, taint) for each in tolerations) for taint in repelling)
+
+
+def _tolerates(toleration: Toleration, taint: Mapping[str, Any]) -> bool:
+    if toleration.effect not in (None, taint.get("effect")):
+        return False
+    if toleration.key is None:
+        return toleration.operator == "Exists"
+    if toleration.key != taint.get("key"):
+        return False
+    return toleration.operator == "Exists" or (toleration.value or "") == (taint.get("value") or "")
+
+
+def _covers(offered: Amounts, needs: Amounts) -> bool:
+    return all(offered.get(what, Decimal(0)) >= amount for what, amount in needs.items())
+
+
+def _asked(container: Mapping[str, Any]) -> dict[str, Decimal]:
+    resources = container.get("resources") or {}
+    return _amounts({**(resources.get("limits") or {}), **(resources.get("requests") or {})})
+
+
+def _add(total: dict[str, Decimal], more: Amounts) -> None:
+    for what, amount in more.items():
+        total[what] = total.get(what, Decimal(0)) + amount
+
+
+def _amounts(given: Mapping[str, Any] | None) -> dict[str, Decimal]:
+    found = {}
+    for what, amount in (given or {}).items():
+        try:
+            found[what] = value(amount)
+        except ValueError:
+            continue
+    return found

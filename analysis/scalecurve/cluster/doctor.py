@@ -1,0 +1,296 @@
+"""What a cluster has and lacks, and whether an experiment could start there: a finding and what to do, each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+from urllib.parse import quote
+
+from scalecurve.cluster import capacity
+from scalecurve.cluster.connection import Cluster, Object, Refused
+from scalecurve.render.progress import clock
+from scalecurve.render.table import Column, Table
+from scalecurve_api.spec.experiment import ExperimentSpec, Runner, ScalingExperiment
+
+LEASE = "scalecurve-operator"
+_GROUP, _VERSION = "scalecurve.dev", "v1alpha1"
+_OLDEST_MINOR = 29
+"""Rules over the old and the new object (CEL) are generally available from here."""
+_KINDS = {
+    Runner.job: ("batch", "v1", "jobs", ""),
+    Runner.mpi_job: ("kubeflow.org", "v2beta1", "mpijobs", "mpi-operator 0.5 or newer"),
+    Runner.pytorch_job: ("kubeflow.org", "v1", "pytorchjobs", "the Kubeflow training operator 1.x"),
+    Runner.tf_job: ("kubeflow.org", "v1", "tfjobs", "the Kubeflow training operator 1.x"),
+}
+_INSTALL = "helm install scalecurve charts/scalecurve -n scalecurve-system --create-namespace"
+_RIGHTS = (
+    ("create", _GROUP, "scalingexperiments", "start experiments"),
+    ("list", _GROUP, "scalingtrials", "see their points"),
+    ("get", "", "configmaps", "pull their records"),
+)
+
+
+@dataclass(frozen=True)
+class Finding:
+    """``good`` is False for what stops an experiment, None for what is not needed or could not be looked at."""
+
+    what: str
+    found: str
+    good: bool | None = True
+    do: str = ""
+
+
+@dataclass(frozen=True)
+class Patient:
+    """The cluster, and the experiment that is to start in it, if one is given."""
+
+    cluster: Cluster
+    experiment: ScalingExperiment | None = None
+
+    @property
+    def spec(self) -> ExperimentSpec | None:
+        """Of the experiment."""
+        return self.experiment.spec if self.experiment else None
+
+    @property
+    def runner(self) -> Runner | None:
+        """The kind of job that the experiment needs."""
+        return (self.experiment.spec.runner or Runner.job) if self.experiment else None
+
+
+def doctor(cluster: Cluster, experiment: ScalingExperiment | None = None) -> list[Finding]:
+    """Everything that can be found out.
+
+    Raises:
+        ClusterError: when the cluster does not answer at all.
+    """
+    patient = Patient(cluster, experiment)
+    found = list(_server(patient))
+    for what, look in _LOOKS:
+        try:
+            found += look(patient)
+        except Refused as refused:
+            found.append(Finding(what, refused.message, None, "ask for the right to read it; it could not be checked"))
+    return found
+
+
+def table(cluster: Cluster, findings: list[Finding]) -> Table:
+    """One row a finding."""
+    columns = (Column("what", "What"), Column("found", "Found"), Column("good", "Good", "flag"), Column("do", "To do"))
+    rows = tuple((each.what, each.found, each.good, each.do or None) for each in findings)
+    return Table("cluster", f"Namespace {cluster.namespace} of {cluster.name}", columns, rows)
+
+
+def _server(patient: Patient) -> Iterator[Finding]:
+    found = patient.cluster.request("GET", "/version")
+    digits = "".join(letter for letter in str(found.get("minor", "")) if letter.isdigit())
+    old = digits.isdigit() and int(digits) < _OLDEST_MINOR
+    do = f"ScaleCurve needs Kubernetes 1.{_OLDEST_MINOR} or newer" if old else ""
+    yield Finding("API server", str(found.get("gitVersion", "unknown version")), not old, do)
+
+
+def _definitions(patient: Patient) -> Iterator[Finding]:
+    group = patient.cluster.get(f"/apis/{_GROUP}")
+    versions = [each["version"] for each in (group or {}).get("versions", [])]
+    if _VERSION not in versions:
+        said = f"served in {', '.join(versions)}, not {_VERSION}" if versions else "not installed"
+        yield Finding("definitions", said, False, _INSTALL)
+        return
+    kinds = _plurals(patient.cluster, _GROUP, _VERSION)
+    missing = [plural for plural in ("scalingexperiments", "scalingtrials") if plural not in kinds]
+    if missing:
+        yield Finding("definitions", f"{', '.join(missing)} not installed", False, _INSTALL)
+    else:
+        yield Finding("definitions", f"scalingexperiments, scalingtrials in {', '.join(versions)}")
+
+
+def _operator(patient: Patient) -> Iterator[Finding]:
+    leases = _leases(patient.cluster)
+    if not leases:
+        yield Finding("operator", "none has ever run here", False, _INSTALL)
+    for lease in leases:
+        yield _holder(lease, datetime.now(UTC))
+
+
+def _leases(cluster: Cluster) -> list[Object]:
+    name = {"fieldSelector": f"metadata.name={LEASE}"}
+    return list(cluster.list("/apis/coordination.k8s.io/v1/leases", **name))
+
+
+def _holder(lease: Mapping[str, Any], now: datetime) -> Finding:
+    spec, namespace = lease.get("spec") or {}, lease["metadata"]["namespace"]
+    who = spec.get("holderIdentity")
+    logs = f"kubectl -n {namespace} get pods; kubectl -n {namespace} logs -l app.kubernetes.io/component=operator"
+    if not who or not spec.get("renewTime"):
+        return Finding("operator", f"in {namespace}: stopped, nobody holds its lease", False, logs)
+    age = (now - datetime.fromisoformat(spec["renewTime"].replace("Z", "+00:00"))).total_seconds()
+    patience = max(30.0, 3.0 * float(spec.get("leaseDurationSeconds") or 10))
+    said = f"{who} in {namespace}, seen {clock(age)} ago"
+    if age > patience:
+        return Finding("operator", f"{said}: it has stopped, or clocks differ", False, logs)
+    return Finding("operator", said)
+
+
+def _runners(patient: Patient) -> Iterator[Finding]:
+    for runner, (group, version, plural, comes_with) in _KINDS.items():
+        there = plural in _plurals(patient.cluster, group, version)
+        needed = runner is patient.runner
+        if there:
+            yield Finding(f"runner {runner.value}", f"{plural}.{group}/{version}")
+        else:
+            do = f"install {comes_with}" + ("" if not needed else ", or set spec.runner: Job, which needs nothing")
+            yield Finding(f"runner {runner.value}", "not installed", False if needed else None, do)
+
+
+def _nodes(patient: Patient) -> Iterator[Finding]:
+    cluster, spec = patient.cluster, patient.spec
+    every = list(cluster.list("/api/v1/nodes"))
+    busy: list[Object] = []
+    unknown = ""
+    try:
+        busy = list(cluster.list("/api/v1/pods", fieldSelector="status.phase!=Succeeded,status.phase!=Failed"))
+    except Refused:
+        unknown = "; what others use of them may not be looked at"
+    nodes = capacity.usable_nodes(every, busy, spec)
+    selected = " that spec.pod allows" if spec and (spec.pod.node_selector or spec.pod.tolerations) else ""
+    offered = [
+        f"{count} with {amount} {what}"
+        for what, counts in sorted(capacity.devices(nodes, spec.resources.limits if spec else ()).items())
+        if "/" in what
+        for amount, count in sorted(counts.items(), reverse=True)
+        if amount
+    ]
+    said = f"{len(nodes)} of {len(every)} ready for pods{selected}: {', '.join(offered) or 'no devices'}{unknown}"
+    do = "look at spec.pod.nodeSelector and tolerations, and at kubectl get nodes"
+    yield Finding("nodes", said, bool(nodes), "" if nodes else do)
+    for fit in capacity.fits(spec, nodes) if spec else ():
+        yield _layout(fit)
+
+
+def _layout(fit: capacity.Fit) -> Finding:
+    asked = ", ".join(f"{amount:f} {what}" for what, amount in fit.needs.items() if what != "pods")
+    need = f"needs {_nodes_of(fit.nodes)}" + (f" with {asked} each" if asked else "")
+    what = f"layout {fit.layout}"
+    if fit.ever < fit.nodes:
+        do = f"take {fit.layout} out, ask for less in spec.resources, or add nodes"
+        return Finding(what, f"{need}; {fit.ever} can ever have it", False, do)
+    if fit.now < fit.nodes:
+        return Finding(what, f"{need}; {fit.now} have it free now", None, "its trials wait until others end")
+    return Finding(what, f"{need}; {fit.now} have it free now")
+
+
+def _nodes_of(count: int) -> str:
+    return f"{count} node{'s' if count != 1 else ''}"
+
+
+def _quota(patient: Patient) -> Iterator[Finding]:
+    quotas = list(patient.cluster.list(patient.cluster.path("/api/v1", "resourcequotas")))
+    if not quotas:
+        yield Finding("quota", f"none in {patient.cluster.namespace}")
+        return
+    names = ", ".join(quota["metadata"]["name"] for quota in quotas)
+    if patient.spec is None:
+        yield Finding("quota", names, None, "name an experiment to have it compared")
+        return
+    never, now = capacity.over_quota(patient.spec, quotas)
+    for said in never:
+        yield Finding("quota", said, False, "ask for less, or have the quota raised")
+    for said in now:
+        yield Finding("quota", said, None, "its trials wait until others end")
+    if not never and not now:
+        yield Finding("quota", f"{names}: the largest point fits")
+
+
+def _rights(patient: Patient) -> Iterator[Finding]:
+    cluster = patient.cluster
+    for verb, group, resource, purpose in _RIGHTS:
+        asked = {"namespace": cluster.namespace, "verb": verb, "group": group, "resource": resource}
+        review = cluster.request(
+            "POST",
+            "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews",
+            {
+                "apiVersion": "authorization.k8s.io/v1",
+                "kind": "SelfSubjectAccessReview",
+                "spec": {"resourceAttributes": asked},
+            },
+        )
+        name = f"{verb} {resource}" + (f".{group}" if group else "")
+        if (review.get("status") or {}).get("allowed"):
+            yield Finding("permission", f"you may {name}")
+        else:
+            do = f"ask for the role edit in {cluster.namespace}, to {purpose}"
+            yield Finding("permission", f"you may not {name}", False if verb == "create" else None, do)
+
+
+def _security(patient: Patient) -> Iterator[Finding]:
+    namespace = patient.cluster.get(f"/api/v1/namespaces/{quote(patient.cluster.namespace)}")
+    if namespace is None:
+        do = f"kubectl create namespace {patient.cluster.namespace}"
+        yield Finding("namespace", f"there is no {patient.cluster.namespace}", False, do)
+        return
+    level = (namespace["metadata"].get("labels") or {}).get("pod-security.kubernetes.io/enforce", "privileged")
+    pod = patient.spec.pod if patient.spec else None
+    asked = {"spec.pod.hostNetwork": pod.host_network, "spec.pod.lockMemory": pod.lock_memory} if pod else {}
+    over = [name for name, wanted in asked.items() if wanted]
+    if over and level != "privileged":
+        do = f"take it out, or label the namespace pod-security.kubernetes.io/enforce=privileged (it has {level})"
+        yield Finding("Pod Security", f"{level} refuses {' and '.join(over)}", False, do)
+    else:
+        yield Finding("Pod Security", f"enforces {level}: the pods of trials keep to it")
+
+
+def _queue(patient: Patient) -> Iterator[Finding]:
+    if patient.spec is None or patient.spec.queue is None:
+        return
+    cluster, name = patient.cluster, patient.spec.queue
+    group = cluster.get("/apis/kueue.x-k8s.io")
+    if group is None:
+        yield Finding("queue", "Kueue is not installed", False, "install Kueue, or take spec.queue out")
+        return
+    version = group["preferredVersion"]["version"]
+    found = cluster.get(cluster.path(f"/apis/kueue.x-k8s.io/{version}", "localqueues", name))
+    if found is None:
+        yield Finding("queue", f"no local queue {name} in {cluster.namespace}", False, "kubectl get localqueues")
+        return
+    conditions = (found.get("status") or {}).get("conditions") or []
+    stopped = next((c for c in conditions if c.get("type") == "Active" and c.get("status") == "False"), None)
+    waiting = (found.get("status") or {}).get("pendingWorkloads", 0)
+    said = f"{name}: {waiting} workloads wait" + (f"; inactive: {stopped.get('message', '')}" if stopped else "")
+    yield Finding("queue", said, stopped is None, f"kubectl describe localqueue {name}" if stopped else "")
+
+
+def _claims(patient: Patient) -> Iterator[Finding]:
+    if patient.spec is None:
+        return
+    mounted = [mount.claim for mount in patient.spec.pod.claims]
+    mounted += [patient.spec.results.claim] if patient.spec.results else []
+    for name in dict.fromkeys(mounted):
+        found = patient.cluster.get(patient.cluster.path("/api/v1", "persistentvolumeclaims", name))
+        if found is None:
+            yield Finding("claim", f"no PersistentVolumeClaim {name}", False, "create it, or name another in the spec")
+            continue
+        modes = ", ".join(found["spec"].get("accessModes") or [])
+        several = capacity.largest(patient.spec)
+        alone = "Many" not in modes and several is not None and several.nodes > 1
+        do = "pods on several nodes mount it: take one with ReadWriteMany or ReadOnlyMany" if alone else ""
+        yield Finding("claim", f"{name}: {modes}", not alone, do)
+
+
+def _plurals(cluster: Cluster, group: str, version: str) -> list[str]:
+    found = cluster.get(f"/apis/{group}/{version}")
+    return [str(each["name"]) for each in (found or {}).get("resources", [])]
+
+
+_LOOKS: tuple[tuple[str, Callable[[Patient], Iterator[Finding]]], ...] = (
+    ("definitions", _definitions),
+    ("operator", _operator),
+    ("runners", _runners),
+    ("nodes", _nodes),
+    ("quota", _quota),
+    ("permission", _rights),
+    ("Pod Security", _security),
+    ("queue", _queue),
+    ("claim", _claims),
+)

@@ -1,0 +1,178 @@
+"""An experiment as the operator keeps it: the object, the trials it has begun, and what could not be understood."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from scalecurve.cluster.connection import GROUP, Cluster, ClusterError, Object, Refused, Where, connect
+from scalecurve_api.lifecycle import ExperimentPhase
+from scalecurve_api.spec.experiment import ScalingExperiment
+from scalecurve_api.spec.object_names import EXPERIMENT_LABEL
+from scalecurve_api.spec.trial import TrialPhase, TrialSpec
+
+_NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,38}[a-z0-9])?")
+_FEW = 20
+
+
+class NotThere(ClusterError):
+    """There is no such experiment; the message says where was looked and what is there."""
+
+
+@dataclass(frozen=True)
+class Watched:
+    """One experiment of a cluster as it was when it was read."""
+
+    experiment: ScalingExperiment
+    namespace: str
+    status: Mapping[str, Any]
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        return self.experiment.metadata.name
+
+    @property
+    def phase(self) -> str:
+        """As the operator says; Pending until it says something."""
+        return str(self.status.get("phase") or ExperimentPhase.pending.value)
+
+    @property
+    def ended(self) -> bool:
+        """Whether nothing more happens."""
+        return self.phase in {phase.value for phase in ExperimentPhase if phase.final}
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Trials by phase, without empty ones."""
+        return {name: int(count) for name, count in (self.status.get("counts") or {}).items() if count}
+
+    @property
+    def exit_code(self) -> int:
+        """As ``run`` ends: 1 when it failed or a trial that has ended did not succeed."""
+        bad = any(self.counts.get(phase.value.lower()) for phase in _BAD)
+        return 1 if bad or self.phase in (ExperimentPhase.failed.value, ExperimentPhase.cancelled.value) else 0
+
+    @property
+    def headline(self) -> str:
+        """One line: where it is, its phase, what the operator says of it."""
+        said = self.status.get("message") or ("not seen by an operator yet" if not self.status else "")
+        return f"{self.name} in {self.namespace}: {self.phase}" + (f", {said}" if said else "")
+
+
+_BAD = (TrialPhase.failed, TrialPhase.invalid, TrialPhase.cancelled)
+
+
+@dataclass(frozen=True)
+class BegunTrial:
+    """A ScalingTrial object ``name``, as the API gives it."""
+
+    name: str
+    stored: Mapping[str, Any]
+    status: Mapping[str, Any]
+
+    @property
+    def trial(self) -> str:
+        """The trial's own name, as in the plan."""
+        return str(self.stored["name"])
+
+    @cached_property
+    def spec(self) -> TrialSpec:
+        """The trial; read when it is asked for, for a large experiment has thousands.
+
+        Raises:
+            ClusterError: when this version does not understand it.
+        """
+        try:
+            return TrialSpec.model_validate(self.stored)
+        except ValidationError as error:
+            raise ClusterError(_not_understood(self.name, "a trial", error)) from error
+
+    @property
+    def phase(self) -> TrialPhase:
+        """Pending until the operator says something."""
+        return TrialPhase(self.status.get("phase") or TrialPhase.pending)
+
+
+def split(given: Sequence[Path]) -> tuple[list[Path], list[str]]:
+    """Arguments that are bundles, and those that are names of experiments in the cluster.
+
+    What exists as a folder or file is a bundle, and so is what can be no name.
+    """
+    names = [str(path) for path in given if not path.exists() and _NAME.fullmatch(str(path))]
+    return [path for path in given if str(path) not in names], names
+
+
+def find(where: Where, name: str) -> tuple[Cluster, Watched]:
+    """An experiment by the name that the user gave, where no folder is called so.
+
+    Raises:
+        NotThere: also when no cluster was named and none can be looked into.
+        ClusterError: when a cluster was named and cannot be asked.
+    """
+    try:
+        cluster = connect(where)
+    except ClusterError as error:
+        if where.asked:
+            raise
+        raise NotThere(f"{name}: no such folder, and no cluster to look for an experiment in: {error}") from error
+    return cluster, read(cluster, name)
+
+
+def read(cluster: Cluster, name: str) -> Watched:
+    """The experiment as it is now.
+
+    Raises:
+        NotThere: when there is none.
+        ClusterError: when the cluster cannot be asked, or keeps what this version does not understand.
+    """
+    found = cluster.get(cluster.path(GROUP, "scalingexperiments", name))
+    if found is None:
+        raise NotThere(_absent(cluster, name))
+    try:
+        experiment = ScalingExperiment.model_validate({**found, "status": None})
+    except ValidationError as error:
+        raise ClusterError(_not_understood(name, "an experiment", error)) from error
+    return Watched(experiment, cluster.namespace, found.get("status") or {})
+
+
+def begun(cluster: Cluster, experiment: str) -> Iterator[BegunTrial]:
+    """The trials that were begun, in no order.
+
+    Raises:
+        ClusterError: when the cluster cannot be asked.
+    """
+    selector = f"{EXPERIMENT_LABEL}={experiment}"
+    for found in cluster.list(cluster.path(GROUP, "scalingtrials"), labelSelector=selector):
+        yield BegunTrial(found["metadata"]["name"], found["spec"], found.get("status") or {})
+
+
+def _not_understood(name: str, what: str, error: ValidationError) -> str:
+    first = error.errors(include_url=False)[0]
+    where = ".".join(map(str, first["loc"]))
+    return (
+        f"{name}: the cluster keeps {what} that this version does not understand: {where}: {first['msg']}; "
+        "install the version of scalecurve that the operator has"
+    )
+
+
+def _absent(cluster: Cluster, name: str) -> str:
+    """What was looked for, where, and what is there instead."""
+    looked = (
+        f"{name}: no such folder, and no experiment of that name in namespace {cluster.namespace} of {cluster.name}"
+    )
+    try:
+        there = [each["metadata"]["name"] for each in cluster.list(cluster.path(GROUP, "scalingexperiments"))]
+    except Refused as refused:
+        missing = "; ScaleCurve is not installed there: `scalecurve doctor --cluster` says more"
+        return looked + (missing if refused.status == 404 else "")
+    few: Object | str = ", ".join(sorted(there)[:_FEW]) + (
+        f" and {len(there) - _FEW} more" if len(there) > _FEW else ""
+    )
+    return f"{looked}; there are: {few}" if there else f"{looked}; there is none in that namespace, see --namespace"

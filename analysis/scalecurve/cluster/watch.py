@@ -1,0 +1,64 @@
+"""Follow an experiment until it ends: asked for again and again, so that a lost connection loses nothing."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from scalecurve.cluster.connection import Cluster, ClusterError, Refused
+from scalecurve.cluster.experiments import NotThere, Watched, read
+
+Show = Callable[[Watched], None]
+
+
+class Deleted(NotThere):
+    """The experiment was deleted while it was watched."""
+
+
+def watch(
+    cluster: Cluster,
+    watched: Watched,
+    show: Show,
+    unreachable: Callable[[str], None],
+    *,
+    every: float = 2.0,
+    sleep: Callable[[float], None] = time.sleep,
+) -> Watched:
+    """Call ``show`` with what is, every ``every`` seconds, and return the experiment once it has ended.
+
+    While the API server does not answer ``unreachable`` is told why, and it is asked on.
+
+    Raises:
+        Deleted: when the experiment is gone, or another one has its name now.
+        Refused: when the server no longer lets us look.
+    """
+    while True:
+        show(watched)
+        if watched.ended:
+            return watched
+        sleep(every)
+        try:
+            now = read(cluster, watched.name)
+        except NotThere as error:
+            raise Deleted(f"{watched.name} was deleted from namespace {cluster.namespace}") from error
+        except Refused as error:
+            if error.status < 500:
+                raise
+            unreachable(str(error))
+            continue
+        except ClusterError as error:
+            unreachable(str(error))
+            continue
+        if now.experiment.metadata.uid != watched.experiment.metadata.uid:
+            raise Deleted(f"{watched.name} was deleted, and another experiment has its name now")
+        watched = now
+
+
+def change_line(watched: Watched) -> str:
+    """One line that differs whenever something has changed that is worth a line."""
+    running = ", ".join(
+        f"{each.get('point')} {str(each.get('phase', '')).lower()}"
+        + (f" (attempt {each['attempt']})" if (each.get("attempt") or 1) > 1 else "")
+        for each in watched.status.get("current") or []
+    )
+    return watched.headline + (f"; now: {running}" if running else "")

@@ -1,0 +1,91 @@
+"""Devices and links for predictions: data files with dates and sources, checked when they are read."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Literal, get_args
+
+from scalecurve.hardware.entries import Entry, EntryError, Month, Positive, find_entry, shipped_entries
+
+Precision = Literal["fp32", "tf32", "bf16", "fp16"]
+HardwareError = EntryError
+"""A device, link or precision that is not known, or a file that describes none: one line."""
+
+# A small b is bits and a large one bytes; GBPS could be either, and is refused.
+_RATE = re.compile(
+    r"(?P<number>[0-9.]+(?:[eE][+-]?[0-9]+)?) ?(?:(?P<bits>[gG]b(?:ps|/s|it/s))|(?P<bytes>[gG]B(?:ps|/s)))"
+)
+
+
+class Device(Entry):
+    """A device: peaks in GFLOPS by precision, memory bandwidth in GB/s, clock in MHz."""
+
+    as_of: Month | None = None
+    clock_mhz: Positive
+    gflops: dict[Precision, Positive]
+    memory_gb_s: Positive
+    memory_gb: Positive | None = None
+    gpu: bool = True
+    released: Month | None = None
+
+    def peak(self, precision: str = "fp32") -> float:
+        """Peak in GFLOPS, two FLOPs a multiply-add. Raises HardwareError when the device has no such path."""
+        for known, gflops in self.gflops.items():
+            if known == precision:
+                return gflops
+        raise HardwareError(f"device {self.key}: no peak for {precision!r}; it has {', '.join(self.gflops)}")
+
+
+class Link(Entry):
+    """A link: what one worker sends in one direction, in Gbit/s."""
+
+    as_of: Month | None = None
+    gbps: Positive
+
+    @property
+    def bytes_per_second(self) -> float:
+        """Decimal bytes."""
+        return self.gbps / 8 * 1e9
+
+
+@lru_cache(maxsize=1)
+def devices() -> Mapping[str, Device]:
+    """Every shipped device."""
+    return shipped_entries("devices.yaml", Device)
+
+
+@lru_cache(maxsize=1)
+def links() -> Mapping[str, Link]:
+    """Every shipped link."""
+    return shipped_entries("links.yaml", Link)
+
+
+def find_device(reference: str) -> Device:
+    """A shipped device by its key, or the one of a YAML file of the same form. Raises HardwareError."""
+    return find_entry(reference, "device", devices(), Device)
+
+
+def find_link(reference: str) -> Link:
+    """A shipped link by its key, the one of a YAML file, or a rate: ``25gbps``, ``3.1GB/s``. Raises HardwareError."""
+    rate = _RATE.fullmatch(reference.strip())
+    if rate is None:
+        return find_entry(reference, "link", links(), Link)
+    try:
+        gbps = float(rate["number"]) * (8 if rate["bytes"] else 1)
+    except ValueError:
+        gbps = 0.0
+    if not 0 < gbps < math.inf:
+        raise HardwareError(f"link {reference!r}: a rate must be a positive number, as 25gbps or 3.1GB/s")
+    return Link(key=reference, title=f"{gbps:g} Gbit/s", gbps=gbps, source="as given")
+
+
+def precision_of(name: str) -> Precision:
+    """Check the name of a precision. Raises HardwareError."""
+    for known in get_args(Precision):
+        if name == known:
+            found: Precision = known
+            return found
+    raise HardwareError(f"precision {name!r}: known are {', '.join(get_args(Precision))}")

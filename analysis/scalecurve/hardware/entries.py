@@ -1,0 +1,95 @@
+"""Data files of named entries with their source: devices, links, prices. Shipped ones and a user's own alike."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib.resources import files
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+
+import yaml
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+
+from scalecurve.hardware.names import known_as, unknown
+
+Positive = Annotated[float, Field(gt=0, lt=1e15)]
+Month = Annotated[str, BeforeValidator(lambda value: str(value)[:7]), Field(pattern=r"^\d{4}-\d{2}$")]
+SUFFIXES = (".yaml", ".yml", ".json")
+
+
+class EntryError(ValueError):
+    """A name that is not known, or a file that describes none: one line."""
+
+
+class Entry(BaseModel):
+    """What all have: a key, and where the figures are from."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    key: str
+    title: str
+    source: Annotated[str, Field(min_length=1)]
+    note: str = ""
+
+
+AnyEntry = TypeVar("AnyEntry", bound=Entry)
+
+
+def shipped_entries(file: str, kind: type[AnyEntry]) -> dict[str, AnyEntry]:
+    """Those of a file in ``data``."""
+    return entries_of_text((files("scalecurve.hardware") / "data" / file).read_text(encoding="utf-8"), file, kind)
+
+
+def find_entry(reference: str, what: str, known: Mapping[str, AnyEntry], kind: type[AnyEntry]) -> AnyEntry:
+    """A shipped entry by its key, or one of a YAML or JSON file: its only one, or ``FILE:KEY``. Raises EntryError."""
+    name = known_as(reference, known)
+    if name is not None:
+        return known[name]
+    file, _, key = (reference, "", "") if _is_file(reference) else reference.rpartition(":")
+    if not _is_file(file):
+        raise EntryError(unknown(what, reference, known))
+    entries = entries_of_file(Path(file), kind)
+    if key:
+        found = known_as(key, entries)
+        if found is None:
+            raise EntryError(f"{file}: {unknown(what, key, entries)}")
+        return entries[found]
+    if len(entries) != 1:
+        which = f": name one of them as {file}:{next(iter(entries))}" if entries else ""
+        raise EntryError(f"{reference}: holds {len(entries)} entries; one {what} is wanted{which}")
+    return next(iter(entries.values()))
+
+
+def entries_of_file(path: Path, kind: type[AnyEntry]) -> dict[str, AnyEntry]:
+    """All entries of a file. Raises EntryError."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise EntryError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or 'not UTF-8'}") from error
+    return entries_of_text(text, str(path), kind)
+
+
+def entries_of_text(text: str, file: str, kind: type[AnyEntry]) -> dict[str, AnyEntry]:
+    """A mapping of names to entries. Raises EntryError with file, entry and field."""
+    try:
+        tree: Any = yaml.safe_load(text)
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        raise EntryError(f"{file}: is not YAML: {' '.join(str(error).split())}") from error
+    if not isinstance(tree, dict):
+        raise EntryError(f"{file}: a mapping of names to entries is wanted")
+    entries = {}
+    for key, fields in tree.items():
+        if not isinstance(fields, dict) or not all(isinstance(name, str) for name in fields):
+            raise EntryError(f"{file}: {key}: a mapping is wanted, given {str(fields)[:60]!r}")
+        try:
+            entries[str(key)] = kind.model_validate({"title": str(key), **fields, "key": str(key)})
+        except ValidationError as error:
+            problem = error.errors(include_url=False)[0]
+            field = ".".join(str(part) for part in problem["loc"])
+            given = "" if problem["type"] == "missing" else f", given {str(problem['input'])[:60]!r}"
+            raise EntryError(f"{file}: {key}: {field}: {problem['msg'].lower()}{given}") from error
+    return entries
+
+
+def _is_file(reference: str) -> bool:
+    return Path(reference).suffix.lower() in SUFFIXES

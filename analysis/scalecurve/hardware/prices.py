@@ -1,0 +1,125 @@
+"""Prices of accelerators: data files with dates and sources, and what a price says of the runs it is put on."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, Field
+
+from scalecurve.bundle.open import Bundle
+from scalecurve.hardware.devices import find_device
+from scalecurve.hardware.entries import Entry, EntryError, find_entry, shipped_entries
+from scalecurve.hardware.names import folded
+from scalecurve.render import formatting as spelling
+from scalecurve.render.table import Cell, Column, Table
+from scalecurve_api.spec.experiment import Cost
+
+
+def _as_date(value: Any) -> Any:
+    """A whole day, as 2026-11-09; YAML has made it a date already, JSON has not."""
+    if isinstance(value, datetime.datetime) or not isinstance(value, datetime.date | str):
+        raise ValueError("a day is wanted, as 2026-11-09")
+    try:
+        return value if isinstance(value, datetime.date) else datetime.date.fromisoformat(value)
+    except ValueError as error:
+        raise ValueError("a day is wanted, as 2026-11-09") from error
+
+
+class Price(Entry):
+    """What ``accelerators`` of one kind cost together for an hour, on ``date``, by ``source``."""
+
+    accelerator: Annotated[str, Field(min_length=1)]
+    per_hour: Annotated[float, Field(gt=0, le=1_000_000, strict=True)]
+    accelerators: Annotated[int, Field(ge=1, le=100_000, strict=True)] = 1
+    currency: Annotated[str, Field(pattern=r"^[A-Z]{3}$")]
+    date: Annotated[datetime.date, BeforeValidator(_as_date)]
+
+    @property
+    def per_accelerator_hour(self) -> float:
+        """In ``currency``."""
+        return self.per_hour / self.accelerators
+
+    def cost(self, dataset_samples: int | None = None, epochs: int | None = None) -> Cost:
+        """As an experiment states it; a worker drives one accelerator."""
+        return Cost(
+            per_worker_hour=self.per_accelerator_hour,
+            currency=self.currency,
+            dataset_samples=dataset_samples,
+            epochs=epochs,
+        )
+
+    @property
+    def sentence(self) -> str:
+        """The price with its day and source, for a note under a table."""
+        whole = f" ({spelling.number(self.per_hour)} for {self.accelerators})" if self.accelerators > 1 else ""
+        hour = f"{spelling.number(self.per_accelerator_hour)} {self.currency} an accelerator-hour{whole}"
+        note = f" {self.note}" if self.note else ""
+        return f"Price: {self.key}, {self.title}: {hour}, seen on {self.date.isoformat()}; {self.source}.{note}"
+
+
+@lru_cache(maxsize=1)
+def prices() -> Mapping[str, Price]:
+    """Every shipped price."""
+    return shipped_entries("prices.yaml", Price)
+
+
+def find_price(reference: str) -> Price:
+    """A shipped price by its name, or one of a YAML or JSON file: its only one, or ``FILE:NAME``.
+
+    Raises:
+        EntryError: one line with the file, the entry and the field.
+    """
+    return find_entry(reference, "price", prices(), Price)
+
+
+def remarks(price: Price, bundles: Sequence[Bundle]) -> tuple[str, ...]:
+    """The price in a sentence, and where it does not fit the runs: another accelerator, an instance partly used."""
+    said = [price.sentence]
+    records = [trial.record for bundle in bundles for trial in bundle.trials if trial.good and trial.record is not None]
+    names = {place.device_name for record in records for place in record.topology}
+    others = sorted(name for name in names if not _is_of(price, name))
+    if others:
+        said.append(f"The runs were on {', '.join(others)}; the price is of {price.accelerator}.")
+    partly = sorted({len(r.topology) for r in records if len(r.topology) % price.accelerators})
+    if partly:
+        counts = ", ".join(map(str, partly))
+        said.append(
+            f"Sold {price.accelerators} at a time: what {counts} workers leave idle is paid for, and not counted here."
+        )
+    return tuple(said)
+
+
+def _is_of(price: Price, device: str) -> bool:
+    """By the model's name: ``H200`` and ``NVIDIA H200``, ``K80_GPU`` and ``Tesla K80``."""
+    try:
+        title = find_device(price.accelerator).title
+    except EntryError:
+        title = price.accelerator
+    model = price.accelerator.split("_")[0]
+    return folded(model) in folded(device) or folded(device) in folded(title)
+
+
+def price_table(known: Mapping[str, Price]) -> Table:
+    """All of them, one a row."""
+    columns = (
+        Column("name", "Name"),
+        Column("title", "What"),
+        Column("accelerator", "Accelerator"),
+        Column("per_accelerator_hour", "An accelerator-hour", "number"),
+        Column("currency", "in"),
+        Column("accelerators", "Sold at a time", "count"),
+        Column("date", "Seen on"),
+        Column("source", "Source"),
+    )
+    rows: list[tuple[Cell, ...]] = [
+        (
+            *(key, price.title, price.accelerator, price.per_accelerator_hour, price.currency, price.accelerators),
+            *(price.date.isoformat(), price.source),
+        )
+        for key, price in known.items()
+    ]
+    notes = ("Public list prices of their day: without taxes, storage, traffic and idle time.",)
+    return Table("prices", "Prices of accelerators", columns, tuple(rows), notes)

@@ -1,0 +1,114 @@
+"""The live line of a run: trials done, what runs now, its pace and the time left. Silent when not a terminal."""
+
+from __future__ import annotations
+
+import sys
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from scalecurve_api.spec.trial import TrialPhase
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from scalecurve_local import Progress
+
+
+_ROOM_FOR_A_BAR = 100
+
+
+class LiveLine:
+    """A context that shows the newest ``Progress``; finished trials scroll by above it."""
+
+    def __init__(self, quiet: bool = False) -> None:
+        """Show on stderr, so that stdout holds the result alone."""
+        from rich.console import Console
+        from rich.live import Live
+
+        # Asked of the stream itself: FORCE_COLOR and the like, set in many a CI, make no log a terminal.
+        self._console = Console(stderr=True, highlight=False, force_terminal=sys.stderr.isatty())
+        self._on = not quiet and self._console.is_terminal
+        self._live = Live(console=self._console, auto_refresh=False, transient=True) if self._on else None
+        self._said: set[str] = set()
+        self._counts: dict[TrialPhase, int] = {}
+        self._current = ""
+
+    def __enter__(self) -> LiveLine:
+        """Begin to show."""
+        if self._live is not None:
+            self._live.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Take the live line away."""
+        if self._live is not None:
+            self._live.stop()
+
+    def __call__(self, progress: Progress) -> None:
+        """Show one picture of the run."""
+        for note in progress.notes:
+            self._say_once(note)
+        if not progress.counts and progress.message:
+            self._say_once(progress.message)
+        if self._live is not None:
+            self._scroll(progress)
+            self._live.update(self._line(progress), refresh=True)
+
+    def _say_once(self, text: str) -> None:
+        if text not in self._said and (self._on or text.startswith("waiting")):
+            self._said.add(text)
+            self._console.print(text, style="dim", markup=False, soft_wrap=True)
+
+    def _scroll(self, progress: Progress) -> None:
+        """A line for the trial that has ended since; those cancelled at the end never ran."""
+        finals = {phase: count for phase, count in progress.counts.items() if phase.final}
+        for phase, count in finals.items():
+            if count > self._counts.get(phase, 0) and self._current and phase is not TrialPhase.cancelled:
+                style = "green" if phase is TrialPhase.succeeded else "red"
+                self._console.print(f"  [{style}]{phase.value:<10}[/] {self._current}")
+        self._counts = finals
+        self._current = progress.trial.name if progress.trial is not None else self._current
+
+    def _line(self, progress: Progress) -> RenderableType:
+        """One line whatever the width: what matters least stands last, and is cut off."""
+        from rich.progress_bar import ProgressBar
+        from rich.table import Table
+        from rich.text import Text
+
+        parts = [f"{progress.done}/{progress.total} trials"]
+        for phase in (TrialPhase.failed, TrialPhase.invalid):
+            if progress.counts.get(phase):
+                parts.append(f"{progress.counts[phase]} {phase.value.lower()}")
+        if progress.message == "stopping":
+            parts.append("stopping (Ctrl-C once more: at once)")
+        elif progress.remaining_s is not None and progress.trial is not None:
+            parts.append(f"{clock(progress.remaining_s)} left")
+        if progress.trial is not None:
+            parts.append(progress.trial.point.name + (f" ({progress.phase.value.lower()})" if progress.phase else ""))
+        parts += _pace(progress)
+        grid = Table.grid(padding=(0, 1))
+        cells: list[RenderableType] = [Text(" · ".join(parts), no_wrap=True, overflow="ellipsis")]
+        if self._console.width >= _ROOM_FOR_A_BAR:
+            cells.insert(0, ProgressBar(total=max(1, progress.total), completed=progress.done, width=24))
+        grid.add_row(*cells)
+        return grid
+
+
+def _pace(progress: Progress) -> list[str]:
+    pace = progress.pace
+    if pace is None:
+        return []
+    where = "warm-up" if pace.window < 0 else f"window {pace.window + 1}"
+    said = [f"step {pace.step + 1} ({where})"]
+    if pace.steps_per_second is not None and pace.samples_per_second is not None:
+        said.append(f"{pace.steps_per_second:.1f} steps/s, {pace.samples_per_second:,.0f} samples/s")
+    return said
+
+
+def clock(seconds: float) -> str:
+    """``1:02:03`` or ``2:03``."""
+    minutes, rest = divmod(max(0, round(seconds)), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"

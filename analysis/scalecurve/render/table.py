@@ -1,0 +1,266 @@
+"""One form for every table: columns with name, unit and kind, rows of plain values; text, Markdown, CSV and JSON of it.
+
+The written forms depend on the values alone: no locale, no clock, no path, keys sorted, floats rounded to six
+significant digits (so that the last bits in which machines may differ never show). ``frame`` keeps every digit.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+import unicodedata
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from typing import TYPE_CHECKING, Any, Literal
+
+from scalecurve.render import formatting as spelling
+from scalecurve.render.labels import shortened
+from scalecurve.statistics.estimate import Estimate
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Kind = Literal["text", "count", "number", "percent", "flag"]
+
+
+class Mark(Enum):
+    """Cells that are no value."""
+
+    PENDING = spelling.PENDING_MARK
+    """Not finished yet."""
+
+
+PENDING = Mark.PENDING
+Cell = str | int | float | bool | Estimate | Mark | None
+"""None is a value that is not there: not measured, or without meaning."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """``name`` is for programs (with its unit), ``title`` for people.
+
+    ``interval`` columns hold estimates; ``detail`` ones are not shown to people, and ``keep`` ones also
+    when they are empty.
+    """
+
+    name: str
+    title: str
+    kind: Kind = "text"
+    unit: str = ""
+    interval: bool = False
+    detail: bool = False
+    keep: bool = False
+
+    @property
+    def heading(self) -> str:
+        """The title with its unit."""
+        return f"{self.title} ({self.unit})" if self.unit else self.title
+
+    @property
+    def numeric(self) -> bool:
+        """Whether cells are set flush right."""
+        return self.kind in ("count", "number", "percent")
+
+
+@dataclass(frozen=True)
+class Table:
+    """A named table; ``notes`` say what a reader must know, one sentence each."""
+
+    name: str
+    title: str
+    columns: tuple[Column, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+    notes: tuple[str, ...] = field(default=())
+
+    def spelled(self) -> list[list[str]]:
+        """Every cell as people read it."""
+        return [[spell(cell, column) for cell, column in zip(row, self.columns, strict=True)] for row in self.rows]
+
+    def compact(self) -> Table:
+        """What people are shown: no details, no column in which no row has a value, no name longer than it must be."""
+        kept = [
+            index
+            for index, column in enumerate(self.columns)
+            if not column.detail and (column.keep or not self.rows or any(row[index] is not None for row in self.rows))
+        ]
+        rows = tuple(tuple(row[i] for i in kept) for row in self.rows)
+        return replace(self, columns=tuple(self.columns[i] for i in kept), rows=rows)._with_short_names()
+
+    def _with_short_names(self) -> Table:
+        at = next((i for i, column in enumerate(self.columns) if column.name in ("series", "curve")), None)
+        if at is None:
+            return self
+        shown, note = shortened(cell for row in self.rows if isinstance(cell := row[at], str))
+        rows = tuple((*row[:at], shown.get(str(row[at]), row[at]), *row[at + 1 :]) for row in self.rows)
+        return replace(self, rows=rows, notes=(*self.notes, note)) if note else self
+
+    def text(self) -> str:
+        """Aligned plain text for a terminal."""
+        return _text(self.compact())
+
+    def markdown(self, titled: bool = True) -> str:
+        """A Markdown table, under its title unless ``titled`` is off; no cell can break out of it."""
+        return _markdown(self.compact(), titled)
+
+    def csv(self) -> str:
+        """One header line of names; an interval column becomes three: value, low, high."""
+        out = io.StringIO()
+        writer = csv.writer(out, lineterminator="\n")
+        writer.writerow(_flat_names(self.columns))
+        for row in self.rows:
+            writer.writerow(_flat(row, self.columns, _csv_cell))
+        return out.getvalue()
+
+    def plain(self) -> dict[str, Any]:
+        """What JSON is made of: estimates as objects, pending cells as ``"?"``."""
+        return {
+            "name": self.name,
+            "title": self.title,
+            "columns": [{"name": c.name, "title": c.title, "kind": c.kind, "unit": c.unit} for c in self.columns],
+            "rows": [
+                {column.name: _json_cell(cell) for cell, column in zip(row, self.columns, strict=True)}
+                for row in self.rows
+            ],
+            "notes": list(self.notes),
+        }
+
+    def json(self) -> str:
+        """Sorted keys, two spaces, a newline at the end."""
+        return to_json(self.plain())
+
+    def frame(self) -> pd.DataFrame:
+        """A pandas DataFrame with the columns of the CSV and full precision; what is missing or pending is NaN/None."""
+        import pandas as pd
+
+        rows = [_flat(row, self.columns, _frame_cell) for row in self.rows]
+        return pd.DataFrame(rows, columns=_flat_names(self.columns))
+
+
+def to_json(tree: Any) -> str:
+    """The one spelling of JSON that this package writes."""
+    return json.dumps(tree, sort_keys=True, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def rounded(value: float) -> float | None:
+    """Six significant digits; None for what is not finite."""
+    return float(f"{value:.6g}") if math.isfinite(value) else None
+
+
+def spell(cell: Cell, column: Column) -> str:
+    """A cell as people read it."""
+    if cell is None:
+        return spelling.MISSING
+    if isinstance(cell, Mark):
+        return str(cell.value)
+    if isinstance(cell, Estimate):
+        return (spelling.percent_interval if column.kind == "percent" else spelling.interval)(cell)
+    if isinstance(cell, bool):
+        return "yes" if cell else "no"
+    if isinstance(cell, str):
+        return cell
+    if column.kind == "percent":
+        return spelling.percent(cell)
+    return spelling.count(cell) if isinstance(cell, int) else spelling.number(cell)
+
+
+def _flat_names(columns: Sequence[Column]) -> list[str]:
+    names: list[str] = []
+    for column in columns:
+        names += [column.name, f"{column.name}_low", f"{column.name}_high"] if column.interval else [column.name]
+    return names
+
+
+def _flat(row: Sequence[Cell], columns: Sequence[Column], write: Callable[[Cell], Any]) -> list[Any]:
+    flat: list[Any] = []
+    for cell, column in zip(row, columns, strict=True):
+        if not column.interval:
+            flat.append(write(cell))
+        elif isinstance(cell, Estimate):
+            flat += [write(cell.value), write(cell.low), write(cell.high)]
+        else:
+            flat += [write(cell), write(None), write(None)]
+    return flat
+
+
+def _csv_cell(cell: Cell) -> str:
+    if cell is None:
+        return ""
+    if isinstance(cell, Mark):
+        return str(cell.value)
+    if isinstance(cell, bool):
+        return "true" if cell else "false"
+    if isinstance(cell, float):
+        value = rounded(cell)
+        return "" if value is None else repr(value)
+    return _one_line(str(cell))
+
+
+def _json_cell(cell: Cell) -> Any:
+    if isinstance(cell, Estimate):
+        return {
+            "value": rounded(cell.value),
+            "low": None if cell.low is None else rounded(cell.low),
+            "high": None if cell.high is None else rounded(cell.high),
+            "level": cell.level,
+            "method": cell.method.value,
+            "repetitions": cell.repetitions,
+        }
+    if isinstance(cell, Mark):
+        return cell.value
+    if isinstance(cell, float):
+        return rounded(cell)
+    return _one_line(cell) if isinstance(cell, str) else cell
+
+
+def _frame_cell(cell: Cell) -> Any:
+    return None if isinstance(cell, Mark) else cell
+
+
+def _one_line(text: str) -> str:
+    """No line breaks, no control characters, nothing that is not Unicode."""
+    text = text.encode("utf-8", "backslashreplace").decode()
+    return "".join(c if c.isprintable() else " " for c in " ".join(text.split()))
+
+
+def _text(table: Table) -> str:
+    headings = [column.heading for column in table.columns]
+    rows = [[_one_line(cell) for cell in row] for row in table.spelled()]
+    widths = [max(map(_width, column)) for column in zip(headings, *rows, strict=True)]
+
+    def line(cells: Sequence[str]) -> str:
+        parts = []
+        for cell, width, column in zip(cells, widths, table.columns, strict=True):
+            gap = " " * (width - _width(cell))
+            parts.append(gap + cell if column.numeric else cell + gap)
+        return "  ".join(parts).rstrip()
+
+    lines = [table.title, line(headings), "  ".join("-" * width for width in widths)]
+    lines += [line(row) for row in rows] or ["(nothing)"]
+    lines += [f"note: {_one_line(note)}" for note in table.notes]
+    return "\n".join(lines) + "\n"
+
+
+def _width(text: str) -> int:
+    return sum(2 if unicodedata.east_asian_width(char) in "WF" else 1 for char in text)
+
+
+def _markdown(table: Table, titled: bool) -> str:
+    lines = [f"### {markdown_text(table.title)}", ""] if titled else []
+    if table.rows:
+        lines.append("| " + " | ".join(markdown_text(column.heading) for column in table.columns) + " |")
+        lines.append("|" + "|".join(" ---: " if column.numeric else " --- " for column in table.columns) + "|")
+        lines += ["| " + " | ".join(markdown_text(cell) for cell in row) + " |" for row in table.spelled()]
+    else:
+        lines.append("(nothing)")
+    if table.notes:
+        lines += ["", *(f"- {markdown_text(note)}" for note in table.notes)]
+    return "\n".join(lines) + "\n"
+
+
+def markdown_text(text: str) -> str:
+    """Text that Markdown shows as it is: no table cell, tag, link or emphasis can begin in it."""
+    text = _one_line(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return "".join(f"\\{char}" if char in "\\`|*[]" else char for char in text)

@@ -1,0 +1,122 @@
+"""Axes with few ticks that mean something: real worker counts on log2, round numbers on log10, message sizes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from scalecurve.render import formatting as spelling
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+MOST_TICKS = 9
+_FITS = 7
+"""Characters of a tick's label that the margin has room for."""
+_RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+
+
+def workers_axis(axes: Axes, counts: Sequence[int], label: bool = True) -> None:
+    """log2 over worker counts, ticks at counts that were measured."""
+    counts = sorted(set(counts))
+    axes.set_xscale("log", base=2)
+    octaves = math.log2(counts[-1] / counts[0])
+    axes.set_xlim(counts[0] / 2 ** (0.3 + octaves * 0.03), counts[-1] * 2 ** (0.35 + octaves * 0.11))
+    fixed_ticks(axes, "x", thinned(counts), [str(count) for count in thinned(counts)])
+    if label:
+        axes.set_xlabel("Workers")
+
+
+def thinned(counts: Sequence[int], most: int = MOST_TICKS) -> list[int]:
+    """At most ``most`` of the counts, none closer than a quarter of an octave: the ends and what stands apart."""
+    apart = 0.25
+    while True:
+        kept: list[int] = []
+        for count in sorted(counts, key=lambda c: (c & (c - 1) != 0, c)):
+            if all(abs(math.log2(count / other)) >= apart for other in kept):
+                kept.append(count)
+        if len(kept) <= most:
+            return sorted(kept)
+        apart *= 1.5
+
+
+def log_axis(axes: Axes, which: str, low: float, high: float, spell: Callable[[float], str] = spelling.number) -> None:
+    """A log axis over [low, high] with about five round ticks, and a little air."""
+    air = max((high / low) ** 0.06, 1.04)
+    low, high = low / air, high * air
+    getattr(axes, f"set_{which}scale")("log")
+    getattr(axes, f"set_{which}lim")(low, high)
+    ticks = round_ticks(low, high)
+    fixed_ticks(axes, which, ticks, [spell(tick) for tick in ticks])
+
+
+def round_ticks(low: float, high: float, most: int = 6) -> list[float]:
+    """Three to ``most`` round numbers within [low, high]: 1, 2, 5 of each decade, fewer or more of them as need be."""
+    for steps in ((1, 2, 5), (1, 3), (1,), (1, 1.5, 2, 3, 4, 5, 6, 8)):
+        ticks = _decades(low, high, steps)
+        if 3 <= len(ticks) <= most:
+            return ticks
+    if high > low * 1e3:
+        ticks = _decades(low, high, (1,))
+        return ticks[:: -(-len(ticks) // most)]
+    return [tick for tick in linear_ticks(low, high, most - 1) if tick > 0]
+
+
+def linear_ticks(low: float, high: float, wanted: int = 6) -> list[float]:
+    """Multiples of 1, 2, 2.5 or 5 times a power of ten within [low, high]."""
+    if not high > low:
+        return [low]
+    rough = (high - low) / wanted
+    power = 10 ** math.floor(math.log10(rough))
+    step = next(power * k for k in (1, 2, 2.5, 5, 10) if power * k >= rough * 0.999)
+    first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
+    return [k * step for k in range(first, last + 1)]
+
+
+def linear_axis(
+    axes: Axes, which: str, low: float, high: float, spell: Callable[[float], str] = spelling.number
+) -> None:
+    """A linear axis with about five round ticks."""
+    getattr(axes, f"set_{which}lim")(low, high)
+    ticks = linear_ticks(low, high)
+    fixed_ticks(axes, which, ticks, [spell(tick) for tick in ticks])
+
+
+def whole_ticks(last: int) -> list[float]:
+    """Whole numbers from 0 to ``last``, at most eight of them."""
+    step = next(k * 10**power for power in range(10) for k in (1, 2, 5) if last / (k * 10**power) <= 8)
+    return [float(tick) for tick in range(0, last + 1, step)]
+
+
+def category_limits(axes: Axes, count: int, least: int = 4) -> None:
+    """Limits around ``count`` places at 0, 1, 2, ..., centred where they are few."""
+    air = 0.6 + max(0, least - count) / 2
+    axes.set_xlim(-air, count - 1 + air)
+
+
+def short(value: float) -> str:
+    """A tick's number: no more digits than it has, and a power of ten where it would not fit beside the axis."""
+    text = f"{float(f'{value:.6g}'):,.12f}".rstrip("0").rstrip(".")
+    if value == 0 or (len(text) <= _FITS and float(text.replace(",", ""))):
+        return text
+    mantissa, power = f"{value:.5e}".split("e")
+    mantissa = mantissa.rstrip("0").rstrip(".")
+    power = f"10{str(int(power)).translate(_RAISED)}"
+    return power if mantissa == "1" else f"{mantissa}×{power}"
+
+
+def _decades(low: float, high: float, steps: Sequence[float]) -> list[float]:
+    first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
+    ticks = [step * 10.0**power for power in range(first, last + 1) for step in steps]
+    return [tick for tick in ticks if low <= tick <= high]
+
+
+def fixed_ticks(axes: Axes, which: str, ticks: Sequence[float], labels: Sequence[str]) -> None:
+    """Exactly these ticks, none between them."""
+    from matplotlib.ticker import FixedFormatter, FixedLocator, NullLocator
+
+    axis = axes.xaxis if which == "x" else axes.yaxis
+    axis.set_major_locator(FixedLocator(list(ticks)))
+    axis.set_major_formatter(FixedFormatter(list(labels)))
+    axis.set_minor_locator(NullLocator())

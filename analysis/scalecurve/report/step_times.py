@@ -1,0 +1,62 @@
+"""Step times of the slowest rank over the repetitions of each point, as a table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from statistics import median
+
+from scalecurve.bundle.measurement import MeasuredSeries
+from scalecurve.bundle.step_summary import Digests, StepDigest
+from scalecurve.bundle.steps import QUANTILES
+from scalecurve.render.table import Column, Table
+
+_SHOWN = ((0.05, "5 %", "p5"), (0.5, "Median", "median"), (0.95, "95 %", "p95"), (0.99, "99 %", "p99"))
+
+
+def step_table(series: Sequence[MeasuredSeries], digests: Digests) -> Table:
+    """One row a point: quantiles of the slowest rank's step (the median over repetitions), and who is slowest."""
+    several = len({each.bundle for each in series}) > 1
+    columns = (
+        Column("experiment", "Experiment", detail=not several),
+        Column("series", "Series"),
+        Column("workers", "Workers", "count"),
+        Column("layout", "Layout"),
+        Column("steps", "Timed steps", "count"),
+        *(Column(f"{name}_ms", title, "number", "ms") for _, title, name in _SHOWN),
+        Column("max_ms", "Longest", "number", "ms"),
+        Column("waiting", "Waiting for the slowest", "percent"),
+        Column("often_slowest", "Most often slowest"),
+    )
+    rows = []
+    for each in series:
+        for p in each.points:
+            known = [digests.of[each.bundle, t.name] for t in p.trials if (each.bundle, t.name) in digests.of]
+            if known:
+                where = (each.name, p.point.workers, p.point.layout)
+                rows.append((each.bundle, *where, *_numbers(known)))
+    notes = ("Step times are the slowest rank's; quantiles are the median over repetitions.",) if rows else ()
+    return Table("steps", "Step times", columns, tuple(rows), notes)
+
+
+def _numbers(known: Sequence[StepDigest]) -> tuple[int | float | str | None, ...]:
+    quantiles = [
+        median(digest.slowest[QUANTILES.index(quantile)] for digest in known) * 1e3 for quantile, _, _ in _SHOWN
+    ]
+    waiting = [digest.stragglers.cost for digest in known if digest.stragglers]
+    return (
+        sum(digest.steps for digest in known),
+        *quantiles,
+        max(digest.slowest[-1] for digest in known) * 1e3,
+        median(waiting) if waiting else None,
+        _slowest(known),
+    )
+
+
+def _slowest(known: Sequence[StepDigest]) -> str:
+    """The rank that is the slowest most often over all repetitions, with its share."""
+    ranks = len(known[0].ranks)
+    if ranks == 1 or any(len(digest.ranks) != ranks for digest in known):
+        return ""
+    shares = [sum(digest.slowest_share[rank] for digest in known) / len(known) for rank in range(ranks)]
+    rank = max(range(ranks), key=lambda index: (shares[index], -index))
+    return f"rank {rank}: {shares[rank] * 100:.0f} %"

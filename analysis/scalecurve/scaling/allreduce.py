@@ -1,0 +1,159 @@
+"""The all-reduce microbenchmark: latency and bandwidth by message size, with the spread over repetitions.
+
+nccl-tests' conventions: algbw = bytes/time, busbw = algbw·2(n-1)/n, GB = 1e9 bytes, time of the slowest rank.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import TYPE_CHECKING
+
+from scalecurve.bundle.open import Bundle
+from scalecurve.render import formatting as spelling
+from scalecurve.render.table import Column, Table
+from scalecurve_api.record.rank import AllReduceRow
+from scalecurve_api.spec.trial import Point
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_NONE = "No Succeeded trial measured the all-reduce alone: program: allreduce does."
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Median, smallest and largest over repetitions (not an interval)."""
+
+    median: float
+    least: float
+    most: float
+
+
+@dataclass(frozen=True)
+class SizeResult:
+    """One message size of one point: ``time_us`` in µs, ``algbw`` and ``busbw`` in GB/s over the repetitions.
+
+    ``messages`` above 1: so many all-reduces one after another, of ``bytes`` together.
+    """
+
+    bytes: int
+    in_place: bool
+    repetitions: int
+    time_us: Spread
+    time_us_p95: float
+    algbw: Spread
+    busbw: Spread
+    errors: int
+    messages: int = 1
+
+
+@dataclass(frozen=True)
+class PointBandwidth:
+    """All sizes of one point, ascending."""
+
+    bundle: str
+    point: Point
+    sizes: tuple[SizeResult, ...]
+
+
+@dataclass(frozen=True)
+class AllReduceReport:
+    """All points that ran the microbenchmark."""
+
+    points: tuple[PointBandwidth, ...]
+
+    def table(self) -> Table:
+        """One row a message size."""
+        return _table(self)
+
+    def frame(self) -> pd.DataFrame:
+        """The table as a pandas DataFrame with every digit."""
+        return self.table().frame()
+
+
+def allreduce(bundles: Sequence[Bundle]) -> AllReduceReport:
+    """Bandwidths of every point of the bundles, over its Succeeded trials."""
+    points: dict[tuple[str, str], tuple[Point, list[list[AllReduceRow]]]] = {}
+    for bundle in bundles:
+        for trial in bundle.trials:
+            if trial.good and trial.record is not None and trial.record.allreduce:
+                key = bundle.label, trial.spec.point.name
+                points.setdefault(key, (trial.spec.point, []))[1].append(trial.record.allreduce)
+    order = {bundle.label: index for index, bundle in enumerate(bundles)}
+    results = [PointBandwidth(label, point, _sizes(runs)) for (label, _), (point, runs) in points.items()]
+    results.sort(key=lambda p: (order[p.bundle], p.point.series, p.point.workers, p.point.nodes))
+    return AllReduceReport(tuple(results))
+
+
+def _sizes(runs: Sequence[Sequence[AllReduceRow]]) -> tuple[SizeResult, ...]:
+    rows: dict[tuple[int, int, bool], list[AllReduceRow]] = {}
+    for run in runs:
+        for row in run:
+            rows.setdefault((row.messages, row.bytes, row.in_place), []).append(row)
+    return tuple(
+        SizeResult(
+            bytes=size,
+            in_place=in_place,
+            repetitions=len(found),
+            time_us=_spread([row.time_us_median for row in found]),
+            time_us_p95=max(row.time_us_p95 for row in found),
+            algbw=_spread([row.algbw for row in found]),
+            busbw=_spread([row.busbw for row in found]),
+            errors=sum(row.errors for row in found),
+            messages=messages,
+        )
+        for (messages, size, in_place), found in sorted(rows.items())
+    )
+
+
+def _spread(values: Sequence[float]) -> Spread:
+    return Spread(median(values), min(values), max(values))
+
+
+def _table(report: AllReduceReport) -> Table:
+    several = len({p.bundle for p in report.points}) > 1
+    columns = (
+        Column("experiment", "Experiment", detail=not several),
+        Column("series", "Series"),
+        Column("workers", "Workers", "count"),
+        Column("layout", "Layout"),
+        Column("size", "Size"),
+        Column("bytes", "Bytes", "count", detail=True),
+        Column("messages", "Messages", "count"),
+        Column("in_place", "In place", "flag"),
+        Column("time_us", "Time", "number", "µs"),
+        Column("time_us_min", "least", "number", "µs"),
+        Column("time_us_max", "most", "number", "µs"),
+        Column("algbw_gb_s", "algbw", "number", "GB/s"),
+        Column("busbw_gb_s", "busbw", "number", "GB/s"),
+        Column("busbw_gb_s_min", "least", "number", "GB/s"),
+        Column("busbw_gb_s_max", "most", "number", "GB/s"),
+        Column("repetitions", "Repetitions", "count"),
+        Column("errors", "Wrong elements", "count"),
+    )
+    rows = [
+        (
+            p.bundle,
+            p.point.series,
+            p.point.workers,
+            p.point.layout,
+            spelling.size(s.bytes),
+            s.bytes,
+            s.messages,
+            s.in_place,
+            *(s.time_us.median, s.time_us.least, s.time_us.most),
+            *(s.algbw.median, s.busbw.median, s.busbw.least, s.busbw.most),
+            s.repetitions,
+            s.errors,
+        )
+        for p in report.points
+        for s in p.sizes
+    ]
+    notes = ["Median over repetitions of each run's median; least and most are over repetitions. 1 GB is 1e9 bytes."]
+    if any(s.errors for p in report.points for s in p.sizes):
+        notes.append("Some results differ from the sum worked out by hand: the bandwidth of a wrong sum means nothing.")
+    if any(s.messages > 1 for p in report.points for s in p.sizes):
+        notes.append("Several messages: all-reduces one after another, as one step of the model sends its gradients.")
+    return Table("allreduce", "All-reduce", columns, tuple(rows), tuple(notes) if rows else (_NONE,))

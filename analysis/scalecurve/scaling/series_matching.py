@@ -1,0 +1,56 @@
+"""Which strong and weak series belong together: they wear one colour and stand side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol, TypeVar
+
+from scalecurve.render.labels import shortened
+from scalecurve_api.spec.scaling import Mode
+
+
+class Named(Protocol):
+    """What measured series and series results have in common."""
+
+    @property
+    def bundle(self) -> str:
+        """The bundle's label."""
+
+    @property
+    def name(self) -> str:
+        """The series' name, which begins with its mode."""
+
+    @property
+    def mode(self) -> Mode:
+        """Strong or weak."""
+
+
+S = TypeVar("S", bound=Named)
+
+
+@dataclass(frozen=True)
+class Identity:
+    """What a strong and a weak series share: the label without the mode, and its place among all labels."""
+
+    label: str
+    index: int
+
+
+def identities(series: Sequence[Named]) -> dict[tuple[str, str], Identity]:
+    """(bundle, series) -> identity; the label says no more than is needed to tell curves apart."""
+    several = len({each.bundle for each in series}) > 1
+    axes = {(each.bundle, each.name): each.name.removeprefix(each.mode.value).strip() for each in series}
+    short, _ = shortened(axes.values())
+    labels = {}
+    for each in series:
+        rest = short[axes[each.bundle, each.name]]
+        labels[each.bundle, each.name] = " ".join(part for part in (each.bundle if several else "", rest) if part)
+    order = {label: index for index, label in enumerate(dict.fromkeys(labels.values()))}
+    return {key: Identity(label, order[label]) for key, label in labels.items()}
+
+
+def side_by_side(series: Sequence[S]) -> list[S]:
+    """The same series with the strong and the weak one of each identity next to each other."""
+    identity = identities(series)
+    return sorted(series, key=lambda each: (identity[each.bundle, each.name].index, each.mode.value))

@@ -1,0 +1,291 @@
+"""α and β of an algorithm from timed all-reduces, judged by message sizes and worker counts that were left out.
+
+Residuals are relative, so that 8 bytes weigh as much as 1 GiB. γ stands in β: with one algorithm the bytes added up
+are a fixed share of the bytes sent, and no timing can tell the two apart.
+
+A real call also costs what does not grow with the ranks (launching a kernel; NCCL's base latency, tuning.cc). That is
+one more latency, ``launch``: told from α by several worker counts, and left out where there is only one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from scalecurve.statistics.intervals import student_quantile
+from scalecurve_models.collectives.costs import Algorithm, Shape
+from scalecurve_models.collectives.regimes import divisions, piece_errors
+from scalecurve_models.fitting.least_squares import (
+    Array,
+    FitError,
+    Parameter,
+    Prediction,
+    around,
+    enough,
+    mean_absolute,
+    nonnegative,
+    positive,
+)
+
+MOST_REGIMES = 4
+SMALL = 1 << 20
+"""Bytes below which latency rules; errors are told apart there."""
+
+
+@dataclass(frozen=True)
+class Timed:
+    """One measured all-reduce: who took part, bytes, seconds of the slowest rank."""
+
+    shape: Shape
+    bytes: int
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Regime:
+    """One set of parameters; ``up_to`` is the largest size it stands for, None for the last one.
+
+    ``launch`` is in seconds a call (None where it was left out), ``latencies`` in seconds a message and ``inverse`` in
+    seconds a byte, one of each for every kind of link.
+    """
+
+    up_to: float | None
+    launch: Parameter | None
+    latencies: tuple[Parameter, ...]
+    inverse: tuple[Parameter, ...]
+    _values: Array
+    _covariance: Array | None
+    _variance: float | None
+    _degrees: int
+
+    @property
+    def bandwidths(self) -> tuple[Parameter, ...]:
+        """1/β in GB/s; without a value where bytes were seen to cost nothing."""
+        return tuple(_bandwidth(parameter) for parameter in self.inverse)
+
+
+@dataclass(frozen=True)
+class CollectiveFit:
+    """An algorithm with its regimes; ``residuals`` are predicted/measured - 1 in the order of the points."""
+
+    algorithm: Algorithm
+    regimes: tuple[Regime, ...]
+    residuals: tuple[float, ...]
+    level: float
+
+    def seconds(self, shape: Shape, size: float) -> float:
+        """Of one all-reduce of ``size`` bytes."""
+        return self.predict(shape, size).value
+
+    def predict(self, shape: Shape, size: float) -> Prediction:
+        """Seconds, with the interval for another measurement; none without degrees of freedom.
+
+        Raises:
+            FitError: for a size that is not positive.
+        """
+        if not (np.isfinite(size) and size > 0):
+            raise FitError(f"{self.algorithm.name}: the message must have a positive size, given {size:g} bytes")
+        regime = next(r for r in self.regimes if r.up_to is None or size <= r.up_to)
+        if shape.ranks == 1:
+            return Prediction(0.0)
+        row = _row(self.algorithm, shape, size, regime.launch is not None)
+        value = float(row @ regime._values)
+        if regime._covariance is None or regime._variance is None or value == 0:
+            return Prediction(value)
+        spread = regime._variance + float(row @ regime._covariance @ row) / value**2
+        half = student_quantile(regime._degrees, self.level) * float(np.sqrt(spread))
+        return around(value, half)
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """A point predicted by a fit that did not see its size, or its worker count."""
+
+    point: Timed
+    predicted: float
+
+    @property
+    def error(self) -> float:
+        """predicted/measured - 1."""
+        return self.predicted / self.point.seconds - 1
+
+
+@dataclass(frozen=True)
+class JudgedCollective:
+    """A fit with its predictions of left-out sizes and, where there are several, of left-out worker counts."""
+
+    fit: CollectiveFit
+    by_size: tuple[LeftOut, ...]
+    by_ranks: tuple[LeftOut, ...]
+
+    @property
+    def small_error(self) -> float | None:
+        """Mean size of the errors at left-out sizes below 1 MiB."""
+        return mean_absolute([left.error for left in self.by_size if left.point.bytes < SMALL])
+
+    @property
+    def large_error(self) -> float | None:
+        """The same from 1 MiB on."""
+        return mean_absolute([left.error for left in self.by_size if left.point.bytes >= SMALL])
+
+    @property
+    def size_error(self) -> float | None:
+        """Over all left-out sizes."""
+        return mean_absolute([left.error for left in self.by_size])
+
+    @property
+    def ranks_error(self) -> float | None:
+        """Over all left-out worker counts; None with fewer than three, where one would have to tell the other alone."""
+        counts = {left.point.shape.ranks for left in self.by_ranks}
+        return mean_absolute([left.error for left in self.by_ranks]) if len(counts) > 2 else None
+
+    @property
+    def held_out(self) -> float:
+        """What algorithms are chosen by: the errors at left-out sizes and, where there are any, at left-out counts."""
+        return mean_absolute([self.size_error, self.ranks_error]) or 0.0
+
+
+def fit_collective(
+    algorithm: Algorithm, points: Sequence[Timed], *, regimes: int = 1, level: float = 0.95
+) -> CollectiveFit:
+    """Fit α and β to ``points`` in up to ``regimes`` ranges of size (one, where links are of two kinds).
+
+    Raises:
+        FitError: fewer than three message sizes, times that are not positive, a single rank.
+    """
+    kept = checked(algorithm, points)
+    wanted = 1 if algorithm.links > 1 else regimes
+    return _fits(algorithm, kept, wanted, level)[-1]
+
+
+def judge_collective(
+    algorithm: Algorithm, points: Sequence[Timed], *, most: int = MOST_REGIMES, level: float = 0.95
+) -> JudgedCollective:
+    """The number of regimes that predicts left-out sizes best, and how well it does.
+
+    Raises:
+        FitError: as ``fit_collective``; and for fewer than four sizes, of which none could be left out.
+    """
+    kept = checked(algorithm, points)
+    sizes = sorted({point.bytes for point in kept})
+    enough(f"{algorithm.name}, one size left out", len(sizes), 4, "message sizes")
+    most = 1 if algorithm.links > 1 else most
+    fits = _fits(algorithm, kept, most, level)
+    by_size = _leave_out(algorithm, kept, [{p for p in kept if p.bytes == size} for size in sizes], len(fits))
+    ranks = sorted({point.shape.ranks for point in kept})
+    by_ranks = (
+        _leave_out(algorithm, kept, [{p for p in kept if p.shape.ranks == n} for n in ranks], len(fits))
+        if len(ranks) > 1
+        else [()] * len(fits)
+    )
+    errors = [mean_absolute([left.error for left in found]) or 0.0 for found in by_size]
+    best = min(range(len(fits)), key=lambda index: (round(errors[index], 12), index))
+    return JudgedCollective(fits[best], tuple(by_size[best]), tuple(by_ranks[best]))
+
+
+def checked(algorithm: Algorithm, points: Sequence[Timed]) -> list[Timed]:
+    """The points of several ranks, refused where they cannot carry a fit.
+
+    Raises:
+        FitError: see ``fit_collective``.
+    """
+    positive(algorithm.name, "times", [point.seconds for point in points])
+    positive(algorithm.name, "message sizes", [point.bytes for point in points])
+    kept = [point for point in points if point.shape.ranks > 1]
+    if points and not kept:
+        raise FitError(f"{algorithm.name}: all points are of a single rank, which sends nothing")
+    needed = max(3, len(algorithm.symbols))
+    given = len({point.bytes for point in kept})
+    if given < needed:
+        raise FitError(f"{algorithm.name}: needs at least {needed} message sizes, given {given}")
+    return kept
+
+
+def _fits(algorithm: Algorithm, points: Sequence[Timed], most: int, level: float) -> list[CollectiveFit]:
+    """With 1, 2, … regimes."""
+    sizes = np.array(sorted({point.bytes for point in points}), dtype=np.float64)
+    times = np.array([point.seconds for point in points])
+    launch = _launch_apart(algorithm, points)
+    rows = np.stack([_row(algorithm, point.shape, point.bytes, launch) for point in points])
+    size_of = np.searchsorted(sizes, [point.bytes for point in points])
+    if most == 1:
+        found: list[tuple[tuple[int, int], ...]] = [((0, len(sizes) - 1),)]
+    else:
+        found = divisions(piece_errors(size_of, rows / times[:, None], len(sizes)), most)
+    return [_fit(algorithm, division, sizes, size_of, rows, times, launch, level) for division in found]
+
+
+def _launch_apart(algorithm: Algorithm, points: Sequence[Timed]) -> bool:
+    """Whether the points tell a cost a call from the costs of messages."""
+    counts = np.array([(1.0, *algorithm.coefficients(shape)[0]) for shape in {point.shape for point in points}])
+    return bool(np.linalg.matrix_rank(counts) == counts.shape[1])
+
+
+def _fit(
+    algorithm: Algorithm,
+    division: tuple[tuple[int, int], ...],
+    sizes: Array,
+    size_of: np.ndarray,
+    rows: Array,
+    times: Array,
+    launch: bool,
+    level: float,
+) -> CollectiveFit:
+    links = algorithm.links
+    names = ("launch", *algorithm.symbols) if launch else algorithm.symbols
+    units = ["s"] * (len(names) - links) + ["s/B"] * links
+    found = []
+    residuals = np.zeros(len(times))
+    for first, last in division:
+        here = (size_of >= first) & (size_of <= last)
+        linear = nonnegative(rows[here] / times[here, None], np.ones(int(here.sum())), names)
+        residuals[here] = linear.residuals
+        parameters = linear.parameters(units, level)
+        # Halfway, in ratio, to the first size of the next piece.
+        up_to = None if last == len(sizes) - 1 else float(np.sqrt(sizes[last] * sizes[last + 1]))
+        found.append(
+            Regime(
+                up_to=up_to,
+                launch=parameters[0] if launch else None,
+                latencies=parameters[-2 * links : -links],
+                inverse=parameters[-links:],
+                _values=linear.values,
+                _covariance=linear.covariance,
+                _variance=linear.variance,
+                _degrees=linear.degrees,
+            )
+        )
+    return CollectiveFit(algorithm, tuple(found), tuple(float(r) for r in residuals), level)
+
+
+def _leave_out(
+    algorithm: Algorithm, points: Sequence[Timed], groups: Sequence[set[Timed]], most: int
+) -> list[tuple[LeftOut, ...]]:
+    """For 1, 2, … ``most`` regimes the groups' points, each predicted without its group; fewer where too few stay."""
+    out: list[list[LeftOut]] = [[] for _ in range(most)]
+    for group in groups:
+        rest = [point for point in points if point not in group]
+        if len({point.bytes for point in rest}) < max(3, len(algorithm.symbols)):
+            continue
+        fits = _fits(algorithm, rest, most, 0.95)
+        for index in range(most):
+            fit = fits[min(index, len(fits) - 1)]
+            out[index] += [LeftOut(point, fit.seconds(point.shape, point.bytes)) for point in points if point in group]
+    return [tuple(found) for found in out]
+
+
+def _row(algorithm: Algorithm, shape: Shape, size: float, launch: bool) -> Array:
+    messages, sent, _ = algorithm.coefficients(shape)
+    return np.array([*([1.0] if launch else []), *messages, *(share * size for share in sent)])
+
+
+def _bandwidth(inverse: Parameter) -> Parameter:
+    name = inverse.name.replace("beta", "bandwidth")
+    if inverse.value is None or inverse.value == 0:
+        note = inverse.note if inverse.value is None else "bytes were seen to cost nothing"
+        return Parameter(name, None, None, None, "GB/s", note)
+    low = None if inverse.high is None else 1e-9 / inverse.high
+    high = None if inverse.low is None else (1e-9 / inverse.low if inverse.low > 0 else np.inf)
+    return Parameter(name, 1e-9 / inverse.value, low, high, "GB/s", inverse.note)

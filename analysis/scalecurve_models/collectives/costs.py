@@ -1,0 +1,223 @@
+"""What an all-reduce costs: n ranks, S bytes, α seconds a message, β seconds a byte sent, γ seconds a byte added up.
+
+Each algorithm is a row of coefficients: t = a(n)·α + b(n)·S·β + c(n)·S·γ (hierarchical: α and β within and between
+nodes apart). Sources
+- R. Thakur, R. Rabenseifner, W. Gropp, IJHPCA 19 (2005): binomial tree, recursive doubling, Rabenseifner's
+  halving and doubling, and the two further steps where n is no power of two.
+- P. Patarasuk, X. Yuan, JPDC 69 (2009): ring, and the lower bound 2(n-1)/n·S that every rank must send.
+- P. Sanders, J. Speck, J. Träff, Parallel Computing 35 (2009): pipelined double binary tree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from scalecurve_models.fitting.least_squares import FitError
+
+
+@dataclass(frozen=True)
+class Shape:
+    """Who takes part: ``ranks`` in all, ``nodes`` that they are spread over evenly, ``servers`` of a sharded PS."""
+
+    ranks: int
+    nodes: int = 1
+    servers: int = 1
+
+    def __post_init__(self) -> None:
+        """Refuse what is no cluster."""
+        for name in ("ranks", "nodes", "servers"):
+            value = getattr(self, name)
+            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+                raise FitError(f"collectives: {name} must be a whole number of at least 1, given {value!r}")
+        if self.ranks % self.nodes:
+            raise FitError(f"collectives: {self.ranks} ranks do not spread evenly over {self.nodes} nodes")
+
+    @property
+    def per_node(self) -> int:
+        """Ranks on a node."""
+        return self.ranks // self.nodes
+
+
+Coefficients = tuple[tuple[float, ...], tuple[float, ...], float]
+"""Messages for each α, whole vectors sent for each β, whole vectors added up (γ)."""
+
+
+@dataclass(frozen=True)
+class Algorithm:
+    """One way to add up vectors over ranks."""
+
+    name: str
+    title: str
+    equation: str
+    coefficients: Callable[[Shape], Coefficients]
+    links: int = 1
+
+    @property
+    def symbols(self) -> tuple[str, ...]:
+        """Names of the latencies and inverse bandwidths: α's, then β's."""
+        if self.links == 1:
+            return ("alpha", "beta")
+        return ("alpha_in", "alpha_out", "beta_in", "beta_out")
+
+
+def cost(algorithm: Algorithm, shape: Shape, size: float, alpha: float, beta: float, gamma: float = 0.0) -> float:
+    """Seconds of one all-reduce of ``size`` bytes over one kind of link; 0 for a single rank.
+
+    Raises:
+        FitError: for an algorithm over two kinds of links (see ``hierarchical_cost``), or negative numbers.
+    """
+    if algorithm.links != 1:
+        raise FitError(f"collectives: {algorithm.name} has two kinds of links: give both (hierarchical_cost)")
+    return _sum(algorithm.coefficients(shape), size, (alpha,), (beta,), gamma)
+
+
+def hierarchical_cost(
+    shape: Shape, size: float, alpha: tuple[float, float], beta: tuple[float, float], gamma: float = 0.0
+) -> float:
+    """Seconds of a hierarchical all-reduce; α and β as (within a node, between nodes)."""
+    return _sum(HIERARCHICAL.coefficients(shape), size, alpha, beta, gamma)
+
+
+@dataclass(frozen=True)
+class Link:
+    """α in seconds a message and β in seconds a byte."""
+
+    alpha: float
+    beta: float
+
+
+def cost_of(algorithm: Algorithm, shape: Shape, size: float, within: Link, between: Link, gamma: float = 0.0) -> float:
+    """Seconds over one kind of link or two: where there are nodes, an algorithm that knows none waits for ``between``.
+
+    Raises:
+        FitError: for negative numbers.
+    """
+    if algorithm.links == 1:
+        link = between if shape.nodes > 1 else within
+        return cost(algorithm, shape, size, link.alpha, link.beta, gamma)
+    return hierarchical_cost(shape, size, (within.alpha, between.alpha), (within.beta, between.beta), gamma)
+
+
+def lower_bound(ranks: int, size: float, bandwidth: float) -> float:
+    """Seconds that no all-reduce can beat: every rank sends 2(n-1)/n of the vector at ``bandwidth`` bytes/s."""
+    return 2 * (ranks - 1) / ranks * size / bandwidth
+
+
+def _sum(
+    coefficients: Coefficients, size: float, alpha: tuple[float, ...], beta: tuple[float, ...], gamma: float
+) -> float:
+    given = (*alpha, *beta, gamma, size)
+    if any(not value >= 0 for value in given):
+        raise FitError(f"collectives: latencies, inverse bandwidths and sizes must not be negative, given {given}")
+    messages, sent, added = coefficients
+    time = sum(count * each for count, each in zip(messages, alpha, strict=True))
+    time += sum(count * each for count, each in zip(sent, beta, strict=True)) * size
+    return time + added * size * gamma
+
+
+def _floor_log2(n: int) -> int:
+    return n.bit_length() - 1
+
+
+def _ceil_log2(n: int) -> int:
+    return (n - 1).bit_length()
+
+
+def _alone(of: Callable[[Shape], Coefficients], links: int = 1) -> Callable[[Shape], Coefficients]:
+    """One rank has nothing to do."""
+    nothing: Coefficients = ((0.0,) * links, (0.0,) * links, 0.0)
+    return lambda shape: of(shape) if shape.ranks > 1 else nothing
+
+
+def _parameter_server(shape: Shape) -> Coefficients:
+    return (2.0 * shape.ranks,), (2.0 * shape.ranks,), 0.0
+
+
+def _sharded(shape: Shape) -> Coefficients:
+    return (2.0 * shape.ranks,), (2.0 * shape.ranks / shape.servers,), 0.0
+
+
+def _tree(shape: Shape) -> Coefficients:
+    depth = float(_ceil_log2(shape.ranks))
+    return (2 * depth,), (2 * depth,), depth
+
+
+def _doubling(shape: Shape) -> Coefficients:
+    n = shape.ranks
+    steps = _floor_log2(n)
+    if n == 1 << steps:
+        return (float(steps),), (float(steps),), float(steps)
+    # The ranks above a power of two hand their vector to a partner first, and get the sum from it at the end.
+    return (steps + 2.0,), (steps + 2.0,), steps + 1.0
+
+
+def _rabenseifner(shape: Shape) -> Coefficients:
+    n = shape.ranks
+    steps = _floor_log2(n)
+    power = 1 << steps
+    share = (power - 1) / power
+    if n == power:
+        return (2.0 * steps,), (2 * share,), share
+    return (2.0 * steps + 2,), (2 * share + 2,), share + 1
+
+
+def _ring(shape: Shape) -> Coefficients:
+    n = shape.ranks
+    return (2.0 * (n - 1),), (2 * (n - 1) / n,), (n - 1) / n
+
+
+def _double_tree(shape: Shape) -> Coefficients:
+    return (2.0 * _ceil_log2(shape.ranks),), (2.0,), 0.0
+
+
+def _in_network(shape: Shape) -> Coefficients:
+    return (1.0,), (1.0,), 0.0
+
+
+def _hierarchical(shape: Shape) -> Coefficients:
+    """Reduce-scatter in the node, ring over nodes on what is left, all-gather in the node."""
+    g, nodes = shape.per_node, shape.nodes
+    within, between = 2 * (g - 1) / g, 2 * (nodes - 1) / nodes / g
+    added = (g - 1) / g + (nodes - 1) / nodes / g
+    return (2.0 * (g - 1), 2.0 * (nodes - 1)), (within, between), added
+
+
+HIERARCHICAL = Algorithm(
+    "hierarchical",
+    "Hierarchical",
+    "2(g-1)α_in + 2(m-1)α_out + 2(g-1)/g·S·β_in + 2(m-1)/m·S/g·β_out, g ranks on each of m nodes",
+    _alone(_hierarchical, 2),
+    links=2,
+)
+
+ALGORITHMS: dict[str, Algorithm] = {
+    algorithm.name: algorithm
+    for algorithm in (
+        Algorithm("parameter-server", "Parameter server", "2n(α + Sβ)", _alone(_parameter_server)),
+        Algorithm("sharded-server", "Sharded parameter server", "2nα + 2(n/p)Sβ", _alone(_sharded)),
+        Algorithm("tree", "Binomial tree", "2⌈log2 n⌉(α + Sβ) + ⌈log2 n⌉Sγ", _alone(_tree)),
+        Algorithm("recursive-doubling", "Recursive doubling", "log2 n(α + Sβ + Sγ)", _alone(_doubling)),
+        Algorithm(
+            "rabenseifner",
+            "Recursive halving and doubling",
+            "2log2 n·α + 2(n-1)/n·Sβ + (n-1)/n·Sγ",
+            _alone(_rabenseifner),
+        ),
+        Algorithm("ring", "Ring", "2(n-1)α + 2(n-1)/n·Sβ + (n-1)/n·Sγ", _alone(_ring)),
+        Algorithm("double-tree", "Pipelined double binary tree", "2log2 n·α + 2Sβ", _alone(_double_tree)),
+        HIERARCHICAL,
+        Algorithm("in-network", "In the network", "α + Sβ", _alone(_in_network)),
+    )
+}
+
+
+def algorithm_of(name: str) -> Algorithm:
+    """An algorithm by its name.
+
+    Raises:
+        FitError: for another name, with the names there are.
+    """
+    if name not in ALGORITHMS:
+        raise FitError(f"collectives: no algorithm {name!r}; algorithms: {', '.join(ALGORITHMS)}")
+    return ALGORITHMS[name]

@@ -1,0 +1,142 @@
+"""Fitted all-reduce algorithms as tables: how they were judged, their α and bandwidth, and sizes beside predictions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from scalecurve.render import formatting as spelling
+from scalecurve.render.table import Cell, Column, Table
+from scalecurve_models.collectives.collective_fit import JudgedCollective
+from scalecurve_models.collectives.comparison import USUAL, CollectiveComparison
+from scalecurve_models.collectives.costs import ALGORITHMS, Link, Shape, cost_of, lower_bound
+from scalecurve_models.fitting.least_squares import Parameter
+from scalecurve_models.fitting.parameter_tables import PARAMETER_COLUMNS, PARAMETER_NOTE, parameter_cells
+
+
+def shown(compared: CollectiveComparison) -> JudgedCollective:
+    """The algorithm whose numbers stand in the tables: the one asked for, else the best, else the ring."""
+    asked = compared.algorithm(compared.asked) if compared.asked else None
+    return asked or compared.best or compared.algorithm(USUAL) or compared.algorithms[0]
+
+
+def collective_tables(found: Sequence[CollectiveComparison]) -> tuple[Table, ...]:
+    """Three tables; empty where no all-reduce was timed."""
+    return (_judged(found), _parameters(found), _beside(found)) if found else ()
+
+
+def cost_table(
+    workers: Sequence[int],
+    sizes: Sequence[int],
+    within: Link,
+    between: Link,
+    *,
+    gamma: float = 0.0,
+    nodes: int = 1,
+    servers: int = 1,
+) -> Table:
+    """Microseconds of every algorithm at every worker count and size, for latencies and bandwidths that are given.
+
+    Raises:
+        FitError: for ranks that do not spread over the nodes, or numbers that are negative.
+    """
+    columns = (
+        Column("workers", "Workers", "count"),
+        Column("size", "Size"),
+        Column("bytes", "Bytes", "count", detail=True),
+        Column("algorithm", "Algorithm"),
+        Column("us", "Time", "number", "µs"),
+        Column("bus_gb_s", "busbw", "number", "GB/s"),
+        Column("equation", "Equation"),
+    )
+    rows: list[tuple[Cell, ...]] = []
+    for n in workers:
+        shape = Shape(n, nodes, servers)
+        for size in sizes:
+            for algorithm in ALGORITHMS.values():
+                seconds = cost_of(algorithm, shape, size, within, between, gamma)
+                bus = size / seconds * 2 * (n - 1) / n / 1e9 if seconds else None
+                rows.append((n, spelling.size(size), size, algorithm.name, seconds * 1e6, bus, algorithm.equation))
+    return Table("collective", "All-reduce by algorithm", columns, tuple(rows))
+
+
+def _judged(found: Sequence[CollectiveComparison]) -> Table:
+    columns = (
+        Column("series", "Series"),
+        Column("algorithm", "Algorithm"),
+        Column("regimes", "Ranges of size", "count"),
+        Column("error_small", "Left-out sizes below 1 MiB", "percent"),
+        Column("error_large", "from 1 MiB on", "percent"),
+        Column("error_workers", "Left-out worker counts", "percent"),
+        Column("best", "Best", "flag"),
+        Column("equation", "Equation"),
+    )
+    rows: list[tuple[Cell, ...]] = [
+        (
+            *(compared.series, judged.fit.algorithm.name, len(judged.fit.regimes)),
+            *(judged.small_error, judged.large_error, judged.ranks_error),
+            *(judged is compared.best, judged.fit.algorithm.equation),
+        )
+        for compared in found
+        for judged in compared.algorithms
+    ]
+    notes = ["Mean size of predicted/measured - 1 of the time, at sizes and worker counts that the fit did not see."]
+    notes += [f"{compared.series}: {compared.note}." for compared in found if compared.note]
+    notes += [f"{compared.series}: {refusal}" for compared in found for refusal in compared.refusals]
+    return Table("collectives", "All-reduce models", columns, tuple(rows), tuple(notes))
+
+
+def _parameters(found: Sequence[CollectiveComparison]) -> Table:
+    columns = (
+        Column("series", "Series"),
+        Column("algorithm", "Algorithm"),
+        Column("up_to", "Sizes up to"),
+        Column("up_to_bytes", "Bytes", "number", detail=True),
+        *PARAMETER_COLUMNS,
+    )
+    rows: list[tuple[Cell, ...]] = []
+    for compared in found:
+        fit = shown(compared).fit
+        for regime in fit.regimes:
+            limit = "any" if regime.up_to is None else spelling.size(round(regime.up_to))
+            head = (compared.series, fit.algorithm.name, limit, regime.up_to)
+            known = ([regime.launch] if regime.launch else []) + list(regime.latencies)
+            parameters: list[Parameter] = [each.scaled(1e6, "µs") for each in known]
+            rows += [(*head, *parameter_cells(parameter)) for parameter in (*parameters, *regime.bandwidths)]
+    notes = (
+        "γ, adding up, stands in the bandwidth: of one algorithm the bytes added are a fixed share of the bytes sent.",
+        PARAMETER_NOTE,
+    )
+    return Table("collective_parameters", "Latency and bandwidth", columns, tuple(rows), notes)
+
+
+def _beside(found: Sequence[CollectiveComparison]) -> Table:
+    columns = (
+        Column("series", "Series"),
+        Column("algorithm", "Algorithm"),
+        Column("workers", "Workers", "count"),
+        Column("size", "Size"),
+        Column("bytes", "Bytes", "count", detail=True),
+        Column("measured_us", "Time", "number", "µs"),
+        Column("predicted_us", "predicted", "number", "µs"),
+        Column("error", "error", "percent"),
+        Column("bound_us", "bound", "number", "µs"),
+    )
+    rows: list[tuple[Cell, ...]] = []
+    for compared in found:
+        judged = shown(compared)
+        bandwidth = judged.fit.regimes[-1].bandwidths[-1].value
+        for left in judged.by_size:
+            point = left.point
+            rows.append(
+                (
+                    *(compared.series, judged.fit.algorithm.name, point.shape.ranks, spelling.size(point.bytes)),
+                    *(point.bytes, point.seconds * 1e6, left.predicted * 1e6, left.error),
+                    lower_bound(point.shape.ranks, point.bytes, bandwidth * 1e9) * 1e6 if bandwidth else None,
+                )
+            )
+    rows.sort(key=lambda row: (str(row[0]), row[2], row[4]))
+    notes = (
+        "Every size is predicted by a fit to the other sizes.",
+        "Bound: 2(n-1)/n·S/B, which no all-reduce beats, at the bandwidth B fitted to the largest sizes.",
+    )
+    return Table("collective_predicted", "All-reduce: predicted beside measured", columns, tuple(rows), notes)

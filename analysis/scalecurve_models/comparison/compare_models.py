@@ -1,0 +1,185 @@
+"""Predictions beside measurements: throughput, run time and cost at every worker count, by every model, with error.
+
+A prediction that stands beside a measurement was made without it: the point is left out and predicted from the others
+(or held out by name, and predicted by fits that never saw it). What a fit says of points that it was fitted to is the
+``in_sample`` column of the models' table, and proves nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+
+from scalecurve.bundle.open import Bundle
+from scalecurve.scaling.cost import SeriesCost, cost, merged, stated_price
+from scalecurve_api.spec.experiment import Cost
+from scalecurve_models.comparison.series_models import Further, SeriesModel, SeriesPrediction, predict_series
+from scalecurve_models.fitting.observations import ObservedSeries, observed, programs
+
+LEFT_OUT, HELD_OUT, BASELINE, NOT_MEASURED = "left out", "held out", "baseline", "not measured"
+_DENSE = 48
+
+
+@dataclass(frozen=True)
+class Work:
+    """What run time and cost are of: so many samples, and the price of a worker's hour (None without one)."""
+
+    title: str
+    samples: float
+    per_worker_hour: float | None
+    currency: str
+
+    def seconds(self, throughput: float | None) -> float | None:
+        """At so many samples/s."""
+        return None if throughput is None else self.samples / throughput
+
+    def cost(self, throughput: float | None, workers: int) -> float | None:
+        """In ``currency``."""
+        seconds = self.seconds(throughput)
+        if seconds is None or self.per_worker_hour is None:
+            return None
+        return seconds / 3600 * workers * self.per_worker_hour
+
+
+@dataclass(frozen=True)
+class Beside:
+    """One model at one worker count, in samples/s; ``how`` says what the model had seen (the constants above)."""
+
+    workers: int
+    model: str
+    how: str
+    measured: float | None
+    predicted: float | None
+    low: float | None = None
+    high: float | None = None
+
+    @property
+    def error(self) -> float | None:
+        """predicted/measured - 1 of the throughput."""
+        return None if self.measured is None or self.predicted is None else self.predicted / self.measured - 1
+
+
+@dataclass(frozen=True)
+class Curve:
+    """A model's line for a plot, from one worker to the largest count: samples/s with the interval for a new run."""
+
+    model: str
+    workers: tuple[float, ...]
+    throughput: tuple[float, ...]
+    low: tuple[float | None, ...]
+    high: tuple[float | None, ...]
+    held_out_mean: float | None
+    best: bool
+
+
+@dataclass(frozen=True)
+class SeriesBeside:
+    """One curve with everything that models say of it; ``measured`` are (workers, samples/s) for a plot's marks."""
+
+    prediction: SeriesPrediction
+    work: Work
+    rows: tuple[Beside, ...]
+    measured: tuple[tuple[int, float], ...]
+    curves: tuple[Curve, ...]
+
+    @property
+    def series(self) -> ObservedSeries:
+        """The curve."""
+        return self.prediction.series
+
+
+def beside(
+    bundle: Bundle,
+    workers: Sequence[int] = (),
+    hold_out: Collection[int] = (),
+    price: Cost | None = None,
+    level: float = 0.95,
+    further: Further | None = None,
+    hold_out_batches: Collection[int] = (),
+) -> tuple[SeriesBeside, ...]:
+    """Every model on every curve of a bundle, at the measured worker counts and at the further ``workers``.
+
+    ``hold_out`` are counts that no fit may see, ``hold_out_batches`` batches of a worker; at the others each prediction
+    leaves its own point out. ``price`` takes the place of what the experiment says; ``further`` are models beside the
+    fitted ones.
+    """
+    series = observed(bundle)
+    stated = merged(price, stated_price(bundle))
+    works = {costs.series.name: _work(costs, stated) for costs in cost([bundle], price).series}
+    found = {}
+    for program in programs(series).values():
+        for prediction in predict_series(program, hold_out, level, further, hold_out_batches):
+            found[prediction.series.name] = prediction
+    return tuple(_beside(found[each.name], works[each.name], workers) for each in series if each.name in found)
+
+
+def without_a_sample(found: Sequence[SeriesBeside], workers: Sequence[int]) -> list[str]:
+    """A sentence for each curve that leaves out counts of ``workers``, because its global batch has too few samples."""
+    return [
+        f"{each.series.name}: left out {', '.join(f'{n:,}' for n in over)}, for a worker more than the samples of the "
+        "global batch has nothing to do."
+        for each in found
+        if (over := each.series.too_many(workers))
+    ]
+
+
+def _work(costs: SeriesCost, price: Cost | None) -> Work:
+    hour = price.per_worker_hour if price and costs.currency else None
+    currency = costs.currency or ""
+    if costs.dataset_samples and costs.epochs:
+        return Work("whole training", costs.dataset_samples * costs.epochs, hour, currency)
+    if costs.dataset_samples:
+        return Work("an epoch", costs.dataset_samples, hour, currency)
+    return Work(f"a million {costs.series.sample_unit}", 1e6, hour, currency)
+
+
+def _beside(prediction: SeriesPrediction, work: Work, workers: Sequence[int]) -> SeriesBeside:
+    series = prediction.series
+    counts = sorted({*series.workers, *workers} - {*series.too_many(workers)})
+    # What most models are relative to is predicted by none of them: one row says so.
+    base = Beside(series.baseline, "", BASELINE, None, None)
+    rows: list[Beside] = []
+    for count in counts:
+        found = [_row(prediction, model, count) for model in prediction.models if not model.refusal]
+        if any(row.how == BASELINE for row in found):
+            rows.append(replace(base, workers=count, measured=found[0].measured))
+        rows += [row for row in found if row.how != BASELINE]
+    return SeriesBeside(
+        prediction=prediction,
+        work=work,
+        rows=tuple(rows),
+        measured=tuple((point.workers, point.throughput) for point in series.points),
+        curves=tuple(_curve(model, prediction, counts) for model in prediction.models if model.predict),
+    )
+
+
+def _row(prediction: SeriesPrediction, model: SeriesModel, workers: int) -> Beside:
+    point = prediction.series.at(workers)
+    measured = point.throughput if point else None
+    seen = prediction.fitted_to.at(workers) is not None
+    if not seen:
+        found = model.predict(workers) if model.predict else None
+        how = NOT_MEASURED if measured is None else HELD_OUT
+        if found is None:
+            return Beside(workers, model.name, how, measured, None)
+        return Beside(workers, model.name, how, measured, found.value, found.low, found.high)
+    if workers not in (model.left_out or {}):
+        return Beside(workers, model.name, BASELINE, measured, None)
+    return Beside(workers, model.name, LEFT_OUT, measured, (model.left_out or {})[workers])
+
+
+def _curve(model: SeriesModel, prediction: SeriesPrediction, counts: Sequence[int]) -> Curve:
+    """Whole worker counts only: models say nothing of half a worker."""
+    assert model.predict is not None
+    last = counts[-1]
+    grid = sorted({*range(1, min(last, _DENSE) + 1), *counts, *(round(last ** (i / _DENSE)) for i in range(_DENSE))})
+    found = [model.predict(workers) for workers in grid]
+    return Curve(
+        model=model.name,
+        workers=tuple(float(n) for n in grid),
+        throughput=tuple(each.value for each in found),
+        low=tuple(each.low for each in found),
+        high=tuple(each.high for each in found),
+        held_out_mean=model.held_out_mean,
+        best=prediction.best is not None and model.name == prediction.best.name,
+    )

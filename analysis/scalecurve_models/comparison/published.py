@@ -1,0 +1,139 @@
+"""Weak scaling that others published, to lay beside a measured curve of the same network: never measured here."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib.resources import files
+from typing import Literal
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field
+
+from scalecurve.bundle.open import Bundle
+from scalecurve.hardware.entries import Month
+from scalecurve.render.table import Column, Table
+from scalecurve_api.record.trial_record import TrialRecord
+from scalecurve_api.spec.scaling import Mode
+
+Quantity = Literal["throughput", "speedup", "efficiency"]
+SMALL_SIDE = 128
+"""Images with a shorter side are of another kind (CIFAR, digits) than those of all published curves."""
+
+
+class _Curve(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    network: str
+    batch: int | None = Field(default=None, ge=1)
+    quantity: Quantity
+    points: dict[int, float] = Field(min_length=1)
+
+
+class _Source(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    title: str
+    published: Month | None = None
+    hardware: str
+    read_at: str
+    curves: tuple[_Curve, ...]
+
+
+@dataclass(frozen=True)
+class Published:
+    """A published weak-scaling curve of one network.
+
+    ``points`` are (accelerators, value as printed, efficiency); the efficiency is over the smallest count of the
+    curve, ``over``, and over an unstated count (None) where an efficiency itself was printed.
+    """
+
+    source: str
+    title: str
+    network: str
+    batch_per_worker: int | None
+    hardware: str
+    published: str | None
+    read_at: str
+    quantity: Quantity
+    over: int | None
+    points: tuple[tuple[int, float, float], ...]
+
+
+@lru_cache(maxsize=1)
+def published() -> tuple[Published, ...]:
+    """Every curve of ``data/published.yaml``."""
+    text = (files("scalecurve_models.comparison") / "data" / "published.yaml").read_text(encoding="utf-8")
+    sources = {key: _Source.model_validate(entry) for key, entry in yaml.safe_load(text).items()}
+    return tuple(_curve(key, source, curve) for key, source in sources.items() for curve in source.curves)
+
+
+def comparable(bundle: Bundle) -> tuple[Published, ...]:
+    """Curves of the networks that a bundle scaled weakly on GPUs with images of a like size; none for anything else."""
+    networks = {
+        trial.spec.workload.model
+        for trial in bundle.trials
+        if trial.good and trial.record and trial.spec.point.mode is Mode.weak and _alike(trial.record)
+    }
+    return tuple(curve for curve in published() if curve.network in networks)
+
+
+def published_table(curves: Sequence[Published]) -> Table:
+    """One row a published point, with its source."""
+    columns = (
+        Column("network", "Network"),
+        Column("title", "Published by others"),
+        Column("batch_per_worker", "Batch a worker", "count"),
+        Column("workers", "Accelerators", "count"),
+        Column("quantity", "Printed as"),
+        Column("value", "Printed", "number"),
+        Column("efficiency", "Efficiency", "percent"),
+        Column("over", "Over", "count"),
+        Column("published", "Published"),
+        Column("hardware", "On", detail=True),
+        Column("read_at", "Read at", detail=True),
+    )
+    rows = tuple(
+        (
+            *(curve.network, curve.title, curve.batch_per_worker, workers, curve.quantity, value, efficiency),
+            *(curve.over, curve.published, curve.hardware, curve.read_at),
+        )
+        for curve in curves
+        for workers, value, efficiency in curve.points
+    )
+    sources = [f"{curve.title}: {curve.hardware}. {curve.read_at}." for curve in curves]
+    notes = (
+        "None of this was measured here: other hardware, software, batches and years, and no interval was published.",
+        "Efficiency is over the count under Over; where an efficiency was printed, as printed.",
+        *dict.fromkeys(sources),
+    )
+    return Table("published", "Published scaling of the same networks", columns, rows, notes)
+
+
+def _curve(key: str, source: _Source, curve: _Curve) -> Published:
+    counts = sorted(curve.points)
+    least = counts[0]
+    first = curve.points[least]
+
+    def efficiency(workers: int) -> float:
+        value = curve.points[workers]
+        return value if curve.quantity == "efficiency" else value / first * least / workers
+
+    return Published(
+        source=key,
+        title=source.title,
+        network=curve.network,
+        batch_per_worker=curve.batch,
+        hardware=source.hardware,
+        published=source.published,
+        read_at=source.read_at,
+        quantity=curve.quantity,
+        over=None if curve.quantity == "efficiency" else least,
+        points=tuple((workers, curve.points[workers], efficiency(workers)) for workers in counts),
+    )
+
+
+def _alike(record: TrialRecord) -> bool:
+    shape = record.trial.workload.data.shape or []
+    return all(rank.device for rank in record.topology) and len(shape) > 2 and min(shape[-2:]) >= SMALL_SIDE

@@ -1,0 +1,289 @@
+"""Points from a CSV file, of whatever they are by their columns: for numbers that no bundle holds.
+
+workers,throughput[,series][,mode]                  scaling laws
+workers,servers,steps_per_s[,batch][,kind][,series] Optimus' speed: kind is sync (wants batch) or async
+step,loss[,series]                                  Optimus' loss curve
+workers,bytes,time_us[,nodes][,series]              all-reduce algorithms
+"""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from scalecurve.render.table import Cell, Column, Table
+from scalecurve_api.spec.scaling import Mode
+from scalecurve_models.collectives import Shape, Timed, compare_algorithms
+from scalecurve_models.collectives.tables import collective_tables
+from scalecurve_models.fitting.least_squares import FitError, largest_absolute, mean_absolute
+from scalecurve_models.fitting.parameter_tables import PARAMETER_COLUMNS, PARAMETER_NOTE, parameter_cells
+from scalecurve_models.laws import compare_laws
+from scalecurve_models.optimus import fit_loss, fit_speed, refits
+
+MAX_BYTES = 256 << 20
+_TEXT = frozenset({"series", "mode", "kind"})
+_NAMED = 5
+_LEAST_COUNTS = 2
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Columns that make a file one of points of a kind."""
+
+    name: str
+    needed: tuple[str, ...]
+    further: tuple[str, ...]
+
+
+LAYOUTS = (
+    Layout("scaling", ("workers", "throughput"), ("series", "mode")),
+    Layout("speed", ("workers", "servers", "steps_per_s"), ("batch", "kind", "series")),
+    Layout("loss", ("step", "loss"), ("series",)),
+    Layout("allreduce", ("workers", "bytes", "time_us"), ("nodes", "series")),
+)
+
+
+@dataclass(frozen=True)
+class Points:
+    """The usable rows of a file by series; ``left_out`` says how many were not, and where the first of them stand."""
+
+    layout: Layout
+    series: dict[str, list[dict[str, float]]]
+    texts: dict[str, dict[str, str]]
+    left_out: str
+
+
+def fit_file(path: Path) -> tuple[Table, ...]:
+    """Fit what the file's columns are points of.
+
+    Raises:
+        FitError: a file that cannot be read or is of no known columns, or points that no model can be fitted to.
+    """
+    points = read_points(path)
+    fits = {"scaling": _scaling, "speed": _speed, "loss": _loss, "allreduce": _allreduce}
+    try:
+        tables = fits[points.layout.name](points)
+    except FitError as error:
+        raise FitError(f"{path}: {error}") from error
+    if not points.left_out:
+        return tables
+    first = tables[0]
+    noted = Table(first.name, first.title, first.columns, first.rows, (*first.notes, points.left_out))
+    return (noted, *tables[1:])
+
+
+def read_points(path: Path) -> Points:
+    """The rows whose numbers are finite and positive; lines that begin with # are comments.
+
+    Raises:
+        FitError: naming the file, and the line or the columns that are wrong.
+    """
+    try:
+        if path.stat().st_size > MAX_BYTES:
+            raise FitError(f"{path}: larger than the {MAX_BYTES >> 20} MiB of points that are read")
+        lines = path.read_text(encoding="utf-8-sig").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise FitError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or 'is not UTF-8 text'}") from error
+    numbered = [(number, line) for number, line in enumerate(lines, start=1) if line.strip() and line[0] != "#"]
+    rows = csv.reader(line for _, line in numbered)
+    header = [name.strip() for name in next(rows, [])]
+    layout = _layout(path, header)
+    series: dict[str, list[dict[str, float]]] = {}
+    texts: dict[str, dict[str, str]] = {}
+    wrong: list[int] = []
+    for (number, _), cells in zip(numbered[1:], rows, strict=False):
+        row = dict(zip(header, (cell.strip() for cell in cells), strict=False))
+        if len(cells) != len(header):
+            raise FitError(f"{path}:{number}: {len(cells)} values under {len(header)} columns")
+        numbers = {name: _number(value, name == "step") for name, value in row.items() if name not in _TEXT}
+        usable = {name: value for name, value in numbers.items() if value is not None}
+        if len(usable) < len(numbers):
+            wrong.append(number)
+            continue
+        name = row.get("series", "")
+        series.setdefault(name, []).append(usable)
+        said = {key: row[key] for key in _TEXT & row.keys()}
+        first = texts.setdefault(name, said)
+        if other := next((key for key in sorted(said) if said[key] != first[key]), None):
+            raise FitError(
+                f"{path}:{number}: {other} {said[other]!r} and {first[other]!r} in one series ({name or 'no name'}): "
+                "give each a series of its own"
+            )
+    if not series:
+        raise FitError(f"{path}: holds no row whose numbers are all finite and positive")
+    return Points(layout, series, texts, _said(wrong))
+
+
+def _layout(path: Path, header: Sequence[str]) -> Layout:
+    for layout in LAYOUTS:
+        if set(layout.needed) <= set(header) <= {*layout.needed, *layout.further} and len(set(header)) == len(header):
+            return layout
+    known = "; ".join(",".join(layout.needed) + "".join(f"[,{name}]" for name in layout.further) for layout in LAYOUTS)
+    raise FitError(f"{path}: columns {','.join(header) or '(none)'} are of no known points; known: {known}")
+
+
+def _number(text: str, zero: bool) -> float | None:
+    """A finite positive number, or 0 where that is allowed."""
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return value if math.isfinite(value) and (value > 0 or (zero and value == 0)) else None
+
+
+def _said(lines: Sequence[int]) -> str:
+    if not lines:
+        return ""
+    named = ", ".join(str(line) for line in lines[:_NAMED]) + (", …" if len(lines) > _NAMED else "")
+    rows = "1 row holds" if len(lines) == 1 else f"{len(lines)} rows hold"
+    return f"{rows} a number that is not positive, and took no part: line {named}."
+
+
+def _scaling(points: Points) -> tuple[Table, ...]:
+    predicted: list[tuple[Cell, ...]] = []
+    models: list[tuple[Cell, ...]] = []
+    parameters: list[tuple[Cell, ...]] = []
+    most = max(len({row["workers"] for row in rows}) for rows in points.series.values())
+    if most < _LEAST_COUNTS:
+        raise FitError(f"scaling laws: need at least {_LEAST_COUNTS} different worker counts in a series, given {most}")
+    for name, rows in points.series.items():
+        text = points.texts[name].get("mode", "weak")
+        if text not in tuple(Mode):
+            raise FitError(f"mode {text!r}: known are {', '.join(Mode)}")
+        with _of(name):
+            counts, rates = [_whole(row["workers"]) for row in rows], [row["throughput"] for row in rows]
+            compared = compare_laws(counts, rates, mode=Mode(text))
+        for judged in compared.laws:
+            best = compared.best is judged
+            errors = judged.in_sample_mean, judged.held_out_mean, judged.held_out_largest, judged.farthest
+            models.append((name, judged.form.name, *errors, best, judged.refusal or None, judged.form.equation))
+            if judged.fit:
+                parameters += [(name, judged.form.name, *parameter_cells(p)) for p in judged.fit.parameters]
+            for left in judged.held_out:
+                predicted.append((name, left.workers, judged.form.name, left.measured, left.predicted, left.error))
+    return (
+        _predicted((Column("workers", "Workers", "count"), Column("model", "Model")), "Throughput", predicted),
+        _models(models, Column("farthest", "of the largest count", "percent")),
+        _parameter_table(parameters),
+    )
+
+
+def _speed(points: Points) -> tuple[Table, ...]:
+    predicted: list[tuple[Cell, ...]] = []
+    models: list[tuple[Cell, ...]] = []
+    parameters: list[tuple[Cell, ...]] = []
+    for name, rows in points.series.items():
+        kind = points.texts[name].get("kind") or ("sync" if "batch" in rows[0] else "async")
+        if kind not in ("sync", "async"):
+            raise FitError(f"kind {kind!r}: known are sync, async")
+        with _of(name):
+            fit = fit_speed(
+                "sync" if kind == "sync" else "async",
+                [row["workers"] for row in rows],
+                [row["steps_per_s"] for row in rows],
+                servers=[row["servers"] for row in rows],
+                batch=[row["batch"] for row in rows] if "batch" in rows[0] else None,
+            )
+        errors = mean_absolute(fit.residuals), mean_absolute(fit.held_out), largest_absolute(fit.held_out)
+        models.append((name, kind, *errors, None, True, "; ".join(fit.notes) or None, fit.equation.equation))
+        parameters += [(name, kind, *parameter_cells(parameter)) for parameter in fit.parameters]
+        for row, error in zip(rows, fit.held_out, strict=True):
+            value = None if error is None else row["steps_per_s"] * (1 + error)
+            predicted.append((name, row["workers"], row["servers"], row["steps_per_s"], value, error))
+    where = (Column("workers", "Workers", "number"), Column("servers", "Servers", "number"))
+    return (
+        _predicted(where, "Steps/s", predicted),
+        _models(models, Column("farthest", "of the largest count", "percent")),
+        _parameter_table(parameters),
+    )
+
+
+def _loss(points: Points) -> tuple[Table, ...]:
+    refitted: list[tuple[Cell, ...]] = []
+    parameters: list[tuple[Cell, ...]] = []
+    notes: list[str] = []
+    for name, rows in points.series.items():
+        steps, losses = [row["step"] for row in rows], [row["loss"] for row in rows]
+        with _of(name):
+            fit = fit_loss(steps, losses)
+        parameters += [(name, "loss", *parameter_cells(parameter)) for parameter in fit.parameters]
+        notes += [f"{name}: {note}" if name else note for note in fit.notes]
+        for refit in refits(steps, losses):
+            floor = float(refit.fit.values[2]) if refit.fit else None
+            refitted.append((name, refit.share, refit.seen, refit.ahead_error, refit.last_error, floor))
+    columns = (
+        Column("series", "Series"),
+        Column("share", "After", "percent"),
+        Column("seen", "Points seen", "count"),
+        Column("ahead_error", "Mean error of what came after", "percent"),
+        Column("last_error", "Error of the last loss", "percent"),
+        Column("floor", "Loss it tends to", "number"),
+    )
+    table = Table("refits", "Loss curve, fitted as the points came", columns, tuple(refitted), tuple(notes))
+    return table, _parameter_table(parameters)
+
+
+def _allreduce(points: Points) -> tuple[Table, ...]:
+    found = []
+    for name, rows in points.series.items():
+        with _of(name):
+            timed = [Timed(_shape(row), _whole(row["bytes"]), row["time_us"] / 1e6) for row in rows]
+            found.append(compare_algorithms(timed, series=name))
+    judged, parameters, predicted = collective_tables(found)
+    return predicted, judged, parameters
+
+
+def _shape(row: dict[str, float]) -> Shape:
+    return Shape(_whole(row["workers"]), _whole(row.get("nodes", 1.0)))
+
+
+@contextmanager
+def _of(series: str) -> Iterator[None]:
+    """Errors name their series, where it has a name."""
+    try:
+        yield
+    except FitError as error:
+        raise FitError(f"{series}: {error}" if series else str(error)) from error
+
+
+def _whole(value: float) -> int:
+    if value != int(value):
+        raise FitError(f"whole numbers are wanted for workers, nodes and bytes, given {value:g}")
+    return int(value)
+
+
+def _predicted(where: tuple[Column, ...], what: str, rows: Sequence[tuple[Cell, ...]]) -> Table:
+    columns = (
+        Column("series", "Series"),
+        *where,
+        Column("measured", what, "number"),
+        Column("predicted", "predicted", "number"),
+        Column("error", "error", "percent"),
+    )
+    notes = ("Every point is predicted by a fit to the others.",)
+    return Table("predicted", "Predicted beside measured", columns, tuple(rows), notes)
+
+
+def _models(rows: Sequence[tuple[Cell, ...]], farthest: Column) -> Table:
+    columns = (
+        Column("series", "Series"),
+        Column("model", "Model"),
+        Column("in_sample", "Mean error, in sample", "percent"),
+        Column("held_out", "left out", "percent"),
+        Column("held_out_largest", "largest", "percent"),
+        farthest,
+        Column("best", "Best", "flag"),
+        Column("note", "Note"),
+        Column("equation", "Equation"),
+    )
+    notes = ("The best model is chosen by its mean error at left-out points, never by how it fits those that it saw.",)
+    return Table("models", "Models and how they were judged", columns, tuple(rows), notes)
+
+
+def _parameter_table(rows: Sequence[tuple[Cell, ...]]) -> Table:
+    columns = (Column("series", "Series"), Column("model", "Model"), *PARAMETER_COLUMNS)
+    return Table("parameters", "Parameters", columns, tuple(rows), (PARAMETER_NOTE,) if rows else ())

@@ -1,0 +1,164 @@
+"""What models are fitted to: the measured points of a bundle as plain numbers, repetition by repetition."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from scalecurve.bundle.measurement import MeasuredPoint, MeasuredSeries, measure, samples_of, steps_of
+from scalecurve.bundle.open import Bundle
+from scalecurve_api.record.rank import WindowKind
+from scalecurve_api.record.trial_record import TrialRecord
+from scalecurve_api.spec.experiment import AxisValue
+from scalecurve_api.spec.scaling import Mode
+from scalecurve_api.spec.trial import Point
+
+
+@dataclass(frozen=True)
+class Repetition:
+    """One good trial: samples/s over all workers, seconds a step, and seconds a step without the all-reduce."""
+
+    throughput: float
+    step_s: float
+    compute_s: float | None
+
+
+@dataclass(frozen=True)
+class Observed:
+    """A measured point. ``batch`` are the samples of a step over all workers; ``joules`` are of a sample."""
+
+    point: Point
+    repetitions: tuple[Repetition, ...]
+    throughput: float
+    batch: float
+    joules: float | None
+    flops_per_sample: float | None
+    peak_flops: float | None
+
+    @property
+    def workers(self) -> int:
+        """The worker count."""
+        return self.point.workers
+
+    @property
+    def batch_per_worker(self) -> float:
+        """Samples of a worker's step."""
+        return self.batch / self.point.workers
+
+
+@dataclass(frozen=True)
+class ObservedSeries:
+    """The measured points of one curve, by ascending worker count."""
+
+    bundle: str
+    name: str
+    mode: Mode
+    baseline: int
+    sample_unit: str
+    points: tuple[Observed, ...]
+
+    @property
+    def workers(self) -> tuple[int, ...]:
+        """The measured worker counts."""
+        return tuple(point.workers for point in self.points)
+
+    @cached_property
+    def _by_workers(self) -> dict[int, Observed]:
+        return {point.workers: point for point in self.points}
+
+    def at(self, workers: int) -> Observed | None:
+        """The point of this worker count, None where it was not measured."""
+        return self._by_workers.get(workers)
+
+    def too_many(self, workers: Collection[int]) -> tuple[int, ...]:
+        """Those of these counts that leave a worker without a sample: strong scaling keeps the global batch."""
+        batch = self.points[0].point.global_batch if self.mode is Mode.strong else None
+        return tuple(sorted(n for n in workers if batch is not None and n > batch))
+
+    @property
+    def axes(self) -> tuple[tuple[str, AxisValue], ...]:
+        """What tells its program from that of other series; batches do not."""
+        axes = self.points[0].point.axes
+        return tuple(sorted((name, value) for name, value in axes.items() if not name.startswith("batch.")))
+
+    def without(self, workers: Collection[int]) -> ObservedSeries:
+        """The same curve where these worker counts had not been measured."""
+        return replace(self, points=tuple(point for point in self.points if point.workers not in workers))
+
+    def without_batches(self, batches: Collection[int]) -> ObservedSeries:
+        """The same curve where nothing with these batches per worker had been measured."""
+        return replace(self, points=tuple(p for p in self.points if p.point.batch_per_worker not in batches))
+
+    def batch_at(self, workers: int) -> float:
+        """Samples of a step over all workers at any count: the global batch, or a worker's times their number."""
+        known = self.at(workers)
+        if known is not None:
+            return known.batch
+        first = self.points[0]
+        return first.batch if self.mode is Mode.strong else first.batch_per_worker * workers
+
+    def nodes_at(self, workers: int) -> int:
+        """Nodes at any worker count: as measured, else as many as the fullest measured node makes necessary."""
+        known = self.at(workers)
+        if known is not None:
+            return known.point.nodes
+        return -(-workers // max(point.point.workers_per_node for point in self.points))
+
+
+def observed(bundle: Bundle) -> tuple[ObservedSeries, ...]:
+    """The curves of a bundle that have at least one measured point."""
+    found = (_series(series) for series in measure(bundle))
+    return tuple(series for series in found if series.points)
+
+
+def programs(series: Iterable[ObservedSeries]) -> dict[tuple[tuple[str, AxisValue], ...], tuple[ObservedSeries, ...]]:
+    """Curves of one program (its axes but for modes and batches) together: what a step model may learn from."""
+    out: dict[tuple[tuple[str, AxisValue], ...], tuple[ObservedSeries, ...]] = {}
+    for each in series:
+        out[each.axes] = (*out.get(each.axes, ()), each)
+    return out
+
+
+def _series(series: MeasuredSeries) -> ObservedSeries:
+    points = tuple(_observed(point) for point in series.points if point.timed)
+    return ObservedSeries(series.bundle, series.name, series.mode, series.baseline, series.sample_unit, points)
+
+
+def _observed(measured: MeasuredPoint) -> Observed:
+    samples = sum(totals.total_samples for totals in measured.samples)
+    steps = sum(totals.total_samples for totals in measured.steps)
+    return Observed(
+        point=measured.point,
+        repetitions=tuple(_repetition(record) for record in measured.timed),
+        throughput=samples / sum(totals.total_wall_s for totals in measured.samples),
+        batch=samples / steps,
+        joules=_joules(measured),
+        flops_per_sample=_agreed([record.flops_per_sample for record in measured.timed]),
+        peak_flops=_agreed([record.peak_flops for record in measured.timed]),
+    )
+
+
+def _repetition(record: TrialRecord) -> Repetition:
+    samples, steps = samples_of(record, WindowKind.train), steps_of(record, WindowKind.train)
+    bare = [w for w in record.windows if w.kind is WindowKind.no_communication]
+    compute = None
+    if any(w.wall_ns > 0 and w.samples > 0 and w.steps > 0 for w in bare):
+        without = steps_of(record, WindowKind.no_communication)
+        compute = without.total_wall_s / without.total_samples
+    return Repetition(samples.total_samples / samples.total_wall_s, steps.total_wall_s / steps.total_samples, compute)
+
+
+def _joules(measured: MeasuredPoint) -> float | None:
+    """Joules over samples of all repetitions that know their energy."""
+    energy = measured.energy
+    if not energy:
+        return None
+    return sum(totals.total_wall_s for totals in energy) / sum(totals.total_samples for totals in energy)
+
+
+def _agreed(values: list[float | None]) -> float | None:
+    """The one positive value that all trials state."""
+    found = set(values)
+    value = found.pop() if len(found) == 1 else None
+    return value if value and value > 0 else None

@@ -1,0 +1,227 @@
+"""How much a larger batch is worth: gradient noise, statistical efficiency, goodput.
+
+S. McCandlish et al., "An Empirical Model of Large-Batch Training" (arXiv:1812.06162): B_simple = tr(Σ)/|G|², and with a
+batch of B steps and samples to a target grow as S/S_min = 1 + B_crit/B and E/E_min = 1 + B/B_crit. Qiao et al., Pollux
+(OSDI 2021): efficiency(M) = (var + sqr)/(var/scale + sqr)/scale with scale = M/M0, goodput = throughput · efficiency.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from scalecurve_models.fitting.least_squares import (
+    Array,
+    FitError,
+    LinearFit,
+    Parameter,
+    enough,
+    nonnegative,
+    positive,
+)
+from scalecurve_models.goodput.overlap import OverlapFit
+
+MODEL = "gradient noise"
+_SMOOTHING = 0.999
+_SIZES = 50
+
+
+@dataclass(frozen=True)
+class GradientNoise:
+    """|G|² (``squared``) and the variance of a gradient of ``batch`` samples; either may come out as 0 by chance."""
+
+    squared: float
+    variance: float
+    batch: float
+
+    @property
+    def scale(self) -> float:
+        """B_simple in samples: the batch whose noise is as large as the gradient; infinite for no gradient."""
+        return self.variance * self.batch / self.squared if self.squared > 0 else math.inf
+
+    def efficiency(self, batch: float) -> float:
+        """Progress of a sample in a batch of this size, relative to one of ``self.batch``: at most 1 above it.
+
+        Raises:
+            FitError: for a batch that is not positive.
+        """
+        if not (math.isfinite(batch) and batch > 0):
+            raise FitError(f"{MODEL}: a batch must be positive, given {batch:g}")
+        scale = batch / self.batch
+        lower = self.variance / scale + self.squared
+        gain = (self.variance + self.squared) / lower if lower > 0 else 1.0
+        return gain / scale
+
+
+def noise_of_scale(scale: float, batch: float) -> GradientNoise:
+    """From a noise scale in samples that is known: efficiency(M) = (B + M0)/(B + M).
+
+    Raises:
+        FitError: for numbers that are not positive.
+    """
+    positive(MODEL, "noise scale and batch", [scale, batch])
+    return GradientNoise(1.0, scale / batch, batch)
+
+
+def noise_of_batches(small: float, small_norm2: float, big: float, big_norm2: float) -> GradientNoise:
+    """Unbiased from the mean squared norms of gradients of two batch sizes (McCandlish, appendix A.1).
+
+    Raises:
+        FitError: for batches or norms that are not positive, or not of ascending size.
+    """
+    positive(MODEL, "batches and squared norms", [small, small_norm2, big, big_norm2])
+    if not big > small:
+        raise FitError(f"{MODEL}: needs a larger and a smaller batch, given {big:g} and {small:g}")
+    squared = (big * big_norm2 - small * small_norm2) / (big - small)
+    trace = (small_norm2 - big_norm2) / (1 / small - 1 / big)
+    return GradientNoise(max(squared, 0.0), max(trace, 0.0) / small, small)
+
+
+def noise_of_replicas(replicas: int, local_norm2: float, total_norm2: float, batch: float) -> GradientNoise:
+    """From one step of ``replicas`` workers: the mean |g|² of their own gradients, and |g|² of the averaged one.
+
+    ``batch`` is that of all together, whose variance it gives (AdaptDL's estimator at scale 1).
+
+    Raises:
+        FitError: for fewer than two replicas, or numbers that are not positive.
+    """
+    positive(MODEL, "squared norms and batch", [local_norm2, total_norm2, batch])
+    if replicas < 2:
+        raise FitError(f"{MODEL}: one gradient a step has no spread: needs at least 2 replicas, given {replicas}")
+    squared = (replicas * total_norm2 - local_norm2) / (replicas - 1)
+    variance = (local_norm2 - total_norm2) / (replicas - 1)
+    return GradientNoise(max(squared, 0.0), max(variance, 0.0), batch)
+
+
+def smoothed(noises: Sequence[GradientNoise], scale: float = 1.0) -> GradientNoise:
+    """The exponential mean that AdaptDL keeps, with 0.999^scale and the beginning corrected for.
+
+    Raises:
+        FitError: for none, or steps of different batches.
+    """
+    if not noises or len({noise.batch for noise in noises}) > 1:
+        raise FitError(f"{MODEL}: needs steps of one batch size to be averaged, given {len(noises)}")
+    keep = _SMOOTHING**scale
+    squared = variance = weight = 0.0
+    for noise in noises:
+        squared = keep * squared + (1 - keep) * noise.squared
+        variance = keep * variance + (1 - keep) * noise.variance
+        weight = keep * weight + (1 - keep)
+    return GradientNoise(squared / weight, variance / weight, noises[0].batch)
+
+
+@dataclass(frozen=True)
+class CriticalBatch:
+    """Steps to one target at several batches: S = S_min (1 + B_crit/B). Parameters: ``s_min`` and ``b_crit``."""
+
+    parameters: tuple[Parameter, ...]
+    residuals: tuple[float, ...]
+    held_out: tuple[float | None, ...]
+    _linear: LinearFit
+
+    def steps(self, batch: float) -> float:
+        """Steps to the target with this batch."""
+        return float(self._linear.values @ [1.0, 1 / batch])
+
+
+def fit_critical_batch(batches: Sequence[float], steps: Sequence[float], level: float = 0.95) -> CriticalBatch:
+    """From the steps that runs of different batch sizes took to the same loss or accuracy.
+
+    Raises:
+        FitError: fewer than two different batches, or numbers that are not positive.
+    """
+    b, s = positive(MODEL, "batches", batches), positive(MODEL, "steps", steps)
+    if len(b) != len(s):
+        raise FitError(f"{MODEL}: as many batches as steps are needed, given {len(b)} and {len(s)}")
+    enough(MODEL, len(set(b.tolist())), 2, "different batches")
+    rows = np.stack([np.ones_like(b), 1 / b], axis=1) / s[:, None]
+    linear = nonnegative(rows, np.ones(len(s)), ("s_min", "product"))
+    s_min, product = linear.parameters(("steps", "samples"), level)
+    held: list[float | None] = []
+    for size in b:
+        rest = b != size
+        enough_left = len(set(b[rest].tolist())) >= 2
+        left = nonnegative(rows[rest], np.ones(int(rest.sum())), ("s_min", "product")) if enough_left else None
+        held.append(None if left is None else float(left.values @ [1, 1 / size]))
+    return CriticalBatch(
+        parameters=(s_min, _ratio(product, s_min)),
+        residuals=tuple(float(e) for e in rows @ linear.values - 1),
+        held_out=tuple(None if h is None else h / measured - 1 for h, measured in zip(held, s, strict=True)),
+        _linear=linear,
+    )
+
+
+@dataclass(frozen=True)
+class BestBatch:
+    """The batch a worker of the greatest goodput (samples of the reference batch's worth, a second)."""
+
+    workers: int
+    nodes: int
+    batch: int
+    accumulation: int
+    throughput: float
+    efficiency: float
+    goodput: float
+
+
+def best_batch(
+    fit: OverlapFit,
+    noise: GradientNoise,
+    workers: int,
+    *,
+    nodes: int = 1,
+    most_per_worker: int | None = None,
+    most: float | None = None,
+    accumulate: bool = False,
+) -> BestBatch:
+    """Search 50 global batches from ``noise.batch`` to ``most`` in even ratios, as Pollux does.
+
+    ``most_per_worker`` is what fits into a device; above it micro-batches are taken where ``accumulate``.
+
+    Raises:
+        FitError: where no batch is left between the limits.
+    """
+    largest = most if most is not None else 32 * noise.batch
+    least = max(noise.batch, workers)
+    if largest < least:
+        raise FitError(f"{MODEL}: no batch lies between {least:g} and {largest:g} for {workers} workers")
+    found: list[BestBatch] = []
+    for total in np.geomspace(least, largest, _SIZES):
+        a_worker, further = _split(float(total) / workers, most_per_worker, accumulate)
+        if most_per_worker is not None and a_worker > most_per_worker:
+            continue
+        rate = fit.throughput(workers, a_worker, nodes=nodes, accumulation=further)
+        gain = noise.efficiency(workers * a_worker * (further + 1))
+        found.append(BestBatch(workers, nodes, a_worker, further, rate, gain, rate * gain))
+    if not found:
+        raise FitError(
+            f"{MODEL}: {noise.batch:g} samples do not fit {workers} workers of at most {most_per_worker} each"
+        )
+    return max(found, key=lambda each: each.goodput)
+
+
+def _split(samples: float, most: int | None, accumulate: bool) -> tuple[int, int]:
+    """Samples of a micro-batch, and how many further ones."""
+    further = math.ceil(samples / most - 1e-8) - 1 if most is not None and accumulate else 0
+    return math.ceil(samples / (further + 1) - 1e-8), further
+
+
+def _ratio(product: Parameter, s_min: Parameter) -> Parameter:
+    """B_crit = (S_min B_crit)/S_min, its interval from the ends of both: wider than need be."""
+    if not product.value or not s_min.value:
+        why = "not identifiable: the larger batch saved no step" if not product.value else "not identifiable: no floor"
+        return Parameter("b_crit", None, None, None, "samples", why)
+    low = high = None
+    if product.low is not None and s_min.high:
+        low = product.low / s_min.high
+    if product.high is not None and s_min.low is not None:
+        high = product.high / s_min.low if s_min.low > 0 else math.inf
+    return Parameter("b_crit", product.value / s_min.value, low, high, "samples", product.note)
+
+
+def efficiencies(noise: GradientNoise, batches: Sequence[float]) -> Array:
+    """Of several batches at once."""
+    return np.array([noise.efficiency(batch) for batch in batches])

@@ -1,0 +1,241 @@
+"""Pollux' model of a step (Qiao et al., OSDI 2021; petuum/adaptdl, goodput.py): compute and network, partly at once.
+
+    T_comp = α_c + β_c m                                m samples a worker (in one micro-batch)
+    T_net  = 0 with one worker; α_r + β_r max(R-2, 0) with R workers on one node; α_n + β_n max(R-2, 0) over nodes
+    T_step = (T_comp^γ + T_net^γ)^(1/γ) + s T_comp      γ = 1 nothing at once, γ = 10 nearly all; s micro-batches before
+
+Fitted as there: the sum of the root mean squared logarithmic errors of T_comp and T_step and of penalties that hold γ
+near 1 and the β of the network small against its α. Parameters that the points cannot tell are held as there: α_c at
+half of the compute time where all batches are equal, α and β of a network that was not used at their least, β where
+never more than two workers were.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from scalecurve.statistics.intervals import student_quantile
+from scalecurve_models.fitting.least_squares import (
+    NOT_IDENTIFIABLE,
+    Array,
+    FitError,
+    Parameter,
+    Prediction,
+    around,
+    mean_absolute,
+    positive,
+)
+from scalecurve_models.goodput.overlap_solver import GAMMA, NAMES, Runs, held, minimise, slopes, times
+
+MODEL = "overlap model"
+UNITS = ("s", "s/sample", "s", "s", "s", "s", "")
+
+
+@dataclass(frozen=True)
+class StepTime:
+    """A measured step: ``batch`` samples a worker in one micro-batch, seconds; ``compute_s`` without communication.
+
+    With one worker the step is its own compute time.
+    """
+
+    workers: int
+    nodes: int
+    batch: float
+    step_s: float
+    compute_s: float | None = None
+
+    @property
+    def run(self) -> tuple[int, int, float]:
+        """What was run, whatever it took."""
+        return self.workers, self.nodes, self.batch
+
+
+@dataclass(frozen=True)
+class OverlapFit:
+    """A fitted step model; ``residuals`` and ``held_out`` are predicted/measured - 1 of the step time by point.
+
+    ``held_out`` predicts each point from those of other (workers, nodes, batch); None where the others say nothing of
+    its network or of its compute time.
+    """
+
+    values: Array
+    parameters: tuple[Parameter, ...]
+    points: tuple[StepTime, ...]
+    residuals: tuple[float, ...]
+    held_out: tuple[float | None, ...]
+    notes: tuple[str, ...]
+    level: float
+    _free: tuple[int, ...]
+    _covariance: Array | None
+    _variance: float
+    _degrees: int
+
+    @property
+    def held_out_mean(self) -> float | None:
+        """Mean size of the held-out errors."""
+        return mean_absolute(self.held_out)
+
+    def step_s(self, workers: int, batch: float, *, nodes: int = 1, accumulation: int = 0) -> float:
+        """Seconds of a step, with ``accumulation`` further micro-batches of ``batch`` a worker.
+
+        Raises:
+            FitError: for what is no placement or no batch.
+        """
+        _check_run(workers, nodes, batch)
+        compute, step = times(self.values, Runs.of([(workers, nodes, batch)]))
+        return float(step[0] + accumulation * compute[0])
+
+    def throughput(self, workers: int, batch: float, *, nodes: int = 1, accumulation: int = 0) -> float:
+        """Samples/s over all workers."""
+        samples = workers * batch * (accumulation + 1)
+        return samples / self.step_s(workers, batch, nodes=nodes, accumulation=accumulation)
+
+    def predict(self, workers: int, batch: float, *, nodes: int = 1) -> Prediction:
+        """Seconds of a step with the interval for another run; none without degrees of freedom."""
+        value = self.step_s(workers, batch, nodes=nodes)
+        if self._covariance is None:
+            return Prediction(value)
+        slope = slopes(self.values, self._free, Runs.of([(workers, nodes, batch)]))[1][0]
+        spread = self._variance + float(slope @ self._covariance @ slope)
+        half = student_quantile(self._degrees, self.level) * math.sqrt(spread)
+        return around(value, half)
+
+
+def fit_overlap(points: Sequence[StepTime], level: float = 0.95) -> OverlapFit:
+    """Fit the model to measured steps of any workers, nodes and batches of one program.
+
+    Raises:
+        FitError: fewer than two different runs, none whose compute time is known, or times that are not positive.
+    """
+    kept = [_with_compute(point) for point in points]
+    _check(kept)
+    fit = _fit(kept, level)
+    predicted = {run: _left_out(kept, run, fit.values, level) for run in {point.run for point in kept}}
+    errors = [predicted[point.run] for point in kept]
+    held_out = tuple(None if p is None else p / point.step_s - 1 for p, point in zip(errors, kept, strict=True))
+    return replace(fit, held_out=held_out)
+
+
+def _with_compute(point: StepTime) -> StepTime:
+    return replace(point, compute_s=point.step_s) if point.workers == 1 else point
+
+
+def _check(points: Sequence[StepTime]) -> None:
+    positive(MODEL, "step times", [point.step_s for point in points])
+    positive(MODEL, "compute times", [point.compute_s for point in points if point.compute_s is not None])
+    for point in points:
+        _check_run(*point.run)
+    runs = len({point.run for point in points})
+    if runs < 2:
+        raise FitError(f"{MODEL}: needs at least 2 different runs (workers, nodes, batch), given {runs}")
+    if all(point.compute_s is None for point in points):
+        raise FitError(f"{MODEL}: needs a compute time: a run with 1 worker, or steps without the all-reduce")
+
+
+def _check_run(workers: int, nodes: int, batch: float) -> None:
+    if not (1 <= nodes <= workers and math.isfinite(batch) and batch > 0):
+        raise FitError(
+            f"{MODEL}: needs 1 or more nodes, as many workers or more, and a positive batch, given {workers} workers "
+            f"on {nodes} nodes with a batch of {batch:g}"
+        )
+
+
+def _fit(points: Sequence[StepTime], level: float, near: Array | None = None) -> OverlapFit:
+    runs = Runs.of([point.run for point in points])
+    compute = np.array([np.nan if point.compute_s is None else point.compute_s for point in points])
+    steps = np.array([point.step_s for point in points])
+    fixed = held(runs, compute)
+    free = tuple(index for index in range(len(NAMES)) if index not in fixed)
+    values = minimise(runs, compute, steps, fixed, free, near)
+    known = np.isfinite(compute)
+    fitted_compute, fitted = times(values, runs)
+    # With one worker the step is the compute time: counted once.
+    apart = known & (runs.workers > 1)
+    errors = np.concatenate([np.log(fitted / steps), np.log(fitted_compute[apart] / compute[apart])])
+    both = slopes(values, free, runs)
+    jacobian = np.concatenate([both[1], both[0][apart]])
+    degrees = len(errors) - len(free)
+    variance = float(errors @ errors) / degrees if degrees > 0 else 0.0
+    covariance = None
+    if degrees > 0:
+        # A ridge far below what any run tells: what none tells has a variance without end, not one of 0.
+        squares = jacobian.T @ jacobian
+        covariance = variance * np.linalg.inv(squares + 1e-12 * np.trace(squares) * np.eye(len(free)))
+    if not (runs.nodes > 1).any():
+        values = _between_nodes_at_least(values)
+    return OverlapFit(
+        values=values,
+        parameters=tuple(_parameter(i, values, fixed, free, covariance, degrees, level) for i in range(len(NAMES))),
+        points=tuple(points),
+        residuals=tuple(float(e) for e in fitted / steps - 1),
+        held_out=(),
+        notes=tuple(_notes(len({p.run for p in points}), len(errors), free)),
+        level=level,
+        _free=free,
+        _covariance=covariance,
+        _variance=variance,
+        _degrees=degrees,
+    )
+
+
+def _between_nodes_at_least(values: Array) -> Array:
+    """A network between nodes that was never used is at least 1.1 times as slow as the one within."""
+    out = values.copy()
+    out[2:4] = np.maximum(values[2:4], 1.1 * values[4:6])
+    return out
+
+
+def _parameter(
+    index: int,
+    values: Array,
+    fixed: dict[int, tuple[float, str]],
+    free: tuple[int, ...],
+    covariance: Array | None,
+    degrees: int,
+    level: float,
+) -> Parameter:
+    name, unit, value = NAMES[index], UNITS[index], float(values[index])
+    if index in fixed:
+        return Parameter(name, None, None, None, unit, f"{NOT_IDENTIFIABLE}: {fixed[index][1]}")
+    if covariance is None:
+        return Parameter(name, value, None, None, unit, "no more measured times than parameters: no error can be told")
+    place = free.index(index)
+    half = student_quantile(degrees, level) * math.sqrt(max(float(covariance[place, place]), 0.0))
+    if index == len(NAMES) - 1:
+        low, high = max(GAMMA[0], value - half), min(GAMMA[1], value + half)
+        if (low, high) == GAMMA:
+            return Parameter(
+                name, None, low, high, unit, f"{NOT_IDENTIFIABLE}: any overlap from none to all fits alike"
+            )
+        return Parameter(name, value, low, high, unit)
+    # The others are fitted by their logarithms.
+    low, high = value * math.exp(-half), value * math.exp(min(half, 300.0))
+    if half > math.log(10):
+        # Nor is the value named: where nothing holds it, its digits are the machine's.
+        why = f"{NOT_IDENTIFIABLE}: a tenth of it, or ten times as much, fits hardly worse"
+        return Parameter(name, None, None, None, unit, why)
+    return Parameter(name, value, low, high, unit)
+
+
+def _left_out(points: Sequence[StepTime], run: tuple[int, int, float], near: Array, level: float) -> float | None:
+    """The step time of ``run`` from the other runs; None where they say nothing of its network or its compute."""
+    rest = [point for point in points if point.run != run]
+    workers, nodes, batch = run
+    alike = [p for p in rest if (p.nodes > 1) == (nodes > 1) and (p.workers > 1) == (workers > 1)]
+    if not alike or all(point.compute_s is None for point in rest) or len({p.run for p in rest}) < 2:
+        return None
+    if batch not in {p.batch for p in rest} and len({p.batch for p in rest}) < 2:
+        return None
+    return _fit(rest, level, near).step_s(workers, batch, nodes=nodes)
+
+
+def _notes(runs: int, measured: int, free: tuple[int, ...]) -> list[str]:
+    if measured < len(free):
+        return [
+            f"{len(free)} parameters, {measured} measured times of {runs} runs: the penalties choose among many fits"
+        ]
+    return []

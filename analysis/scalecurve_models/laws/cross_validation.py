@@ -1,0 +1,125 @@
+"""Which law holds: every law judged by worker counts that it did not see, never by those it was fitted to."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from scalecurve_api.spec.scaling import Mode
+from scalecurve_models.fitting.least_squares import FitError, largest_absolute, mean_absolute
+from scalecurve_models.laws.forms import Form, forms
+from scalecurve_models.laws.law_fit import LawFit, fit_law
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """One worker count, predicted by a law fitted to the others; None where those were too few."""
+
+    workers: int
+    measured: float
+    predicted: float | None
+
+    @property
+    def error(self) -> float | None:
+        """predicted/measured - 1."""
+        return None if self.predicted is None else self.predicted / self.measured - 1
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A law with its fit (or ``refusal``, why there is none) and its predictions of left-out points."""
+
+    form: Form
+    fit: LawFit | None
+    refusal: str
+    held_out: tuple[HeldOut, ...]
+
+    @property
+    def held_out_mean(self) -> float | None:
+        """Mean size of the errors at left-out worker counts; None where none could be left out."""
+        if any(point.error is None for point in self.held_out):
+            return None  # a mean over the easier points alone would flatter
+        return mean_absolute([point.error for point in self.held_out])
+
+    @property
+    def held_out_largest(self) -> float | None:
+        """The largest of them."""
+        return largest_absolute([point.error for point in self.held_out])
+
+    @property
+    def farthest(self) -> float | None:
+        """The error at the largest worker count, predicted from the smaller ones: extrapolation."""
+        return self.held_out[-1].error if self.held_out else None
+
+    @property
+    def in_sample_mean(self) -> float | None:
+        """Mean size of the errors at the points it was fitted to: no proof of anything."""
+        return mean_absolute(self.fit.residuals) if self.fit else None
+
+
+@dataclass(frozen=True)
+class LawComparison:
+    """All laws on one curve; ``best`` has the smallest held-out error (the fewer parameters where equal)."""
+
+    laws: tuple[Judged, ...]
+    best: Judged | None
+
+    def law(self, name: str) -> Judged:
+        """One of them by name."""
+        return next(judged for judged in self.laws if judged.form.name == name)
+
+
+def compare_laws(
+    workers: Sequence[int],
+    throughput: Sequence[float],
+    *,
+    baseline: int | None = None,
+    mode: Mode = Mode.weak,
+    level: float = 0.95,
+) -> LawComparison:
+    """Fit every law to points (N, samples/s), one a repetition, and judge each by leaving worker counts out.
+
+    The baseline stays in: every law is a statement relative to it. With one other worker count only ``linear`` has a
+    held-out error; with none at all there is no best law.
+
+    Raises:
+        FitError: for values that are not positive, or a baseline that was not measured.
+    """
+    laws = tuple(_judge(form, workers, throughput, baseline, level) for form in forms(mode))
+    known = [judged for judged in laws if judged.held_out_mean is not None]
+    best = min(known, key=lambda j: (round(j.held_out_mean or 0.0, 12), len(j.form.symbols)), default=None)
+    return LawComparison(laws, best)
+
+
+def leave_one_out(
+    form: Form, workers: Sequence[int], throughput: Sequence[float], *, baseline: int | None = None
+) -> tuple[HeldOut, ...]:
+    """Every worker count but the baseline, ascending, predicted from the others (all its repetitions left out)."""
+    counts = np.asarray(workers)
+    rates = np.asarray(throughput, dtype=np.float64)
+    base = int(counts.min() if baseline is None else baseline)
+    out = []
+    for count in sorted({int(n) for n in counts} - {base}):
+        rest = counts != count
+        try:
+            fit = fit_law(form, counts[rest].tolist(), rates[rest].tolist(), baseline=base)
+        except FitError:
+            predicted = None
+        else:
+            predicted = float(fit.throughput([count])[0])
+        out.append(HeldOut(count, 1 / float(np.mean(1 / rates[~rest])), predicted))
+    return tuple(out)
+
+
+def _judge(
+    form: Form, workers: Sequence[int], throughput: Sequence[float], baseline: int | None, level: float
+) -> Judged:
+    try:
+        fit = fit_law(form, workers, throughput, baseline=baseline, level=level)
+    except FitError as error:
+        if not form.symbols:
+            raise
+        return Judged(form, None, str(error), ())
+    return Judged(form, fit, "", leave_one_out(form, workers, throughput, baseline=baseline))

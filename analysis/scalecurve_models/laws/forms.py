@@ -1,0 +1,136 @@
+"""The laws themselves: speed-up S(N) over one worker, as functions of a few parameters that are shares of its step.
+
+- linear      S = N
+- amdahl      S = 1 / (s + (1 - s)/N)                         G. M. Amdahl, AFIPS 1967
+- gustafson   S = N - s (N - 1)                               J. L. Gustafson, CACM 31 (1988)
+- usl         S = N / (1 + σ(N - 1) + κ N (N - 1))            N. J. Gunther, arXiv:0808.1431
+- ring        T(N)/T(1) = 1 + ρ(1 - 1/N) + λ(N - 1)           bandwidth and latency of a ring all-reduce, weak scaling
+
+T is the time of a step. A weak step does N times the work of one worker's step, so S = N T(1)/T(N). A strong step
+shares the work out: T(N)/T(1) = 1/N + ρ(1 - 1/N) + λ(N - 1), which is the curve of usl with σ = ρ and κ = λ.
+
+Every law is linear in its parameters once it is turned around, for any baseline N0: with q = X(N)/X(N0) measured, the
+parameters are the non-negative least squares solution of the rows that ``Form.rows`` gives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from scalecurve_api.spec.scaling import Mode
+from scalecurve_models.fitting.least_squares import Array
+
+
+class Form(Protocol):
+    """One law."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def equation(self) -> str: ...
+
+    @property
+    def symbols(self) -> tuple[str, ...]: ...
+
+    @property
+    def at_most(self) -> float: ...
+
+    def speedup(self, values: Array, workers: Array) -> Array:
+        """S(N) over one worker; shape of ``workers``."""
+        ...
+
+    def rows(self, workers: Array, baseline: float, gains: Array) -> tuple[Array, Array]:
+        """Design and target whose residuals are relative errors; ``gains`` are X(N)/X(N0)."""
+        ...
+
+
+@dataclass(frozen=True)
+class Overhead:
+    """S(N) = N / (1 + Σ parameter · term(N))."""
+
+    name: str
+    equation: str
+    symbols: tuple[str, ...]
+    terms: tuple[Callable[[Array], Array], ...]
+    at_most: float = np.inf
+
+    def speedup(self, values: Array, workers: Array) -> Array:
+        """S(N) over one worker."""
+        gain: Array = workers / (1 + self._columns(workers) @ values)
+        return gain
+
+    def rows(self, workers: Array, baseline: float, gains: Array) -> tuple[Array, Array]:
+        """From e(N) = r e(N0), where e = N/S and r = (N/N0)/gain is measured; divided by r."""
+        r = workers / baseline / gains
+        at_baseline = self._columns(np.array([baseline]))
+        return (self._columns(workers) - r[:, None] * at_baseline) / r[:, None], (r - 1) / r
+
+    def _columns(self, workers: Array) -> Array:
+        if not self.terms:
+            return np.zeros((len(workers), 0))
+        return np.stack([term(workers) for term in self.terms], axis=1)
+
+
+@dataclass(frozen=True)
+class Gustafson:
+    """S(N) = N - s (N - 1)."""
+
+    name: str = "gustafson"
+    equation: str = "S = N - s(N-1)"
+    symbols: tuple[str, ...] = ("s",)
+    at_most: float = 1.0
+
+    def speedup(self, values: Array, workers: Array) -> Array:
+        """S(N) over one worker."""
+        gain: Array = workers - values[0] * (workers - 1)
+        return gain
+
+    def rows(self, workers: Array, baseline: float, gains: Array) -> tuple[Array, Array]:
+        """From N - s(N-1) = q (N0 - s(N0-1)); divided by q N0."""
+        divisor = gains * baseline
+        column = (workers - 1) - gains * (baseline - 1)
+        return (column / divisor)[:, None], (workers - divisor) / divisor
+
+
+def _one_less(workers: Array) -> Array:
+    return workers - 1
+
+
+def _bandwidth(workers: Array) -> Array:
+    return 1 - 1 / workers
+
+
+def _pairs(workers: Array) -> Array:
+    return workers * (workers - 1)
+
+
+LINEAR: Form = Overhead("linear", "S = N", (), ())
+AMDAHL: Form = Overhead("amdahl", "S = 1/(s + (1-s)/N)", ("s",), (_one_less,), at_most=1.0)
+GUSTAFSON: Form = Gustafson()
+USL: Form = Overhead("usl", "S = N/(1 + σ(N-1) + κN(N-1))", ("sigma", "kappa"), (_one_less, _pairs))
+RING: Form = Overhead("ring", "T(N)/T(1) = 1 + ρ(1-1/N) + λ(N-1)", ("rho", "lambda"), (_bandwidth, _one_less))
+RING_STRONG: Form = Overhead("ring", "T(N)/T(1) = 1/N + ρ(1-1/N) + λ(N-1)", ("rho", "lambda"), (_one_less, _pairs))
+
+NAMES = ("linear", "amdahl", "gustafson", "usl", "ring")
+
+
+def forms(mode: Mode = Mode.weak) -> tuple[Form, ...]:
+    """All laws, fewest parameters first."""
+    return (LINEAR, AMDAHL, GUSTAFSON, USL, RING if mode is Mode.weak else RING_STRONG)
+
+
+def form_of(name: str, mode: Mode = Mode.weak) -> Form:
+    """A law by its name.
+
+    Raises:
+        ValueError: for another name, with the names there are.
+    """
+    found = next((form for form in forms(mode) if form.name == name), None)
+    if found is None:
+        raise ValueError(f"no law {name!r}; laws: {', '.join(NAMES)}")
+    return found

@@ -1,0 +1,149 @@
+"""One law fitted to one curve, with what the points tell of its parameters and how far its predictions can be trusted.
+
+The law passes through the baseline by definition, S(N0) = 1; the baseline's own noise enters every interval. Points
+may repeat a worker count (repetitions): they tell the noise, not the shape.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from scalecurve.statistics.intervals import student_quantile
+from scalecurve_models.fitting.least_squares import (
+    Array,
+    FitError,
+    LinearFit,
+    Parameter,
+    Prediction,
+    alike,
+    around,
+    enough,
+    nonnegative,
+    positive,
+)
+from scalecurve_models.laws.forms import Form
+
+_NUDGE = 1e-6
+
+
+@dataclass(frozen=True)
+class LawFit:
+    """A law through one curve. ``residuals`` are predicted/measured - 1 by point, the baseline's own left out.
+
+    ``values`` are the parameters in the order of ``form.symbols``; ``exact`` is True where there are as many
+    parameters as worker counts beside the baseline, so that the shape itself was not tested.
+    """
+
+    form: Form
+    baseline: int
+    baseline_throughput: float
+    values: Array
+    parameters: tuple[Parameter, ...]
+    workers: tuple[int, ...]
+    residuals: tuple[float, ...]
+    exact: bool
+    level: float
+    _linear: LinearFit
+    _nudged: Array
+    _baseline_points: int
+
+    def throughput(self, workers: Sequence[int]) -> Array:
+        """Samples/s at these worker counts."""
+        base = self.form.speedup(self.values, np.array([float(self.baseline)]))
+        return self.baseline_throughput * self._speedup(self.values, workers) / base
+
+    def predict(self, workers: int) -> Prediction:
+        """Throughput at ``workers`` with the interval for a new run there; none without degrees of freedom."""
+        value = float(self.throughput([workers])[0])
+        variance = self._linear.variance
+        if variance is None or self._linear.covariance is None or workers == self.baseline:
+            return Prediction(value)
+        gradient = self._gradient(workers)
+        spread = variance + float(gradient @ self._linear.covariance @ gradient)
+        spread += self._from_baseline(workers) ** 2 * variance / self._baseline_points
+        half = student_quantile(self._linear.degrees, self.level) * float(np.sqrt(spread))
+        return around(value, half)
+
+    def _speedup(self, values: Array, workers: Sequence[int]) -> Array:
+        return self.form.speedup(values, np.asarray(workers, dtype=np.float64))
+
+    def _log_gain(self, values: Array, workers: int) -> float:
+        pair = self._speedup(values, [workers, self.baseline])
+        return float(np.log(max(pair[0], 1e-300)) - np.log(max(pair[1], 1e-300)))
+
+    def _gradient(self, workers: int) -> Array:
+        """d log X(N) / d parameters."""
+        here = self._log_gain(self.values, workers)
+        steps = _NUDGE * np.maximum(np.abs(self.values), 1e-3)
+        shifted = [self._log_gain(self.values + step, workers) for step in np.diag(steps)]
+        return (np.array(shifted) - here) / steps
+
+    def _from_baseline(self, workers: int) -> float:
+        """d log X(N) / d log X(N0), the parameters following."""
+        return 1 + (self._log_gain(self._nudged, workers) - self._log_gain(self.values, workers)) / _NUDGE
+
+
+def fit_law(
+    form: Form,
+    workers: Sequence[int],
+    throughput: Sequence[float],
+    *,
+    baseline: int | None = None,
+    level: float = 0.95,
+) -> LawFit:
+    """Fit ``form`` to points (N, samples/s), one a repetition; the baseline is the smallest count unless named.
+
+    Raises:
+        FitError: values that are not positive, a baseline that is not among them, or fewer worker counts beside the
+            baseline than parameters.
+    """
+    counts = positive(form.name, "worker counts", workers)
+    rates = positive(form.name, "throughputs", throughput)
+    if alike(form.name, {"worker counts": counts, "throughputs": rates}) == 0:
+        raise FitError(f"{form.name}: no points")
+    base = float(counts.min() if baseline is None else baseline)
+    at_base = counts == base
+    if not at_base.any():
+        raise FitError(f"{form.name}: the baseline of {base:g} workers was not measured")
+    others = sorted(set(counts[~at_base]))
+    needed = len(form.symbols)
+    enough(form.name, len(others), needed, f"worker counts beside the baseline of {base:g}")
+    # All samples over all time: the mean of the seconds a sample took.
+    base_rate = 1 / float(np.mean(1 / rates[at_base]))
+    linear, values = _solve(form, counts[~at_base], base, rates[~at_base] / base_rate)
+    _, nudged = _solve(form, counts[~at_base], base, rates[~at_base] / (base_rate * np.exp(_NUDGE)))
+    slope = (nudged - values) / _NUDGE
+    shared = None if linear.variance is None else linear.variance / at_base.sum() * np.outer(slope, slope)
+    fitted = base_rate * form.speedup(values, counts[~at_base]) / form.speedup(values, np.array([base]))
+    return LawFit(
+        form=form,
+        baseline=int(base),
+        baseline_throughput=base_rate,
+        values=values,
+        parameters=tuple(_capped(each, form) for each in linear.parameters([""] * needed, level, shared)),
+        workers=tuple(int(count) for count in counts[~at_base]),
+        residuals=tuple(float(error) for error in fitted / rates[~at_base] - 1),
+        exact=len(others) == needed,
+        level=level,
+        _linear=linear,
+        _nudged=nudged,
+        _baseline_points=int(at_base.sum()),
+    )
+
+
+def _capped(parameter: Parameter, form: Form) -> Parameter:
+    """A share is at most 1, also where more workers are slower than fewer."""
+    if parameter.value is None or parameter.value <= form.at_most:
+        return parameter
+    low = None if parameter.low is None else min(parameter.low, form.at_most)
+    note = f"at its bound of {form.at_most:g}: slower than this law can say"
+    return Parameter(parameter.name, form.at_most, low, form.at_most, parameter.unit, note)
+
+
+def _solve(form: Form, workers: Array, baseline: float, gains: Array) -> tuple[LinearFit, Array]:
+    design, target = form.rows(workers, baseline, gains)
+    linear = nonnegative(design, target, form.symbols)
+    return linear, np.minimum(linear.values, form.at_most)

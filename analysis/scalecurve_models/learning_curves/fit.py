@@ -1,0 +1,267 @@
+"""How a bundle's runs learn: fitted loss curves, steps and time to a target, and what depth tells of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from scalecurve.bundle.open import Bundle
+from scalecurve.bundle.problem import Problem
+from scalecurve_api.programs.data import DataSource
+from scalecurve_api.programs.workload import Program
+from scalecurve_api.record.trial_record import TrialRecord
+from scalecurve_api.spec.trial import Point
+from scalecurve_models.fitting.least_squares import Array, FitError, mean_absolute
+from scalecurve_models.fitting.observations import ObservedSeries, observed
+from scalecurve_models.goodput.noise import CriticalBatch, fit_critical_batch
+from scalecurve_models.optimus import (
+    DepthRegression,
+    LeftOutDepth,
+    LossFit,
+    LossRun,
+    Reach,
+    fit_accuracy,
+    fit_loss,
+    leave_out_depth,
+    refits,
+    regress,
+    steps_to_accuracy,
+)
+from scalecurve_models.optimus.records import LearningCurve, learning_curves
+
+HALF = 0.5
+
+
+@dataclass(frozen=True)
+class PointLearning:
+    """All runs of one point: the curve through their points, and how well its first half told the second.
+
+    ``ahead_error`` is the mean over runs of the size of predicted/measured - 1 of the second half of a run by a fit to
+    its first half; ``half`` is such a fit to the first halves of all runs together. ``reach`` are steps to the target
+    accuracy (or to ``target_loss``) by the fit; ``reached_steps`` and ``reached_s`` what the runs took, their median,
+    None where not all got there.
+    """
+
+    point: Point
+    kind: str
+    curves: tuple[LearningCurve, ...]
+    fit: LossFit | None
+    refusal: str
+    ahead_error: float | None
+    half: LossFit | None
+    target: float | None
+    reach: Reach | None
+    reached_steps: float | None
+    reached_s: float | None
+    step_s: float | None
+
+    @property
+    def seconds(self) -> tuple[float | None, float | None, float | None]:
+        """Predicted training seconds to the target, with their interval."""
+        if self.reach is None or self.step_s is None:
+            return None, None, None
+        predicted, low, high = (
+            None if steps is None else steps * self.step_s
+            for steps in (self.reach.steps, self.reach.low, self.reach.high)
+        )
+        return predicted, low, high
+
+
+@dataclass(frozen=True)
+class Learning:
+    """Everything about learning in one bundle; ``critical`` is the batch beyond which steps are hardly saved."""
+
+    points: tuple[PointLearning, ...]
+    depth: DepthRegression | None
+    left_out: tuple[LeftOutDepth, ...]
+    critical: CriticalBatch | None
+    notes: tuple[str, ...]
+    problems: tuple[Problem, ...]
+
+
+def learning(
+    bundle: Bundle, target_loss: float | None = None, target: float | None = None, *, of_steps: bool = True
+) -> Learning:
+    """Fit every point that recorded losses; targets take the place of the experiment's own target accuracy.
+
+    Without ``of_steps`` evaluations alone are looked at, and no table of steps is read.
+    """
+    curves, problems = learning_curves(bundle, lambda record: of_steps and not _of_noise(record))
+    series = {each.name: each for each in observed(bundle)}
+    groups: dict[str, list[LearningCurve]] = {}
+    for curve in curves:
+        groups.setdefault(curve.record.trial.point.name, []).append(curve)
+    by_place = sorted(groups.values(), key=lambda found: _place(found[0].record.trial.point))
+    points = tuple(_point(found, series, target_loss, target) for found in by_place)
+    notes: list[str] = []
+    if any(t.good and t.record and not t.record.evaluations and _of_noise(t.record) for t in bundle.trials):
+        notes.append("Random data teach nothing: the losses of steps on synthetic data took no part.")
+    depth, left_out = _depth(curves, notes)
+    return Learning(points, depth, left_out, _critical(points, notes), tuple(notes), problems)
+
+
+def _place(point: Point) -> tuple[str, int, str]:
+    return point.series, point.workers, point.name
+
+
+def _of_noise(record: TrialRecord) -> bool:
+    workload = record.trial.workload
+    return workload.program is not Program.custom and workload.data.source is DataSource.synthetic
+
+
+def _point(
+    curves: Sequence[LearningCurve],
+    series: dict[str, ObservedSeries],
+    target_loss: float | None,
+    target: float | None,
+) -> PointLearning:
+    first = curves[0]
+    point = first.record.trial.point
+    accuracy = first.record.trial.measure.accuracy
+    wanted = target if target is not None else (accuracy.target if accuracy and target_loss is None else None)
+    steps, losses = _joined(curves, "losses")
+    fit: LossFit | None = None
+    reach: Reach | None = None
+    refusal = ""
+    try:
+        fit = fit_loss(steps, losses)
+        reach = _reach(curves, fit, target_loss, wanted)
+    except FitError as error:
+        refusal = str(error)
+    reached_steps, reached_s = _reached(curves, target_loss, wanted)
+    measured = series[point.series].at(point.workers) if point.series in series else None
+    return PointLearning(
+        point=point,
+        kind=first.kind,
+        curves=tuple(curves),
+        fit=fit,
+        refusal=refusal,
+        ahead_error=_ahead(curves),
+        half=_half(curves),
+        target=target_loss if target_loss is not None else wanted,
+        reach=reach,
+        reached_steps=reached_steps,
+        reached_s=reached_s,
+        step_s=_step_s(curves) or (measured.batch / measured.throughput if measured else None),
+    )
+
+
+def _joined(curves: Sequence[LearningCurve], what: str) -> tuple[list[float], list[float]]:
+    """Points of all runs together, by step: seeds scatter about one curve."""
+    steps = np.concatenate([curve.steps for curve in curves])
+    values: Array = np.concatenate([getattr(curve, what) for curve in curves])
+    order = np.argsort(steps, kind="stable")
+    return steps[order].tolist(), values[order].tolist()
+
+
+def _reach(
+    curves: Sequence[LearningCurve], fit: LossFit, target_loss: float | None, target: float | None
+) -> Reach | None:
+    if target_loss is not None:
+        return fit.steps_to(target_loss)
+    if target is None or any(curve.accuracies is None for curve in curves):
+        return None
+    return steps_to_accuracy(fit_accuracy(*_joined(curves, "accuracies")), target)
+
+
+def _reached(
+    curves: Sequence[LearningCurve], target_loss: float | None, target: float | None
+) -> tuple[float | None, float | None]:
+    """Medians over the runs of the first step, and second of training, at the target."""
+    found = []
+    for curve in curves:
+        if target_loss is not None:
+            there = curve.losses <= target_loss
+        elif target is not None and curve.accuracies is not None:
+            there = curve.accuracies >= target
+        else:
+            return None, None
+        if not there.any():
+            return None, None
+        at = int(there.argmax())
+        found.append((float(curve.steps[at]), None if curve.seconds is None else float(curve.seconds[at])))
+    seconds = [second for _, second in found if second is not None]
+    return float(np.median([step for step, _ in found])), float(np.median(seconds)) if seconds else None
+
+
+def _step_s(curves: Sequence[LearningCurve]) -> float | None:
+    """Seconds a step while it trained to accuracy: with real data, not as in the timed windows."""
+    known = [curve.seconds[-1] / curve.steps[-1] for curve in curves if curve.seconds is not None and curve.steps[-1]]
+    return float(np.median(known)) if known else None
+
+
+def _ahead(curves: Sequence[LearningCurve]) -> float | None:
+    errors = []
+    for curve in curves:
+        try:
+            (refit,) = refits(curve.steps.tolist(), curve.losses.tolist(), (HALF,))
+        except FitError:
+            return None
+        errors.append(refit.ahead_error)
+    return mean_absolute(errors)
+
+
+def _half(curves: Sequence[LearningCurve]) -> LossFit | None:
+    """The curve through all that was seen of the runs up to the middle of the longest one."""
+    steps, losses = _joined(curves, "losses")
+    seen = [(step, loss) for step, loss in zip(steps, losses, strict=True) if step <= HALF * steps[-1]]
+    try:
+        return fit_loss([step for step, _ in seen], [loss for _, loss in seen])
+    except FitError:
+        return None
+
+
+def _depth(
+    curves: Sequence[LearningCurve], notes: list[str]
+) -> tuple[DepthRegression | None, tuple[LeftOutDepth, ...]]:
+    """The regression over models of different size, where the bundle holds several."""
+    runs = []
+    for curve in curves:
+        if curve.record.parameters:
+            try:
+                fit = fit_loss(curve.steps.tolist(), curve.losses.tolist())
+            except FitError:
+                continue
+            runs.append(
+                LossRun(
+                    label=curve.trial.name,
+                    fit=fit,
+                    steps=curve.steps,
+                    losses=curve.losses,
+                    depth=curve.depth,
+                    parameters=curve.record.parameters,
+                    device=curve.device,
+                    family=curve.family,
+                )
+            )
+    if len({run.parameters for run in runs}) < 2:
+        return None, ()
+    depths = sorted({run.depth for run in runs if run.depth is not None})
+    left_out: list[LeftOutDepth] = []
+    for depth in depths if len(depths) > 2 else ():
+        try:
+            left_out += leave_out_depth(runs, depth)
+        except FitError as error:
+            notes.append(str(error))
+    return regress(runs), tuple(left_out)
+
+
+def _critical(points: Sequence[PointLearning], notes: list[str]) -> CriticalBatch | None:
+    """From points of one program that reached the same target with different global batches."""
+    programs = {tuple((name, v) for name, v in p.point.axes.items() if not name.startswith("batch.")) for p in points}
+    if len(programs) > 1:
+        return None
+    known = [
+        (float(p.point.global_batch), p.reached_steps)
+        for p in points
+        if p.point.global_batch and p.reached_steps is not None
+    ]
+    if len({batch for batch, _ in known}) < 2:
+        return None
+    try:
+        return fit_critical_batch([batch for batch, _ in known], [steps for _, steps in known])
+    except FitError as error:
+        notes.append(str(error))
+        return None

@@ -1,0 +1,166 @@
+"""Loss curves, steps and time to a target, and what depth tells of them, as tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from scalecurve.render.table import Cell, Column, Table
+from scalecurve_models.fitting.parameter_tables import PARAMETER_COLUMNS, PARAMETER_NOTE, parameter_cells
+from scalecurve_models.learning_curves.fit import HALF, Learning, PointLearning
+from scalecurve_models.optimus.depth import CoefficientFit
+
+
+def learning_tables(found: Learning) -> tuple[Table, ...]:
+    """The tables that have anything to show."""
+    if not found.points:
+        return ()
+    return tuple(table for table in _all(found) if table.rows)
+
+
+def _all(found: Learning) -> Iterator[Table]:
+    yield _curves(found)
+    yield _targets(found)
+    yield _parameters(found)
+    yield _depth(found)
+    yield _left_out(found)
+
+
+_WHERE = (Column("series", "Series"), Column("workers", "Workers", "count"))
+
+
+def _place(point: PointLearning) -> tuple[Cell, ...]:
+    return point.point.series, point.point.workers
+
+
+def _curves(found: Learning) -> Table:
+    columns = (
+        *_WHERE,
+        Column("batch", "Global batch", "count"),
+        Column("kind", "Curve of"),
+        Column("runs", "Runs", "count"),
+        Column("points", "Points", "count"),
+        Column("replaced", "Outliers", "count"),
+        Column("error", "Mean error of the fit", "percent"),
+        Column("ahead_error", "of the first half, ahead", "percent"),
+        Column("floor", "Loss it tends to", "number"),
+        Column("note", "Note"),
+    )
+    rows = []
+    for p in found.points:
+        fit = p.fit
+        error = sum(map(abs, fit.residuals)) / len(fit.residuals) if fit else None
+        note = "; ".join(part for part in (p.refusal, *(fit.notes if fit else ())) if part)
+        rows.append(
+            (
+                *(*_place(p), p.point.global_batch, p.kind, len(p.curves)),
+                *(fit.points if fit else sum(len(curve.steps) for curve in p.curves), fit.replaced if fit else None),
+                *(error, p.ahead_error, float(fit.values[2]) if fit else None, note or None),
+            )
+        )
+    notes = [
+        "l(k) = 1/(b0 k + b1) + b2 through the points of all runs together; the seeds' scatter is in the intervals.",
+        f"Ahead: a fit to the first {HALF:.0%} of each run, against what came after.",
+        *found.notes,
+        *(f"{problem.file}: {problem.what}" for problem in found.problems),
+    ]
+    return Table("learning", "Loss curves", columns, tuple(rows), tuple(notes))
+
+
+def _targets(found: Learning) -> Table:
+    columns = (
+        *_WHERE,
+        Column("target", "Target", "number"),
+        Column("steps", "Steps", "number"),
+        Column("predicted_steps", "by the curve", "number"),
+        Column("low", "from", "number"),
+        Column("high", "to", "number"),
+        Column("error", "error", "percent"),
+        Column("seconds", "Training time", "number", "s"),
+        Column("predicted_s", "by the curve", "number", "s"),
+        Column("note", "Note"),
+    )
+    rows = []
+    for p in found.points:
+        if p.target is None or (p.reach is None and p.reached_steps is None):
+            continue
+        reach = p.reach
+        steps = reach.steps if reach else None
+        error = steps / p.reached_steps - 1 if steps is not None and p.reached_steps else None
+        rows.append(
+            (
+                *(*_place(p), p.target, p.reached_steps, steps),
+                *(reach.low if reach else None, reach.high if reach else None, error),
+                *(p.reached_s, p.seconds[0], (reach.why if reach else p.refusal) or None),
+            )
+        )
+    notes = (
+        "Steps and time are medians over runs, at the first evaluation that met the target: the curve lies before it.",
+        "The curve was fitted to these runs themselves.",
+    )
+    return Table("targets", "Steps and time to the target", columns, tuple(rows), notes)
+
+
+def _parameters(found: Learning) -> Table:
+    columns = (*_WHERE, *PARAMETER_COLUMNS)
+    rows = [(*_place(p), *parameter_cells(parameter)) for p in found.points if p.fit for parameter in p.fit.parameters]
+    if found.critical:
+        rows += [(None, None, *parameter_cells(parameter)) for parameter in found.critical.parameters]
+    notes = [PARAMETER_NOTE]
+    if found.critical:
+        notes.append("s_min and b_crit: steps to the target are s_min (1 + b_crit/batch), of all batches together.")
+    return Table("learning_parameters", "Parameters of the loss curves", columns, tuple(rows), tuple(notes))
+
+
+def _depth(found: Learning) -> Table:
+    axis = found.depth.axis if found.depth else ""
+    columns = (
+        Column("coefficient", "Coefficient"),
+        Column("slope", f"Slope over log {axis}", "number"),
+        Column("slope_low", "from", "number"),
+        Column("slope_high", "to", "number"),
+        Column("device", "Effect of the device", "number"),
+        Column("device_low", "from", "number"),
+        Column("device_high", "to", "number"),
+        Column("held_out", "Error at left-out sizes", "percent"),
+        Column("mean_held_out", "of the mean alone", "percent"),
+        Column("seed_scatter", "Seeds scatter by", "percent"),
+        Column("verdict", "Verdict"),
+    )
+    rows = [_coefficient(each) for each in found.depth.coefficients] if found.depth else []
+    return Table(
+        "depth",
+        "Coefficients of the loss over model size",
+        columns,
+        tuple(rows),
+        found.depth.notes if found.depth else (),
+    )
+
+
+def _coefficient(each: CoefficientFit) -> tuple[Cell, ...]:
+    device = each.device
+    return (
+        *(each.name, each.slope.value, each.slope.low, each.slope.high),
+        *((device.value, device.low, device.high) if device else (None, None, None)),
+        *(each.held_out, each.mean_held_out, each.seed_scatter, each.verdict),
+    )
+
+
+def _left_out(found: Learning) -> Table:
+    columns = (
+        Column("run", "Run"),
+        Column("depth", "Depth", "count"),
+        Column("error", "Curve from other depths: mean error", "percent"),
+        Column("last_error", "of the last loss", "percent"),
+        Column("mean_error", "Mean of the others: mean error", "percent"),
+        Column("mean_last_error", "of the last loss", "percent"),
+        Column("own_error", "Its own fit", "percent"),
+        Column("verdict", "Depth told"),
+    )
+    rows = [
+        (
+            *(left.run.label, left.run.depth, left.error, left.last_error, left.mean_error, left.mean_last_error),
+            *(left.own_error, "something" if left.better_than_mean else "nothing"),
+        )
+        for left in found.left_out
+    ]
+    return Table("left_out_depths", "Loss curves of left-out depths", columns, tuple(rows))

@@ -1,0 +1,25 @@
+"""Networks as data: layers in a graph, their shapes, counts and receptive fields; no deep-learning framework."""
+
+from scalecurve_models.networks.catalog import SHIPPED, find, network_of_model, shipped
+from scalecurve_models.networks.counting import Convention, LayerCount, Totals, Work, count, totals
+from scalecurve_models.networks.graph import Network
+from scalecurve_models.networks.layer import NetworkError, Shape
+from scalecurve_models.networks.reading import read_network, write_network
+
+__all__ = [
+    "SHIPPED",
+    "Convention",
+    "LayerCount",
+    "Network",
+    "NetworkError",
+    "Shape",
+    "Totals",
+    "Work",
+    "count",
+    "find",
+    "network_of_model",
+    "read_network",
+    "shipped",
+    "totals",
+    "write_network",
+]

@@ -1,0 +1,223 @@
+"""What each layer holds and does for one sample: weights, biases, multiply-adds, and the lesser operations."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Literal
+
+from scalecurve_models.networks.graph import Network
+from scalecurve_models.networks.layer import (
+    Activation,
+    Add,
+    AnyLayer,
+    BatchNorm,
+    Concat,
+    Conv,
+    Deconv,
+    Dense,
+    Input,
+    LocalNorm,
+    NetworkError,
+    Norm,
+    Pool,
+    Shape,
+)
+from scalecurve_models.networks.receptive import Field, receptive_fields
+
+Convention = Literal["mac", "2mac", "lu"]
+CONVENTIONS: dict[Convention, str] = {
+    "mac": "multiply-adds of convolutions and fully connected layers; what torchvision and ptflops call FLOPs",
+    "2mac": "two FLOPs a multiply-add; what a device's peak counts",
+    "lu": "Lu et al. 2017: one FLOP a multiply-add, and biases, ReLU, pooling, LRN, BN (4) and sums (2) counted too",
+}
+
+
+@dataclass(frozen=True)
+class Work:
+    """Counts for one sample; parameters are counted once. The lesser operations are elements, not FLOPs."""
+
+    weights: int = 0
+    biases: int = 0
+    norm_parameters: int = 0
+    macs: int = 0
+    bias_adds: int = 0
+    activated: int = 0
+    pooled: int = 0
+    """Values that pool windows read."""
+    lrn: int = 0
+    """Elements times the channels that each is normalised over."""
+    normed: int = 0
+    summed: int = 0
+
+    @property
+    def parameters(self) -> int:
+        """Everything that is learnt."""
+        return self.weights + self.biases + self.norm_parameters
+
+    def flops(self, convention: Convention) -> int:
+        """FLOPs by a named convention. Lu et al.'s rule reproduces the totals of their tables for Caffe's networks."""
+        if convention == "mac":
+            return self.macs
+        if convention == "2mac":
+            return 2 * self.macs
+        return self.macs + self.bias_adds + self.activated + self.pooled + self.lrn + 4 * self.normed + 2 * self.summed
+
+
+@dataclass(frozen=True)
+class LayerCount:
+    """A layer with its shapes and counts. ``activations`` are the values it keeps; 0 where it works in place."""
+
+    layer: AnyLayer
+    inputs: tuple[Shape, ...]
+    output: Shape
+    activations: int
+    work: Work
+    field: Field
+
+    @property
+    def name(self) -> str:
+        """The layer's name."""
+        return self.layer.name
+
+    @property
+    def convolution(self) -> bool:
+        """Whether it counts as a convolution (a fully connected layer never does)."""
+        return isinstance(self.layer, Conv | Deconv)
+
+    def memory_bytes(self, batch: int = 1, value_bytes: int = 4) -> int:
+        """Activations of a batch, and parameters."""
+        return value_bytes * (batch * self.activations + self.work.parameters)
+
+
+@dataclass(frozen=True)
+class Totals:
+    """Sums over a network. ``work`` is the network proper, ``auxiliary`` what is there in training beside it."""
+
+    work: Work
+    auxiliary: Work
+    activations: int
+    convolution_macs: int
+    depth: int
+    """Convolutions and fully connected layers on the longest path."""
+
+    @property
+    def parameters(self) -> int:
+        """Every learnt value, auxiliary classifiers included: what torchvision publishes."""
+        return self.work.parameters + self.auxiliary.parameters
+
+    def forward_bytes(self, batch: int = 1, value_bytes: int = 4) -> int:
+        """Parameters, and every activation kept."""
+        return value_bytes * (self.work.parameters + batch * self.activations)
+
+    def training_bytes(self, batch: int = 1, value_bytes: int = 4) -> int:
+        """Parameters, gradients and one momentum; activations and their gradients. Workspace is not in it."""
+        return value_bytes * (3 * self.parameters + 2 * batch * self.activations)
+
+
+def count(network: Network) -> tuple[LayerCount, ...]:
+    """Every layer of a network, parents first."""
+    fields = receptive_fields(network)
+    counted = []
+    for layer in network.layers:
+        inputs, output = network.inputs_of(layer), network.shapes[layer.name]
+        kept = 0 if _in_place(layer) else prod(output)
+        counted.append(LayerCount(layer, inputs, output, kept, work(layer, inputs, output), fields[layer.name]))
+    return tuple(counted)
+
+
+def totals(network: Network) -> Totals:
+    """Sums over every layer."""
+    counted = count(network)
+    proper = [entry for entry in counted if not entry.layer.auxiliary]
+    return Totals(
+        work=_sum([entry.work for entry in proper]),
+        auxiliary=_sum([entry.work for entry in counted if entry.layer.auxiliary]),
+        activations=sum(entry.activations for entry in proper),
+        convolution_macs=sum(entry.work.macs for entry in proper if entry.convolution),
+        depth=_depth(network),
+    )
+
+
+def by_kind(network: Network, convention: Convention) -> dict[str, int]:
+    """FLOPs of the network proper by what they are for; the rows of the tables of Lu et al."""
+    counted = [entry for entry in count(network) if not entry.layer.auxiliary]
+    factor = 2 if convention == "2mac" else 1
+    kinds = {"convolutions": 0, "fully connected": 0}
+    for entry in counted:
+        kind = "convolutions" if entry.convolution else "fully connected"
+        kinds[kind] += factor * entry.work.macs + (entry.work.bias_adds if convention == "lu" else 0)
+    if convention == "lu":
+        whole = _sum([entry.work for entry in counted])
+        rest = {"ReLU": whole.activated, "pooling": whole.pooled, "local normalisation": whole.lrn}
+        kinds |= rest | {"batch normalisation": 4 * whole.normed, "sums": 2 * whole.summed}
+    return kinds
+
+
+def convention(name: str) -> Convention:
+    """Check the name of a convention. Raises NetworkError."""
+    for known in CONVENTIONS:
+        if name == known:
+            return known
+    raise NetworkError(f"convention {name!r}: known are {', '.join(CONVENTIONS)}")
+
+
+def work(layer: AnyLayer, inputs: tuple[Shape, ...], output: Shape) -> Work:
+    """Counts of one layer for one sample."""
+    elements = prod(output)
+    match layer:
+        case Conv():
+            weights = prod(layer.kernel) * (inputs[0][-1] // layer.groups) * layer.filters
+            return _weighted(layer, weights, weights * output[0] * output[1], output)
+        case Deconv():
+            weights = prod(layer.kernel) * inputs[0][-1] * layer.filters
+            return _weighted(layer, weights, weights * inputs[0][0] * inputs[0][1], output)
+        case Dense():
+            weights = prod(inputs[0]) * layer.features
+            return _weighted(layer, weights, weights, output)
+        case Pool():
+            return Work(pooled=prod(layer.window(inputs[0])[0]) * elements)
+        case LocalNorm():
+            return Work(lrn=layer.size * elements)
+        case BatchNorm():
+            return Work(norm_parameters=_norm_parameters(layer.norm, output), normed=elements)
+        case Activation():
+            return Work(activated=elements)
+        case Add():
+            return Work(summed=elements, activated=elements if layer.activation else 0)
+        case _:
+            return Work()
+
+
+def _weighted(layer: Conv | Deconv | Dense, weights: int, macs: int, output: Shape) -> Work:
+    elements = prod(output)
+    return Work(
+        weights=weights,
+        biases=output[-1] if layer.bias else 0,
+        norm_parameters=_norm_parameters(layer.norm, output),
+        macs=macs,
+        bias_adds=elements if layer.bias else 0,
+        activated=elements if layer.activation else 0,
+        normed=elements if layer.norm else 0,
+    )
+
+
+def _norm_parameters(norm: Norm | None, output: Shape) -> int:
+    return 0 if norm is None else output[-1] * (2 if norm == "batch" else 1)
+
+
+def _in_place(layer: AnyLayer) -> bool:
+    return not isinstance(layer, Input | Conv | Deconv | Dense | Pool | LocalNorm | Add | Concat)
+
+
+def _sum(works: Sequence[Work]) -> Work:
+    return Work(**{name: sum(getattr(each, name) for each in works) for name in Work.__dataclass_fields__})
+
+
+def _depth(network: Network) -> int:
+    depths: dict[str, int] = {}
+    for layer in network.proper:
+        above = max((depths[parent] for parent in layer.parents), default=0)
+        depths[layer.name] = above + isinstance(layer, Conv | Deconv | Dense)
+    return max(depths.values())

@@ -1,0 +1,170 @@
+"""Our own format's blocks written out: a list of layers with full names, every parent said.
+
+A layer's ``from`` is the one before it unless said. A block is used by ``{name, block, with, repeat, splits, from}``:
+its layers are named ``use/layer``, a text ``$width`` in it becomes the value that ``with`` gives, and its last layer
+is what the use gives. ``repeat: 3`` chains three uses, named ``use_1`` to ``use_3``. ``splits: 4`` puts a copy of the
+block on each of four devices, with a quarter of the filters; inside, ``layer@all`` is that layer on every device.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from scalecurve_models.networks.layer import NetworkError
+
+INPUT = "input"
+MOST_LAYERS = 20_000
+USE_KEYS = ("name", "block", "with", "repeat", "splits", "from", "auxiliary")
+
+Names = tuple[str, ...]
+Written = list[dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class _Scope:
+    """Where a layer is written. ``known`` maps a name, as written here, to the layers whose outputs are meant."""
+
+    blocks: Mapping[str, Any]
+    values: Mapping[str, Any] = field(default_factory=dict)
+    known: dict[str, Names] = field(default_factory=dict)
+    prefix: str = ""
+    auxiliary: bool = False
+    device: int | None = None
+    splits: int = 1
+    open_blocks: Names = ()
+
+    def full(self, name: str) -> str:
+        """A layer's name in the whole network."""
+        return f"{self.prefix}{name}" if self.device is None else f"{self.prefix}{name}@{self.device}"
+
+
+def flatten(layers: Any, blocks: Any) -> Written:
+    """The layers with blocks written out. Raises NetworkError for what is not a list of layers and known blocks."""
+    if not isinstance(blocks, dict):
+        raise NetworkError("blocks: a mapping of names to lists of layers is wanted")
+    written: Written = []
+    _write(layers, _Scope(blocks, known={INPUT: (INPUT,)}), (INPUT,), written)
+    return written
+
+
+def _write(layers: Any, scope: _Scope, previous: Names, written: Written) -> Names:
+    """Append the layers to ``written``; the names of what the last one gives."""
+    for entry in _entries(layers, scope):
+        write = _use if "block" in entry else _layer
+        previous = write(entry, scope, previous, written)
+        scope.known[entry["name"]] = previous
+    return previous
+
+
+def _entries(layers: Any, scope: _Scope) -> list[dict[str, Any]]:
+    if not isinstance(layers, list) or not layers:
+        raise NetworkError(f"{scope.prefix or 'layers'}: a list of one or more layers is wanted")
+    for entry in layers:
+        if not isinstance(entry, dict) or not isinstance(entry.get("name"), str):
+            raise NetworkError(f"{scope.prefix}{entry!r}: a layer is a mapping with a name")
+    return layers
+
+
+def _layer(entry: dict[str, Any], scope: _Scope, previous: Names, written: Written) -> Names:
+    full = scope.full(entry["name"])
+    layer = {key: _filled(value, scope, full) for key, value in entry.items() if key != "from"}
+    layer |= {"name": full, "parents": list(_parents(entry, scope, previous))}
+    if scope.auxiliary:
+        layer["auxiliary"] = True
+    if scope.device is not None:
+        layer["device"] = scope.device
+        _split(layer, scope.splits)
+    if len(written) >= MOST_LAYERS:
+        raise NetworkError(f"layer {full}: blocks write out more than {MOST_LAYERS:,} layers")
+    written.append(layer)
+    return (full,)
+
+
+def _split(layer: dict[str, Any], splits: int) -> None:
+    for key in ("filters", "features"):
+        if isinstance(layer.get(key), int):
+            if layer[key] % splits:
+                raise NetworkError(f"layer {layer['name']}: {key} {layer[key]}: not to be split over {splits} devices")
+            layer[key] //= splits
+
+
+def _use(entry: dict[str, Any], scope: _Scope, previous: Names, written: Written) -> Names:
+    name = scope.full(entry["name"])
+    _check_use(entry, scope, name)
+    repeat, splits = (_count(entry, key, name) for key in ("repeat", "splits"))
+    values = {key: _filled(value, scope, name) for key, value in entry.get("with", {}).items()}
+    last = _parents(entry, scope, previous)
+    inner = replace(
+        scope,
+        values=values,
+        auxiliary=scope.auxiliary or entry.get("auxiliary") is True,
+        open_blocks=(*scope.open_blocks, entry["block"]),
+    )
+    for turn in range(1, repeat + 1):
+        use = name if repeat == 1 else f"{name}_{turn}"
+        inner = replace(inner, prefix=f"{use}/", known={INPUT: last})
+        layers = scope.blocks[entry["block"]]
+        write = _write if splits == 1 else _write_split
+        last = write(layers, replace(inner, splits=max(splits, scope.splits)), last, written)
+    scope.known.update({f"{entry['name']}/{key}": names for key, names in inner.known.items() if key != INPUT})
+    return last
+
+
+def _check_use(entry: dict[str, Any], scope: _Scope, name: str) -> None:
+    unknown = [key for key in entry if key not in USE_KEYS]
+    block = entry["block"]
+    if unknown:
+        raise NetworkError(f"layer {name}: {unknown[0]!r} is no key of a block's use; known are {', '.join(USE_KEYS)}")
+    if not isinstance(block, str) or block not in scope.blocks:
+        raise NetworkError(f"layer {name}: block {block!r} is not known; known are {', '.join(scope.blocks) or 'none'}")
+    if block in scope.open_blocks:
+        raise NetworkError(f"layer {name}: block {block!r} uses itself")
+    if not isinstance(entry.get("with", {}), dict):
+        raise NetworkError(f"layer {name}: with: a mapping of names to values is wanted")
+
+
+def _write_split(layers: Any, scope: _Scope, start: Names, written: Written) -> Names:
+    """A block on every device, layer by layer, so that a layer can take what all devices gave before it."""
+    ends = [start] * scope.splits
+    devices = [replace(scope, device=device, known=dict(scope.known)) for device in range(scope.splits)]
+    for entry in _entries(layers, scope):
+        if "block" in entry:
+            raise NetworkError(f"layer {scope.full(entry['name'])}: a block inside a split block")
+        ends = [_write([entry], each, end, written) for each, end in zip(devices, ends, strict=True)]
+        together = tuple(name for end in ends for name in end)
+        for each in (scope, *devices):
+            each.known[f"{entry['name']}@all"] = together
+    return tuple(name for end in ends for name in end)
+
+
+def _parents(entry: dict[str, Any], scope: _Scope, previous: Names) -> Names:
+    given = entry.get("from")
+    if given is None:
+        return previous
+    found: list[str] = []
+    for name in given if isinstance(given, list) else [given]:
+        name = _filled(name, scope, scope.full(entry["name"]))
+        if not isinstance(name, str):
+            raise NetworkError(f"layer {scope.full(entry['name'])}: from: {name!r}: the name of a layer is wanted")
+        # A name that is not known yet may come later; the network itself finds out.
+        found += scope.known.get(name, (scope.full(name),))
+    return tuple(found)
+
+
+def _filled(value: Any, scope: _Scope, layer: str) -> Any:
+    if isinstance(value, list):
+        return [_filled(each, scope, layer) for each in value]
+    if not isinstance(value, str) or not value.startswith("$"):
+        return value
+    if value[1:] not in scope.values:
+        raise NetworkError(f"layer {layer}: {value}: not given by the block's use")
+    return scope.values[value[1:]]
+
+
+def _count(entry: dict[str, Any], key: str, name: str) -> int:
+    value = entry.get(key, 1)
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= 1000:
+        raise NetworkError(f"layer {name}: {key} {value!r}: a whole number from 1 to 1000 is wanted")
+    return value

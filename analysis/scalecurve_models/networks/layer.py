@@ -1,0 +1,351 @@
+"""Kinds of layers: what each is told, and the shape of what it gives. Shapes are those of one sample."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+
+from scalecurve_models.networks.window import Padding, adaptive_window, extent, reach
+
+Shape = tuple[int, ...]
+"""(height, width, channels) of a map, (features,) of a vector."""
+
+
+class NetworkError(ValueError):
+    """A network that cannot be: one line that names the layer, what was given and what is allowed."""
+
+
+def _pair(value: Any) -> Any:
+    return (value, value) if isinstance(value, int) else tuple(value) if isinstance(value, list) else value
+
+
+def _padding(value: Any) -> Any:
+    if value in ("valid", "same"):
+        return value
+    pair = _pair(value)
+    whole = isinstance(pair, tuple) and all(isinstance(cells, int) and not isinstance(cells, bool) for cells in pair)
+    if not whole or len(pair) != 2 or min(pair) < 0:
+        raise ValueError("valid, same, or cells at each side (0 or more, or a pair) are wanted")
+    return "valid" if value == 0 else pair
+
+
+Count = Annotated[int, Field(ge=1, le=10**9, strict=True)]
+Pair = Annotated[tuple[Count, Count], BeforeValidator(_pair)]
+Pad = Annotated[Padding, BeforeValidator(_padding)]
+Dimensions = Annotated[tuple[Count, ...], BeforeValidator(lambda v: tuple(v) if isinstance(v, list) else v)]
+Norm = Literal["batch", "center"]
+"""``batch`` learns a scale and an offset a channel, ``center`` an offset alone (as TF-slim's Inception does)."""
+
+
+class Layer(BaseModel):
+    """What every layer has. ``device`` is the split that holds it under model parallelism, None when not split."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: Annotated[str, Field(min_length=1)]
+    parents: tuple[str, ...] = ()
+    device: int | None = None
+    auxiliary: bool = False
+    """Only there in training, beside the network proper: a classifier half way up."""
+
+    @property
+    def kind(self) -> str:
+        """The name of its type."""
+        return str(getattr(self, "type", ""))
+
+    def output(self, inputs: tuple[Shape, ...]) -> Shape:
+        """Shape of the output for the shapes of the parents, in their order. Raises NetworkError if it has none."""
+        return self.only(inputs)
+
+    def only(self, inputs: tuple[Shape, ...]) -> Shape:
+        """The one input."""
+        if len(inputs) != 1:
+            raise NetworkError(f"layer {self.name}: {self.kind} takes one input, given {len(inputs)}")
+        return inputs[0]
+
+    def map_of(self, inputs: tuple[Shape, ...]) -> tuple[int, int, int]:
+        """The one input, which is a map."""
+        shape = self.only(inputs)
+        if len(shape) != 3:
+            raise NetworkError(f"layer {self.name}: {self.kind} takes height x width x channels, given {spell(shape)}")
+        return shape[0], shape[1], shape[2]
+
+
+class Input(Layer):
+    """Where samples come in."""
+
+    type: Literal["input"] = "input"
+    shape: Dimensions
+
+    def output(self, inputs: tuple[Shape, ...]) -> Shape:
+        """The shape of a sample."""
+        if inputs:
+            raise NetworkError(f"layer {self.name}: an input has no parents, given {len(inputs)}")
+        return self.shape
+
+
+class Conv(Layer):
+    """A convolution, with the normalisation and the activation that follow it, if any."""
+
+    type: Literal["conv"] = "conv"
+    filters: Count
+    kernel: Pair
+    stride: Pair = (1, 1)
+    padding: Pad = "valid"
+    dilation: Pair = (1, 1)
+    groups: Count = 1
+    bias: bool = True
+    norm: Norm | None = None
+    activation: str | None = None
+
+    def output(self, inputs: tuple[Shape, ...]) -> Shape:
+        """(rows of windows, columns of windows, filters)."""
+        height, width, channels = self.map_of(inputs)
+        if channels % self.groups or self.filters % self.groups:
+            raise NetworkError(
+                f"layer {self.name}: groups {self.groups}: must divide {channels} channels and {self.filters} filters"
+            )
+        kernel = tuple(reach(k, d) for k, d in zip(self.kernel, self.dilation, strict=True))
+        return (*_windows(self, (height, width), kernel, self.stride, self.padding), self.filters)
+
+
+class Deconv(Layer):
+    """A transposed convolution; ``size`` is the height and width that it gives."""
+
+    type: Literal["deconv"] = "deconv"
+    filters: Count
+    kernel: Pair
+    stride: Pair = (1, 1)
+    padding: Pad = "valid"
+    size: Pair
+    bias: bool = True
+    norm: Norm | None = None
+    activation: str | None = None
+
+    def output(self, inputs: tuple[Shape, ...]) -> Shape:
+        """(height, width, filters); the convolution that it transposes must lead from there to its input."""
+        height, width, _ = self.map_of(inputs)
+        back = _windows(self, self.size, self.kernel, self.stride, self.padding)
+        if back != (height, width):
+            raise NetworkError(
+                f"layer {self.name}: size {spell(self.size)}: its convolution gives {spell(back)} from there, "
+                f"and the input is {height}x{width}"
+            )
+        return (*self.size, self.filters)
+
+
+class Dense(Layer):
+    """A fully connected layer; ``inputs``, when given, is the number of features that it insists on.
+
+    ``as_convolution``: computed as a convolution whose one window is the whole input, as TF-slim does. The counts are
+    the same; Paleo's backward pass is not.
+    """
+
+    type: Literal["fc"] = "fc"
+    features: Count
+    inputs: Count | None = None
+    bias: bool = True
+    norm: Norm | None = None
+    activation: str | None = None
+    as_convolution: bool = False
+
+    def output(self, inputs: tuple[Shape, ...]) -> Shape:
+        """(features,)."""
+        shape = self.only(inputs)
+        if self.inputs is not None and prod(shape) != self.inputs:
+            raise NetworkError(
+                f"layer {self.name}: takes {self.inputs:,} features, its input {spell(shape)} has {prod(shape):,}; "
+                "another input size needs another network"
+            )
+        return (self.features,)
+
+
+class Pool(Layer):
+    """The largest value or the mean of each window; ``grid`` tells the number of windows instead of their size."""
+
+    type: Literal["maxpool", "avgpool"]
+    kernel: Pair | None = None
+    stride: Pair | None = None
+    padding: Pad = "valid"
+    ceil: bool = False
+    grid: Pair | None = None
+
+    def window(self, shape: Shape) -> tuple[tuple[int, int], tuple[int, int]]:
+        """Kernel and stride over a map of this shape."""
+        if (self.kernel is None) == (self.grid is None):
+            raise NetworkError(f"layer {self.name}: a pool has either kernel or grid")
+        if self.grid is not None:
+            (kh, sh), (kw, sw) = (adaptive_window(size, n) for size, n in zip(shape[:2], self.grid, strict=True))
+            return (kh, kw), (sh, sw)
+        assert self.kernel is not None
+        return self.kernel, self.stride or self.kernel
+
+    def output(self, inputs: tuple[Shape, ...]) -> Shape:
+        """(rows of windows, columns of windows, channels)."""
+        height, width, channels = self.map_of(inputs)
+        kernel, stride = self.window((height, width))
+        if self.grid is not None:
+            return (*self.grid, channels)
+        return (*_windows(self, (height, width), kernel, stride, self.padding, self.ceil), channels)
+
+
+class LocalNorm(Layer):
+    """Local response normalisation over ``size`` channels."""
+
+    type: Literal["lrn"] = "lrn"
+    size: Count = 5
+
+
+class BatchNorm(Layer):
+    """A normalisation that follows no convolution."""
+
+    type: Literal["norm"] = "norm"
+    norm: Norm = "batch"
+
+
+class Activation(Layer):
+    """An activation that follows no convolution."""
+
+    type: Literal["activation"] = "activation"
+    activation: str = "relu"
+
+
+class Dropout(Layer):
+    """Sets a share of the values to zero in training."""
+
+    type: Literal["dropout"] = "dropout"
+    rate: Annotated[float, Field(ge=0, le=1)] = 0.5
+
+
+class Add(Layer):
+    """The element-wise sum of its inputs."""
+
+    type: Literal["add"] = "add"
+    activation: str | None = None
+
+    def output(self, inputs: tuple[Shape, ...]) -> Shape:
+        """The shape that all inputs have."""
+        if not inputs or any(shape != inputs[0] for shape in inputs):
+            raise NetworkError(f"layer {self.name}: add takes equal shapes, given {_several(inputs)}")
+        return inputs[0]
+
+
+class Concat(Layer):
+    """Its inputs one after another, along the channels."""
+
+    type: Literal["concat"] = "concat"
+
+    def output(self, inputs: tuple[Shape, ...]) -> Shape:
+        """Channels add up; height and width are those that all inputs have."""
+        if not inputs or any(shape[:-1] != inputs[0][:-1] for shape in inputs):
+            raise NetworkError(f"layer {self.name}: concat takes equal heights and widths, given {_several(inputs)}")
+        return (*inputs[0][:-1], sum(shape[-1] for shape in inputs))
+
+
+class Flatten(Layer):
+    """A map as a vector."""
+
+    type: Literal["flatten"] = "flatten"
+
+    def output(self, inputs: tuple[Shape, ...]) -> Shape:
+        """(height * width * channels,)."""
+        return (prod(self.only(inputs)),)
+
+
+class Softmax(Layer):
+    """Scores to probabilities; only the last axis stays."""
+
+    type: Literal["softmax"] = "softmax"
+
+    def output(self, inputs: tuple[Shape, ...]) -> Shape:
+        """(classes,)."""
+        return (self.only(inputs)[-1],)
+
+
+class Shortcut(Layer):
+    """Option A of He et al.: every ``stride``-th row and column, and zeros for the channels up to ``filters``."""
+
+    type: Literal["shortcut"] = "shortcut"
+    filters: Count
+    stride: Pair = (1, 1)
+
+    def output(self, inputs: tuple[Shape, ...]) -> Shape:
+        """(rows, columns, filters)."""
+        height, width, channels = self.map_of(inputs)
+        if channels > self.filters:
+            raise NetworkError(f"layer {self.name}: filters {self.filters}: fewer than its {channels} channels")
+        return (-(-height // self.stride[0]), -(-width // self.stride[1]), self.filters)
+
+
+class Upsample(Layer):
+    """Every value ``factor`` times along each axis."""
+
+    type: Literal["upsample"] = "upsample"
+    factor: Pair
+
+    def output(self, inputs: tuple[Shape, ...]) -> Shape:
+        """(height * factor, width * factor, channels)."""
+        height, width, channels = self.map_of(inputs)
+        return (height * self.factor[0], width * self.factor[1], channels)
+
+
+class Reshape(Layer):
+    """The same values in another shape."""
+
+    type: Literal["reshape"] = "reshape"
+    shape: Dimensions
+
+    def output(self, inputs: tuple[Shape, ...]) -> Shape:
+        """``shape``."""
+        if prod(self.only(inputs)) != prod(self.shape):
+            raise NetworkError(f"layer {self.name}: {spell(inputs[0])} cannot be reshaped to {spell(self.shape)}")
+        return self.shape
+
+
+class Other(Layer):
+    """A layer that costs nothing in the counts; ``shape`` is what it gives, its input's when left out."""
+
+    type: Literal["other"] = "other"
+    shape: Dimensions | None = None
+    what: str = ""
+
+    def output(self, inputs: tuple[Shape, ...]) -> Shape:
+        """``shape``, or the first input's."""
+        if self.shape is None and not inputs:
+            raise NetworkError(f"layer {self.name}: has neither parents nor a shape")
+        return self.shape or inputs[0]
+
+
+AnyLayer = (
+    Input | Conv | Deconv | Dense | Pool | LocalNorm | BatchNorm | Activation | Dropout | Add | Concat | Flatten
+    | Softmax | Shortcut | Upsample | Reshape | Other
+)  # fmt: skip
+
+
+def spell(shape: Shape) -> str:
+    """224x224x3, or 4096 for a vector."""
+    return "x".join(str(size) for size in shape)
+
+
+def _several(shapes: tuple[Shape, ...]) -> str:
+    return ", ".join(spell(shape) for shape in shapes) or "none"
+
+
+def _windows(
+    layer: Layer,
+    size: tuple[int, int],
+    kernel: tuple[int, ...],
+    stride: tuple[int, int],
+    padding: Padding,
+    ceil: bool = False,
+) -> tuple[int, int]:
+    height, width = (extent(padding, axis, size[axis], kernel[axis], stride[axis], ceil) for axis in (0, 1))
+    if height < 1 or width < 1:
+        padded = "" if padding == "valid" else f", padding {padding}"
+        raise NetworkError(
+            f"layer {layer.name}: a kernel of {spell(kernel)}{padded} does not fit into {size[0]}x{size[1]}; "
+            "a larger input is needed"
+        )
+    return height, width

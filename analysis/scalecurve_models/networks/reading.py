@@ -1,0 +1,118 @@
+"""Network files: our own format (YAML or JSON) and Paleo's JSON, told apart by what is in them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from scalecurve_models.networks.expansion import flatten
+from scalecurve_models.networks.graph import Network
+from scalecurve_models.networks.layer import Input, NetworkError, Shape
+from scalecurve_models.networks.paleo_json import network_of_paleo
+from scalecurve_models.networks.parsing import parse_layer
+
+KEYS = ("network", "title", "source", "notes", "input", "blocks", "layers")
+
+
+def read_network(path: Path) -> Network:
+    """Read a network file.
+
+    Raises NetworkError with one line that begins with the file's name: it cannot be read, is no mapping, has
+    unknown keys, or describes a network that cannot be.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "is not UTF-8 text"
+        raise NetworkError(f"{path}: cannot be read: {why}") from error
+    return network_of_text(text, str(path))
+
+
+def network_of_text(text: str, file: str) -> Network:
+    """The network that a text describes; ``file`` is for messages. Raises NetworkError."""
+    try:
+        tree = _tree(text)
+        if not isinstance(tree, dict):
+            raise NetworkError("is not a mapping with a list of layers")
+        return network_of_paleo(tree) if isinstance(tree.get("layers"), dict) else network_of_tree(tree)
+    except NetworkError as error:
+        raise NetworkError(f"{file}: {error}") from error
+
+
+def network_of_tree(tree: dict[str, Any]) -> Network:
+    """The network that a tree of our own format describes. Raises NetworkError."""
+    unknown = [key for key in tree if key not in KEYS]
+    if unknown:
+        raise NetworkError(f"{unknown[0]!r} is no key of a network; known are {', '.join(KEYS)}")
+    missing = [key for key in ("network", "input", "layers") if key not in tree]
+    if missing:
+        raise NetworkError(f"{missing[0]!r} is missing")
+    for key in ("network", "title", "source"):
+        if not isinstance(tree.get(key, ""), str):
+            raise NetworkError(f"{key}: {tree[key]!r}: a text is wanted")
+    notes = tree.get("notes", [])
+    if not isinstance(notes, list) or not all(isinstance(note, str) for note in notes):
+        raise NetworkError("notes: a list of texts is wanted")
+    shape = parse_layer({"name": "input", "type": "input", "shape": tree["input"]})
+    layers = [shape, *(parse_layer(entry) for entry in flatten(tree["layers"], tree.get("blocks", {})))]
+    return Network(tree["network"], tuple(layers), tree.get("title", ""), tree.get("source", ""), tuple(notes))
+
+
+def write_network(network: Network) -> str:
+    """A network in our own format, every layer on a line and every parent named: what ``read_network`` reads."""
+    tree: dict[str, Any] = {"network": network.name}
+    tree |= {key: value for key in ("title", "source") if (value := getattr(network, key))}
+    if network.notes:
+        tree["notes"] = list(network.notes)
+    tree["input"] = list(network.input.shape)
+    head = yaml.safe_dump(tree, sort_keys=False, allow_unicode=True, width=110)
+    renamed = {network.input.name: "input"}
+    lines = []
+    for layer in network.layers:
+        if isinstance(layer, Input):
+            continue
+        fields = layer.model_dump(mode="json", exclude_defaults=True, exclude={"parents", "name"})
+        parents = [renamed.get(parent, parent) for parent in layer.parents]
+        entry = {"name": layer.name, "type": layer.kind, "from": parents[0] if len(parents) == 1 else parents}
+        entry |= {key: value for key, value in fields.items() if key != "type"}
+        lines.append(f"  - {json.dumps(entry, ensure_ascii=False)}\n")
+    return head + "layers:\n" + "".join(lines)
+
+
+def shape_of_text(text: str) -> Shape:
+    """``224x224x3`` as a shape. Raises NetworkError."""
+    parts = text.lower().split("x")
+    if not all(part.isdecimal() and int(part) > 0 for part in parts):
+        raise NetworkError(f"shape {text!r}: positive sizes with x between them are wanted, as 224x224x3")
+    return tuple(int(part) for part in parts)
+
+
+def _tree(text: str) -> Any:
+    if text.lstrip().startswith("{"):
+        try:
+            return json.loads(text, object_pairs_hook=_no_twins)
+        except json.JSONDecodeError as error:
+            raise NetworkError(f"line {error.lineno}: is not JSON: {error.msg}") from error
+        except RecursionError as error:
+            raise NetworkError("is nested too deeply") from error
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    try:
+        return yaml.load(text, Loader=loader)
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f"line {mark.line + 1}: " if mark is not None else ""
+        raise NetworkError(f"{where}is not YAML: {getattr(error, 'problem', None) or error}") from error
+    except (RecursionError, ValueError) as error:
+        raise NetworkError(f"is not YAML that can be read: {type(error).__name__}") from error
+
+
+def _no_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    tree: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in tree:
+            raise NetworkError(f"{key!r} is there twice")
+        tree[key] = value
+    return tree

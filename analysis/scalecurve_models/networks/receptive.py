@@ -1,0 +1,79 @@
+"""Receptive fields: how much of the input one value of a layer sees. r += (k - 1) * j; j *= s, along each axis."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from scalecurve_models.networks.graph import Network
+from scalecurve_models.networks.layer import AnyLayer, Conv, Dense, NetworkError, Pair, Pool, Shape, Shortcut
+from scalecurve_models.networks.window import reach
+
+
+@dataclass(frozen=True)
+class Field:
+    """Rows and columns of the input that one value sees, and the input cells between two neighbouring values."""
+
+    size: tuple[int, int] = (1, 1)
+    jump: tuple[int, int] = (1, 1)
+
+    def through(self, kernel: tuple[int, int], stride: tuple[int, int] = (1, 1)) -> Field:
+        """The field behind a window of this reach and stride."""
+        size = tuple(r + (k - 1) * j for r, k, j in zip(self.size, kernel, self.jump, strict=True))
+        jump = tuple(j * s for j, s in zip(self.jump, stride, strict=True))
+        return Field((size[0], size[1]), (jump[0], jump[1]))
+
+    def __str__(self) -> str:
+        return f"{self.size[0]}x{self.size[1]}"
+
+
+def receptive_fields(network: Network) -> Mapping[str, Field]:
+    """The field of every layer; where branches meet, the largest one. Padding counts as input."""
+    fields: dict[str, Field] = {}
+    for layer in network.layers:
+        above = _widest([fields[parent] for parent in layer.parents])
+        fields[layer.name] = _through(layer, above, network.inputs_of(layer))
+    return fields
+
+
+def stack_field(kernels: Sequence[Pair], strides: Sequence[Pair] | None = None) -> Field:
+    """The field of convolutions one after another: N of FxF with stride 1 see N(F-1)+1.
+
+    Raises NetworkError for no kernels, or another number of strides than of kernels.
+    """
+    strides = [(1, 1)] * len(kernels) if strides is None else strides
+    if not kernels or len(strides) != len(kernels):
+        raise NetworkError(
+            f"a stack has a stride for each of one or more kernels, given {len(kernels)}, {len(strides)}"
+        )
+    field = Field()
+    for kernel, stride in zip(kernels, strides, strict=True):
+        if min(*kernel, *stride) < 1:
+            raise NetworkError(f"a stack's kernels and strides are 1 or more, given kernel {kernel}, stride {stride}")
+        field = field.through(kernel, stride)
+    return field
+
+
+def _widest(fields: Sequence[Field]) -> Field:
+    if not fields:
+        return Field()
+    sizes, jumps = ([getattr(field, name) for field in fields] for name in ("size", "jump"))
+    return Field(
+        (max(size[0] for size in sizes), max(size[1] for size in sizes)),
+        (max(jump[0] for jump in jumps), max(jump[1] for jump in jumps)),
+    )
+
+
+def _through(layer: AnyLayer, above: Field, inputs: tuple[Shape, ...]) -> Field:
+    match layer:
+        case Conv():
+            kernel = (reach(layer.kernel[0], layer.dilation[0]), reach(layer.kernel[1], layer.dilation[1]))
+            return above.through(kernel, layer.stride)
+        case Pool():
+            return above.through(*layer.window(inputs[0]))
+        case Shortcut():
+            return above.through((1, 1), layer.stride)
+        case Dense() if len(inputs[0]) == 3:
+            return above.through((inputs[0][0], inputs[0][1]))
+        case _:
+            return above

@@ -1,0 +1,247 @@
+"""Nodes of a traced graph as fields of layers: which module and which function is which layer.
+
+Modules are told by the names of their classes and read by their attributes, so that nothing here imports torch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from scalecurve_models.networks.layer import NetworkError, Shape
+
+Fields = dict[str, Any]
+
+ACTIVATIONS = {
+    "relu", "relu6", "relu_", "leaky_relu", "leakyrelu", "silu", "gelu", "elu", "selu", "celu", "prelu", "hardswish",
+    "hardsigmoid", "hardtanh", "mish", "sigmoid", "tanh", "softplus",
+}  # fmt: skip
+ADDITIONS = {"add", "iadd", "add_"}
+PASSING = {"identity", "contiguous", "clone", "detach", "stochasticdepth", "stochastic_depth"}
+WINDOW = ("kernel_size", "stride", "padding")
+FUSED_NORM = {"conv", "deconv", "fc"}
+FUSED_ACTIVATION = {"conv", "deconv", "fc", "add"}
+
+
+@dataclass(frozen=True)
+class NodeView:
+    """A node of a traced graph: its operation, target (or the called function's name), module and output size."""
+
+    name: str
+    operation: str
+    target: str
+    part: Any
+    size: tuple[int, ...] | None
+    parents: tuple[str, ...]
+    users: int
+    arguments: tuple[Any, ...] = ()
+    keywords: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def kind(self) -> str:
+        """Class or function name in lower case."""
+        return self.target if self.part is None else type(self.part).__name__.lower()
+
+    def argument(self, position: int, name: str, default: Any = None) -> Any:
+        """An argument of a called function, by its place or its name."""
+        return self.arguments[position] if position < len(self.arguments) else self.keywords.get(name, default)
+
+    @property
+    def shape(self) -> Shape:
+        """Of one sample, channels last. Raises NetworkError for what is neither a map nor a vector."""
+        size = self.size or ()
+        if len(size) == 4:
+            return (size[2], size[3], size[1])
+        if len(size) == 2:
+            return (size[1],)
+        raise NetworkError(
+            f"layer {self.name}: {self.kind} gives {size or 'no tensor'}: only maps and vectors are known"
+        )
+
+
+@dataclass
+class GraphReader:
+    """Takes nodes in the order in which they run, and keeps the fields of the layers that they are."""
+
+    layers: dict[str, Fields] = field(default_factory=dict)
+    parameters: int = 0
+    uncounted: set[str] = field(default_factory=set)
+    shared: set[str] = field(default_factory=set)
+    _where: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """Node -> the layers whose output it is, or is made of."""
+    _views: dict[str, NodeView] = field(default_factory=dict)
+    _seen: set[int] = field(default_factory=set)
+
+    def notes(self) -> Iterator[str]:
+        """What a reader of the counts must know."""
+        if self.uncounted:
+            yield f"Counted as nothing: {', '.join(sorted(self.uncounted))}."
+        if self.shared:
+            yield f"Used more than once, and counted at each use: {', '.join(sorted(self.shared))}."
+
+    def take(self, view: NodeView) -> None:
+        """Add the layer that a node is, or join it to the one before it. Raises NetworkError for what is no CNN's."""
+        self._views[view.name] = view
+        if view.operation == "output":
+            return
+        if view.operation == "placeholder":
+            self._input(view)
+        elif view.operation == "get_attr":
+            raise NetworkError(f"layer {view.target}: values outside of a known layer are not counted")
+        elif view.size is None:
+            self._where[view.name] = self._parents(view)
+        else:
+            self._layer(view)
+
+    def _input(self, view: NodeView) -> None:
+        if self.layers:
+            raise NetworkError(f"input {view.name}: a network has one input")
+        self._add(view, {"type": "input", "shape": list(view.shape)}, "input")
+
+    def _layer(self, view: NodeView) -> None:
+        own = self._own_parameters(view)
+        kind = view.kind
+        if kind in PASSING or self._changes_nothing(view):
+            self._where[view.name] = self._parents(view)[:1]
+        elif kind in ("batchnorm2d", "batchnorm1d", "batchnorm", "syncbatchnorm") and own:
+            self._join_or_add(view, "norm", "batch", FUSED_NORM)
+        elif kind in ACTIVATIONS and not own:
+            self._join_or_add(view, "activation", kind.rstrip("_"), FUSED_ACTIVATION)
+        else:
+            fields = _of_module(view) if view.part is not None else self._of_function(view)
+            if fields is None:
+                if own:
+                    what = type(view.part).__name__
+                    raise NetworkError(f"layer {view.target}: {what} is not known, and it has {own:,} parameters")
+                self.uncounted.add(kind)
+                fields = {"type": "other", "what": kind, "shape": list(view.shape)}
+            self._add(view, fields, view.target if view.part is not None else view.name)
+
+    def _own_parameters(self, view: NodeView) -> int:
+        if view.part is None:
+            return 0
+        own = sum(parameter.numel() for parameter in view.part.parameters())
+        if own and id(view.part) in self._seen:
+            self.shared.add(view.target)
+        else:
+            self.parameters += own
+        self._seen.add(id(view.part))
+        return int(own)
+
+    def _changes_nothing(self, view: NodeView) -> bool:
+        """An adaptive pool over a map that has its size already."""
+        same = bool(view.parents) and self._views[view.parents[0]].size == view.size
+        return same and view.kind.startswith("adaptive")
+
+    def _parents(self, view: NodeView) -> tuple[str, ...]:
+        return tuple(layer for parent in view.parents for layer in self._where[parent])
+
+    def _add(self, view: NodeView, fields: Fields, name: str) -> None:
+        if name in self.layers:
+            name = view.name
+        self.layers[name] = {**fields, "parents": list(self._parents(view))}
+        self._where[view.name] = (name,)
+
+    def _join_or_add(self, view: NodeView, key: str, value: str, into: set[str]) -> None:
+        """Put a normalisation or an activation on the layer before it, if that is for nobody else to see."""
+        parents = self._parents(view)
+        above = self.layers[parents[0]] if len(parents) == 1 else {}
+        alone = all(self._views[parent].users == 1 for parent in view.parents)
+        free = key not in above and "activation" not in above
+        if alone and free and above.get("type") in into:
+            above[key] = value
+            self._where[view.name] = parents
+        else:
+            self._add(view, {"type": key, key: value}, view.target if view.part is not None else view.name)
+
+    def _of_function(self, view: NodeView) -> Fields | None:
+        sizes = [self._views[parent].size for parent in view.parents]
+        match view.kind:
+            case kind if kind in ADDITIONS and len(sizes) == 2 and sizes[0] == sizes[1]:
+                return {"type": "add"}
+            case "cat" | "concat" | "concatenate":
+                axis = view.argument(1, "dim", 0)
+                if axis not in (1, 1 - len(view.size or ())):
+                    raise NetworkError(f"layer {view.name}: only channels are joined, not dim {axis}")
+                return {"type": "concat"}
+            case "flatten" | "view" | "reshape" if len(view.size or ()) == 2:
+                return {"type": "flatten"}
+            case "max_pool2d" | "avg_pool2d":
+                kernel, stride, padding = (view.argument(i, n) for i, n in enumerate(WINDOW, start=1))
+                largest = view.kind == "max_pool2d"
+                ceil = view.argument(5 if largest else 4, "ceil_mode")
+                return _pool("maxpool" if largest else "avgpool", kernel, stride, padding, ceil)
+            case "adaptive_avg_pool2d" | "adaptive_max_pool2d":
+                return _grid("avgpool" if "avg" in view.kind else "maxpool", view)
+            case "mean" if sizes and len(sizes[0] or ()) == 4 and (view.size or ())[2:] in ((), (1, 1)):
+                return {"type": "avgpool", "grid": 1}
+            case "dropout" | "dropout2d":
+                return {"type": "dropout", "rate": float(view.argument(1, "p", 0.5))}
+            case "softmax" | "log_softmax":
+                return {"type": "softmax"}
+            case _:
+                return None
+
+
+def _of_module(view: NodeView) -> Fields | None:
+    part = view.part
+    match view.kind:
+        case "conv2d":
+            return {
+                "type": "conv", "filters": part.out_channels, "kernel": list(part.kernel_size),
+                "stride": list(part.stride), "padding": _padding(part.padding), "dilation": list(part.dilation),
+                "groups": part.groups, "bias": part.bias is not None,
+            }  # fmt: skip
+        case "convtranspose2d":
+            return _deconv(view)
+        case "linear":
+            if len(view.size or ()) != 2:
+                raise NetworkError(f"layer {view.target}: Linear gives {view.size}: only vectors are known")
+            bias = part.bias is not None
+            return {"type": "fc", "inputs": part.in_features, "features": part.out_features, "bias": bias}
+        case "maxpool2d" | "avgpool2d":
+            kind = view.kind.removesuffix("2d")
+            return _pool(kind, part.kernel_size, part.stride, part.padding, part.ceil_mode)
+        case "adaptiveavgpool2d" | "adaptivemaxpool2d":
+            return _grid("avgpool" if "avg" in view.kind else "maxpool", view)
+        case "localresponsenorm":
+            return {"type": "lrn", "size": part.size}
+        case "flatten":
+            return {"type": "flatten"} if len(view.size or ()) == 2 else None
+        case "dropout" | "dropout2d":
+            return {"type": "dropout", "rate": float(part.p)}
+        case "softmax" | "logsoftmax":
+            return {"type": "softmax"}
+        case _:
+            return None
+
+
+def _deconv(view: NodeView) -> Fields:
+    part, shape = view.part, view.shape
+    if part.groups != 1 or tuple(part.dilation) != (1, 1):
+        raise NetworkError(f"layer {view.target}: ConvTranspose2d with groups or dilation is not known")
+    return {
+        "type": "deconv", "filters": part.out_channels, "kernel": list(part.kernel_size), "stride": list(part.stride),
+        "padding": _padding(part.padding), "size": list(shape[:2]), "bias": part.bias is not None,
+    }  # fmt: skip
+
+
+def _grid(kind: str, view: NodeView) -> Fields:
+    return {"type": kind, "grid": list(view.shape[:2])}
+
+
+def _pool(kind: str, kernel: Any, stride: Any, padding: Any, ceil: Any) -> Fields:
+    stride = kernel if stride in (None, (), []) else stride
+    return {
+        "type": kind, "kernel": _list(kernel), "stride": _list(stride), "padding": _padding(padding or 0),
+        "ceil": bool(ceil),
+    }  # fmt: skip
+
+
+def _padding(padding: Any) -> Any:
+    return padding if isinstance(padding, str) or set(_list(padding)) != {0} else "valid"
+
+
+def _list(value: Any) -> Any:
+    return [value, value] if isinstance(value, int) else list(value)

@@ -1,0 +1,114 @@
+"""A network from a ``torch.nn.Module``, by tracing it. The one module of this package that imports torch, when called.
+
+The graph comes from ``torch.fx``, shapes from a pass over fake tensors: no memory and no arithmetic, wherever the
+model is. A batch normalisation or an activation that alone follows a convolution, a linear layer or a sum becomes
+part of it, as in our own files. What has parameters and is no layer of a CNN is refused, never left out.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING
+
+from scalecurve_models.networks.graph import Network
+from scalecurve_models.networks.layer import NetworkError, Shape
+from scalecurve_models.networks.parsing import parse_layer
+from scalecurve_models.networks.traced_nodes import GraphReader, NodeView
+
+if TYPE_CHECKING:
+    from torch import fx, nn
+
+
+def trace(module: nn.Module, shape: Shape, name: str | None = None) -> Network:
+    """The network that a module computes for a sample of ``shape`` (height, width, channels), in evaluation mode.
+
+    The module is left as it was. Raises NetworkError when it cannot be traced or is not a CNN.
+    """
+    from torch import nn
+
+    if not isinstance(module, nn.Module):
+        raise NetworkError(f"{module!r}: a torch.nn.Module is wanted")
+    reader = GraphReader()
+    for view in _views(_traced(module, shape)):
+        reader.take(view)
+    learnt = sum(parameter.numel() for parameter in module.parameters())
+    notes = [f"Traced from {type(module).__module__}.{type(module).__name__} in evaluation mode.", *reader.notes()]
+    if reader.parameters != learnt:
+        notes.append(f"{learnt - reader.parameters:,} of its {learnt:,} parameters are not used in evaluation.")
+    layers = tuple(parse_layer({**fields, "name": key}) for key, fields in reader.layers.items())
+    return Network(name or type(module).__name__, layers, source="torch.fx", notes=tuple(notes))
+
+
+def trace_reference(reference: str, shape: Shape) -> Network:
+    """Trace ``package.module:name``, a module or something that makes one without arguments. Raises NetworkError."""
+    path, _, attribute = reference.partition(":")
+    try:
+        found = getattr(importlib.import_module(path), attribute)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise NetworkError(f"{reference}: cannot be imported: {error}") from error
+    from torch import nn
+
+    if not isinstance(found, nn.Module):
+        if not callable(found):
+            raise NetworkError(f"{reference}: is neither a torch.nn.Module nor makes one")
+        try:
+            found = found()
+        except TypeError as error:
+            raise NetworkError(f"{reference}: cannot be made without arguments: {error}") from error
+    return trace(found, shape, name=attribute)
+
+
+def _traced(module: nn.Module, shape: Shape) -> fx.GraphModule:
+    import torch
+    from torch import fx
+    from torch._subclasses import FakeTensorMode
+    from torch.fx.passes.shape_prop import ShapeProp
+
+    if len(shape) != 3:
+        raise NetworkError(f"input {'x'.join(map(str, shape))}: height x width x channels is wanted")
+    first = next(module.parameters(), None)
+    device = torch.device("cpu") if first is None else first.device
+    fake = None if device.type == "meta" else FakeTensorMode()
+    modes = {part: part.training for part in module.modules()}
+    module.eval()
+    try:
+        graph = fx.symbolic_trace(module)
+        sample = torch.empty(1, shape[2], shape[0], shape[1], device="meta")
+        if fake is not None:
+            with fake:
+                sample = torch.empty(1, shape[2], shape[0], shape[1], device=device)
+        ShapeProp(graph, fake_mode=fake).propagate(sample)
+    except Exception as error:
+        # Tracing runs the user's own code on stand-ins: anything may come out of it.
+        reason = " ".join(str(error).split())[:300]
+        raise NetworkError(f"{type(module).__name__} cannot be traced: {reason or type(error).__name__}") from error
+    finally:
+        for part, training in modes.items():
+            part.training = training
+    return graph
+
+
+def _views(graph: fx.GraphModule) -> list[NodeView]:
+    """What the reader looks at of each node, in the order in which they run."""
+    parts = dict(graph.named_modules())
+    views = []
+    for node in graph.graph.nodes:
+        part = parts[node.target] if node.op == "call_module" else None
+        name = str(node.target) if node.op in ("call_module", "call_method", "get_attr") else node.name
+        function = getattr(node.target, "__name__", node.name) if node.op == "call_function" else name
+        meta = node.meta.get("tensor_meta")
+        size = getattr(meta, "shape", None)
+        views.append(
+            NodeView(
+                name=node.name,
+                operation=node.op,
+                target=str(node.target) if part is not None else function.lower(),
+                part=part,
+                size=None if size is None else tuple(int(n) for n in size),
+                parents=tuple(parent.name for parent in node.all_input_nodes),
+                users=len(node.users),
+                arguments=tuple(node.args),
+                keywords=dict(node.kwargs),
+            )
+        )
+    return views

@@ -1,0 +1,101 @@
+"""Loss curves while a run goes on: refitted as points arrive, and how good each refit would have been."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from scalecurve_models.fitting.least_squares import FitError
+from scalecurve_models.optimus.loss import MODEL, LossFit, Reach, fit_loss
+
+FRACTIONS = (0.1, 0.2, 0.3, 0.5, 0.75, 1.0)
+
+
+class LossTracker:
+    """Takes points as they come, in any order; refits when it is asked and there are more of them.
+
+    ``growth`` saves work: no refit until the points have grown by that share.
+    """
+
+    def __init__(self, growth: float = 0.05, level: float = 0.95) -> None:
+        """Nothing known yet."""
+        self._losses: dict[float, float] = {}
+        self._growth, self._level = growth, level
+        self._fit: LossFit | None = None
+        self._fitted_at = 0
+
+    def add(self, step: float, loss: float) -> None:
+        """One more point; a step that is given again replaces what was known of it."""
+        self._losses[float(step)] = float(loss)
+
+    def fit(self) -> LossFit:
+        """The curve through all points so far, or through nearly all of them.
+
+        Raises:
+            FitError: fewer than three points so far, or a loss that is not positive.
+        """
+        count = len(self._losses)
+        if self._fit is None or count >= self._fitted_at * (1 + self._growth):
+            self._fit = fit_loss(list(self._losses), list(self._losses.values()), level=self._level)
+            self._fitted_at = count
+        return self._fit
+
+    def remaining(self, target: float) -> Reach:
+        """Steps from the latest point to ``target``.
+
+        Raises:
+            FitError: as ``fit``, or for a target that is not positive.
+        """
+        latest = max(self._losses, default=0.0)
+        reach = self.fit().steps_to(target)
+        left = [None if steps is None else max(0.0, steps - latest) for steps in (reach.steps, reach.low, reach.high)]
+        return Reach(left[0], left[1], left[2], reach.why)
+
+
+@dataclass(frozen=True)
+class Refit:
+    """What was believed after ``seen`` of the points: the curve, and its mean error on the points still to come."""
+
+    seen: int
+    share: float
+    fit: LossFit | None
+    refusal: str
+    ahead_error: float | None
+    last_error: float | None
+
+
+def refits(
+    steps: Sequence[float], losses: Sequence[float], fractions: Sequence[float] = FRACTIONS
+) -> tuple[Refit, ...]:
+    """Fit the first 10 %, 20 %, … of the points and compare each curve with what came after.
+
+    ``ahead_error`` is the mean size of predicted/measured - 1 over the later points, ``last_error`` that of the last
+    tenth of the whole run (its median loss, for single steps scatter).
+
+    Raises:
+        FitError: for columns of different length, or fractions outside (0, 1].
+    """
+    if len(steps) != len(losses):
+        raise FitError(f"{MODEL}: as many steps as losses are needed, given {len(steps)} and {len(losses)}")
+    if any(not 0 < share <= 1 for share in fractions):
+        raise FitError(
+            f"{MODEL}: shares of a run lie in (0, 1], given {', '.join(f'{share:g}' for share in fractions)}"
+        )
+    order = np.argsort(np.asarray(steps, dtype=np.float64), kind="stable")
+    k, loss = np.asarray(steps, dtype=np.float64)[order], np.asarray(losses, dtype=np.float64)[order]
+    tail = slice(int(len(k) * 0.9), None)
+    out = []
+    for share in fractions:
+        seen = max(1, round(len(k) * share))
+        try:
+            fit = fit_loss(k[:seen].tolist(), loss[:seen].tolist())
+        except FitError as error:
+            out.append(Refit(seen, share, None, str(error), None, None))
+            continue
+        errors = fit.loss(k) / loss - 1
+        ahead = float(np.abs(errors[seen:]).mean()) if seen < len(k) else None
+        last = float(np.median(fit.loss(k[tail])) / np.median(loss[tail]) - 1)
+        out.append(Refit(seen, share, fit, "", ahead, last))
+    return tuple(out)

@@ -1,0 +1,130 @@
+"""Loss curves of a bundle's trials: evaluations where it trained to accuracy, else the losses of its steps."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from scalecurve.bundle.open import Bundle, Trial
+from scalecurve.bundle.problem import FileError, Problem
+from scalecurve.bundle.record_file import read_bytes
+from scalecurve_api.record.tables import STEPS_FILE
+from scalecurve_api.record.trial_record import TrialRecord
+from scalecurve_models.fitting.least_squares import Array
+
+VALIDATION, STEPS = "validation loss", "loss of steps"
+CIFAR_DEPTHS = frozenset({20, 32, 44, 56, 110})
+"""ResNets for small images have 6n+2 layers; 18, 34, 50, 101 and 152 are another family."""
+_MAX_TABLE_BYTES = 4 << 30
+_NAME = re.compile(r"(resnet|preresnet|resnext|vgg|densenet)_?(\d+)(?:_(\w+))?")
+
+
+@dataclass(frozen=True)
+class LearningCurve:
+    """The loss of one trial over its steps; ``accuracies`` and ``seconds`` (of training) only of evaluations."""
+
+    trial: Trial
+    record: TrialRecord
+    kind: str
+    steps: Array
+    losses: Array
+    accuracies: Array | None = None
+    seconds: Array | None = None
+
+    @property
+    def depth(self) -> int | None:
+        """Layers, as the model's name has them."""
+        return depth_and_family(self.record.trial.workload.model)[0]
+
+    @property
+    def family(self) -> str:
+        """What the model is a depth of."""
+        return depth_and_family(self.record.trial.workload.model)[1]
+
+    @property
+    def device(self) -> str:
+        """What it ran on, several kinds joined."""
+        return ", ".join(sorted({rank.device_name for rank in self.record.topology}))
+
+
+def depth_and_family(model: str) -> tuple[int | None, str]:
+    """``resnet50`` is depth 50 of resnet, ``resnet56`` of the CIFAR kind; other nets have no depth in their name."""
+    found = _NAME.fullmatch(model)
+    if found is None:
+        return None, model
+    name, depth = found.group(1), int(found.group(2))
+    small = name == "resnet" and (depth in CIFAR_DEPTHS or found.group(3) == "cifar")
+    return depth, "resnet (6n+2)" if small else name
+
+
+def learning_curves(
+    bundle: Bundle, of_steps: Callable[[TrialRecord], bool] = lambda record: True
+) -> tuple[tuple[LearningCurve, ...], tuple[Problem, ...]]:
+    """The curve of every good trial that has one, and the tables that could not be read.
+
+    Without evaluations the losses of steps are read, of the trials that ``of_steps`` names.
+    """
+    curves: list[LearningCurve] = []
+    problems: list[Problem] = []
+    for trial in bundle.trials:
+        if not trial.good or trial.record is None:
+            continue
+        try:
+            curves += _curves(trial, trial.record, of_steps)
+        except FileError as error:
+            problems.append(Problem(f"trials/{trial.name}/{STEPS_FILE}", str(error)))
+    return tuple(curves), tuple(problems)
+
+
+def _curves(trial: Trial, record: TrialRecord, of_steps: Callable[[TrialRecord], bool]) -> Iterator[LearningCurve]:
+    rows = sorted(record.evaluations, key=lambda row: row.step)
+    if rows:
+        yield LearningCurve(
+            trial=trial,
+            record=record,
+            kind=VALIDATION,
+            steps=np.array([row.step for row in rows], dtype=np.float64),
+            losses=np.array([row.loss for row in rows]),
+            accuracies=np.array([row.accuracy for row in rows]),
+            seconds=np.array([row.wall_s for row in rows]),
+        )
+    elif STEPS_FILE in record.files and of_steps(record):
+        steps, losses = step_losses(trial)
+        if len(steps):
+            yield LearningCurve(trial, record, STEPS, steps, losses)
+
+
+def step_losses(trial: Trial) -> tuple[Array, Array]:
+    """The mean loss over ranks of every step that has one; empty where no loss was recorded.
+
+    Raises:
+        FileError: when the table is missing, does not match its sha256, or is no table of steps.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    import pyarrow.parquet as pq
+
+    assert trial.record is not None
+    data = read_bytes(trial.folder / STEPS_FILE, _MAX_TABLE_BYTES)
+    if hashlib.sha256(data).hexdigest() != trial.record.files.get(STEPS_FILE):
+        raise FileError("does not match the sha256 in trial.json: changed or damaged after it was written")
+    try:
+        file = pq.ParquetFile(pa.BufferReader(data))
+        steps, losses = [], []
+        for group in range(file.metadata.num_row_groups):
+            columns = file.read_row_group(group, columns=["step", "loss"], use_threads=False)
+            known = columns.filter(pc.is_valid(columns["loss"])) if columns["loss"].null_count else columns
+            steps.append(known["step"].to_numpy())
+            losses.append(known["loss"].to_numpy().astype(np.float64))
+    except (pa.ArrowException, OSError, KeyError) as error:
+        raise FileError(f"not a table of steps: {str(error).splitlines()[0][:200]}") from error
+    all_steps = np.concatenate(steps) if steps else np.zeros(0, dtype=np.int32)
+    if not len(all_steps):
+        return np.zeros(0), np.zeros(0)
+    distinct, place = np.unique(all_steps, return_inverse=True)
+    sums = np.bincount(place, np.concatenate(losses))
+    return distinct.astype(np.float64), sums / np.bincount(place)

@@ -1,0 +1,234 @@
+"""The speed model of Optimus (Peng et al., EuroSys 2018): steps/s with w workers, p parameter servers, M global batch.
+
+    async (Eq. 3)   f = w / (θ0 + θ1 w/p + θ2 w + θ3 p)
+    sync  (Eq. 4)   f = 1 / (θ0 M/w + θ1 + θ2 w/p + θ3 w + θ4 p)
+
+Eq. 4 is as the authors' code has it. Turned around both are linear in θ: w/f or 1/f. Rows are divided by that, so
+that residuals are relative errors of f, and solved by non-negative least squares. ``workers`` is Eq. 4 where there is
+no parameter server, or always the same number of them: the terms in p merge with those that vary alike.
+
+    workers         f = 1 / (θ0 M/w + θ1 + θ3 w)
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from scalecurve.statistics.intervals import student_quantile
+from scalecurve_models.fitting.least_squares import (
+    Array,
+    FitError,
+    LinearFit,
+    Parameter,
+    Prediction,
+    alike,
+    around,
+    enough,
+    nonnegative,
+    nonnegative_values,
+    positive,
+)
+
+Kind = Literal["sync", "async", "workers"]
+
+
+@dataclass(frozen=True)
+class Equation:
+    """A speed model: the columns of time = columns · θ, where f = share(w)/time."""
+
+    name: Kind
+    equation: str
+    symbols: tuple[str, ...]
+    columns: Callable[[Array, Array, Array], Array]
+    by_worker: bool
+
+
+def _sync(p: Array, w: Array, batch: Array) -> Array:
+    return np.stack([batch / w, np.ones_like(w), w / p, w, p], axis=1)
+
+
+def _async(p: Array, w: Array, batch: Array) -> Array:
+    return np.stack([np.ones_like(w), w / p, w, p], axis=1)
+
+
+def _workers(p: Array, w: Array, batch: Array) -> Array:
+    return np.stack([batch / w, np.ones_like(w), w], axis=1)
+
+
+EQUATIONS: dict[str, Equation] = {
+    equation.name: equation
+    for equation in (
+        Equation(
+            "sync", "f = 1/(θ0 M/w + θ1 + θ2 w/p + θ3 w + θ4 p)", tuple(f"theta{i}" for i in range(5)), _sync, False
+        ),
+        Equation("async", "f = w/(θ0 + θ1 w/p + θ2 w + θ3 p)", tuple(f"theta{i}" for i in range(4)), _async, True),
+        Equation("workers", "f = 1/(θ0 M/w + θ1 + θ3 w)", ("theta0", "theta1", "theta3"), _workers, False),
+    )
+}
+
+
+def speed(
+    kind: Kind, theta: Sequence[float], workers: float, *, servers: float = 1, batch: float | None = None
+) -> float:
+    """Steps/s for known coefficients (``batch`` is M, not needed for async).
+
+    Raises:
+        FitError: for another number of coefficients, no batch where one is needed, or numbers that are not positive.
+    """
+    equation = _equation(kind)
+    name = _name(kind)
+    if len(theta) != len(equation.symbols):
+        raise FitError(f"{name}: has {len(equation.symbols)} coefficients, given {len(theta)}")
+    given = [workers, servers, _batch(name, equation, batch)]
+    w, p, m = (positive(name, "workers, servers and batch", [value]) for value in given)
+    time = float(equation.columns(p, w, m)[0] @ np.asarray(theta, dtype=np.float64))
+    if not time > 0:
+        raise FitError(f"{name}: these coefficients give no time a step")
+    return (workers if equation.by_worker else 1.0) / time
+
+
+@dataclass(frozen=True)
+class SpeedFit:
+    """A fitted speed model; ``residuals`` and ``held_out`` are predicted/measured - 1 by point.
+
+    ``held_out`` has each point predicted without all points of its (p, w, M); None where too few stay.
+    """
+
+    equation: Equation
+    values: Array
+    parameters: tuple[Parameter, ...]
+    residuals: tuple[float, ...]
+    held_out: tuple[float | None, ...]
+    notes: tuple[str, ...]
+    level: float
+    _linear: LinearFit
+
+    def speed(self, workers: float, *, servers: float = 1, batch: float | None = None) -> float:
+        """Steps/s."""
+        return self.predict(workers, servers=servers, batch=batch).value
+
+    def predict(self, workers: float, *, servers: float = 1, batch: float | None = None) -> Prediction:
+        """Steps/s with the interval for another run; none without degrees of freedom.
+
+        Raises:
+            FitError: no batch where one is needed, or numbers that are not positive.
+        """
+        value = speed(self.equation.name, self.values.tolist(), workers, servers=servers, batch=batch)
+        covariance, variance = self._linear.covariance, self._linear.variance
+        if covariance is None or variance is None:
+            return Prediction(value)
+        row = self._row(workers, servers, batch) * value / (workers if self.equation.by_worker else 1.0)
+        half = student_quantile(self._linear.degrees, self.level) * math.sqrt(variance + float(row @ covariance @ row))
+        return around(value, half)
+
+    def drawn(self, count: int, workers: float, *, servers: float = 1, batch: float | None = None) -> Array:
+        """Seeded draws of steps/s as the coefficients' uncertainty leaves it open."""
+        row = self._row(workers, servers, batch)
+        covariance = self._linear.covariance
+        theta = np.broadcast_to(self.values, (count, len(self.values)))
+        if covariance is not None:
+            values, vectors = np.linalg.eigh(covariance)
+            noise = np.random.default_rng(1).standard_normal((count, len(self.values)))
+            theta = np.maximum(self.values + noise @ (vectors * np.sqrt(np.maximum(values, 0))).T, 0.0)
+        drawn: Array = (workers if self.equation.by_worker else 1.0) / np.maximum(theta @ row, 1e-300)
+        return drawn
+
+    def _row(self, workers: float, servers: float, batch: float | None) -> Array:
+        m = _batch(_name(self.equation.name), self.equation, batch)
+        row: Array = self.equation.columns(np.array([float(servers)]), np.array([float(workers)]), np.array([m]))[0]
+        return row
+
+
+def fit_speed(
+    kind: Kind,
+    workers: Sequence[float],
+    steps_per_s: Sequence[float],
+    *,
+    servers: Sequence[float] | None = None,
+    batch: Sequence[float] | float | None = None,
+    level: float = 0.95,
+) -> SpeedFit:
+    """Fit Eq. 3 or 4 to measured speeds; every row one run.
+
+    Raises:
+        FitError: fewer different runs than coefficients, no servers or no batch where the equation has them, or a
+            number that is not positive, with its place.
+    """
+    equation = _equation(kind)
+    name = _name(kind)
+    w = positive(name, "worker counts", workers)
+    f = positive(name, "speeds", steps_per_s)
+    if servers is None and kind != "workers":
+        raise FitError(f"{name}: needs the number of parameter servers of every run")
+    p = np.ones_like(w) if servers is None else positive(name, "server counts", servers)
+    if batch is None and kind != "async":
+        raise FitError(f"{name}: needs the global batch M")
+    given = np.full_like(w, 1.0) if batch is None else np.asarray(batch, dtype=np.float64)
+    m = positive(name, "batches", np.broadcast_to(given, w.shape) if given.ndim == 0 else given)
+    alike(name, {"worker counts": w, "speeds": f, "server counts": p, "batches": m})
+    runs = np.stack([p, w, m], axis=1)
+    distinct, run_of = np.unique(runs, axis=0, return_inverse=True)
+    enough(name, len(distinct), len(equation.symbols), "different runs")
+    rows = equation.columns(p, w, m) * (f / (w if equation.by_worker else 1.0))[:, None]
+    linear = nonnegative(rows, np.ones(len(f)), equation.symbols)
+    units = [_unit(equation, symbol) for symbol in equation.symbols]
+    return SpeedFit(
+        equation=equation,
+        values=linear.values,
+        parameters=linear.parameters(units, level),
+        residuals=tuple(float(e) for e in 1 / (rows @ linear.values) - 1),
+        held_out=_held_out(equation, rows, run_of.ravel(), len(distinct)),
+        notes=tuple(_notes(equation, linear, len(distinct))),
+        level=level,
+        _linear=linear,
+    )
+
+
+def _held_out(equation: Equation, rows: Array, run_of: np.ndarray, runs: int) -> tuple[float | None, ...]:
+    out: list[float | None] = [None] * len(rows)
+    if runs <= len(equation.symbols):
+        return tuple(out)
+    for run in range(runs):
+        here = run_of == run
+        predicted = rows[here] @ nonnegative_values(rows[~here], np.ones(int((~here).sum())))
+        for index, time in zip(np.flatnonzero(here), predicted, strict=True):
+            out[int(index)] = float(1 / time - 1) if time > 0 else None
+    return tuple(out)
+
+
+def _notes(equation: Equation, linear: LinearFit, runs: int) -> list[str]:
+    notes = []
+    if any(linear.tied):
+        tied = [name for name, with_them in zip(equation.symbols, linear.tied, strict=True) if with_them]
+        notes.append(
+            f"{', '.join(tied)}: not identifiable, these runs vary their terms only together; predictions for runs "
+            "that vary them otherwise are worth nothing"
+        )
+    if runs == len(equation.symbols):
+        notes.append("as many coefficients as runs: fits exactly, no error can be told")
+    return notes
+
+
+def _unit(equation: Equation, symbol: str) -> str:
+    return "s/sample" if symbol == "theta0" and not equation.by_worker else "s"
+
+
+def _batch(name: str, equation: Equation, batch: float | None) -> float:
+    if batch is None and not equation.by_worker:
+        raise FitError(f"{name}: needs the global batch M")
+    return 1.0 if batch is None else float(batch)
+
+
+def _equation(kind: str) -> Equation:
+    if kind not in EQUATIONS:
+        raise FitError(f"speed model: no kind {kind!r}; kinds: {', '.join(EQUATIONS)}")
+    return EQUATIONS[kind]
+
+
+def _name(kind: str) -> str:
+    return f"speed model ({kind})"

@@ -1,0 +1,68 @@
+"""The speed model over workers and servers as a table, with the time to a loss where the loss curve is known."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from scalecurve.render.table import Cell, Column, Table
+from scalecurve_models.fitting.least_squares import FitError
+from scalecurve_models.optimus.loss import MODEL, steps_at
+from scalecurve_models.optimus.speed import EQUATIONS, Kind, speed
+
+
+def speed_table(
+    theta: Sequence[float],
+    workers: Sequence[int],
+    servers: Sequence[int],
+    batch: float | None = None,
+    loss: Sequence[float] | None = None,
+    target_loss: float | None = None,
+) -> Table:
+    """Steps/s of every number of workers and servers; ``loss`` are b0, b1, b2.
+
+    Raises:
+        FitError: another number of coefficients than five (sync) or four (async), no batch for sync, or a loss curve
+            that is none.
+    """
+    kind: Kind = "sync" if len(theta) == 5 else "async"
+    if len(theta) not in (4, 5) or min(theta) < 0:
+        raise FitError(
+            f"speed model: five (sync) or four (async) coefficients of 0 or more are wanted, given {len(theta)}"
+        )
+    steps = _steps(loss, target_loss)
+    columns = (
+        Column("servers", "Servers", "count"),
+        Column("workers", "Workers", "count"),
+        Column("steps_per_s", "Speed", "number", "steps/s"),
+        Column("samples_per_s", "Throughput", "number", "samples/s"),
+        Column("seconds", "Time to the loss", "number", "s"),
+        Column("best", "Fastest with these servers", "flag"),
+    )
+    rows: list[tuple[Cell, ...]] = []
+    for p in servers:
+        rates = {w: speed(kind, theta, w, servers=p, batch=batch) for w in workers}
+        # An asynchronous step is one worker's: samples are counted where the batch is that of all.
+        fastest = max(rates, key=lambda w: (rates[w], -w))
+        for w, rate in rates.items():
+            samples = rate * batch if batch is not None and kind == "sync" else None
+            seconds = None if steps is None else steps / rate
+            rows.append((p, w, rate, samples, seconds, w == fastest))
+    notes = [EQUATIONS[kind].equation]
+    if steps is not None:
+        notes.append(f"{steps:.6g} steps to the loss.")
+    return Table("optimus", "Training speed", columns, tuple(rows), tuple(notes))
+
+
+def _steps(loss: Sequence[float] | None, target: float | None) -> float | None:
+    if loss is None or target is None:
+        return None
+    if len(loss) != 3 or min(loss) < 0:
+        raise FitError(
+            f"{MODEL}: three coefficients of 0 or more are wanted, given {', '.join(f'{b:g}' for b in loss)}"
+        )
+    steps = float(steps_at(np.array([loss], dtype=np.float64), target)[0])
+    if not np.isfinite(steps):
+        raise FitError(f"{MODEL}: flattens at {loss[2]:g}, and never reaches the target of {target:g}")
+    return steps

@@ -1,0 +1,146 @@
+"""The platform percent of peak (PPP) from measured steps of one worker.
+
+PPP is no constant of a platform: it differs between networks, devices and precisions, and exceeds 1 where fewer
+operations are done than Paleo counts (Winograd) and falls where it counts no traffic (batch normalisation, ReLU). So
+each point's own PPP is shown beside the common one, and the common one is for the family of networks it came from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from math import exp, inf, log, sqrt
+
+from scalecurve.statistics.intervals import student_quantile
+from scalecurve_models.fitting.least_squares import FitError, Parameter
+from scalecurve_models.networks.graph import Network
+from scalecurve_models.paleo.scaling import Platform, predict_step
+from scalecurve_models.paleo.terms import Revision
+
+LEAST, MOST = 1e-6, 1e6
+
+
+@dataclass(frozen=True)
+class MeasuredStep:
+    """A measured step: the network, the batch of each worker, the workers, and milliseconds."""
+
+    network: Network
+    batch_per_worker: int
+    step_ms: float
+    workers: int = 1
+
+    def __post_init__(self) -> None:
+        if not 0 < self.step_ms < inf:
+            raise FitError(f"step time {self.step_ms!r} ms: a positive number is wanted")
+
+
+@dataclass(frozen=True)
+class CalibratedPoint:
+    """A measured step with what the common PPP predicts, and the PPP that would give it exactly."""
+
+    measured: MeasuredStep
+    predicted_ms: float
+    own_ppp: float
+
+    @property
+    def error(self) -> float:
+        """Predicted over measured, less one."""
+        return self.predicted_ms / self.measured.step_ms - 1
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """The common PPP for computing, and how well it does on the points it came from."""
+
+    ppp_comp: Parameter
+    points: tuple[CalibratedPoint, ...]
+    platform: Platform
+    """The given platform with the PPP that was found."""
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the points cannot tell."""
+        ppps = [point.own_ppp for point in self.points]
+        notes = ["Steps of one worker say nothing of the PPP for communication: it stays as given."]
+        if len(ppps) == 1:
+            notes.append("One point for one parameter: it is met exactly, and no error can be told.")
+        else:
+            notes.append(f"The points' own PPPs run from {min(ppps):.3g} to {max(ppps):.3g}.")
+        return tuple(notes)
+
+
+def calibrate(
+    points: Sequence[MeasuredStep],
+    platform: Platform,
+    *,
+    revision: Revision = "head",
+    pipeline: bool = False,
+    corrected: bool = False,
+    level: float = 0.95,
+) -> Calibration:
+    """Find the PPP for computing that makes the squares of log(predicted / measured) least.
+
+    Raises FitError for no points, a point of several workers, or a step shorter than its update alone, which Paleo
+    takes at full peak whatever the PPP.
+    """
+    if not points:
+        raise FitError("a PPP needs one or more measured steps of one worker, given none")
+    for point in points:
+        if point.workers != 1:
+            raise FitError(f"a PPP comes from steps of one worker, given a step of {point.workers}")
+
+    steps = [partial(_step_ms, point, platform, revision, pipeline, corrected) for point in points]
+    own = [_own(point, step) for point, step in zip(points, steps, strict=True)]
+    common = _common(points, own, steps)
+    predicted = [step(common) for step in steps]
+    degrees = len(points) - 1
+    low = high = None
+    if degrees:
+        squares = sum(log(p / point.step_ms) ** 2 for p, point in zip(predicted, points, strict=True))
+        slopes = sum((log(step(common + 1e-4) / step(common - 1e-4)) / 2e-4) ** 2 for step in steps)
+        half = student_quantile(degrees, level) * sqrt(squares / degrees / slopes)
+        low, high = exp(common - half), exp(common + half)
+    note = "" if degrees else "as many points as parameters: no error can be told"
+    return Calibration(
+        Parameter("ppp_comp", exp(common), low, high, "", note),
+        tuple(CalibratedPoint(*each) for each in zip(points, predicted, map(exp, own), strict=True)),
+        replace(platform, ppp_comp=exp(common)),
+    )
+
+
+def _step_ms(
+    point: MeasuredStep, platform: Platform, revision: Revision, pipeline: bool, corrected: bool, log_ppp: float
+) -> float:
+    on = replace(platform, ppp_comp=exp(log_ppp))
+    predicted = predict_step(
+        point.network, on, batch=point.batch_per_worker, revision=revision, pipeline=pipeline, corrected=corrected
+    )
+    return predicted.compute_ms
+
+
+def _own(point: MeasuredStep, step: Callable[[float], float]) -> float:
+    """Log of the PPP that gives this point exactly; a step only falls as PPP rises."""
+    from scipy.optimize import brentq
+
+    shortest, longest = step(log(MOST)), step(log(LEAST))
+    where = f"{point.network.name} with a batch of {point.batch_per_worker}: measured {point.step_ms:.6g} ms"
+    if point.step_ms <= shortest:
+        raise FitError(f"{where}, and Paleo takes {shortest:.6g} ms for the update alone; no PPP gives this step")
+    if point.step_ms >= longest:
+        raise FitError(f"{where}, which is a PPP of less than {LEAST:g}: look at the unit, or at the device")
+    return float(brentq(lambda x: log(step(x) / point.step_ms), log(LEAST), log(MOST), xtol=1e-12))
+
+
+def _common(points: Sequence[MeasuredStep], own: Sequence[float], steps: Sequence[Callable[[float], float]]) -> float:
+    """Log of the PPP with the least squares; it lies among the points' own."""
+    from scipy.optimize import minimize_scalar
+
+    low, high = min(own), max(own)
+    if high - low < 1e-12:
+        return low
+
+    def squares(x: float) -> float:
+        return sum(log(step(x) / point.step_ms) ** 2 for step, point in zip(steps, points, strict=True))
+
+    return float(minimize_scalar(squares, bounds=(low, high), method="bounded", options={"xatol": 1e-10}).x)

@@ -1,0 +1,53 @@
+"""How fast a device could at most classify images, and how fast Paleo says that it does."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from scalecurve.hardware.devices import Device, Precision
+from scalecurve_models.networks.counting import Convention, totals
+from scalecurve_models.networks.graph import Network
+from scalecurve_models.paleo.costs import Rates, costs_of
+from scalecurve_models.paleo.scaling import SOFTWARE, check_counts
+from scalecurve_models.paleo.terms import Revision
+
+
+@dataclass(frozen=True)
+class InferenceRate:
+    """Images a second: ``bound`` is peak FLOPS over FLOPs an image, ``practical`` is Paleo's forward pass.
+
+    A peak counts a multiply-add as two FLOPs. With FLOPs of another convention than ``2mac`` the bound is no bound:
+    with multiply-adds it is twice as high as the device can be.
+    """
+
+    network: Network
+    device: Device
+    convention: Convention
+    batch: int
+    flops: int
+    peak_gflops: float
+    bound: float
+    practical: float
+
+    @property
+    def share(self) -> float:
+        """Practical over bound."""
+        return self.practical / self.bound
+
+
+def inference_rate(
+    network: Network,
+    device: Device,
+    *,
+    batch: int = 64,
+    ppp: float = SOFTWARE["tensorflow"][0],
+    convention: Convention = "2mac",
+    precision: Precision = "fp32",
+    revision: Revision = "head",
+) -> InferenceRate:
+    """Rates for a batch. Raises PaleoError, and HardwareError for a device without a peak of that precision."""
+    check_counts(batch, 1, "weak")
+    flops = totals(network).work.flops(convention)
+    peak = device.peak(precision)
+    forward = costs_of(network, revision).forward.total(batch, Rates.of(device, ppp, precision))
+    return InferenceRate(network, device, convention, batch, flops, peak, peak * 1e9 / flops, batch / forward * 1e3)

@@ -1,0 +1,44 @@
+"""Measured steps from a CSV file: columns ``batch`` and ``step_ms``, and if there are several, ``workers``."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+from scalecurve_models.fitting.least_squares import FitError
+from scalecurve_models.networks.graph import Network
+from scalecurve_models.paleo.calibration import MeasuredStep
+
+COLUMNS = ("batch", "step_ms", "workers")
+
+
+def read_measured(file: Path, network: Network) -> list[MeasuredStep]:
+    """Every row of a file as a step of ``network``; ``batch`` is each worker's.
+
+    Raises FitError with one line that names the file and the line: it cannot be read, a column is missing or unknown,
+    a value is no number.
+    """
+    try:
+        lines = file.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise FitError(f"{file}: cannot be read: {getattr(error, 'strerror', None) or 'is not UTF-8 text'}") from error
+    rows = csv.DictReader(lines)
+    names = rows.fieldnames or []
+    wrong = [name for name in names if name not in COLUMNS] or [name for name in COLUMNS[:2] if name not in names]
+    if wrong:
+        raise FitError(f"{file}: column {wrong[0]!r}: the columns are batch, step_ms and, if wanted, workers")
+    return [_step(row, f"{file}:{number}", network) for number, row in enumerate(rows, start=2)]
+
+
+def _step(row: dict[str, str], where: str, network: Network) -> MeasuredStep:
+    try:
+        if any(name not in COLUMNS for name in row):  # a line with more values than the header has columns
+            raise ValueError
+        workers = int(row.get("workers") or 1)
+        return MeasuredStep(network, int(row["batch"]), float(row["step_ms"]), workers)
+    except FitError as error:
+        raise FitError(f"{where}: {error}") from error
+    except (TypeError, ValueError) as error:
+        raise FitError(
+            f"{where}: a whole batch and milliseconds are wanted, given {', '.join(map(str, row.values()))}"
+        ) from error

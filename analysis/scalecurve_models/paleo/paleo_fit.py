@@ -1,0 +1,145 @@
+"""Paleo on measured curves, in the form of every other model: as given, calibrated on one worker, and with overlap.
+
+- ``paleo``: the PPPs as given, nothing fitted: every point is predicted blindly, one worker too.
+- ``paleo-1``: the PPP for computing calibrated on the measured steps of one worker; all other points are blind.
+- ``paleo+``: that, the ring, and an overlap fitted to steps of several workers, each point left out in turn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from scalecurve_models.comparison.series_models import SeriesModel
+from scalecurve_models.fitting.least_squares import FitError, Parameter, Prediction
+from scalecurve_models.fitting.observations import Observed, ObservedSeries
+from scalecurve_models.networks import Network
+from scalecurve_models.paleo.calibration import MeasuredStep, calibrate
+from scalecurve_models.paleo.costs import costs_of
+from scalecurve_models.paleo.plus import PlusFit, PlusTerms, fit_plus, with_plus
+from scalecurve_models.paleo.scaling import Platform, predict_step
+
+PALEO, CALIBRATED, PLUS = "paleo", "paleo-1", "paleo+"
+EQUATION = "T = forward + backward + update + 2⌈log2 n⌉D/B"
+PLUS_EQUATION = "T = (compute^g + ring^g)^(1/g)"
+
+Rate = Callable[[int], float]
+
+
+@dataclass(frozen=True)
+class PaleoOnSeries:
+    """The three models for the curves of a bundle; ``networks`` are those of the curves by name."""
+
+    platform: Platform
+    networks: Mapping[str, Network]
+
+    def __call__(self, series: Sequence[ObservedSeries]) -> Callable[[ObservedSeries], tuple[SeriesModel, ...]]:
+        """Fit to the curves of one program; the answer gives the models of each curve."""
+        points = {
+            (each.name, point.workers): self._measured(each, point)
+            for each in series
+            for point in each.points
+            if each.name in self.networks
+        }
+        single = [step for step in points.values() if step.workers == 1]
+        several = {key: step for key, step in points.items() if step.workers > 1}
+        calibrated: Platform | None = None
+        parameters: tuple[Parameter, ...] = ()
+        refusal = ""
+        try:
+            found = calibrate(single, self.platform)
+            calibrated, parameters = found.platform, (found.ppp_comp,)
+        except FitError as error:
+            refusal = str(error)
+
+        def on(curve: ObservedSeries) -> tuple[SeriesModel, ...]:
+            network = self.networks.get(curve.name)
+            if network is None:
+                return ()
+            given = _plain(PALEO, curve, network, self.platform, (), everywhere=True)
+            given = replace(given, notes=(_spelled(self.platform),))
+            if calibrated is None:
+                refused = (SeriesModel(name, EQUATION, refusal=refusal) for name in (CALIBRATED, PLUS))
+                return (given, *refused)
+            one = _plain(CALIBRATED, curve, network, calibrated, parameters)
+            return given, one, _plus(curve, network, calibrated, several)
+
+        return on
+
+    def _measured(self, curve: ObservedSeries, point: Observed) -> MeasuredStep:
+        batch = -(-round(point.batch) // point.workers)
+        step_ms = point.batch / point.throughput * 1e3
+        return MeasuredStep(self.networks[curve.name], max(1, batch), step_ms, point.workers)
+
+
+def _plain(
+    name: str,
+    curve: ObservedSeries,
+    network: Network,
+    platform: Platform,
+    parameters: tuple[Parameter, ...],
+    everywhere: bool = False,
+) -> SeriesModel:
+    def rate(workers: int) -> float:
+        batch = curve.batch_at(workers)
+        step = predict_step(network, platform, batch=_own(batch, workers), workers=workers)
+        return batch / step.step_ms * 1e3
+
+    return _model(name, EQUATION, curve, parameters, rate, {n: rate(n) for n in curve.workers if everywhere or n > 1})
+
+
+def _plus(
+    curve: ObservedSeries, network: Network, platform: Platform, several: Mapping[tuple[str, int], MeasuredStep]
+) -> SeriesModel:
+    def rate(fit: PlusFit) -> Rate:
+        def at(workers: int) -> float:
+            batch = curve.batch_at(workers)
+            step = predict_step(network, platform, batch=_own(batch, workers), workers=workers)
+            sent = costs_of(network, "head", False).parameter_bytes
+            return batch / with_plus(step, sent, fit.platform, fit.terms).step_ms * 1e3
+
+        return at
+
+    try:
+        whole = fit_plus(list(several.values()), platform, start=PlusTerms())
+    except FitError as error:
+        return SeriesModel(PLUS, PLUS_EQUATION, refusal=str(error))
+    left_out: dict[int, float | None] = {}
+    for workers in curve.workers:
+        if workers == 1:
+            continue
+        # The same program at the same place on another curve would give the answer away.
+        rest = [step for (_, n), step in several.items() if n != workers]
+        left_out[workers] = rate(fit_plus(rest, platform, start=PlusTerms()))(workers) if rest else None
+    return _model(PLUS, PLUS_EQUATION, curve, whole.parameters, rate(whole), left_out)
+
+
+def _model(
+    name: str,
+    equation: str,
+    curve: ObservedSeries,
+    parameters: tuple[Parameter, ...],
+    rate: Rate,
+    left_out: Mapping[int, float | None],
+) -> SeriesModel:
+    return SeriesModel(
+        name=name,
+        equation=equation,
+        parameters=parameters,
+        left_out=left_out,
+        fitted={n: rate(n) for n in curve.workers},
+        measured={point.workers: point.throughput for point in curve.points},
+        predict=lambda workers: Prediction(rate(workers)),
+    )
+
+
+def _spelled(platform: Platform) -> str:
+    return (
+        f"{platform.device.title}, {platform.precision}, {platform.link.title}; PPP {platform.ppp_comp:g} and "
+        f"{platform.ppp_comm:g} as given, nothing fitted"
+    )
+
+
+def _own(batch: float, workers: int) -> int:
+    """A worker's share, rounded up, as the slowest one has it."""
+    return max(1, -(-round(batch) // workers))

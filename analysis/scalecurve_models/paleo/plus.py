@@ -1,0 +1,279 @@
+"""Paleo+: Paleo's step with messages that take time, the ring, and exchange behind computing. Not Paleo.
+
+    exchange = crossings * D / B / ppp_comm + messages * latency
+    step     = (compute**g + exchange**g) ** (1 / g)
+
+g = 1 is one after the other, as in Paleo; g = 10 is close to the longer of the two. The form is that of Pollux
+(A. Qiao et al., OSDI 2021; petuum/adaptdl, goodput.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import exp, log
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from scalecurve.statistics.intervals import student_quantile
+from scalecurve_models.fitting.least_squares import FitError, Parameter, tied_note
+from scalecurve_models.paleo.calibration import MeasuredStep
+from scalecurve_models.paleo.communication import RING, SCHEMES, Scheme, exchange_ms
+from scalecurve_models.paleo.costs import costs_of
+from scalecurve_models.paleo.scaling import Platform, StepPrediction, predict_step
+from scalecurve_models.paleo.terms import PaleoError, Revision
+
+PLUS_SCHEMES: Mapping[str, Scheme] = {**SCHEMES, RING.name: RING}
+LEAST_OVERLAP, MOST_OVERLAP = 1.0, 10.0
+MOST_LATENCY_US = 1e6
+FREE = ("overlap", "ppp_comm", "latency_us")
+BOUNDS = {
+    "overlap": (log(LEAST_OVERLAP), log(MOST_OVERLAP)),
+    "ppp_comm": (log(1e-4), log(1e4)),
+    "latency_us": (0.0, MOST_LATENCY_US),
+}
+GUESSES = {
+    "overlap": (log(1.2), log(4.0)),
+    "ppp_comm": (log(0.3), log(1.0)),
+    "latency_us": (1.0, 100.0),
+}
+TIGHT = 1e-12
+FLAT = 1e-7
+"""Below this share of the steepest direction, the points do not see a direction at all."""
+
+Array = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class PlusTerms:
+    """What Paleo+ adds: the exponent g, microseconds a message, and the scheme. Raises PaleoError out of range."""
+
+    overlap: float = 1.0
+    latency_us: float = 0.0
+    scheme: str = "ring"
+
+    def __post_init__(self) -> None:
+        if not LEAST_OVERLAP <= self.overlap <= MOST_OVERLAP:
+            raise PaleoError(f"overlap {self.overlap!r}: a number from 1 (none) to 10 (all that can be) is wanted")
+        if not 0 <= self.latency_us <= MOST_LATENCY_US:
+            raise PaleoError(f"latency {self.latency_us!r} us: a number from 0 to {MOST_LATENCY_US:,.0f} is wanted")
+        if self.scheme not in PLUS_SCHEMES:
+            raise PaleoError(f"scheme {self.scheme!r}: known are {', '.join(PLUS_SCHEMES)}")
+
+
+@dataclass(frozen=True)
+class PlusPrediction:
+    """Paleo's prediction with the exchange of one scheme, some of it behind computing; milliseconds."""
+
+    paleo: StepPrediction
+    terms: PlusTerms
+    exchange_ms: float
+
+    @property
+    def step_ms(self) -> float:
+        """The step."""
+        return overlapped(self.paleo.compute_ms, self.exchange_ms, self.terms.overlap)
+
+    @property
+    def exposed_ms(self) -> float:
+        """Exposed communication: the step without what one worker does alone."""
+        return self.step_ms - self.paleo.compute_ms
+
+    @property
+    def throughput(self) -> float:
+        """Samples of all workers in a second."""
+        return self.paleo.samples / self.step_ms * 1e3
+
+    def plain(self) -> dict[str, Any]:
+        """What JSON is made of."""
+        return {
+            **self.paleo.plain(),
+            "model": "paleo+",
+            "scheme": self.terms.scheme,
+            "overlap": self.terms.overlap,
+            "latency_us": self.terms.latency_us,
+            "exchange_ms": self.exchange_ms,
+            "exposed_ms": self.exposed_ms,
+            "step_ms": self.step_ms,
+            "throughput": self.throughput,
+        }
+
+
+@dataclass(frozen=True)
+class PlusFit:
+    """Fitted terms with their intervals, and each point's relative error."""
+
+    parameters: tuple[Parameter, ...]
+    terms: PlusTerms
+    platform: Platform
+    errors: tuple[float, ...]
+
+
+def overlapped(compute_ms: float, exchange: float, overlap: float) -> float:
+    """(compute**g + exchange**g) ** (1 / g), without powers of large numbers."""
+    longer, shorter = max(compute_ms, exchange), min(compute_ms, exchange)
+    return longer * (1 + (shorter / longer) ** overlap) ** (1 / overlap) if longer > 0 else 0.0
+
+
+def with_plus(prediction: StepPrediction, parameter_bytes: int, platform: Platform, terms: PlusTerms) -> PlusPrediction:
+    """Put the terms of Paleo+ on a prediction of Paleo's."""
+    scheme = PLUS_SCHEMES[terms.scheme]
+    sent = exchange_ms(parameter_bytes, platform.link, prediction.workers, scheme, platform.ppp_comm)
+    waited = scheme.messages(prediction.workers) * terms.latency_us / 1e3
+    return PlusPrediction(prediction, terms, sent + waited)
+
+
+def fit_plus(
+    points: Sequence[MeasuredStep],
+    platform: Platform,
+    *,
+    free: Sequence[str] = ("overlap",),
+    start: PlusTerms | None = None,
+    revision: Revision = "head",
+    corrected: bool = False,
+    level: float = 0.95,
+) -> PlusFit:
+    """Fit any of overlap, ppp_comm and latency_us to measured steps of several workers; the PPP is the platform's.
+
+    Least squares of log(predicted / measured). Raises FitError for fewer points than parameters, a point of one
+    worker, or an unknown parameter. ``start`` holds the terms that are not free.
+    """
+    unknown = [name for name in free if name not in FREE]
+    if unknown or not free or len(set(free)) != len(free):
+        raise FitError(
+            f"parameters {', '.join(free) or 'none'}: one or more of {', '.join(FREE)} are wanted, each once"
+        )
+    if len(points) < len(free):
+        raise FitError(
+            f"{len(free)} parameters ({', '.join(free)}) need as many steps of several workers, given {len(points)}"
+        )
+    for point in points:
+        if point.workers < 2:
+            raise FitError("the terms of Paleo+ come from steps of several workers, given a step of 1")
+    problem = _Problem.of(points, platform, tuple(free), start or PlusTerms(), revision, corrected)
+    return problem.fit(platform, level)
+
+
+@dataclass(frozen=True)
+class _Problem:
+    """Per point: milliseconds alone, milliseconds of exchange at full rate, messages, milliseconds measured.
+
+    The unknowns are the logarithms of overlap and ppp_comm, and the latency in microseconds.
+    """
+
+    compute: Array
+    bandwidth: Array
+    messages: Array
+    measured: Array
+    free: tuple[str, ...]
+    fixed: dict[str, float]
+    terms: PlusTerms
+
+    @classmethod
+    def of(
+        cls,
+        points: Sequence[MeasuredStep],
+        platform: Platform,
+        free: tuple[str, ...],
+        terms: PlusTerms,
+        revision: Revision,
+        corrected: bool,
+    ) -> _Problem:
+        scheme, at_peak = PLUS_SCHEMES[terms.scheme], replace(platform, ppp_comm=1.0)
+        compute, bandwidth = [], []
+        for point in points:
+            alone = predict_step(
+                point.network, at_peak, batch=point.batch_per_worker, revision=revision, corrected=corrected
+            )
+            compute.append(alone.compute_ms)
+            sent = costs_of(point.network, revision, corrected).parameter_bytes
+            bandwidth.append(exchange_ms(sent, platform.link, point.workers, scheme))
+        fixed = {"overlap": log(terms.overlap), "ppp_comm": log(platform.ppp_comm), "latency_us": terms.latency_us}
+        return cls(
+            np.array(compute),
+            np.array(bandwidth),
+            np.array([scheme.messages(point.workers) for point in points], dtype=np.float64),
+            np.array([point.step_ms for point in points]),
+            free,
+            fixed,
+            terms,
+        )
+
+    def residuals(self, unknowns: Array) -> Array:
+        """log(predicted / measured) of each point."""
+        at = self.fixed | dict(zip(self.free, unknowns.tolist(), strict=True))
+        exchange = self.bandwidth / exp(at["ppp_comm"]) + self.messages * at["latency_us"] / 1e3
+        steps = [overlapped(c, e, exp(at["overlap"])) for c, e in zip(self.compute, exchange, strict=True)]
+        logs: Array = np.log(np.array(steps) / self.measured)
+        return logs
+
+    def fit(self, platform: Platform, level: float) -> PlusFit:
+        """The best of several starts."""
+        from scipy.optimize import least_squares
+
+        low = [BOUNDS[name][0] for name in self.free]
+        high = [BOUNDS[name][1] for name in self.free]
+        best = min(
+            (
+                least_squares(
+                    self.residuals, start, bounds=(low, high), x_scale="jac", xtol=TIGHT, ftol=TIGHT, gtol=TIGHT
+                )
+                for start in self._starts()
+            ),
+            key=lambda result: float(result.cost),
+        )
+        parameters = self._parameters(np.asarray(best.x), np.asarray(best.jac), float(best.cost), level)
+        found = {name: _from(name, value) for name, value in zip(self.free, best.x.tolist(), strict=True)}
+        terms = PlusTerms(
+            found.get("overlap", self.terms.overlap), found.get("latency_us", self.terms.latency_us), self.terms.scheme
+        )
+        on = replace(platform, ppp_comm=found.get("ppp_comm", platform.ppp_comm))
+        return PlusFit(parameters, terms, on, tuple(np.expm1(best.fun).tolist()))
+
+    def _starts(self) -> list[list[float]]:
+        starts: list[list[float]] = [[]]
+        for name in self.free:
+            starts = [[*start, guess] for start in starts for guess in GUESSES[name]]
+        return starts
+
+    def _parameters(self, at: Array, slopes: Array, cost: float, level: float) -> tuple[Parameter, ...]:
+        degrees = len(self.measured) - len(self.free)
+        lengths = np.sqrt((slopes**2).sum(axis=0))
+        _, singular, right = np.linalg.svd(slopes / np.where(lengths > 0, lengths, 1.0), full_matrices=True)
+        rank = int((singular > FLAT * max(singular[0], 1e-300)).sum()) if lengths.max() > 0 else 0
+        shared = np.abs(right[rank:].T @ right[rank:]) > 1e-6
+        covariance = np.linalg.pinv(slopes.T @ slopes) * (2 * cost / degrees if degrees else 0.0)
+        parameters = []
+        for index, name in enumerate(self.free):
+            unit = "us" if name == "latency_us" else ""
+            value = _from(name, float(at[index]))
+            if shared[index, index]:
+                tied = [other for other, with_it in zip(self.free, shared[index], strict=True) if with_it]
+                parameters.append(Parameter(name, None, None, None, unit, tied_note(name, tied)))
+            elif not degrees:
+                note = "as many points as parameters: no error can be told"
+                parameters.append(Parameter(name, value, None, None, unit, note))
+            else:
+                half = student_quantile(degrees, level) * float(np.sqrt(covariance[index, index]))
+                ends = (max(BOUNDS[name][0], at[index] - half), min(BOUNDS[name][1], at[index] + half))
+                low, high = (_from(name, float(end)) for end in ends)
+                parameters.append(Parameter(name, value, low, high, unit, _told(name, value, low, high)))
+        return tuple(parameters)
+
+
+def _from(name: str, unknown: float) -> float:
+    if name == "overlap":
+        return min(MOST_OVERLAP, max(LEAST_OVERLAP, exp(unknown)))
+    return unknown if name == "latency_us" else exp(unknown)
+
+
+def _told(name: str, value: float, low: float, high: float) -> str:
+    """How far the points tell a parameter."""
+    ends = [_from(name, end) for end in BOUNDS[name]]
+    if np.isclose(value, ends, rtol=1e-6, atol=1e-6).any():
+        return "at its bound"
+    if (low <= ends[0] and high >= ends[1]) or high > 10 * low > 0:
+        return "these points hardly tell it"
+    return "cannot be told from 0" if low == 0 else ""

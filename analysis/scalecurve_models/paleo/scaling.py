@@ -1,0 +1,166 @@
+"""Data parallelism: a step of n workers, forward, backward, update and exchange one after another."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, get_args
+
+from scalecurve.hardware.devices import Device, Link, Precision
+from scalecurve_models.networks.graph import Network
+from scalecurve_models.paleo.communication import SCHEMES, exchange_ms
+from scalecurve_models.paleo.costs import Rates, costs_of, update_ms
+from scalecurve_models.paleo.terms import PaleoError, Revision, check_ppp
+
+Scaling = Literal["strong", "weak"]
+MOST_WORKERS = 10_000_000
+MOST_BATCH = 10**9
+
+
+@dataclass(frozen=True)
+class Platform:
+    """What a network runs on, and how much of its peaks the software reaches (PPP, platform percent of peak).
+
+    ``ppp_comp`` divides the device's peak and its memory bandwidth, ``ppp_comm`` the link's; both may exceed 1, where
+    an algorithm (Winograd) does with fewer operations than are counted. Raises PaleoError unless both are positive.
+    """
+
+    device: Device
+    link: Link
+    ppp_comp: float = 0.62
+    ppp_comm: float = 0.72
+    precision: Precision = "fp32"
+
+    def __post_init__(self) -> None:
+        check_ppp("ppp_comp", self.ppp_comp)
+        check_ppp("ppp_comm", self.ppp_comm)
+
+
+SOFTWARE: dict[str, tuple[float, float]] = {
+    "peak": (1.0, 1.0),
+    "tensorflow": (0.62, 0.72),
+    "mxnet": (0.49, 0.72),
+    "caffe": (0.21, 0.56),
+}
+"""PPP for computing and communication behind the authors' demo; they are of 2016, and of these versions alone."""
+
+
+@dataclass(frozen=True)
+class StepPrediction:
+    """One step of ``workers``; times in milliseconds, ``throughput`` in samples a second with the tree's exchange."""
+
+    workers: int
+    batch_per_worker: int
+    forward_ms: float
+    backward_ms: float
+    update_ms: float
+    communication_ms: dict[str, float]
+    samples: int
+
+    @property
+    def compute_ms(self) -> float:
+        """Everything that one worker does alone."""
+        return self.forward_ms + self.backward_ms + self.update_ms
+
+    @property
+    def step_ms(self) -> float:
+        """The step with the tree's exchange, nothing overlapped."""
+        return self.compute_ms + self.communication_ms["tree"]
+
+    @property
+    def throughput(self) -> float:
+        """Samples of all workers in a second."""
+        return self.samples / self.step_ms * 1e3
+
+    def plain(self) -> dict[str, Any]:
+        """What JSON is made of."""
+        return {
+            "workers": self.workers,
+            "batch_per_worker": self.batch_per_worker,
+            "forward_ms": self.forward_ms,
+            "backward_ms": self.backward_ms,
+            "update_ms": self.update_ms,
+            "communication_ms": dict(self.communication_ms),
+            "step_ms": self.step_ms,
+            "throughput": self.throughput,
+        }
+
+
+def predict_step(
+    network: Network,
+    platform: Platform,
+    *,
+    batch: int,
+    workers: int = 1,
+    scaling: Scaling = "weak",
+    revision: Revision = "head",
+    pipeline: bool = False,
+    corrected: bool = False,
+) -> StepPrediction:
+    """Predict one step.
+
+    ``batch`` is the global batch for strong scaling (a worker has the batch over the workers, rounded up) and the
+    batch of each worker for weak scaling. ``pipeline`` overlaps computing and memory within each layer.
+    ``corrected`` leaves out the mistakes that docs/paleo.md lists.
+
+    Raises PaleoError for a batch, a number of workers or a PPP that cannot be.
+    """
+    check_counts(batch, workers, scaling)
+    own = -(-batch // workers) if scaling == "strong" else batch
+    costs = costs_of(network, revision, corrected)
+    rates = Rates.of(platform.device, platform.ppp_comp, platform.precision)
+    return StepPrediction(
+        workers=workers,
+        batch_per_worker=own,
+        forward_ms=costs.forward.total(own, rates, pipeline),
+        backward_ms=costs.backward.total(own, rates, pipeline),
+        update_ms=update_ms(costs.parameter_bytes, platform.device, pipeline),
+        communication_ms=_exchanges(costs.parameter_bytes, platform, workers),
+        samples=batch if scaling == "strong" else batch * workers,
+    )
+
+
+def predict_scaling(
+    network: Network,
+    platform: Platform,
+    *,
+    batch: int,
+    workers: Sequence[int],
+    scaling: Scaling = "weak",
+    revision: Revision = "head",
+    pipeline: bool = False,
+    corrected: bool = False,
+) -> list[StepPrediction]:
+    """Predict a step for each number of workers; a batch per worker is worked out once. Raises PaleoError."""
+    if not workers:
+        raise PaleoError("workers: one or more numbers are wanted, given none")
+    known: dict[int, StepPrediction] = {}
+    predictions = []
+    for n in workers:
+        check_counts(batch, n, scaling)
+        own = -(-batch // n) if scaling == "strong" else batch
+        if own not in known:
+            known[own] = predict_step(
+                network, platform, batch=own, revision=revision, pipeline=pipeline, corrected=corrected
+            )
+        exchanges = _exchanges(costs_of(network, revision, corrected).parameter_bytes, platform, n)
+        samples = batch if scaling == "strong" else batch * n
+        predictions.append(replace(known[own], workers=n, communication_ms=exchanges, samples=samples))
+    return predictions
+
+
+def _exchanges(parameter_bytes: int, platform: Platform, workers: int) -> dict[str, float]:
+    return {
+        name: exchange_ms(parameter_bytes, platform.link, workers, scheme, platform.ppp_comm)
+        for name, scheme in SCHEMES.items()
+    }
+
+
+def check_counts(batch: int, workers: int, scaling: str) -> None:
+    """Raise PaleoError for a batch, a number of workers or a way of scaling that cannot be."""
+    if isinstance(batch, bool) or not isinstance(batch, int) or not 1 <= batch <= MOST_BATCH:
+        raise PaleoError(f"batch {batch!r}: a whole number from 1 to {MOST_BATCH:,} is wanted")
+    if isinstance(workers, bool) or not isinstance(workers, int) or not 1 <= workers <= MOST_WORKERS:
+        raise PaleoError(f"workers {workers!r}: a whole number from 1 to {MOST_WORKERS:,} is wanted")
+    if scaling not in get_args(Scaling):
+        raise PaleoError(f"scaling {scaling!r}: known are {', '.join(get_args(Scaling))}")

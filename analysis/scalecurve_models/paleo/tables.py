@@ -1,0 +1,223 @@
+"""Tables of Paleo's predictions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from scalecurve.render.table import Cell, Column, Table
+from scalecurve_models.networks.counting import CONVENTIONS
+from scalecurve_models.networks.graph import Network
+from scalecurve_models.paleo.calibration import Calibration, MeasuredStep
+from scalecurve_models.paleo.inference import InferenceRate
+from scalecurve_models.paleo.parallel import HybridPart, PassBounds
+from scalecurve_models.paleo.plus import PlusPrediction
+from scalecurve_models.paleo.scaling import Platform, StepPrediction, predict_step
+from scalecurve_models.paleo.terms import Revision
+
+_STEP_COLUMNS = (
+    Column("workers", "workers", "count"),
+    Column("batch_per_worker", "batch a worker", "count"),
+    Column("forward_ms", "forward", "number", "ms"),
+    Column("backward_ms", "backward", "number", "ms"),
+    Column("update_ms", "update", "number", "ms"),
+)
+_RATE_COLUMNS = (
+    Column("step_ms", "step", "number", "ms"),
+    Column("throughput", "throughput", "number", "samples/s"),
+    Column("speedup", "speed-up", "number"),
+)
+
+
+def scaling_table(
+    predictions: Sequence[StepPrediction], network: Network, platform: Platform, scaling: str, revision: str
+) -> Table:
+    """One row a number of workers; speed-up against the first row's throughput, a worker there counting as one."""
+    columns = (
+        *_STEP_COLUMNS,
+        Column("one_to_all_ms", "one to all", "number", "ms"),
+        Column("tree_ms", "tree", "number", "ms"),
+        Column("butterfly_ms", "butterfly", "number", "ms"),
+        *_RATE_COLUMNS,
+    )
+    base = predictions[0].throughput / predictions[0].workers
+    rows = [
+        (
+            p.workers, p.batch_per_worker, p.forward_ms, p.backward_ms, p.update_ms, *p.communication_ms.values(),
+            p.step_ms, p.throughput, p.throughput / base,
+        )
+        for p in predictions
+    ]  # fmt: skip
+    notes = (
+        "Step, throughput and speed-up are with the tree; nothing is overlapped and messages take no time to start.",
+        f"Revision {revision} of the authors' code, GEMM alone.",
+        _platform_note(platform),
+    )
+    return Table("paleo", f"Paleo: {network.name}, {scaling} scaling", columns, tuple(rows), notes)
+
+
+def plus_table(predictions: Sequence[PlusPrediction], network: Network, platform: Platform, scaling: str) -> Table:
+    """One row a number of workers, with Paleo+'s exchange and step."""
+    columns = (
+        *_STEP_COLUMNS,
+        Column("exchange_ms", "exchange", "number", "ms"),
+        Column("exposed_ms", "exposed", "number", "ms"),
+        *_RATE_COLUMNS,
+    )
+    base = predictions[0].throughput / predictions[0].paleo.workers
+    rows = [
+        (
+            p.paleo.workers, p.paleo.batch_per_worker, p.paleo.forward_ms, p.paleo.backward_ms, p.paleo.update_ms,
+            p.exchange_ms, p.exposed_ms, p.step_ms, p.throughput, p.throughput / base,
+        )
+        for p in predictions
+    ]  # fmt: skip
+    terms = predictions[0].terms
+    notes = (
+        f"Paleo+ is no part of Paleo: {terms.scheme}, {terms.latency_us:g} us a message, overlap {terms.overlap:g} "
+        "(1 none, 10 nearly all).",
+        _platform_note(platform),
+    )
+    return Table("paleo_plus", f"Paleo+: {network.name}, {scaling} scaling", columns, tuple(rows), notes)
+
+
+def bounds_table(passes: Sequence[PassBounds], network: Network, platform: Platform) -> Table:
+    """A forward and a backward pass of a split network."""
+    columns = (
+        Column("pass", "pass"),
+        Column("lower_ms", "branches at once", "number", "ms"),
+        Column("upper_ms", "one after another", "number", "ms"),
+    )
+    rows = tuple((each.name, each.least_ms, each.most_ms) for each in passes)
+    return Table("paleo_model", f"Paleo: {network.name}, model parallel", columns, rows, (_platform_note(platform),))
+
+
+def hybrid_table(parts: Sequence[HybridPart], network: Network, platform: Platform) -> Table:
+    """The data-parallel and the model-parallel part of a step, for each number of workers."""
+    columns = (
+        Column("part", "layers"),
+        Column("workers", "workers", "count"),
+        Column("batch", "batch of all", "count"),
+        Column("forward_ms", "forward", "number", "ms"),
+        Column("backward_ms", "backward", "number", "ms"),
+        Column("update_ms", "update", "number", "ms"),
+        Column("communication_ms", "tree", "number", "ms"),
+    )
+    rows = tuple(tuple(part.__dict__.values()) for part in parts)
+    return Table("paleo_hybrid", f"Paleo: {network.name}, hybrid", columns, rows, (_platform_note(platform),))
+
+
+def calibration_table(calibration: Calibration) -> Table:
+    """Each measured step with what the common PPP predicts."""
+    columns = (
+        Column("network", "network"),
+        Column("batch", "batch", "count"),
+        Column("measured_ms", "measured", "number", "ms"),
+        Column("predicted_ms", "predicted", "number", "ms"),
+        Column("error", "error", "percent"),
+        Column("own_ppp", "own PPP", "number"),
+    )
+    rows = tuple(
+        (
+            point.measured.network.name, point.measured.batch_per_worker, point.measured.step_ms, point.predicted_ms,
+            point.error, point.own_ppp,
+        )
+        for point in calibration.points
+    )  # fmt: skip
+    found = calibration.ppp_comp
+    interval = "" if found.low is None or found.high is None else f" (95 %: {found.low:.3g} to {found.high:.3g})"
+    title = f"PPP for computing: {found.value:.4g}{interval}"
+    return Table("calibration", title, columns, rows, calibration.notes)
+
+
+def measured_table(
+    points: Sequence[MeasuredStep],
+    given: Platform,
+    calibrated: Platform,
+    *,
+    revision: Revision,
+    corrected: bool = False,
+    pipeline: bool = False,
+    per_worker_hour: float | None = None,
+) -> Table:
+    """Measured steps beside Paleo, with the PPPs as given and with the PPP calibrated on one worker.
+
+    Run time and cost are of a million samples; cost in the unit of ``per_worker_hour``.
+    """
+    columns = (
+        Column("workers", "workers", "count"),
+        Column("batch_per_worker", "batch a worker", "count"),
+        Column("measured", "throughput", "number", "samples/s"),
+        Column("given", "PPP as given", "number", "samples/s"),
+        Column("given_error", "error", "percent"),
+        Column("calibrated", "PPP calibrated", "number", "samples/s"),
+        Column("calibrated_error", "error", "percent"),
+        Column("measured_s", "a million", "number", "s"),
+        Column("calibrated_s", "calibrated", "number", "s"),
+        Column("measured_cost", "cost of it", "number"),
+        Column("calibrated_cost", "calibrated", "number"),
+        Column("cost_error", "error", "percent"),
+    )
+
+    def rate(point: MeasuredStep, on: Platform) -> float:
+        return predict_step(
+            point.network, on, batch=point.batch_per_worker, workers=point.workers,
+            revision=revision, corrected=corrected, pipeline=pipeline,
+        ).throughput  # fmt: skip
+
+    rows: list[tuple[Cell, ...]] = []
+    for point in sorted(points, key=lambda each: (each.workers, each.batch_per_worker)):
+        n = point.workers
+        measured = point.batch_per_worker * n / point.step_ms * 1e3
+        plain, found = rate(point, given), rate(point, calibrated)
+        costs: tuple[Cell, ...] = (None, None, None)
+        if per_worker_hour is not None:
+            hours = [1e6 / each / 3600 * n * per_worker_hour for each in (measured, found)]
+            costs = (*hours, measured / found - 1)
+        rows.append(
+            (
+                *(n, point.batch_per_worker, measured, plain, plain / measured - 1, found, found / measured - 1),
+                *(1e6 / measured, 1e6 / found, *costs),
+            )
+        )
+    notes = (
+        "The steps of one worker are what the PPP was calibrated on; all others are blind, and so is PPP as given.",
+        f"PPP as given: {given.ppp_comp:.4g}; calibrated: {calibrated.ppp_comp:.4g}; for communication both have "
+        f"{given.ppp_comm:.4g} of {given.link.title}, by the tree.",
+    )
+    return Table("paleo_measured", "Paleo beside measurement", columns, tuple(rows), notes)
+
+
+def inference_table(rates: Sequence[InferenceRate], ppp: float) -> Table:
+    """The bound of a device beside Paleo's forward pass."""
+    columns = (
+        Column("network", "network"),
+        Column("gflops", "work an image", "number", "GFLOP"),
+        Column("bound_ms", "bound", "number", "ms an image"),
+        Column("bound", "bound", "number", "images/s"),
+        Column("practical", "Paleo", "number", "images/s"),
+        Column("share", "Paleo / bound", "percent"),
+    )
+    rows = tuple(
+        (rate.network.name, rate.flops / 1e9, 1e3 / rate.bound, rate.bound, rate.practical, rate.share)
+        for rate in rates
+    )
+    first = rates[0]
+    notes = [
+        f"Bound: {first.peak_gflops:,.10g} GFLOPS, which count a multiply-add as two, over the work.",
+        f"Work: {CONVENTIONS[first.convention]}.",
+        f"Paleo: forward pass of {first.batch} images with a PPP of {ppp:g}.",
+    ]
+    if first.convention != "2mac":
+        notes.append("A multiply-add is counted as one FLOP here and as two in the peak: the bound is twice too fast.")
+    if first.device.note:
+        notes.append(first.device.note)
+    return Table("inference", f"Inference on {first.device.title}", columns, rows, tuple(notes))
+
+
+def _platform_note(platform: Platform) -> str:
+    device, link = platform.device, platform.link
+    peak = f"{device.peak(platform.precision):,.10g} GFLOPS {platform.precision}"
+    return (
+        f"{device.title} ({peak}, {device.memory_gb_s:g} GB/s), {link.title} ({link.gbps:g} Gbit/s), "
+        f"PPP {platform.ppp_comp:.4g} for computing, {platform.ppp_comm:.4g} for communication."
+    )

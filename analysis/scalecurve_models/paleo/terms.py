@@ -1,0 +1,235 @@
+"""What Paleo charges a layer for: floating-point operations and values moved, in GEMM mode, for any batch.
+
+Rules of TalwalkarLab/paleo, paleo/layers/conv.py and paleo/profilers/flops_profiler.py, in two revisions: ``head``
+(984bbf5, 2018) and ``release`` (b12c04b, 2016: the one behind the paper's and the demo's numbers). ``head`` counts
+padding in the values that a convolution reads, and, for a strided one, moving each value of the dilated gradient.
+
+Both charge the gradient of a strided convolution's input as a dense convolution over the dilated gradient: stride
+squared times the work that is there. ``corrected`` charges the work that is there. Grouped and dilated convolutions,
+and windows that leave a rest of two or more cells, are charged by the same rules carried on; the authors' code stops
+at them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from math import prod
+from typing import Literal, get_args
+
+from scalecurve_models.networks.graph import Network
+from scalecurve_models.networks.layer import AnyLayer, Conv, Deconv, Dense, Dropout, Input, Pool, Shape
+from scalecurve_models.networks.window import Padding, padding_of, reach
+
+Revision = Literal["head", "release"]
+
+
+class PaleoError(ValueError):
+    """A prediction that cannot be made: one line that says what was given and what is allowed."""
+
+
+MOST_PPP = 1_000_000
+
+
+def check_ppp(name: str, value: float) -> None:
+    """Raise PaleoError for a platform percent of peak that cannot be; more than 1 can be."""
+    if not 0 < value <= MOST_PPP:
+        raise PaleoError(f"{name} {value!r}: a positive number up to {MOST_PPP:,} is wanted")
+
+
+@dataclass(frozen=True)
+class Moved:
+    """Values read or written at once, as ``each * batch + once``. Each move has its own least time."""
+
+    each: float = 0.0
+    once: float = 0.0
+
+
+@dataclass(frozen=True)
+class Charge:
+    """One pass over a layer: FLOPs a sample of each product in it, and what is moved for them."""
+
+    flops: tuple[float, ...] = ()
+    moved: tuple[Moved, ...] = ()
+
+    def __add__(self, other: Charge) -> Charge:
+        return Charge(self.flops + other.flops, self.moved + other.moved)
+
+
+@dataclass(frozen=True)
+class LayerTerms:
+    """A layer's forward and backward charge, and the parameters that Paleo counts (every bias, no normalisation)."""
+
+    name: str
+    forward: Charge
+    backward: Charge
+    parameters: int
+
+
+@dataclass(frozen=True)
+class _Convolution:
+    """A convolution as two axes: input, kernel's reach, stride, output, padding before."""
+
+    size: tuple[int, int]
+    kernel: tuple[int, int]
+    reach: tuple[int, int]
+    stride: tuple[int, int]
+    out: tuple[int, int]
+    before: tuple[int, int]
+    channels: int
+    filters: int
+    groups: int
+    name: str
+
+    @property
+    def weights(self) -> int:
+        return prod(self.kernel) * self.channels * self.filters // self.groups
+
+    @property
+    def product(self) -> float:
+        """FLOPs of one pass for a sample."""
+        return 2.0 * self.weights * prod(self.out)
+
+
+def revision_of(name: str) -> Revision:
+    """Check the name of a revision. Raises PaleoError."""
+    for known in get_args(Revision):
+        if name == known:
+            found: Revision = known
+            return found
+    raise PaleoError(f"revision {name!r}: known are {', '.join(get_args(Revision))}")
+
+
+def layer_terms(network: Network, revision: Revision, corrected: bool = False) -> tuple[LayerTerms, ...]:
+    """Charges of every layer that is there when the network predicts (no auxiliary classifiers).
+
+    Raises PaleoError where the release's own check fails: a strided convolution with ``same`` padding.
+    """
+    return tuple(
+        _terms(layer, network.inputs_of(layer), network.shapes[layer.name], _first(network, layer), revision, corrected)
+        for layer in network.proper
+    )
+
+
+def _first(network: Network, layer: AnyLayer) -> bool:
+    return any(isinstance(parent, Input) for parent in network.parents_of(layer))
+
+
+def _terms(
+    layer: AnyLayer, inputs: tuple[Shape, ...], output: Shape, first: bool, revision: Revision, corrected: bool
+) -> LayerTerms:
+    match layer:
+        case Conv():
+            conv = _of_conv(layer, inputs[0], output)
+        case Dense() if layer.as_convolution:
+            conv = _of_dense(layer, inputs[0])
+        case Deconv():
+            conv = _of_deconv(layer, inputs[0])
+            forward = _data_gradient(conv, revision, corrected)
+            backward = _forward(conv, revision, corrected) + _filter_gradient(conv, revision)
+            return LayerTerms(layer.name, forward, backward, conv.weights + layer.filters)
+        case Dense():
+            return _inner_product(layer, inputs[0])
+        case Pool():
+            kernel, _ = layer.window(inputs[0])
+            charge = Charge((2.0 * prod(kernel) * prod(output),), _moved([prod(inputs[0]), prod(output)]))
+            return LayerTerms(layer.name, charge, charge, 0)
+        case Dropout():
+            values = prod(inputs[0])
+            charge = Charge((float(values),), _moved([values, values]))
+            return LayerTerms(layer.name, charge, charge, 0)
+        case _:
+            return LayerTerms(layer.name, Charge(), Charge(), 0)
+    data = _data_gradient(conv, revision, corrected)
+    backward = (Charge() if first else data) + _filter_gradient(conv, revision)
+    return LayerTerms(layer.name, _forward(conv, revision, corrected), backward, conv.weights + conv.filters)
+
+
+def _of_conv(layer: Conv, shape: Shape, output: Shape) -> _Convolution:
+    spans = (reach(layer.kernel[0], layer.dilation[0]), reach(layer.kernel[1], layer.dilation[1]))
+    return _Convolution(
+        (shape[0], shape[1]), layer.kernel, spans, layer.stride, (output[0], output[1]),
+        _before(layer.padding, shape, spans, layer.stride), shape[2], layer.filters, layer.groups, layer.name,
+    )  # fmt: skip
+
+
+def _of_dense(layer: Dense, shape: Shape) -> _Convolution:
+    size, channels = ((shape[0], shape[1]), shape[2]) if len(shape) == 3 else ((1, 1), prod(shape))
+    return _Convolution(size, size, size, (1, 1), (1, 1), (0, 0), channels, layer.features, 1, layer.name)
+
+
+def _of_deconv(layer: Deconv, shape: Shape) -> _Convolution:
+    before = _before(layer.padding, layer.size, layer.kernel, layer.stride)
+    return _Convolution(
+        layer.size, layer.kernel, layer.kernel, layer.stride, (shape[0], shape[1]), before,
+        layer.filters, shape[2], 1, layer.name,
+    )  # fmt: skip
+
+
+def _before(padding: Padding, shape: Shape, spans: tuple[int, int], stride: tuple[int, int]) -> tuple[int, int]:
+    rows, columns = (padding_of(padding, axis, shape[axis], spans[axis], stride[axis]) for axis in (0, 1))
+    return rows, columns
+
+
+def _forward(conv: _Convolution, revision: Revision, corrected: bool) -> Charge:
+    before = [max(0, pad) if corrected else pad for pad in conv.before]
+    padded = [size + 2 * pad for size, pad in zip(conv.size, before, strict=True)]
+    read = prod(padded if revision == "head" else conv.size) * conv.channels
+    written = prod(conv.out) * conv.filters
+    return Charge((conv.product,), (Moved(read), Moved(once=conv.weights), Moved(written)))
+
+
+def _data_gradient(conv: _Convolution, revision: Revision, corrected: bool) -> Charge:
+    """A convolution with stride 1 of the dilated gradient of the output; gives the gradient of the input."""
+    dilated = _dilated(conv, revision)
+    gradient = prod(conv.out) * conv.filters
+    written = Moved(prod(conv.size) * conv.channels)
+    if corrected:
+        return Charge((conv.product,), (Moved(gradient), Moved(once=conv.weights), written))
+    flops = 2.0 * conv.weights * prod(conv.size)
+    if revision == "head":
+        if prod(dilated) > prod(conv.out):
+            flops += 2.0 * gradient
+        dilated = [size + span - 1 for size, span in zip(conv.size, conv.reach, strict=True)]
+    return Charge((flops,), (Moved(prod(dilated) * conv.filters), Moved(once=conv.weights), written))
+
+
+def _filter_gradient(conv: _Convolution, revision: Revision) -> Charge:
+    """A convolution of the input, samples as channels, with the gradient of the output as a filter full of holes."""
+    padded: Iterable[int] = conv.size
+    if revision == "head":
+        padded = (e + span - 1 for e, span in zip(_dilated(conv, revision), conv.reach, strict=True))
+    gradient = prod(conv.out) * conv.filters
+    return Charge((conv.product,), (Moved(prod(padded) * conv.channels), Moved(gradient), Moved(once=conv.weights)))
+
+
+def _dilated(conv: _Convolution, revision: Revision) -> list[int]:
+    """Height and width of the output's gradient with stride - 1 holes between its values, and the odd rest."""
+    extents = []
+    for size, span, stride, out, pad in zip(conv.size, conv.reach, conv.stride, conv.out, conv.before, strict=True):
+        extent = (out - 1) * stride + 1
+        before = span - 1 - pad
+        after = size + span - 1 - extent - before
+        if revision == "head":
+            extents.append(extent + abs(before - after))
+            continue
+        extent += before == after - 1
+        if extent + 2 * before - span + 1 != size:
+            raise PaleoError(
+                f"layer {conv.name}: revision release cannot go back through kernel {span}, stride {stride} over "
+                f"{size} (its own check fails there); use revision head"
+            )
+        extents.append(extent)
+    return extents
+
+
+def _inner_product(layer: Dense, shape: Shape) -> LayerTerms:
+    read, weights = prod(shape), prod(shape) * layer.features
+    flops = 2.0 * weights
+    moved = (Moved(read), Moved(once=weights), Moved(layer.features))
+    forward = Charge((flops,), moved)
+    return LayerTerms(layer.name, forward, forward + forward, weights + layer.features)
+
+
+def _moved(values: Iterable[int]) -> tuple[Moved, ...]:
+    return tuple(Moved(value) for value in values)

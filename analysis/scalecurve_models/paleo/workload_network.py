@@ -1,0 +1,28 @@
+"""The network that an experiment trains, as data: its model's, at the size of its images."""
+
+from __future__ import annotations
+
+from scalecurve_api.programs.workload import Program, Workload
+from scalecurve_models.networks import Network, NetworkError, network_of_model
+
+_TRAINING = (Program.torch, Program.tensorflow, Program.horovod)
+
+
+def network_of(workload: Workload) -> Network:
+    """The network of a built-in training program, with the input of ``workload.data.shape`` (channels first).
+
+    Raises:
+        NetworkError: a program without a built-in network, a model that is no CNN, or a shape that it does not take.
+    """
+    if workload.program not in _TRAINING:
+        raise NetworkError(
+            f"program {workload.program.value} has no network that is known here: name one with --network"
+        )
+    network = network_of_model(workload.model)
+    shape = workload.data.shape
+    if shape is None:
+        return network
+    if len(shape) != 3:
+        raise NetworkError(f"workload.data.shape: given {shape}; {network.name} takes [channels, height, width]")
+    channels, height, width = shape
+    return network.with_input((height, width, channels))

@@ -1,0 +1,105 @@
+"""Predicted beside measured, a panel for each curve: efficiency, in which a percent can be seen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from scalecurve.report.drawing import axis, canvas
+from scalecurve.report.drawing.canvas import Plot
+from scalecurve_models.comparison.compare_models import HELD_OUT, LEFT_OUT, Curve, SeriesBeside
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+MOST_PANELS = 8
+LINEAR = "linear"
+_MOST_EFFICIENCY = 1.6
+_DODGE = 0.05
+_CAPTION = (
+    "Dots are measured. Hollow marks are predictions of a point by a fit that did not see it; lines are fits to all "
+    "points. The thick line is the model with the smallest error at left-out points, its band is for a new run."
+)
+
+
+def predicted(curves: Sequence[SeriesBeside], png: bool) -> Iterator[Plot]:
+    """Every model on every curve of more than one point."""
+    from matplotlib.lines import Line2D
+
+    if not curves:
+        return
+    shown = curves[:MOST_PANELS]
+    several = len({each.series.bundle for each in curves}) > 1
+    names = list(dict.fromkeys(model.name for each in curves for model in each.prediction.models))
+    drawn = [name for name in names if name != LINEAR and any(_curve(each, name) for each in shown)]
+    columns, rows = canvas.legend_shape(["measured", *drawn], canvas.figure_width(len(shown), 2))
+    figure, panels = canvas.panels(len(shown), 2, rows)
+    for panel, each in zip(panels, shown, strict=True):
+        _panel(panel, each, {name: canvas.style(index) for index, name in enumerate(drawn)})
+    before = [f"{each.series.bundle}: " if several else "" for each in shown]
+    canvas.name_panels(panels, [each.series.name for each in shown], before)
+    panels[0].set_ylabel("Efficiency")
+    handles = [Line2D([], [], color=canvas.INK, marker="o", linestyle="none", label="measured")]
+    for index, name in enumerate(drawn):
+        look = canvas.style(index)
+        handles.append(
+            Line2D([], [], color=look.color, linestyle=look.line, marker=look.marker, mfc=canvas.PAPER, label=name)
+        )
+    canvas.legend(figure, handles, columns)
+    left_out = len(curves) - len(shown)
+    caption = _CAPTION + (f" The first {MOST_PANELS} curves; {left_out} more are in the tables." if left_out else "")
+    yield canvas.finish(figure, "predicted", "Predicted beside measured", caption, png)
+
+
+def _panel(axes: Axes, each: SeriesBeside, looks: dict[str, canvas.Style]) -> None:
+    measured = dict(each.measured)
+    base = each.series.baseline if each.series.baseline in measured else min(measured)
+    one = measured[base] / base
+
+    def share(workers: float, rate: float) -> float:
+        return rate / workers / one
+
+    axis.workers_axis(axes, list(measured))
+    axes.axhline(1, color=canvas.FAINT, linewidth=1, linestyle=(0, (4, 3)), zorder=1)
+    heights = [1.0, *(share(n, rate) for n, rate in measured.items())]
+    for order, (name, look) in enumerate(looks.items()):
+        curve = _curve(each, name)
+        if curve is None:
+            continue
+        last = max(measured)
+        known = [(n, share(n, rate)) for n, rate in zip(curve.workers, curve.throughput, strict=True) if n <= last]
+        width = 2.4 if curve.best else 1.0
+        axes.plot(*zip(*known, strict=True), color=look.color, linestyle=look.line, linewidth=width, zorder=2)
+        if curve.best:
+            heights += [y for _, y in known]
+            _band(axes, curve, share, look)
+        shift = 2 ** (_DODGE * (order - (len(looks) - 1) / 2))
+        blind = [
+            (row.workers * shift, share(row.workers, row.predicted))
+            for row in each.rows
+            if row.model == name and row.predicted is not None and row.how in (LEFT_OUT, HELD_OUT)
+        ]
+        heights += [y for _, y in blind]
+        if blind:
+            style: Any = {"color": look.color, "marker": look.marker, "mfc": canvas.PAPER, "linestyle": "none"}
+            axes.plot(*zip(*blind, strict=True), **style, zorder=4)
+    axes.plot(list(measured), [share(*item) for item in measured.items()], "o", color=canvas.INK, zorder=5)
+    inside = [min(_MOST_EFFICIENCY, height) for height in heights]
+    low, high = min(inside), max(inside)
+    air = max(0.01, (high - low) * 0.08)
+    axis.linear_axis(axes, "y", max(0.0, low - air), high + air, lambda value: f"{round(value * 100, 1):g} %")
+
+
+def _band(axes: Axes, curve: Curve, share: Any, look: canvas.Style) -> None:
+    ends = [
+        (n, share(n, low), share(n, min(high, 10 * rate)))
+        for n, rate, low, high in zip(curve.workers, curve.throughput, curve.low, curve.high, strict=True)
+        if low is not None and high is not None
+    ]
+    if ends:
+        places, low, high = ([end[side] for end in ends] for side in range(3))
+        axes.fill_between(places, low, high, color=look.color, alpha=0.18, linewidth=0, zorder=1)
+
+
+def _curve(each: SeriesBeside, name: str) -> Curve | None:
+    return next((curve for curve in each.curves if curve.model == name), None)

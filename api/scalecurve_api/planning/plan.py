@@ -1,0 +1,288 @@
+"""Spec -> ordered trials: pure, deterministic, seeded; counting never expands.
+
+Within a repetition the points are shuffled, and repetitions follow one another, so a slow drift of the machine
+falls on every point alike and is not aliased into the worker count (blocked repetitions do just that).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import random
+import re
+from array import array
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import overload
+
+from scalecurve_api.model import canonical_json
+from scalecurve_api.planning.axes import resolve, spell_value
+from scalecurve_api.planning.combinations import Rule, count, distinct, expand, narrowed
+from scalecurve_api.programs.workload import Workload
+from scalecurve_api.spec.experiment import AxisValue, ExperimentSpec, ScalingExperiment
+from scalecurve_api.spec.measure import Measure
+from scalecurve_api.spec.scaling import Batch, Mode
+from scalecurve_api.spec.trial import Point, TrialSpec
+
+MAX_TRIALS = 10_000
+_MAX_NAME = 44
+_DIGEST = 10
+_SHARED_WORKLOADS = 1024
+
+
+class Trials(Sequence[TrialSpec]):
+    """The trials of a plan, in order; each is built when it is asked for, so 10,000 of them weigh what an order does.
+
+    A slice is again such a sequence. Trials of one point share it, and trials of one combination of axes share their
+    workload (of the last 1,024 combinations that were asked for).
+    """
+
+    def __init__(self, experiment: ScalingExperiment, points: Sequence[Point], order: Sequence[int]) -> None:
+        """``order`` holds the index of each trial's point, one repetition after another."""
+        self._experiment, self._points, self._order = experiment, points, order
+        self._positions = range(len(order))
+        spec = experiment.spec
+
+        @lru_cache(_SHARED_WORKLOADS)
+        def workload(axes: str) -> Workload:
+            return resolve(spec.workload, spec.scaling.batch, json.loads(axes))[0]
+
+        self._workload = workload
+
+    @overload
+    def __getitem__(self, index: int) -> TrialSpec: ...
+    @overload
+    def __getitem__(self, index: slice) -> Trials: ...
+    def __getitem__(self, index: int | slice) -> TrialSpec | Trials:
+        """One trial, or a part of them."""
+        if isinstance(index, slice):
+            part = Trials(self._experiment, self._points, self._order)
+            part._positions, part._workload = self._positions[index], self._workload
+            return part
+        return self._build(self._positions[index])
+
+    def __len__(self) -> int:
+        """How many."""
+        return len(self._positions)
+
+    def __iter__(self) -> Iterator[TrialSpec]:
+        """One after another."""
+        return map(self._build, self._positions)
+
+    def __eq__(self, other: object) -> bool:
+        """Whether ``other`` holds the same trials in the same order."""
+        if not isinstance(other, Trials):
+            return NotImplemented
+        return len(self) == len(other) and all(one == two for one, two in zip(self, other, strict=True))
+
+    __hash__ = None  # type: ignore[assignment]  # as the trials themselves, which hold mappings
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Every trial's name, in order; no trial is built for it."""
+        return tuple(map(self._name, self._positions))
+
+    def point(self, index: int) -> Point:
+        """The point of one trial, which is not built for it."""
+        return self._points[self._order[self._positions[index]]]
+
+    def _name(self, position: int) -> str:
+        return f"{self._points[self._order[position]].name}-r{position // len(self._points) + 1}"
+
+    def _build(self, position: int) -> TrialSpec:
+        spec, point = self._experiment.spec, self._points[self._order[position]]
+        repetition = position // len(self._points)
+        return TrialSpec(
+            experiment=self._experiment.metadata.name,
+            name=self._name(position),
+            point=point,
+            repetition=repetition,
+            seed=_seed(spec.measure.seed, repetition),
+            workload=self._workload(json.dumps(point.axes)),
+            measure=_measure_at(spec.measure, point),
+            cost=spec.cost,
+            runner=spec.runner,
+            resources=spec.resources,
+            deadline_seconds=spec.deadline_seconds,
+        )
+
+
+def _measure_at(measure: Measure, point: Point) -> Measure:
+    """Steps of a point where windows are epochs; a last batch that is not full is no step."""
+    if measure.epoch_samples is None or point.global_batch is None:
+        return measure
+    steps = max(1, measure.epoch_samples // point.global_batch)
+    return measure.model_copy(update={"warmup_steps": steps, "max_warmup_steps": steps, "steps_per_window": steps})
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The ordered trials of one experiment, and their points by first appearance in the spec."""
+
+    experiment: str
+    points: tuple[Point, ...]
+    trials: Trials
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Every trial's name, in order, without building a trial."""
+        return self.trials.names
+
+    @property
+    def worker_runs(self) -> int:
+        """Sum of worker counts over trials: times seconds a trial gives worker-seconds."""
+        repetitions = len(self.trials) // max(1, len(self.points))
+        return repetitions * sum(point.workers for point in self.points)
+
+
+def layouts_of(spec: ExperimentSpec, workers: int) -> list[tuple[int, int]]:
+    """``(nodes, workers a node)`` under which ``workers`` run; empty where the placement gives no such count."""
+    if spec.placement.layouts:
+        pairs = [tuple(map(int, layout.split("x"))) for layout in spec.placement.layouts]
+        return [(nodes, each) for nodes, each in pairs if nodes * each == workers]
+    each = min(workers, spec.placement.workers_per_node or workers)
+    return [(workers // each, each)] if workers % each == 0 else []
+
+
+def count_trials(spec: ExperimentSpec, limit: int | None = None) -> int:
+    """How many trials the spec expands to, excluded combinations left out; axes are never multiplied out.
+
+    With ``limit`` the count stops as soon as it is passed, so the answer is then only known to be larger.
+
+    Raises:
+        Entangled: when the exclusions cannot be counted in reasonable time.
+    """
+    axes = {name: distinct(values) for name, values in spec.matrix.items()}
+    rules = _rules(spec)
+    bound = None if limit is None else limit // spec.measure.repetitions
+    points = 0
+    for base in _base_points(spec):
+        points += count(axes, narrowed(rules, base), bound)
+        if bound is not None and points > bound:
+            break
+    return points * spec.measure.repetitions
+
+
+def expand_points(spec: ExperimentSpec) -> Iterator[Point]:
+    """Every point that is not excluded, in the order of the spec."""
+    axes = {name: distinct(values) for name, values in spec.matrix.items()}
+    rules = _rules(spec)
+    # Where a count has several layouts each number of nodes makes a curve of its own; where it has one, that is it.
+    by_nodes = any(len(set(layouts_of(spec, workers))) > 1 for workers in spec.scaling.workers)
+    for base in _base_points(spec):
+        nodes, each = map(int, str(base["layout"]).split("x"))
+        for combination in expand(axes, narrowed(rules, base)):
+            yield _point(spec, Mode(str(base["mode"])), nodes, each, combination, by_nodes)
+
+
+def make_plan(experiment: ScalingExperiment) -> Plan:
+    """The ordered trials.
+
+    Raises:
+        AxisError: when a matrix value does not fit its field (``rules.check`` reports all of them).
+    """
+    spec = experiment.spec
+    points = tuple(expand_points(spec))
+    _check_axes(spec, points)
+    order = array("I")
+    for each in _orders(len(points), spec.measure.repetitions, spec.measure.seed):
+        order.extend(each)
+    return Plan(experiment.metadata.name, points, Trials(experiment, points, order))
+
+
+def baseline_of(spec: ExperimentSpec, workers: Sequence[int]) -> int:
+    """The worker count that a series with these counts is measured against."""
+    named = spec.scaling.baseline
+    return min(workers) if named == "auto" or named not in workers else named
+
+
+def _check_axes(spec: ExperimentSpec, points: Sequence[Point]) -> None:
+    """Raise AxisError for a value that does not fit; fields are independent, so each value is tried alone, once.
+
+    The first point is tried whole: how many variables there are is the same for all of them.
+    """
+    tried: set[tuple[str, str]] = set()
+    for point in points:
+        for name, value in point.axes.items():
+            if (key := (name, canonical_json(value))) not in tried:
+                tried.add(key)
+                resolve(spec.workload, spec.scaling.batch, {name: value})
+    if points:
+        resolve(spec.workload, spec.scaling.batch, points[0].axes)
+
+
+def _base_points(spec: ExperimentSpec) -> Iterator[dict[str, AxisValue]]:
+    for mode in dict.fromkeys(spec.scaling.modes):
+        for workers in dict.fromkeys(spec.scaling.workers):
+            for nodes, each in dict.fromkeys(layouts_of(spec, workers)):
+                yield {"mode": mode.value, "workers": workers, "layout": f"{nodes}x{each}"}
+
+
+def _rules(spec: ExperimentSpec) -> list[Rule]:
+    """The exclusions that can ever match: an empty one, or one over an unknown axis, excludes nothing."""
+    known = {"mode", "workers", "layout", *spec.matrix}
+    return [rule for rule in spec.exclude if rule and rule.keys() <= known]
+
+
+def _point(
+    spec: ExperimentSpec, mode: Mode, nodes: int, each: int, axes: dict[str, AxisValue], by_nodes: bool
+) -> Point:
+    workers = nodes * each
+    batch = _batch(spec.scaling.batch, axes)
+    total, per_worker = None, None
+    if mode is Mode.strong and batch.global_ is not None:
+        total, per_worker = batch.global_, batch.global_ // workers
+    if mode is Mode.weak and batch.per_worker is not None:
+        total, per_worker = batch.per_worker * workers, batch.per_worker
+    parts = [mode.value, *([f"nodes={nodes}"] if by_nodes else [])]
+    parts += [f"{name}={_series_value(value)}" for name, value in axes.items()]
+    return Point(
+        mode=mode,
+        workers=workers,
+        nodes=nodes,
+        workers_per_node=each,
+        global_batch=total,
+        batch_per_worker=per_worker,
+        axes=axes,
+        series=" ".join(parts),
+        name=_point_name(mode, nodes, each, axes),
+    )
+
+
+def _batch(batch: Batch, axes: Mapping[str, AxisValue]) -> Batch:
+    given = {name.removeprefix("batch."): value for name, value in axes.items() if name.startswith("batch.")}
+    return Batch.model_validate({**batch.wire(), **given}) if given else batch
+
+
+def _series_value(value: AxisValue) -> str:
+    """As written; in quotes where it could be taken for more than one axis."""
+    text = spell_value(value)
+    return json.dumps(text) if re.search(r'[\s="]', text) or not text.isprintable() else text
+
+
+def _point_name(mode: Mode, nodes: int, each: int, axes: Mapping[str, AxisValue]) -> str:
+    """A DNS label, readable where it can be; the digest (40 bits for 10,000 points) keeps it unique where not."""
+    head = f"{mode.value}-{nodes * each}-{nodes}x{each}"
+    if not axes:
+        return head
+    spelled = [re.sub(r"[^a-z0-9]+", "-", spell_value(value).lower()).strip("-") or "0" for value in axes.values()]
+    typed = [[name, spell_value(value), type(value).__name__] for name, value in axes.items()]
+    digest = hashlib.sha256(canonical_json(typed).encode()).hexdigest()[:_DIGEST]
+    readable = "-".join([head, *spelled])[: _MAX_NAME - _DIGEST - 1].rstrip("-")
+    return f"{readable}-{digest}"
+
+
+def _seed(seed: int, repetition: int) -> int:
+    return (seed * 1_000_003 + repetition) % (1 << 31)
+
+
+def _orders(points: int, repetitions: int, seed: int) -> Iterator[list[int]]:
+    previous: list[int] = []
+    for repetition in range(repetitions):
+        order = list(range(points))
+        random.Random(f"scalecurve/{seed}/{repetition}").shuffle(order)
+        if order == previous and points > 1:
+            order = order[1:] + order[:1]
+        previous = order
+        yield order

@@ -1,0 +1,34 @@
+"""Frozen layers must be bit-equal before and after training, and on every rank."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from scalecurve_api.programs.workload import Program, Trained
+from scalecurve_api.record.rank import RankRecord
+from scalecurve_api.record.trial_record import Check
+from scalecurve_api.spec.trial import InvalidReason, TrialSpec
+
+_MOMENTS = ("before training", "after the timed windows", "after the training to accuracy")
+
+
+def frozen_unchanged(trial: TrialSpec, ranks: Sequence[RankRecord]) -> Check:
+    """Compare the checksums of what ``workload.transfer.train: head`` freezes, over time and over ranks."""
+    name = InvalidReason.frozen_changed.value
+    if trial.workload.program is not Program.torch or trial.workload.transfer.train is not Trained.head:
+        return Check(name=name, passed=True, detail="nothing was to be frozen")
+    moments = 3 if trial.measure.accuracy is not None else 2
+    first = ranks[0].frozen_checksums
+    for record in ranks:
+        sums, rank = record.frozen_checksums, record.topology.rank
+        if len(sums) != moments:
+            detail = f"rank {rank} has {len(sums)} checksums of its frozen layers, asked for {moments}"
+            return Check(name=name, passed=False, detail=detail)
+        changed = [moment for moment, each in zip(_MOMENTS, sums, strict=False) if each != sums[0]]
+        if changed:
+            detail = f"the frozen layers of rank {rank} are others {changed[0]} than {_MOMENTS[0]}"
+            return Check(name=name, passed=False, detail=detail)
+        if sums != first:
+            detail = f"the frozen layers of rank {rank} are others than those of rank {ranks[0].topology.rank}"
+            return Check(name=name, passed=False, detail=detail)
+    return Check(name=name, passed=True, detail=f"frozen layers bit-equal at {moments} moments on {len(ranks)} ranks")

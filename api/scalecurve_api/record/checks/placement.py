@@ -1,0 +1,107 @@
+"""Checks of where the ranks of a run stood, and of what disturbed them there."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from scalecurve_api.record.outcome import Outcome
+from scalecurve_api.record.rank import RankRecord
+from scalecurve_api.record.trial_record import Check
+from scalecurve_api.spec.trial import InvalidReason, TrialSpec
+from scalecurve_api.text import few
+
+
+def oversubscribed(ranks: Sequence[RankRecord], outcome: Outcome) -> Check:
+    """No two ranks on one core or one GPU."""
+    name = InvalidReason.oversubscribed.value
+    if outcome.oversubscribed:
+        return Check(name=name, passed=False, detail="more workers than devices or cores, as --oversubscribe allowed")
+    used: Counter[tuple[str, str]] = Counter()
+    for record in ranks:
+        topology = record.topology
+        parts = [f"core {core}" for core in topology.cores] if topology.device.startswith("cpu") else [topology.device]
+        # Pods of one node have hosts of their own and may be given the same device, in turns.
+        where = topology.host if topology.device.startswith("cpu") else topology.node or topology.host
+        used.update((where, part) for part in parts)
+    shared = sorted(f"{part} on {host}" for (host, part), count in used.items() if count > 1)
+    if shared:
+        return Check(name=name, passed=False, detail=f"more than one rank on {few(shared)}")
+    return Check(name=name, passed=True, detail="every rank has devices of its own")
+
+
+def placement(trial: TrialSpec, ranks: Sequence[RankRecord], outcome: Outcome) -> Check:
+    """The asked layout, on the nodes that the cluster says, on the devices that were given."""
+    name = InvalidReason.wrong_placement.value
+    point = trial.point
+    if elsewhere := _elsewhere(ranks, outcome.placement):
+        return Check(name=name, passed=False, detail=elsewhere)
+    places = _places(ranks)
+    found = sorted(places.values())
+    if len(places) != point.nodes or found != [point.workers_per_node] * point.nodes:
+        detail = f"ranks per place: {dict(sorted(places.items()))}; asked for layout {point.layout}"
+        return Check(name=name, passed=False, detail=detail)
+    if outcome.requested_devices:
+        used = [record.topology.device for record in ranks]
+        if used != outcome.requested_devices:
+            detail = f"devices {', '.join(used)}; given: {', '.join(outcome.requested_devices)}"
+            return Check(name=name, passed=False, detail=detail)
+    return Check(name=name, passed=True, detail=f"layout {point.layout}")
+
+
+def _elsewhere(ranks: Sequence[RankRecord], placement: Mapping[str, str]) -> str | None:
+    """What a rank says of its pod and node that the cluster contradicts; ``placement`` is pod -> node."""
+    if not placement:
+        return None
+    for record in ranks:
+        rank, pod, node = record.topology.rank, record.topology.pod, record.topology.node
+        if pod is None:
+            continue
+        if pod not in placement:
+            return f"rank {rank} ran in pod {pod}, which carries no worker of this job"
+        if node is not None and node != placement[pod]:
+            return f"rank {rank} says it ran on node {node}; the cluster has its pod {pod} on {placement[pod]}"
+    return None
+
+
+def _places(ranks: Sequence[RankRecord]) -> Counter[str]:
+    """Ranks by place: by node where every rank names its node, for a node may hold several pods."""
+    nodes = [record.topology.node for record in ranks]
+    if all(nodes):
+        return Counter(node for node in nodes if node)
+    return Counter(record.topology.pod or record.topology.host for record in ranks)
+
+
+def throttled(ranks: Sequence[RankRecord]) -> Check:
+    """No clocks held down by heat or by hardware."""
+    name = InvalidReason.throttled.value
+    if all(record.device_samples is None for record in ranks):
+        return Check(name=name, passed=None, detail="no device clocks to read")
+    hot = {
+        record.topology.rank: record.device_samples.throttle_reasons
+        for record in ranks
+        if record.device_samples is not None and record.device_samples.throttle_reasons
+    }
+    if hot:
+        said = "; ".join(f"rank {rank}: {', '.join(reasons)}" for rank, reasons in sorted(hot.items()))
+        return Check(name=name, passed=False, detail=f"clocks were held down: {said}")
+    if unread := [record.topology.rank for record in ranks if record.device_samples is None]:
+        return Check(name=name, passed=None, detail=f"no device clocks to read on rank {few(unread)}")
+    return Check(name=name, passed=True, detail="no thermal or hardware slowdown seen")
+
+
+def neighbours(trial: TrialSpec, ranks: Sequence[RankRecord]) -> Check:
+    """No other process on the device, and few beside a rank on its cores."""
+    name = InvalidReason.noisy_neighbour.value
+    others = [r.topology.rank for r in ranks if r.device_samples is not None and r.device_samples.other_processes]
+    if others:
+        return Check(name=name, passed=False, detail=f"other processes on the device of rank {few(others)}")
+    loads = {record.topology.rank: record.foreign_load for record in ranks if record.foreign_load is not None}
+    if not loads:
+        return Check(name=name, passed=None, detail="the load of others on these cores could not be read")
+    worst = max(loads, key=lambda rank: loads[rank])
+    limit = trial.measure.max_foreign_load
+    detail = f"other processes took {loads[worst]:.0%} of the cores of rank {worst}, allowed {limit:.0%}"
+    if ranks[0].topology.device.startswith("cpu"):
+        return Check(name=name, passed=loads[worst] <= limit or limit >= 1, detail=detail)
+    return Check(name=name, passed=True, detail=detail)

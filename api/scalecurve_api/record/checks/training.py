@@ -1,0 +1,162 @@
+"""Checks of how the ranks of a run trained: carried and wrapped by what, to the same parameters, on which samples."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from scalecurve_api.programs import horovod
+from scalecurve_api.programs.legality import strategy_of
+from scalecurve_api.programs.tensorflow import CLASSES, carrier_of
+from scalecurve_api.programs.workload import Backend, Program, Strategy, Updates
+from scalecurve_api.record.rank import RankRecord
+from scalecurve_api.record.trial_record import Check
+from scalecurve_api.spec.trial import InvalidReason, TrialSpec
+from scalecurve_api.text import few
+
+TCP = "tcp"
+"""What carries gradients to parameter servers of program torch."""
+
+WRAPPERS: dict[Strategy | None, str] = {
+    Strategy.single: "none",
+    Strategy.ddp: "DistributedDataParallel",
+    Strategy.dp: "DataParallel",
+    Strategy.fsdp: "FSDPModule",
+    Strategy.zero1: "DistributedDataParallel + ZeroRedundancyOptimizer",
+    Strategy.parameter_server: "ParameterServer",
+}
+"""Strategy of program torch -> what ``RankRecord.strategy`` must say."""
+
+
+def backend(trial: TrialSpec, ranks: Sequence[RankRecord]) -> Check:
+    """Carried by the collective library that was asked for, or that auto means."""
+    name = InvalidReason.wrong_backend.value
+    used = sorted({record.backend or "none" for record in ranks})
+    if trial.workload.program is Program.custom or trial.point.workers == 1:
+        return Check(name=name, passed=True if trial.point.workers == 1 else None, detail=f"used {few(used)}")
+    want = trial.workload.backend
+    if strategy_of(trial.workload) is Strategy.dp:
+        return Check(name=name, passed=used == ["none"], detail=f"used {few(used)}; one process drives every GPU")
+    if trial.workload.program is Program.tensorflow:
+        on_gpu = not ranks[0].topology.device.startswith("cpu")
+        carrier = carrier_of(trial.workload, strategy_of(trial.workload), on_gpu)
+        return Check(name=name, passed=used == [carrier], detail=f"used {few(used)}, asked for {carrier}")
+    if trial.workload.program is Program.horovod:
+        carrier = horovod.carrier_of(trial.workload, not ranks[0].topology.device.startswith("cpu"))
+        return Check(name=name, passed=used == [carrier], detail=f"used {few(used)}, asked for {carrier}")
+    if _served(trial):
+        return Check(name=name, passed=used == [TCP], detail=f"used {few(used)}, asked for parameter servers by {TCP}")
+    if want is Backend.auto:
+        on_gpu = not ranks[0].topology.device.startswith("cpu")
+        want = Backend.nccl if on_gpu else Backend.gloo
+    return Check(name=name, passed=used == [want.value], detail=f"used {few(used)}, asked for {want.value}")
+
+
+def strategy(trial: TrialSpec, ranks: Sequence[RankRecord]) -> Check:
+    """Wrapped by what the strategy is made of."""
+    name = InvalidReason.wrong_strategy.value
+    workload = trial.workload
+    used = sorted({record.strategy or "none" for record in ranks})
+    known = {Program.torch: WRAPPERS, Program.tensorflow: CLASSES}.get(workload.program, {})
+    want = horovod.WRAPPER if workload.program is Program.horovod else known.get(strategy_of(workload))
+    if want is None:
+        return Check(name=name, passed=None, detail=f"wrapped by {few(used)}; nothing to hold it against")
+    passed = used == [want]
+    return Check(name=name, passed=passed, detail=f"wrapped by {few(used)}" + ("" if passed else f", not by {want}"))
+
+
+def replicas(trial: TrialSpec, ranks: Sequence[RankRecord]) -> Check:
+    """The same parameters on every rank at the end, or shares that make the model, and other ones than before."""
+    name = InvalidReason.replicas_diverged.value
+    if broken := _untrained(ranks) or _shares(ranks) or _servers(trial, ranks):
+        return Check(name=name, passed=False, detail=broken)
+    if strategy_of(trial.workload) is Strategy.dp:
+        return Check(name=name, passed=None, detail="one set of parameters, copied to every GPU in each step")
+    if trial.workload.program is Program.tensorflow and strategy_of(trial.workload) is Strategy.parameter_server:
+        return Check(name=name, passed=None, detail="one set of parameters, on the servers")
+    sums = {record.topology.rank: record.parameter_checksum for record in ranks}
+    if any(value is None for value in sums.values()):
+        return Check(name=name, passed=None, detail="no parameter checksum: the program gave no model to compare")
+    groups = Counter(sums.values())
+    if len(groups) > 1:
+        common = groups.most_common(1)[0][0]
+        apart = [rank for rank, value in sums.items() if value != common]
+        return Check(name=name, passed=False, detail=f"parameters of rank {few(apart)} differ from the others'")
+    detail = f"parameters equal on {len(ranks)} ranks"
+    if _served(trial) and trial.workload.parameter_server.updates is Updates.asynchronous:
+        # Between two fetches the ranks' parameters differ, and nothing bounds by how much.
+        detail += ", as fetched after the last update; no bound on what they differ by before"
+    return Check(name=name, passed=True, detail=detail)
+
+
+def _untrained(ranks: Sequence[RankRecord]) -> str | None:
+    same = [r.topology.rank for r in ranks if r.initial_checksum and r.initial_checksum == r.parameter_checksum]
+    return f"no parameter of rank {few(same)} has changed: nothing was trained" if same else None
+
+
+def _shares(ranks: Sequence[RankRecord]) -> str | None:
+    """Ranks that hold shares must hold every parameter once."""
+    held = [record.shard_elements for record in ranks if record.shard_elements is not None]
+    if not held or sum(held) == ranks[0].parameters:
+        return None
+    return f"{sum(held)} elements of parameters in {len(held)} shares, and the model has {ranks[0].parameters}"
+
+
+def _servers(trial: TrialSpec, ranks: Sequence[RankRecord]) -> str | None:
+    """Every gradient that a rank sent must have come to every server, and their shares make the model."""
+    if not _served(trial):
+        return None
+    servers, asked = ranks[0].servers, trial.workload.parameter_server.servers
+    if len(servers) != asked:
+        return f"{len(servers)} parameter servers gave counts, asked for {asked}"
+    sent = sum(record.pushes or 0 for record in ranks)
+    for each in servers:
+        if each.gradients != sent:
+            return f"parameter server {each.server} took {each.gradients} gradients, and the workers sent {sent}"
+    held = sum(each.parameters for each in servers)
+    return None if held == ranks[0].parameters else f"servers hold {held} parameters of {ranks[0].parameters}"
+
+
+def samples(trial: TrialSpec, ranks: Sequence[RankRecord]) -> Check:
+    """Samples of each window = steps x batch; an item of text counts as its tokens, the same number everywhere."""
+    name = InvalidReason.wrong_samples.value
+    batch, program = trial.point.batch_per_worker, trial.workload.program
+    if batch is None or program in (Program.custom, Program.allreduce):
+        return Check(name=name, passed=None, detail="the program counts for itself")
+    spared = trial.workload.parameter_server.backup_workers if _served(trial) else 0
+    taking = max(1, trial.point.workers - spared)
+    windows, seen = Counter[int](), Counter[int]()
+    steps: dict[int, int] = {}
+    for record in ranks:
+        for window in record.windows:
+            windows[window.index] += window.samples
+            seen[window.index] += 1
+            steps[window.index] = window.steps
+    wanted = {index: count * batch * taking for index, count in steps.items() if seen[index] == len(ranks)}
+    each = 1
+    if ranks[0].sample_unit == "tokens" and wanted:
+        first = min(wanted)
+        each = max(1, windows[first] // max(1, wanted[first]))
+    wrong = [index for index, count in wanted.items() if windows[index] != count * each]
+    if wrong:
+        index = wrong[0]
+        detail = f"window {index} has {windows[index]} {ranks[0].sample_unit}"
+        detail += f", and {steps[index]} steps x {batch} x {taking} workers are {wanted[index] * each}"
+        return Check(name=name, passed=False, detail=detail)
+    return Check(name=name, passed=True, detail="steps x batch in every window")
+
+
+def _served(trial: TrialSpec) -> bool:
+    workload = trial.workload
+    return workload.program is Program.torch and strategy_of(workload) is Strategy.parameter_server
+
+
+def finite_loss(ranks: Sequence[RankRecord]) -> Check:
+    """No loss that is NaN or infinite."""
+    name = InvalidReason.non_finite_loss.value
+    bad = [record.topology.rank for record in ranks if record.finite_loss is False]
+    if bad:
+        return Check(name=name, passed=False, detail=f"loss is NaN or infinite on rank {few(bad)}")
+    if all(record.finite_loss is None for record in ranks):
+        return Check(name=name, passed=None, detail="the program reported no loss")
+    return Check(name=name, passed=True, detail="every loss read is finite")

@@ -1,0 +1,53 @@
+"""Along what is measured: worker counts, the batch at each of them, and how workers are laid over nodes."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated, Literal
+
+from pydantic import Field, StringConstraints
+
+from scalecurve_api.fields import Count
+from scalecurve_api.model import Model
+from scalecurve_api.spec.pod_options import Nesting
+
+Layout = Annotated[str, StringConstraints(pattern=r"^[1-9][0-9]{0,4}x[1-9][0-9]{0,4}$")]
+Workers = Annotated[int, Field(ge=1, le=65536, strict=True)]
+
+
+class Mode(StrEnum):
+    """How the batch follows the worker count."""
+
+    strong = "strong"
+    weak = "weak"
+
+
+class Batch(Model):
+    """Batch sizes in samples: strong scaling keeps ``global``, weak scaling keeps ``perWorker``."""
+
+    global_: Count | None = Field(default=None, alias="global", description="samples a step over all workers")
+    per_worker: Count | None = Field(default=None, description="samples a step for each worker")
+
+
+class Scaling(Model):
+    """The axis this project is about: worker counts, and what is held fixed along them."""
+
+    modes: list[Mode] = Field(default=[Mode.strong], min_length=1, max_length=2)
+    workers: list[Workers] = Field(min_length=1, max_length=64, description="worker counts, one point each")
+    batch: Batch = Batch()
+    baseline: Literal["auto"] | Workers = Field(
+        default="auto", description="worker count that speed-up is measured against; auto is the smallest"
+    )
+
+
+class Placement(Model):
+    """How workers are laid over nodes; recorded, never guessed."""
+
+    workers_per_node: Workers | None = Field(default=None, description="at most so many workers on a node")
+    layouts: list[Layout] = Field(
+        default=[], max_length=64, description="nodes x workers a node, as 2x4; each must give a worker count"
+    )
+    pods_per_node: Annotated[int, Field(ge=1, le=64, strict=True)] = Field(
+        default=1, description="on a cluster, over how many pods the workers of a node are spread"
+    )
+    nesting: Nesting = Field(default=Nesting.prefer, description="on a cluster, keep a series on nested sets of nodes")

@@ -1,0 +1,132 @@
+"""``ScalingTrial``: one run of one point, with every axis resolved; what an engine hands to the worker."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated, Any, Literal
+
+from pydantic import StringConstraints
+
+from scalecurve_api.model import Model
+from scalecurve_api.programs.workload import Workload
+from scalecurve_api.spec.experiment import AxisValue, Cost, Metadata, Resources, Runner
+from scalecurve_api.spec.measure import Measure
+from scalecurve_api.spec.scaling import Mode
+
+
+class TrialPhase(StrEnum):
+    """Where a trial stands; the last four are final."""
+
+    pending = "Pending"
+    queued = "Queued"
+    starting = "Starting"
+    running = "Running"
+    collecting = "Collecting"
+    succeeded = "Succeeded"
+    failed = "Failed"
+    invalid = "Invalid"
+    cancelled = "Cancelled"
+
+    @property
+    def final(self) -> bool:
+        """Whether nothing more happens to the trial (but for a retry, which is a new attempt)."""
+        return self in FINAL_PHASES
+
+
+FINAL_PHASES = frozenset({TrialPhase.succeeded, TrialPhase.failed, TrialPhase.invalid, TrialPhase.cancelled})
+
+
+class InvalidReason(StrEnum):
+    """Why a run that ended well was not what was asked for."""
+
+    wrong_world_size = "WrongWorldSize"
+    wrong_placement = "WrongPlacement"
+    replicas_diverged = "ReplicasDiverged"
+    wrong_backend = "WrongBackend"
+    wrong_strategy = "WrongStrategy"
+    wrong_samples = "WrongSamples"
+    frozen_changed = "FrozenChanged"
+    oversubscribed = "Oversubscribed"
+    non_finite_loss = "NonFiniteLoss"
+    throttled = "Throttled"
+    noisy_neighbour = "NoisyNeighbour"
+    records_missing = "RecordsMissing"
+
+
+class FailedReason(StrEnum):
+    """Why a run did not end well."""
+
+    start_failed = "StartFailed"
+    rank_failed = "RankFailed"
+    rank_killed = "RankKilled"
+    out_of_memory = "OutOfMemory"
+    deadline_exceeded = "DeadlineExceeded"
+    bad_workload = "BadWorkload"
+    unschedulable = "Unschedulable"
+    image_pull = "ImagePull"
+    quota_exceeded = "QuotaExceeded"
+    evicted = "Evicted"
+    job_rejected = "JobRejected"
+    job_deleted = "JobDeleted"
+
+
+class Point(Model):
+    """One combination of every axis.
+
+    ``series`` names the curve it lies on: everything but the worker count.
+    """
+
+    mode: Mode
+    workers: int
+    nodes: int
+    workers_per_node: int
+    global_batch: int | None = None
+    batch_per_worker: int | None = None
+    axes: dict[str, AxisValue] = {}
+    series: str
+    name: str
+
+    @property
+    def layout(self) -> str:
+        """Nodes x workers a node, as ``2x4``."""
+        return f"{self.nodes}x{self.workers_per_node}"
+
+
+class TrialSpec(Model):
+    """All a worker needs to know; nothing in it depends on the machine."""
+
+    experiment: str
+    name: str
+    point: Point
+    repetition: int
+    seed: int
+    workload: Workload
+    measure: Measure
+    cost: Cost | None = None
+    runner: Runner | None = None
+    resources: Resources = Resources()
+    deadline_seconds: int = 3600
+
+    def sent(self) -> dict[str, Any]:
+        """As it goes to a worker of perhaps another version: without what has its default.
+
+        An older worker does not know the fields that came since, and needs none that has its default. So no default
+        ever changes: the worker would take its own.
+        """
+        return self.model_dump(mode="json", by_alias=True, exclude_none=True, exclude_defaults=True)
+
+
+class TrialMetadata(Metadata):
+    """As an experiment's, with room for the experiment's name before the trial's."""
+
+    name: Annotated[str, StringConstraints(pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$", max_length=63)]
+
+
+class ScalingTrial(Model):
+    """The child object of an experiment, as Kubernetes stores it."""
+
+    api_version: Literal["scalecurve.dev/v1alpha1"] = "scalecurve.dev/v1alpha1"
+    kind: Literal["ScalingTrial"] = "ScalingTrial"
+    metadata: TrialMetadata
+    spec: TrialSpec
+    status: dict[str, Any] | None = None

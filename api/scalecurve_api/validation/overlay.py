@@ -1,0 +1,77 @@
+"""Overlays: what differs between two forms of an experiment, as a JSON merge patch (RFC 7386) in YAML.
+
+Mappings are merged, null removes a field, everything else (lists too) is replaced. Each value keeps the file and the
+line that it was written in, so that an error names them.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from scalecurve_api.problem import NOTHING, Problem, shorten
+from scalecurve_api.validation.document import Document, Path, read_documents
+
+_ALLOWED = "an overlay: one mapping of the fields that differ from the experiment"
+
+
+def read_overlay(text: str, file: str) -> tuple[Document | None, list[Problem]]:
+    """The overlay in a YAML text, or what is wrong with it; never raises on bad input."""
+    documents, problems = read_documents(text, file)
+    if problems:
+        return None, problems
+    if len(documents) != 1:
+        given = f"{len(documents)} documents" if documents else "an empty file"
+        return None, [Problem(file, None, "document", given, _ALLOWED)]
+    (overlay,) = documents
+    if not isinstance(overlay.value, dict):
+        given = "an empty document" if overlay.value is None else overlay.value
+        return None, [Problem(file, overlay.line(()), "document", given, _ALLOWED)]
+    return overlay, []
+
+
+def lay_over(document: Document, overlays: Iterable[Document]) -> tuple[Document, list[Problem]]:
+    """The document with overlays merged into it in their order, and what is wrong with that; changes none of them."""
+    problems: list[Problem] = []
+    for overlay in overlays if isinstance(document.value, dict) else ():
+        problems += _changed_kind(document, overlay)
+        replaced = set(_replaced(document.value, overlay.value))
+        kept = {path: line for path, line in document.lines.items() if not _within(path, replaced)}
+        files = {path: file for path, file in document.files.items() if path in kept}
+        files.update(dict.fromkeys(overlay.lines, overlay.file))
+        document = Document(document.file, _merge(document.value, overlay.value), {**kept, **overlay.lines}, files)
+    return document, problems
+
+
+def _changed_kind(document: Document, overlay: Document) -> Iterator[Problem]:
+    for name in ("apiVersion", "kind"):
+        if name in overlay.value and overlay.value[name] != document.value.get(name):
+            file, line = overlay.place((name,))
+            allowed = f"{shorten(document.value.get(name, NOTHING))}, as in {document.file}: no overlay changes it"
+            yield Problem(file, line, name, overlay.value[name], allowed)
+
+
+def _merge(value: Any, patch: Any) -> Any:
+    if not isinstance(patch, dict):
+        return copy.deepcopy(patch)
+    merged = dict(value) if isinstance(value, dict) else {}
+    for name, change in patch.items():
+        if change is None:
+            merged.pop(name, None)
+        else:
+            merged[name] = _merge(merged.get(name), change)
+    return merged
+
+
+def _replaced(value: Any, patch: Any, path: Path = ()) -> Iterator[Path]:
+    """The outermost paths whose old value is gone."""
+    if not (isinstance(value, dict) and isinstance(patch, dict)):
+        yield path
+        return
+    for name in patch:
+        yield from _replaced(value.get(name), patch[name], (*path, name))
+
+
+def _within(path: Path, outer: set[Path]) -> bool:
+    return any(path[:end] in outer for end in range(len(path) + 1))

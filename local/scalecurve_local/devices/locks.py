@@ -1,0 +1,173 @@
+"""Who may use a device, and who may write a bundle: ``flock(2)`` on files that any user's runs share.
+
+A lock belongs to an open file. The engine hands its open files on to every supervisor it starts, so a lock is free only
+when the engine and all processes of its trials are gone, in whatever order and however they ended.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from scalecurve_local.durable import storing
+from scalecurve_local.errors import Unavailable
+from scalecurve_local.supervision.supervisor import identity
+
+LOCKS_ENV = "SCALECURVE_LOCKS"
+_ENDING_S = 60.0
+_LOOK_AGAIN_S = 0.1
+
+
+class Interrupted(Exception):
+    """A stop was asked for while waiting."""
+
+
+@dataclass(frozen=True)
+class Holder:
+    """Who holds a lock, by what it wrote into the file; a lock without that is somebody's all the same."""
+
+    pid: int
+    identity: str
+    bundle: str
+
+    @property
+    def alive(self) -> bool:
+        """Whether the engine itself still runs; if not, its supervisors are about to end."""
+        return identity(self.pid) == self.identity
+
+
+@dataclass
+class Locks:
+    """Locks that are held until ``release`` and, beyond that, by the supervisors that inherited ``descriptors``."""
+
+    descriptors: list[int]
+
+    def extend(self, more: Locks) -> None:
+        """Hold these too."""
+        self.descriptors += more.descriptors
+
+    def release(self) -> None:
+        """Close this process's open files."""
+        while self.descriptors:
+            os.close(self.descriptors.pop())
+
+
+def device_lock_files(names: Sequence[str]) -> list[Path]:
+    """Lock files of devices, in a folder that every user's runs on this machine share.
+
+    Not under TMPDIR, which differs between the runs that must meet here; ``SCALECURVE_LOCKS`` names another folder.
+
+    Raises:
+        StorageError: when the folder cannot be made.
+    """
+    folder = Path(os.environ.get(LOCKS_ENV) or "/tmp/scalecurve-locks")
+    with storing("make the folder of device locks", folder):
+        if not folder.is_dir():
+            folder.mkdir(parents=True, exist_ok=True)
+            folder.chmod(0o1777)
+    return [folder / f"{name.replace(os.sep, '_')}.lock" for name in names]
+
+
+def take(
+    files: Sequence[Path],
+    what: str,
+    bundle: Path,
+    *,
+    wait: bool,
+    say: Callable[[str], None],
+    stopped: Callable[[], bool],
+) -> Locks:
+    """Lock every file or none.
+
+    A holder whose engine is dead is waited for in any case (up to a minute): its supervisors are ending processes.
+
+    Raises:
+        Unavailable: when another run holds one of them and ``wait`` is false.
+        Interrupted: when ``stopped`` while waiting.
+        StorageError: when a lock file cannot be opened.
+    """
+    me = Holder(os.getpid(), identity(os.getpid()), str(bundle))
+    said, ending_since = "", None
+    while True:
+        locks, busy = _try_all(sorted(files))
+        if busy is None:
+            for descriptor in locks.descriptors:
+                _sign(descriptor, me)
+            return locks
+        holder = _read(busy)
+        alive = holder is None or holder.alive
+        ending_since = None if alive else ending_since or time.monotonic()
+        by = f"another run (process {holder.pid}, bundle {holder.bundle})" if holder else "another run"
+        if (alive and not wait) or (ending_since and not wait and time.monotonic() - ending_since > _ENDING_S):
+            raise Unavailable(f"{what} is in use by {by}; wait for it to end, or stop it")
+        message = (
+            f"waiting for {what}, in use by {by}" if alive else "waiting for the processes of an earlier run to end"
+        )
+        if message != said:
+            say(message)
+            said = message
+        if stopped():
+            raise Interrupted
+        time.sleep(_LOOK_AGAIN_S)
+
+
+def _try_all(files: Sequence[Path]) -> tuple[Locks, Path | None]:
+    """All locks, or none and the first file that somebody else holds: holding some while waiting could deadlock."""
+    locks = Locks([])
+    for file in files:
+        descriptor = _open(file)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(descriptor)
+            locks.release()
+            return locks, file
+        locks.descriptors.append(descriptor)
+        if not _still_there(descriptor, file):
+            locks.release()
+            return _try_all(files)
+    return locks, None
+
+
+def _open(file: Path) -> int:
+    """Open a lock file that any user may have made.
+
+    In a sticky folder the kernel may refuse O_CREAT on somebody else's file (fs.protected_regular): try without first.
+    """
+    with storing("open the lock", file):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        while True:
+            try:
+                return os.open(file, os.O_RDWR | os.O_NOFOLLOW)
+            except FileNotFoundError:
+                with suppress(FileExistsError):
+                    descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o666)
+                    os.fchmod(descriptor, 0o666)
+                    return descriptor
+
+
+def _still_there(descriptor: int, file: Path) -> bool:
+    """Whether the locked file is the one at that path: a bundle's may have been removed with its work folder."""
+    try:
+        return os.path.samestat(os.fstat(descriptor), file.stat())
+    except FileNotFoundError:
+        return False
+
+
+def _sign(descriptor: int, holder: Holder) -> None:
+    with suppress(OSError):
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, json.dumps(vars(holder)).encode(), 0)
+
+
+def _read(file: Path) -> Holder | None:
+    try:
+        return Holder(**json.loads(file.read_text()))
+    except (OSError, ValueError, TypeError):
+        return None

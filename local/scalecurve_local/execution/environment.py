@@ -1,0 +1,86 @@
+"""The environment of a trial's processes: pure but for the port it is given.
+
+The engine's own environment goes on, without what would make a rank believe it belongs to another job; then come the
+contract's variables, and last what the user set in ``workload.env``.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from scalecurve_api import contract
+from scalecurve_api.programs.processes import processes_of
+from scalecurve_api.spec.trial import TrialSpec
+from scalecurve_local.devices.shares import Share
+
+THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
+_FOREIGN = (
+    "RANK",
+    "WORLD_SIZE",
+    "LOCAL_RANK",
+    "LOCAL_WORLD_SIZE",
+    "GROUP_RANK",
+    "ROLE_RANK",
+    "MASTER_ADDR",
+    "MASTER_PORT",
+)
+_FOREIGN_PREFIXES = ("TORCHELASTIC_", "OMPI_COMM_", "PMIX_", "PMI_", "SCALECURVE_")
+_USERS_OWN = (contract.METRICS_LINGER_ENV,)
+
+
+def trial_environment(
+    inherited: Mapping[str, str],
+    trial_file: Path,
+    out: Path,
+    share: Share,
+    temporary: Path,
+    master_port: int,
+    metrics_port: int | None,
+    hide_gpus: bool,
+) -> dict[str, str]:
+    """What every process of the trial starts with; ``master_port`` is one that no other run is given."""
+    env = {name: value for name, value in inherited.items() if not _foreign(name)}
+    env |= {
+        contract.TRIAL_ENV: str(trial_file),
+        contract.OUT_ENV: str(out),
+        contract.THREADS_ENV: str(share.threads),
+        **dict.fromkeys(THREAD_VARIABLES, str(share.threads)),
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": str(master_port),
+        "PYTHONUNBUFFERED": "1",
+        "TMPDIR": str(temporary),
+        # ``command: [python, train.py]`` means the Python that runs ScaleCurve, activated or not.
+        "PATH": os.pathsep.join([str(Path(sys.executable).parent), inherited.get("PATH", os.defpath)]),
+    }
+    if share.cores:
+        env[contract.CORES_ENV] = ";".join(",".join(map(str, cores)) for cores in share.cores)
+    if share.gpus:
+        env[contract.DEVICES_ENV] = ",".join(share.gpus)
+        # CUDA hides every device when one is named twice.
+        env["CUDA_VISIBLE_DEVICES"] = ",".join(dict.fromkeys(share.gpus))
+    elif hide_gpus:
+        env["CUDA_VISIBLE_DEVICES"] = ""
+    if metrics_port is not None:
+        env[contract.METRICS_PORT_ENV] = str(metrics_port)
+    if Path("/sys/class/net/lo").exists():
+        # One machine: nothing needs a network card, and a host name that resolves badly cannot hurt.
+        env = {"GLOO_SOCKET_IFNAME": "lo", "NCCL_SOCKET_IFNAME": "lo", **env}
+    return env
+
+
+def rank_environment(rank: int, trial: TrialSpec) -> dict[str, str]:
+    """What a process needs that no launcher tells it: the number of its rank, and of the processes."""
+    world = str(processes_of(trial.workload, trial.point.workers))
+    return {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": world, "LOCAL_WORLD_SIZE": world}
+
+
+def role_environment(role: str) -> dict[str, str]:
+    """Of a process that is no worker: the only one of its kind here, so that it may use the cores of all workers."""
+    return {contract.ROLE_ENV: role, "LOCAL_WORLD_SIZE": "1"}
+
+
+def _foreign(name: str) -> bool:
+    return name in _FOREIGN or (name.startswith(_FOREIGN_PREFIXES) and name not in _USERS_OWN)

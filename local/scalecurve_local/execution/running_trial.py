@@ -1,0 +1,180 @@
+"""The engine's end of a trial that runs: start its supervisor, talk to it, hear how it ended."""
+
+from __future__ import annotations
+
+import os
+import select
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import uuid
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from scalecurve_api import contract
+from scalecurve_api.model import canonical_json
+from scalecurve_api.spec.trial import TrialSpec
+from scalecurve_local import durable
+from scalecurve_local.attempt import EXIT_FILE, LOGS, ORDER_FILE, Attempt, ExitReport, Order
+from scalecurve_local.devices.cores import oom_counters
+from scalecurve_local.devices.shares import Share
+from scalecurve_local.errors import EngineError, StorageError, Unavailable
+from scalecurve_local.execution.commands import commands
+from scalecurve_local.execution.environment import trial_environment
+from scalecurve_local.execution.reserved_port import ReservedPort
+from scalecurve_local.supervision import supervisor
+from scalecurve_local.supervision.orphans import end_marked
+
+GRACE_S = 3.0
+_LOG = "supervisor.log"
+_LEAST_BYTES = 64 << 10
+"""With less than this left on a disk a word may not be written whole."""
+
+
+class RunningTrial:
+    """One attempt whose supervisor this engine started."""
+
+    def __init__(
+        self,
+        trial: TrialSpec,
+        attempt: Attempt,
+        share: Share,
+        inherited: Mapping[str, str],
+        locks: Sequence[int],
+        metrics_port: int | None,
+        hide_gpus: bool,
+    ) -> None:
+        """Write the order and start the supervisor.
+
+        Raises:
+            StorageError: when the attempt's files cannot be written.
+            Unavailable: when no process can be started, or the launcher is not installed.
+        """
+        self.trial, self.attempt, self.share = trial, attempt, share
+        self.begun = time.monotonic()
+        trial_file = attempt.folder / contract.TRIAL_FILE
+        durable.write_file(trial_file, canonical_json(trial.wire()).encode())
+        durable.make_folder(attempt.folder / LOGS)
+        order = _order(trial, attempt, share)
+        durable.write_file(attempt.folder / ORDER_FILE, canonical_json(order.wire()).encode())
+        temporary = Path(order.temporary)
+        with durable.storing("make a temporary folder", temporary):
+            temporary.mkdir(mode=0o700)
+        self.port = ReservedPort()
+        environment = trial_environment(
+            inherited, trial_file, attempt.folder, share, temporary, self.port.number, metrics_port, hide_gpus
+        )
+        try:
+            self.process = _start(attempt, environment, [*locks, self.port.fileno()])
+        except EngineError:
+            self.port.close()
+            supervisor.remove_tree(str(temporary))
+            raise
+        self.mark = supervisor.identity(self.process.pid)
+        # A pidfd becomes readable when its process ends (pidfd_open(2)): no polling, no SIGCHLD handler.
+        self.pidfd = os.pidfd_open(self.process.pid)
+        self.watch = select.poll()
+        self.watch.register(self.pidfd, select.POLLIN)
+
+    def ask(self, word: bytes) -> None:
+        """Send ``supervisor.STOP`` or ``KILL``; one that has ended hears nothing."""
+        assert self.process.stdin is not None
+        with suppress(OSError, ValueError):  # ValueError: the pipe was closed when the supervisor was seen to end
+            self.process.stdin.write(word)
+
+    def wait(self, seconds: float) -> bool:
+        """Wait at most so long for the supervisor; whether it has ended and its report is on disk.
+
+        Raises:
+            StorageError: when it could not write its report.
+        """
+        if not self.watch.poll(seconds * 1000):
+            return False
+        status = self.process.wait()
+        self._close()
+        if self.attempt.exit is None:
+            self._report_lost(status)
+        return True
+
+    def leave(self) -> None:
+        """Close the pipe, which a supervisor takes for the engine's end, and wait until it is gone."""
+        self._close()
+        self.process.wait()
+
+    def _close(self) -> None:
+        self.port.close()
+        if self.pidfd >= 0:
+            os.close(self.pidfd)
+            self.pidfd = -1
+        if self.process.stdin is not None:
+            with suppress(OSError):
+                self.process.stdin.close()
+
+    def _report_lost(self, status: int) -> None:
+        """A supervisor that was killed cannot clean up: do it, and say so in its place."""
+        end_marked(lambda mark: mark == self.mark)
+        order = self.attempt.order
+        if order is not None:
+            supervisor.remove_tree(order.temporary)
+        said = (self.attempt.folder / _LOG).read_text(errors="replace").strip().splitlines()
+        why = said[-1] if said else _silent(self.attempt.folder, status)
+        if status > 0:
+            raise StorageError(f"the supervisor of trial {self.trial.name} failed: {why}; continue with --resume")
+        report = ExitReport(
+            cause="supervisor-lost",
+            message=f"the supervisor was ended by signal {-status}",
+            started_ns=order.begun_ns if order else time.time_ns(),
+            ended_ns=time.time_ns(),
+        )
+        durable.write_file(self.attempt.folder / EXIT_FILE, canonical_json(report.wire()).encode())
+
+
+def _silent(folder: Path, status: int) -> str:
+    """Why a supervisor ended that left no word: mostly a disk that has no room for one."""
+    with suppress(OSError):
+        left = shutil.disk_usage(folder).free
+        if left < _LEAST_BYTES:
+            return f"no space left on the disk of {folder} ({left:,} bytes)"
+    return f"ended with status {status}"
+
+
+def _order(trial: TrialSpec, attempt: Attempt, share: Share) -> Order:
+    with durable.storing("find the current folder", Path()):
+        cwd = str(Path.cwd())
+    return Order(
+        commands=commands(trial, attempt),
+        cwd=cwd,
+        deadline_seconds=trial.deadline_seconds,
+        grace_seconds=GRACE_S,
+        exit_file=str(attempt.folder / EXIT_FILE),
+        # Named here and made later, so that no kill can leave it behind unknown.
+        temporary=str(Path(tempfile.gettempdir(), f"scalecurve-{uuid.uuid4().hex[:12]}")),
+        oom_counters=oom_counters(),
+        begun_ns=time.time_ns(),
+        devices=share.devices,
+        oversubscribed=share.oversubscribed,
+    )
+
+
+def _start(attempt: Attempt, environment: Mapping[str, str], descriptors: Sequence[int]) -> subprocess.Popen[bytes]:
+    argv = [sys.executable, "-I", "-S", "-E", str(Path(supervisor.__file__)), str(attempt.folder / ORDER_FILE)]
+    with durable.storing("open", attempt.folder / _LOG):
+        log = (attempt.folder / _LOG).open("wb")
+    with log:
+        try:
+            return subprocess.Popen(
+                argv,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                stderr=log,
+                env=dict(environment),
+                cwd=os.sep,
+                pass_fds=descriptors,
+                start_new_session=True,
+                bufsize=0,
+            )
+        except OSError as error:
+            raise Unavailable(f"cannot start a process ({error.strerror}); continue with --resume") from error

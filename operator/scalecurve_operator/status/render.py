@@ -1,0 +1,195 @@
+"""Statuses as written to the API server, as plain JSON; ``scalecurve_api.crds.status`` declares every field. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+
+from scalecurve_api.crds.status import (
+    MAX_CURRENT,
+    MAX_HEADLINES,
+    MAX_HISTORY,
+    MAX_LEFT_OUT,
+    MAX_NODES,
+    one_line,
+)
+from scalecurve_api.lifecycle import Status
+from scalecurve_api.record.verdict import Verdict
+from scalecurve_api.spec.trial import TrialPhase, TrialSpec
+from scalecurve_kube.client import Object
+
+_OF_ONE_ATTEMPT = ("reason", "message", "jobUid", "nodes", "throughput", "summary", "record", "timeline", "endedAt")
+
+
+def timestamp(seconds: float) -> str:
+    """RFC 3339 in UTC, to the second, of Unix time."""
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def claimed(status: Mapping[str, object], attempt: int, job: str, now: float) -> Object:
+    """An attempt is about to begin: from here on its number is taken."""
+    kept = {name: value for name, value in status.items() if name not in _OF_ONE_ATTEMPT}
+    return kept | {
+        "phase": TrialPhase.starting.value,
+        "attempts": attempt,
+        "job": job,
+        "startedAt": timestamp(now),
+        "timeline": [_moment(TrialPhase.starting, now)],
+    }
+
+
+def progressed(
+    status: Mapping[str, object], phase: TrialPhase, job_uid: str, message: str | None, now: float
+) -> Object:
+    """The job is queued, starting or running; ``message`` says what it waits for."""
+    new = {name: value for name, value in status.items() if name != "message"}
+    new |= {"phase": phase.value, "jobUid": job_uid}
+    if message:
+        new["message"] = one_line(message, 512)
+    if status.get("phase") != phase.value:
+        new["timeline"] = [*_list(status.get("timeline")), _moment(phase, now)][-64:]
+    return new
+
+
+def ended(
+    status: Mapping[str, object],
+    attempt: int,
+    verdict: Verdict,
+    *,
+    job_uid: str | None,
+    summary: Object | None,
+    record: Object | None,
+    nodes: Sequence[str],
+    ended_at: float,
+) -> Object:
+    """The attempt's result is kept: it joins the history."""
+    past: Object = {"attempt": attempt, "phase": verdict.phase.value, "endedAt": timestamp(ended_at)}
+    if verdict.reason:
+        past["reason"] = one_line(verdict.reason, 64)
+    if verdict.message:
+        past["message"] = one_line(verdict.message, 96)
+    new = {name: value for name, value in status.items() if name not in _OF_ONE_ATTEMPT or name == "timeline"}
+    new |= {
+        "phase": verdict.phase.value,
+        "history": [*_list(status.get("history")), past][-MAX_HISTORY:],
+        "endedAt": timestamp(ended_at),
+        "timeline": [*_list(status.get("timeline")), _moment(verdict.phase, ended_at)][-64:],
+    }
+    optional: Object = {
+        "reason": past.get("reason"),
+        "message": one_line(verdict.message, 512) if verdict.message else None,
+        "jobUid": job_uid,
+        "nodes": [node for node in nodes if len(node) <= 63][:MAX_NODES] or None,
+        "summary": summary,
+        "record": _bounded(record),
+        # What did not succeed enters no curve, and no table either.
+        "throughput": _throughput(summary) if verdict.phase is TrialPhase.succeeded else None,
+    }
+    return new | {name: value for name, value in optional.items() if value is not None}
+
+
+def experiment(
+    before: Mapping[str, object],
+    generation: int,
+    status: Status,
+    current: Iterable[Object],
+    headlines: Sequence[Object],
+    best: str | None,
+    conditions: Sequence[Object],
+    now: float,
+    began: float | None = None,
+) -> Object:
+    """The progress of an experiment; ``began`` is when its first trial did, where that is known better than now."""
+    new: Object = {
+        "observedGeneration": generation,
+        "phase": status.phase.value,
+        "message": one_line(status.message, 512),
+        "total": status.total,
+        "done": status.done,
+        "progress": f"{status.done}/{status.total}",
+        "counts": {phase.value.lower(): count for phase, count in status.counts.items() if count},
+        "headlines": list(headlines)[:MAX_HEADLINES],
+        "current": list(current)[:MAX_CURRENT],
+        "conditions": list(conditions),
+    }
+    if best:
+        new["bestEfficiency"] = best
+    begun = any(count for phase, count in status.counts.items() if phase is not TrialPhase.pending)
+    if started := before.get("startedAt") or (timestamp(began or now) if begun else None):
+        new["startedAt"] = started
+    if status.phase.final:
+        new["endedAt"] = before.get("endedAt") or timestamp(now)
+    return new
+
+
+def current_trial(name: str, trial: TrialSpec, phase: TrialPhase, status: Mapping[str, object]) -> Object:
+    """A trial that has begun and not ended."""
+    entry: Object = {
+        "name": name,
+        "point": one_line(trial.point.name, 128),
+        "workers": trial.point.workers,
+        "phase": phase.value,
+        "attempt": status.get("attempts") or 1,
+    }
+    return entry | ({"since": status["startedAt"]} if status.get("startedAt") else {})
+
+
+def refused(before: Mapping[str, object], generation: int, message: str, condition: Object, now: float) -> Object:
+    """An experiment that can never run."""
+    return {
+        "observedGeneration": generation,
+        "phase": "Failed",
+        "message": one_line(message, 512),
+        "conditions": conditions(before, [condition], generation, now),
+        "endedAt": before.get("endedAt") or timestamp(now),
+    }
+
+
+def condition(kind: str, holds: bool | None, reason: str, message: str) -> Object:
+    """A condition as it is now; when it became so, ``conditions`` knows."""
+    spelled = "Unknown" if holds is None else str(holds)
+    return {"type": kind, "status": spelled, "reason": reason, "message": one_line(message, 512)}
+
+
+def conditions(before: Mapping[str, object], now_hold: Sequence[Object], generation: int, now: float) -> list[Object]:
+    """Kubernetes' standard list: a transition time moves only when the status of a condition does."""
+    known = {str(entry["type"]): entry for entry in _list(before.get("conditions"))}
+    found = []
+    for entry in now_hold:
+        old = known.get(entry["type"])
+        since = old["lastTransitionTime"] if old and old["status"] == entry["status"] else timestamp(now)
+        found.append(entry | {"lastTransitionTime": since, "observedGeneration": generation})
+    return found
+
+
+def holds(status: Mapping[str, object], kind: str) -> bool:
+    """Whether a condition was True when the status was written."""
+    return any(entry["type"] == kind and entry["status"] == "True" for entry in _list(status.get("conditions")))
+
+
+def _moment(phase: TrialPhase, now: float) -> Object:
+    return {"phase": phase.value, "atNs": int(now * 1e9)}
+
+
+def _bounded(record: Object | None) -> Object | None:
+    """What was left out is said by the record, in whatever length."""
+    if record is None or "leftOut" not in record:
+        return record
+    return record | {"leftOut": [one_line(text, 128) for text in record["leftOut"][:MAX_LEFT_OUT]]}
+
+
+def _throughput(summary: Object | None) -> str | None:
+    if not summary or summary.get("throughput") is None:
+        return None
+    if not summary.get("samples") and summary.get("peakBusbw") is not None:
+        return one_line(f"{summary['peakBusbw']:,.3g} GB/s busbw", 64)
+    return one_line(f"{summary['throughput']:,.1f} {summary.get('sampleUnit', 'samples')}/s", 64)
+
+
+def _list(value: object) -> list[Object]:
+    return list(value) if isinstance(value, list) else []
+
+
+def unix(moment: str) -> float:
+    """Unix time of an RFC 3339 timestamp."""
+    return datetime.fromisoformat(moment.replace("Z", "+00:00")).timestamp()

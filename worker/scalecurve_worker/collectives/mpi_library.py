@@ -1,0 +1,118 @@
+"""``program: allreduce`` over MPI: numpy arrays in host memory, started by mpirun. Needs no torch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from scalecurve_api.programs.workload import AllReduce, Payload, Workload
+from scalecurve_api.spec.trial import TrialSpec
+from scalecurve_worker.collectives.allreduce import Benchmark, check_nodes, granule_of, host_bytes
+from scalecurve_worker.collectives.mpi_patterns import all_reduce_of
+from scalecurve_worker.collectives.open_mpi import ask_for, confirm
+from scalecurve_worker.process.failure import WorkloadError
+from scalecurve_worker.process.identity import identify
+from scalecurve_worker.record.session import Session
+from scalecurve_worker.rendezvous.mpi import load
+from scalecurve_worker.steps.timing import Clock, HostClock, UnixTime
+
+Array = npt.NDArray[Any]
+
+
+def run(trial: TrialSpec) -> None:
+    """Measure every size on this rank.
+
+    Raises:
+        WorkloadError: no MPI here, ranks that mpirun did not bring together, an algorithm that the library did not
+            take, or not one size that fits in memory.
+    """
+    workload = trial.workload
+    elements = _elements(workload)
+    ask_for(workload.all_reduce)
+    mpi = load()
+    _check_world(mpi)
+    vendor, version = mpi.get_vendor()
+    chosen = confirm(workload.all_reduce, vendor)
+    session = Session()
+    session.facts.backend = "mpi"
+    session.facts.versions = {
+        "mpi": f"{vendor} {'.'.join(map(str, version))}",
+        "mpi4py": _mpi4py(),
+        "numpy": np.__version__,
+    }
+    session.facts.options = {
+        "allReduce": workload.all_reduce.value,
+        "libraryParameters": chosen,
+        "library": mpi.Get_library_version().strip("\0\n ")[:300],
+    }
+    check_nodes(workload.all_reduce, session, trial.point.workers_per_node)
+    library = MPILibrary(mpi, trial.seed, workload.all_reduce, trial.point.workers_per_node)
+    Benchmark(workload.sizes, library, session, elements).run()
+
+
+class MPILibrary:
+    """Arrays of float32, added up by MPI over all ranks."""
+
+    def __init__(self, mpi: Any, seed: int, asked: AllReduce = AllReduce.auto, per_node: int = 1) -> None:
+        self._comm = mpi.COMM_WORLD
+        self._carry = all_reduce_of(asked, mpi, per_node)
+        self.granule = granule_of(asked, per_node)
+        self._random = np.random.default_rng(seed * 100_003 + self._comm.Get_rank())
+
+    element_bytes = 4
+    copies = 3  # as it came, in its place, and what the library keeps of it
+
+    def available_bytes(self) -> int:
+        """A share of the host's memory."""
+        return host_bytes(self._comm.Get_size())
+
+    def message(self, count: int) -> Array:
+        """An array of so many elements, with anything in it."""
+        return np.empty(count, dtype=np.float32)
+
+    def indices(self, begin: int, end: int) -> Array:
+        """Whole numbers from ``begin`` up to ``end``."""
+        return np.arange(begin, end)
+
+    def random(self, count: int) -> Array:
+        """Numbers of a normal distribution, other ones on each rank."""
+        return self._random.standard_normal(count, dtype=np.float32)
+
+    def all_reduce(self, message: Array) -> None:
+        """Put the sum over all ranks in its place."""
+        self._carry(message)
+
+    def clock(self, unix: UnixTime) -> Clock:
+        """The host's."""
+        return HostClock(unix)
+
+
+def _elements(workload: Workload) -> list[int] | None:
+    """Of a model's messages, where they are asked for: the one thing here that takes torch."""
+    if workload.sizes.payload is Payload.sizes:
+        return None
+    try:
+        from scalecurve_worker.collectives.payload import gradient_elements
+    except ModuleNotFoundError as error:
+        raise WorkloadError(
+            f"workload.sizes.payload: {workload.sizes.payload.value} needs torch, which builds workload.model, and it "
+            "is not installed here; allowed here: sizes"
+        ) from error
+    return gradient_elements(workload)
+
+
+def _check_world(mpi: Any) -> None:
+    launched, joined = identify().world, mpi.COMM_WORLD.Get_size()
+    if launched != joined:
+        raise WorkloadError(
+            f"workload.backend: mpirun started {launched} ranks, and MPI knows {joined}: "
+            f"mpirun and mpi4py's library ({' '.join(map(str, mpi.get_vendor()))}) do not belong together"
+        )
+
+
+def _mpi4py() -> str:
+    import mpi4py
+
+    return str(mpi4py.__version__)

@@ -1,0 +1,85 @@
+"""``program: allreduce`` over torch.distributed, which has no all-reduce but the one in place."""
+
+from __future__ import annotations
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from scalecurve_api.programs.workload import AllReduce, Payload
+from scalecurve_api.spec.trial import TrialSpec
+from scalecurve_worker.collectives.allreduce import Benchmark, check_nodes, granule_of, host_bytes
+from scalecurve_worker.collectives.payload import gradient_elements
+from scalecurve_worker.collectives.torch_patterns import all_reduce_of
+from scalecurve_worker.process.identity import identify
+from scalecurve_worker.record.session import Session
+from scalecurve_worker.rendezvous.torch_store import backend_for
+from scalecurve_worker.steps.timing import Clock, HostClock, UnixTime
+from scalecurve_worker.torch.clock import CudaClock
+from scalecurve_worker.torch.device import choose_device, device_identity, framework_versions
+from scalecurve_worker.torch.process_group import ask_for_algorithm, choose_backend, join_group, leave_group
+
+
+def run(trial: TrialSpec) -> None:
+    """Measure every size on this rank.
+
+    Raises:
+        WorkloadError: a device or backend that is not here, or not one size that fits in memory.
+    """
+    workload = trial.workload
+    device = choose_device(workload.device, identify().local_rank)
+    backend = choose_backend(workload.backend, device)
+    ask_for_algorithm(workload.all_reduce, backend)
+    join_group(backend, device)
+    session = Session(*device_identity(device))
+    session.facts.versions = framework_versions(device)
+    session.facts.backend = backend_for(device)
+    session.facts.options = {"allReduce": workload.all_reduce.value}
+    check_nodes(workload.all_reduce, session, trial.point.workers_per_node)
+    library = TorchLibrary(workload.sizes.dtype, device, trial.seed, workload.all_reduce, trial.point.workers_per_node)
+    elements = gradient_elements(workload) if workload.sizes.payload is not Payload.sizes else None
+    Benchmark(workload.sizes, library, session, elements).run()
+    leave_group()
+
+
+class TorchLibrary:
+    """Tensors on one device, added up by the default group."""
+
+    def __init__(self, dtype: str, device: torch.device, seed: int, asked: AllReduce, per_node: int) -> None:
+        self._dtype: torch.dtype = getattr(torch, dtype)
+        self._device = device
+        self._carry = all_reduce_of(asked, per_node)
+        self.granule = granule_of(asked, per_node)
+        self.copies = 3 if asked is AllReduce.hierarchical else 2
+        self._random = torch.Generator(device).manual_seed(seed * 100_003 + dist.get_rank())
+
+    @property
+    def element_bytes(self) -> int:
+        """Size of one element."""
+        return self._dtype.itemsize
+
+    def available_bytes(self) -> int:
+        """The GPU's free memory, with a tenth to spare, or a share of the host's."""
+        if self._device.type == "cuda":
+            return int(torch.cuda.mem_get_info(self._device)[0] * 0.9)
+        return host_bytes(dist.get_world_size())
+
+    def message(self, count: int) -> Tensor:
+        """A tensor of so many elements, with anything in it."""
+        return torch.empty(count, dtype=self._dtype, device=self._device)
+
+    def indices(self, begin: int, end: int) -> Tensor:
+        """Whole numbers from ``begin`` up to ``end``, on the device."""
+        return torch.arange(begin, end, device=self._device)
+
+    def random(self, count: int) -> Tensor:
+        """Numbers of a normal distribution, other ones on each rank."""
+        return torch.randn(count, device=self._device, generator=self._random)
+
+    def all_reduce(self, message: Tensor) -> None:
+        """Put the sum over all ranks in its place."""
+        self._carry(message)
+
+    def clock(self, unix: UnixTime) -> Clock:
+        """The device's stream, or the host's clock."""
+        return CudaClock(unix, self._device) if self._device.type == "cuda" else HostClock(unix)

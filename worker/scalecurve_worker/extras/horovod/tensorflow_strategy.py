@@ -1,0 +1,58 @@
+"""Processes with one replica each, whose gradients Horovod adds up: TensorFlow's strategy knows nothing of it.
+
+Only ``DistributedGradientTape`` is used, over TensorFlow's variables and not Keras's. Under Keras 3 it does not take
+the latter, and Horovod's optimizer for Keras adds up nothing and says nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from scalecurve_api.programs.horovod import TAPE
+from scalecurve_api.programs.options import CommHook
+from scalecurve_api.programs.workload import Workload
+from scalecurve_worker.extras.horovod.library import join, load, version
+from scalecurve_worker.tensorflow.devices import Devices
+from scalecurve_worker.tensorflow.framework import tf
+
+
+class OverHorovod:
+    """This process among those that mpirun started."""
+
+    def __init__(self, workload: Workload, devices: Devices) -> None:
+        """Join them.
+
+        Raises:
+            WorkloadError: Horovod is not here, or not as it is asked for.
+        """
+        self._library = load(tf, "workload.strategy")
+        self._device = devices.names[0]
+        half = workload.options.comm_hook is CommHook.fp16
+        self._compression = self._library.Compression.fp16 if half else self._library.Compression.none
+        self.carrier = join(self._library, workload, devices.on_gpu, self._probe)
+        self.rank: int = self._library.rank()
+        self.size: int = self._library.size()
+        self.versions = {"horovod": version()}
+
+    @property
+    def name(self) -> str | None:
+        """``DistributedGradientTape`` for a tape with Horovod's gradient: the class it makes has another name."""
+        gradient = type(self.tape(tf.GradientTape())).gradient
+        return TAPE if gradient.__module__.startswith("horovod.tensorflow") else None
+
+    def tape(self, tape: Any) -> Any:
+        """A tape whose gradients are the mean over all processes."""
+        return self._library.DistributedGradientTape(tape, compression=self._compression)
+
+    def start_alike(self, variables: Iterable[Any]) -> None:
+        """Give Keras's variables the first process's values."""
+        self._library.broadcast_variables([each.value for each in variables], root_rank=0)
+
+    def leave(self) -> None:
+        """Go, when all others may go too."""
+        self._library.shutdown()
+
+    def _probe(self, name: str) -> None:
+        with tf.device(self._device):
+            self._library.allreduce(tf.ones(1024), name=name)

@@ -1,0 +1,231 @@
+"""The worker's side: an optimizer whose step sends gradients to the servers and takes their parameters."""
+
+from __future__ import annotations
+
+import json
+import secrets
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import overload
+
+import torch
+from torch import Tensor, nn
+
+from scalecurve_api.programs.workload import Updates, Workload
+from scalecurve_api.record.rank import ServerCounts, Traffic
+from scalecurve_worker.extras.parameter_server import protocol as wire
+from scalecurve_worker.extras.parameter_server.protocol import Header, Kind
+from scalecurve_worker.extras.parameter_server.server import Order
+from scalecurve_worker.process.identity import identify
+from scalecurve_worker.record.session import out_folder
+from scalecurve_worker.rendezvous.communicator import Communicator, find_communicator
+from scalecurve_worker.torch.optimizers import rule_of
+from scalecurve_worker.torch.process_group import own_address
+
+
+class ParameterServer(torch.optim.Optimizer):
+    """Gradients to every server, then its parameters back: one push and one fetch a step.
+
+    With backup workers a gradient may come too late: ``used`` is then False, and ``behind`` is how many further steps
+    the others have ended meanwhile, which this worker has to leave out (0 where updates are asynchronous).
+    """
+
+    def __init__(
+        self, params: Iterable[nn.Parameter], rate: float, connections: Sequence[socket.socket], synchronous: bool
+    ) -> None:
+        super().__init__(params, {"lr": rate})
+        self._held: list[nn.Parameter] = [each for group in self.param_groups for each in group["params"]]
+        self._sizes = [parameter.numel() for parameter in self._held]
+        self._device = self._held[0].device
+        on_gpu = self._device.type == "cuda"
+        elements = sum(self._sizes)
+        self._gradients = torch.zeros(elements, pin_memory=on_gpu)
+        self._parameters = torch.zeros(elements, pin_memory=on_gpu)
+        self._connections = list(connections)
+        cuts = shares(elements, len(connections))
+        self._outgoing = [wire.bytes_of(self._gradients[begin:end]) for begin, end in cuts]
+        self._incoming = [wire.bytes_of(self._parameters[begin:end]) for begin, end in cuts]
+        self._versions = [0] * len(connections)
+        self._synchronous = synchronous
+        self.pushes = 0
+        self.sent_bytes = 0
+        self.used = True
+        self.behind = 0
+
+    @overload
+    def step(self, closure: None = None) -> None: ...
+    @overload
+    def step(self, closure: Callable[[], float]) -> float: ...
+    @torch.no_grad()
+    def step(self, closure: Callable[[], float] | None = None) -> float | None:
+        """Push this step's gradients and take the parameters that the servers then have."""
+        self._read([each.grad for each in self._held], self._gradients)
+        rate = self.param_groups[0]["lr"]
+        for connection, version, payload in zip(self._connections, self._versions, self._outgoing, strict=True):
+            self.sent_bytes += wire.send(connection, Header(Kind.push, version, rate=rate), payload)
+        self.pushes += 1
+        before = self._versions[0]
+        self.used = all(self._take())
+        self.behind = self._versions[0] - before - 1 if self._synchronous else 0
+        return None
+
+    @torch.no_grad()
+    def begin(self) -> None:
+        """Give the servers this worker's parameters to start from."""
+        self._read(self._held, self._parameters)
+        for connection, payload in zip(self._connections, self._incoming, strict=True):
+            wire.send(connection, Header(Kind.initial), payload)
+        # An answer says that they have them.
+        self.fetch()
+
+    @torch.no_grad()
+    def fetch(self) -> None:
+        """Take the parameters as they are now."""
+        for connection in self._connections:
+            wire.send(connection, Header(Kind.fetch))
+        self._take()
+
+    def counts(self) -> list[ServerCounts]:
+        """What each server has counted."""
+        found = []
+        for connection in self._connections:
+            wire.send(connection, Header(Kind.counts))
+            header = wire.receive(connection)
+            data = bytearray(header.size)
+            wire.receive_into(connection, header, memoryview(data))
+            found.append(ServerCounts.model_validate(json.loads(data)))
+        return found
+
+    def close(self) -> None:
+        """Leave the servers, which end with their last worker."""
+        for connection in self._connections:
+            connection.close()
+
+    def _take(self) -> list[bool]:
+        used = []
+        for index, (connection, view) in enumerate(zip(self._connections, self._incoming, strict=True)):
+            header = wire.receive(connection)
+            wire.receive_into(connection, header, view)
+            self._versions[index] = header.version
+            used.append(header.used)
+        fetched = self._parameters.to(self._device, non_blocking=True)
+        for parameter, values in zip(self._held, torch.split(fetched, self._sizes), strict=True):
+            parameter.copy_(values.view_as(parameter))
+        return used
+
+    def _read(self, tensors: Sequence[Tensor | None], into: Tensor) -> None:
+        """Lay tensors end to end in host memory; a parameter without a gradient counts as zero."""
+        if self._device.type == "cuda":
+            flat = [_or_zeros(tensor, held).reshape(-1) for tensor, held in zip(tensors, self._held, strict=True)]
+            into.copy_(torch.cat(flat))
+            return
+        for tensor, held, place in zip(tensors, self._held, torch.split(into, self._sizes), strict=True):
+            place.copy_(_or_zeros(tensor, held).reshape(-1))
+
+
+@dataclass
+class Serving:
+    """A worker's optimizer, the other workers, and the server processes that this worker has started."""
+
+    optimizer: ParameterServer
+    communicator: Communicator
+    processes: list[subprocess.Popen[str]]
+    elements: int
+
+    def settle(self) -> None:
+        """Wait for all workers' updates, then take the parameters: the same on every worker."""
+        self.communicator.barrier()
+        self.optimizer.fetch()
+        self.communicator.barrier()
+
+    def traffic(self) -> Traffic | None:
+        """Gradients that this worker has sent in a step, as counted at its sockets."""
+        optimizer = self.optimizer
+        if not optimizer.pushes:
+            return None
+        size = 4.0 * self.elements
+        sent = optimizer.sent_bytes / optimizer.pushes
+        how = "counted at the sockets: gradients to the servers, which send as many parameters back"
+        return Traffic(payload_bytes=size, wire_bytes=sent, plain_payload_bytes=size, how=how)
+
+    def close(self) -> None:
+        """Leave the servers and see them end."""
+        self.optimizer.close()
+        self.communicator.barrier()
+        for process in self.processes:
+            process.wait()
+
+
+def start(model: nn.Module, workload: Workload) -> Serving:
+    """Start the servers and join them. Collective; every rank has the same model.
+
+    Server s runs beside rank s modulo the worker count, on that rank's cores: servers are spread as evenly as
+    workers are, on one machine and over pods alike.
+    """
+    identity = identify()
+    communicator = find_communicator(identity, out_folder())
+    rank, workers, asked = communicator.rank, communicator.world, workload.parameter_server
+    elements = sum(parameter.numel() for parameter in model.parameters())
+    token = secrets.token_hex(wire.TOKEN_BYTES) if rank == 0 else None
+    token = str(communicator.all_gather(token)[0])
+    processes, mine = [], {}
+    for index, (begin, end) in enumerate(shares(elements, asked.servers)):
+        if index % workers == rank:
+            order = Order(
+                host=own_address(),
+                token=token,
+                index=index,
+                elements=end - begin,
+                workers=workers,
+                asked=asked,
+                rule=workload.optimizer,
+            )
+            process, port = _spawn(order)
+            processes.append(process)
+            mine[str(index)] = [order.host, port]
+    known = {index: where for each in communicator.all_gather(mine) for index, where in each.items()}
+    connections = []
+    for index in range(asked.servers):
+        host, port = known[str(index)]
+        connection = socket.create_connection((host, port))
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        wire.greet(connection, bytes.fromhex(token), rank)
+        connections.append(connection)
+    rate = float(rule_of(workload.optimizer, workers)[1]["lr"])
+    synchronous = asked.updates is Updates.synchronous
+    optimizer = ParameterServer(model.parameters(), rate, connections, synchronous)
+    serving = Serving(optimizer, communicator, processes, elements)
+    if rank == 0:
+        serving.optimizer.begin()
+    serving.settle()
+    return serving
+
+
+def shares(elements: int, servers: int) -> list[tuple[int, int]]:
+    """Begin and end of each server's part of the flat parameters; sizes differ by one at most."""
+    return [(elements * index // servers, elements * (index + 1) // servers) for index in range(servers)]
+
+
+def _spawn(order: Order) -> tuple[subprocess.Popen[str], int]:
+    process = subprocess.Popen(
+        [sys.executable, "-P", "-m", "scalecurve_worker.extras.parameter_server.server"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    with process.stdin as orders:
+        orders.write(json.dumps(order.wire()) + "\n")
+    with process.stdout as said:
+        line = said.readline()
+    if not line.strip().isdigit():
+        raise ConnectionError(f"parameter server {order.index} did not start: exit code {process.wait()}")
+    return process, int(line)
+
+
+def _or_zeros(tensor: Tensor | None, like: Tensor) -> Tensor:
+    return torch.zeros_like(like) if tensor is None else tensor

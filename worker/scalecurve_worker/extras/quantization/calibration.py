@@ -1,0 +1,95 @@
+"""What goes through a network: the range of every value, and histograms of weights and outputs by layer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, fx
+
+from scalecurve_api.record.rank import LayerHistogram
+from scalecurve_worker.extras.quantization.folding import Kind, kind_of
+
+BINS = 48
+_WATCHED = (Kind.start, Kind.layer, Kind.rectify, Kind.sum, Kind.joined)
+
+
+@dataclass(frozen=True)
+class Seen:
+    """Least and greatest value of each node over the calibration batches, and the histograms of the layers."""
+
+    ranges: dict[str, tuple[float, float]]
+    histograms: list[LayerHistogram]
+
+
+def calibrate(graph: fx.GraphModule, batches: Sequence[Tensor]) -> Seen:
+    """Send ``batches`` of inputs through, twice: a histogram needs its ends first."""
+    watched = {node.name for node in graph.graph.nodes if kind_of(graph, node) in _WATCHED}
+    ranges = _Ranges(graph, watched)
+    with torch.no_grad():
+        for batch in batches:
+            ranges.run(batch.float())
+    layers = {settled(graph, node).name: str(node.target) for node in layers_of(graph)}
+    counting = _Counting(graph, {name: ranges.seen[name] for name in layers})
+    with torch.no_grad():
+        for batch in batches:
+            counting.run(batch.float())
+    out = []
+    for name, layer in layers.items():
+        weight = graph.get_parameter(f"{layer}.weight").detach()
+        low, high = float(weight.min()), float(weight.max())
+        out.append(_histogram(layer, "weights", low, high, torch.histc(weight.float().cpu(), BINS, *_apart(low, high))))
+        out.append(_histogram(layer, "activations", *ranges.seen[name], counting.counts[name]))
+    return Seen(ranges.seen, out)
+
+
+def settled(graph: fx.GraphModule, node: fx.Node) -> fx.Node:
+    """The ReLU that is a node's only user, as both are one operation in integers; or the node itself."""
+    users = list(node.users)
+    return users[0] if len(users) == 1 and kind_of(graph, users[0]) is Kind.rectify else node
+
+
+def layers_of(graph: fx.GraphModule) -> list[fx.Node]:
+    """Convolutions and linear layers, in their order."""
+    return [node for node in graph.graph.nodes if kind_of(graph, node) is Kind.layer]
+
+
+class _Ranges(fx.Interpreter):
+    def __init__(self, graph: fx.GraphModule, watched: set[str]) -> None:
+        super().__init__(graph)
+        self.watched = watched
+        self.seen: dict[str, tuple[float, float]] = {}
+
+    def run_node(self, n: fx.Node) -> Tensor:
+        value: Tensor = super().run_node(n)
+        if n.name in self.watched:
+            # At once: what comes after may change the values in place.
+            low, high = (float(end) for end in torch.aminmax(value))
+            before = self.seen.get(n.name, (low, high))
+            self.seen[n.name] = min(low, before[0]), max(high, before[1])
+        return value
+
+
+class _Counting(fx.Interpreter):
+    def __init__(self, graph: fx.GraphModule, ranges: dict[str, tuple[float, float]]) -> None:
+        super().__init__(graph)
+        self.ranges = ranges
+        self.counts = {name: torch.zeros(BINS, dtype=torch.int64) for name in ranges}
+
+    def run_node(self, n: fx.Node) -> Tensor:
+        value: Tensor = super().run_node(n)
+        if n.name in self.ranges:
+            self.counts[n.name] += torch.histc(value.cpu(), BINS, *_apart(*self.ranges[n.name])).long()
+        return value
+
+
+def _apart(low: float, high: float) -> tuple[float, float]:
+    return (low, high) if high > low else (low - 0.5, high + 0.5)
+
+
+def _histogram(layer: str, kind: str, low: float, high: float, counts: Tensor) -> LayerHistogram:
+    low, high = _apart(low, high)
+    return LayerHistogram.model_validate(
+        {"layer": layer, "kind": kind, "low": low, "high": high, "counts": [int(count) for count in counts.tolist()]}
+    )

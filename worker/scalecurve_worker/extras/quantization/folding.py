@@ -1,0 +1,163 @@
+"""A trained network as a graph of what integers can do, with batch norm folded into the layer before it."""
+
+from __future__ import annotations
+
+import copy
+import operator
+from collections import Counter
+from enum import StrEnum
+
+import torch
+import torch.nn.functional as F
+from torch import fx, nn
+from torch.nn.modules.batchnorm import _BatchNorm
+from torch.nn.utils.fusion import fuse_conv_bn_eval, fuse_linear_bn_eval
+
+from scalecurve_worker.process.failure import WorkloadError
+
+
+class Kind(StrEnum):
+    """What a node does to whole numbers."""
+
+    start = "start"
+    layer = "layer"
+    rectify = "rectify"
+    sum = "sum"
+    joined = "joined"
+    mean = "mean"
+    same = "same"
+    end = "end"
+
+
+_MODULES: dict[type[nn.Module], Kind] = {
+    nn.Conv2d: Kind.layer,
+    nn.Linear: Kind.layer,
+    nn.ReLU: Kind.rectify,
+    nn.AvgPool2d: Kind.mean,
+    nn.AdaptiveAvgPool2d: Kind.mean,
+    nn.MaxPool2d: Kind.same,
+    nn.Flatten: Kind.same,
+    nn.Dropout: Kind.same,
+    nn.Identity: Kind.same,
+}
+_FUNCTIONS: dict[object, Kind] = {
+    F.relu: Kind.rectify,
+    torch.relu: Kind.rectify,
+    operator.add: Kind.sum,
+    torch.add: Kind.sum,
+    torch.cat: Kind.joined,
+    torch.flatten: Kind.same,
+    operator.getitem: Kind.same,
+    F.pad: Kind.same,
+}
+_METHODS = {"add": Kind.sum, "add_": Kind.sum, "relu": Kind.rectify, "relu_": Kind.rectify, "flatten": Kind.same}
+_ENDS = {"placeholder": Kind.start, "output": Kind.end}
+
+
+def kind_of(graph: fx.GraphModule, node: fx.Node) -> Kind:
+    """What the node does.
+
+    Raises:
+        WorkloadError: nothing that is known here.
+    """
+    kind = _ENDS.get(node.op)
+    if node.op == "call_module":
+        kind = _MODULES.get(type(graph.get_submodule(str(node.target))))
+    elif node.op == "call_function":
+        kind = _FUNCTIONS.get(node.target)
+    elif node.op == "call_method":
+        kind = _METHODS.get(str(node.target))
+    if kind is None or not _plain(kind, node):
+        raise _refusal(f"{_name(graph, node)} has no form in integers here")
+    return kind
+
+
+def folded(model: nn.Module) -> fx.GraphModule:
+    """A copy in float32, as in evaluation, traced and with every batch norm folded; the model stays as it is.
+
+    Raises:
+        WorkloadError: the model has a part that is not among convolutions, linear layers, batch norm after one of
+            them, ReLU, pooling, sums and joins, or its way depends on its input.
+    """
+    plain = copy.deepcopy(model).eval().float()
+    try:
+        graph = fx.symbolic_trace(plain)
+    except Exception as error:  # whatever a forward pass raises when it is given no numbers
+        raise _refusal(f"its forward pass cannot be traced ({' '.join(str(error).split())[:120]})") from error
+    for node in list(graph.graph.nodes):
+        if node.op == "call_module" and isinstance(graph.get_submodule(str(node.target)), _BatchNorm):
+            _fold(graph, node)
+    graph.graph.lint()
+    graph.delete_all_unused_submodules()
+    graph.recompile()
+    _check(graph)
+    return graph
+
+
+def check_quantizable(model: nn.Module) -> None:
+    """Refuse before anything is trained what :func:`folded` would refuse after it; no number is worked out.
+
+    Raises:
+        WorkloadError: as :func:`folded`.
+    """
+    folded(copy.deepcopy(model).to("meta"))
+
+
+def _fold(graph: fx.GraphModule, node: fx.Node) -> None:
+    norm = graph.get_submodule(str(node.target))
+    source = node.args[0]
+    assert isinstance(norm, _BatchNorm)
+    layer = (
+        graph.get_submodule(str(source.target)) if isinstance(source, fx.Node) and source.op == "call_module" else None
+    )
+    if not isinstance(layer, (nn.Conv2d, nn.Linear)) or norm.running_mean is None:
+        raise _refusal(f"{_name(graph, node)} does not follow a layer that it can be folded into")
+    assert isinstance(source, fx.Node)
+    if len(source.users) > 1:
+        raise _refusal(f"{source.target}, which {_name(graph, node)} would be folded into, is used elsewhere too")
+    if norm.weight is None:  # affine=False
+        norm.weight, norm.bias = (nn.Parameter(f(norm.running_mean)) for f in (torch.ones_like, torch.zeros_like))
+    fused = fuse_conv_bn_eval(layer, norm) if isinstance(layer, nn.Conv2d) else fuse_linear_bn_eval(layer, norm)
+    graph.set_submodule(str(source.target), fused)
+    node.replace_all_uses_with(source)
+    graph.graph.erase_node(node)
+
+
+def _check(graph: fx.GraphModule) -> None:
+    kinds = {node: kind_of(graph, node) for node in graph.graph.nodes}
+    layers = Counter(str(node.target) for node, kind in kinds.items() if kind is Kind.layer)
+    if not layers:
+        raise _refusal("it has no layer with weights")
+    for name, times in layers.items():
+        if times > 1:
+            raise _refusal(f"layer {name} is used {times} times")
+    if list(kinds.values()).count(Kind.start) != 1:
+        raise _refusal("it has more than one input")
+
+
+def _plain(kind: Kind, node: fx.Node) -> bool:
+    """Whether the arguments are such that whole numbers stay whole and on one grid."""
+    match kind:
+        case Kind.sum:
+            first = node.args[0]
+            alone = not str(node.target).endswith("_") or (isinstance(first, fx.Node) and len(first.users) == 1)
+            return len(node.args) == 2 and all(isinstance(arg, fx.Node) for arg in node.args) and alone
+        case Kind.end:
+            return isinstance(node.args[0], fx.Node)
+        case Kind.same if node.target is F.pad:
+            return bool(node.kwargs.get("mode", "constant") == "constant" and node.kwargs.get("value") in (None, 0))
+        case _:
+            return True
+
+
+def _name(graph: fx.GraphModule, node: fx.Node) -> str:
+    if node.op == "call_module":
+        return f"{node.target} ({type(graph.get_submodule(str(node.target))).__name__})"
+    return str(getattr(node.target, "__name__", node.target))
+
+
+def _refusal(why: str) -> WorkloadError:
+    return WorkloadError(
+        f"measure.accuracy.quantization: {why}; it goes with networks of convolutions, linear layers, batch norm, "
+        "ReLU, pooling and sums"
+    )

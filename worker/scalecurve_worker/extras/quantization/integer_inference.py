@@ -1,0 +1,137 @@
+"""Inference in whole numbers (section 2.2 of the paper), emulated in float64, which holds every sum exactly.
+
+A product of two numbers of b bits needs 2b bits and a layer adds up some thousands of them: at 16 bits that is below
+2^53. What int32 accumulators would give at up to 8 bits comes out bit for bit, in any order of summation.
+"""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, fx, nn
+
+from scalecurve_worker.extras.quantization.calibration import layers_of, settled
+from scalecurve_worker.extras.quantization.folding import Kind, kind_of
+from scalecurve_worker.extras.quantization.quantizer import Grid, Scheme, activation_grid, weight_grid
+
+
+def with_whole_weights(graph: fx.GraphModule, scheme: Scheme, bits: int) -> fx.GraphModule:
+    """A copy that computes in float32 with weights that lie on the grid."""
+    out = copy.deepcopy(graph)
+    for node in layers_of(out):
+        weight = out.get_parameter(f"{node.target}.weight")
+        weight.data.copy_(weight_grid(weight, bits, scheme).nearest(weight))
+    return out
+
+
+@dataclass(frozen=True)
+class _Layer:
+    """A layer whose weights are whole; an accumulator is worth ``step``. ``bias`` is whole too, or real."""
+
+    sums: nn.Module
+    step: Tensor
+    bias: Tensor | None
+    whole_bias: bool
+
+
+class Integers(fx.Interpreter):
+    """A folded network on whole numbers: ``run`` takes real inputs and gives real logits (float64).
+
+    A layer's accumulator is worth the step of its input times that of its weights, and so is its bias (section 2.4);
+    with ``whole_bias`` off the bias stays real. It is rescaled to the output's step by one multiplication and one
+    rounding, after which ReLU is the end of the grid. Accumulators of the last layer are the logits. Sums and joins
+    bring their terms to one step (appendix A.2); pooling rounds its mean.
+    """
+
+    def __init__(
+        self,
+        graph: fx.GraphModule,
+        ranges: dict[str, tuple[float, float]],
+        scheme: Scheme,
+        bits: int,
+        *,
+        whole_bias: bool,
+    ) -> None:
+        super().__init__(graph)
+        self.kinds = {node: kind_of(graph, node) for node in graph.graph.nodes}
+        self.grids: dict[fx.Node, Grid] = {}
+        self.layers: dict[fx.Node, _Layer] = {}
+        device = next(graph.parameters()).device
+        for node, kind in self.kinds.items():
+            if kind in (Kind.start, Kind.layer, Kind.sum, Kind.joined):
+                self.grids[node] = activation_grid(*ranges[settled(graph, node).name], bits, device)
+            elif kind is not Kind.end:
+                self.grids[node] = self.grids[_source(node)]
+            if kind is Kind.layer:
+                layer = graph.get_submodule(str(node.target))
+                self.layers[node] = _layer(layer, self.grids[_source(node)], scheme, bits, whole_bias)
+
+    def run_node(self, n: fx.Node) -> Any:
+        """One operation on whole numbers."""
+        match self.kinds[n]:
+            case Kind.start:
+                return self.grids[n].whole(super().run_node(n))
+            case Kind.layer:
+                sums = self._accumulators(self.layers[n], self.env[_source(n)])
+                return sums if self._gives_logits(n) else self.grids[n].whole(sums)
+            case Kind.sum:
+                terms = [arg for arg in n.args if isinstance(arg, fx.Node)]
+                return self.grids[n].whole(sum((self._real(term) for term in terms[1:]), self._real(terms[0])))
+            case Kind.joined:
+                assert isinstance(n.args[0], (list, tuple))
+                real = [self._real(part) for part in n.args[0] if isinstance(part, fx.Node)]
+                whole = [self.grids[n].whole(part) for part in real]
+                return super().call_function(torch.cat, (whole, *n.args[1:]), dict(n.kwargs))
+            case Kind.mean:
+                return torch.round(super().run_node(n))
+            case Kind.end:
+                source = _source(n)
+                return self.env[source] if self._gives_logits(source) else self._real(source)
+            case _:
+                return super().run_node(n)
+
+    @property
+    def activation_grids(self) -> int:
+        """How many steps of activations have to be stored."""
+        own = (Kind.start, Kind.layer, Kind.sum, Kind.joined)
+        return sum(kind in own and not self._gives_logits(node) for node, kind in self.kinds.items())
+
+    def _accumulators(self, layer: _Layer, q: Tensor) -> Tensor:
+        """What the layer's accumulators are worth."""
+        # Rounding undoes what a transform inside a convolution's kernel may leave; a sum of whole numbers is whole.
+        sums = torch.round(layer.sums(q))
+        if layer.bias is None:
+            return sums * layer.step
+        return (sums + layer.bias) * layer.step if layer.whole_bias else sums * layer.step + layer.bias
+
+    def _real(self, node: fx.Node) -> Tensor:
+        return self.grids[node].real(self.env[node])
+
+    def _gives_logits(self, node: fx.Node) -> bool:
+        return self.kinds[node] is Kind.layer and all(self.kinds[user] is Kind.end for user in node.users)
+
+
+def _source(node: fx.Node) -> fx.Node:
+    source = node.args[0]
+    assert isinstance(source, fx.Node)
+    return source
+
+
+def _layer(layer: nn.Module, inputs: Grid, scheme: Scheme, bits: int, whole_bias: bool) -> _Layer:
+    weight = layer.get_parameter("weight").detach()
+    bias = layer.bias
+    grid = weight_grid(weight, bits, scheme)
+    sums = copy.deepcopy(layer).double().requires_grad_(False)
+    sums.get_parameter("weight").copy_(grid.whole(weight))
+    sums.register_parameter("bias", None)
+    # Channels are the last axis of a linear layer's output, and the third from the end of a convolution's.
+    wide = (-1, 1, 1) if weight.dim() == 4 else (-1,)
+    step = inputs.step * (grid.step if grid.step.dim() == 0 else grid.step.flatten()).expand(weight.shape[0])
+    if bias is None:
+        return _Layer(sums, step.view(wide), None, False)
+    assert isinstance(bias, Tensor)
+    real = bias.detach().double()
+    return _Layer(sums, step.view(wide), (torch.round(real / step) if whole_bias else real).view(wide), whole_bias)

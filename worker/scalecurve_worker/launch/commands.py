@@ -1,0 +1,137 @@
+"""A trial and a pod's place in it -> what the pod starts: torchrun, mpirun, or the ranks themselves."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from scalecurve_api.contract import CORES_ENV, HOSTFILE_ENV, POD_INDEX_ENV, ROLE_ENV, THREADS_ENV
+from scalecurve_api.programs.collectives import launcher_of
+from scalecurve_api.programs.processes import processes_of
+from scalecurve_api.programs.workload import Launcher, Program
+from scalecurve_api.spec.trial import TrialSpec
+from scalecurve_worker.launch.pod_role import Part, Place, PlaceError
+from scalecurve_worker.launch.sshd import SSH_FOLDER, ssh_port
+
+DEFAULT_HOSTFILE = "/etc/mpi/hostfile"
+# What job kinds tell their pods of ranks, none of which is a rank's own.
+_FOREIGN = (POD_INDEX_ENV, "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK")
+_FOREIGN_PREFIXES = ("PET_", "TORCHELASTIC_")
+# ssh starts ranks with an empty environment: what tunes libraries has to be named.
+_FORWARDED = (
+    "NCCL_", "OMP_", "MKL_", "KMP_", "GLOO_", "CUDA_", "TORCH_", "PYTORCH_", "UCX_", "PYTHON", "TF_", "HF_", "HOROVOD_",
+)  # fmt: skip
+_FORWARDED_NAMES = ("PATH", "LD_LIBRARY_PATH", "VIRTUAL_ENV")
+_SSH = (
+    f"-i {SSH_FOLDER}/id_rsa -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null "
+    "-o BatchMode=yes -o ConnectionAttempts=10 -o LogLevel=ERROR"
+)
+_MPI_SETTINGS = {
+    # Open MPI 5 is PRRTE and reads PRTE_MCA_*; Open MPI 4 reads OMPI_MCA_*. Workers would connect to one another,
+    # with settings that only the launcher has.
+    "PRTE_MCA_plm_ssh_no_tree_spawn": "1",
+    "OMPI_MCA_plm_rsh_no_tree_spawn": "1",
+    "OMPI_ALLOW_RUN_AS_ROOT": "1",
+    "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+}
+
+
+@dataclass(frozen=True)
+class Command:
+    """One process that the pod starts, with its whole environment."""
+
+    argv: list[str]
+    env: dict[str, str]
+
+
+def commands(trial: TrialSpec, place: Place, environment: Mapping[str, str], mpirun: str = "mpirun") -> list[Command]:
+    """What the pod starts. ``environment`` is the pod's; what the user set in ``workload.env`` comes last.
+
+    Raises:
+        PlaceError: for ranks that only the launcher of an MPIJob starts.
+    """
+    env = {name: value for name, value in environment.items() if not _foreign(name)}
+    # One worker must compute with as many threads as each of many; torchrun sets 1, but only where it starts several.
+    env = {THREADS_ENV: "1", "PYTHONUNBUFFERED": "1", **env, **trial.workload.env}
+    if place.part is Part.launcher:
+        return [_mpirun(trial, env, mpirun)]
+    env[POD_INDEX_ENV] = str(place.index)
+    meeting = {"MASTER_ADDR": place.host, "MASTER_PORT": str(place.port)}
+    if place.part is Part.aside:
+        # No rank, and the only one here: it may use every core of its pod.
+        return [Command(_program(trial), {**env, **meeting, ROLE_ENV: place.role, "LOCAL_WORLD_SIZE": "1"})]
+    launcher = launcher_of(trial.workload)
+    if launcher is Launcher.mpirun:
+        raise PlaceError("workload.launcher: mpirun starts ranks in pods of an MPIJob only; set spec.runner: MPIJob")
+    if launcher is Launcher.processes:
+        return _processes(trial, place, {**env, **meeting})
+    return [Command([*_torchrun(place), *_program(trial)], env)]
+
+
+def _torchrun(place: Place) -> list[str]:
+    launcher = [*_python("torch.distributed.run"), f"--nproc-per-node={place.workers}", "--max-restarts=0"]
+    if place.pods == 1:
+        return [*launcher, "--standalone", "--local-addr=127.0.0.1", "--no-python"]
+    # Static rendezvous: ranks follow the pods' numbers, so that rank 0, whose log holds the record, is in pod 0.
+    # c10d numbers pods in the order they come.
+    return [
+        *launcher,
+        f"--nnodes={place.pods}",
+        f"--node-rank={place.index}",
+        f"--master-addr={place.host}",
+        f"--master-port={place.port}",
+        "--no-python",
+    ]
+
+
+def _processes(trial: TrialSpec, place: Place, env: Mapping[str, str]) -> list[Command]:
+    each = processes_of(trial.workload, place.workers)
+    world = {"WORLD_SIZE": str(each * place.pods), "LOCAL_WORLD_SIZE": str(each)}
+    first = place.index * each
+    return [
+        Command(_program(trial), {**env, **world, "RANK": str(first + local), "LOCAL_RANK": str(local)})
+        for local in range(each)
+    ]
+
+
+def _mpirun(trial: TrialSpec, env: Mapping[str, str], mpirun: str) -> Command:
+    forwarded = sorted(name for name in env if _forwarded(name) or name in trial.workload.env)
+    argv = [
+        mpirun,
+        # By hand: Open MPI 5 ignores the variables that mpi-operator sets, starts every rank in the launcher, and
+        # succeeds (kubeflow/mpi-operator#842).
+        "--hostfile",
+        env.get(HOSTFILE_ENV) or DEFAULT_HOSTFILE,
+        "-n",
+        str(trial.point.workers),
+        "--map-by",
+        "slot",
+        "--bind-to",
+        "none",
+        *(part for name in forwarded for part in ("-x", name)),
+        *_program(trial),
+    ]
+    ssh = f"-p {ssh_port(env)} {_SSH}"
+    # Over what mpi-operator sets, which knows neither the port nor the key.
+    return Command(argv, {**env, **_MPI_SETTINGS, "PRTE_MCA_plm_ssh_args": ssh, "OMPI_MCA_plm_rsh_args": ssh})
+
+
+def _program(trial: TrialSpec) -> list[str]:
+    if trial.workload.program is Program.custom:
+        return [*_python("scalecurve_worker.process.exec"), *(trial.workload.command or [])]
+    return _python("scalecurve_worker")
+
+
+def _python(module: str) -> list[str]:
+    """-P keeps the current folder out of the import path: a ``random.py`` there must not break a launcher."""
+    return [sys.executable, "-P", "-m", module]
+
+
+def _foreign(name: str) -> bool:
+    return name in _FOREIGN or name.startswith(_FOREIGN_PREFIXES)
+
+
+def _forwarded(name: str) -> bool:
+    # Cores are numbered differently in another pod.
+    return name != CORES_ENV and (name.startswith(("SCALECURVE_", *_FORWARDED)) or name in _FORWARDED_NAMES)

@@ -1,0 +1,53 @@
+"""The first process of a pod that runs one program for others to work in: reaps, hands signals on, watches memory.
+
+Where the kernel kills a rank for the pod's memory the container lives on, for a rank is not its first process, and
+nobody outside can tell. So whoever stands by ends the pod then: the kubelet reports OOMKilled.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import subprocess
+from collections.abc import Callable, Sequence
+
+from scalecurve_worker.launch.oom import oom_kills
+
+_EVERY_S = 0.5
+KILLED = 128 + signal.SIGKILL
+
+
+def stand_by(command: Sequence[str], kills: Callable[[], int] = oom_kills) -> int:
+    """Run ``command`` to its end, or until the kernel has killed something of this pod; the exit code to end with."""
+    before = kills()
+    read_end, write_end = os.pipe()
+    for end in (read_end, write_end):
+        os.set_blocking(end, False)
+    signal.set_wakeup_fd(write_end, warn_on_full_buffer=False)
+    signal.signal(signal.SIGCHLD, lambda number, frame: None)  # with a handler it wakes the select below
+    told: list[int] = []
+    for each in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(each, lambda number, frame: told.append(number))
+    process = subprocess.Popen(command)
+    while True:
+        code = _reap(process.pid)
+        if code is not None:
+            return code if code >= 0 else 128 - code
+        while told:
+            os.kill(process.pid, told.pop(0))  # not reaped yet: its number is its own
+        if kills() > before:
+            process.kill()
+            return KILLED
+        if select.select([read_end], [], [], _EVERY_S)[0]:
+            os.read(read_end, 4096)
+
+
+def _reap(wanted: int) -> int | None:
+    """Collect every child that has ended, orphans too; the exit code of the one that is wanted, if it is among them."""
+    while True:
+        pid, status = os.waitpid(-1, os.WNOHANG)
+        if pid == 0:
+            return None
+        if pid == wanted:
+            return os.waitstatus_to_exitcode(status)

@@ -1,0 +1,48 @@
+"""What mpirun says on stderr of ranks and nodes that it lost -> failures. Pure.
+
+Open MPI 4 and 5 say the same things, the one as mpirun and ORTE, the other as prterun and PRTE. Open MPI 5 exits with
+code 0 after it has lost a node: without its words such a run would pass for one that ended well.
+"""
+
+from __future__ import annotations
+
+import re
+import signal
+from collections.abc import Iterable, Iterator
+
+from scalecurve_api.record.rank import RankFailure
+from scalecurve_api.spec.trial import FailedReason
+
+_KILLED = re.compile(r"process rank (\d+) with PID \d+ on node (\S+) exited on signal (\d+)")
+_LOST = re.compile(r"lost communication with a remote daemon.{0,400}?Remote daemon ?: \S+ on node (\S+)")
+_NOT_BEGUN = re.compile(r"daemon failed to report back after being spawned.{0,600}?Remote host: (\S+)")
+_WORKER = re.compile(r"-worker-(\d+)$")
+
+
+def losses(lines: Iterable[str], workers: int) -> list[RankFailure]:
+    """What was lost, the first first; ``workers`` is how many a pod has, and a lost pod's first rank speaks for it."""
+    return list(_losses(" ".join(" ".join(lines).split()), workers))
+
+
+def _losses(text: str, workers: int) -> Iterator[RankFailure]:
+    for rank, host, number in _KILLED.findall(text):
+        said = f"killed by {_name(int(number))} in pod {host}"
+        yield RankFailure(rank=int(rank), reason=FailedReason.rank_killed.value, message=said)
+    for host in _LOST.findall(text):
+        said = f"mpirun lost pod {host}: it was deleted or killed, or its node does not answer"
+        yield RankFailure(rank=_first_rank(host, workers), reason=FailedReason.rank_failed.value, message=said)
+    for host in _NOT_BEGUN.findall(text):
+        said = f"mpirun could begin nothing in pod {host}: it ended meanwhile, or cannot connect back"
+        yield RankFailure(rank=_first_rank(host, workers), reason=FailedReason.rank_failed.value, message=said)
+
+
+def _name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def _first_rank(host: str, workers: int) -> int:
+    found = _WORKER.search(host.partition(".")[0])
+    return int(found[1]) * workers if found else 0

@@ -1,0 +1,59 @@
+"""Output of a pod's processes, passed on as it comes; the lines that are meant for the pod are kept as well."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import deque
+from contextlib import suppress
+
+from scalecurve_api.record.log_lines import MARK
+from scalecurve_worker.record.recorder import FAILURE_MARK
+
+_MARKS = (MARK.encode(), FAILURE_MARK.encode())
+_COMMON = b"scalecurve-"
+_LONG = 1 << 16
+_LAST, _WIDTH = 100, 300
+
+
+class Passing(threading.Thread):
+    """Copies ``source`` to ``target`` (file descriptors) until its end; takes ``source`` over."""
+
+    def __init__(self, source: int, target: int) -> None:
+        super().__init__(daemon=True)
+        self.kept: list[str] = []
+        self.last: deque[str] = deque(maxlen=_LAST)
+        """the last lines, each cut short"""
+        self._source, self._target = source, target
+        self._line = b""
+        self._written = 0
+
+    def run(self) -> None:
+        """Whole lines are written by one call each; an unfinished one at once, unless it is for the pod."""
+        try:
+            while data := os.read(self._source, 1 << 16):
+                *ended, rest = data.split(b"\n")
+                for part in ended:
+                    self._line += part
+                    self._end_line()
+                self._line += rest
+                if _COMMON not in self._line:
+                    self._write(self._line[self._written :])
+                    self._written = len(self._line)
+                    if len(self._line) > _LONG:
+                        self._line, self._written = b"", 0
+            self._write(self._line[self._written :])
+        finally:
+            os.close(self._source)
+
+    def _end_line(self) -> None:
+        self._write(self._line[self._written :] + b"\n")
+        self.last.append(self._line[:_WIDTH].decode(errors="replace"))
+        if any(mark in self._line for mark in _MARKS):
+            self.kept.append(self._line.decode(errors="replace"))
+        self._line, self._written = b"", 0
+
+    def _write(self, data: bytes) -> None:
+        with suppress(OSError):  # nobody reads the log any more: the trial goes on
+            while data:
+                data = data[os.write(self._target, data) :]

@@ -1,0 +1,104 @@
+"""Which pod of a trial this is, and where its workers meet: read from what the job kind sets."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+
+from scalecurve_api.contract import COORDINATOR_ENV, POD_INDEX_ENV, PODS_ENV
+from scalecurve_api.spec.trial import TrialSpec
+
+# Ours, an indexed Job's, and PyTorchJob's: its RANK counts pods, and is right for torchrun only.
+_INDEX_VARIABLES = (POD_INDEX_ENV, "JOB_COMPLETION_INDEX", "PET_NODE_RANK", "RANK")
+_DEFAULT_PORT = 29500
+
+
+class PlaceError(ValueError):
+    """Variables of a job that do not say which pod this is; the message names them."""
+
+
+class Part(Enum):
+    """What a pod does in its trial."""
+
+    workers = "workers"
+    launcher = "launcher"
+    aside = "aside"
+    """A parameter server, chief or evaluator of TensorFlow: it runs the program and is no worker."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """One of ``pods`` pods, each with so many workers; ``index`` counts pods that carry workers."""
+
+    part: Part
+    pods: int
+    index: int
+    workers: int
+    host: str
+    port: int
+    role: str = ""
+    """Of a pod aside: ``chief``, ``server-0`` and so on."""
+
+
+def find_place(trial: TrialSpec, environment: Mapping[str, str]) -> Place:
+    """Read the variables of MPIJob, PyTorchJob, TFJob and indexed Job, or ours.
+
+    Raises:
+        PlaceError: a variable that is missing or out of range, or workers that do not divide over the pods.
+    """
+    pods = _number(environment, PODS_ENV)
+    if pods < 1 or trial.point.workers % pods:
+        raise PlaceError(f"{PODS_ENV}={pods}: {trial.point.workers} workers do not divide over so many pods")
+    part, index, role = _part_and_index(environment, pods)
+    if index >= pods:
+        raise PlaceError(f"this is pod {index}, and {PODS_ENV}={pods}: 0 to {pods - 1} are allowed")
+    host, port = _coordinator(environment, pods)
+    return Place(part, pods, index, trial.point.workers // pods, host, port, role)
+
+
+def _part_and_index(environment: Mapping[str, str], pods: int) -> tuple[Part, int, str]:
+    if environment.get("K_MPI_JOB_ROLE") == "launcher":
+        return Part.launcher, 0, ""
+    if POD_INDEX_ENV not in environment and environment.get("TF_CONFIG", "").strip():
+        return _task(environment["TF_CONFIG"])
+    for name in _INDEX_VARIABLES:
+        if environment.get(name, "").strip():
+            return Part.workers, _number(environment, name), ""
+    if pods == 1:
+        return Part.workers, 0, ""
+    raise PlaceError(f"which of {pods} pods is this: none of {', '.join(_INDEX_VARIABLES)}, TF_CONFIG is set")
+
+
+def _task(config: str) -> tuple[Part, int, str]:
+    try:
+        task = json.loads(config)["task"]
+        kind, index = str(task["type"]), int(task["index"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise PlaceError(f"TF_CONFIG={config[:200]!r}: task.type and task.index are wanted") from error
+    if kind == "worker":
+        return Part.workers, index, ""
+    return Part.aside, 0, f"server-{index}" if kind == "ps" else kind
+
+
+def _coordinator(environment: Mapping[str, str], pods: int) -> tuple[str, int]:
+    given = environment.get(COORDINATOR_ENV, "").strip()
+    if given:
+        host, _, port = given.rpartition(":")
+        if not host or not port.isdigit():
+            raise PlaceError(f"{COORDINATOR_ENV}={given!r}: host:port is wanted")
+        return host, int(port)
+    host = environment.get("MASTER_ADDR", "").strip()
+    if host:
+        return host, _number(environment, "MASTER_PORT") if "MASTER_PORT" in environment else _DEFAULT_PORT
+    if pods > 1 and environment.get("K_MPI_JOB_ROLE") != "launcher":
+        raise PlaceError(f"where do {pods} pods meet: neither {COORDINATOR_ENV} nor MASTER_ADDR is set")
+    return "127.0.0.1", _DEFAULT_PORT
+
+
+def _number(environment: Mapping[str, str], name: str) -> int:
+    given = environment.get(name, "").strip()
+    if not given.isdigit():
+        raise PlaceError(f"{name}={given!r}: a whole number is wanted")
+    return int(given)

@@ -1,0 +1,168 @@
+"""``python -m scalecurve_worker.launch.sshd``: what a worker pod of an MPIJob runs, for mpirun to start ranks in.
+
+An ordinary user's sshd on port 2222: nothing here needs root or a capability, so Pod Security ``restricted`` admits it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import socket
+import stat
+import sys
+import tempfile
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from scalecurve_api.contract import POD_INDEX_ENV, POD_NAME_ENV, TERMINATION_ENV
+from scalecurve_worker.launch.init_process import KILLED, stand_by
+from scalecurve_worker.process.preflight import StartError, check_port, check_user, shared_memory
+
+PORT_ENV = "SCALECURVE_SSH_PORT"
+_PORT = 2222
+SSH_FOLDER = "/home/mpiuser/.ssh"
+"""Where mpi-operator mounts the job's keys (``sshAuthMountPath``)."""
+DEFAULT_TERMINATION_LOG = "/dev/termination-log"
+_SSHD = ("/usr/sbin/sshd", "/usr/local/sbin/sshd")
+# sshd sets these itself, or they belong to the process that starts it.
+_NOT_HANDED_ON = ("HOME", "USER", "LOGNAME", "SHELL", "PWD", "OLDPWD", "SHLVL", "TERM", "MAIL", "_")
+_POLL_S = 0.5
+_SAY_AFTER_S = 15.0
+
+
+class SshdError(ValueError):
+    """An image or a pod in which no sshd can run; the message says what is missing."""
+
+
+def main(keys: str = SSH_FOLDER) -> int:
+    """Run sshd to its end; 1 after saying why not."""
+    try:
+        program = find_sshd()
+        check_user("sshd")
+        port = ssh_port(os.environ)
+        check_port(port, "for sshd")
+        folder = Path(tempfile.mkdtemp(prefix="scalecurve-sshd-"))
+        config = prepare(folder, Path(keys), port, os.environ)
+    except (SshdError, StartError, OSError) as error:
+        print(f"scalecurve: {error}", file=sys.stderr, flush=True)
+        _leave(str(error))
+        return 1
+    if said := shared_memory():
+        print(f"scalecurve: {said}", file=sys.stderr, flush=True)
+    # sshd executes itself anew for each connection, and wants its whole path for that.
+    code = stand_by([program, "-D", "-e", "-f", str(config)])
+    if code == KILLED:
+        _leave("the kernel killed a process of this pod for exceeding the pod's memory limit, or sshd was killed")
+    return code
+
+
+def _leave(line: str) -> None:
+    """The pod's last word, for the operator to read; outside of a pod there is nobody to read it."""
+    path = Path(os.environ.get(TERMINATION_ENV, "").strip() or DEFAULT_TERMINATION_LOG)
+    with contextlib.suppress(OSError):
+        path.write_text(line)
+
+
+def ssh_port(environment: Mapping[str, str]) -> int:
+    """Where the workers' sshd listens; pods on the host's network may need another."""
+    given = environment.get(PORT_ENV, "")
+    return int(given) if given.isdigit() else _PORT
+
+
+def find_sshd() -> str:
+    """The path of sshd.
+
+    Raises:
+        SshdError: when the image has none.
+    """
+    for path in (*_SSHD, shutil.which("sshd")):
+        if path and os.access(path, os.X_OK):
+            return path
+    raise SshdError("this image has no sshd (package openssh-server), which workers of an MPIJob need")
+
+
+def prepare(folder: Path, keys: Path, port: int, environment: Mapping[str, str]) -> Path:
+    """Write host key and configuration into ``folder``; the path of the configuration.
+
+    Raises:
+        SshdError: when the job's keys are not there.
+    """
+    for name in ("id_rsa", "authorized_keys"):
+        if not (keys / name).is_file():
+            raise SshdError(f"{keys / name} is missing: mpi-operator mounts the job's keys at sshAuthMountPath")
+    host_key = folder / "host_key"
+    # Copied, for sshd refuses a key of its own user that others may read, and mounts have modes of their own.
+    host_key.write_bytes((keys / "id_rsa").read_bytes())
+    host_key.chmod(stat.S_IRUSR | stat.S_IWUSR)
+    config = folder / "sshd_config"
+    config.write_text(configuration(host_key, keys, folder / "sshd.pid", port, environment))
+    return config
+
+
+def configuration(host_key: Path, keys: Path, pid: Path, port: int, environment: Mapping[str, str]) -> str:
+    """Keys only, no root, and the container's own environment for every session: ssh hands none on."""
+    lines = [
+        f"Port {port}",
+        f"HostKey {host_key}",
+        f"AuthorizedKeysFile {keys / 'authorized_keys'}",
+        f"PidFile {pid}",
+        "PubkeyAuthentication yes",
+        "PasswordAuthentication no",
+        "KbdInteractiveAuthentication no",
+        "StrictModes no",
+        "X11Forwarding no",
+        "PrintMotd no",
+        # mpirun connects to all workers at once, and a launcher may be asked to share one.
+        "MaxStartups 512",
+        "MaxSessions 512",
+        "LogLevel ERROR",
+    ]
+    pod, _, number = environment.get(POD_NAME_ENV, "").rpartition("-worker-")
+    if pod and number.isdigit():
+        environment = {**environment, POD_INDEX_ENV: number}
+    handed = [f'"{name}={_quoted(value)}"' for name, value in sorted(environment.items()) if _handed_on(name, value)]
+    if handed:
+        # One line: sshd obeys the first SetEnv and ignores further ones.
+        lines.append("SetEnv " + " ".join(handed))
+    return "\n".join(lines) + "\n"
+
+
+def wait_for_workers(hostfile: Path, port: int) -> None:
+    """Return when the sshd of every worker answers.
+
+    mpi-operator's WaitForWorkersReady does not hold under a queue, where a suspended job has no workers and all of
+    them count as ready; and mpirun gives up at the first that does not answer. The job's deadline ends a vain wait.
+    """
+    waiting = [line.split()[0].partition(":")[0] for line in hostfile.read_text().splitlines() if line.strip()]
+    say_at = time.monotonic() + _SAY_AFTER_S
+    while waiting:
+        waiting = [host for host in waiting if not _answers(host, port)]
+        if not waiting:
+            return
+        if time.monotonic() > say_at:
+            more = f" and {len(waiting) - 3} more" if len(waiting) > 3 else ""
+            print(f"scalecurve: waiting for {', '.join(waiting[:3])}{more}", file=sys.stderr, flush=True)
+            say_at = time.monotonic() + 4 * _SAY_AFTER_S
+        time.sleep(_POLL_S)
+
+
+def _answers(host: str, port: int) -> bool:
+    try:
+        socket.create_connection((host, port), timeout=2).close()
+    except OSError:  # a name that does not resolve yet is one too
+        return False
+    return True
+
+
+def _handed_on(name: str, value: str) -> bool:
+    return name.replace("_", "a").isalnum() and name not in _NOT_HANDED_ON and not (set(value) & set("\n\r\0"))
+
+
+def _quoted(value: str) -> str:
+    return value.replace("\\", "\\\\").replace('"', '\\"')
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,74 @@
+"""What goes on around the timed steps: others on this process's cores and devices, clocks, and energy."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from scalecurve_api.record.rank import DeviceSamples, RankTopology
+from scalecurve_worker.monitor.cpu_load import CpuMeter, foreign_share
+from scalecurve_worker.monitor.nvml import DeviceMonitor
+from scalecurve_worker.rendezvous.communicator import Communicator
+
+
+class Surroundings:
+    """Looks around while windows are open; ``seats`` are where the workers that this process drives have their place.
+
+    Lists have an entry for every seat; None where there is no GPU, or none that answers.
+    """
+
+    def __init__(self, seats: Sequence[RankTopology]) -> None:
+        self._host = seats[0].host
+        self._cores = sorted({core for seat in seats for core in seat.cores})
+        self._devices = [seat.device for seat in seats]
+        self._cpu = CpuMeter(self._cores)
+        self._monitors = [DeviceMonitor(device) if device.startswith("GPU-") else None for device in self._devices]
+        self._opened_mj: list[int | None] = []
+
+    def open(self) -> None:
+        """A window is about to open."""
+        self._cpu.begin()
+        self._opened_mj = self._energy_mj()
+
+    def watch(self) -> None:
+        """Training steps run: sample the devices."""
+        for monitor in self._monitors:
+            if monitor:
+                monitor.resume()
+
+    def rest(self) -> None:
+        """They have ended."""
+        for monitor in self._monitors:
+            if monitor:
+                monitor.pause()
+
+    def spent_mj(self) -> list[int | None]:
+        """Energy in mJ since the window opened."""
+        pairs = zip(self._opened_mj, self._energy_mj(), strict=True)
+        return [None if before is None or now is None else now - before for before, now in pairs]
+
+    def close(self) -> None:
+        """The window has closed, on every rank."""
+        self._cpu.end()
+
+    def found(self, ranks: Communicator) -> tuple[float | None, list[DeviceSamples | None]]:
+        """Share of the cores that others took, and samples of every device; ranks that share them are not others.
+
+        Every rank calls it, once. The share is None where the load cannot be read.
+        """
+        used = self._cpu.used()
+        mine = [self._host, self._cores, self._devices, used.own_s if used else None]
+        beside = [each for each in ranks.all_gather(mine) if each[0] == self._host]
+        load = None
+        if used is not None:
+            sharers = [own or 0.0 for _, cores, _, own in beside if not set(cores).isdisjoint(self._cores)]
+            load = foreign_share(used, len(self._cores), sum(sharers))
+        ranks_on = Counter(device for each in beside for device in each[2])
+        samples = [
+            monitor.result(ranks_on[device]) if monitor else None
+            for monitor, device in zip(self._monitors, self._devices, strict=True)
+        ]
+        return load, samples
+
+    def _energy_mj(self) -> list[int | None]:
+        return [monitor.energy_mj() if monitor else None for monitor in self._monitors]

@@ -1,0 +1,144 @@
+"""The live view: one registry and one port a rank, fed from finished steps. Never the record."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import threading
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from itertools import accumulate
+from typing import TYPE_CHECKING
+
+from scalecurve_api.contract import METRICS_PORT_ENV
+from scalecurve_api.programs.workload import Program
+
+if TYPE_CHECKING:
+    from prometheus_client.core import Metric
+
+    from scalecurve_api.spec.trial import TrialSpec
+
+BUCKETS = tuple(round(10 ** (power / 10), 7) for power in range(-40, 21))
+"""Upper bounds from 100 us to 100 s by a ratio of 1.26, alike on every rank so that ranks can be added up."""
+
+_LABELS = ("experiment", "trial", "workers", "rank")
+
+
+class MetricsError(RuntimeError):
+    """A metrics port that cannot be had."""
+
+
+class StepCounters:
+    """Steps, samples and the histogram of step times, given out as of one moment.
+
+    Samples of a rank by its seconds are then its throughput at any scrape, however seldom it is scraped. The client's
+    own families are read one after another, and its histogram walks its buckets at every observation, ten times as
+    slowly.
+    """
+
+    def __init__(self, labels: tuple[str, ...]) -> None:
+        self._labels = labels
+        self._lock = threading.Lock()
+        self._counts = [0] * (len(BUCKETS) + 1)
+        self._seconds = 0.0
+        self._samples = 0
+
+    def observe(self, durations_s: Sequence[float], samples: int) -> None:
+        """Count steps into their buckets."""
+        found = [bisect_left(BUCKETS, duration) for duration in durations_s]
+        with self._lock:
+            for bucket in found:
+                self._counts[bucket] += 1
+            self._seconds += sum(durations_s)
+            self._samples += samples
+
+    def collect(self) -> Iterator[Metric]:
+        """The families, as a registry asks for them."""
+        from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily
+        from prometheus_client.utils import floatToGoString
+
+        with self._lock:
+            upto, seconds, count = list(accumulate(self._counts)), self._seconds, self._samples
+        durations = HistogramMetricFamily(
+            "scalecurve_step_duration_seconds", "Time of a step in a train window, on this rank", labels=_LABELS
+        )
+        bounds = [*map(floatToGoString, BUCKETS), "+Inf"]
+        durations.add_metric(self._labels, list(zip(bounds, upto, strict=True)), sum_value=seconds)
+        yield durations
+        samples = CounterMetricFamily("scalecurve_samples", "Samples of train windows", labels=_LABELS)
+        samples.add_metric(self._labels, count)
+        yield samples
+        steps = CounterMetricFamily("scalecurve_steps", "Steps of train windows", labels=_LABELS)
+        steps.add_metric(self._labels, upto[-1])
+        yield steps
+
+
+class Metrics:
+    """The families of one rank."""
+
+    def __init__(self, trial: TrialSpec, rank: int, port: int) -> None:
+        from prometheus_client import CollectorRegistry, Gauge, start_http_server
+
+        registry = CollectorRegistry()
+        self._labels = labels = (trial.experiment, trial.name, str(trial.point.workers), str(rank))
+        self._counters = StepCounters(labels)
+        registry.register(self._counters)
+        # Without a value until there is one: 0 would say that communication costs nothing.
+        self._exposed = Gauge(
+            "scalecurve_exposed_communication_seconds",
+            "Seconds of a step that its all-reduce adds, by the last two windows",
+            _LABELS,
+            registry=registry,
+        )
+        facts = ("mode", "program", "strategy", "model", "precision")
+        info = Gauge("scalecurve_trial_info", "1, and what the trial is", (*_LABELS, *facts), registry=registry)
+        workload = trial.workload
+        info.labels(
+            *labels,
+            trial.point.mode.value,
+            workload.program.value,
+            workload.strategy.value if workload.strategy else "",
+            "" if workload.program is Program.custom else workload.model,
+            workload.precision.value,
+        ).set(1)
+        try:
+            server, _ = start_http_server(port, registry=registry)
+        except OSError as error:
+            raise MetricsError(f"{METRICS_PORT_ENV}: cannot listen on port {port}: {error}") from error
+        self._server = server
+        self.port: int = server.server_port
+
+    def observe(self, durations_s: Sequence[float], samples: int) -> None:
+        """Steps of a train window that have ended."""
+        self._counters.observe(durations_s, samples)
+
+    def exposed(self, seconds: float) -> None:
+        """Exposed communication of a step, by the last two windows."""
+        self._exposed.labels(*self._labels).set(seconds)
+
+    def close(self) -> None:
+        """Serve no longer."""
+        self._server.shutdown()
+        self._server.server_close()
+
+
+def open_metrics(trial: TrialSpec | None, rank: int, place: int) -> Metrics | None:
+    """Serve /metrics where the engine asks for it, ``place`` ports further on.
+
+    Raises:
+        MetricsError: a port that is no number or is taken, or no client library.
+    """
+    given = os.environ.get(METRICS_PORT_ENV, "")
+    if trial is None or not given:
+        return None
+    if not given.isdigit() or int(given) > 65535:
+        raise MetricsError(f"{METRICS_PORT_ENV}={given!r}: a port number is wanted, or 0")
+    if importlib.util.find_spec("prometheus_client") is None:
+        raise MetricsError(f"{METRICS_PORT_ENV}={given!r}: needs prometheus-client, which is not installed here")
+    return Metrics(trial, rank, int(given) + place if int(given) else 0)
+
+
+def linger(seconds: float) -> None:
+    """Stay up for a last scrape."""
+    if seconds > 0:
+        threading.Event().wait(seconds)

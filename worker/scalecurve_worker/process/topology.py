@@ -1,0 +1,61 @@
+"""Where a rank really runs, and with what software: looked up, never taken from the request."""
+
+from __future__ import annotations
+
+import os
+import platform
+import socket
+from pathlib import Path
+
+from scalecurve_api.record.rank import RankTopology
+from scalecurve_api.release import release
+from scalecurve_worker.process.identity import Identity
+from scalecurve_worker.process.startup import allowed_cores
+
+_RECORDED = ("NCCL_", "OMP_", "MKL_", "KMP_", "GLOO_", "CUDA_", "CUBLAS_", "TORCH_", "PYTORCH_", "UCX_", "OMPI_MCA_")
+_MPIRUNS_OWN = tuple(f"OMPI_MCA_{name}" for name in ("PREFIXES", "cpu_type", "initial_wdir", "num_procs"))
+"""What Open MPI's mpirun tells its ranks of itself: nobody's choice, and another at every worker count."""
+_SECRET = ("TOKEN", "SECRET", "PASSWORD", "CREDENTIAL", "APIKEY", "API_KEY")
+
+
+def topology(identity: Identity, device: str | None = None, device_name: str | None = None) -> RankTopology:
+    """Host, process, cores and device of this rank; without a device its cores are one."""
+    cores = allowed_cores()
+    threads = os.environ.get("OMP_NUM_THREADS", "")
+    return RankTopology(
+        rank=identity.rank,
+        local_rank=identity.local_rank,
+        host=socket.gethostname(),
+        pid=os.getpid(),
+        pod=os.environ.get("POD_NAME"),
+        node=os.environ.get("NODE_NAME"),
+        device=device or f"cpu:{','.join(map(str, cores))}",
+        device_name=device_name or processor_name(),
+        cores=cores,
+        threads=int(threads) if threads.isdigit() else None,
+    )
+
+
+def processor_name() -> str:
+    """The processor as the kernel names it."""
+    try:
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    except OSError:
+        pass
+    return platform.processor() or platform.machine()
+
+
+def versions() -> dict[str, str]:
+    """Python, kernel and ScaleCurve; a program adds its framework's."""
+    return {"python": platform.python_version(), "kernel": platform.release(), "scalecurve": release()}
+
+
+def environment() -> dict[str, str]:
+    """Variables that change how fast a step is, by prefix; nothing of mpirun's own, nor what looks like a secret."""
+    return {
+        name: value
+        for name, value in sorted(os.environ.items())
+        if name.startswith(_RECORDED) and name not in _MPIRUNS_OWN and not any(word in name.upper() for word in _SECRET)
+    }

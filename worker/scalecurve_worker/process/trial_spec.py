@@ -1,0 +1,60 @@
+"""What was asked: the trial as its engine wrote it, which may be of another version than this image."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+
+from scalecurve_api.contract import ENGINE_VERSION_ENV, TRIAL_ENV
+from scalecurve_api.release import release
+from scalecurve_api.spec.trial import TrialSpec
+from scalecurve_worker.process.failure import WorkloadError
+
+_NEWER_FIELD, _NEWER_VALUES = "extra_forbidden", ("enum", "literal_error")
+_MOST = 5
+
+
+def read_trial() -> TrialSpec | None:
+    """The trial of ``SCALECURVE_TRIAL``, a path or the JSON itself; None where there is no engine.
+
+    Raises:
+        WorkloadError: a file that cannot be read, no trial in it, or one of which this version knows a part only.
+    """
+    given = os.environ.get(TRIAL_ENV, "").strip()
+    if not given:
+        return None
+    source = TRIAL_ENV if given.startswith("{") else given
+    try:
+        text = given if given.startswith("{") else Path(given).read_text()
+        return TrialSpec.model_validate_json(text)
+    except OSError as error:
+        raise WorkloadError(f"{TRIAL_ENV}={given}: cannot be read: {error.strerror}") from error
+    except ValidationError as error:
+        raise WorkloadError(f"{source}: {_why(error.errors(include_url=False))}") from error
+
+
+def _why(problems: Sequence[ErrorDetails]) -> str:
+    """Fields or values that came after this version, or what is wrong with the trial in any."""
+    here, engine = release(), os.environ.get(ENGINE_VERSION_ENV, "").strip()
+    newer = [_spelled(each) for each in problems if each["type"] in (_NEWER_FIELD, *_NEWER_VALUES)]
+    if len(newer) == len(problems):
+        more = f" and {len(newer) - _MOST} more" if len(newer) > _MOST else ""
+        known = f"this image's scalecurve {here} does not know {', '.join(newer[:_MOST])}{more}"
+        if engine == here:
+            return f"{known}; use an image built with the operator: both call themselves {here}"
+        return f"{known}; use an image of the operator's version" + (f", {engine}" if engine else "")
+    first = next(each for each in problems if each["type"] not in (_NEWER_FIELD, *_NEWER_VALUES))
+    versions = f" (this image has scalecurve {here}, the operator {engine})" if engine not in ("", here) else ""
+    return f"not a trial: {_path(first) or 'the whole'}: {first['msg']}{versions}"
+
+
+def _spelled(problem: ErrorDetails) -> str:
+    return f"{_path(problem)}: {problem['input']}" if problem["type"] in _NEWER_VALUES else _path(problem)
+
+
+def _path(problem: ErrorDetails) -> str:
+    return ".".join(map(str, problem["loc"]))

@@ -1,0 +1,253 @@
+"""A rank's place in its trial: who it is, whom it meets, what was asked, and where it writes."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from scalecurve_api.contract import EVALUATIONS_FILE, METRICS_LINGER_ENV, OUT_ENV, PODS_ENV
+from scalecurve_api.record.journal import StepRow
+from scalecurve_api.record.rank import (
+    AllReduceRow,
+    DatasetFacts,
+    DeviceSamples,
+    Evaluation,
+    NoiseScaleRow,
+    QuantizationFacts,
+    RankRecord,
+    RankTopology,
+    ServerCounts,
+    Traffic,
+    Warmup,
+    Window,
+)
+from scalecurve_api.spec.measure import Measure
+from scalecurve_api.spec.trial import TrialSpec
+from scalecurve_worker.monitor.metrics import Metrics, linger, open_metrics
+from scalecurve_worker.process.failure import WorkloadError
+from scalecurve_worker.process.identity import Identity, identify
+from scalecurve_worker.process.preflight import wrong_world
+from scalecurve_worker.process.topology import environment, topology, versions
+from scalecurve_worker.process.trial_spec import read_trial
+from scalecurve_worker.record.publish import publish
+from scalecurve_worker.record.recorder import Recorder
+from scalecurve_worker.rendezvous.communicator import Communicator, find_communicator
+from scalecurve_worker.steps.timing import UnixTime
+
+UNNAMED = "unnamed"
+
+
+@dataclass
+class Facts:
+    """What a program knows about itself, for the record; left at the default where it does not."""
+
+    backend: str | None = None
+    strategy: str | None = None
+    versions: dict[str, str] = field(default_factory=dict)
+    parameters: int | None = None
+    initial_checksum: str | None = None
+    frozen_checksums: list[str] = field(default_factory=list)
+    shard_elements: int | None = None
+    traffic: Traffic | None = None
+    servers: list[ServerCounts] = field(default_factory=list)
+    pushes: int | None = None
+    flops_per_sample: float | None = None
+    sample_unit: Literal["samples", "tokens"] = "samples"
+    peak_flops: float | None = None
+    peak_memory_bytes: int | None = None
+    evaluations: list[Evaluation] = field(default_factory=list)
+    dataset: DatasetFacts | None = None
+    noise_scale: list[NoiseScaleRow] = field(default_factory=list)
+    quantization: QuantizationFacts | None = None
+    allreduce: list[AllReduceRow] = field(default_factory=list)
+    options: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass
+class Measured:
+    """What was timed and checked."""
+
+    windows: list[Window] = field(default_factory=list)
+    warmup: Warmup | None = None
+    exposed_method: str | None = None
+    parameter_checksum: str | None = None
+    finite_loss: bool | None = None
+    last_loss: float | None = None
+    foreign_load: float | None = None
+    device_samples: DeviceSamples | None = None
+    first_step_ns: int | None = None
+
+
+@dataclass
+class Seat:
+    """A rank of which this process keeps the record: its own, or one replica of several that it drives."""
+
+    topology: RankTopology
+    recorder: Recorder
+    metrics: Metrics | None
+
+
+class Session:
+    """One process of one trial, joined; without an engine there is no trial, and nothing is written unless asked.
+
+    A process is one rank. A framework that drives several workers from one process (``MirroredStrategy``,
+    ``DataParallel``) has a seat for each of them: every worker then has its record, with the one process's number.
+    """
+
+    def __init__(
+        self,
+        device: str | None = None,
+        device_name: str | None = None,
+        *,
+        communicator: Communicator | None = None,
+        seats: Sequence[RankTopology] | None = None,
+        world: int | None = None,
+    ) -> None:
+        """Join the other ranks and say so in the ready files.
+
+        ``communicator`` is one that the program has joined already. ``seats`` are the workers that this process
+        drives, where it is not itself the one; ``world`` is then how many workers there are over all processes.
+
+        Raises:
+            WorkloadError: a trial that cannot be read.
+            CommunicatorError: ranks that cannot meet.
+            MetricsError: a metrics port that cannot be had.
+        """
+        self.unix = UnixTime()
+        self.started_ns = self.unix.now()
+        self.trial: TrialSpec | None = read_trial()
+        self.out: Path | None = out_folder()
+        launched = identify()
+        self.communicator: Communicator = communicator or find_communicator(launched, self.out)
+        # Files are named by the launcher's rank: a program that never joined its group is rank 0 of 1 to itself, and
+        # its ranks would write over one another. The world size is the one that was really joined.
+        rank = launched.rank if launched.world > 1 else self.communicator.rank
+        self.identity = Identity(rank, world or self.communicator.world, launched.local_rank)
+        asked = self.trial.point.workers if self.trial and rank == 0 else self.identity.world
+        if said := wrong_world(asked, self.identity.world, os.environ):
+            # No error: the run is measured, recorded, and found Invalid for it.
+            print(f"scalecurve: {said}", file=sys.stderr, flush=True)
+        if seats is None:
+            seats = [topology(self.identity, device, device_name)]
+        self.seats = [self._seat(each, index if index else each.local_rank) for index, each in enumerate(seats)]
+        self.topology: RankTopology = self.seats[0].topology
+        self.recorder: Recorder = self.seats[0].recorder
+        self.metrics: Metrics | None = self.seats[0].metrics
+        self.facts = Facts(backend=self.communicator.backend)
+        for seat in self.seats:
+            seat.recorder.ready(seat.topology)
+
+    @property
+    def measure(self) -> Measure:
+        """How long to time: as the trial says, or the defaults."""
+        return self.trial.measure if self.trial else Measure()
+
+    def append(self, rows: Iterable[StepRow]) -> None:
+        """Hand finished steps to the journal of every seat."""
+        kept = list(rows)
+        for seat in self.seats:
+            seat.recorder.append(kept)
+
+    def show_steps(self, seconds: Sequence[float], samples: int) -> None:
+        """Show finished steps of a train window to whoever scrapes; ``samples`` are those of one worker."""
+        for seat in self.seats:
+            if seat.metrics:
+                seat.metrics.observe(seconds, samples)
+
+    def show_exposed(self, seconds: float) -> None:
+        """Show the exposed communication of a step, by the last two windows."""
+        for seat in self.seats:
+            if seat.metrics:
+                seat.metrics.exposed(seconds)
+
+    def finish(self, measured: Measured | Sequence[Measured]) -> RankRecord:
+        """Write the rank records, stay up for a last scrape, and in a pod send them through rank 0's log.
+
+        ``measured`` is that of every seat, where they differ. Returns the first seat's record.
+        """
+        each = [measured] * len(self.seats) if isinstance(measured, Measured) else measured
+        records = [self._record(seat, own) for seat, own in zip(self.seats, each, strict=True)]
+        for seat, record in zip(self.seats, records, strict=True):
+            seat.recorder.finish(record)
+        if self.metrics:
+            linger(_seconds(METRICS_LINGER_ENV))
+        for seat in self.seats:
+            if seat.metrics:
+                seat.metrics.close()
+        # Last of all, and outside of every window: while the process lives its log may still be rotated away.
+        if self.trial and os.environ.get(PODS_ENV):
+            publish(self.trial, records, self.out, self.communicator)
+        return records[0]
+
+    def keep_evaluation(self, row: Evaluation) -> None:
+        """Add a row to the record, and to ``evals.jsonl`` at once: a training that is killed leaves what it reached."""
+        self.facts.evaluations.append(row)
+        if self.out is not None:
+            with (self.out / EVALUATIONS_FILE).open("a") as file:
+                file.write(json.dumps(row.wire()) + "\n")
+                file.flush()
+                os.fsync(file.fileno())
+
+    def _seat(self, where: RankTopology, place: int) -> Seat:
+        """``place`` is the worker's among those whose metrics are served here: not its own node's, for a chief's."""
+        return Seat(where, Recorder(self.out, where.rank), open_metrics(self.trial, where.rank, place))
+
+    def _record(self, seat: Seat, measured: Measured) -> RankRecord:
+        facts = self.facts
+        return RankRecord(
+            trial=self.trial.name if self.trial else UNNAMED,
+            world=self.identity.world,
+            topology=seat.topology,
+            backend=facts.backend,
+            strategy=facts.strategy,
+            versions={**versions(), **facts.versions},
+            environment=environment(),
+            windows=measured.windows,
+            warmup=measured.warmup,
+            parameter_checksum=measured.parameter_checksum,
+            initial_checksum=facts.initial_checksum,
+            frozen_checksums=facts.frozen_checksums,
+            shard_elements=facts.shard_elements,
+            parameters=facts.parameters,
+            traffic=facts.traffic,
+            servers=facts.servers,
+            pushes=facts.pushes,
+            flops_per_sample=facts.flops_per_sample,
+            sample_unit=facts.sample_unit,
+            peak_flops=facts.peak_flops,
+            exposed_method=measured.exposed_method,
+            finite_loss=measured.finite_loss,
+            last_loss=measured.last_loss,
+            peak_memory_bytes=facts.peak_memory_bytes,
+            foreign_load=measured.foreign_load,
+            device_samples=measured.device_samples,
+            metrics_port=seat.metrics.port if seat.metrics else None,
+            evaluations=facts.evaluations,
+            dataset=facts.dataset,
+            noise_scale=facts.noise_scale,
+            quantization=facts.quantization,
+            allreduce=facts.allreduce,
+            options=facts.options,
+            started_ns=self.started_ns,
+            first_step_ns=measured.first_step_ns,
+            ended_ns=self.unix.now(),
+        )
+
+
+def out_folder() -> Path | None:
+    """The folder of ``SCALECURVE_OUT``, where it is set."""
+    given = os.environ.get(OUT_ENV, "").strip()
+    return Path(given) if given else None
+
+
+def _seconds(name: str) -> float:
+    given = os.environ.get(name, "").strip()
+    try:
+        return float(given or 0)
+    except ValueError:
+        raise WorkloadError(f"{name}={given!r}: a number of seconds is wanted") from None

@@ -1,0 +1,36 @@
+"""Workers and parameter servers: they lend TensorFlow a server, and read their own CPU time when the chief says so.
+
+A ``tf.distribute.Server`` runs on threads of its own and never ends; this process ends when the chief has its record.
+"""
+
+from __future__ import annotations
+
+from scalecurve_worker.monitor.cpu_load import CpuMeter
+from scalecurve_worker.process.identity import Identity
+from scalecurve_worker.tensorflow.cluster_membership import WORKER, Meeting
+from scalecurve_worker.tensorflow.devices import Devices, seats_of
+
+BEGIN, END, STOP = "begin", "end", "stop"
+"""What the chief says: a window opens, a window has closed, all is over."""
+
+
+def follow(meeting: Meeting, identity: Identity, devices: Devices) -> None:
+    """Serve until the chief says that all is over.
+
+    Raises:
+        CommunicatorError: the chief has ended before it said so.
+    """
+    server = meeting.serve(devices.threads, devices.on_gpu)
+    seat = seats_of(identity, devices)[0]
+    meeting.everybody([seat.model_dump(mode="json", by_alias=True)] if meeting.task.kind == WORKER else None)
+    meter = CpuMeter(seat.cores)
+    while True:
+        used = meter.used()
+        word = meeting.order(meeting.everybody([seat.host, seat.cores, *(used or (None, None, None))]))
+        if word == BEGIN:
+            meter.begin()
+        elif word == END:
+            meter.end()
+        else:
+            break
+    del server

@@ -1,0 +1,89 @@
+"""Joining torch.distributed under any launcher: torchrun, mpirun, plain processes, or none."""
+
+from __future__ import annotations
+
+import os
+import socket
+from datetime import timedelta
+
+import torch
+import torch.distributed as dist
+from torch._C._distributed_c10d import HashStore, Store, TCPStore
+
+from scalecurve_api.contract import PODS_ENV
+from scalecurve_api.programs.workload import AllReduce, Backend
+from scalecurve_worker.process.failure import WorkloadError
+from scalecurve_worker.process.identity import identify
+from scalecurve_worker.record.session import out_folder
+from scalecurve_worker.rendezvous.communicator import find_communicator
+from scalecurve_worker.torch.device import nccl_version
+
+_TIMEOUT = timedelta(minutes=10)
+# Before 2.24 NCCL_ALGO named an algorithm for every collective; a bare Tree now makes the others fail.
+_PER_FUNCTION = (2, 24)
+
+
+def choose_backend(asked: Backend, device: torch.device) -> str:
+    """``nccl`` on GPUs and ``gloo`` on CPUs, unless one is named.
+
+    Raises:
+        WorkloadError: a backend that this build of torch or this device does not have.
+    """
+    if asked is Backend.auto:
+        return "nccl" if device.type == "cuda" else "gloo"
+    if asked is Backend.nccl and device.type != "cuda":
+        raise WorkloadError("workload.backend: nccl is asked for, and this rank drives a CPU; allowed: gloo, auto")
+    if asked is Backend.mpi:
+        raise WorkloadError("workload.backend: mpi is not in this build of torch; allowed: nccl, gloo, auto")
+    return asked.value
+
+
+def ask_for_algorithm(algorithm: AllReduce, backend: str) -> None:
+    """Set ``NCCL_ALGO``; it is read when the first communicator is made."""
+    if algorithm not in (AllReduce.ring, AllReduce.tree) or backend != "nccl":
+        return
+    name = algorithm.value.capitalize()
+    per_function = nccl_version() >= _PER_FUNCTION
+    os.environ["NCCL_ALGO"] = f"allreduce:{name.lower()}" if per_function else name
+
+
+def join_group(backend: str, device: torch.device) -> None:
+    """Initialise torch.distributed, with one process too.
+
+    Raises:
+        CommunicatorError: several processes and nothing to meet through.
+    """
+    identity = identify()
+    device_id = device if backend == "nccl" else None
+    if "MASTER_ADDR" in os.environ and identity.world > 1:
+        dist.init_process_group(
+            backend, rank=identity.rank, world_size=identity.world, timeout=_TIMEOUT, device_id=device_id
+        )
+        return
+    store: Store = HashStore()
+    if identity.world > 1:
+        store = _meet(identity.rank, identity.world)
+    dist.init_process_group(
+        backend, store=store, rank=identity.rank, world_size=identity.world, timeout=_TIMEOUT, device_id=device_id
+    )
+
+
+def leave_group() -> None:
+    """Take torch.distributed down, where it is up."""
+    if dist.is_initialized():
+        dist.destroy_process_group()
+
+
+def _meet(rank: int, world: int) -> Store:
+    """A store on rank 0, on a port of the system's choice, made known through MPI or the shared folder."""
+    communicator = find_communicator(identify(), out_folder())
+    host = own_address()
+    store = TCPStore(host, 0, world, is_master=True, wait_for_workers=False) if rank == 0 else None
+    address = communicator.all_gather([host, store.port] if store else None)[0]
+    return store or TCPStore(address[0], address[1], world, is_master=False, wait_for_workers=False)
+
+
+def own_address() -> str:
+    """This host's name; a pod's address, for other pods do not know its name alone."""
+    name = socket.gethostname()
+    return socket.gethostbyname(name) if os.environ.get(PODS_ENV) else name

@@ -119,9 +119,8 @@ soak: $(DEV)  ## 200 runs killed at random moments and resumed
 	@$(BIN)/python benchmarks/soak.py
 
 .PHONY: crds
-crds: $(DEV)  ## generate the CRDs from the models, for the manifests and for the chart, and docs/reference.md
-	@for folder in manifests/crds manifests/base/crds charts/scalecurve/files/crds; do \
-	    $(BIN)/python -m scalecurve_api.crds.generate $$folder; done
+crds: $(DEV)  ## generate the CRDs and docs/reference.md from the models
+	@$(BIN)/python -m scalecurve_api.crds.generate charts/scalecurve/files/crds
 	@$(BIN)/python -m scalecurve_api.crds.reference docs/reference.md
 
 .PHONY: chart

@@ -1,7 +1,7 @@
 """Give the kustomize base in manifests/base from the chart's default output.
 
-`make chart` calls it. Helm's own labels and annotations are left out, and so are the CRDs: `make crds` puts
-them beside.
+`make chart` calls it. Helm's own labels and annotations are left out, and so are the CRDs: the base
+refers to the chart's.
 """
 
 from __future__ import annotations

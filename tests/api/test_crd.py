@@ -19,7 +19,7 @@ from scalecurve_api.spec.experiment import ExperimentSpec
 from scalecurve_api.validation.validate import validate_text
 
 ROOT = Path(__file__).parents[2]
-COMMITTED = ROOT / "manifests" / "crds"
+COMMITTED = ROOT / "charts" / "scalecurve" / "files" / "crds"
 EXPERIMENTS = sorted((ROOT / "manifests" / "experiments").glob("*.yaml"))
 BOTH = pytest.mark.parametrize("crd", [experiment_crd(), trial_crd()], ids=["experiment", "trial"])
 
@@ -40,7 +40,7 @@ def rules(schema: dict[str, Any]) -> list[str]:
 
 
 def test_the_committed_files_are_current() -> None:
-    committed = {path.name: path.read_text(encoding="utf-8") for path in COMMITTED.iterdir()}
+    committed = {path.name: path.read_text(encoding="utf-8") for path in COMMITTED.glob("scalecurve.dev_*")}
     assert committed == files(), "run `make crds`"
 
 

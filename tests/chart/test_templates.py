@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import yaml
-from rendering import CASES, CHART, GOLDEN, ROOT, base, golden, named, objects
+from rendering import CASES, CHART, GOLDEN, base, golden, named, objects
 from rendering import helm as helm_binary
 
 from scalecurve_api.validation.validate import validate_text
@@ -47,20 +47,12 @@ def test_the_golden_templates_are_current(case: str) -> None:
 
 def test_the_crds_are_those_of_the_models_and_are_kept() -> None:
     found = {crd["metadata"]["name"]: crd for crd in named(objects(), "CustomResourceDefinition")}
-    wanted = [yaml.safe_load(path.read_text()) for path in (ROOT / "manifests" / "crds").glob("*.yaml")]
+    wanted = [yaml.safe_load(path.read_text()) for path in (CHART / "files/crds").glob("scalecurve.dev_*.yaml")]
     assert sorted(found) == sorted(crd["metadata"]["name"] for crd in wanted)
     for crd in wanted:
         rendered = found[crd["metadata"]["name"]]
         assert rendered["spec"] == crd["spec"], "run `make crds`"
         assert rendered["metadata"]["annotations"] == {"helm.sh/resource-policy": "keep"}
-
-
-@pytest.mark.parametrize("copy", ["manifests/base/crds", "charts/scalecurve/files/crds"])
-def test_copies_of_the_crds_are_current(copy: str) -> None:
-    def texts(folder: Path) -> dict[str, str]:
-        return {path.name: path.read_text(encoding="utf-8") for path in folder.iterdir()}
-
-    assert texts(ROOT / copy) == texts(ROOT / "manifests" / "crds"), "run `make crds`"
 
 
 def test_the_crds_can_be_left_out() -> None:

@@ -38,7 +38,7 @@ from job_operators import MPI_LEASE, OPERATORS
 from rest import ApiError
 from waiting import READY_S, wait_until
 
-CRDS = Path(__file__).parents[2] / "manifests" / "crds"
+CRDS = tuple((Path(__file__).parents[2] / "charts/scalecurve/files/crds").glob("scalecurve.dev_*.yaml"))
 
 
 def lacking(operators: Sequence[str] = OPERATORS, kwok: bool = True, player: bool = True) -> str | None:
@@ -66,7 +66,7 @@ class Tier(Ground):
         kwok: bool = True,
         player: bool = True,
         flags: Mapping[str, Sequence[str]] | None = None,
-        crds: Sequence[Path] = (CRDS,),
+        crds: Sequence[Path] = CRDS,
         address: str = LOOPBACK,
     ) -> None:
         """`address`, of this machine, is where the API server is, so that other machines may be let reach it."""

@@ -3,7 +3,7 @@
     python benchmarks/coverage.py [--draws 2000] [--seed 1]
 
 Every interval and every detector is called through the public functions of `scalecurve.statistics` on synthetic
-points of known truth, and those of efficiency once more through bundles and `scalecurve.scaling.compute`. A share of
+points of known truth, and those of efficiency once more through bundles and `scalecurve.curves.compute`. A share of
 2,000 draws has a standard error of 0.5 points at 95 %. Takes about a minute.
 """
 

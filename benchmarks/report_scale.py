@@ -29,7 +29,7 @@ REPORT = """
 import sys
 from pathlib import Path
 from scalecurve.bundle.open import open_bundles
-from scalecurve.report import report
+from scalecurve.reporting import report
 files = report(open_bundles([sys.argv[1]]), Path(sys.argv[2]))
 print(f"{len(files)} files, {sum(file.stat().st_size for file in files) / 1e6:.1f} MB")
 """

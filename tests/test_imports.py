@@ -72,8 +72,8 @@ def test_the_first_touch_is_light(program: str):
         ("import scalecurve_worker", {"numpy", "pandas", "pyarrow", "torch", "kubernetes", "click", "rich"}),
         ("import scalecurve_local", {"numpy", "pandas", "pyarrow", "torch", "kubernetes", "click", "rich"}),
         ("import scalecurve.checks.validation", {"numpy", "pandas", "pyarrow", "torch", "kubernetes", "click", "rich"}),
-        ("import scalecurve.scaling.progress", {"pandas", "matplotlib", "torch", "kubernetes", "click", "rich"}),
-        ("import scalecurve.report", {"torch", "kubernetes", "click", "rich"}),
+        ("import scalecurve.curves.progress", {"pandas", "matplotlib", "torch", "kubernetes", "click", "rich"}),
+        ("import scalecurve.reporting", {"torch", "kubernetes", "click", "rich"}),
     ],
 )
 def test_rooms_load_what_they_need_and_no_more(program: str, without: set[str]):

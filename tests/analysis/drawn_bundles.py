@@ -13,7 +13,7 @@ from pathlib import Path
 from synthetic import Truth, experiment, run
 
 from scalecurve.bundle.open import Bundle, Trial
-from scalecurve.scaling.compute import scaling
+from scalecurve.curves.compute import scaling
 from scalecurve.statistics import RepetitionTotals
 from scalecurve.statistics.synthetic import SyntheticPoint
 from scalecurve_api.planning.plan import make_plan
@@ -110,7 +110,7 @@ class Coverage:
 
 
 def coverage(curve: Curve, draws: int, seed: int) -> Coverage:
-    """How often the intervals that `scalecurve.scaling.compute.scaling` gives for whole bundles cover the truth."""
+    """How often the intervals that `scalecurve.curves.compute.scaling` gives for whole bundles cover the truth."""
     truth, hits, widths = curve.speedup / WORKERS, [0, 0], []
     for bundle in draw_bundles(curve, draws, seed):
         (series,) = scaling([bundle]).series

@@ -2,8 +2,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scalecurve.report.drawing import axis, scales
-from scalecurve.report.drawing.canvas import PALETTE, style
+from scalecurve.reporting.drawing import axis, scales
+from scalecurve.reporting.drawing.canvas import PALETTE, style
 from scalecurve.statistics.estimate import Estimate, Method
 
 

@@ -11,8 +11,8 @@ from synthetic import Truth, experiment, run, write_bundle
 from scalecurve.bundle.open import open_bundle, open_bundles
 from scalecurve.bundle.problem import BundleError
 from scalecurve.bundle.record_file import stored_digest
-from scalecurve.scaling.compute import scaling
-from scalecurve.scaling.tables import excluded_table, problem_table, scaling_table
+from scalecurve.curves.compute import scaling
+from scalecurve.curves.tables import excluded_table, problem_table, scaling_table
 from scalecurve_api.planning.plan import make_plan
 from scalecurve_api.spec.trial import TrialPhase
 

@@ -7,7 +7,7 @@ from drawn_bundles import CURVES, WORKERS, Curve, coverage, draw_bundles
 from synthetic import seal
 
 from scalecurve.bundle.open import open_bundle
-from scalecurve.scaling.compute import scaling
+from scalecurve.curves.compute import scaling
 from scalecurve.statistics.estimate import Method
 
 

@@ -10,8 +10,8 @@ import pytest
 from synthetic import experiment, write_bundle
 
 from scalecurve.bundle.open import open_bundle
-from scalecurve.report import report
-from scalecurve.report.drawing.shown_points import MOST_CURVES, drawn_points
+from scalecurve.reporting import report
+from scalecurve.reporting.drawing.shown_points import MOST_CURVES, drawn_points
 from scalecurve_api.record.rank import Evaluation
 from scalecurve_api.spec.trial import TrialSpec
 

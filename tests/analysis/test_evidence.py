@@ -5,7 +5,7 @@ from pathlib import Path
 from scalecurve.bundle.open import open_bundles
 from scalecurve.bundle.step_summary import digest_all
 from scalecurve.checks.diagnose import diagnose
-from scalecurve.scaling.compute import scaling
+from scalecurve.curves.compute import scaling
 
 H200 = Path(__file__).parents[2] / "docs" / "evidence" / "h200"
 

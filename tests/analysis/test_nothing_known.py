@@ -9,7 +9,7 @@ from synthetic import Truth, experiment, write_bundle
 from scalecurve.bundle.open import open_bundle
 from scalecurve.checks.diagnose import diagnose
 from scalecurve.cli import cli
-from scalecurve.report.sections import compose, find
+from scalecurve.reporting.sections import compose, find
 from scalecurve_api.planning.plan import make_plan
 from scalecurve_api.spec.trial import TrialPhase
 from scalecurve_models.fitting.least_squares import FitError

@@ -15,7 +15,7 @@ from synthetic import Truth, experiment, write_bundle
 
 from scalecurve.bundle.open import open_bundle, open_bundles
 from scalecurve.bundle.record_file import stored_digest
-from scalecurve.report import FORMATS, report
+from scalecurve.reporting import FORMATS, report
 from scalecurve_api.planning.plan import make_plan
 from scalecurve_api.record.rank import AllReduceRow, Evaluation
 from scalecurve_api.record.trial_record import TrialRecord
@@ -167,7 +167,7 @@ def test_the_same_bundle_gives_the_same_bytes_anywhere(bundle_folder: Path, writ
     code = (
         "import sys; from scalecurve.bundle.open import open_bundles\n"
         "import scalecurve.bundle.step_summary as d; d.THREADS = 1\n"
-        "from scalecurve.report import report; report(open_bundles([sys.argv[1]]), sys.argv[2])"
+        "from scalecurve.reporting import report; report(open_bundles([sys.argv[1]]), sys.argv[2])"
     )
     environment = {
         **os.environ,
@@ -267,9 +267,9 @@ def test_many_ranks_and_many_series_are_drawn(tmp_path: Path):
 def test_analysis_is_quick_to_import():
     heavy = ["pandas", "matplotlib", "pyarrow", "scipy", "jinja2", "torch"]
     code = (
-        "import sys, scalecurve, scalecurve.report, scalecurve.report.sections, scalecurve.checks.diagnose,"
+        "import sys, scalecurve, scalecurve.reporting, scalecurve.reporting.sections, scalecurve.checks.diagnose,"
         "scalecurve.checks.compare,"
-        "scalecurve.scaling.cost, scalecurve.scaling.progress, scalecurve.scaling.allreduce\n"
+        "scalecurve.curves.cost, scalecurve.curves.progress, scalecurve.curves.allreduce\n"
         f"print([name for name in {heavy} if name in sys.modules])"
     )
     assert subprocess.run([sys.executable, "-c", code], check=True, capture_output=True).stdout == b"[]\n"

@@ -8,8 +8,8 @@ from synthetic import Truth, experiment, write_bundle
 
 from scalecurve.bundle.open import Bundle, distinct_labels, open_bundle
 from scalecurve.render.table import Column, Table
-from scalecurve.report import report
-from scalecurve.report.sections import compose, find
+from scalecurve.reporting import report
+from scalecurve.reporting.sections import compose, find
 from scalecurve_api.record.rank import Evaluation
 from scalecurve_api.spec.trial import TrialSpec
 from scalecurve_models.comparison.published import comparable, published, published_table

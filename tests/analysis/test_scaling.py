@@ -4,8 +4,8 @@ import pytest
 from synthetic import Truth, experiment, write_bundle
 
 from scalecurve.bundle.open import open_bundle, open_bundles
-from scalecurve.scaling.compute import Scaling, scaling
-from scalecurve.scaling.tables import scaling_table, side_by_side_table, split_table
+from scalecurve.curves.compute import Scaling, scaling
+from scalecurve.curves.tables import scaling_table, side_by_side_table, split_table
 from scalecurve_api.planning.plan import make_plan
 from scalecurve_api.record.rank import WindowKind
 from scalecurve_api.record.trial_record import TrialRecord

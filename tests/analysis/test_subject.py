@@ -5,7 +5,7 @@ from synthetic import Truth, experiment, write_bundle
 
 from scalecurve.bundle.open import open_bundle, open_bundles
 from scalecurve.checks.environment import environment
-from scalecurve.report.subject import subjects
+from scalecurve.reporting.subject import subjects
 from scalecurve_api.planning.plan import make_plan
 from scalecurve_api.spec.trial import TrialPhase
 

@@ -16,12 +16,12 @@ from synthetic import experiment, write_bundle
 
 from scalecurve.bundle.open import Bundle, Trial, open_bundle
 from scalecurve.cli import cli
-from scalecurve.report import report
-from scalecurve.report.plots.validation_error import mean_error
+from scalecurve.reporting import report
+from scalecurve.reporting.plots.validation_error import mean_error
 from scalecurve.statistics.estimate import Method
 from scalecurve.statistics.mean import mean
-from scalecurve.training import training
-from scalecurve.training.tables import accuracy_table
+from scalecurve.training_results import training
+from scalecurve.training_results.tables import accuracy_table
 from scalecurve_api.record.rank import (
     DatasetFacts,
     Evaluation,
@@ -316,7 +316,7 @@ def test_the_same_bytes_in_another_process(folder: Path, bundle: Bundle, tmp_pat
     here, there = tmp_path / "here", tmp_path / "there"
     report([bundle], here, ["html", "md", "json", "svg"])
     program = (
-        "import sys; from scalecurve.bundle.open import open_bundle; from scalecurve.report import report; "
+        "import sys; from scalecurve.bundle.open import open_bundle; from scalecurve.reporting import report; "
         "report([open_bundle(sys.argv[1])], sys.argv[2], ['html', 'md', 'json', 'svg'])"
     )
     subprocess.run([sys.executable, "-c", program, folder, there], check=True, timeout=300)

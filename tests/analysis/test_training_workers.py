@@ -13,11 +13,11 @@ from synthetic import experiment, write_bundle
 
 from scalecurve.bundle.open import open_bundle
 from scalecurve.cli import cli
-from scalecurve.training import training
-from scalecurve.training.by_approach import difference
-from scalecurve.training.convergence import TOLERANCE, WIDTH, settled, smoothed
-from scalecurve.training.critical_batch import of_run, worth
-from scalecurve.training.extrapolation import extrapolate
+from scalecurve.training_results import training
+from scalecurve.training_results.by_approach import difference
+from scalecurve.training_results.convergence import TOLERANCE, WIDTH, settled, smoothed
+from scalecurve.training_results.critical_batch import of_run, worth
+from scalecurve.training_results.extrapolation import extrapolate
 from scalecurve_api.record.rank import Evaluation, NoiseScaleRow
 from scalecurve_api.record.trial_record import TrialRecord
 from scalecurve_api.spec.experiment import ScalingExperiment

@@ -11,9 +11,9 @@ from scalecurve.bundle.open import Bundle, open_bundle
 from scalecurve.checks.comparability import differences, differences_between
 from scalecurve.checks.compare import compare
 from scalecurve.checks.diagnose import Diagnosis, diagnose
-from scalecurve.scaling.allreduce import allreduce
-from scalecurve.scaling.cost import cost
-from scalecurve.scaling.progress import status
+from scalecurve.curves.allreduce import allreduce
+from scalecurve.curves.cost import cost
+from scalecurve.curves.progress import status
 from scalecurve_api.planning.plan import make_plan
 from scalecurve_api.record.rank import AllReduceRow, DeviceSamples
 from scalecurve_api.record.trial_record import TrialRecord

@@ -6,9 +6,9 @@ import pytest
 from synthetic import Truth, experiment, write_bundle
 
 from scalecurve.bundle.open import open_bundle
-from scalecurve.scaling.allreduce import AllReduceReport, PointBandwidth, SizeResult, Spread
-from scalecurve.scaling.compute import scaling
-from scalecurve.scaling.traffic import wire_table
+from scalecurve.curves.allreduce import AllReduceReport, PointBandwidth, SizeResult, Spread
+from scalecurve.curves.compute import scaling
+from scalecurve.curves.traffic import wire_table
 from scalecurve_api.record.rank import Traffic
 from scalecurve_api.record.trial_record import TrialRecord
 from scalecurve_api.spec.trial import Point

@@ -1,1 +1,1 @@
-"""TODO-DOCSTRING"""
+"""Checks: experiment files, comparability of points, changes between bundles, stragglers and drift."""

@@ -15,6 +15,6 @@ from scalecurve.cli.output import output_option, show
 @output_option
 def command(folders: tuple[Path, ...], output: str) -> None:
     """Show the all-reduce microbenchmark by message size: latency, algbw and busbw with their spread."""
-    from scalecurve.scaling.allreduce import allreduce
+    from scalecurve.curves.allreduce import allreduce
 
     show([allreduce(open_all(folders)).table()], output)

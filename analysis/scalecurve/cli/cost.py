@@ -25,7 +25,7 @@ def command(folders: tuple[Path, ...], asked: Asked, output: str) -> None:
 
     Which worker count is cheapest and which fastest is said, and which no other beats in both.
     """
-    from scalecurve.scaling.cost import cost
+    from scalecurve.curves.cost import cost
 
     bundles = open_all(folders)
     show([cost(bundles, asked.cost, said=asked.said(bundles)).table()], output)

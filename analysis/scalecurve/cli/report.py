@@ -73,7 +73,7 @@ def write_report(
 ) -> list[Path]:
     """Write it, in all forms when none is named; a folder that cannot be written ends the verb."""
     asked = asked or Asked()
-    from scalecurve.report import FORMATS, report
+    from scalecurve.reporting import FORMATS, report
 
     # It warns of a home without a cache and of fonts it looks through: neither changes a plot.
     logging.getLogger("matplotlib").setLevel(logging.ERROR)

@@ -135,8 +135,8 @@ def show_result(result: RunResult, output: str) -> None:
     """The scaling table of what is recorded, every trial that did not succeed with its reason, and where all lies."""
     from scalecurve.bundle.open import open_bundle
     from scalecurve.bundle.problem import BundleError
-    from scalecurve.scaling.compute import scaling
-    from scalecurve.scaling.tables import excluded_table, scaling_table
+    from scalecurve.curves.compute import scaling
+    from scalecurve.curves.tables import excluded_table, scaling_table
     from scalecurve_api.problem import printable
 
     try:

@@ -16,7 +16,7 @@ from scalecurve.cluster.connection import Where, cluster_options
 if TYPE_CHECKING:
     from scalecurve.cluster.experiments import Watched
     from scalecurve.render.table import Table
-    from scalecurve.scaling.progress import Status
+    from scalecurve.curves.progress import Status
 
 
 @click.command("status")
@@ -29,7 +29,7 @@ def command(given: tuple[Path, ...], where: Where, output: str) -> None:
     What exists as a folder is a bundle; anything else is looked for in the cluster.
     """
     from scalecurve.cluster.experiments import split
-    from scalecurve.scaling.progress import status
+    from scalecurve.curves.progress import status
 
     folders, names = split(given)
     watched, states = _in_cluster(names, where)
@@ -48,7 +48,7 @@ def _in_cluster(names: Sequence[str], where: Where) -> tuple[list[Watched], list
     from scalecurve.cli.cluster_errors import cluster_errors
     from scalecurve.cluster.experiments import begun, find
     from scalecurve.cluster.status import bundle_of
-    from scalecurve.scaling.progress import status
+    from scalecurve.curves.progress import status
 
     watched, states = [], []
     with cluster_errors():

@@ -15,8 +15,8 @@ from scalecurve.cli.output import output_option, show
 @output_option
 def command(folders: tuple[Path, ...], output: str) -> None:
     """Show what training to accuracy reached: accuracy, epochs and time to the target, data, noise, quantization."""
-    from scalecurve.training import training
-    from scalecurve.training.tables import accuracy_table
+    from scalecurve.training_results import training
+    from scalecurve.training_results.tables import accuracy_table
 
     found = training(open_all(folders))
     show(list(found.tables()) or [accuracy_table(found.points)], output)

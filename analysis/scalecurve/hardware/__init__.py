@@ -1,1 +1,1 @@
-"""TODO-DOCSTRING"""
+"""Devices, links and prices: data files with a date and a source for every figure."""

@@ -1,1 +1,1 @@
-"""TODO-DOCSTRING"""
+"""Text output: tables, number formatting, series labels and the progress line."""

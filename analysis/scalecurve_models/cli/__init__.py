@@ -1,1 +1,1 @@
-"""TODO-DOCSTRING"""
+"""Command-line verbs of the models: network, predict, fit and recommend."""

@@ -79,7 +79,7 @@ def command(
         if hold_out is not None or precision is not None:
             fail("--hold-out and --precision are for a bundle: an experiment says its own", EXIT_INPUT)
         from scalecurve.hardware.devices import devices
-        from scalecurve.scaling.cost import merged
+        from scalecurve.curves.cost import merged
         from scalecurve_models.paleo.a_priori import predict_experiment
 
         experiment, _ = load_experiment(path, overlays)

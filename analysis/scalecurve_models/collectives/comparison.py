@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from scalecurve.bundle.open import Bundle
-from scalecurve.scaling.allreduce import allreduce
+from scalecurve.curves.allreduce import allreduce
 from scalecurve_models.collectives.collective_fit import JudgedCollective, Timed, judge_collective
 from scalecurve_models.collectives.costs import ALGORITHMS, Shape
 from scalecurve_models.fitting.least_squares import FitError

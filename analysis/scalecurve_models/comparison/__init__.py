@@ -1,1 +1,1 @@
-"""TODO-DOCSTRING"""
+"""Predicted against measured: every model on every measured curve."""

@@ -11,7 +11,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 from scalecurve.bundle.open import Bundle
-from scalecurve.scaling.cost import SeriesCost, cost, merged, stated_price
+from scalecurve.curves.cost import SeriesCost, cost, merged, stated_price
 from scalecurve_api.spec.experiment import Cost
 from scalecurve_models.comparison.series_models import Further, SeriesModel, SeriesPrediction, predict_series
 from scalecurve_models.fitting.observations import ObservedSeries, observed, programs

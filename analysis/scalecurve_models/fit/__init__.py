@@ -1,1 +1,1 @@
-"""TODO-DOCSTRING"""
+"""Fit every model that the measured points of a bundle or a CSV file support."""

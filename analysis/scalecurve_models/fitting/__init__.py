@@ -1,1 +1,1 @@
-"""TODO-DOCSTRING"""
+"""Least-squares fitting, and the observations that models are fitted to."""

@@ -13,9 +13,9 @@ from dataclasses import replace
 
 from scalecurve.bundle.open import Bundle
 from scalecurve.render import formatting as spelling
-from scalecurve.scaling.compute import scaling
-from scalecurve.training import training
-from scalecurve.training.critical_batch import Worth, worth
+from scalecurve.curves.compute import scaling
+from scalecurve.training_results import training
+from scalecurve.training_results.critical_batch import Worth, worth
 from scalecurve_api.spec.experiment import Cost
 from scalecurve_models.comparison.compare_models import SeriesBeside, beside, without_a_sample
 from scalecurve_models.fitting.least_squares import FitError

@@ -9,7 +9,7 @@ import numpy as np
 
 from scalecurve.render import formatting as spelling
 from scalecurve.render.table import Cell, Column, Table
-from scalecurve.training.critical_batch import Worth, worth_table
+from scalecurve.training_results.critical_batch import Worth, worth_table
 from scalecurve_models.fitting.least_squares import Array
 from scalecurve_models.recommend.candidates import Choice
 

@@ -1,1 +1,1 @@
-"""TODO-DOCSTRING"""
+"""Sections and plots that the models add to a report."""

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from scalecurve.render import formatting as spelling
-from scalecurve.report.drawing import axis, canvas
-from scalecurve.report.drawing.canvas import Plot
+from scalecurve.reporting.drawing import axis, canvas
+from scalecurve.reporting.drawing.canvas import Plot
 from scalecurve_models.collectives import CollectiveComparison
 from scalecurve_models.collectives.costs import Shape
 from scalecurve_models.collectives.tables import shown as chosen

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from scalecurve.report.drawing import axis, canvas
-from scalecurve.report.drawing.canvas import Plot
+from scalecurve.reporting.drawing import axis, canvas
+from scalecurve.reporting.drawing.canvas import Plot
 from scalecurve_models.learning_curves.fit import Learning, PointLearning
 
 if TYPE_CHECKING:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from scalecurve.report.drawing import axis, canvas
-from scalecurve.report.drawing.canvas import Plot
+from scalecurve.reporting.drawing import axis, canvas
+from scalecurve.reporting.drawing.canvas import Plot
 from scalecurve_models.comparison.compare_models import HELD_OUT, LEFT_OUT, Curve, SeriesBeside
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ from scalecurve.cli import cli
 from scalecurve.hardware.devices import devices
 from scalecurve.hardware.entries import EntryError
 from scalecurve.hardware.prices import find_price, prices, remarks
-from scalecurve.report import report
-from scalecurve.scaling.cost import cost, merged
+from scalecurve.reporting import report
+from scalecurve.curves.cost import cost, merged
 from scalecurve.statistics.mean import mean
 from scalecurve_api.record.trial_record import TrialRecord
 from scalecurve_api.spec.experiment import Cost

@@ -1,0 +1,1 @@
+"""Scaling curves: results, headlines, tables, cost, all-reduce bandwidth and link traffic."""

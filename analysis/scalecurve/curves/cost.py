@@ -1,0 +1,261 @@
+"""What an epoch and a whole training take and cost at each worker count, and which count is cheapest and fastest.
+
+Time of an epoch = samples of the data set / throughput; cost = time × workers × price of a worker's hour.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from scalecurve.bundle.open import Bundle
+from scalecurve.render.table import Cell, Column, Table
+from scalecurve.curves.compute import PointResult, Scaling, SeriesResult, scaling
+from scalecurve.curves.tables import build, or_pending
+from scalecurve.statistics import Estimate
+from scalecurve_api.spec.experiment import Cost
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+DATASET_OPTION = "datasetSamples"
+"""Key of ``TrialRecord.options`` under which a program says how many samples an epoch of its data set has."""
+
+LEAST_PRICE = 1e-9
+"""A worker's hour that costs less is as good as free."""
+
+
+@dataclass(frozen=True)
+class PointCost:
+    """Seconds and money of one point; money is None without a price, epochs without a data set's size.
+
+    ``per_million`` is the cost of a million samples (or tokens): known whenever there is a price. ``target_cost`` is
+    the cost of the training time to the target accuracy (``result.to_target_s``), where a run reached it.
+    """
+
+    result: PointResult
+    epoch_s: Estimate | None = None
+    total_s: Estimate | None = None
+    per_million: Estimate | None = None
+    epoch_cost: Estimate | None = None
+    total_cost: Estimate | None = None
+    target_cost: Estimate | None = None
+
+
+@dataclass(frozen=True)
+class SeriesCost:
+    """Costs along one curve. ``as_cheap`` and ``as_fast`` are counts whose intervals overlap the best one's.
+
+    ``front`` are the counts that no other count beats in both time and cost of the same work, ``target_front`` the same
+    of the way to the target among counts whose every run reached it; by the values alone, empty without a price.
+    """
+
+    series: SeriesResult
+    currency: str | None
+    dataset_samples: int | None
+    epochs: int | None
+    points: tuple[PointCost, ...]
+    cheapest: int | None
+    as_cheap: tuple[int, ...]
+    fastest: int | None
+    as_fast: tuple[int, ...]
+    front: tuple[int, ...] = ()
+    target_front: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class CostReport:
+    """Costs of every curve of one or several bundles; ``said`` is what is known of the price: its date, its source."""
+
+    scaling: Scaling
+    series: tuple[SeriesCost, ...]
+    said: tuple[str, ...] = ()
+
+    @property
+    def known(self) -> bool:
+        """Whether there is anything to show: a price or the size of an epoch."""
+        return any(series.currency or series.dataset_samples for series in self.series)
+
+    def table(self) -> Table:
+        """One row a point."""
+        return _table(self)
+
+    def frame(self) -> pd.DataFrame:
+        """The table as a pandas DataFrame with every digit."""
+        return self.table().frame()
+
+
+def cost(
+    bundles: Sequence[Bundle], price: Cost | None = None, level: float = 0.95, *, said: Sequence[str] = ()
+) -> CostReport:
+    """Cost of every point; ``price`` takes the place of what the experiments say, ``said`` are notes on it."""
+    return cost_of(scaling(bundles, level), bundles, price, said)
+
+
+def cost_of(
+    result: Scaling, bundles: Sequence[Bundle], price: Cost | None = None, said: Sequence[str] = ()
+) -> CostReport:
+    """The same for curves that are there already."""
+    by_label = {bundle.label: bundle for bundle in bundles}
+    series = tuple(_series_cost(each, by_label[each.bundle], price) for each in result.series)
+    if price is None and any(each.currency for each in series):
+        said = ("The price is the experiment's own, which states no date and no source; --prices has dated ones.",)
+    return CostReport(result, series, tuple(said))
+
+
+def merged(price: Cost | None, stated: Cost | None) -> Cost | None:
+    """Another price on the same work: what it does not say of epochs is as stated."""
+    if price is None or stated is None:
+        return price or stated
+    work = {
+        "dataset_samples": price.dataset_samples or stated.dataset_samples,
+        "epochs": price.epochs or stated.epochs,
+    }
+    return price.model_copy(update=work)
+
+
+def stated_price(bundle: Bundle) -> Cost | None:
+    """What the experiment of a bundle says."""
+    if bundle.experiment is not None:
+        return bundle.experiment.spec.cost
+    return next((trial.spec.cost for trial in bundle.trials), None)
+
+
+def _series_cost(series: SeriesResult, bundle: Bundle, asked: Cost | None) -> SeriesCost:
+    price = merged(asked, stated_price(bundle))
+    size = (price.dataset_samples if price else None) or _own_size(bundle, series)
+    epochs = price.epochs if price else None
+    points = tuple(_point_cost(p, price, size, epochs) for p in series.points)
+    cheapest, as_cheap = _best([(p.result.workers, p.per_million) for p in points])
+    fastest, as_fast = _best([(p.result.workers, _seconds_a_sample(p)) for p in points])
+    currency = price.currency if price and price.per_worker_hour >= LEAST_PRICE else None
+    return SeriesCost(
+        *(series, currency, size, epochs, points),
+        *(cheapest, as_cheap, fastest, as_fast),
+        front=_front([(p.result.workers, _seconds_a_sample(p), p.per_million) for p in points]),
+        target_front=_front(
+            [(p.result.workers, p.result.to_target_s, p.target_cost) for p in points if not p.result.missed_target]
+        ),
+    )
+
+
+def _seconds_a_sample(p: PointCost) -> Estimate | None:
+    return p.result.throughput.reciprocal() if p.result.throughput else None
+
+
+def _front(points: Sequence[tuple[int, Estimate | None, Estimate | None]]) -> tuple[int, ...]:
+    """Worker counts for which no other is both faster and cheaper."""
+    known = [(n, time.value, money.value) for n, time, money in points if time is not None and money is not None]
+    return tuple(n for n, time, money in known if not any(t < time and m < money for _, t, m in known))
+
+
+def _own_size(bundle: Bundle, series: SeriesResult) -> int | None:
+    """The size that the program states for its data set, if all trials of the series agree."""
+    sizes = {
+        trial.record.options.get(DATASET_OPTION)
+        for trial in bundle.trials
+        if trial.good and trial.record is not None and trial.spec.point.series == series.name
+    }
+    size = sizes.pop() if len(sizes) == 1 else None
+    return size if isinstance(size, int) and not isinstance(size, bool) and size > 0 else None
+
+
+def _point_cost(p: PointResult, price: Cost | None, size: int | None, epochs: int | None) -> PointCost:
+    if p.throughput is None:
+        return PointCost(p)
+    a_sample = p.throughput.reciprocal()
+    epoch_s = a_sample.scaled(size) if size else None
+    total_s = epoch_s.scaled(epochs) if epoch_s and epochs else None
+    if price is None or price.per_worker_hour < LEAST_PRICE:
+        return PointCost(p, epoch_s, total_s)
+    rate = price.per_worker_hour * p.workers / 3600
+    return PointCost(
+        result=p,
+        epoch_s=epoch_s,
+        total_s=total_s,
+        per_million=a_sample.scaled(1e6 * rate),
+        epoch_cost=epoch_s.scaled(rate) if epoch_s else None,
+        total_cost=total_s.scaled(rate) if total_s else None,
+        target_cost=p.to_target_s.scaled(rate) if p.to_target_s else None,
+    )
+
+
+def _best(values: Sequence[tuple[int, Estimate | None]]) -> tuple[int | None, tuple[int, ...]]:
+    """The worker count of the smallest value, and the others that its interval cannot tell from it."""
+    known = [(workers, value) for workers, value in values if value is not None]
+    if not known:
+        return None, ()
+    best, least = min(known, key=lambda pair: (pair[1].value, pair[0]))
+    high = least.high if least.high is not None else least.value
+    equal = [n for n, value in known if n != best and (value.low if value.low is not None else value.value) <= high]
+    return best, tuple(equal)
+
+
+def _table(report: CostReport) -> Table:
+    currencies = sorted({series.currency for series in report.series if series.currency})
+    money = currencies[0] if len(currencies) == 1 else "in each experiment's currency" if currencies else ""
+    by_point = {id(p.result): (series, p) for series in report.series for p in series.points}
+    columns = (
+        Column("epoch_s", "An epoch", "number", "s", interval=True),
+        Column("total_h", "Whole training", "number", "h", interval=True),
+        Column("cost_per_million", "A million samples", "number", money, interval=True),
+        Column("epoch_cost", "Cost of an epoch", "number", money, interval=True),
+        Column("total_cost", "Cost of the training", "number", money, interval=True),
+        Column("target_h", "To the target", "number", "h", interval=True),
+        Column("target_cost", "Cost to the target", "number", money, interval=True),
+        Column("best", "Best at"),
+        Column("front", "Nothing is both faster and cheaper", "flag"),
+        Column("target_front", "nor to the target", "flag"),
+    )
+
+    def row(_: SeriesResult, result: PointResult) -> list[Cell]:
+        series, p = by_point[id(result)]
+        choice = len(series.series.measured) > 1  # the only count is the best of nothing
+        hours, target = (each.scaled(1 / 3600) if each else None for each in (p.total_s, result.to_target_s))
+        return [
+            *or_pending(result, p.epoch_s, hours, p.per_million, p.epoch_cost, p.total_cost),
+            *(target, p.target_cost),
+            _remark(series, result.workers) if choice and result.measured else None,
+            result.workers in series.front if choice and result.measured and series.front else None,
+            result.workers in series.target_front
+            if choice and target and series.target_front and not result.missed_target
+            else None,
+        ]
+
+    return build(report.scaling, "cost", "Time and cost", columns, row, _notes(report))
+
+
+def _remark(series: SeriesCost, workers: int) -> str:
+    said = []
+    for what, best, equal in (
+        ("cheapest", series.cheapest, series.as_cheap),
+        ("fastest", series.fastest, series.as_fast),
+    ):
+        if workers == best:
+            said.append(what)
+        elif workers in equal:
+            said.append(f"{what}, within noise")
+    return "; ".join(said)
+
+
+def _notes(report: CostReport) -> list[str]:
+    notes = []
+    for series in report.series:
+        size = f"{series.dataset_samples:,} {series.series.sample_unit} an epoch" if series.dataset_samples else None
+        epochs = f"{series.epochs:,} epochs" if series.epochs else None
+        notes.append(", ".join(part for part in (size, epochs) if part))
+    notes = [f"Counted with {note}." for note in dict.fromkeys(notes) if note]
+    notes += [
+        f"{series.series.name}: at a worker count of {p.result.workers}, {p.result.missed_target} of "
+        f"{p.result.counts.succeeded} runs did not reach the target; the way there is that of the others, and compared "
+        "with none."
+        for series in report.series
+        for p in series.points
+        if p.result.missed_target
+    ]
+    if not all(series.dataset_samples for series in report.series):
+        notes.append("An epoch's length is not known: give cost.datasetSamples in the experiment.")
+    if not all(series.currency for series in report.series):
+        notes.append("No price is known: give cost.perWorkerHour in the experiment, or --prices.")
+    return [*notes, *report.said]

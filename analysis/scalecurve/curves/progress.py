@@ -1,0 +1,89 @@
+"""How far an experiment is: points done, running totals, what failed, and the best efficiency so far."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from scalecurve.bundle.open import Bundle
+from scalecurve.bundle.problem import Problem
+from scalecurve.render.table import Cell, Column, Table
+from scalecurve.curves.compute import Counts, PointResult, Scaling, SeriesResult, scaling
+from scalecurve.curves.tables import build, or_pending
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True)
+class Status:
+    """The whole bundle at a glance; ``headline`` is one sentence."""
+
+    bundle: str
+    counts: Counts
+    scaling: Scaling
+    problems: tuple[Problem, ...]
+    headline: str
+
+    @property
+    def finished(self) -> bool:
+        """Whether every planned trial has ended."""
+        return self.counts.unfinished == 0
+
+    def table(self) -> Table:
+        """One row a point."""
+        return _table(self)
+
+    def frame(self) -> pd.DataFrame:
+        """The table as a pandas DataFrame with every digit."""
+        return self.table().frame()
+
+
+def status(bundle: Bundle, level: float = 0.95) -> Status:
+    """Where a bundle stands; cheap enough to be asked while the experiment runs (no step table is read)."""
+    result = scaling([bundle], level)
+    counts = [p.counts for series in result.series for p in series.points]
+    total = Counts(
+        planned=sum(c.planned for c in counts),
+        succeeded=sum(c.succeeded for c in counts),
+        failed=sum(c.failed for c in counts),
+        invalid=sum(c.invalid for c in counts),
+        cancelled=sum(c.cancelled for c in counts),
+        unfinished=sum(c.unfinished for c in counts),
+    )
+    return Status(bundle.label, total, result, bundle.problems, _headline(bundle, total))
+
+
+def _headline(bundle: Bundle, total: Counts) -> str:
+    done = total.planned - total.unfinished
+    bad = [
+        f"{number} {word}"
+        for number, word in ((total.failed, "failed"), (total.invalid, "invalid"), (total.cancelled, "cancelled"))
+        if number
+    ]
+    known = f"{bundle.label}: {done} of {total.planned} trials done"
+    if bundle.plan is None:
+        known = f"{bundle.label}: {done} trials recorded, how many were planned is unknown"
+    return ", ".join([known, *bad])
+
+
+def _table(state: Status) -> Table:
+    columns = (
+        Column("done", "Done"),
+        Column("failed", "Failed", "count"),
+        Column("invalid", "Invalid", "count"),
+        Column("throughput", "Throughput", "number", "/s", interval=True),
+        Column("efficiency", "Efficiency", "percent", interval=True),
+    )
+
+    def row(_: SeriesResult, p: PointResult) -> list[Cell]:
+        done = p.counts.planned - p.counts.unfinished
+        return [
+            f"{done}/{p.counts.planned}",
+            p.counts.failed,
+            p.counts.invalid,
+            *or_pending(p, p.throughput, p.efficiency),
+        ]
+
+    notes = [f"{problem.file}: {problem.what}" for problem in state.problems]
+    return build(state.scaling, "status", f"Points of {state.bundle}", columns, row, notes)

@@ -1,0 +1,86 @@
+"""How much of the links a training uses: what a step sends, beside what the all-reduce alone was seen to do."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from statistics import median
+
+from scalecurve.bundle.open import Bundle
+from scalecurve.render.table import Cell, Column, Table
+from scalecurve.curves.allreduce import AllReduceReport
+from scalecurve.curves.compute import PointResult, Scaling, SeriesResult
+from scalecurve.curves.tables import build, or_pending
+
+LEAST_SHARE = 0.01
+"""Of the step; less is left out of the bandwidth over exposed communication."""
+
+_NOTES = (
+    "Bytes are those that one worker sends in a step, by the record; over the step: what its link carries on average.",
+    "Over exposed communication it is more than the link did where a part of the sending is hidden behind computing.",
+)
+_SHARE = "Used: the average over the step as a share of the largest bus bandwidth of an all-reduce of as many workers."
+
+
+def wire_table(result: Scaling, bundles: Sequence[Bundle], alone: AllReduceReport) -> Table:
+    """Bytes on the wire, and bandwidths, of every point of several workers whose records say what was sent."""
+    sent = _sent(bundles)
+    best = _best(alone)
+    columns = (
+        Column("sent_mib", "Sent in a step", "number", "MiB"),
+        Column("step_ms", "Step", "number", "ms", interval=True),
+        Column("exposed_ms", "Exposed communication", "number", "ms", interval=True),
+        Column("over_step", "Over the step", "number", "GB/s", interval=True),
+        Column("over_exposed", "Over exposed communication", "number", "GB/s"),
+        Column("allreduce", "All-reduce alone", "number", "GB/s"),
+        Column("used", "Used", "percent"),
+    )
+
+    def row(series: SeriesResult, p: PointResult) -> list[Cell]:
+        size = sent.get((series.bundle, p.point.name))
+        if size is None or p.step_s is None:
+            return [None] * len(columns)
+        over_step = p.step_s.reciprocal().scaled(size / 1e9) if size else None
+        exposed = p.exposed_s.value if p.exposed_s and _told_from_nothing(p) else 0.0
+        link = best.get((p.workers, p.point.nodes))
+        return or_pending(
+            p,
+            size / (1 << 20),
+            p.step_s.scaled(1e3),
+            p.exposed_s.scaled(1e3) if p.exposed_s else None,
+            over_step,
+            size / exposed / 1e9 if exposed > 0 else None,
+            link,
+            over_step.value / link if over_step and link else None,
+        )
+
+    whole = build(result, "wire", "What a step sends", columns, row, (*_NOTES, *([_SHARE] if best else ())))
+    first = len(whole.columns) - len(columns)
+    rows = tuple(cells for cells in whole.rows if cells[first] not in (None, 0.0))
+    return Table(whole.name, whole.title, whole.columns, rows, whole.notes)
+
+
+def _told_from_nothing(p: PointResult) -> bool:
+    """Whether exposed communication is long enough to divide by, and no scatter around zero."""
+    if p.exposed_s is None or p.step_s is None:
+        return False
+    low = p.exposed_s.value if p.exposed_s.low is None else p.exposed_s.low
+    return low > 0 and p.exposed_s.value >= LEAST_SHARE * p.step_s.value
+
+
+def _sent(bundles: Sequence[Bundle]) -> dict[tuple[str, str], float]:
+    """Bytes that rank 0 sends in a step, by bundle and point; the median over repetitions."""
+    found: dict[tuple[str, str], list[float]] = {}
+    for bundle in bundles:
+        for trial in bundle.trials:
+            if trial.good and trial.record is not None and trial.record.traffic is not None:
+                found.setdefault((bundle.label, trial.spec.point.name), []).append(trial.record.traffic.wire_bytes)
+    return {key: median(values) for key, values in found.items()}
+
+
+def _best(alone: AllReduceReport) -> dict[tuple[int, int], float]:
+    """Largest bus bandwidth that was measured, by workers and nodes."""
+    found: dict[tuple[int, int], float] = {}
+    for each in alone.points:
+        key = each.point.workers, each.point.nodes
+        found[key] = max([found.get(key, 0.0), *(size.busbw.median for size in each.sizes)])
+    return {key: value for key, value in found.items() if value > 0}

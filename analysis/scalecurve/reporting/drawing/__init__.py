@@ -1,0 +1,1 @@
+"""What plots share: figures, axes, scales and ideal lines."""

@@ -1,0 +1,1 @@
+"""The plots of a report, one module each; a new module here registers itself."""

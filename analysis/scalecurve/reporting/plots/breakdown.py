@@ -1,0 +1,93 @@
+"""Where a step's time goes: compute and exposed communication, stacked, a panel for each series."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from scalecurve.reporting.drawing import axis, canvas
+from scalecurve.reporting.drawing.canvas import Plot
+from scalecurve.curves.compute import PointResult, Scaling, SeriesResult
+from scalecurve.curves.series_matching import side_by_side
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+MOST_PANELS = 8
+COMPUTE, EXPOSED, WHOLE = canvas.PALETTE[5], canvas.PALETTE[1], canvas.GRID
+_CAPTION = (
+    "Mean step of the timed windows. Exposed communication is what a step takes less with the all-reduce taken out, "
+    "in alternated windows of the same trials; bars are its intervals."
+)
+
+
+def split(result: Scaling, png: bool) -> Iterator[Plot]:
+    """The stacked bars, where any point knows its exposed communication."""
+    shown = side_by_side([series for series in result.series if any(p.exposed_s for p in series.points)])
+    if not shown:
+        return
+    left_out = len(shown) - MOST_PANELS
+    shown = shown[:MOST_PANELS]
+    several = len({series.bundle for series in result.series}) > 1
+    figure, panels = canvas.panels(len(shown), 2, legend_rows=1)
+    handles: dict[str, object] = {}
+    for panel, series in zip(panels, shown, strict=True):
+        handles |= _panel(panel, series)
+    before = [f"{series.bundle}: " if several else "" for series in shown]
+    canvas.name_panels(panels, [series.name for series in shown], before)
+    canvas.legend(figure, list(handles.values()), len(handles))
+    caption = _CAPTION + (f" The first {MOST_PANELS} series; {left_out} more are in the table." if left_out > 0 else "")
+    yield canvas.finish(figure, "split", "Compute and exposed communication", caption, png)
+
+
+def _panel(axes: Axes, series: SeriesResult) -> dict[str, object]:
+    points = [p for p in series.points if p.step_s is not None]
+    places = list(range(len(points)))
+    bars = [_parts(p) for p in points]
+    top = max(sum(part) for part in bars)
+    factor, unit = (1e3, "ms") if top < 1 else (1, "s")
+    handles: dict[str, object] = {}
+    floor = [0.0] * len(points)
+    looks = (("compute", COMPUTE, ""), ("exposed communication", EXPOSED, "////"), ("whole step", WHOLE, ""))
+    for index, (label, color, hatch) in enumerate(looks):
+        heights = [part[index] * factor for part in bars]
+        if any(heights):
+            drawn = axes.bar(
+                places, heights, 0.62, bottom=floor, color=color, hatch=hatch, edgecolor=canvas.PAPER, linewidth=0.6
+            )
+            handles[label] = drawn
+            drawn.set_label(label)
+        floor = [base + height for base, height in zip(floor, heights, strict=True)]
+    _interval_bars(axes, points, factor)
+    for place, p in zip(places, points, strict=True):
+        if p.exposed_share is not None and p.exposed_share.value > 0:
+            text = f"{p.exposed_share.value * 100:.0f} %"
+            axes.text(place, floor[place] + top * factor * 0.02, text, ha="center", va="bottom", fontsize=8.5)
+    axis.linear_axis(axes, "y", 0, top * factor * 1.12, axis.short)
+    axis.fixed_ticks(axes, "x", places, [str(p.workers) for p in points])
+    axis.category_limits(axes, len(points))
+    axes.set_xlabel("Workers")
+    axes.set_ylabel(f"Step ({unit})")
+    return handles
+
+
+def _parts(p: PointResult) -> tuple[float, float, float]:
+    """(compute, exposed, not told apart) in seconds; one worker alone has no communication."""
+    assert p.step_s is not None
+    if p.exposed_s is None or p.compute_s is None:
+        return (p.step_s.value, 0.0, 0.0) if p.workers == 1 else (0.0, 0.0, p.step_s.value)
+    exposed = max(0.0, p.exposed_s.value)
+    return p.step_s.value - exposed, exposed, 0.0
+
+
+def _interval_bars(axes: Axes, points: Sequence[PointResult], factor: float) -> None:
+    """The interval of the exposed part, drawn at the boundary that it moves."""
+    lines = []
+    for place, p in enumerate(points):
+        exposed = p.exposed_s
+        if p.step_s is not None and exposed and exposed.low is not None and exposed.high is not None:
+            whole = p.step_s.value
+            ends = [min(whole, max(0.0, whole - side)) * factor for side in (exposed.high, exposed.low)]
+            lines.append((place, *ends))
+    if lines:
+        axes.vlines(*zip(*lines, strict=True), color=canvas.INK, linewidth=1.1, zorder=3)

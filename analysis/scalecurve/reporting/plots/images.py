@@ -1,0 +1,94 @@
+"""Training images as they are in the data set, and as a step saw them."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Iterator, Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from scalecurve.reporting.drawing import canvas
+from scalecurve.reporting.drawing.canvas import Plot
+from scalecurve.training_results import PointTraining
+from scalecurve.training_results.tables import class_name
+from scalecurve_api.record.rank import DatasetFacts, Picture
+
+MOST_COLUMNS, MOST_ROWS = 8, 6
+SIDE = 0.82
+GAP, NAME_ROW, LABEL_WIDTH, EDGE = 0.06, 0.24, 1.9, 0.1
+
+_CHANGED = "The top row is as in the data set, with its class; under it the same images as a training step saw them."
+_UNCHANGED = "Images of the data set with their class; training steps saw them as they are."
+
+
+def pictures(points: Sequence[PointTraining], png: bool) -> Iterator[Plot]:
+    """A row of originals, and under it one for each way in which the points changed them."""
+    known = [(p, p.records[0].dataset) for p in points]
+    found = [(p, facts) for p, facts in known if facts is not None and facts.pictures]
+    if not found:
+        return
+    rows = _rows(found)
+    wide = min(MOST_COLUMNS, max(len(images) for _, images in rows))
+    width = LABEL_WIDTH + wide * (SIDE + GAP) + EDGE
+    height = NAME_ROW + len(rows) * (SIDE + GAP) + EDGE
+    figure = _figure(width, height)
+    facts = found[0][1]
+    for row, (label, images) in enumerate(rows):
+        bottom = height - NAME_ROW - (row + 1) * (SIDE + GAP)
+        figure.text(
+            (LABEL_WIDTH - 0.1) / width, (bottom + SIDE / 2) / height, label, ha="right", va="center", fontsize=8
+        )
+        for column, image in enumerate(images[:wide]):
+            left = LABEL_WIDTH + column * (SIDE + GAP)
+            axes = figure.add_axes((left / width, bottom / height, SIDE / width, SIDE / height))
+            axes.set_axis_off()
+            grey = image.shape[2] == 1
+            axes.imshow(image[:, :, 0] if grey else image, cmap="gray", vmin=0, vmax=255, interpolation="nearest")
+            if row == 0:
+                name = class_name(facts, facts.pictures[column].label)
+                axes.set_title(name[:14], fontsize=8, fontweight="normal", pad=3)
+    caption = _CHANGED if len(rows) > 1 else _UNCHANGED
+    yield canvas.finish(figure, "pictures", "Training images", caption, png)
+
+
+def _rows(found: Sequence[tuple[PointTraining, DatasetFacts]]) -> list[tuple[str, list[Any]]]:
+    """(label, images (height, width, channels)); points that show the same share a row."""
+    first = found[0][1].pictures
+    rows = [("in the data set", [_image(picture, picture.original) for picture in first])]
+    trained: dict[tuple[str, ...], tuple[list[str], list[Picture]]] = {}
+    for p, facts in found:
+        key = tuple(picture.trained for picture in facts.pictures)
+        trained.setdefault(key, ([], facts.pictures))[0].append(p.label)
+    if all(picture.trained == picture.original for _, facts in found for picture in facts.pictures):
+        return rows
+    for labels, shown in list(trained.values())[:MOST_ROWS]:
+        label = labels[0] if len(labels) == 1 else f"{labels[0]}, and {len(labels) - 1} more"
+        named = "as trained on" if len(trained) == 1 else _broken(label)
+        rows.append((named, [_image(picture, picture.trained) for picture in shown]))
+    return rows
+
+
+def _image(picture: Picture, encoded: str) -> Any:
+    """Uint8 (height, width, channels); black where the record's bytes are not an image of its shape."""
+    shape = tuple(picture.shape)
+    try:
+        data = base64.b64decode(encoded, validate=True)
+    except (binascii.Error, ValueError):
+        data = b""
+    if len(shape) != 3 or shape[0] not in (1, 3) or len(data) != prod(shape):
+        return np.zeros((8, 8, 1), dtype=np.uint8)
+    return np.frombuffer(data, dtype=np.uint8).reshape(shape).transpose(1, 2, 0)
+
+
+def _broken(label: str) -> str:
+    """Over several lines at its commas."""
+    return "\n".join(part[:30] for part in label.split(", "))
+
+
+def _figure(width: float, height: float) -> Any:
+    from matplotlib.figure import Figure
+
+    return Figure(figsize=(width, height), dpi=canvas.DPI)

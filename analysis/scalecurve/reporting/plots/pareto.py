@@ -1,0 +1,75 @@
+"""Cost against time: one mark a worker count, and the line of those that no other beats in both."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from scalecurve.reporting.drawing import axis, canvas
+from scalecurve.reporting.drawing.canvas import Plot
+from scalecurve.curves.cost import CostReport, SeriesCost
+
+_CAPTION = (
+    "Each mark is a worker count, by its number; further left is faster, further down cheaper. The line joins the "
+    "counts for which no other is both: the choice is among them. Pale marks are beaten in both."
+)
+_BEATEN = 0.35
+_MILLION = 1e6
+
+Mark = tuple[int, float, float]
+"""Workers, hours, money."""
+
+
+def pareto(costs: CostReport, png: bool) -> Iterator[Plot]:
+    """Of the whole training, an epoch or a million samples: what is known of every curve."""
+    shown = [series for series in costs.series if series.front and len(series.series.measured) > 1]
+    if not shown or len({series.currency for series in shown}) != 1:
+        return
+    unit, samples = _work(shown)
+    several = len({series.series.bundle for series in shown}) > 1
+    labels = [f"{each.series.bundle}, {each.series.name}" if several else each.series.name for each in shown]
+    width = canvas.figure_width(2, 2) - canvas.LEFT - canvas.RIGHT
+    columns, rows = canvas.legend_shape(labels, width)
+    figure, (axes,) = canvas.panels(1, 1, rows, width=width)
+    handles, every = [], []
+    for index, (label, series) in enumerate(zip(labels, shown, strict=True)):
+        look = canvas.style(index)
+        marks = _marks(series, samples[index])
+        front = sorted((mark for mark in marks if mark[0] in series.front), key=lambda mark: mark[1])
+        (line,) = axes.plot(
+            *_places(front), color=look.color, marker=look.marker, linestyle=look.line, label=label, zorder=3
+        )
+        handles.append(line)
+        if beaten := [mark for mark in marks if mark not in front]:
+            axes.plot(*_places(beaten), color=look.color, marker=look.marker, linestyle="none", alpha=_BEATEN)
+        for workers, hours, money in marks:
+            above = 5 if index % 2 == 0 else -13  # where curves meet, their numbers do not
+            axes.annotate(str(workers), (hours, money), (6, above), textcoords="offset points", color=look.color)
+        every += marks
+    for which, values in zip("xy", _places(every), strict=True):
+        axis.log_axis(axes, which, min(values), max(values), axis.short)
+    axes.set_xlabel(f"Time of {unit} (h)")
+    axes.set_ylabel(f"Cost of {unit} ({shown[0].currency})")
+    canvas.legend(figure, handles, columns)
+    yield canvas.finish(figure, "pareto", "Cost against time", _CAPTION, png)
+
+
+def _work(shown: Sequence[SeriesCost]) -> tuple[str, list[float]]:
+    """What time and cost are of, and how many samples that is on each curve."""
+    if all(each.dataset_samples and each.epochs for each in shown):
+        return "the whole training", [float((each.dataset_samples or 0) * (each.epochs or 0)) for each in shown]
+    if all(each.dataset_samples for each in shown):
+        return "an epoch", [float(each.dataset_samples or 0) for each in shown]
+    units = {each.series.sample_unit for each in shown}
+    return f"a million {units.pop() if len(units) == 1 else 'samples'}", [_MILLION] * len(shown)
+
+
+def _marks(series: SeriesCost, samples: float) -> list[Mark]:
+    return [
+        (p.result.workers, samples / p.result.throughput.value / 3600, p.per_million.value * samples / _MILLION)
+        for p in series.points
+        if p.result.throughput is not None and p.per_million is not None
+    ]
+
+
+def _places(marks: Sequence[Mark]) -> tuple[list[float], list[float]]:
+    return [hours for _, hours, _ in marks], [money for _, _, money in marks]

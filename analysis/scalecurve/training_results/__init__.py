@@ -1,0 +1,76 @@
+"""Training to accuracy: what every point reached, on what data, and what was measured beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from scalecurve.bundle.measurement import MeasuredSeries, measure
+from scalecurve.bundle.open import Bundle
+from scalecurve.render.table import Table
+from scalecurve.training_results.by_approach import approach_table
+from scalecurve.training_results.by_workers import worker_tables
+from scalecurve.training_results.outcome import PointTraining, labelled
+from scalecurve.training_results.quantization import quantization_tables
+from scalecurve.training_results.tables import accuracy_table, class_table, data_table, noise_table
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["PointTraining", "Training", "of_series", "training"]
+
+
+@dataclass(frozen=True)
+class Training:
+    """All points that were trained to accuracy, in the order of their series."""
+
+    points: tuple[PointTraining, ...]
+
+    def tables(self) -> tuple[Table, ...]:
+        """Accuracy, also against workers, data, noise scale and quantization; those with rows."""
+        return (
+            *self.of_accuracy(),
+            *self.of_workers(),
+            *self.of_data(),
+            *self.of_noise(),
+            *self.of_quantization(),
+        )
+
+    def of_accuracy(self) -> tuple[Table, ...]:
+        """One row a point, and where several approaches were run, the winner."""
+        return _shown(accuracy_table(self.points), approach_table(self.points))
+
+    def of_workers(self) -> tuple[Table, ...]:
+        """What the worker count does to accuracy and time, of series with several."""
+        return _shown(*worker_tables(self.points))
+
+    def of_data(self) -> tuple[Table, ...]:
+        """Items of each split, and of each class."""
+        return _shown(data_table(self.points), class_table(self.points))
+
+    def of_noise(self) -> tuple[Table, ...]:
+        """The gradient noise scale by point and epoch."""
+        return _shown(noise_table(self.points))
+
+    def of_quantization(self) -> tuple[Table, ...]:
+        """Accuracy and size, and the logits' error, by bits, scheme and stage."""
+        return _shown(*quantization_tables(self.points))
+
+    def frame(self) -> pd.DataFrame:
+        """The first table as a pandas DataFrame with every digit."""
+        return accuracy_table(self.points).frame()
+
+
+def training(bundles: Sequence[Bundle], level: float = 0.95) -> Training:
+    """What the Succeeded trials of the bundles learnt; ``level`` is that of the intervals over repetitions."""
+    return of_series((series for bundle in bundles for series in measure(bundle)), level)
+
+
+def of_series(measured: Iterable[MeasuredSeries], level: float = 0.95) -> Training:
+    """The same of series that are at hand."""
+    return Training(labelled(measured, level))
+
+
+def _shown(*tables: Table) -> tuple[Table, ...]:
+    return tuple(table for table in tables if table.rows)

@@ -1,0 +1,82 @@
+"""Final accuracy by approach (``transfer.train``) and the other axes, the winner, and how far the others are behind."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from statistics import fmean, variance
+
+from scalecurve.render.table import Cell, Column, Table
+from scalecurve.statistics.estimate import Estimate, Method
+from scalecurve.statistics.intervals import student_quantile
+from scalecurve.training_results.outcome import PointTraining
+from scalecurve_api.spec.experiment import AxisValue
+
+AXIS = "transfer.train"
+
+
+def approach_table(points: Sequence[PointTraining]) -> Table:
+    """One row for each approach and rate of every worker count at which several approaches were run."""
+    groups: dict[tuple[str, str, int], list[PointTraining]] = {}
+    for p in points:
+        if AXIS in p.point.axes:
+            groups.setdefault((p.bundle, p.point.mode.value, p.point.workers), []).append(p)
+    compared = [found for found in groups.values() if len({p.point.axes[AXIS] for p in found}) > 1]
+    others = list(dict.fromkeys(axis for found in compared for p in found for axis in p.point.axes if axis != AXIS))
+    columns = (
+        Column("workers", "Workers", "count"),
+        Column("approach", "Trained"),
+        *(Column(axis, axis.rpartition(".")[2]) for axis in others),
+        Column("runs", "Runs", "count"),
+        Column("final_accuracy", "Final accuracy", "percent", interval=True),
+        Column("behind", "Behind the winner", "percent", interval=True),
+        Column("place", "Place"),
+        Column("throughput", "Throughput", "number", "samples/s", interval=True),
+    )
+    rows: list[tuple[Cell, ...]] = []
+    for found in compared:
+        winner = max(found, key=lambda p: p.final.value)
+        for p in found:
+            axes = [_cell(p.point.axes.get(axis)) for axis in others]
+            behind = None if p is winner else difference(_finals(winner), _finals(p), p.level)
+            place = "winner" if p is winner else _place(p, found, behind)
+            rows.append(
+                (p.point.workers, str(p.point.axes[AXIS]), *axes, len(p.runs), p.final, behind, place, p.throughput)
+            )
+    notes = (
+        "The winner has the best mean accuracy after the last epoch, and the best of many is a little too good. Behind "
+        "it is a difference of means with Welch's interval over repetitions; where that reaches zero the two are not "
+        "told apart.",
+    )
+    return Table("approaches", "Final accuracy by approach", columns, tuple(rows), notes if rows else ())
+
+
+def difference(first: Sequence[float], second: Sequence[float], level: float) -> Estimate:
+    """mean(first) - mean(second) with Welch's interval; none where one of them has a single value or all are equal."""
+    value, least = fmean(first) - fmean(second), min(len(first), len(second))
+    if least < 2:
+        return Estimate(value, None, None, level, Method.NONE, least)
+    shares = [variance(each) / len(each) for each in (first, second)]
+    if sum(shares) == 0:
+        return Estimate(value, value, value, level, Method.WELCH, least)
+    degrees = sum(shares) ** 2 / sum(s**2 / (len(each) - 1) for s, each in zip(shares, (first, second), strict=True))
+    half = student_quantile(degrees, level) * math.sqrt(sum(shares))
+    return Estimate(value, value - half, value + half, level, Method.WELCH, least)
+
+
+def _finals(p: PointTraining) -> list[float]:
+    return [run[-1].accuracy for run in p.runs]
+
+
+def _place(p: PointTraining, found: Sequence[PointTraining], behind: Estimate | None) -> str | None:
+    said = []
+    own = [other for other in found if other.point.axes[AXIS] == p.point.axes[AXIS]]
+    if len(own) > 1 and p is max(own, key=lambda other: other.final.value):
+        said.append("best of its approach")
+    if behind is not None and behind.low is not None and behind.low <= 0:
+        said.append("not told apart from the winner")
+    return ", ".join(said) or None
+
+
+def _cell(value: AxisValue | None) -> Cell:
+    return None if value is None else str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,0 +1,167 @@
+"""What the worker count does to accuracy and to the time it takes: curves by epoch, where they settle, and beyond."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from statistics import fmean
+
+from scalecurve.render.table import Cell, Column, Table
+from scalecurve.statistics.estimate import Estimate, Method
+from scalecurve.statistics.mean import mean
+from scalecurve.training_results.convergence import TOLERANCE, WIDTH, settled
+from scalecurve.training_results.extrapolation import LEAST_COUNTS, Extrapolated, extrapolate
+from scalecurve.training_results.outcome import PointTraining, Run
+from scalecurve_api.record.trial_record import TrialRecord
+
+MOST_EPOCHS = 12
+"""Rows of the table by epoch; all epochs are in ``evals.parquet``."""
+FURTHER = (2, 4)
+"""Times the largest count that was run."""
+
+
+def worker_tables(points: Sequence[PointTraining]) -> tuple[Table, ...]:
+    """(against workers, beyond the counts that were run, by epoch), of series with more than one worker count."""
+    by_series: dict[tuple[str, str], list[PointTraining]] = {}
+    for p in points:
+        by_series.setdefault((p.bundle, p.series), []).append(p)
+    curves = [found for found in by_series.values() if len({p.point.workers for p in found}) > 1]
+    several = len({p.bundle for found in curves for p in found}) > 1
+    where = (Column("experiment", "Experiment", detail=not several), Column("series", "Series"))
+    return _against(curves, where), _beyond(curves, where), _by_epoch(curves, where)
+
+
+def turnaround_s(record: TrialRecord) -> float | None:
+    """Seconds from the first to the last moment of a trial: its start, timed windows, training and collecting."""
+    moments = [each.at_ns for each in record.timeline]
+    return (max(moments) - min(moments)) / 1e9 if len(moments) > 1 else None
+
+
+def epochs_to_settle(p: PointTraining) -> list[int]:
+    """Epochs to a stable maximum of validation accuracy, of the runs that came to one."""
+    return [run[index].epoch for run, index in _settled(p)]
+
+
+def seconds_to_settle(p: PointTraining) -> list[float]:
+    """Training seconds to it, evaluation left out."""
+    return [max(0.0, run[index].wall_s) for run, index in _settled(p)]
+
+
+def _settled(p: PointTraining) -> Iterator[tuple[Run, int]]:
+    for run in p.runs:
+        found = settled([each.accuracy for each in run])
+        if found is not None:
+            yield run, found.index
+
+
+def _against(curves: Sequence[list[PointTraining]], where: tuple[Column, ...]) -> Table:
+    columns = (
+        *where,
+        Column("workers", "Workers", "count"),
+        Column("global_batch", "Batch", "count"),
+        Column("training_accuracy", "On training data", "percent", interval=True),
+        Column("final_accuracy", "Validation", "percent", interval=True),
+        Column("settled", "Settled"),
+        Column("epochs_to_settle", "Epochs to a stable maximum", "number", interval=True),
+        Column("to_settle_s", "Time to it", "number", "s", interval=True),
+        Column("epoch_s", "Time of an epoch", "number", "s", interval=True),
+        Column("turnaround_s", "Turnaround", "number", "s", interval=True),
+    )
+    rows: list[tuple[Cell, ...]] = []
+    for p in (p for found in curves for p in found):
+        epochs, seconds = epochs_to_settle(p), seconds_to_settle(p)
+        whole = [value for value in map(turnaround_s, p.records) if value is not None]
+        rows.append(
+            (
+                *(p.bundle, p.series, p.point.workers, p.point.global_batch),
+                *(p.fitted, p.final, f"{len(epochs)}/{len(p.runs)}"),
+                mean(epochs, p.level, least=0) if epochs else None,
+                mean(seconds, p.level, least=0) if seconds else None,
+                p.epoch_s,
+                mean(whole, p.level, least=0) if whole else None,
+            )
+        )
+    notes = (
+        f"A run has settled at the first epoch from which on the mean of its last {WIDTH} validation accuracies stays "
+        f"within {TOLERANCE * 100:g} percentage points of that mean's maximum, unless it is one of the last {WIDTH}. "
+        "Times are of the runs that settled; turnaround is the whole trial, from start to collected record.",
+    )
+    return Table("against-workers", "Accuracy against workers", columns, tuple(rows), notes if rows else ())
+
+
+def _beyond(curves: Sequence[list[PointTraining]], where: tuple[Column, ...]) -> Table:
+    columns = (
+        *where,
+        Column("quantity", "Quantity"),
+        Column("workers", "Workers", "count"),
+        Column("value", "Extrapolated", "number", interval=True),
+        Column("why", "Why not"),
+    )
+    rows: list[tuple[Cell, ...]] = []
+    for found in curves:
+        first, most = found[0], max(p.point.workers for p in found)
+        counts = len({p.point.workers for p in found})
+        if counts < LEAST_COUNTS:
+            why = f"not identifiable: {counts} worker counts, and a trend wants {LEAST_COUNTS}"
+            rows.append((first.bundle, first.series, "all", None, None, why))
+            continue
+        for name, of, logarithm in _QUANTITIES:
+            runs = {p.point.workers: of(p) for p in found}
+            for times in FURTHER:
+                each = extrapolate(runs, times * most, first.level, logarithm=logarithm)
+                rows.append((first.bundle, first.series, name, each.workers, _estimate(each, found), each.why or None))
+    notes = (
+        "A line over log2 of the workers, by least squares through every run (through logarithms but for accuracy). It "
+        "stands only where the line through all but the largest count foretold that one, and says nothing of what no "
+        "smaller count shows, as a network that is full.",
+    )
+    return Table("beyond-workers", "At more workers than were run", columns, tuple(rows), notes if rows else ())
+
+
+def _estimate(found: Extrapolated, points: Sequence[PointTraining]) -> Estimate | None:
+    if found.value is None:
+        return None
+    least = min(len(p.runs) for p in points)
+    return Estimate(found.value, found.low, found.high, points[0].level, Method.REPETITIONS, least)
+
+
+_QUANTITIES: tuple[tuple[str, Callable[[PointTraining], Sequence[float]], bool], ...] = (
+    ("validation accuracy", lambda p: [run[-1].accuracy for run in p.runs], False),
+    ("epochs to a stable maximum", epochs_to_settle, True),
+    ("seconds of an epoch", lambda p: [run[-1].wall_s / run[-1].epoch for run in p.runs if run[-1].wall_s > 0], True),
+    ("seconds to a stable maximum", lambda p: [value for value in seconds_to_settle(p) if value > 0], True),
+)
+
+
+def _by_epoch(curves: Sequence[list[PointTraining]], where: tuple[Column, ...]) -> Table:
+    columns = (
+        *where,
+        Column("workers", "Workers", "count"),
+        Column("epoch", "Epoch", "count"),
+        Column("training_accuracy", "On training data", "percent", interval=True),
+        Column("validation_accuracy", "Validation", "percent", interval=True),
+        Column("training_loss", "Training loss", "number"),
+        Column("validation_loss", "Validation loss", "number"),
+        Column("wall_s", "Training time", "number", "s"),
+    )
+    rows: list[tuple[Cell, ...]] = []
+    left_out = False
+    for p in (p for found in curves for p in found):
+        last = min(len(run) for run in p.runs)
+        shown = sorted({round(1 + k * (last - 1) / (MOST_EPOCHS - 1)) for k in range(MOST_EPOCHS)} | {1, last})
+        left_out |= len(shown) < last
+        for number in shown:
+            each = [run[number - 1] for run in p.runs]
+            fitted = [e.train_accuracy for e in each if e.train_accuracy is not None]
+            rows.append(
+                (
+                    *(p.bundle, p.series, p.point.workers, each[0].epoch),
+                    mean(fitted, p.level, least=0, most=1) if len(fitted) == len(each) else None,
+                    mean([e.accuracy for e in each], p.level, least=0, most=1),
+                    fmean(e.train_loss for e in each),
+                    fmean(e.loss for e in each),
+                    fmean(e.wall_s for e in each),
+                )
+            )
+    notes = ["Accuracy on training data is of the epoch's own batches, by the model as it was at each."]
+    notes += ["Not every epoch has a row; evals.parquet has all of them."] * left_out
+    return Table("epochs", "Accuracy by epoch and workers", columns, tuple(rows), tuple(notes) if rows else ())

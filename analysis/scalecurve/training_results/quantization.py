@@ -1,0 +1,113 @@
+"""The trained model in fewer bits, as tables: means over repetitions by bits, scheme and stage."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from scalecurve.render.table import Cell, Column, Table
+from scalecurve.statistics.estimate import Estimate
+from scalecurve.statistics.mean import mean
+from scalecurve.training_results.outcome import PointTraining
+from scalecurve.training_results.tables import place, where
+from scalecurve_api.record.rank import QuantizationFacts, QuantizedRow
+
+STAGES = {
+    "weights": "Weights",
+    "activations": "+ activations",
+    "biases": "+ biases",
+    "torch": "PyTorch's own",
+}
+Key = tuple[int, str]
+
+
+def quantization_tables(points: Sequence[PointTraining]) -> tuple[Table, Table]:
+    """(accuracy and size, error of the logits): one row for each bit width and scheme, a column for each stage."""
+    quantized = [p for p in points if facts_of(p)]
+    return _accuracy(quantized), _error(quantized)
+
+
+def facts_of(p: PointTraining) -> list[QuantizationFacts]:
+    """Of the repetitions that were quantized."""
+    return [record.quantization for record in p.records if record.quantization is not None]
+
+
+def rows_of(p: PointTraining) -> dict[Key, dict[str, list[QuantizedRow]]]:
+    """(bits, scheme) -> stage -> the rows of all repetitions; bits descend."""
+    out: dict[Key, dict[str, list[QuantizedRow]]] = {}
+    for facts in facts_of(p):
+        for row in facts.rows:
+            out.setdefault((row.bits, row.scheme), {}).setdefault(row.stage, []).append(row)
+    return dict(sorted(out.items(), key=lambda item: (-item[0][0], item[0][1] != "tensor")))
+
+
+def share(p: PointTraining, rows: Sequence[QuantizedRow]) -> Estimate:
+    """Mean accuracy over repetitions."""
+    return mean([row.accuracy for row in rows], p.level, least=0, most=1)
+
+
+def float_accuracy(p: PointTraining) -> Estimate:
+    """Of the model as it was trained."""
+    return mean([facts.float_accuracy for facts in facts_of(p)], p.level, least=0, most=1)
+
+
+def _accuracy(points: Sequence[PointTraining]) -> Table:
+    columns = (
+        *where(points),
+        Column("bits", "Bits", "count"),
+        Column("scheme", "Step for each"),
+        *(Column(f"accuracy_{stage}", title, "percent", interval=True) for stage, title in STAGES.items()),
+        Column("bytes", "Size", "count", "bytes"),
+        Column("of_float", "of float32", "percent"),
+        Column("bytes_torch", "PyTorch's size", "count", "bytes"),
+    )
+    rows: list[tuple[Cell, ...]] = []
+    for p in points:
+        whole = facts_of(p)[0].float_bytes
+        rows.append((*place(p), 32, "float", float_accuracy(p), None, None, None, whole, 1.0, None))
+        for (bits, scheme), stages in rows_of(p).items():
+            sizes = [row.bytes for row in (stages.get("biases") or stages.get("weights") or [])]
+            native = [row.bytes for row in stages.get("torch", [])]
+            rows.append(
+                (
+                    *place(p),
+                    bits,
+                    scheme,
+                    *(share(p, stages[stage]) if stage in stages else None for stage in STAGES),
+                    sizes[0] if sizes else None,
+                    sizes[0] / whole if sizes and whole else None,
+                    native[0] if native else None,
+                )
+            )
+    notes = (
+        "Accuracy on held-out data by what is in whole numbers: the weights; also the activations; also the biases, "
+        "at the step of the sums they are added to. Symmetric around zero, with one step for each tensor or for each "
+        "channel of the weights; activations have one for each tensor, from the calibration batches' ends.",
+        "Size is that of all parameters, with their steps; biases keep 32 bits (64 above 8 bits).",
+        "PyTorch's own is torch.ao's default for that scheme, at 8 bits for weights and 7 for activations, with "
+        "zero-points.",
+    )
+    return Table("quantization", "Accuracy and size in fewer bits", columns, tuple(rows), notes if rows else ())
+
+
+def _error(points: Sequence[PointTraining]) -> Table:
+    columns = (
+        *where(points),
+        Column("bits", "Bits", "count"),
+        Column("scheme", "Step for each"),
+        *(Column(f"error_{stage}", title, "percent", interval=True) for stage, title in STAGES.items()),
+    )
+    rows = [
+        (
+            *place(p),
+            bits,
+            scheme,
+            *(
+                mean([row.error for row in stages[stage]], p.level, least=0) if stage in stages else None
+                for stage in STAGES
+            ),
+        )
+        for p in points
+        for (bits, scheme), stages in rows_of(p).items()
+    ]
+    notes = ("Root mean square of the logits' error over that of the float32 logits.",)
+    return Table("quantization-error", "Error of the logits in fewer bits", columns, tuple(rows), notes if rows else ())

@@ -6,9 +6,9 @@ import pytest
 from synthetic import Truth, experiment, write_bundle
 
 from scalecurve.bundle.open import open_bundle
-from scalecurve.render import formatting as spelling
 from scalecurve.curves.compute import SeriesResult, scaling
 from scalecurve.curves.tables import split_table
+from scalecurve.render import formatting as spelling
 from scalecurve.statistics.estimate import Estimate, Method
 from scalecurve_api.planning.plan import make_plan
 from scalecurve_api.spec.trial import Point, TrialPhase

@@ -15,8 +15,8 @@ from scalecurve.cluster.connection import Where, cluster_options
 
 if TYPE_CHECKING:
     from scalecurve.cluster.experiments import Watched
-    from scalecurve.render.table import Table
     from scalecurve.curves.progress import Status
+    from scalecurve.render.table import Table
 
 
 @click.command("status")

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from scalecurve.bundle.open import Bundle
-from scalecurve.render.table import Cell, Column, Table
 from scalecurve.curves.compute import PointResult, Scaling, SeriesResult, scaling
 from scalecurve.curves.tables import build, or_pending
+from scalecurve.render.table import Cell, Column, Table
 from scalecurve.statistics import Estimate
 from scalecurve_api.spec.experiment import Cost
 

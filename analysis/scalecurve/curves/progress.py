@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from scalecurve.bundle.open import Bundle
 from scalecurve.bundle.problem import Problem
-from scalecurve.render.table import Cell, Column, Table
 from scalecurve.curves.compute import Counts, PointResult, Scaling, SeriesResult, scaling
 from scalecurve.curves.tables import build, or_pending
+from scalecurve.render.table import Cell, Column, Table
 
 if TYPE_CHECKING:
     import pandas as pd

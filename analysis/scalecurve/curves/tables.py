@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from scalecurve.bundle.problem import Problem
-from scalecurve.render.table import PENDING, Cell, Column, Table
 from scalecurve.curves.compute import PointResult, Scaling, SeriesResult
 from scalecurve.curves.series_matching import identities
+from scalecurve.render.table import PENDING, Cell, Column, Table
 from scalecurve.statistics.estimate import Estimate
 
 RowOf = Callable[[SeriesResult, PointResult], list[Cell]]

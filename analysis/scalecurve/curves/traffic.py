@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from statistics import median
 
 from scalecurve.bundle.open import Bundle
-from scalecurve.render.table import Cell, Column, Table
 from scalecurve.curves.allreduce import AllReduceReport
 from scalecurve.curves.compute import PointResult, Scaling, SeriesResult
 from scalecurve.curves.tables import build, or_pending
+from scalecurve.render.table import Cell, Column, Table
 
 LEAST_SHARE = 0.01
 """Of the step; less is left out of the bandwidth over exposed communication."""

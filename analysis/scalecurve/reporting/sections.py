@@ -12,6 +12,17 @@ from scalecurve.bundle.step_summary import Digests, digest_all
 from scalecurve.checks.comparability import Difference, difference_table, differences
 from scalecurve.checks.diagnose import Diagnosis, diagnose_from
 from scalecurve.checks.environment import check_table, environment, environment_table
+from scalecurve.curves.allreduce import AllReduceReport, allreduce
+from scalecurve.curves.compute import Scaling, SeriesResult, scaling
+from scalecurve.curves.cost import CostReport, SeriesCost, cost_of
+from scalecurve.curves.tables import (
+    excluded_table,
+    problem_table,
+    scaling_table,
+    side_by_side_table,
+    split_table,
+)
+from scalecurve.curves.traffic import wire_table
 from scalecurve.render import formatting as spelling
 from scalecurve.render.labels import shortened
 from scalecurve.render.table import Table
@@ -30,17 +41,6 @@ from scalecurve.reporting.plots.ranks import step_times
 from scalecurve.reporting.plots.validation_error import errors
 from scalecurve.reporting.step_times import step_table
 from scalecurve.reporting.subject import subjects
-from scalecurve.curves.allreduce import AllReduceReport, allreduce
-from scalecurve.curves.compute import Scaling, SeriesResult, scaling
-from scalecurve.curves.cost import CostReport, SeriesCost, cost_of
-from scalecurve.curves.tables import (
-    excluded_table,
-    problem_table,
-    scaling_table,
-    side_by_side_table,
-    split_table,
-)
-from scalecurve.curves.traffic import wire_table
 from scalecurve.training_results import Training, of_series
 from scalecurve.training_results.outcome import PointTraining
 from scalecurve_api.spec.experiment import Cost

@@ -78,8 +78,8 @@ def command(
             return
         if hold_out is not None or precision is not None:
             fail("--hold-out and --precision are for a bundle: an experiment says its own", EXIT_INPUT)
-        from scalecurve.hardware.devices import devices
         from scalecurve.curves.cost import merged
+        from scalecurve.hardware.devices import devices
         from scalecurve_models.paleo.a_priori import predict_experiment
 
         experiment, _ = load_experiment(path, overlays)

@@ -12,8 +12,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from scalecurve.bundle.open import Bundle
-from scalecurve.render import formatting as spelling
 from scalecurve.curves.compute import scaling
+from scalecurve.render import formatting as spelling
 from scalecurve.training_results import training
 from scalecurve.training_results.critical_batch import Worth, worth
 from scalecurve_api.spec.experiment import Cost

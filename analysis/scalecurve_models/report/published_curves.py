@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from scalecurve.curves.compute import Scaling
 from scalecurve.reporting.drawing import axis, canvas
 from scalecurve.reporting.drawing.canvas import Plot
 from scalecurve.reporting.drawing.scales import percent_scale
-from scalecurve.curves.compute import Scaling
 from scalecurve_api.spec.scaling import Mode
 from scalecurve_models.comparison.published import Published
 

@@ -10,11 +10,11 @@ from synthetic import Truth, experiment, write_bundle
 
 from scalecurve.bundle.open import Bundle, open_bundle
 from scalecurve.cli import cli
+from scalecurve.curves.cost import cost, merged
 from scalecurve.hardware.devices import devices
 from scalecurve.hardware.entries import EntryError
 from scalecurve.hardware.prices import find_price, prices, remarks
 from scalecurve.reporting import report
-from scalecurve.curves.cost import cost, merged
 from scalecurve.statistics.mean import mean
 from scalecurve_api.record.trial_record import TrialRecord
 from scalecurve_api.spec.experiment import Cost

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from scalecurve.reporting.drawing import canvas
 from scalecurve.curves.compute import PointResult, SeriesResult
+from scalecurve.reporting.drawing import canvas
 from scalecurve.statistics import Estimate
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from scalecurve.reporting.drawing import axis
 from scalecurve.curves.compute import SeriesResult
+from scalecurve.reporting.drawing import axis
 from scalecurve.statistics import Estimate
 
 if TYPE_CHECKING:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from scalecurve.curves.allreduce import AllReduceReport, PointBandwidth, SizeResult
 from scalecurve.render import formatting as spelling
 from scalecurve.reporting.drawing import axis, canvas
 from scalecurve.reporting.drawing.canvas import Plot
-from scalecurve.curves.allreduce import AllReduceReport, PointBandwidth, SizeResult
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

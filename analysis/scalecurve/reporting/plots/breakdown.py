@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from scalecurve.reporting.drawing import axis, canvas
-from scalecurve.reporting.drawing.canvas import Plot
 from scalecurve.curves.compute import PointResult, Scaling, SeriesResult
 from scalecurve.curves.series_matching import side_by_side
+from scalecurve.reporting.drawing import axis, canvas
+from scalecurve.reporting.drawing.canvas import Plot
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

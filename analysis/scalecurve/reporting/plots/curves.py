@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from scalecurve.curves.compute import Scaling, SeriesResult
+from scalecurve.curves.cost import CostReport, PointCost
+from scalecurve.curves.series_matching import identities
 from scalecurve.reporting.drawing import axis, canvas
 from scalecurve.reporting.drawing.canvas import Plot
 from scalecurve.reporting.drawing.ideal_lines import Value, diagonal, hundred, inverse, proportional
 from scalecurve.reporting.drawing.scales import in_sight, log_scale, percent_scale, ratio_scale
-from scalecurve.curves.compute import Scaling, SeriesResult
-from scalecurve.curves.cost import CostReport, PointCost
-from scalecurve.curves.series_matching import identities
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

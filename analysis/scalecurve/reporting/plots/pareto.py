@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from scalecurve.curves.cost import CostReport, SeriesCost
 from scalecurve.reporting.drawing import axis, canvas
 from scalecurve.reporting.drawing.canvas import Plot
-from scalecurve.curves.cost import CostReport, SeriesCost
 
 _CAPTION = (
     "Each mark is a worker count, by its number; further left is faster, further down cheaper. The line joins the "

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from scalecurve.bundle.measurement import MeasuredSeries
 from scalecurve.bundle.step_summary import Digests, StepDigest
 from scalecurve.bundle.steps import QUANTILES
+from scalecurve.curves.series_matching import side_by_side
 from scalecurve.reporting.drawing import axis, canvas
 from scalecurve.reporting.drawing.canvas import Plot
-from scalecurve.curves.series_matching import side_by_side
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

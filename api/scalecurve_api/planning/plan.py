@@ -281,7 +281,7 @@ def _orders(points: int, repetitions: int, seed: int) -> Iterator[list[int]]:
     previous: list[int] = []
     for repetition in range(repetitions):
         order = list(range(points))
-        random.Random(f"scalecurve/{seed}/{repetition}").shuffle(order)
+        random.Random(f"order/{seed}/{repetition}").shuffle(order)
         if order == previous and points > 1:
             order = order[1:] + order[:1]
         previous = order

@@ -119,9 +119,9 @@ soak: $(DEV)  ## 200 runs killed at random moments and resumed
 	@$(BIN)/python benchmarks/soak.py
 
 .PHONY: crds
-crds: $(DEV)  ## generate the CRDs and docs/reference.md from the models
+crds: $(DEV)  ## generate the CRDs and docs/reference/experiment.md from the models
 	@$(BIN)/python -m scalecurve_api.crds.generate charts/scalecurve/files/crds
-	@$(BIN)/python -m scalecurve_api.crds.reference docs/reference.md
+	@$(BIN)/python -m scalecurve_api.crds.reference docs/reference/experiment.md
 
 .PHONY: chart
 chart: crds  ## generate what follows from the chart: its README, the kustomize base, the golden templates

@@ -186,7 +186,7 @@ def table(outcomes: Sequence[Outcome]) -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("walk", choices=["here", "cluster"])
-    parser.add_argument("pages", nargs="*", metavar="PAGE", help="as docs/install.md; default: all")
+    parser.add_argument("pages", nargs="*", metavar="PAGE", help="as docs/how-to/install.md; default: all")
     parser.add_argument("--in", dest="clone", type=Path, required=True, help="the fresh clone to type them in")
     parser.add_argument("--log", type=Path, default=Path("strangers-path"), help="folder of outputs")
     parser.add_argument("--table", type=Path, help="file for the table; default: standard output")

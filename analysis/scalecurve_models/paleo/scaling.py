@@ -101,7 +101,7 @@ def predict_step(
 
     ``batch`` is the global batch for strong scaling (a worker has the batch over the workers, rounded up) and the
     batch of each worker for weak scaling. ``pipeline`` overlaps computing and memory within each layer.
-    ``corrected`` leaves out the mistakes that docs/paleo.md lists.
+    ``corrected`` leaves out the mistakes that docs/explanation/paleo.md lists.
 
     Raises PaleoError for a batch, a number of workers or a PPP that cannot be.
     """

@@ -54,7 +54,7 @@ by (namespace, experiment, trial, attempt, workers)
       for: 5m
       labels: {severity: info}
       annotations:
-        summary: Trials run, and Prometheus scrapes no pod of them; docs/prometheus.md says what to look at.
+        summary: Trials run, and Prometheus scrapes no pod of them; docs/how-to/prometheus.md says what to look at.
 - name: scalecurve-trials
   interval: 15s
   rules:

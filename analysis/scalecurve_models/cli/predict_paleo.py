@@ -41,7 +41,9 @@ if TYPE_CHECKING:
 @click.option("--parallel", default="data", show_default=True, help="data, model or hybrid.")
 @click.option("--input", "size", help="Another input size: 224x224.")
 @click.option("--pipeline", is_flag=True, help="Overlap computing and memory within a layer.")
-@click.option("--corrected", is_flag=True, help="Leave out the mistakes of the authors' arithmetic (docs/explanation/paleo.md).")
+@click.option(
+    "--corrected", is_flag=True, help="Leave out the mistakes of the authors' arithmetic (docs/explanation/paleo.md)."
+)
 @click.option(
     "--measured",
     type=click.Path(path_type=Path),

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import copy
 import json
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 from pydantic.alias_generators import to_camel
 
 M = TypeVar("M", bound="Model")
 Scalar = str | int | float | bool
+Count = Annotated[int, Field(ge=1, le=1 << 40, strict=True)]
+Natural = Annotated[int, Field(ge=0, le=1_000_000_000, strict=True)]
+Real = Annotated[float, Field(strict=True)]
+FilePath = Annotated[str, StringConstraints(pattern=r"^[^\x00]+$", max_length=4096)]
 
 
 class Model(BaseModel):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from difflib import get_close_matches
 
 
 class Nothing:
@@ -35,13 +34,6 @@ class Problem:
         hint = f" (did you mean {self.suggestion!r}?)" if self.suggestion else ""
         head = f"{where}: {self.field}: " if self.field else f"{where}: "
         return printable(f"{head}given {shorten(self.given)}; allowed: {self.allowed}{hint}")
-
-
-def nearest(word: str, known: list[str]) -> str | None:
-    """The known word that ``word`` is most likely meant to be, or None."""
-    by_lower = {name.lower(): name for name in known}
-    found = get_close_matches(word.lower(), list(by_lower), n=1, cutoff=0.7)
-    return by_lower[found[0]] if found else None
 
 
 def shorten(value: object, most: int = 120) -> str:

@@ -1,9 +1,10 @@
-"""pydantic's messages in the words of this project."""
+"""Words for people: numbers with their nouns, lists, suggestions, and pydantic's messages."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from difflib import get_close_matches
 
 _WORDING = (
     (r"^Input should be ", ""),
@@ -33,3 +34,15 @@ def few(values: Iterable[object], most: int = 6) -> str:
     texts = [str(value) for value in values]
     rest = f" and {len(texts) - most} more" if len(texts) > most else ""
     return ", ".join(texts[:most]) + rest
+
+
+def did_you_mean(word: str, allowed: Iterable[str]) -> str | None:
+    """The allowed word that ``word`` is most likely a misspelling of, or None."""
+    by_lower = {name.lower(): name for name in allowed}
+    near = get_close_matches(word.lower(), list(by_lower), n=1, cutoff=0.7)
+    return by_lower[near[0]] if near else None
+
+
+def count(number: int, noun: str, plural: str | None = None) -> str:
+    """A number and its noun: ``1 worker``, ``8 workers``."""
+    return f"{number} {noun if number == 1 else plural or noun + 's'}"

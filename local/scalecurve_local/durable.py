@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from scalecurve_api import files
 from scalecurve_local.errors import StorageError
 
 
@@ -29,15 +30,9 @@ def storing(what: str, path: Path) -> Iterator[None]:
 
 
 def write_file(path: Path, data: bytes) -> None:
-    """Put ``data`` at ``path``, replacing what is there in one step."""
-    temporary = path.with_name(f".{path.name}.new")
+    """Replace ``path`` with ``data`` in one step."""
     with storing("write", path):
-        with temporary.open("wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.rename(temporary, path)
-    sync_folder(path.parent)
+        files.write_atomic(path, data)
 
 
 def make_folder(path: Path) -> None:
@@ -61,11 +56,7 @@ def rename(source: Path, target: Path) -> None:
 def sync_folder(path: Path) -> None:
     """Make the entries of a folder durable."""
     with storing("sync", path):
-        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+        files.sync_folder(path)
 
 
 def remove(path: Path) -> None:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scalecurve_api.problem import Problem, nearest, printable, shorten
+from scalecurve_api.problem import Problem, printable, shorten
 
 
 def test_a_problem_is_one_line_with_all_there_is_to_know() -> None:
@@ -54,18 +54,3 @@ def test_what_json_cannot_write_is_shown_by_its_kind() -> None:
 
 def test_what_moves_a_cursor_is_spelled_out() -> None:
     assert printable("red \x1b[31m\ud800\u202e ü") == "red \\x1b[31m\\ud800\\u202e ü"
-
-
-@pytest.mark.parametrize(
-    ("word", "known", "found"),
-    [
-        ("workes", ["workers", "modes"], "workers"),
-        ("WORKERS", ["workers"], "workers"),
-        ("perworker", ["global", "perWorker"], "perWorker"),
-        ("banana", ["workers", "modes"], None),
-        ("", ["workers"], None),
-        ("workers", [], None),
-    ],
-)
-def test_the_nearest_spelling(word: str, known: list[str], found: str | None) -> None:
-    assert nearest(word, known) == found

@@ -1,1 +1,1 @@
-"""TODO-DOCSTRING"""
+"""The custom resource definitions and the reference page, generated from the models."""

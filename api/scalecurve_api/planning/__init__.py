@@ -1,1 +1,1 @@
-"""TODO-DOCSTRING"""
+"""Experiment -> ordered trials."""

@@ -1,1 +1,1 @@
-"""TODO-DOCSTRING"""
+"""What runs in every worker: the built-in training programs, and the user's own command."""

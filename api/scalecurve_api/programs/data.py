@@ -7,8 +7,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from scalecurve_api.fields import Count, FilePath, Natural, Real
-from scalecurve_api.model import Model
+from scalecurve_api.model import Count, FilePath, Model, Natural, Real
 
 
 class DataSource(StrEnum):

@@ -7,8 +7,7 @@ from typing import Annotated
 
 from pydantic import Field, StrictBool
 
-from scalecurve_api.fields import Real
-from scalecurve_api.model import Model
+from scalecurve_api.model import Model, Real
 
 
 class CommHook(StrEnum):

@@ -7,8 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, StrictBool, StringConstraints
 
-from scalecurve_api.fields import Count, FilePath
-from scalecurve_api.model import Model
+from scalecurve_api.model import Count, FilePath, Model
 from scalecurve_api.programs.data import Data
 from scalecurve_api.programs.optimizer import Optimizer
 from scalecurve_api.programs.options import Options

@@ -1,1 +1,1 @@
-"""TODO-DOCSTRING"""
+"""The objects of the API: experiments and trials, and the parts of their specs."""

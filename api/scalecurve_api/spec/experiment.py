@@ -11,8 +11,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field, StrictBool, StrictFloat, StrictInt, StrictStr, StringConstraints
 
-from scalecurve_api.fields import Count, Natural, Real
-from scalecurve_api.model import Model
+from scalecurve_api.model import Count, Model, Natural, Real
 from scalecurve_api.programs.workload import Workload
 from scalecurve_api.spec.measure import Measure
 from scalecurve_api.spec.pod_options import DnsName, PodOptions, Results

@@ -7,8 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints
 
-from scalecurve_api.fields import Count
-from scalecurve_api.model import Model
+from scalecurve_api.model import Count, Model
 from scalecurve_api.spec.pod_options import Nesting
 
 Layout = Annotated[str, StringConstraints(pattern=r"^[1-9][0-9]{0,4}x[1-9][0-9]{0,4}$")]

@@ -1,1 +1,1 @@
-"""TODO-DOCSTRING"""
+"""YAML -> checked experiments, or everything that is wrong with them."""

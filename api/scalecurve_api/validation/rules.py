@@ -17,7 +17,7 @@ from scalecurve_api.planning.axes import (
 )
 from scalecurve_api.planning.combinations import Entangled
 from scalecurve_api.planning.plan import MAX_TRIALS, count_trials, expand_points, layouts_of
-from scalecurve_api.problem import NOTHING, nearest
+from scalecurve_api.problem import NOTHING
 from scalecurve_api.programs import tensorflow
 from scalecurve_api.programs.collectives import launcher_of, over_horovod
 from scalecurve_api.programs.data import DataSource
@@ -29,7 +29,7 @@ from scalecurve_api.programs.workload import Launcher, ParameterServer, Payload,
 from scalecurve_api.spec.experiment import AxisValue, ExperimentSpec, Runner, ScalingExperiment
 from scalecurve_api.spec.scaling import Batch, Mode
 from scalecurve_api.spec.trial import Point
-from scalecurve_api.text import few
+from scalecurve_api.text import did_you_mean, few
 from scalecurve_api.validation.document import Path
 
 _ENV = "env."
@@ -137,7 +137,7 @@ def _matrix_names(spec: ExperimentSpec) -> Iterator[Finding]:
             allowed = f"a field of the workload: {', '.join(AXIS_NAMES)}, env.NAME"
             if name in RESERVED:
                 allowed = f"another axis: {name} is set by spec.scaling and spec.placement"
-            yield ("spec", "matrix", name), f"an unknown axis {name!r}", allowed, nearest(name, list(AXIS_NAMES))
+            yield ("spec", "matrix", name), f"an unknown axis {name!r}", allowed, did_you_mean(name, AXIS_NAMES)
             continue
         spelled = [spell_value(value) for value in values]
         for index, value in enumerate(values):
@@ -166,11 +166,16 @@ def _exclude_names(spec: ExperimentSpec) -> Iterator[Finding]:
                     (*where, name),
                     f"an unknown axis {name!r}",
                     f"one of {', '.join(known)}",
-                    nearest(name, list(known)),
+                    did_you_mean(name, known),
                 )
             elif not any(same_value(value, each) for each in known[name]):
                 allowed = f"a value that axis has: {few(map(spell_value, known[name]), 60)}"
-                yield (*where, name), value, allowed, nearest(spell_value(value), [*map(spell_value, known[name])][:60])
+                yield (
+                    (*where, name),
+                    value,
+                    allowed,
+                    did_you_mean(spell_value(value), [*map(spell_value, known[name])][:60]),
+                )
 
 
 def _points(spec: ExperimentSpec) -> Iterator[Finding]:
@@ -242,7 +247,7 @@ def _workload(spec: ExperimentSpec, workload: Workload) -> Iterator[Finding]:
         known = MODELS
     if known is not None and workload.model not in known:
         allowed = f"one of {few(known, 60)}" + (f" for program {program.value}" if workload.model in MODELS else "")
-        yield _where(spec, "workload.model"), workload.model, allowed, nearest(workload.model, list(known))
+        yield _where(spec, "workload.model"), workload.model, allowed, did_you_mean(workload.model, known)
     on_disk = (DataSource.fashion_mnist, DataSource.cifar10, DataSource.image_folder)
     if data.source in on_disk and data.path is None and program is not Program.custom:
         yield _where(spec, "workload.data.path"), NOTHING, f"the folder that holds {data.source.value}", None

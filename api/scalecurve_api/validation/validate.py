@@ -10,9 +10,9 @@ from typing import Any, get_args
 from pydantic import ValidationError
 
 from scalecurve_api.model import Model
-from scalecurve_api.problem import NOTHING, Problem, nearest
+from scalecurve_api.problem import NOTHING, Problem
 from scalecurve_api.spec.experiment import ScalingExperiment
-from scalecurve_api.text import few, plain
+from scalecurve_api.text import did_you_mean, few, plain
 from scalecurve_api.validation.document import Document, Path, read_documents, spell
 from scalecurve_api.validation.overlay import lay_over
 from scalecurve_api.validation.rules import check
@@ -125,7 +125,7 @@ def _allowed(path: Path, entries: list[Mapping[str, Any]]) -> tuple[str, str | N
     first = entries[0]
     if first["type"] == "extra_forbidden":
         known = _fields_at(path[:-1])
-        return f"one of {few(known, 60)}", nearest(str(path[-1]), known)
+        return f"one of {few(known, 60)}", did_you_mean(str(path[-1]), known)
     if first["type"] == "missing":
         return "required" + _description(path), None
     texts = list(dict.fromkeys(plain(str(entry["msg"])) for entry in entries))
@@ -134,7 +134,7 @@ def _allowed(path: Path, entries: list[Mapping[str, Any]]) -> tuple[str, str | N
         words = [
             word for entry in entries for word in re.findall(r"'([^']+)'", str(entry.get("ctx", {}).get("expected")))
         ]
-        suggestion = nearest(first["input"], words)
+        suggestion = did_you_mean(first["input"], words)
     return " or ".join(texts), suggestion
 
 

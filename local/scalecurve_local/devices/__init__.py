@@ -1,1 +1,1 @@
-"""TODO-DOCSTRING"""
+"""The cores and GPUs of this machine: which there are, who has them, and which worker gets which."""

@@ -1,1 +1,1 @@
-"""TODO-DOCSTRING"""
+"""One running trial: its command lines, environments and supervisor."""

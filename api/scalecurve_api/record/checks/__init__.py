@@ -1,1 +1,1 @@
-"""TODO-DOCSTRING"""
+"""Checks of a finished run, one module for each part of it."""

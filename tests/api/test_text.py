@@ -1,0 +1,30 @@
+"""Words for people."""
+
+import pytest
+
+from scalecurve_api.text import count, did_you_mean, few
+
+
+@pytest.mark.parametrize(
+    ("word", "allowed", "suggestion"),
+    [
+        ("workes", ["workers", "modes"], "workers"),
+        ("WORKERS", ["workers"], "workers"),
+        ("perworker", ["global", "perWorker"], "perWorker"),
+        ("banana", ["workers", "modes"], None),
+        ("", ["workers"], None),
+        ("workers", [], None),
+    ],
+)
+def test_did_you_mean(word: str, allowed: list[str], suggestion: str | None) -> None:
+    assert did_you_mean(word, allowed) == suggestion
+
+
+def test_counts() -> None:
+    assert [count(n, "worker") for n in (0, 1, 2)] == ["0 workers", "1 worker", "2 workers"]
+    assert count(2, "entry", "entries") == "2 entries"
+
+
+def test_long_lists_are_cut() -> None:
+    assert few(range(3)) == "0, 1, 2"
+    assert few(range(10), 2) == "0, 1 and 8 more"

@@ -14,7 +14,7 @@ from collections import Counter
 
 from operator_rig.bars import Figure, parser, report, say
 
-from scalecurve_api.spec.experiment import Runner
+from scalecurve_api.spec.job_kinds import Runner
 
 from applied import manifest  # isort: skip
 from kills import Sweep, by_object, endure  # isort: skip

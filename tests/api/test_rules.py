@@ -114,7 +114,7 @@ CUSTOM = {"workload": {"program": "custom", "command": ["python", "train.py"]}}
         ({"workload": {"program": "horovod", "launcher": "processes"}}, "spec.workload.launcher", "processes",
          "mpirun with program horovod: it starts its ranks", None),
         ({"workload": {"program": "horovod"}, "runner": "PyTorchJob"}, "spec.runner", "PyTorchJob",
-         "MPIJob: on a cluster mpirun starts ranks in no other job", None),
+         "MPIJob: no other job starts ranks with mpirun", None),
         ({"workload": {"program": "horovod", "precision": "fp16"}}, "spec.workload.precision", "fp16",
          "fp32, tf32 or bf16 with program horovod", None),
         ({"workload": {"program": "horovod", "model": "resnet-50"}}, "spec.workload.model", "resnet-50",
@@ -181,7 +181,7 @@ CUSTOM = {"workload": {"program": "custom", "command": ["python", "train.py"]}}
         ({"workload": MPI | {"sizes": {"dtype": "bfloat16"}}}, "spec.workload.sizes.dtype", "bfloat16",
          "float32 with backend mpi: MPI adds up no 16-bit numbers", None),
         ({"workload": MPI, "runner": "PyTorchJob"}, "spec.runner", "PyTorchJob",
-         "MPIJob: on a cluster mpirun starts ranks in no other job", None),
+         "MPIJob: no other job starts ranks with mpirun", None),
         # legality: TensorFlow's own switches
         ({"workload": {"crossDeviceOps": "nccl"}}, "spec.workload.crossDeviceOps", "nccl",
          "goes with program tensorflow, strategy mirrored only", None),

@@ -35,7 +35,7 @@ def tensorflow(strategy: str = "multi-worker-mirrored", **more: Any) -> dict[str
         (tensorflow(options={"batchNorm": "broadcast"}), "spec.workload.options.batchNorm", "local with program"),
         (tensorflow(launcher="torchrun"), "spec.workload.launcher", "processes for program tensorflow"),
         (tensorflow(launcher="mpirun"), "spec.workload.launcher", "processes for program tensorflow"),
-        (tensorflow() | {"runner": "MPIJob"}, "spec.runner", "TFJob, Job or PyTorchJob"),
+        (tensorflow() | {"runner": "MPIJob"}, "spec.runner", "PyTorchJob or TFJob or Job"),
         (tensorflow("parameter-server") | {"runner": "Job"}, "spec.runner", "TFJob"),
         (tensorflow("mirrored") | {"placement/podsPerNode": 2, "scaling/workers": [2, 4]},
          "spec.placement.podsPerNode", "1 for strategy mirrored"),

@@ -11,7 +11,7 @@ from rest import ApiError
 from tier import Tier
 from waiting import wait_until
 
-from scalecurve_api.spec.experiment import Runner
+from scalecurve_api.spec.job_kinds import Runner
 from scalecurve_api.spec.object_names import EXPERIMENT_LABEL
 
 Object = dict[str, Any]

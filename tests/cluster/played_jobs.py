@@ -13,7 +13,8 @@ from waiting import wait_until
 
 from scalecurve_api.lifecycle import Job
 from scalecurve_api.planning.plan import make_plan
-from scalecurve_api.spec.experiment import Runner, ScalingExperiment
+from scalecurve_api.spec.experiment import ScalingExperiment
+from scalecurve_api.spec.job_kinds import Runner
 from scalecurve_api.spec.object_names import trial_name
 from scalecurve_operator.runners import Manifest, Reading, Request, RunnerKind, runner_for
 

@@ -12,7 +12,7 @@ from rest import ApiError
 from tier import Tier
 from waiting import wait_until
 
-from scalecurve_api.spec.experiment import Runner
+from scalecurve_api.spec.job_kinds import Runner
 
 RUNNERS = list(Runner)
 # PLAY -> (phase of the trial, reason)

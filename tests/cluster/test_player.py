@@ -13,7 +13,7 @@ from scalecurve_api.record.assemble import assemble
 from scalecurve_api.record.envelope import EnvelopeError, digest, unseal
 from scalecurve_api.record.log_lines import unframe
 from scalecurve_api.record.outcome import Outcome
-from scalecurve_api.spec.experiment import Runner
+from scalecurve_api.spec.job_kinds import Runner
 from scalecurve_api.spec.trial import InvalidReason, TrialPhase
 from scalecurve_operator.runners import Manifest
 from scalecurve_operator.runners import request as asking

@@ -17,7 +17,7 @@ from tier import Tier
 from waiting import wait_until
 
 from scalecurve_api.lifecycle import Job
-from scalecurve_api.spec.experiment import Runner
+from scalecurve_api.spec.job_kinds import Runner
 
 
 def pids_of(folder: Path) -> list[int]:

@@ -13,7 +13,7 @@ from prometheus_server import PrometheusServer
 from tier import Tier
 from waiting import wait_until
 
-from scalecurve_api.spec.experiment import Runner
+from scalecurve_api.spec.job_kinds import Runner
 
 LABELS = ("namespace", "node", "attempt", "container")
 

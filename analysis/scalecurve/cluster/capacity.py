@@ -9,7 +9,8 @@ from decimal import Decimal
 from typing import Any
 
 from scalecurve_api.planning.plan import expand_points
-from scalecurve_api.spec.experiment import ExperimentSpec, Runner
+from scalecurve_api.spec.experiment import ExperimentSpec
+from scalecurve_api.spec.job_kinds import DEFAULT_RUNNER
 from scalecurve_api.spec.pod_options import Toleration
 from scalecurve_api.spec.quantity import value
 from scalecurve_api.spec.trial import Point
@@ -140,7 +141,7 @@ def _of_a_quota(spec: ExperimentSpec, point: Point) -> dict[str, Decimal]:
         needs[f"requests.{what}"] = needs[f"limits.{what}"] = amount
         if what in ("cpu", "memory"):
             needs[what] = amount
-    launcher = 1 if spec.runner is Runner.mpi_job else 0
+    launcher = (spec.runner or DEFAULT_RUNNER).job_kind.launcher_pods
     pods = point.nodes * min(point.workers_per_node, spec.placement.pods_per_node) + launcher
     needs["pods"] = needs["count/pods"] = Decimal(pods)
     return needs

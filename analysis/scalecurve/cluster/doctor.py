@@ -12,18 +12,13 @@ from scalecurve.cluster import capacity
 from scalecurve.cluster.connection import Cluster, Object, Refused
 from scalecurve.render.progress import clock
 from scalecurve.render.table import Column, Table
-from scalecurve_api.spec.experiment import ExperimentSpec, Runner, ScalingExperiment
+from scalecurve_api.spec.experiment import ExperimentSpec, ScalingExperiment
+from scalecurve_api.spec.job_kinds import DEFAULT_RUNNER, Runner
 
 LEASE = "scalecurve-operator"
 _GROUP, _VERSION = "scalecurve.dev", "v1alpha1"
 _OLDEST_MINOR = 29
 """Rules over the old and the new object (CEL) are generally available from here."""
-_KINDS = {
-    Runner.job: ("batch", "v1", "jobs", ""),
-    Runner.mpi_job: ("kubeflow.org", "v2beta1", "mpijobs", "mpi-operator 0.5 or newer"),
-    Runner.pytorch_job: ("kubeflow.org", "v1", "pytorchjobs", "the Kubeflow training operator 1.x"),
-    Runner.tf_job: ("kubeflow.org", "v1", "tfjobs", "the Kubeflow training operator 1.x"),
-}
 _INSTALL = "helm install scalecurve charts/scalecurve -n scalecurve-system --create-namespace"
 _RIGHTS = (
     ("create", _GROUP, "scalingexperiments", "start experiments"),
@@ -57,7 +52,7 @@ class Patient:
     @property
     def runner(self) -> Runner | None:
         """The kind of job that the experiment needs."""
-        return (self.experiment.spec.runner or Runner.job) if self.experiment else None
+        return (self.experiment.spec.runner or DEFAULT_RUNNER) if self.experiment else None
 
 
 def doctor(cluster: Cluster, experiment: ScalingExperiment | None = None) -> list[Finding]:
@@ -134,13 +129,12 @@ def _holder(lease: Mapping[str, Any], now: datetime) -> Finding:
 
 
 def _runners(patient: Patient) -> Iterator[Finding]:
-    for runner, (group, version, plural, comes_with) in _KINDS.items():
-        there = plural in _plurals(patient.cluster, group, version)
-        needed = runner is patient.runner
-        if there:
-            yield Finding(f"runner {runner.value}", f"{plural}.{group}/{version}")
+    for runner in Runner:
+        kind, needed = runner.job_kind, runner is patient.runner
+        if kind.plural in _plurals(patient.cluster, kind.group, kind.version):
+            yield Finding(f"runner {runner.value}", f"{kind.plural}.{kind.group}/{kind.version}")
         else:
-            do = f"install {comes_with}" + ("" if not needed else ", or set spec.runner: Job, which needs nothing")
+            do = f"install {kind.installed_by}" + (", or set spec.runner: Job, which needs nothing" if needed else "")
             yield Finding(f"runner {runner.value}", "not installed", False if needed else None, do)
 
 

@@ -6,13 +6,13 @@ Only what a single field can say about itself is checked here, and in the module
 
 from __future__ import annotations
 
-from enum import StrEnum
 from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field, StrictBool, StrictFloat, StrictInt, StrictStr, StringConstraints
 
 from scalecurve_api.model import Count, Model, Natural, Real
 from scalecurve_api.programs.workload import Workload
+from scalecurve_api.spec.job_kinds import Runner
 from scalecurve_api.spec.measure import Measure
 from scalecurve_api.spec.pod_options import DnsName, PodOptions, Results
 from scalecurve_api.spec.scaling import Placement, Scaling
@@ -20,15 +20,6 @@ from scalecurve_api.spec.scaling import Placement, Scaling
 AxisValue = StrictBool | StrictInt | StrictFloat | StrictStr
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$", max_length=40)]
 Quantity = StrictInt | StrictFloat | Annotated[StrictStr, Field(max_length=64)]
-
-
-class Runner(StrEnum):
-    """The kind of Kubernetes job that carries a trial."""
-
-    mpi_job = "MPIJob"
-    pytorch_job = "PyTorchJob"
-    tf_job = "TFJob"
-    job = "Job"
 
 
 class Cost(Model):

@@ -9,7 +9,8 @@ from pydantic import StringConstraints
 
 from scalecurve_api.model import Model
 from scalecurve_api.programs.workload import Workload
-from scalecurve_api.spec.experiment import AxisValue, Cost, Metadata, Resources, Runner
+from scalecurve_api.spec.experiment import AxisValue, Cost, Metadata, Resources
+from scalecurve_api.spec.job_kinds import Runner
 from scalecurve_api.spec.measure import Measure
 from scalecurve_api.spec.scaling import Mode
 

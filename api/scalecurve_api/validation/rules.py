@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from scalecurve_api.contract import places
 from scalecurve_api.model import canonical_json
@@ -26,7 +26,8 @@ from scalecurve_api.programs.model_catalog import MODELS
 from scalecurve_api.programs.processes import one_process
 from scalecurve_api.programs.training import illegal_beside
 from scalecurve_api.programs.workload import Launcher, ParameterServer, Payload, Program, Strategy, Workload
-from scalecurve_api.spec.experiment import AxisValue, ExperimentSpec, Runner, ScalingExperiment
+from scalecurve_api.spec.experiment import AxisValue, ExperimentSpec, ScalingExperiment
+from scalecurve_api.spec.job_kinds import JobKind, Runner
 from scalecurve_api.spec.scaling import Batch, Mode
 from scalecurve_api.spec.trial import Point
 from scalecurve_api.text import did_you_mean, few
@@ -268,8 +269,9 @@ def _workload(spec: ExperimentSpec, workload: Workload) -> Iterator[Finding]:
         yield _where(spec, "workload.launcher"), "processes", allowed, None
     if program is Program.tensorflow:
         yield from _tensorflow(spec, workload)
-    if launcher_of(workload) is Launcher.mpirun and spec.runner not in (None, Runner.mpi_job):
-        yield ("spec", "runner"), spec.runner.value, "MPIJob: on a cluster mpirun starts ranks in no other job", None
+    if launcher_of(workload) is Launcher.mpirun and spec.runner and not spec.runner.job_kind.uses_mpirun:
+        allowed = _runners(lambda kind: kind.uses_mpirun)
+        yield ("spec", "runner"), spec.runner.value, f"{allowed}: no other job starts ranks with mpirun", None
 
 
 def _tensorflow(spec: ExperimentSpec, workload: Workload) -> Iterator[Finding]:
@@ -284,15 +286,19 @@ def _tensorflow(spec: ExperimentSpec, workload: Workload) -> Iterator[Finding]:
             given = spec.measure.accuracy.model_dump(mode="json", by_alias=True)
             allowed = "left out with TensorFlow's parameter servers, which are timed only"
             yield ("spec", "measure", "accuracy"), given, allowed, None
-        if spec.runner not in (None, Runner.tf_job):
-            allowed = "TFJob: the one kind of job that has a chief and parameter servers"
-            yield ("spec", "runner"), spec.runner.value, allowed, None
-    elif spec.runner is Runner.mpi_job and not over:
-        allowed = "TFJob, Job or PyTorchJob: mpirun starts TensorFlow with strategy horovod only"
-        yield ("spec", "runner"), spec.runner.value, allowed, None
+        if spec.runner and not spec.runner.job_kind.has_parameter_servers:
+            allowed = _runners(lambda kind: kind.has_parameter_servers)
+            yield ("spec", "runner"), spec.runner.value, f"{allowed}: no other job has parameter servers", None
+    elif spec.runner and spec.runner.job_kind.uses_mpirun and not over:
+        allowed = _runners(lambda kind: not kind.uses_mpirun)
+        yield ("spec", "runner"), spec.runner.value, f"{allowed}: mpirun starts TensorFlow with strategy horovod only", None
     if one_process(workload) and spec.placement.pods_per_node > 1:
         allowed = "1 for strategy mirrored: one process drives every worker"
         yield ("spec", "placement", "podsPerNode"), spec.placement.pods_per_node, allowed, None
+
+
+def _runners(suitable: Callable[[JobKind], bool]) -> str:
+    return " or ".join(runner.value for runner in Runner if suitable(runner.job_kind))
 
 
 def _where(spec: ExperimentSpec, field: str) -> Path:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from scalecurve_api.spec.experiment import ExperimentSpec, Runner
+from scalecurve_api.spec.experiment import ExperimentSpec
+from scalecurve_api.spec.job_kinds import Runner
 from scalecurve_api.spec.trial import TrialSpec
 from scalecurve_operator.runners.job import IndexedJob
 from scalecurve_operator.runners.job_state import Reading

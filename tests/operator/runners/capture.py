@@ -24,7 +24,7 @@ from runner_cases import request  # noqa: E402
 from tier import Tier  # noqa: E402
 
 from scalecurve_api.lifecycle import Job  # noqa: E402
-from scalecurve_api.spec.experiment import Runner  # noqa: E402
+from scalecurve_api.spec.job_kinds import Runner  # noqa: E402
 from scalecurve_operator.runners import RUNNERS, Request  # noqa: E402
 from scalecurve_operator.runners import request as asking  # noqa: E402
 

@@ -7,7 +7,8 @@ from typing import Any
 import yaml
 
 from scalecurve_api.planning.plan import expand_points
-from scalecurve_api.spec.experiment import Runner, ScalingExperiment
+from scalecurve_api.spec.experiment import ScalingExperiment
+from scalecurve_api.spec.job_kinds import Runner
 from scalecurve_api.spec.trial import TrialSpec
 from scalecurve_operator.runners import RUNNERS, Request
 

@@ -20,7 +20,7 @@ from runner_cases import CASES, case, manifests, request, spelled
 
 from scalecurve_api import contract
 from scalecurve_api.spec import object_names as objects
-from scalecurve_api.spec.experiment import Runner
+from scalecurve_api.spec.job_kinds import Runner
 from scalecurve_api.spec.quantity import times, value
 from scalecurve_api.spec.trial import TrialSpec
 from scalecurve_operator.runners import RUNNERS, RequestError, runner_for

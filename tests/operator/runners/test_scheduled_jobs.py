@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from runner_cases import request
 
-from scalecurve_api.spec.experiment import Runner
+from scalecurve_api.spec.job_kinds import Runner
 from scalecurve_operator.reconcile import pod_diagnosis as read_pods
 from scalecurve_operator.runners import RUNNERS
 

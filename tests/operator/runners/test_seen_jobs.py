@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from scalecurve_api.lifecycle import Job
-from scalecurve_api.spec.experiment import Runner
+from scalecurve_api.spec.job_kinds import Runner
 from scalecurve_api.spec.trial import FailedReason
 from scalecurve_operator.cache.object_cache import _trimmed
 from scalecurve_operator.reconcile import pod_diagnosis as read_pods

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from enum import Enum
 
 from scalecurve_api.contract import COORDINATOR_ENV, POD_INDEX_ENV, PODS_ENV
+from scalecurve_api.spec.job_kinds import Runner
 from scalecurve_api.spec.trial import TrialSpec
 
-# Ours, an indexed Job's, and PyTorchJob's: its RANK counts pods, and is right for torchrun only.
-_INDEX_VARIABLES = (POD_INDEX_ENV, "JOB_COMPLETION_INDEX", "PET_NODE_RANK", "RANK")
+_INDEX_VARIABLES = (POD_INDEX_ENV, *(name for runner in Runner for name in runner.job_kind.index_variables))
 _DEFAULT_PORT = 29500
 
 

@@ -58,7 +58,10 @@ def test_one_pod_needs_no_number() -> None:
         ({}, "SCALECURVE_PODS='': a whole number"),
         ({"SCALECURVE_PODS": "3"}, "SCALECURVE_PODS=3: 4 workers do not divide"),
         ({"SCALECURVE_PODS": "0"}, "do not divide"),
-        ({"SCALECURVE_PODS": "2"}, "which of 2 pods is this: none of SCALECURVE_POD_INDEX, PET_NODE_RANK, RANK, JOB_COMPLETION_INDEX"),
+        (
+            {"SCALECURVE_PODS": "2"},
+            "which of 2 pods is this: none of SCALECURVE_POD_INDEX, PET_NODE_RANK, RANK, JOB_COMPLETION_INDEX",
+        ),
         ({"SCALECURVE_PODS": "2", "JOB_COMPLETION_INDEX": "2"}, "this is pod 2, and SCALECURVE_PODS=2: 0 to 1"),
         ({"SCALECURVE_PODS": "2", "JOB_COMPLETION_INDEX": "-1"}, "JOB_COMPLETION_INDEX='-1'"),
         ({"SCALECURVE_PODS": "2", "JOB_COMPLETION_INDEX": "1"}, "where do 2 pods meet"),

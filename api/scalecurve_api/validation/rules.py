@@ -291,7 +291,12 @@ def _tensorflow(spec: ExperimentSpec, workload: Workload) -> Iterator[Finding]:
             yield ("spec", "runner"), spec.runner.value, f"{allowed}: no other job has parameter servers", None
     elif spec.runner and spec.runner.job_kind.uses_mpirun and not over:
         allowed = _runners(lambda kind: not kind.uses_mpirun)
-        yield ("spec", "runner"), spec.runner.value, f"{allowed}: mpirun starts TensorFlow with strategy horovod only", None
+        yield (
+            ("spec", "runner"),
+            spec.runner.value,
+            f"{allowed}: mpirun starts TensorFlow with strategy horovod only",
+            None,
+        )
     if one_process(workload) and spec.placement.pods_per_node > 1:
         allowed = "1 for strategy mirrored: one process drives every worker"
         yield ("spec", "placement", "podsPerNode"), spec.placement.pods_per_node, allowed, None

@@ -118,6 +118,15 @@ bench: $(DEV)  ## the benchmarks that need no GPU: first touch, cost of the harn
 soak: $(DEV)  ## 200 runs killed at random moments and resumed
 	@$(BIN)/python benchmarks/soak.py
 
+DOCS := $(VENV)/.docs
+$(DOCS): $(VENV)/bin/python pyproject.toml constraints.txt
+	@$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[docs]'
+	@touch $@
+
+.PHONY: docs
+docs: $(DOCS)  ## build the documentation site into site/, strictly; `.venv/bin/mkdocs serve` shows it while you write
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
 .PHONY: crds
 crds: $(DEV)  ## generate the CRDs and docs/reference/experiment.md from the models
 	@$(BIN)/python -m scalecurve_api.crds.generate charts/scalecurve/files/crds
@@ -144,5 +153,5 @@ lock: $(DEV)  ## resolve the constraints files anew, for Python 3.11 to 3.13
 
 .PHONY: clean
 clean:  ## remove .venv/, results/ and every cache
-	@rm -rf $(VENV) $(RESULTS) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache build dist
+	@rm -rf $(VENV) $(RESULTS) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache build dist site
 	@find . -name __pycache__ -type d -not -path './.git/*' -prune -exec rm -rf {} +

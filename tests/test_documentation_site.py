@@ -1,0 +1,47 @@
+"""What the site adds to the pages. `make docs` builds it strictly; here are its hooks."""
+
+from pathlib import Path
+from types import SimpleNamespace
+
+import yaml
+from tools.docs import hooks
+
+from scalecurve.cli import VERBS
+
+ROOT = Path(__file__).parents[1]
+
+
+def rewritten(markdown: str, on_site: frozenset[str] = frozenset()) -> str:
+    files = SimpleNamespace(get_file_from_path=lambda path: path in on_site or None)
+    page = SimpleNamespace(file=SimpleNamespace(src_uri="how-to/install.md"))
+    return hooks.on_page_markdown(markdown, page, SimpleNamespace(repo_url="https://repository"), files)
+
+
+def test_links_out_of_the_site_lead_into_the_repository():
+    assert rewritten("[a](../../LICENSE)") == "[a](https://repository/blob/main/LICENSE)"
+    assert rewritten("[a](../../manifests/base#x)") == "[a](https://repository/tree/main/manifests/base#x)"
+
+
+def test_other_links_stay():
+    for link in ("[a](../index.md)", "[a](../no-such-file.md)", "[a](https://elsewhere/x)", "[a](#here)"):
+        assert rewritten(link, frozenset({"index.md"})) == link
+
+
+def test_every_verb_is_on_the_page_of_the_command_line():
+    page = rewritten(hooks.VERBS_MARKER)
+    assert [verb for verb in VERBS if f"## scalecurve {verb}\n" not in page] == []
+    assert "\n### scalecurve predict paleo\n" in page
+    assert "| `-o, --output" in page
+
+
+def test_every_page_stands_in_the_navigation():
+    """mkdocs would say so too; this needs no mkdocs."""
+
+    class Loader(yaml.SafeLoader):
+        pass
+
+    Loader.add_multi_constructor("tag:yaml.org,2002:python/", lambda loader, suffix, node: None)
+    navigation = yaml.load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"), Loader)["nav"]
+    listed = [page for part in navigation for page in ([part] if isinstance(part, str) else next(iter(part.values())))]
+    pages = {str(path.relative_to(ROOT / "docs")) for path in (ROOT / "docs").rglob("*.md")}
+    assert {page for page in pages if "-bundle/" not in page} == set(listed)

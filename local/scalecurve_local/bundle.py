@@ -63,11 +63,14 @@ class BundleFolder:
         """Make what the lock needs.
 
         Raises:
-            BadInput: when something that is no folder stands there.
+            BadInput: when the path is a file.
             StorageError: when it cannot be made.
         """
         if self.path.exists() and not self.path.is_dir():
-            raise BadInput(f"{self.path}: the bundle is to be a folder, and a file stands there; name another")
+            raise BadInput(
+                f"{self.path}: is a file, and a run writes a folder: name another "
+                "(a packed bundle is resumed in the folder that `scalecurve unpack` writes)"
+            )
         durable.make_folder(self.work)
 
     def refuse_unless_empty(self) -> None:

@@ -227,7 +227,7 @@ def test_a_folder_of_something_else_is_left_alone(desk: Desk, kept: Kept, tier: 
     (desk.folder / "photos" / "a.jpg").touch()
     assert "holds a.jpg" in desk("pull", "seeded", "--into", "photos", code=2).err
     (desk.folder / "file").touch()
-    assert "a file stands there" in desk("pull", "seeded", "--into", "file", code=2).err
+    assert "is a file" in desk("pull", "seeded", "--into", "file", code=2).err
     desk("pull", "seeded", "--into", "b")
     tier.rest.raw("DELETE", kept.path("scalingexperiments", "seeded"))
     again = keep(tier, desk.namespace, "seeded")

@@ -198,7 +198,7 @@ def test_a_bundle_that_holds_something_is_refused_without_resume(lab: Lab) -> No
         with pytest.raises(scalecurve_local.BadInput, match=r"thesis\.tex"):
             lab.run(resume=resume)
     lab.bundle = lab.file
-    with pytest.raises(scalecurve_local.BadInput, match="a file stands there"):
+    with pytest.raises(scalecurve_local.BadInput, match="is a file"):
         lab.run(resume=True)
 
 

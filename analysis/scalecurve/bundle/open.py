@@ -1,17 +1,26 @@
-"""Open bundles: what was planned, and what each trial left behind. Bad files become problems; the rest still loads.
+"""Open bundles, folders or packed files: the plan, and what each trial left behind. Bad files become problems.
 
-Only ``experiment.yaml`` and the trials' ``trial.json`` are read here. Step tables are read when asked for (``steps``).
+Only ``experiment.yaml`` and the trials' ``trial.json`` are read here; ``steps`` reads step tables when they are needed.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from scalecurve.bundle.files import BundleFiles, FolderFiles
+from scalecurve.bundle.packed import PackedFiles, is_packed
 from scalecurve.bundle.problem import BundleError, FileError, Problem
-from scalecurve.bundle.record_file import read_experiment, read_record
+from scalecurve.bundle.record_file import (
+    EXPERIMENT_FILE,
+    MAX_EXPERIMENT_BYTES,
+    MAX_RECORD_BYTES,
+    RECORD_FILE,
+    parse_experiment,
+    parse_record,
+)
 from scalecurve_api.model import canonical_json
 from scalecurve_api.planning.axes import AxisError
 from scalecurve_api.planning.plan import MAX_TRIALS, Plan, count_trials, make_plan
@@ -19,20 +28,32 @@ from scalecurve_api.record.trial_record import TrialRecord
 from scalecurve_api.spec.experiment import ScalingExperiment
 from scalecurve_api.spec.trial import TrialPhase, TrialSpec
 
-EXPERIMENT_FILE = "experiment.yaml"
 TRIALS_FOLDER = "trials"
-RECORD_FILE = "trial.json"
 
 Run = tuple[str, int, int, str, int]
 
 
 @dataclass(frozen=True)
 class Trial:
-    """One planned trial; ``record`` is None until it has ended (and for good when its record cannot be used)."""
+    """One planned trial; ``record`` is None until it has ended (and for good when its record cannot be used).
+
+    ``folder`` is where its files are, in a packed bundle below the file's own path; ``read`` reads them in both.
+    """
 
     spec: TrialSpec
     folder: Path
     record: TrialRecord | None = None
+    files: BundleFiles | None = None
+
+    def read(self, name: str, limit: int) -> bytes:
+        """All bytes of one of its files.
+
+        Raises:
+            FileError: when it is missing, larger than ``limit``, damaged or unreadable.
+        """
+        if self.files is None:
+            raise FileError("missing")
+        return self.files.read(f"{TRIALS_FOLDER}/{self.folder.name}/{name}", limit)
 
     @property
     def name(self) -> str:
@@ -67,24 +88,22 @@ class Bundle:
 
 
 def open_bundle(path: str | os.PathLike[str]) -> Bundle:
-    """Load one bundle.
+    """Load one bundle, from its folder or from the file that ``pack`` wrote.
 
     Raises:
-        BundleError: when ``path`` is not a folder, or holds neither ``experiment.yaml`` nor ``trials/``.
+        BundleError: when ``path`` is neither, or holds neither ``experiment.yaml`` nor ``trials/``.
     """
     root = Path(path)
-    if not root.is_dir():
-        what = "is a file" if root.exists() else "no such folder"
-        raise BundleError(f"{root}: {what}; give the folder that `scalecurve run` wrote")
-    if not (root / EXPERIMENT_FILE).exists() and not (root / TRIALS_FOLDER).is_dir():
-        raise BundleError(f"{root}: not a bundle: it holds neither {EXPERIMENT_FILE} nor {TRIALS_FOLDER}/")
+    files = files_of(root)
     problems: list[Problem] = []
-    experiment, plan = _planned(root, problems)
+    experiment, plan = _planned(files, problems)
     name = experiment.metadata.name if experiment else None
     planned = {_run_of(trial): trial for trial in plan.trials} if plan else {}
-    found = {_run_of(trial.spec): trial for trial in _recorded(root, name, planned if plan else None, problems)}
-    trials = [_matched(found.pop(run, None), trial, root) for run, trial in planned.items()]
-    trials += sorted(found.values(), key=lambda trial: trial.name)
+    recorded = {
+        _run_of(trial.spec): trial for trial in _recorded(root, files, name, planned if plan else None, problems)
+    }
+    trials = [_matched(recorded.pop(run, None), trial, root) for run, trial in planned.items()]
+    trials += sorted(recorded.values(), key=lambda trial: trial.name)
     if name is None:
         name = trials[0].spec.experiment if trials else "unnamed"
     return Bundle(name, root, experiment, plan, tuple(trials), tuple(sorted(problems)))
@@ -106,13 +125,31 @@ def distinct_labels(bundles: Sequence[Bundle]) -> tuple[Bundle, ...]:
     for bundle in bundles:
         count = seen[bundle.label] = seen.get(bundle.label, 0) + 1
         label = bundle.label if count == 1 else f"{bundle.label}#{count}"
-        out.append(Bundle(label, bundle.path, bundle.experiment, bundle.plan, bundle.trials, bundle.problems))
+        out.append(replace(bundle, label=label))
     return tuple(out)
 
 
-def _planned(root: Path, problems: list[Problem]) -> tuple[ScalingExperiment | None, Plan | None]:
+def files_of(root: Path) -> BundleFiles:
+    """What to read a bundle's files from.
+
+    Raises:
+        BundleError: when there is no bundle at this path.
+    """
+    if is_packed(root):
+        return PackedFiles(root)
+    if not root.is_dir():
+        why = "is a file, and not a packed bundle" if root.exists() else "no such folder"
+        raise BundleError(
+            f"{root}: {why}; give the folder that `scalecurve run` wrote, or what `scalecurve pack` made of it"
+        )
+    if not (root / EXPERIMENT_FILE).exists() and not (root / TRIALS_FOLDER).is_dir():
+        raise BundleError(f"{root}: not a bundle: it holds neither {EXPERIMENT_FILE} nor {TRIALS_FOLDER}/")
+    return FolderFiles(root)
+
+
+def _planned(files: BundleFiles, problems: list[Problem]) -> tuple[ScalingExperiment | None, Plan | None]:
     try:
-        experiment = read_experiment(root / EXPERIMENT_FILE)
+        experiment = parse_experiment(files.read(EXPERIMENT_FILE, MAX_EXPERIMENT_BYTES))
         if count_trials(experiment.spec, limit=MAX_TRIALS) > MAX_TRIALS:
             raise FileError(f"plans more than {MAX_TRIALS} trials, which no engine runs")
         return experiment, make_plan(experiment)
@@ -121,11 +158,11 @@ def _planned(root: Path, problems: list[Problem]) -> tuple[ScalingExperiment | N
         return None, None
 
 
-def _matched(found: Trial | None, planned: TrialSpec, root: Path) -> Trial:
+def _matched(recorded: Trial | None, planned: TrialSpec, root: Path) -> Trial:
     """A planned trial with its record, if there is one; the plan's spelling of names holds."""
-    if found is None:
+    if recorded is None:
         return Trial(planned, root / TRIALS_FOLDER / planned.name)
-    return Trial(planned, found.folder, found.record)
+    return replace(recorded, spec=planned)
 
 
 def _run_of(trial: TrialSpec) -> Run:
@@ -136,40 +173,42 @@ def _run_of(trial: TrialSpec) -> Run:
 
 
 def _recorded(
-    root: Path, experiment: str | None, planned: dict[Run, TrialSpec] | None, problems: list[Problem]
+    root: Path,
+    files: BundleFiles,
+    experiment: str | None,
+    planned: dict[Run, TrialSpec] | None,
+    problems: list[Problem],
 ) -> Iterator[Trial]:
     """Trials whose record can be used; everything else under ``trials/`` becomes a problem."""
-    for folder in _folders(root / TRIALS_FOLDER, problems):
-        file = f"{TRIALS_FOLDER}/{printable(folder.name)}/{RECORD_FILE}"
+    for name in _trial_folders(files, problems):
+        file = f"{TRIALS_FOLDER}/{name}/{RECORD_FILE}"
         try:
-            record = read_record(folder / RECORD_FILE)
-            _check_belongs(record, folder.name, experiment, planned)
+            record = parse_record(files.read(file, MAX_RECORD_BYTES))
+            _check_belongs(record, name, experiment, planned)
         except FileError as error:
-            problems.append(Problem(file, str(error)))
+            problems.append(Problem(printable(file), str(error)))
         else:
-            yield Trial(record.trial, folder, record)
+            yield Trial(record.trial, root / TRIALS_FOLDER / name, record, files)
 
 
 def _batch(trial: TrialSpec) -> tuple[int | None, int | None]:
     return trial.point.global_batch, trial.point.batch_per_worker
 
 
-def _folders(trials: Path, problems: list[Problem]) -> list[Path]:
-    """Folders of trials by name; hidden entries are an engine's business."""
+def _trial_folders(files: BundleFiles, problems: list[Problem]) -> list[str]:
+    """Names of trials' folders; hidden entries are an engine's business."""
     try:
-        entries = sorted(trials.iterdir(), key=lambda entry: entry.name)
-    except FileNotFoundError:
+        entries = files.entries(TRIALS_FOLDER)
+    except FileError as error:
+        problems.append(Problem(TRIALS_FOLDER, str(error)))
         return []
-    except OSError as error:
-        problems.append(Problem(TRIALS_FOLDER, f"cannot be listed: {error.strerror}"))
-        return []
-    visible = [entry for entry in entries if not entry.name.startswith(".")]
+    visible = {name: is_folder for name, is_folder in entries.items() if not name.startswith(".")}
     problems += [
-        Problem(f"{TRIALS_FOLDER}/{printable(entry.name)}", "not a trial's folder: ignored")
-        for entry in visible
-        if not entry.is_dir()
+        Problem(f"{TRIALS_FOLDER}/{printable(name)}", "not a trial's folder: ignored")
+        for name, is_folder in visible.items()
+        if not is_folder
     ]
-    return [entry for entry in visible if entry.is_dir()]
+    return [name for name, is_folder in visible.items() if is_folder]
 
 
 def printable(name: str) -> str:

@@ -1,86 +1,71 @@
-"""Read ``experiment.yaml`` and ``trial.json`` and believe neither: size, form, schema and digest are checked.
+"""Parse ``experiment.yaml`` and ``trial.json`` and trust neither: form, schema and digest are checked.
 
 The digest is taken over the JSON as stored, not over the model: a record written before a field was added keeps its
-digest. ``TrialRecord.compute_digest`` gives the same for what this version writes (a test holds them together).
+digest. ``TrialRecord.compute_digest`` gives the same for what this version writes (a test holds them together). Schemas
+are told apart by version, without the API group in front of it: a record outlives the name of its project.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import stat
-from pathlib import Path
 from typing import Any, NoReturn
 
 from pydantic import ValidationError
 
 from scalecurve.bundle.problem import FileError
 from scalecurve.bundle.sanity import check_plausible
+from scalecurve_api import API_VERSION, VERSION
 from scalecurve_api.model import canonical_json
 from scalecurve_api.record.trial_record import RECORD_SCHEMA, TrialRecord
 from scalecurve_api.spec.experiment import ScalingExperiment
 from scalecurve_api.validation.document import read_documents
 
+EXPERIMENT_FILE = "experiment.yaml"
+RECORD_FILE = "trial.json"
 MAX_EXPERIMENT_BYTES = 4 << 20
 MAX_RECORD_BYTES = 64 << 20
 
 
-def read_bytes(path: Path, limit: int) -> bytes:
-    """The whole of a regular file.
-
-    Raises:
-        FileError: when it is missing, not a regular file, larger than ``limit`` or unreadable.
-    """
-    try:
-        status = path.stat()
-        if not stat.S_ISREG(status.st_mode):
-            raise FileError("not a regular file")
-        if status.st_size > limit:
-            raise FileError(f"{status.st_size} bytes, more than the {limit} that are read")
-        return path.read_bytes()
-    except FileNotFoundError:
-        raise FileError("missing") from None
-    except OSError as error:
-        raise FileError(f"cannot be read: {error.strerror}") from error
-
-
-def read_experiment(path: Path) -> ScalingExperiment:
+def parse_experiment(data: bytes) -> ScalingExperiment:
     """The experiment as the engine stored it.
 
     Raises:
-        FileError: when the file is missing, not YAML, or no ScalingExperiment.
+        FileError: when it is not YAML, or no ScalingExperiment.
     """
-    data = read_bytes(path, MAX_EXPERIMENT_BYTES)
     try:
-        documents, problems = read_documents(data.decode(), path.name)
+        documents, problems = read_documents(data.decode(), EXPERIMENT_FILE)
     except UnicodeDecodeError as error:
         raise FileError(f"not YAML: {_first_line(error)}") from error
     if problems:
         raise FileError(f"not YAML: {problems[0]}")
     if len(documents) != 1 or not isinstance(documents[0].value, dict):
         raise FileError(f"holds {len(documents)} documents, a bundle's holds one ScalingExperiment")
+    tree = documents[0].value
+    if _version_of(tree.get("apiVersion")) == VERSION:
+        tree = {**tree, "apiVersion": API_VERSION}
     try:
-        return ScalingExperiment.model_validate(documents[0].value)
+        return ScalingExperiment.model_validate(tree)
     except (ValidationError, RecursionError) as error:
         raise FileError(f"not a ScalingExperiment: {_first_error(error)}") from error
 
 
-def read_record(path: Path) -> TrialRecord:
+def parse_record(data: bytes) -> TrialRecord:
     """A trial's record, its digest verified.
 
     Raises:
-        FileError: when the file is missing, truncated, not of this format, changed after it was written, or impossible.
+        FileError: when it is truncated, not of this format, changed after it was written, or impossible.
     """
-    tree = _read_json(path)
+    tree = _parse_json(data)
     if not isinstance(tree, dict) or "schema" not in tree:
         raise FileError("foreign: not a trial record")
-    if tree["schema"] != RECORD_SCHEMA:
+    if _version_of(tree["schema"]) != _version_of(RECORD_SCHEMA):
         raise FileError(f"schema is {_short(tree['schema'])}, this version of ScaleCurve reads {RECORD_SCHEMA!r}")
     stated = tree.get("digest")
     if stated != stored_digest(tree):
         raise FileError("does not match its digest: changed or damaged after it was written")
     try:
-        record = TrialRecord.model_validate(tree)
+        record = TrialRecord.model_validate({**tree, "schema": RECORD_SCHEMA})
     except (ValidationError, RecursionError) as error:
         raise FileError(f"not a trial record: {_first_error(error)}") from error
     check_plausible(record)
@@ -92,8 +77,12 @@ def stored_digest(tree: dict[str, Any]) -> str:
     return hashlib.sha256(canonical_json({k: v for k, v in tree.items() if k != "digest"}).encode()).hexdigest()
 
 
-def _read_json(path: Path) -> Any:
-    data = read_bytes(path, MAX_RECORD_BYTES)
+def _version_of(name: object) -> str | None:
+    """What follows the API group: ``record/v1alpha1`` of ``GROUP/record/v1alpha1``."""
+    return name.partition("/")[2] or None if isinstance(name, str) else None
+
+
+def _parse_json(data: bytes) -> Any:
     if not data:
         raise FileError("empty")
     if b"\\ud" in data.lower() and not _is_unicode(data):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from scalecurve.bundle.open import Bundle, Trial, printable
 from scalecurve.bundle.problem import FileError, Problem
-from scalecurve.bundle.steps import StepTable, quantiles, read_steps, verified_bytes
+from scalecurve.bundle.steps import StepTable, quantiles, read_steps, read_table
 from scalecurve.statistics import (
     Bimodality,
     Drift,
@@ -125,12 +125,12 @@ def _one(trial: Trial) -> tuple[StepDigest | None, list[Problem]]:
     found: StepDigest | None = None
     problems: list[Problem] = []
     alike = trial.spec.workload.program is not Program.allreduce
-    for name, sha256 in sorted(trial.record.files.items() if trial.record else ()):
+    for name in sorted(trial.record.files if trial.record else ()):
         try:
             if name == STEPS_FILE and alike:
                 found = digest(read_steps(trial))
             elif name in (STEPS_FILE, EVALS_FILE):
-                verified_bytes(trial.folder / name, sha256)
+                read_table(trial, name)
         except FileError as error:
             problems.append(Problem(f"trials/{printable(trial.folder.name)}/{name}", str(error)))
     return found, problems

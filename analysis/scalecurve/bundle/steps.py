@@ -10,12 +10,10 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from scalecurve.bundle.open import Trial
 from scalecurve.bundle.problem import FileError
-from scalecurve.bundle.record_file import read_bytes
 from scalecurve_api.record.rank import WindowKind
 from scalecurve_api.record.tables import STEPS_FILE
 from scalecurve_api.record.trial_record import TrialRecord, TrialWindow
@@ -52,7 +50,7 @@ def read_steps(trial: Trial) -> StepTable:
     record = trial.record
     if record is None or STEPS_FILE not in record.files:
         raise FileError("the record names no such table")
-    data = verified_bytes(trial.folder / STEPS_FILE, record.files[STEPS_FILE])
+    data = read_table(trial, STEPS_FILE)
     timed = _windows(record, WindowKind.train)
     own = _windows(record, WindowKind.no_communication)
     if not timed:
@@ -60,14 +58,14 @@ def read_steps(trial: Trial) -> StepTable:
     return _decode(data, record.trial.point.workers, timed, own)
 
 
-def verified_bytes(path: Path, sha256: str) -> bytes:
-    """The whole file, whose sha256 is the stated one.
+def read_table(trial: Trial, name: str) -> bytes:
+    """All bytes of a table, which has the sha256 that ``trial.json`` states.
 
     Raises:
         FileError: when it is missing or unreadable, or has another sha256.
     """
-    data = read_bytes(path, MAX_TABLE_BYTES)
-    if hashlib.sha256(data).hexdigest() != sha256:
+    data = trial.read(name, MAX_TABLE_BYTES)
+    if trial.record is None or hashlib.sha256(data).hexdigest() != trial.record.files.get(name):
         raise FileError("does not match the sha256 in trial.json: changed or damaged after it was written")
     return data
 

@@ -19,6 +19,8 @@ VERBS: dict[str, str] = {
     "status": "Show how far a bundle has come, or an experiment in a cluster.",
     "watch": "Follow an experiment in a cluster until it ends.",
     "pull": "Fetch the records of an experiment in a cluster into a bundle.",
+    "pack": "Pack a bundle into one file, which every verb opens.",
+    "unpack": "Unpack a packed bundle into a folder.",
     "report": "Write the report of one or several bundles: HTML, Markdown, CSV, plots.",
     "compare": "Say which points changed beyond noise between two bundles.",
     "diagnose": "Look for stragglers, drift, bimodal steps and short warm-ups.",

@@ -18,14 +18,14 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def bundles_argument(function: F) -> F:
-    """``BUNDLE...``: one or several folders."""
+    """``BUNDLE...``: one or several folders or packed files."""
     return click.argument("folders", metavar="BUNDLE...", nargs=-1, required=True, type=click.Path(path_type=Path))(
         function
     )
 
 
 def bundles_or_experiments_argument(function: F) -> F:
-    """``BUNDLE|EXPERIMENT...``: folders, or names of experiments in a cluster."""
+    """``BUNDLE|EXPERIMENT...``: folders or packed files, or names of experiments in a cluster."""
     return click.argument(
         "given", metavar="BUNDLE|EXPERIMENT...", nargs=-1, required=True, type=click.Path(path_type=Path)
     )(function)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
@@ -70,6 +71,24 @@ def complain(message: str) -> None:
     from scalecurve_api.problem import printable
 
     click.echo(f"scalecurve: {printable(message)}", err=True)
+
+
+@contextmanager
+def progress_bar(
+    description: str, quiet: bool = False, in_bytes: bool = False
+) -> Iterator[Callable[[int, int], None] | None]:
+    """What to tell of (done, total) for a bar on stderr; None where stderr is no terminal."""
+    if quiet or not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    count = DownloadColumn() if in_bytes else MofNCompleteColumn()
+    columns = (TextColumn("{task.description}"), BarColumn(), count, TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(description, total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
 def overlay_option(function: F) -> F:

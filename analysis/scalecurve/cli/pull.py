@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from scalecurve.cli import EXIT_FAILED, EXIT_INPUT
-from scalecurve.cli.output import complain, fail
+from scalecurve.cli.output import complain, fail, progress_bar
 from scalecurve.cluster.connection import Where, cluster_options
 
 if TYPE_CHECKING:
-    from scalecurve.cluster.pull import Progress, Pulled
+    from scalecurve.cluster.pull import Pulled
 
 _FEW = 8
 
@@ -50,7 +48,7 @@ def fetch(name: str, bundle: Path, where: Where, quiet: bool = False) -> Pulled:
     with cluster_errors():
         cluster, watched = find(where, name)
         try:
-            with _bar(quiet) as progress:
+            with progress_bar("fetching", quiet) as progress:
                 pulled = pull(cluster, watched, bundle, progress)
         except BundleRefused as error:
             fail(str(error), EXIT_INPUT)
@@ -79,22 +77,3 @@ def _say(pulled: Pulled, headline: str) -> None:
 
 def _few(names: list[str]) -> str:
     return ", ".join(names[:_FEW]) + (f" and {len(names) - _FEW} more" if len(names) > _FEW else "")
-
-
-@contextmanager
-def _bar(quiet: bool) -> Iterator[Progress | None]:
-    """A progress bar on stderr, none where that is no terminal."""
-    if quiet or not sys.stderr.isatty():
-        yield None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("looking", total=None)
-
-        def show(done: int, total: int) -> None:
-            bar.update(task, description="fetching", completed=done, total=total)
-
-        yield show

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     type=click.Path(path_type=Path),
     help="Bundle to pull an experiment in a cluster into.  [default: results/<EXPERIMENT>]",
 )
-@click.option("--out", type=click.Path(path_type=Path), help="Folder to write to. [default: <first bundle>/report]")
+@click.option("--out", type=click.Path(path_type=Path), help="Folder to write to.  [default: <BUNDLE>/report]")
 @click.option(
     "--format",
     "formats",
@@ -46,12 +46,17 @@ def command(
     from scalecurve_api.problem import printable
 
     folders = _pulled(given, where, into)
-    target = out or folders[0] / "report"
+    target = out or _default_out(Path(folders[0]))
     written = write_report(open_all(folders), target, formats, asked)
     for path in sorted(written, key=lambda path: (path.suffix != ".html", path.suffix != ".md", str(path))):
         if path.suffix in (".html", ".md") or len(written) < 8:
             click.echo(printable(str(path)))
     click.echo(printable(f"{len(written)} files in {target}"))
+
+
+def _default_out(bundle: Path) -> Path:
+    """In the bundle's folder, or beside its packed file."""
+    return bundle.with_name(f"{bundle.stem}-report") if bundle.is_file() else bundle / "report"
 
 
 def _pulled(given: Sequence[Path], where: Where, into: Path | None) -> list[Path]:

@@ -21,9 +21,17 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 
-from scalecurve.bundle.open import EXPERIMENT_FILE, RECORD_FILE, TRIALS_FOLDER
+from scalecurve.bundle.files import read_bytes
+from scalecurve.bundle.open import TRIALS_FOLDER
 from scalecurve.bundle.problem import FileError
-from scalecurve.bundle.record_file import read_experiment, read_record
+from scalecurve.bundle.record_file import (
+    EXPERIMENT_FILE,
+    MAX_EXPERIMENT_BYTES,
+    MAX_RECORD_BYTES,
+    RECORD_FILE,
+    parse_experiment,
+    parse_record,
+)
 from scalecurve.cluster.connection import Cluster
 from scalecurve.cluster.experiments import BegunTrial, Watched, begun
 from scalecurve.cluster.status import last_attempt
@@ -119,7 +127,7 @@ def _wanted(trial: BegunTrial, trials: Path, pulled: Pulled) -> bool:
 def _whole(folder: Path, name: str, attempt: int) -> bool:
     """Whether the folder holds this attempt's record, with every table that belongs to it."""
     try:
-        record = read_record(folder / RECORD_FILE)
+        record = parse_record(read_bytes(folder / RECORD_FILE, MAX_RECORD_BYTES))
         sound = all(sha256((folder / file).read_bytes()) == stated for file, stated in record.files.items())
     except (FileError, OSError):
         return False
@@ -242,7 +250,7 @@ def _refuse_foreign(bundle: Path, watched: Watched) -> None:
     if not bundle.exists():
         return
     if not bundle.is_dir():
-        raise BundleRefused(f"{bundle}: a file stands there; name another folder with --into")
+        raise BundleRefused(f"{bundle}: is a file, and records are pulled into a folder; name one with --into")
     if not (bundle / EXPERIMENT_FILE).exists():
         others = sorted(entry.name for entry in bundle.iterdir() if entry.name != ".work")
         if others:
@@ -251,7 +259,7 @@ def _refuse_foreign(bundle: Path, watched: Watched) -> None:
             )
         return
     try:
-        there = read_experiment(bundle / EXPERIMENT_FILE)
+        there = parse_experiment(read_bytes(bundle / EXPERIMENT_FILE, MAX_EXPERIMENT_BYTES))
     except FileError as error:
         raise BundleRefused(f"{bundle}/{EXPERIMENT_FILE}: {error}; name another folder with --into") from error
     if there.metadata.name != watched.name:

@@ -66,12 +66,14 @@ def command(
     counts = whole_numbers(workers, "--workers") if workers else []
     if device is None and (link or net or precision or ppp_comp is not None or ppp_comm is not None):
         fail("--link, --network, --precision and the PPPs go with --device", EXIT_INPUT)
+    from scalecurve.bundle.packed import is_packed
+
     with refusals():
         platform: Platform | None = None
         if device is not None:
             platform = _platform(device, link, ppp_comp, ppp_comm, software, precision)
         network = network_named(net) if net else None
-        if path.is_dir():
+        if path.is_dir() or is_packed(path):
             if overlays:
                 fail("--overlay is for an experiment: a bundle is what was measured", EXIT_INPUT)
             _of_bundle(path, counts, platform, network, precision, hold_out, asked, output)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -11,7 +10,7 @@ import numpy as np
 
 from scalecurve.bundle.open import Bundle, Trial
 from scalecurve.bundle.problem import FileError, Problem
-from scalecurve.bundle.record_file import read_bytes
+from scalecurve.bundle.steps import read_table
 from scalecurve_api.record.tables import STEPS_FILE
 from scalecurve_api.record.trial_record import TrialRecord
 from scalecurve_models.fitting.least_squares import Array
@@ -19,7 +18,6 @@ from scalecurve_models.fitting.least_squares import Array
 VALIDATION, STEPS = "validation loss", "loss of steps"
 CIFAR_DEPTHS = frozenset({20, 32, 44, 56, 110})
 """ResNets for small images have 6n+2 layers; 18, 34, 50, 101 and 152 are another family."""
-_MAX_TABLE_BYTES = 4 << 30
 _NAME = re.compile(r"(resnet|preresnet|resnext|vgg|densenet)_?(\d+)(?:_(\w+))?")
 
 
@@ -108,10 +106,7 @@ def step_losses(trial: Trial) -> tuple[Array, Array]:
     import pyarrow.compute as pc
     import pyarrow.parquet as pq
 
-    assert trial.record is not None
-    data = read_bytes(trial.folder / STEPS_FILE, _MAX_TABLE_BYTES)
-    if hashlib.sha256(data).hexdigest() != trial.record.files.get(STEPS_FILE):
-        raise FileError("does not match the sha256 in trial.json: changed or damaged after it was written")
+    data = read_table(trial, STEPS_FILE)
     try:
         file = pq.ParquetFile(pa.BufferReader(data))
         steps, losses = [], []

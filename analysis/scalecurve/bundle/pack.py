@@ -1,0 +1,153 @@
+"""Pack a bundle into one file, and unpack it: a zip of ``experiment.yaml``, ``trials/`` and the digests of both.
+
+The same bundle gives the same bytes: files in the order of their names, no times, no owners. What else lies in the
+folder (a report, an engine's scratch files) is left out: a report can be written again from the packed file.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import zipfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from scalecurve.bundle.open import TRIALS_FOLDER, files_of
+from scalecurve.bundle.packed import CHUNK, SUMS_FILE, PackedFiles, is_packed, is_safe
+from scalecurve.bundle.problem import BundleError, FileError
+from scalecurve.bundle.record_file import EXPERIMENT_FILE, RECORD_FILE
+
+Progress = Callable[[int, int], None]
+"""Bytes done, bytes in total."""
+_NO_TIME = (1980, 1, 1, 0, 0, 0)
+_REGULAR_FILE = 0o100644
+
+
+@dataclass(frozen=True)
+class PackedBundle:
+    """What a packed file holds, and the sha256 of the file itself."""
+
+    path: Path
+    records: int
+    files: int
+    unpacked_bytes: int
+    packed_bytes: int
+    sha256: str
+
+
+def pack(
+    bundle: str | os.PathLike[str], file: str | os.PathLike[str], progress: Progress | None = None
+) -> PackedBundle:
+    """Write a bundle's records into one file, which every verb opens.
+
+    Raises:
+        BundleError: when ``bundle`` is no bundle's folder, ``file`` exists, or a file in the bundle cannot be packed.
+        OSError: when a file cannot be read or written.
+    """
+    root, target = Path(bundle), Path(file)
+    if is_packed(root):
+        raise BundleError(f"{root}: is packed already")
+    files_of(root)
+    _refuse_existing(target)
+    names = sorted(_names(root))
+    if not names:
+        raise BundleError(f"{root}: holds no files to pack")
+    total = sum((root / name).stat().st_size for name in names)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with _building(target) as building:
+        with zipfile.ZipFile(building, "x", zipfile.ZIP_DEFLATED) as archive:
+            sums, done = [], 0
+            for name in names:
+                sha256 = hashlib.sha256()
+                with (root / name).open("rb") as source, archive.open(_info(name, root / name), "w") as entry:
+                    while piece := source.read(CHUNK):
+                        sha256.update(piece)
+                        entry.write(piece)
+                        done += len(piece)
+                        if progress:
+                            progress(done, total)
+                sums.append(f"{sha256.hexdigest()}  {name}\n")
+            archive.writestr(_info(SUMS_FILE), "".join(sums))
+        with building.open("rb") as written:
+            digest = hashlib.file_digest(written, "sha256").hexdigest()
+            os.fsync(written.fileno())
+        os.replace(building, target)
+    records = sum(name.endswith(f"/{RECORD_FILE}") for name in names)
+    return PackedBundle(target, records, len(names), total, target.stat().st_size, digest)
+
+
+def unpack(file: str | os.PathLike[str], folder: str | os.PathLike[str], progress: Progress | None = None) -> Path:
+    """Write the files of a packed bundle into a new folder, each verified; all of them or nothing.
+
+    Raises:
+        BundleError: when ``file`` is no packed bundle or is damaged, or ``folder`` exists.
+        OSError: when the folder cannot be written.
+    """
+    source, target = Path(file), Path(folder)
+    if not is_packed(source):
+        raise BundleError(f"{source}: not a packed bundle")
+    packed = PackedFiles(source)
+    _refuse_existing(target)
+    total, done = sum(map(packed.size, packed.digests)), 0
+    target.parent.mkdir(parents=True, exist_ok=True)
+    if total > (free := shutil.disk_usage(target.parent).free):
+        raise BundleError(f"{source}: unpacks to {total:,} bytes, and {target.parent} has {free:,} free")
+    with _building(target) as building:
+        building.mkdir()
+        for name in packed.digests:
+            path = building / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with path.open("xb") as out:
+                try:
+                    for piece in packed.chunks(name):
+                        out.write(piece)
+                        done += len(piece)
+                        if progress:
+                            progress(done, total)
+                except FileError as error:
+                    raise BundleError(f"{source}: {name}: {error}") from error
+        os.rename(building, target)
+    return target
+
+
+def _names(root: Path) -> Iterator[str]:
+    """The files of a bundle, relative; hidden ones are an engine's business."""
+    for path in [root / EXPERIMENT_FILE, *sorted((root / TRIALS_FOLDER).rglob("*"))]:
+        name = path.relative_to(root)
+        if any(part.startswith(".") for part in name.parts) or (path.is_dir() and not path.is_symlink()):
+            continue
+        if path.is_symlink() or (path.exists() and not path.is_file()):
+            raise BundleError(f"{path}: is no regular file, and a packed bundle holds nothing else")
+        if not is_safe(str(name)):
+            raise BundleError(f"{root}: the name {str(name)!r} cannot be packed; rename the file")
+        if path.exists():
+            yield str(name)
+
+
+def _info(name: str, path: Path | None = None) -> zipfile.ZipInfo:
+    info = zipfile.ZipInfo(name, _NO_TIME)
+    info.compress_type, info.external_attr = zipfile.ZIP_DEFLATED, _REGULAR_FILE << 16
+    info.create_system = 3
+    info.file_size = path.stat().st_size if path else 0
+    return info
+
+
+def _refuse_existing(target: Path) -> None:
+    if target.exists():
+        raise BundleError(f"{target}: exists; name another with --out")
+
+
+@contextmanager
+def _building(target: Path) -> Iterator[Path]:
+    """A path beside ``target`` for what is not complete yet; whatever is left there is removed."""
+    building = target.with_name(f".{target.name}.{os.getpid()}")
+    try:
+        yield building
+    finally:
+        if building.is_dir():
+            shutil.rmtree(building)
+        else:
+            building.unlink(missing_ok=True)

@@ -1,0 +1,153 @@
+"""Read a packed bundle: a zip of its files and ``SHA256SUMS``, written by ``pack``. Nothing in it is trusted.
+
+The archive is checked once when it is opened (names, sizes, that the digests list exactly its files); the sha256 of
+each file is checked when it is read. So opening costs one read of the directory, however many steps were recorded.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import struct
+import zipfile
+import zlib
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from scalecurve.bundle.problem import BundleError, FileError
+
+SUMS_FILE = "SHA256SUMS"
+"""Digests in the form of ``sha256sum``, so that ``sha256sum -c`` checks an archive that any unzip has unpacked."""
+CHUNK = 1 << 20
+_MAX_SUMS_BYTES = 64 << 20
+_MAX_DEFLATE_RATIO = 1032
+_MAGIC = b"PK\x03\x04"
+_SUM = re.compile(r"([0-9a-f]{64})  (\S.*)")
+ZIP_ERRORS = (
+    *(zipfile.BadZipFile, zlib.error, struct.error, EOFError, NotImplementedError),
+    *(ValueError, OverflowError, RuntimeError),
+)
+"""What zipfile raises for bytes that are no sound zip; RuntimeError for an encrypted file."""
+
+
+class PackedFiles:
+    """The files of a packed bundle, read in place."""
+
+    def __init__(self, path: Path) -> None:
+        """Open and check the archive.
+
+        Raises:
+            BundleError: when it is truncated, damaged, unsafe, or not written by ``scalecurve pack``.
+        """
+        self.path = path
+        try:
+            self._archive = zipfile.ZipFile(path)
+        except OSError as error:
+            raise BundleError(f"{path}: cannot be read: {error.strerror}") from error
+        except ZIP_ERRORS as error:
+            raise _broken(path, "truncated or damaged" if is_packed(path) else "not a packed bundle") from error
+        self._infos = self._checked()
+        try:
+            self.digests = self._sums()
+        except FileError as error:
+            raise _broken(path, f"{SUMS_FILE}: {error}") from error
+
+    def read(self, name: str, limit: int) -> bytes:
+        """All bytes of a file, its sha256 verified."""
+        info = self._infos.get(name)
+        if info is None:
+            raise FileError("missing")
+        if info.file_size > limit:
+            raise FileError(f"{info.file_size} bytes; the limit is {limit}")
+        return b"".join(self.chunks(name))
+
+    def entries(self, folder: str) -> dict[str, bool]:
+        """Names in a folder of the archive."""
+        inside = (name[len(folder) + 1 :] for name in self.digests if name.startswith(f"{folder}/"))
+        return {name.partition("/")[0]: "/" in name for name in sorted(inside)}
+
+    def size(self, name: str) -> int:
+        """Bytes of a file, unpacked."""
+        return self._infos[name].file_size
+
+    def chunks(self, name: str) -> Iterator[bytes]:
+        """The bytes of a file piece by piece; the last piece comes only when the sha256 of them all is right.
+
+        Raises:
+            FileError: when the file is damaged.
+        """
+        sha256, piece = hashlib.sha256(), b""
+        try:
+            with self._archive.open(self._infos[name]) as file:
+                while following := file.read(CHUNK):
+                    yield piece
+                    piece = following
+                    sha256.update(piece)
+        except OSError as error:
+            raise FileError(f"cannot be read: {error.strerror}") from error
+        except ZIP_ERRORS as error:
+            raise FileError(f"damaged: {error}") from error
+        if name != SUMS_FILE and sha256.hexdigest() != self.digests[name]:
+            raise FileError(f"does not match {SUMS_FILE}: changed or damaged after it was packed")
+        yield piece
+
+    def _checked(self) -> dict[str, zipfile.ZipInfo]:
+        infos = self._archive.infolist()
+        files = [info for info in infos if not info.is_dir()]
+        if any(_is_bomb(info) for info in infos) or sum(i.compress_size for i in infos) > self.path.stat().st_size:
+            raise _broken(self.path, "declares more data than it can hold, so it is not unpacked")
+        for info in infos:
+            if not is_safe(info.filename.removesuffix("/")):
+                raise _broken(self.path, f"holds the unsafe name {info.filename[:80]!r}")
+        by_name = {info.filename: info for info in files}
+        if len(by_name) != len(files) or _parents(by_name) & by_name.keys():
+            raise _broken(self.path, "holds two files of one name")
+        if SUMS_FILE not in by_name:
+            raise BundleError(
+                f"{self.path}: holds no {SUMS_FILE}, so `scalecurve pack` did not write it; unzip it and use the folder"
+            )
+        return by_name
+
+    def _sums(self) -> dict[str, str]:
+        try:
+            text = self.read(SUMS_FILE, _MAX_SUMS_BYTES).decode()
+        except UnicodeDecodeError as error:
+            raise FileError("not text") from error
+        lines = [_SUM.fullmatch(line) for line in text.removesuffix("\n").split("\n")] if text else []
+        sums = {line[2]: line[1] for line in lines if line}
+        if len(sums) != len(lines):
+            raise FileError("holds a line that is no digest of a file, or two of one file")
+        if differing := sorted(sums.keys() ^ (self._infos.keys() - {SUMS_FILE})):
+            where = "not in the archive" if differing[0] in sums else "not listed"
+            raise FileError(f"{differing[0]} is {where}")
+        return sums
+
+
+def is_packed(path: Path) -> bool:
+    """Whether a path is a file that begins as a zip does."""
+    try:
+        with path.open("rb") as file:
+            return file.read(len(_MAGIC)) == _MAGIC
+    except OSError:
+        return False
+
+
+def is_safe(name: str) -> bool:
+    """Whether a name stays below the folder it is unpacked into, and has a line of its own in ``SHA256SUMS``."""
+    parts = name.split("/")
+    return "\\" not in name and name.isprintable() and not {"", ".", ".."} & set(parts) and name == name.strip()
+
+
+def _parents(names: Iterable[str]) -> set[str]:
+    return {name[:at] for name in names for at, letter in enumerate(name) if letter == "/"}
+
+
+def _is_bomb(info: zipfile.ZipInfo) -> bool:
+    """Deflate never shrinks data more than 1,032-fold; other methods could, and ``pack`` does not use them."""
+    if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+        return True
+    return info.file_size > _MAX_DEFLATE_RATIO * (info.compress_size + 1)
+
+
+def _broken(path: Path, why: str) -> BundleError:
+    return BundleError(f"{path}: {why}; copy it again from where it was packed")

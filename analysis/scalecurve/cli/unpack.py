@@ -1,0 +1,31 @@
+"""``scalecurve unpack FILE``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from scalecurve.cli import EXIT_INPUT
+from scalecurve.cli.output import fail, progress_bar
+
+
+@click.command("unpack")
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--out", type=click.Path(path_type=Path), help="Folder to write.  [default: FILE without its suffix]")
+@click.option("-q", "--quiet", is_flag=True, help="No progress.")
+def command(file: Path, out: Path | None, quiet: bool) -> None:
+    """Unpack a packed bundle into a new folder, for example to continue it with `scalecurve run --resume`.
+
+    Every file is verified; a damaged one ends the verb, and no folder is written.
+    """
+    from scalecurve.bundle.pack import unpack
+    from scalecurve.bundle.problem import BundleError
+    from scalecurve_api.problem import printable
+
+    try:
+        with progress_bar("unpacking", quiet, in_bytes=True) as progress:
+            folder = unpack(file, out or file.with_suffix(""), progress)
+    except BundleError as error:
+        fail(str(error), EXIT_INPUT)
+    click.echo(printable(str(folder)))

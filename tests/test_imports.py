@@ -25,6 +25,8 @@ ELSEWHERE = {
     "run": "scalecurve_local",
     "watch": "scalecurve.cluster.watch",
     "pull": "scalecurve.cluster.pull",
+    "pack": "scalecurve.bundle.pack",
+    "unpack": "scalecurve.bundle.pack",
 }
 GROUPS = ("network", "predict")
 # Quickstart is two runs and a report, each with its own function; doctor looks at this machine and makes no numbers.

@@ -13,6 +13,7 @@ from scalecurve.bundle.problem import BundleError
 from scalecurve.bundle.record_file import stored_digest
 from scalecurve.curves.compute import scaling
 from scalecurve.curves.tables import excluded_table, problem_table, scaling_table
+from scalecurve_api import GROUP
 from scalecurve_api.planning.plan import make_plan
 from scalecurve_api.spec.trial import TrialPhase
 
@@ -72,6 +73,7 @@ def _spoil(home: Path, text: str | bytes) -> None:
         (lambda text: "", "empty"),
         (lambda text: "[1, 2]", "foreign"),
         (lambda text: '{"schema": "other/v1"}', "schema is 'other/v1'"),
+        (lambda text: '{"schema": 1}', "schema is 1"),
         (lambda text: text.replace('"gloo"', '"nccl"'), "digest"),
         (lambda text: b"\xff\xfe" + text.encode(), "not JSON"),
         (lambda text: "[" * 200_000, "nested|not JSON|recursion"),
@@ -87,6 +89,22 @@ def test_a_bad_record_is_named_and_the_rest_loads(own: Path, spoilt, said: str):
     assert re.search(said, problem.what)
     assert sum(t.good for t in bundle.trials) == 3
     assert problem_table(scaling([bundle])).rows
+
+
+def test_records_are_read_by_version_whatever_the_api_group(own: Path):
+    """A bundle outlives the name of the project that wrote it; its digests stay those of the bytes it has."""
+    before = open_bundle(own)
+    for path in (own / "experiment.yaml", *own.glob("trials/*/trial.json")):
+        path.write_text(path.read_text().replace(GROUP, "older.example.com"))
+    for path in own.glob("trials/*/trial.json"):
+        tree = json.loads(path.read_text())
+        path.write_text(json.dumps({**tree, "digest": stored_digest(tree)}))
+    after = open_bundle(own)
+    assert (after.problems, after.experiment) == ((), before.experiment)
+    assert [trial.good for trial in after.trials] == [True] * 4
+    (own / "experiment.yaml").write_text((own / "experiment.yaml").read_text().replace("v1alpha1", "v9"))
+    (problem,) = open_bundle(own).problems
+    assert "apiVersion" in problem.what
 
 
 def test_a_record_in_the_wrong_folder_is_foreign(own: Path):

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from scalecurve_api.contract import failure_file
-from scalecurve_worker.process.identity import Identity
+from scalecurve_worker.process.identity import RankIdentity
 from scalecurve_worker.rendezvous.communicator import (
-    Alone,
     Communicator,
     CommunicatorError,
-    Folder,
+    FolderCommunicator,
+    SingleProcess,
     find_communicator,
 )
 
@@ -22,12 +22,12 @@ from scalecurve_worker.rendezvous.communicator import (
 def in_ranks(folder: Path, world: int, work: Callable[[Communicator], Any]) -> list[Any]:
     """Run ``work`` in every rank; a folder does not mind that they are threads."""
     with ThreadPoolExecutor(world) as pool:
-        return list(pool.map(lambda rank: work(Folder(folder, rank, world, patience_s=20)), range(world)))
+        return list(pool.map(lambda rank: work(FolderCommunicator(folder, rank, world, patience_s=20)), range(world)))
 
 
 def test_one_process_is_alone() -> None:
-    alone = find_communicator(Identity(0, 1, 0), None)
-    assert isinstance(alone, Alone)
+    alone = find_communicator(RankIdentity(0, 1, 0), None)
+    assert isinstance(alone, SingleProcess)
     assert alone.all_gather({"a": 1}) == [{"a": 1}]
 
 
@@ -70,7 +70,7 @@ def test_no_rank_passes_a_barrier_before_the_last(tmp_path: Path) -> None:
 
 def test_a_rank_that_does_not_come_is_named(tmp_path: Path) -> None:
     with pytest.raises(CommunicatorError, match=r"waited 0 s for rank 1"):
-        Folder(tmp_path, 0, 2, patience_s=0.05)
+        FolderCommunicator(tmp_path, 0, 2, patience_s=0.05)
 
 
 def test_a_rank_that_has_failed_is_not_waited_for(tmp_path: Path) -> None:
@@ -79,7 +79,7 @@ def test_a_rank_that_has_failed_is_not_waited_for(tmp_path: Path) -> None:
             time.sleep(0.1)
             (tmp_path / failure_file(1)).write_text("{}")
         else:
-            Folder(tmp_path, 0, 2, patience_s=20)
+            FolderCommunicator(tmp_path, 0, 2, patience_s=20)
 
     with ThreadPoolExecutor(2) as pool:
         waiting = pool.submit(work, 0)
@@ -90,4 +90,4 @@ def test_a_rank_that_has_failed_is_not_waited_for(tmp_path: Path) -> None:
 
 def test_ranks_with_nothing_to_meet_through() -> None:
     with pytest.raises(CommunicatorError, match="SCALECURVE_OUT"):
-        find_communicator(Identity(1, 2, 1), None)
+        find_communicator(RankIdentity(1, 2, 1), None)

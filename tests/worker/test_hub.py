@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from scalecurve_worker.rendezvous.communicator import CommunicatorError
-from scalecurve_worker.rendezvous.tcp_store import Hub
+from scalecurve_worker.rendezvous.tcp import TcpCommunicator
 
 
 def free_port() -> int:
@@ -19,12 +19,12 @@ def free_port() -> int:
         return int(server.getsockname()[1])
 
 
-def meet(world: int, do: Callable[[Hub], Any], patience_s: float = 60.0) -> list[Any]:
+def meet(world: int, do: Callable[[TcpCommunicator], Any], patience_s: float = 60.0) -> list[Any]:
     """What ``do`` gives on every rank."""
     port = free_port()
 
     def rank(number: int) -> Any:
-        hub = Hub(number, world, "127.0.0.1", port, "trial", patience_s)
+        hub = TcpCommunicator(number, world, "127.0.0.1", port, "trial", patience_s)
         try:
             return do(hub)
         finally:
@@ -36,7 +36,7 @@ def meet(world: int, do: Callable[[Hub], Any], patience_s: float = 60.0) -> list
 
 @pytest.mark.parametrize("world", [1, 2, 5])
 def test_every_rank_has_the_values_of_all(world: int) -> None:
-    def do(hub: Hub) -> list[Any]:
+    def do(hub: TcpCommunicator) -> list[Any]:
         return [hub.all_gather([hub.rank, turn, "é"]) for turn in range(20)]
 
     wanted = [[[rank, turn, "é"] for rank in range(world)] for turn in range(20)]
@@ -47,7 +47,7 @@ def test_nobody_leaves_a_barrier_before_the_last_has_come() -> None:
     came: list[int] = []
     held = threading.Event()
 
-    def do(hub: Hub) -> int:
+    def do(hub: TcpCommunicator) -> int:
         if hub.rank == 2:
             held.wait(10)
         came.append(hub.rank)
@@ -67,7 +67,7 @@ def test_rank_0_gathers_bytes_of_any_size() -> None:
 def test_a_rank_that_ends_is_missed_by_the_others() -> None:
     said: dict[int, str] = {}
 
-    def do(hub: Hub) -> None:
+    def do(hub: TcpCommunicator) -> None:
         if hub.rank == 1:
             return
         with pytest.raises(CommunicatorError) as caught:
@@ -81,15 +81,15 @@ def test_a_rank_that_ends_is_missed_by_the_others() -> None:
 
 def test_strangers_are_sent_away() -> None:
     port = free_port()
-    hubs: list[Hub] = []
-    host = threading.Thread(target=lambda: hubs.append(Hub(0, 2, "127.0.0.1", port, "this", 60)))
+    hubs: list[TcpCommunicator] = []
+    host = threading.Thread(target=lambda: hubs.append(TcpCommunicator(0, 2, "127.0.0.1", port, "this", 60)))
     host.start()
     with pytest.raises(CommunicatorError, match=f"rank 1 of 2 did not reach rank 0 at 127.0.0.1:{port}"):
-        Hub(1, 2, "127.0.0.1", port, "another trial", patience_s=0.5)
+        TcpCommunicator(1, 2, "127.0.0.1", port, "another trial", patience_s=0.5)
     for junk in (b"GET / HTTP/1.1\r\n\r\n", b"\0" * 8, b"\0" * 7 + b"\5[1,2]"):
         with socket.create_connection(("127.0.0.1", port)) as stranger:
             stranger.sendall(junk)
-    guest = Hub(1, 2, "127.0.0.1", port, "this", 60)
+    guest = TcpCommunicator(1, 2, "127.0.0.1", port, "this", 60)
     host.join(60)
     guest.close()
     hubs[0].close()
@@ -97,7 +97,7 @@ def test_strangers_are_sent_away() -> None:
 
 def test_who_waits_in_vain_says_for_whom() -> None:
     with pytest.raises(CommunicatorError, match=r"rank 0 waited 0 s for rank \[1, 2\]"):
-        Hub(0, 3, "127.0.0.1", free_port(), patience_s=0.3)
+        TcpCommunicator(0, 3, "127.0.0.1", free_port(), patience_s=0.3)
 
 
 def test_a_taken_port_is_named() -> None:
@@ -105,4 +105,4 @@ def test_a_taken_port_is_named() -> None:
         socket.create_server(("127.0.0.1", 0)) as server,
         pytest.raises(CommunicatorError, match=f"cannot listen on port {server.getsockname()[1]}"),
     ):
-        Hub(0, 2, "127.0.0.1", server.getsockname()[1])
+        TcpCommunicator(0, 2, "127.0.0.1", server.getsockname()[1])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from scalecurve_worker.launch.mpirun_log_parser import losses
+from scalecurve_worker.launch.mpirun_log_parser import lost_ranks
 
 KILLED = """--------------------------------------------------------------------------
 prterun noticed that process rank 1 with PID 33 on node drill-weak-2-2x1-r1-a1-worker-1 exited on
@@ -44,10 +44,10 @@ back to prterun:
     ],
 )
 def test_what_was_lost(text: str, rank: int, reason: str, said: str) -> None:
-    (found,) = losses(["step 1", *text.splitlines(), "scalecurve: no record in the log"], workers=2)
+    (found,) = lost_ranks(["step 1", *text.splitlines(), "scalecurve: no record in the log"], workers=2)
     assert (found.rank, found.reason) == (rank, reason)
     assert found.message.startswith(said)
 
 
 def test_nothing_was_lost() -> None:
-    assert losses(["prterun has exited due to process rank 0 with PID 0 on node n calling", '"abort".'], 1) == []
+    assert lost_ranks(["prterun has exited due to process rank 0 with PID 0 on node n calling", '"abort".'], 1) == []

@@ -10,14 +10,14 @@ from hypothesis import strategies as st
 
 from scalecurve_api.record.log_lines import frame, unframe
 from scalecurve_worker.launch.oom import oom_kills
-from scalecurve_worker.launch.output_tee import Passing
+from scalecurve_worker.launch.output_tee import OutputTee
 
 
 def passed(pieces: list[bytes]) -> tuple[bytes, list[str]]:
     """What comes out, and what is kept, of output that comes in such pieces."""
     read_end, write_end = os.pipe()
     with tempfile.TemporaryFile() as target:
-        copy = Passing(read_end, target.fileno())
+        copy = OutputTee(read_end, target.fileno())
         copy.start()
         for piece in pieces:
             os.write(write_end, piece)

@@ -8,7 +8,7 @@ from pods import on_nodes
 from worker_ranks import make_trial
 
 from scalecurve_worker.launch.commands import commands
-from scalecurve_worker.launch.pod_role import Part, Place, PlaceError, find_place
+from scalecurve_worker.launch.pod_role import PodKind, PodRole, PodRoleError, find_pod_role
 from scalecurve_worker.process.startup import cores_of_pod
 
 FOUR = on_nodes(make_trial(4), 2)
@@ -25,31 +25,31 @@ def tf(**task: object) -> str:
     [
         (
             {"JOB_COMPLETION_INDEX": "1", "SCALECURVE_COORDINATOR": "job-0.job:29500"},
-            Place(Part.workers, 2, 1, 2, "job-0.job", 29500),
+            PodRole(PodKind.workers, 2, 1, 2, "job-0.job", 29500),
         ),
-        (PYTORCH, Place(Part.workers, 2, 1, 2, "job-master-0", 23456)),
+        (PYTORCH, PodRole(PodKind.workers, 2, 1, 2, "job-master-0", 23456)),
         (
             {"TF_CONFIG": json.dumps(TF), "SCALECURVE_COORDINATOR": "a:1"},
-            Place(Part.workers, 2, 1, 2, "a", 1),
+            PodRole(PodKind.workers, 2, 1, 2, "a", 1),
         ),
         (
             {"TF_CONFIG": tf(type="ps", index=3), "SCALECURVE_COORDINATOR": "a:1"},
-            Place(Part.aside, 2, 0, 2, "a", 1, "server-3"),
+            PodRole(PodKind.aside, 2, 0, 2, "a", 1, "server-3"),
         ),
         (
             {"TF_CONFIG": tf(type="chief", index=0), "SCALECURVE_COORDINATOR": "a:1"},
-            Place(Part.aside, 2, 0, 2, "a", 1, "chief"),
+            PodRole(PodKind.aside, 2, 0, 2, "a", 1, "chief"),
         ),
-        ({"K_MPI_JOB_ROLE": "launcher"}, Place(Part.launcher, 2, 0, 2, "127.0.0.1", 29500)),
-        ({"SCALECURVE_POD_INDEX": "0", "RANK": "1", "MASTER_ADDR": "m"}, Place(Part.workers, 2, 0, 2, "m", 29500)),
+        ({"K_MPI_JOB_ROLE": "launcher"}, PodRole(PodKind.launcher, 2, 0, 2, "127.0.0.1", 29500)),
+        ({"SCALECURVE_POD_INDEX": "0", "RANK": "1", "MASTER_ADDR": "m"}, PodRole(PodKind.workers, 2, 0, 2, "m", 29500)),
     ],
 )
-def test_every_job_kind_says_which_pod_this_is(environment: dict[str, str], place: Place) -> None:
-    assert find_place(FOUR, {"SCALECURVE_PODS": "2", **environment}) == place
+def test_every_job_kind_says_which_pod_this_is(environment: dict[str, str], place: PodRole) -> None:
+    assert find_pod_role(FOUR, {"SCALECURVE_PODS": "2", **environment}) == place
 
 
 def test_one_pod_needs_no_number() -> None:
-    assert find_place(FOUR, {"SCALECURVE_PODS": "1"}) == Place(Part.workers, 1, 0, 4, "127.0.0.1", 29500)
+    assert find_pod_role(FOUR, {"SCALECURVE_PODS": "1"}) == PodRole(PodKind.workers, 1, 0, 4, "127.0.0.1", 29500)
 
 
 @pytest.mark.parametrize(
@@ -70,12 +70,12 @@ def test_one_pod_needs_no_number() -> None:
     ],
 )
 def test_what_does_not_say_it_is_refused(environment: dict[str, str], said: str) -> None:
-    with pytest.raises(PlaceError, match=said):
-        find_place(FOUR, environment)
+    with pytest.raises(PodRoleError, match=said):
+        find_pod_role(FOUR, environment)
 
 
 def test_torchrun_is_told_where_it_is() -> None:
-    (command,) = commands(FOUR, Place(Part.workers, 2, 1, 2, "job-0.job", 29500), {**PYTORCH, "PET_NNODES": "9"})
+    (command,) = commands(FOUR, PodRole(PodKind.workers, 2, 1, 2, "job-0.job", 29500), {**PYTORCH, "PET_NNODES": "9"})
     said = command.argv[command.argv.index("torch.distributed.run") + 1 :]
     assert said[:7] == [
         "--nproc-per-node=2",
@@ -95,7 +95,7 @@ def test_torchrun_is_told_where_it_is() -> None:
 def test_ranks_of_ones_own_are_numbered_over_pods() -> None:
     workload = {"program": "custom", "command": ["train", "--lr", "$(LR)"], "env": {"RANK_ZERO": "x"}}
     trial = on_nodes(make_trial(4, workload=workload), 2)
-    started = commands(trial, Place(Part.workers, 2, 1, 2, "h", 1), {"SCALECURVE_THREADS": "3", "RANK": "1"})
+    started = commands(trial, PodRole(PodKind.workers, 2, 1, 2, "h", 1), {"SCALECURVE_THREADS": "3", "RANK": "1"})
     assert [
         [command.env[name] for name in ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE")] for command in started
     ] == [["2", "0", "4", "2"], ["3", "1", "4", "2"]]
@@ -108,7 +108,7 @@ def test_ranks_of_ones_own_are_numbered_over_pods() -> None:
 
 def test_a_parameter_server_is_no_rank() -> None:
     trial = make_trial(4, workload={"program": "custom", "command": ["train"]})
-    (command,) = commands(trial, Place(Part.aside, 2, 0, 2, "h", 1, "server-1"), {"TF_CONFIG": "{}"})
+    (command,) = commands(trial, PodRole(PodKind.aside, 2, 0, 2, "h", 1, "server-1"), {"TF_CONFIG": "{}"})
     assert "RANK" not in command.env
     assert command.env["TF_CONFIG"] == "{}"
     assert [command.env[name] for name in ("SCALECURVE_ROLE", "MASTER_ADDR", "MASTER_PORT")] == ["server-1", "h", "1"]
@@ -116,13 +116,13 @@ def test_a_parameter_server_is_no_rank() -> None:
 
 def test_one_process_drives_the_replicas_of_a_pod() -> None:
     trial = make_trial(4, workload={"program": "tensorflow", "strategy": "mirrored"})
-    (command,) = commands(trial, Place(Part.workers, 1, 0, 4, "127.0.0.1", 1), {})
+    (command,) = commands(trial, PodRole(PodKind.workers, 1, 0, 4, "127.0.0.1", 1), {})
     assert [command.env[name] for name in ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE")] == list("0011")
 
 
 def test_workers_of_tensorflow_need_no_torchrun() -> None:
     trial = on_nodes(make_trial(4, workload={"program": "tensorflow", "strategy": "multi-worker-mirrored"}), 2)
-    started = commands(trial, Place(Part.workers, 2, 1, 2, "h", 1), {})
+    started = commands(trial, PodRole(PodKind.workers, 2, 1, 2, "h", 1), {})
     assert [command.env["RANK"] for command in started] == ["2", "3"]
     assert {command.env["WORLD_SIZE"] for command in started} == {"4"}
     assert all("torch.distributed.run" not in command.argv for command in started)
@@ -140,7 +140,7 @@ def test_mpirun_is_given_its_hosts_and_every_variable_of_ranks() -> None:
         "OMPI_MCA_plm_rsh_args": "-o ConnectionAttempts=10",
         "SCALECURVE_SSH_PORT": "2223",
     }
-    (command,) = commands(trial, Place(Part.launcher, 2, 0, 2, "h", 1), env, "/opt/mpirun")
+    (command,) = commands(trial, PodRole(PodKind.launcher, 2, 0, 2, "h", 1), env, "/opt/mpirun")
     assert command.argv[:5] == ["/opt/mpirun", "--hostfile", "/etc/mpi/hostfile", "-n", "4"]
     forwarded = {name for flag, name in zip(command.argv, command.argv[1:], strict=False) if flag == "-x"}
     assert forwarded == {
@@ -157,9 +157,9 @@ def test_mpirun_is_given_its_hosts_and_every_variable_of_ranks() -> None:
 
 def test_mpirun_starts_ranks_from_the_launcher_of_an_mpi_job_only() -> None:
     trial = on_nodes(make_trial(4, workload={"program": "allreduce", "backend": "mpi"}), 2)
-    with pytest.raises(PlaceError, match=r"an MPIJob only; set spec\.runner: MPIJob"):
-        commands(trial, Place(Part.workers, 2, 0, 2, "h", 1), {})
-    (command,) = commands(trial, Place(Part.launcher, 2, 0, 2, "h", 1), {}, "/opt/mpirun")
+    with pytest.raises(PodRoleError, match=r"an MPIJob only; set spec\.runner: MPIJob"):
+        commands(trial, PodRole(PodKind.workers, 2, 0, 2, "h", 1), {})
+    (command,) = commands(trial, PodRole(PodKind.launcher, 2, 0, 2, "h", 1), {}, "/opt/mpirun")
     assert command.argv[-4:] == [sys.executable, "-P", "-m", "scalecurve_worker"]
 
 

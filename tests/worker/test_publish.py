@@ -12,11 +12,11 @@ from scalecurve_api.record.envelope import unseal
 from scalecurve_api.record.log_lines import unframe
 from scalecurve_api.record.rank import RankFailure
 from scalecurve_worker.process.failure import WorkloadError, explain
-from scalecurve_worker.process.identity import Identity
+from scalecurve_worker.process.identity import RankIdentity
 from scalecurve_worker.rendezvous.communicator import (
-    Alone,
     Communicator,
     CommunicatorError,
+    SingleProcess,
     find_communicator,
 )
 from scalecurve_worker.rendezvous.torch_store import TorchCommunicator
@@ -79,14 +79,14 @@ def test_outside_of_a_pod_nothing_is_printed(
 def test_pods_share_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SCALECURVE_PODS", "2")
     with pytest.raises(CommunicatorError, match="ranks of several pods need torch"):
-        find_communicator(Identity(1, 2, 0), tmp_path)
+        find_communicator(RankIdentity(1, 2, 0), tmp_path)
 
 
 def test_bytes_above_what_a_store_takes_at_once_are_gathered() -> None:
     data = bytes(range(256)) * 14_000
     dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
     try:
-        for ranks in (TorchCommunicator(), Alone()):
+        for ranks in (TorchCommunicator(), SingleProcess()):
             both: Communicator = ranks
             assert both.gather(data) == [data]
             assert both.gather(b"") == [b""]

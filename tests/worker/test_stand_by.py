@@ -9,11 +9,11 @@ import pytest
 
 LOOKS = """
     import os, sys
-    from scalecurve_worker.launch.init_process import stand_by
+    from scalecurve_worker.launch.init_process import run_as_init
     def kills() -> int:
         return os.path.exists(sys.argv[1])
     print("up", flush=True)
-    sys.exit(stand_by(sys.argv[2:], kills))
+    sys.exit(run_as_init(sys.argv[2:], kills))
 """
 
 

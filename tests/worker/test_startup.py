@@ -7,26 +7,26 @@ import time
 
 import pytest
 
-from scalecurve_worker.process.identity import Identity, identify
+from scalecurve_worker.process.identity import RankIdentity, identify
 from scalecurve_worker.process.startup import StartupError, pin, set_threads, shares_of_cores, together
 
 
 @pytest.mark.parametrize(
     ("environment", "identity"),
     [
-        ({}, Identity(0, 1, 0)),
-        ({"RANK": "3", "WORLD_SIZE": "4", "LOCAL_RANK": "1"}, Identity(3, 4, 1)),
-        ({"RANK": "3", "WORLD_SIZE": "4"}, Identity(3, 4, 3)),
+        ({}, RankIdentity(0, 1, 0)),
+        ({"RANK": "3", "WORLD_SIZE": "4", "LOCAL_RANK": "1"}, RankIdentity(3, 4, 1)),
+        ({"RANK": "3", "WORLD_SIZE": "4"}, RankIdentity(3, 4, 3)),
         (
             {"OMPI_COMM_WORLD_RANK": "2", "OMPI_COMM_WORLD_SIZE": "8", "OMPI_COMM_WORLD_LOCAL_RANK": "0"},
-            Identity(2, 8, 0),
+            RankIdentity(2, 8, 0),
         ),
-        ({"PMI_RANK": "1", "PMI_SIZE": "2"}, Identity(1, 2, 1)),
-        ({"SLURM_PROCID": "1", "SLURM_NTASKS": "2"}, Identity(0, 1, 0)),
-        ({"RANK": "x", "WORLD_SIZE": "2"}, Identity(0, 1, 0)),
+        ({"PMI_RANK": "1", "PMI_SIZE": "2"}, RankIdentity(1, 2, 1)),
+        ({"SLURM_PROCID": "1", "SLURM_NTASKS": "2"}, RankIdentity(0, 1, 0)),
+        ({"RANK": "x", "WORLD_SIZE": "2"}, RankIdentity(0, 1, 0)),
     ],
 )
-def test_identity_by_launcher(environment: dict[str, str], identity: Identity) -> None:
+def test_identity_by_launcher(environment: dict[str, str], identity: RankIdentity) -> None:
     assert identify(environment) == identity
 
 

@@ -19,10 +19,10 @@ from worker_ranks import make_trial
 from scalecurve_worker.monitor.cpu_load import CpuMeter, CpuUse, busy_seconds, foreign_share
 from scalecurve_worker.monitor.metrics import BUCKETS, MetricsError, StepCounters, open_metrics
 from scalecurve_worker.monitor.nvml import DeviceMonitor, Sample, summarise, visible_uuid
-from scalecurve_worker.process.identity import Identity
+from scalecurve_worker.process.identity import RankIdentity
 from scalecurve_worker.process.topology import environment, topology
 from scalecurve_worker.record.session import Session
-from scalecurve_worker.rendezvous.communicator import Alone
+from scalecurve_worker.rendezvous.communicator import SingleProcess
 
 STAT = "cpu  9 9 9 9 9 9 9 9 0 0\ncpu0 100 20 30 999 999 50 60 5 0 0\ncpu1 1 2 3 4 5 6 7 8 0 0\nintr 12\n"
 
@@ -157,9 +157,9 @@ def test_workers_of_two_nodes_that_one_process_keeps_have_a_port_each(monkeypatc
     port = next(port for port in range(20000, 30000, 7) if is_free(port) and is_free(port + 1))
     monkeypatch.setenv("SCALECURVE_METRICS_PORT", str(port))
     monkeypatch.setenv("SCALECURVE_TRIAL", json.dumps(make_trial(workers=2).wire()))
-    where = topology(Identity(0, 1, 0), "cpu:0")
+    where = topology(RankIdentity(0, 1, 0), "cpu:0")
     seats = [where.model_copy(update={"rank": rank, "host": f"node-{rank}"}) for rank in range(2)]
-    session = Session(communicator=Alone(), seats=seats, world=2)
+    session = Session(communicator=SingleProcess(), seats=seats, world=2)
     served = [seat.metrics for seat in session.seats]
     assert [each.port for each in served if each] == [port, port + 1]
     for each in served:
@@ -219,7 +219,7 @@ def test_a_device_that_is_not_there_is_not_watched() -> None:
 def test_topology_of_a_cpu_rank(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OMP_NUM_THREADS", "2")
     monkeypatch.setenv("POD_NAME", "worker-3")
-    found = topology(Identity(3, 4, 1))
+    found = topology(RankIdentity(3, 4, 1))
     cores = sorted(os.sched_getaffinity(0))
     assert found.device == "cpu:" + ",".join(map(str, cores))
     assert (found.rank, found.local_rank, found.pod, found.threads) == (3, 1, "worker-3", 2)

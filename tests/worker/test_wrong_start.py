@@ -20,11 +20,11 @@ from scalecurve_api.record.termination import read
 from scalecurve_worker.launch import sshd
 from scalecurve_worker.process import preflight as wrong_start
 from scalecurve_worker.process.preflight import (
-    StartError,
+    PreflightError,
     check_hostfile,
     check_port,
     shared_memory,
-    wrong_world,
+    world_size_mismatch,
 )
 
 
@@ -37,7 +37,9 @@ def taken() -> Iterator[int]:
 
 
 def test_a_missing_host_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(StartError, match=r"no host file .*hostfile \(No such file .*SCALECURVE_HOSTFILE names another"):
+    with pytest.raises(
+        PreflightError, match=r"no host file .*hostfile \(No such file .*SCALECURVE_HOSTFILE names another"
+    ):
         check_hostfile(tmp_path / "hostfile", 1)
 
 
@@ -56,7 +58,9 @@ def test_a_host_file_has_room_for_so_many(tmp_path: Path, text: str, slots: int)
     hosts = tmp_path / "hostfile"
     hosts.write_text(text)
     check_hostfile(hosts, slots)
-    with pytest.raises(StartError, match=f"has {slots} slots, and {slots + 1} workers were asked for: slotsPerWorker"):
+    with pytest.raises(
+        PreflightError, match=f"has {slots} slots, and {slots + 1} workers were asked for: slotsPerWorker"
+    ):
         check_hostfile(hosts, slots + 1)
 
 
@@ -67,7 +71,7 @@ def test_slots_are_added_up(slots: list[int], form: str) -> None:
 
 
 def test_a_port_that_is_taken_is_named(taken: int) -> None:
-    with pytest.raises(StartError, match=f"^port {taken}, for sshd, is taken by another process of this pod"):
+    with pytest.raises(PreflightError, match=f"^port {taken}, for sshd, is taken by another process of this pod"):
         check_port(taken, "for sshd")
     check_port(free_port(), "for sshd")
 
@@ -85,12 +89,12 @@ def test_shared_memory_is_missing_or_too_small(tmp_path: Path, monkeypatch: pyte
 
 
 def test_a_world_of_another_size_is_explained() -> None:
-    assert wrong_world(4, 4, {}) == ""
-    assert wrong_world(4, 2, {}) == "world size 2, and 4 workers were asked for"
-    assert wrong_world(4, 1, {}).endswith(
+    assert world_size_mismatch(4, 4, {}) == ""
+    assert world_size_mismatch(4, 2, {}) == "world size 2, and 4 workers were asked for"
+    assert world_size_mismatch(4, 1, {}).endswith(
         "; no launcher's variable is set: each worker is alone, and believes it is rank 0"
     )
-    assert "OMPI_COMM_WORLD_SIZE=1: each worker is alone" in wrong_world(4, 1, {"OMPI_COMM_WORLD_SIZE": "1"})
+    assert "OMPI_COMM_WORLD_SIZE=1: each worker is alone" in world_size_mismatch(4, 1, {"OMPI_COMM_WORLD_SIZE": "1"})
 
 
 def test_sshd_says_that_its_port_is_taken(

@@ -17,7 +17,7 @@ from torch.nn.parallel import DistributedDataParallel
 from scalecurve_api.programs.workload import Precision
 from scalecurve_worker.rendezvous.torch_store import TorchCommunicator
 from scalecurve_worker.torch.noise_meter import NoiseMeter
-from scalecurve_worker.torch.strategies import Spread
+from scalecurve_worker.torch.strategies import WrappedModel
 from scalecurve_worker.torch.training import Trainer
 from scalecurve_worker.training.noise_scale import estimate
 
@@ -60,7 +60,7 @@ def rank_of(rank: int, world: int, parts: int, folder: str) -> bool:
     dist.init_process_group("gloo", store=FileStore(f"{folder}/store", world), rank=rank, world_size=world)
     wrapped = DistributedDataParallel(model(), gradient_as_bucket_view=True)
     # A rate of zero keeps the parameters.
-    spread = Spread(wrapped, "ddp", torch.optim.SGD(wrapped.parameters(), lr=0.0), wrapped.no_sync)
+    spread = WrappedModel(wrapped, "ddp", torch.optim.SGD(wrapped.parameters(), lr=0.0), wrapped.no_sync)
     trainer = Trainer(spread, wrapped, Precision.fp32, CPU)
     meter = NoiseMeter(trainer, BATCH, TorchCommunicator(), parts)
     right = True

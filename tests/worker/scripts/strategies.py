@@ -19,7 +19,7 @@ from torch.distributed.optim import ZeroRedundancyOptimizer
 
 from scalecurve_api.spec.trial import TrialSpec
 from scalecurve_worker.extras.compression import hooks
-from scalecurve_worker.extras.parameter_server.worker import ParameterServer
+from scalecurve_worker.extras.parameter_server.worker import ParameterServerOptimizer
 from scalecurve_worker.sdk.bench import Bench
 from scalecurve_worker.torch import sharding, strategies, training
 from scalecurve_worker.torch.program import run
@@ -51,7 +51,7 @@ def one_sample_less(self: Bench, samples: int | None = None) -> bool:
     return STEP(self, samples - 1 if samples else samples)
 
 
-def without_push(self: ParameterServer, closure: Any = None) -> None:
+def without_push(self: ParameterServerOptimizer, closure: Any = None) -> None:
     if dist.get_rank() == 1:
         self.pushes += 1
         self.fetch()
@@ -65,7 +65,7 @@ def slow_on_rank_1(self: training.Trainer, batches: Any, communicate: bool = Tru
     return UPDATE(self, batches, communicate)
 
 
-PUSH = ParameterServer.step
+PUSH = ParameterServerOptimizer.step
 UPDATE, STEP = training.Trainer.update, Bench.step
 
 
@@ -93,7 +93,7 @@ def broken(fault: str) -> Iterator[None]:
             with mock.patch.object(Bench, "step", one_sample_less):
                 yield
         case "lost-push":
-            with mock.patch.object(ParameterServer, "step", without_push):
+            with mock.patch.object(ParameterServerOptimizer, "step", without_push):
                 yield
         case "slow-rank-1":
             with mock.patch.object(training.Trainer, "update", slow_on_rank_1):

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from torch.utils.data import DistributedSampler
 
 from scalecurve_worker.torch.data import DataError, DataSpec
-from scalecurve_worker.torch.data.sampler import Shard, epoch_order, steps_per_epoch, stream_seed
+from scalecurve_worker.torch.data.sampler import DataShard, epoch_order, steps_per_epoch, stream_seed
 
 
-def order(items: int, batch: int, shard: Shard, epoch: int = 0, split: Any = "train") -> list[int]:
+def order(items: int, batch: int, shard: DataShard, epoch: int = 0, split: Any = "train") -> list[int]:
     steps = steps_per_epoch(items, batch=batch, split=split, shard=shard)
     spec = DataSpec("any", split, (1,), 2, items, batch, steps)
     return list(epoch_order(spec, shard, epoch).tolist())
@@ -41,7 +41,7 @@ def test_training_order_is_that_of_the_distributed_sampler(
         sampler.set_epoch(epoch)
         expected = list(sampler)
         full = len(expected) // batch * batch
-        assert order(items, batch, Shard(rank, world, seed), epoch) == expected[:full]
+        assert order(items, batch, DataShard(rank, world, seed), epoch) == expected[:full]
 
 
 @settings(deadline=None)
@@ -49,8 +49,8 @@ def test_training_order_is_that_of_the_distributed_sampler(
 def test_strong_scaling_consumes_the_same_global_batches(workers: int, extra: int, epoch: int) -> None:
     items, global_batch = 48 + extra, 12
     batch = global_batch // workers
-    alone = order(items, global_batch, Shard(0, 1, 5), epoch)
-    shards = [order(items, batch, Shard(rank, workers, 5), epoch) for rank in range(workers)]
+    alone = order(items, global_batch, DataShard(0, 1, 5), epoch)
+    shards = [order(items, batch, DataShard(rank, workers, 5), epoch) for rank in range(workers)]
     for step in range(items // global_batch):
         together = {item for shard in shards for item in shard[step * batch : (step + 1) * batch]}
         assert together == set(alone[step * global_batch : (step + 1) * global_batch])
@@ -59,21 +59,23 @@ def test_strong_scaling_consumes_the_same_global_batches(workers: int, extra: in
 @settings(deadline=None)
 @given(items=st.integers(0, 50), world=st.integers(1, 8), batch=st.integers(1, 9))
 def test_validation_takes_every_item_once(items: int, world: int, batch: int) -> None:
-    shards = [order(items, batch, Shard(rank, world, 0), split="val") for rank in range(world)]
+    shards = [order(items, batch, DataShard(rank, world, 0), split="val") for rank in range(world)]
     assert sorted(itertools.chain(*shards)) == list(range(items))
     for rank, shard in enumerate(shards):
-        assert steps_per_epoch(items, batch=batch, split="val", shard=Shard(rank, world, 0)) == -(-len(shard) // batch)
+        assert steps_per_epoch(items, batch=batch, split="val", shard=DataShard(rank, world, 0)) == -(
+            -len(shard) // batch
+        )
 
 
 def test_epochs_and_seeds_shuffle_anew() -> None:
-    orders = [order(40, 10, Shard(0, 1, seed), epoch) for seed, epoch in ((0, 0), (0, 1), (7, 0))]
+    orders = [order(40, 10, DataShard(0, 1, seed), epoch) for seed, epoch in ((0, 0), (0, 1), (7, 0))]
     assert len({tuple(numbers) for numbers in orders}) == 3
     assert all(sorted(numbers) == list(range(40)) for numbers in orders)
 
 
 def test_a_set_that_fills_no_batch_is_refused() -> None:
     with pytest.raises(DataError, match="9 items do not fill one batch of 5 on each of 2 workers"):
-        order(9, 5, Shard(0, 2, 0))
+        order(9, 5, DataShard(0, 2, 0))
 
 
 def test_streams_do_not_collide() -> None:

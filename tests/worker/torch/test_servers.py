@@ -14,23 +14,23 @@ from hypothesis import strategies as st
 
 from scalecurve_api.programs.optimizer import Optimizer
 from scalecurve_api.programs.workload import ParameterServer, Updates
-from scalecurve_worker.extras.parameter_server import protocol as wire
-from scalecurve_worker.extras.parameter_server.protocol import Closed, Header, Kind
-from scalecurve_worker.extras.parameter_server.shard import Answer, Shard
+from scalecurve_worker.extras.parameter_server import protocol
+from scalecurve_worker.extras.parameter_server.protocol import Closed, Header, MessageKind
+from scalecurve_worker.extras.parameter_server.shard import ParameterShard, PushReply
 from scalecurve_worker.extras.parameter_server.worker import shares
 
 SGD = Optimizer(momentum=0.0)
 RATE = 0.5
 
 
-def shard(workers: int = 2, rule: Optimizer = SGD, **asked: object) -> Shard:
+def shard(workers: int = 2, rule: Optimizer = SGD, **asked: object) -> ParameterShard:
     """Three parameters, at 1, 2 and 3."""
-    made = Shard(0, 3, workers, ParameterServer.model_validate(asked), rule)
+    made = ParameterShard(0, 3, workers, ParameterServer.model_validate(asked), rule)
     made.begin(torch.tensor([1.0, 2.0, 3.0]))
     return made
 
 
-def push(to: Shard, rank: int, gradient: list[float], fetched: int) -> tuple[Answer, list[float]]:
+def push(to: ParameterShard, rank: int, gradient: list[float], fetched: int) -> tuple[PushReply, list[float]]:
     into = torch.empty(3)
     answer = to.push(rank, torch.tensor(gradient), fetched, RATE, into)
     return answer, into.tolist()
@@ -39,7 +39,7 @@ def push(to: Shard, rank: int, gradient: list[float], fetched: int) -> tuple[Ans
 class Pushing(threading.Thread):
     """A push that waits for others."""
 
-    def __init__(self, to: Shard, rank: int, gradient: list[float], fetched: int) -> None:
+    def __init__(self, to: ParameterShard, rank: int, gradient: list[float], fetched: int) -> None:
         super().__init__(daemon=True)
         self._arguments = (to, rank, gradient, fetched)
         self.start()
@@ -47,16 +47,16 @@ class Pushing(threading.Thread):
     def run(self) -> None:
         self.found = push(*self._arguments)
 
-    def end(self) -> tuple[Answer, list[float]]:
+    def end(self) -> tuple[PushReply, list[float]]:
         self.join()
         return self.found
 
 
 def test_an_asynchronous_gradient_is_applied_as_it_comes() -> None:
     served = shard()
-    assert push(served, 0, [1.0, 0.0, 0.0], 0) == (Answer(1, True), [0.5, 2.0, 3.0])
-    assert push(served, 1, [0.0, 1.0, 0.0], 0) == (Answer(2, True), [0.5, 1.5, 3.0])
-    assert push(served, 1, [0.0, 0.0, 2.0], 2) == (Answer(3, True), [0.5, 1.5, 2.0])
+    assert push(served, 0, [1.0, 0.0, 0.0], 0) == (PushReply(1, True), [0.5, 2.0, 3.0])
+    assert push(served, 1, [0.0, 1.0, 0.0], 0) == (PushReply(2, True), [0.5, 1.5, 3.0])
+    assert push(served, 1, [0.0, 0.0, 2.0], 2) == (PushReply(3, True), [0.5, 1.5, 2.0])
     counts = served.counts()
     assert (counts.updates, counts.gradients, counts.dropped) == (3, 3, 0)
     assert counts.staleness == {"0": 2, "1": 1}
@@ -67,7 +67,7 @@ def test_a_stale_gradient_counts_less_where_that_is_asked_for() -> None:
     for _ in range(4):
         push(served, 0, [0.0, 0.0, 0.0], 0)
     # Four updates since it was fetched: an eighth of it, where 0.5 is the rate.
-    assert push(served, 1, [8.0, 0.0, 0.0], 0) == (Answer(5, True), [0.0, 2.0, 3.0])
+    assert push(served, 1, [8.0, 0.0, 0.0], 0) == (PushReply(5, True), [0.0, 2.0, 3.0])
     # One update behind is no more than every worker but one must be.
     assert push(served, 0, [1.0, 0.0, 0.0], 4)[1] == [-0.5, 2.0, 3.0]
 
@@ -83,17 +83,17 @@ def test_adagrad_at_the_server() -> None:
 def test_synchronous_gradients_are_averaged_by_rank() -> None:
     served = shard(updates="synchronous")
     waiting = Pushing(served, 1, [2.0, 0.0, 0.0], 0)
-    assert push(served, 0, [0.0, 4.0, 0.0], 0) == (Answer(1, True), [0.5, 1.0, 3.0])
-    assert waiting.end() == (Answer(1, True), [0.5, 1.0, 3.0])
+    assert push(served, 0, [0.0, 4.0, 0.0], 0) == (PushReply(1, True), [0.5, 1.0, 3.0])
+    assert waiting.end() == (PushReply(1, True), [0.5, 1.0, 3.0])
     assert served.counts().staleness == {"0": 2}
 
 
 def test_the_slowest_gradient_of_a_step_is_dropped() -> None:
     served = shard(workers=3, updates="synchronous", backupWorkers=1)
     waiting = Pushing(served, 2, [2.0, 0.0, 0.0], 0)
-    assert push(served, 0, [0.0, 4.0, 0.0], 0) == (Answer(1, True), [0.5, 1.0, 3.0])
+    assert push(served, 0, [0.0, 4.0, 0.0], 0) == (PushReply(1, True), [0.5, 1.0, 3.0])
     waiting.end()
-    assert push(served, 1, [99.0, 99.0, 99.0], 0) == (Answer(1, False), [0.5, 1.0, 3.0])
+    assert push(served, 1, [99.0, 99.0, 99.0], 0) == (PushReply(1, False), [0.5, 1.0, 3.0])
     counts = served.counts()
     assert (counts.updates, counts.gradients, counts.dropped) == (1, 3, 1)
 
@@ -136,20 +136,20 @@ def connected() -> Iterator[tuple[socket.socket, socket.socket]]:
 def test_a_message_arrives_as_it_was_sent() -> None:
     sent, found = torch.arange(5.0), torch.zeros(5)
     with connected() as (left, right):
-        wire.greet(left, b"x" * wire.TOKEN_BYTES, 3)
-        assert wire.greeted(right) == (b"x" * wire.TOKEN_BYTES, 3)
-        taken = wire.send(left, Header(Kind.push, version=7, rate=0.25, used=False), wire.bytes_of(sent))
-        header = wire.receive(right)
-        assert header == Header(Kind.push, version=7, size=20, rate=0.25, used=False)
-        assert wire.receive_into(right, header, wire.bytes_of(found)) == taken
+        protocol.greet(left, b"x" * protocol.TOKEN_BYTES, 3)
+        assert protocol.greeted(right) == (b"x" * protocol.TOKEN_BYTES, 3)
+        taken = protocol.send(left, Header(MessageKind.push, version=7, rate=0.25, used=False), protocol.bytes_of(sent))
+        header = protocol.receive(right)
+        assert header == Header(MessageKind.push, version=7, size=20, rate=0.25, used=False)
+        assert protocol.receive_into(right, header, protocol.bytes_of(found)) == taken
         assert torch.equal(found, sent)
         left.close()
         with pytest.raises(Closed):
-            wire.receive(right)
+            protocol.receive(right)
 
 
 def test_a_payload_of_another_size_is_refused() -> None:
     with connected() as (left, right):
-        wire.send(left, Header(Kind.push), b"1234")
+        protocol.send(left, Header(MessageKind.push), b"1234")
         with pytest.raises(ConnectionError, match="push with 4 bytes, 8 were expected"):
-            wire.receive_into(right, wire.receive(right), memoryview(bytearray(8)))
+            protocol.receive_into(right, protocol.receive(right), memoryview(bytearray(8)))

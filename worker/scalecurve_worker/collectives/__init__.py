@@ -1,1 +1,1 @@
-"""TODO-DOCSTRING"""
+"""Program ``allreduce``: all-reduce time by message size, over torch.distributed or MPI."""

@@ -72,25 +72,25 @@ class Messages(NamedTuple):
         return sum(self.sizes)
 
 
-def whole_step(elements: Sequence[int], whole: int, element: int) -> list[Messages]:
+def whole_step(elements: Sequence[int], granule_bytes: int, element: int) -> list[Messages]:
     """A model's messages: every size that occurs by itself, ascending, and then all of them as one step sends them.
 
-    Bytes are rounded up to multiples of ``whole``.
+    Bytes are rounded up to multiples of ``granule_bytes``.
     """
-    sizes = tuple(-(-count * element // whole) * whole for count in elements)
+    sizes = tuple(-(-count * element // granule_bytes) * granule_bytes for count in elements)
     return [*(Messages((size,)) for size in sorted(set(sizes))), Messages(sizes)]
 
 
-def message_sizes(sizes: Sizes, whole: int, available: int) -> tuple[list[int], list[int]]:
-    """Bytes of each message, multiples of ``whole`` only; those that fit into ``available``, and those that do not."""
-    asked: list[int] = []
+def message_sizes(sizes: Sizes, granule_bytes: int, available: int) -> tuple[list[int], list[int]]:
+    """Message sizes in bytes, multiples of ``granule_bytes``: those that fit into ``available``, and the rest."""
+    sizes_in_range: list[int] = []
     size = sizes.min_bytes
     while size <= sizes.max_bytes:
-        rounded = max(size // whole, 1) * whole
-        if rounded not in asked:
-            asked.append(rounded)
+        rounded = max(size // granule_bytes, 1) * granule_bytes
+        if rounded not in sizes_in_range:
+            sizes_in_range.append(rounded)
         size *= sizes.factor
-    return [size for size in asked if size <= available], [size for size in asked if size > available]
+    return [size for size in sizes_in_range if size <= available], [size for size in sizes_in_range if size > available]
 
 
 def row_of(messages: Messages, times_ns: list[int], world: int, errors: int) -> AllReduceRow:
@@ -114,18 +114,18 @@ def row_of(messages: Messages, times_ns: list[int], world: int, errors: int) -> 
     )
 
 
-def granule_of(asked: AllReduce, per_node: int) -> int:
+def granule_of(algorithm: AllReduce, per_node: int) -> int:
     """Elements that a message must be a multiple of: each worker of a node takes an equal share of it."""
-    return per_node if asked is AllReduce.hierarchical else 1
+    return per_node if algorithm is AllReduce.hierarchical else 1
 
 
-def check_nodes(asked: AllReduce, session: Session, per_node: int) -> None:
+def check_nodes(algorithm: AllReduce, session: Session, per_node: int) -> None:
     """Make sure that ranks which are to add up inside a node first are in one.
 
     Raises:
         WorkloadError: some are not.
     """
-    if asked is not AllReduce.hierarchical:
+    if algorithm is not AllReduce.hierarchical:
         return
     places = session.communicator.all_gather(session.topology.node or session.topology.host)
     for first in range(0, len(places), per_node):
@@ -176,16 +176,16 @@ class Benchmark:
     def _plan(self) -> tuple[list[Messages], list[int]]:
         library = self._library
         available = min(self._session.communicator.all_gather(library.available_bytes())) // library.copies
-        whole = library.element_bytes * library.granule
+        granule_bytes = library.element_bytes * library.granule
         if self._elements is not None:
-            lines = whole_step(self._elements, whole, library.element_bytes)
+            lines = whole_step(self._elements, granule_bytes, library.element_bytes)
             if lines[-1].total > available:
                 raise WorkloadError(
                     f"workload.model: its gradients, {lines[-1].total} bytes, do not fit into {available} bytes of "
                     f"memory, of which {library.copies} times as much is needed"
                 )
             return lines, []
-        fitting, left_out = message_sizes(self._sizes, whole, available)
+        fitting, left_out = message_sizes(self._sizes, granule_bytes, available)
         if not fitting:
             raise WorkloadError(f"workload.sizes.minBytes: {self._sizes.min_bytes} does not fit in memory")
         return [Messages((size,)) for size in fitting], left_out

@@ -55,10 +55,10 @@ def run(trial: TrialSpec) -> None:
 class MPILibrary:
     """Arrays of float32, added up by MPI over all ranks."""
 
-    def __init__(self, mpi: Any, seed: int, asked: AllReduce = AllReduce.auto, per_node: int = 1) -> None:
+    def __init__(self, mpi: Any, seed: int, algorithm: AllReduce = AllReduce.auto, per_node: int = 1) -> None:
         self._comm = mpi.COMM_WORLD
-        self._carry = all_reduce_of(asked, mpi, per_node)
-        self.granule = granule_of(asked, per_node)
+        self._carry = all_reduce_of(algorithm, mpi, per_node)
+        self.granule = granule_of(algorithm, per_node)
         self._random = np.random.default_rng(seed * 100_003 + self._comm.Get_rank())
 
     element_bytes = 4

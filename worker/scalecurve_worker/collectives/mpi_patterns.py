@@ -10,11 +10,11 @@ from scalecurve_api.programs.workload import AllReduce
 Carried = Callable[[Any], None]
 
 
-def all_reduce_of(asked: AllReduce, mpi: Any, per_node: int) -> Carried:
+def all_reduce_of(algorithm: AllReduce, mpi: Any, per_node: int) -> Carried:
     """What adds a message up over all ranks; ``per_node`` of them, by number, make a node."""
-    if asked is AllReduce.parameter_server:
+    if algorithm is AllReduce.parameter_server:
         return _through_one(mpi)
-    if asked is AllReduce.hierarchical:
+    if algorithm is AllReduce.hierarchical:
         return _by_nodes(mpi, per_node)
     in_place, add, comm = mpi.IN_PLACE, mpi.SUM, mpi.COMM_WORLD
     return lambda message: comm.Allreduce(in_place, message, add)

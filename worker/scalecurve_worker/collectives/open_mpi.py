@@ -37,29 +37,29 @@ _CHOSEN = {
 _ALWAYS = {"coll_tuned_use_dynamic_rules": "true", "coll_tuned_priority": "100"}
 
 
-def settings(asked: AllReduce) -> dict[str, str]:
+def settings(algorithm: AllReduce) -> dict[str, str]:
     """Parameters of Open MPI, by name; none where the choice is left to the library."""
-    return {**_ALWAYS, **_CHOSEN[asked]} if asked in _CHOSEN else {}
+    return {**_ALWAYS, **_CHOSEN[algorithm]} if algorithm in _CHOSEN else {}
 
 
-def ask_for(asked: AllReduce) -> None:
+def ask_for(algorithm: AllReduce) -> None:
     """Set the environment that Open MPI reads when it starts."""
-    for name, value in settings(asked).items():
+    for name, value in settings(algorithm).items():
         os.environ[_MCA + name] = value
 
 
-def confirm(asked: AllReduce, vendor: str) -> dict[str, str]:
+def confirm(algorithm: AllReduce, vendor: str) -> dict[str, str]:
     """What the library says it was set to, by the same names.
 
     Raises:
         WorkloadError: it is no Open MPI, or it took another value than was asked for.
     """
-    wanted = settings(asked)
+    wanted = settings(algorithm)
     if not wanted:
         return {}
     if vendor != "Open MPI":
         raise WorkloadError(
-            f"workload.allReduce: {asked.value} is chosen through Open MPI's coll/tuned, and this is {vendor}; "
+            f"workload.allReduce: {algorithm.value} is chosen through Open MPI's coll/tuned, and this is {vendor}; "
             "allowed here: auto"
         )
     tool = _Tool()
@@ -67,7 +67,7 @@ def confirm(asked: AllReduce, vendor: str) -> dict[str, str]:
     for name, value in wanted.items():
         if found[name] != value:
             raise WorkloadError(
-                f"workload.allReduce: {asked.value} was asked of Open MPI by {_MCA}{name}={value}, and it has "
+                f"workload.allReduce: {algorithm.value} was asked of Open MPI by {_MCA}{name}={value}, and it has "
                 f"{found[name] or 'no such parameter'}"
             )
     return {name: value for name, value in found.items() if value is not None}

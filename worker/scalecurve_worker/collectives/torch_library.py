@@ -45,12 +45,12 @@ def run(trial: TrialSpec) -> None:
 class TorchLibrary:
     """Tensors on one device, added up by the default group."""
 
-    def __init__(self, dtype: str, device: torch.device, seed: int, asked: AllReduce, per_node: int) -> None:
+    def __init__(self, dtype: str, device: torch.device, seed: int, algorithm: AllReduce, per_node: int) -> None:
         self._dtype: torch.dtype = getattr(torch, dtype)
         self._device = device
-        self._carry = all_reduce_of(asked, per_node)
-        self.granule = granule_of(asked, per_node)
-        self.copies = 3 if asked is AllReduce.hierarchical else 2
+        self._carry = all_reduce_of(algorithm, per_node)
+        self.granule = granule_of(algorithm, per_node)
+        self.copies = 3 if algorithm is AllReduce.hierarchical else 2
         self._random = torch.Generator(device).manual_seed(seed * 100_003 + dist.get_rank())
 
     @property

@@ -16,11 +16,11 @@ _reduce_scatter: Callable[..., object] = getattr(dist, "reduce_scatter_single", 
 _all_gather: Callable[..., object] = getattr(dist, "all_gather_single", None) or dist.all_gather_into_tensor
 
 
-def all_reduce_of(asked: AllReduce, per_node: int) -> Carried:
+def all_reduce_of(algorithm: AllReduce, per_node: int) -> Carried:
     """What adds a message up over all ranks; ``per_node`` of them, by number, make a node."""
-    if asked is AllReduce.parameter_server:
+    if algorithm is AllReduce.parameter_server:
         return _through_one
-    if asked is AllReduce.hierarchical:
+    if algorithm is AllReduce.hierarchical:
         return _by_nodes(per_node)
     return dist.all_reduce
 

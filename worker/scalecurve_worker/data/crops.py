@@ -31,9 +31,9 @@ def random_crop(size: Size, random: np.random.Generator) -> Box:
     return _centred(size, min(max(width / height, RATIO[0]), RATIO[1]), share=1.0)
 
 
-def middle_crop(size: Size, wanted: Size) -> Box:
-    """Take the middle of a picture of (width, height) in the proportions of ``wanted``."""
-    return _centred(size, wanted[0] / wanted[1], share=MIDDLE)
+def middle_crop(size: Size, target: Size) -> Box:
+    """The centre of a picture of (width, height), in the proportions of ``target``."""
+    return _centred(size, target[0] / target[1], share=MIDDLE)
 
 
 def _centred(size: Size, ratio: float, *, share: float) -> Box:

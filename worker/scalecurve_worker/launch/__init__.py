@@ -1,1 +1,1 @@
-"""TODO-DOCSTRING"""
+"""What a pod runs: its role, the processes it starts, their output, and sshd for mpirun."""

@@ -11,7 +11,7 @@ from scalecurve_api.programs.collectives import launcher_of
 from scalecurve_api.programs.processes import processes_of
 from scalecurve_api.programs.workload import Launcher, Program
 from scalecurve_api.spec.trial import TrialSpec
-from scalecurve_worker.launch.pod_role import Part, Place, PlaceError
+from scalecurve_worker.launch.pod_role import PodKind, PodRole, PodRoleError
 from scalecurve_worker.launch.sshd import SSH_FOLDER, ssh_port
 
 DEFAULT_HOSTFILE = "/etc/mpi/hostfile"
@@ -38,38 +38,40 @@ _MPI_SETTINGS = {
 
 
 @dataclass(frozen=True)
-class Command:
+class PodProcess:
     """One process that the pod starts, with its whole environment."""
 
     argv: list[str]
     env: dict[str, str]
 
 
-def commands(trial: TrialSpec, place: Place, environment: Mapping[str, str], mpirun: str = "mpirun") -> list[Command]:
+def commands(
+    trial: TrialSpec, place: PodRole, environment: Mapping[str, str], mpirun: str = "mpirun"
+) -> list[PodProcess]:
     """What the pod starts. ``environment`` is the pod's; what the user set in ``workload.env`` comes last.
 
     Raises:
-        PlaceError: for ranks that only the launcher of an MPIJob starts.
+        PodRoleError: for ranks that only the launcher of an MPIJob starts.
     """
     env = {name: value for name, value in environment.items() if not _foreign(name)}
     # One worker must compute with as many threads as each of many; torchrun sets 1, but only where it starts several.
     env = {THREADS_ENV: "1", "PYTHONUNBUFFERED": "1", **env, **trial.workload.env}
-    if place.part is Part.launcher:
+    if place.part is PodKind.launcher:
         return [_mpirun(trial, env, mpirun)]
     env[POD_INDEX_ENV] = str(place.index)
     meeting = {"MASTER_ADDR": place.host, "MASTER_PORT": str(place.port)}
-    if place.part is Part.aside:
+    if place.part is PodKind.aside:
         # No rank, and the only one here: it may use every core of its pod.
-        return [Command(_program(trial), {**env, **meeting, ROLE_ENV: place.role, "LOCAL_WORLD_SIZE": "1"})]
+        return [PodProcess(_program(trial), {**env, **meeting, ROLE_ENV: place.role, "LOCAL_WORLD_SIZE": "1"})]
     launcher = launcher_of(trial.workload)
     if launcher is Launcher.mpirun:
-        raise PlaceError("workload.launcher: mpirun starts ranks in pods of an MPIJob only; set spec.runner: MPIJob")
+        raise PodRoleError("workload.launcher: mpirun starts ranks in pods of an MPIJob only; set spec.runner: MPIJob")
     if launcher is Launcher.processes:
         return _processes(trial, place, {**env, **meeting})
-    return [Command([*_torchrun(place), *_program(trial)], env)]
+    return [PodProcess([*_torchrun(place), *_program(trial)], env)]
 
 
-def _torchrun(place: Place) -> list[str]:
+def _torchrun(place: PodRole) -> list[str]:
     launcher = [*_python("torch.distributed.run"), f"--nproc-per-node={place.workers}", "--max-restarts=0"]
     if place.pods == 1:
         return [*launcher, "--standalone", "--local-addr=127.0.0.1", "--no-python"]
@@ -85,17 +87,17 @@ def _torchrun(place: Place) -> list[str]:
     ]
 
 
-def _processes(trial: TrialSpec, place: Place, env: Mapping[str, str]) -> list[Command]:
+def _processes(trial: TrialSpec, place: PodRole, env: Mapping[str, str]) -> list[PodProcess]:
     each = processes_of(trial.workload, place.workers)
     world = {"WORLD_SIZE": str(each * place.pods), "LOCAL_WORLD_SIZE": str(each)}
     first = place.index * each
     return [
-        Command(_program(trial), {**env, **world, "RANK": str(first + local), "LOCAL_RANK": str(local)})
+        PodProcess(_program(trial), {**env, **world, "RANK": str(first + local), "LOCAL_RANK": str(local)})
         for local in range(each)
     ]
 
 
-def _mpirun(trial: TrialSpec, env: Mapping[str, str], mpirun: str) -> Command:
+def _mpirun(trial: TrialSpec, env: Mapping[str, str], mpirun: str) -> PodProcess:
     forwarded = sorted(name for name in env if _forwarded(name) or name in trial.workload.env)
     argv = [
         mpirun,
@@ -114,7 +116,7 @@ def _mpirun(trial: TrialSpec, env: Mapping[str, str], mpirun: str) -> Command:
     ]
     ssh = f"-p {ssh_port(env)} {_SSH}"
     # Over what mpi-operator sets, which knows neither the port nor the key.
-    return Command(argv, {**env, **_MPI_SETTINGS, "PRTE_MCA_plm_ssh_args": ssh, "OMPI_MCA_plm_rsh_args": ssh})
+    return PodProcess(argv, {**env, **_MPI_SETTINGS, "PRTE_MCA_plm_ssh_args": ssh, "OMPI_MCA_plm_rsh_args": ssh})
 
 
 def _program(trial: TrialSpec) -> list[str]:

@@ -18,7 +18,7 @@ _EVERY_S = 0.5
 KILLED = 128 + signal.SIGKILL
 
 
-def stand_by(command: Sequence[str], kills: Callable[[], int] = oom_kills) -> int:
+def run_as_init(command: Sequence[str], kills: Callable[[], int] = oom_kills) -> int:
     """Run ``command`` to its end, or until the kernel has killed something of this pod; the exit code to end with."""
     before = kills()
     read_end, write_end = os.pipe()
@@ -43,11 +43,11 @@ def stand_by(command: Sequence[str], kills: Callable[[], int] = oom_kills) -> in
             os.read(read_end, 4096)
 
 
-def _reap(wanted: int) -> int | None:
+def _reap(child: int) -> int | None:
     """Collect every child that has ended, orphans too; the exit code of the one that is wanted, if it is among them."""
     while True:
         pid, status = os.waitpid(-1, os.WNOHANG)
         if pid == 0:
             return None
-        if pid == wanted:
+        if pid == child:
             return os.waitstatus_to_exitcode(status)

@@ -19,12 +19,12 @@ _NOT_BEGUN = re.compile(r"daemon failed to report back after being spawned.{0,60
 _WORKER = re.compile(r"-worker-(\d+)$")
 
 
-def losses(lines: Iterable[str], workers: int) -> list[RankFailure]:
+def lost_ranks(lines: Iterable[str], workers: int) -> list[RankFailure]:
     """What was lost, the first first; ``workers`` is how many a pod has, and a lost pod's first rank speaks for it."""
-    return list(_losses(" ".join(" ".join(lines).split()), workers))
+    return list(_lost_ranks(" ".join(" ".join(lines).split()), workers))
 
 
-def _losses(text: str, workers: int) -> Iterator[RankFailure]:
+def _lost_ranks(text: str, workers: int) -> Iterator[RankFailure]:
     for rank, host, number in _KILLED.findall(text):
         said = f"killed by {_name(int(number))} in pod {host}"
         yield RankFailure(rank=int(rank), reason=FailedReason.rank_killed.value, message=said)

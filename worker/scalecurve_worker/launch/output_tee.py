@@ -16,7 +16,7 @@ _LONG = 1 << 16
 _LAST, _WIDTH = 100, 300
 
 
-class Passing(threading.Thread):
+class OutputTee(threading.Thread):
     """Copies ``source`` to ``target`` (file descriptors) until its end; takes ``source`` over."""
 
     def __init__(self, source: int, target: int) -> None:

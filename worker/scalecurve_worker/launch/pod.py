@@ -28,15 +28,15 @@ from scalecurve_api.record.log_lines import unframe
 from scalecurve_api.record.rank import RankFailure
 from scalecurve_api.record.termination import Termination, spell
 from scalecurve_api.spec.trial import FailedReason, TrialSpec
-from scalecurve_worker.launch.commands import DEFAULT_HOSTFILE, Command, commands
-from scalecurve_worker.launch.mpirun_log_parser import losses
+from scalecurve_worker.launch.commands import DEFAULT_HOSTFILE, PodProcess, commands
+from scalecurve_worker.launch.mpirun_log_parser import lost_ranks
 from scalecurve_worker.launch.oom import oom_kills
-from scalecurve_worker.launch.output_tee import Passing
-from scalecurve_worker.launch.pod_role import Part, Place, PlaceError, find_place
+from scalecurve_worker.launch.output_tee import OutputTee
+from scalecurve_worker.launch.pod_role import PodKind, PodRole, PodRoleError, find_pod_role
 from scalecurve_worker.launch.sshd import DEFAULT_TERMINATION_LOG, ssh_port, wait_for_workers
 from scalecurve_worker.process.failure import WorkloadError
 from scalecurve_worker.process.preflight import (
-    StartError,
+    PreflightError,
     check_hostfile,
     check_port,
     check_user,
@@ -61,27 +61,27 @@ def main() -> int:
         if trial is None:
             raise WorkloadError("SCALECURVE_TRIAL is not set: it holds the trial's JSON")
         attempt = number(ATTEMPT_ENV, 1)
-        place = find_place(trial, os.environ)
+        place = find_pod_role(trial, os.environ)
         hostfile = Path(os.environ.get(HOSTFILE_ENV) or DEFAULT_HOSTFILE)
         _look_around(place, hostfile)
         # As a whole: what was sent lacks all that has its default, and a user's own script may read it.
         environment = {**os.environ, OUT_ENV: _out(trial, attempt), TRIAL_ENV: canonical_json(trial.wire())}
         started = commands(trial, place, environment, _mpirun(place))
-    except (WorkloadError, PlaceError, StartError) as error:
+    except (WorkloadError, PodRoleError, PreflightError) as error:
         _say(str(error))
-        reason = FailedReason.start_failed if isinstance(error, StartError) else FailedReason.bad_workload
+        reason = FailedReason.start_failed if isinstance(error, PreflightError) else FailedReason.bad_workload
         failure = RankFailure(rank=0, reason=reason.value, message=str(error)[:1000])
         _leave(Termination(trial=trial.name if trial else "", attempt=1, failures=[failure]))
         return 1
     killed = oom_kills()
-    if place.part is Part.launcher:
+    if place.part is PodKind.launcher:
         wait_for_workers(hostfile, ssh_port(os.environ))
     elif said := shared_memory():
         _say(said)
     pod = Pod(started)
     codes = pod.wait()
     failures = _failures(Path(environment[OUT_ENV]), pod.kept)
-    if place.part is Part.launcher:
+    if place.part is PodKind.launcher:
         codes = _heard(pod.last, place, failures, codes)
     if any(codes) and oom_kills() > killed:
         said = "the kernel killed a process of this pod for exceeding the pod's memory limit"
@@ -91,17 +91,17 @@ def main() -> int:
     return next((code if code > 0 else 128 - code for code in codes if code), 0)
 
 
-def _look_around(place: Place, hostfile: Path) -> None:
-    if place.part is Part.launcher:
+def _look_around(place: PodRole, hostfile: Path) -> None:
+    if place.part is PodKind.launcher:
         check_user("ssh")
         check_hostfile(hostfile, place.pods * place.workers)
-    if place.part is Part.workers and place.index == 0 and place.pods > 1:
+    if place.part is PodKind.workers and place.index == 0 and place.pods > 1:
         check_port(place.port, "where the workers meet")
 
 
-def _heard(lines: Iterable[str], place: Place, failures: list[RankFailure], codes: list[int]) -> list[int]:
+def _heard(lines: Iterable[str], place: PodRole, failures: list[RankFailure], codes: list[int]) -> list[int]:
     """Exit codes, after what mpirun said of ranks and pods that it lost has been added to ``failures``."""
-    lost = losses(lines, place.workers)
+    lost = lost_ranks(lines, place.workers)
     # What ranks could still say themselves came before mpirun noticed.
     failures.extend(lost)
     if lost and not any(codes):
@@ -115,10 +115,10 @@ def _heard(lines: Iterable[str], place: Place, failures: list[RankFailure], code
 class Pod:
     """The processes of this pod, from their start to the end of the last."""
 
-    def __init__(self, started: Sequence[Command]) -> None:
+    def __init__(self, started: Sequence[PodProcess]) -> None:
         self._running: dict[int, subprocess.Popen[bytes]] = {}
         self._processes: list[subprocess.Popen[bytes]] = []
-        self._copies: list[Passing] = []
+        self._copies: list[OutputTee] = []
         # The kubelet tells this process alone; it waits for its children, and the kubelet's grace is their deadline.
         for each in (signal.SIGTERM, signal.SIGINT):
             signal.signal(each, self._forward)
@@ -153,7 +153,7 @@ class Pod:
             copy.join(_DRAIN_S)
         return [process.returncode for process in self._processes]
 
-    def _start(self, command: Command) -> None:
+    def _start(self, command: PodProcess) -> None:
         out, out_end = os.pipe()
         err, err_end = os.pipe()
         try:
@@ -165,7 +165,7 @@ class Pod:
             os.close(err_end)
         self._processes.append(process)
         self._running[process.pid] = process
-        for copy in (Passing(out, 1), Passing(err, 2)):
+        for copy in (OutputTee(out, 1), OutputTee(err, 2)):
             copy.start()
             self._copies.append(copy)
 
@@ -184,8 +184,8 @@ def _out(trial: TrialSpec, attempt: int) -> str:
     return given or str(Path(tempfile.gettempdir(), "scalecurve", f"{trial.name}-a{attempt}"))
 
 
-def _mpirun(place: Place) -> str:
-    if place.part is not Part.launcher:
+def _mpirun(place: PodRole) -> str:
+    if place.part is not PodKind.launcher:
         return ""
     beside = Path(sys.executable).with_name("mpirun")
     found = str(beside) if beside.exists() else shutil.which("mpirun")
@@ -202,7 +202,7 @@ def _termination(
     kept: Iterable[str],
     failures: list[RankFailure],
     codes: Sequence[int],
-    place: Place,
+    place: PodRole,
 ) -> Termination:
     first = place.index * place.workers
     names = [f"rank-{first + at}" for at in range(len(codes))] if len(codes) > 1 else ["pod"]
@@ -217,8 +217,8 @@ def _termination(
         envelope = unseal(payload)
     except EnvelopeError as error:
         # Where there is a chief, the record is in its log.
-        first_worker = place.part is Part.workers and place.index == 0 and not asides(trial.workload)
-        if place.part is Part.launcher or place.role == CHIEF or first_worker:
+        first_worker = place.part is PodKind.workers and place.index == 0 and not asides(trial.workload)
+        if place.part is PodKind.launcher or place.role == CHIEF or first_worker:
             _say(str(error))
         return said
     ranks = [envelope.ranks[rank] for rank in sorted(envelope.ranks)]

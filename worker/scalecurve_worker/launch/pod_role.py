@@ -15,11 +15,11 @@ _INDEX_VARIABLES = (POD_INDEX_ENV, *(name for runner in Runner for name in runne
 _DEFAULT_PORT = 29500
 
 
-class PlaceError(ValueError):
+class PodRoleError(ValueError):
     """Variables of a job that do not say which pod this is; the message names them."""
 
 
-class Part(Enum):
+class PodKind(Enum):
     """What a pod does in its trial."""
 
     workers = "workers"
@@ -29,10 +29,10 @@ class Part(Enum):
 
 
 @dataclass(frozen=True)
-class Place:
+class PodRole:
     """One of ``pods`` pods, each with so many workers; ``index`` counts pods that carry workers."""
 
-    part: Part
+    part: PodKind
     pods: int
     index: int
     workers: int
@@ -42,44 +42,44 @@ class Place:
     """Of a pod aside: ``chief``, ``server-0`` and so on."""
 
 
-def find_place(trial: TrialSpec, environment: Mapping[str, str]) -> Place:
+def find_pod_role(trial: TrialSpec, environment: Mapping[str, str]) -> PodRole:
     """Read the variables of MPIJob, PyTorchJob, TFJob and indexed Job, or ours.
 
     Raises:
-        PlaceError: a variable that is missing or out of range, or workers that do not divide over the pods.
+        PodRoleError: a variable that is missing or out of range, or workers that do not divide over the pods.
     """
     pods = _number(environment, PODS_ENV)
     if pods < 1 or trial.point.workers % pods:
-        raise PlaceError(f"{PODS_ENV}={pods}: {trial.point.workers} workers do not divide over so many pods")
+        raise PodRoleError(f"{PODS_ENV}={pods}: {trial.point.workers} workers do not divide over so many pods")
     part, index, role = _part_and_index(environment, pods)
     if index >= pods:
-        raise PlaceError(f"this is pod {index}, and {PODS_ENV}={pods}: 0 to {pods - 1} are allowed")
+        raise PodRoleError(f"this is pod {index}, and {PODS_ENV}={pods}: 0 to {pods - 1} are allowed")
     host, port = _coordinator(environment, pods)
-    return Place(part, pods, index, trial.point.workers // pods, host, port, role)
+    return PodRole(part, pods, index, trial.point.workers // pods, host, port, role)
 
 
-def _part_and_index(environment: Mapping[str, str], pods: int) -> tuple[Part, int, str]:
+def _part_and_index(environment: Mapping[str, str], pods: int) -> tuple[PodKind, int, str]:
     if environment.get("K_MPI_JOB_ROLE") == "launcher":
-        return Part.launcher, 0, ""
+        return PodKind.launcher, 0, ""
     if POD_INDEX_ENV not in environment and environment.get("TF_CONFIG", "").strip():
         return _task(environment["TF_CONFIG"])
     for name in _INDEX_VARIABLES:
         if environment.get(name, "").strip():
-            return Part.workers, _number(environment, name), ""
+            return PodKind.workers, _number(environment, name), ""
     if pods == 1:
-        return Part.workers, 0, ""
-    raise PlaceError(f"which of {pods} pods is this: none of {', '.join(_INDEX_VARIABLES)}, TF_CONFIG is set")
+        return PodKind.workers, 0, ""
+    raise PodRoleError(f"which of {pods} pods is this: none of {', '.join(_INDEX_VARIABLES)}, TF_CONFIG is set")
 
 
-def _task(config: str) -> tuple[Part, int, str]:
+def _task(config: str) -> tuple[PodKind, int, str]:
     try:
         task = json.loads(config)["task"]
         kind, index = str(task["type"]), int(task["index"])
     except (ValueError, KeyError, TypeError) as error:
-        raise PlaceError(f"TF_CONFIG={config[:200]!r}: task.type and task.index are wanted") from error
+        raise PodRoleError(f"TF_CONFIG={config[:200]!r}: task.type and task.index are wanted") from error
     if kind == "worker":
-        return Part.workers, index, ""
-    return Part.aside, 0, f"server-{index}" if kind == "ps" else kind
+        return PodKind.workers, index, ""
+    return PodKind.aside, 0, f"server-{index}" if kind == "ps" else kind
 
 
 def _coordinator(environment: Mapping[str, str], pods: int) -> tuple[str, int]:
@@ -87,18 +87,18 @@ def _coordinator(environment: Mapping[str, str], pods: int) -> tuple[str, int]:
     if given:
         host, _, port = given.rpartition(":")
         if not host or not port.isdigit():
-            raise PlaceError(f"{COORDINATOR_ENV}={given!r}: host:port is wanted")
+            raise PodRoleError(f"{COORDINATOR_ENV}={given!r}: host:port is wanted")
         return host, int(port)
     host = environment.get("MASTER_ADDR", "").strip()
     if host:
         return host, _number(environment, "MASTER_PORT") if "MASTER_PORT" in environment else _DEFAULT_PORT
     if pods > 1 and environment.get("K_MPI_JOB_ROLE") != "launcher":
-        raise PlaceError(f"where do {pods} pods meet: neither {COORDINATOR_ENV} nor MASTER_ADDR is set")
+        raise PodRoleError(f"where do {pods} pods meet: neither {COORDINATOR_ENV} nor MASTER_ADDR is set")
     return "127.0.0.1", _DEFAULT_PORT
 
 
 def _number(environment: Mapping[str, str], name: str) -> int:
     given = environment.get(name, "").strip()
     if not given.isdigit():
-        raise PlaceError(f"{name}={given!r}: a whole number is wanted")
+        raise PodRoleError(f"{name}={given!r}: a whole number is wanted")
     return int(given)

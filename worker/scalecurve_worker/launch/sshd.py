@@ -17,8 +17,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from scalecurve_api.contract import POD_INDEX_ENV, POD_NAME_ENV, TERMINATION_ENV
-from scalecurve_worker.launch.init_process import KILLED, stand_by
-from scalecurve_worker.process.preflight import StartError, check_port, check_user, shared_memory
+from scalecurve_worker.launch.init_process import KILLED, run_as_init
+from scalecurve_worker.process.preflight import PreflightError, check_port, check_user, shared_memory
 
 PORT_ENV = "SCALECURVE_SSH_PORT"
 _PORT = 2222
@@ -45,14 +45,14 @@ def main(keys: str = SSH_FOLDER) -> int:
         check_port(port, "for sshd")
         folder = Path(tempfile.mkdtemp(prefix="scalecurve-sshd-"))
         config = prepare(folder, Path(keys), port, os.environ)
-    except (SshdError, StartError, OSError) as error:
+    except (SshdError, PreflightError, OSError) as error:
         print(f"scalecurve: {error}", file=sys.stderr, flush=True)
         _leave(str(error))
         return 1
     if said := shared_memory():
         print(f"scalecurve: {said}", file=sys.stderr, flush=True)
     # sshd executes itself anew for each connection, and wants its whole path for that.
-    code = stand_by([program, "-D", "-e", "-f", str(config)])
+    code = run_as_init([program, "-D", "-e", "-f", str(config)])
     if code == KILLED:
         _leave("the kernel killed a process of this pod for exceeding the pod's memory limit, or sshd was killed")
     return code

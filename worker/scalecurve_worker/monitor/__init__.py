@@ -1,1 +1,1 @@
-"""TODO-DOCSTRING"""
+"""Host and device activity around the timed steps, and the live metrics."""

@@ -11,7 +11,7 @@ from scalecurve_worker.monitor.nvml import DeviceMonitor
 from scalecurve_worker.rendezvous.communicator import Communicator
 
 
-class Surroundings:
+class HostMonitor:
     """Looks around while windows are open; ``seats`` are where the workers that this process drives have their place.
 
     Lists have an entry for every seat; None where there is no GPU, or none that answers.

@@ -1,1 +1,1 @@
-"""TODO-DOCSTRING"""
+"""The process a rank runs in: its identity, cores, trial, program, and how it reports failure."""

@@ -16,7 +16,7 @@ MPI_VARIABLES = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE")
 
 
 @dataclass(frozen=True)
-class Identity:
+class RankIdentity:
     """Rank, world size and rank within the node, by the environment; 0 of 1 when no launcher set them."""
 
     rank: int
@@ -24,13 +24,13 @@ class Identity:
     local_rank: int
 
 
-def identify(environment: Mapping[str, str] = os.environ) -> Identity:
+def identify(environment: Mapping[str, str] = os.environ) -> RankIdentity:
     """Read the launcher's variables; the first launcher that set rank and world wins."""
     for names in _LAUNCHERS:
         rank, world, local = (_number(environment.get(name, "")) for name in names)
         if rank is not None and world is not None:
-            return Identity(rank, world, rank if local is None else local)
-    return Identity(0, 1, 0)
+            return RankIdentity(rank, world, rank if local is None else local)
+    return RankIdentity(0, 1, 0)
 
 
 def _number(text: str) -> int | None:

@@ -18,7 +18,7 @@ _SMALL = 64 * _MIB
 _SHARED_MEMORY = Path("/dev/shm")
 
 
-class StartError(RuntimeError):
+class PreflightError(RuntimeError):
     """A pod that cannot begin where it is; the message says what is missing, and what to do."""
 
 
@@ -26,18 +26,18 @@ def check_hostfile(hostfile: Path, workers: int) -> None:
     """Open MPI 5 without a host file runs every rank in the launcher, and succeeds.
 
     Raises:
-        StartError: no such file, or one that has no room for the workers.
+        PreflightError: no such file, or one that has no room for the workers.
     """
     try:
         lines = hostfile.read_text().splitlines()
     except OSError as error:
-        raise StartError(
+        raise PreflightError(
             f"no host file {hostfile} ({error.strerror}): mpi-operator mounts it in the launcher of an MPIJob, "
             f"and {HOSTFILE_ENV} names another"
         ) from None
     slots = sum(map(_slots, lines))
     if slots < workers:
-        raise StartError(
+        raise PreflightError(
             f"{hostfile} has {slots} slots, and {workers} workers were asked for: slotsPerWorker times the number of "
             "worker pods has to be that many"
         )
@@ -56,7 +56,7 @@ def check_port(port: int, use: str) -> None:
     """Fail now, where the program that listens later would say less.
 
     Raises:
-        StartError: somebody has the port.
+        PreflightError: somebody has the port.
     """
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -64,22 +64,22 @@ def check_port(port: int, use: str) -> None:
             probe.bind(("", port))
         except OSError as error:
             if error.errno == errno.EADDRINUSE:
-                raise StartError(
+                raise PreflightError(
                     f"port {port}, {use}, is taken by another process of this pod, or with hostNetwork of this node"
                 ) from None
-            raise StartError(f"port {port}, {use}: {error.strerror}") from None
+            raise PreflightError(f"port {port}, {use}: {error.strerror}") from None
 
 
 def check_user(program: str) -> None:
     """Programs of ssh want a name and a home for who runs them.
 
     Raises:
-        StartError: this process runs under a number that has no line in /etc/passwd.
+        PreflightError: this process runs under a number that has no line in /etc/passwd.
     """
     try:
         pwd.getpwuid(os.getuid())
     except KeyError:
-        raise StartError(
+        raise PreflightError(
             f"this image has no user of number {os.getuid()}; {program} wants a line for it in /etc/passwd"
         ) from None
 
@@ -101,13 +101,13 @@ def shared_memory(path: Path = _SHARED_MEMORY) -> str:
     )
 
 
-def wrong_world(asked: int, joined: int, environment: Mapping[str, str]) -> str:
+def world_size_mismatch(expected: int, joined: int, environment: Mapping[str, str]) -> str:
     """What is wrong with the number of workers that met; empty where nothing is. The verdict is not given here."""
-    if joined == asked:
+    if joined == expected:
         return ""
     hint = ""
     if joined == 1:
         launchers = [name for name in ("WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE") if environment.get(name)]
         told = ", ".join(f"{name}={environment[name]}" for name in launchers) or "no launcher's variable is set"
         hint = f"; {told}: each worker is alone, and believes it is rank 0"
-    return f"world size {joined}, and {asked} workers were asked for{hint}"
+    return f"world size {joined}, and {expected} workers were asked for{hint}"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from scalecurve_api.record.rank import RankTopology
 from scalecurve_api.release import release
-from scalecurve_worker.process.identity import Identity
+from scalecurve_worker.process.identity import RankIdentity
 from scalecurve_worker.process.startup import allowed_cores
 
 _RECORDED = ("NCCL_", "OMP_", "MKL_", "KMP_", "GLOO_", "CUDA_", "CUBLAS_", "TORCH_", "PYTORCH_", "UCX_", "OMPI_MCA_")
@@ -18,7 +18,7 @@ _MPIRUNS_OWN = tuple(f"OMPI_MCA_{name}" for name in ("PREFIXES", "cpu_type", "in
 _SECRET = ("TOKEN", "SECRET", "PASSWORD", "CREDENTIAL", "APIKEY", "API_KEY")
 
 
-def topology(identity: Identity, device: str | None = None, device_name: str | None = None) -> RankTopology:
+def topology(identity: RankIdentity, device: str | None = None, device_name: str | None = None) -> RankTopology:
     """Host, process, cores and device of this rank; without a device its cores are one."""
     cores = allowed_cores()
     threads = os.environ.get("OMP_NUM_THREADS", "")

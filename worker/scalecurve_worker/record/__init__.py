@@ -1,1 +1,1 @@
-"""TODO-DOCSTRING"""
+"""What a rank writes: journal, record, and the copy sent through the log."""

@@ -42,10 +42,10 @@ def _steps(record: RankRecord, out: Path | None) -> bytes:
     return journal.read_bytes() if journal and journal.exists() else b""
 
 
-def _send(trial: TrialSpec, found: Iterable[tuple[RankRecord, bytes]]) -> None:
+def _send(trial: TrialSpec, records: Iterable[tuple[RankRecord, bytes]]) -> None:
     ranks: dict[int, RankRecord] = {}
     journals: dict[int, bytes] = {}
-    for record, steps in found:
+    for record, steps in records:
         ranks[record.topology.rank] = record
         if steps:
             journals[record.topology.rank] = steps
@@ -95,8 +95,8 @@ def _store(trial: TrialSpec, attempt: int, ranks: dict[int, RankRecord], journal
         print(f"scalecurve: {RESULTS_ENV}={given}: cannot be written: {error.strerror}", file=sys.stderr, flush=True)
 
 
-def _pack(found: Sequence[tuple[RankRecord, bytes]]) -> bytes:
-    parts = [part for record, steps in found for part in (_wire(record), steps)]
+def _pack(records: Sequence[tuple[RankRecord, bytes]]) -> bytes:
+    parts = [part for record, steps in records for part in (_wire(record), steps)]
     return zlib.compress(b"".join(_LENGTH.pack(len(part)) + part for part in parts), 1)
 
 

@@ -30,8 +30,8 @@ from scalecurve_api.spec.measure import Measure
 from scalecurve_api.spec.trial import TrialSpec
 from scalecurve_worker.monitor.metrics import Metrics, linger, open_metrics
 from scalecurve_worker.process.failure import WorkloadError
-from scalecurve_worker.process.identity import Identity, identify
-from scalecurve_worker.process.preflight import wrong_world
+from scalecurve_worker.process.identity import RankIdentity, identify
+from scalecurve_worker.process.preflight import world_size_mismatch
 from scalecurve_worker.process.topology import environment, topology, versions
 from scalecurve_worker.process.trial_spec import read_trial
 from scalecurve_worker.record.publish import publish
@@ -127,9 +127,9 @@ class Session:
         # Files are named by the launcher's rank: a program that never joined its group is rank 0 of 1 to itself, and
         # its ranks would write over one another. The world size is the one that was really joined.
         rank = launched.rank if launched.world > 1 else self.communicator.rank
-        self.identity = Identity(rank, world or self.communicator.world, launched.local_rank)
+        self.identity = RankIdentity(rank, world or self.communicator.world, launched.local_rank)
         asked = self.trial.point.workers if self.trial and rank == 0 else self.identity.world
-        if said := wrong_world(asked, self.identity.world, os.environ):
+        if said := world_size_mismatch(asked, self.identity.world, os.environ):
             # No error: the run is measured, recorded, and found Invalid for it.
             print(f"scalecurve: {said}", file=sys.stderr, flush=True)
         if seats is None:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from scalecurve_api.contract import OUT_ENV, PODS_ENV, failure_file
-from scalecurve_worker.process.identity import MPI_VARIABLES, Identity
+from scalecurve_worker.process.identity import MPI_VARIABLES, RankIdentity
 
 _POLL_S = 0.0005
 _PATIENCE_S = 3600.0
@@ -49,7 +49,7 @@ class Communicator(Protocol):
         """The bytes of all ranks, by rank, on rank 0; nothing on the others."""
 
 
-class Alone:
+class SingleProcess:
     """One process."""
 
     rank = 0
@@ -68,7 +68,7 @@ class Alone:
         return [data]
 
 
-class Folder:
+class FolderCommunicator:
     """Processes of one machine that share nothing but a folder.
 
     Files of earlier runs may lie there. So every rank but 0 writes a word of its own, rank 0 answers each word with
@@ -161,7 +161,7 @@ class Folder:
         time.sleep(_POLL_S)
 
 
-def find_communicator(identity: Identity, out: Path | None) -> Communicator:
+def find_communicator(identity: RankIdentity, out: Path | None) -> Communicator:
     """Join the group that the program already has, or the one that its launcher set up.
 
     torch.distributed when it is initialised; MPI when mpirun started this and mpi4py is installed; a folder when
@@ -176,7 +176,7 @@ def find_communicator(identity: Identity, out: Path | None) -> Communicator:
         if initialised():
             return TorchCommunicator()
     if identity.world == 1:
-        return Alone()
+        return SingleProcess()
     if any(name in os.environ for name in MPI_VARIABLES):
         from scalecurve_worker.rendezvous.mpi import MPICommunicator, available
 
@@ -192,7 +192,7 @@ def find_communicator(identity: Identity, out: Path | None) -> Communicator:
             f"rank {identity.rank} of {identity.world}: initialise torch.distributed before attach(), "
             f"or name a shared folder in {OUT_ENV}"
         )
-    return Folder(out, identity.rank, identity.world)
+    return FolderCommunicator(out, identity.rank, identity.world)
 
 
 def _write(path: Path, text: str) -> None:

@@ -1,1 +1,1 @@
-"""TODO-DOCSTRING"""
+"""The bench that times the steps of a training loop."""

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from scalecurve_api.record.journal import WARMUP_WINDOW, StepRow
 from scalecurve_api.record.rank import RankRecord, Window, WindowKind
-from scalecurve_worker.monitor.host_monitor import Surroundings
+from scalecurve_worker.monitor.host_monitor import HostMonitor
 from scalecurve_worker.process.failure import report_uncaught
 from scalecurve_worker.process.identity import identify
 from scalecurve_worker.record.session import Measured, Session, out_folder
@@ -60,7 +60,7 @@ class Bench:
         self._alternate = alternate
         self._schedule = Schedule(session.measure, alternate.kind if alternate else None)
         self._losses = Losses()
-        self._surroundings = Surroundings([seat.topology for seat in session.seats])
+        self._surroundings = HostMonitor([seat.topology for seat in session.seats])
         self._measured = Measured()
         self._energies: list[list[int | None]] = []
         self._samples: list[int] = []

@@ -1,1 +1,1 @@
-"""TODO-DOCSTRING"""
+"""When steps end, which of them are warm-up, and which are measured."""

@@ -17,7 +17,7 @@ from scalecurve_worker.tensorflow.data import arrays
 from scalecurve_worker.tensorflow.data import image_folder as folder
 from scalecurve_worker.tensorflow.data.sampler import Epochs, in_order
 from scalecurve_worker.tensorflow.framework import keras, tf
-from scalecurve_worker.tensorflow.training import Trainer, components, cross_entropy
+from scalecurve_worker.tensorflow.training import ReplicaTrainer, components, cross_entropy
 from scalecurve_worker.training.learning_rate import changes, rate_at
 
 if TYPE_CHECKING:
@@ -26,23 +26,23 @@ if TYPE_CHECKING:
 Batches = Callable[[], Iterator[tuple[Any, Any]]]
 
 
-def train_to_accuracy(job: Job, bench: Bench, data: Epochs, asked: Accuracy) -> None:
+def train_to_accuracy(job: Job, bench: Bench, data: Epochs, accuracy_spec: Accuracy) -> None:
     """Train from the trial's seed and evaluate after each epoch, until the target or the last epoch.
 
     Evaluations go to ``evals.jsonl`` as they come and into the records. A loss that is not finite ends it.
     """
     world, rule, workers = job.communicator, job.workload.optimizer, job.trial.point.workers
     keras.utils.set_random_seed(job.trial.seed)
-    trainer = Trainer(job.spread.strategy, job.asked.build, rule, job.spread.across)
+    trainer = ReplicaTrainer(job.spread.strategy, job.asked.build, rule, job.spread.across)
     judge = Judge(job) if world.rank == 0 else None
     step, wall_s = 0, 0.0
-    for epoch in range(asked.epochs):
+    for epoch in range(accuracy_spec.epochs):
         world.barrier()
         began = time.monotonic()
         losses: Any = tf.zeros(())
         for index, batch in enumerate(data.epoch(epoch if job.workload.options.reshuffle else 0)):
             if changes(rule) or rule.scale_with_workers:
-                trainer.set_rate(rate_at(rule, epoch + index / len(data), asked.epochs, workers))
+                trainer.set_rate(rate_at(rule, epoch + index / len(data), accuracy_spec.epochs, workers))
             losses += trainer.update(batch)
         train_loss = float(losses) / len(data)
         seconds = time.monotonic() - began
@@ -66,7 +66,7 @@ def train_to_accuracy(job: Job, bench: Bench, data: Epochs, asked: Accuracy) -> 
             break
         if world.rank == 0:
             bench.session.keep_evaluation(Evaluation.model_validate(row))
-        if asked.target is not None and accuracy >= asked.target:
+        if accuracy_spec.target is not None and accuracy >= accuracy_spec.target:
             break
 
 
@@ -84,7 +84,7 @@ class Judge:
             self._model = job.asked.build()
         self._step = tf.function(self._judge, reduce_retracing=True)
 
-    def __call__(self, trainer: Trainer) -> tuple[float, str]:
+    def __call__(self, trainer: ReplicaTrainer) -> tuple[float, str]:
         """Share of right answers and mean loss, over the whole validation set."""
         pairs = zip(self._model.variables, trainer.model.variables, strict=True)
         for own, trained in pairs:

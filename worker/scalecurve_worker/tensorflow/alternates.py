@@ -6,16 +6,16 @@ from typing import Any
 
 from scalecurve_api.record.rank import WindowKind
 from scalecurve_worker.tensorflow.framework import tf
-from scalecurve_worker.tensorflow.training import Trainer
+from scalecurve_worker.tensorflow.training import ReplicaTrainer
 
 
-class WithoutAllReduce:
+class NoAllReduce:
     """Each replica goes by its own gradient; afterwards every variable is put back."""
 
     kind = WindowKind.no_communication
     method: str | None = "no-all-reduce"
 
-    def __init__(self, trainer: Trainer) -> None:
+    def __init__(self, trainer: ReplicaTrainer) -> None:
         self._trainer = trainer
         self._kept: list[Any] = []
 

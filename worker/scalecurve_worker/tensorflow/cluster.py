@@ -13,12 +13,12 @@ import socket
 from scalecurve_api.contract import ATTEMPT_ENV, PODS_ENV
 from scalecurve_api.spec.trial import TrialSpec
 from scalecurve_worker.process.failure import WorkloadError
-from scalecurve_worker.process.identity import Identity
-from scalecurve_worker.rendezvous.communicator import Alone, Communicator
-from scalecurve_worker.rendezvous.tcp_store import Hub
+from scalecurve_worker.process.identity import RankIdentity
+from scalecurve_worker.rendezvous.communicator import Communicator, SingleProcess
+from scalecurve_worker.rendezvous.tcp import TcpCommunicator
 
 
-def meet(trial: TrialSpec, identity: Identity) -> Communicator:
+def meet(trial: TrialSpec, identity: RankIdentity) -> Communicator:
     """Join the other processes of the trial.
 
     Raises:
@@ -26,14 +26,16 @@ def meet(trial: TrialSpec, identity: Identity) -> Communicator:
         CommunicatorError: a process that does not come.
     """
     if identity.world == 1:
-        return Alone()
+        return SingleProcess()
     host, port = os.environ.get("MASTER_ADDR", "").strip(), os.environ.get("MASTER_PORT", "").strip()
     if not host or not port.isdigit():
         raise WorkloadError(
             f"rank {identity.rank} of {identity.world}: MASTER_ADDR and MASTER_PORT say where the ranks of program "
             f"tensorflow meet; given {host!r} and {port!r}"
         )
-    return Hub(identity.rank, identity.world, host, int(port), f"{trial.name}/{os.environ.get(ATTEMPT_ENV, '1')}")
+    return TcpCommunicator(
+        identity.rank, identity.world, host, int(port), f"{trial.name}/{os.environ.get(ATTEMPT_ENV, '1')}"
+    )
 
 
 class OwnAddress:

@@ -11,7 +11,7 @@ from scalecurve_api.contract import ROLE_ENV
 from scalecurve_api.programs.processes import asides
 from scalecurve_api.spec.trial import TrialSpec
 from scalecurve_worker.process.failure import WorkloadError
-from scalecurve_worker.process.identity import Identity
+from scalecurve_worker.process.identity import RankIdentity
 from scalecurve_worker.rendezvous.communicator import Communicator
 from scalecurve_worker.tensorflow.cluster import OwnAddress, meet
 from scalecurve_worker.tensorflow.framework import tf
@@ -27,7 +27,7 @@ class Task:
     index: int
 
 
-def task_of(identity: Identity, role: str) -> Task:
+def task_of(identity: RankIdentity, role: str) -> Task:
     """This process's task, by its role, or by its rank where it is a worker.
 
     Raises:
@@ -43,10 +43,10 @@ def task_of(identity: Identity, role: str) -> Task:
     raise WorkloadError(f"{ROLE_ENV}={role!r}: chief or server-0 and so on is wanted")
 
 
-class Meeting:
+class ClusterMembership:
     """This process among all of its trial."""
 
-    def __init__(self, trial: TrialSpec, identity: Identity) -> None:
+    def __init__(self, trial: TrialSpec, identity: RankIdentity) -> None:
         """Join, and tell all where TensorFlow will be reached.
 
         Raises:
@@ -58,14 +58,14 @@ class Meeting:
         servers = len(asides(trial.workload)) - 1
         numbers = {WORKER: self.task.index, CHIEF: self.workers, SERVER: self.workers + 1 + self.task.index}
         world = self.workers + 1 + servers
-        whole = Identity(numbers[self.task.kind], world, identity.local_rank)
-        self.communicator: Communicator = meet(trial, whole)
+        everyone = RankIdentity(numbers[self.task.kind], world, identity.local_rank)
+        self.communicator: Communicator = meet(trial, everyone)
         self._address = OwnAddress()
-        said = self.communicator.all_gather(self._address.text)
+        addresses = self.communicator.all_gather(self._address.text)
         self.addresses = {
-            WORKER: said[: self.workers],
-            CHIEF: said[self.workers : self.workers + 1],
-            SERVER: said[self.workers + 1 :],
+            WORKER: addresses[: self.workers],
+            CHIEF: addresses[self.workers : self.workers + 1],
+            SERVER: addresses[self.workers + 1 :],
         }
 
     def serve(self, threads: int, on_gpu: bool) -> Any:
@@ -97,6 +97,6 @@ class Meeting:
         """What every process says in this round, by number: workers, chief, servers."""
         return self.communicator.all_gather(value)
 
-    def order(self, said: list[Any]) -> Any:
-        """What the chief said."""
-        return said[self.workers]
+    def from_chief(self, values: list[Any]) -> Any:
+        """The chief's value of a round."""
+        return values[self.workers]

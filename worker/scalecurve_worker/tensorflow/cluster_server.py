@@ -6,27 +6,27 @@ A ``tf.distribute.Server`` runs on threads of its own and never ends; this proce
 from __future__ import annotations
 
 from scalecurve_worker.monitor.cpu_load import CpuMeter
-from scalecurve_worker.process.identity import Identity
-from scalecurve_worker.tensorflow.cluster_membership import WORKER, Meeting
+from scalecurve_worker.process.identity import RankIdentity
+from scalecurve_worker.tensorflow.cluster_membership import WORKER, ClusterMembership
 from scalecurve_worker.tensorflow.devices import Devices, seats_of
 
 BEGIN, END, STOP = "begin", "end", "stop"
 """What the chief says: a window opens, a window has closed, all is over."""
 
 
-def follow(meeting: Meeting, identity: Identity, devices: Devices) -> None:
+def follow(cluster: ClusterMembership, identity: RankIdentity, devices: Devices) -> None:
     """Serve until the chief says that all is over.
 
     Raises:
         CommunicatorError: the chief has ended before it said so.
     """
-    server = meeting.serve(devices.threads, devices.on_gpu)
+    server = cluster.serve(devices.threads, devices.on_gpu)
     seat = seats_of(identity, devices)[0]
-    meeting.everybody([seat.model_dump(mode="json", by_alias=True)] if meeting.task.kind == WORKER else None)
+    cluster.everybody([seat.model_dump(mode="json", by_alias=True)] if cluster.task.kind == WORKER else None)
     meter = CpuMeter(seat.cores)
     while True:
         used = meter.used()
-        word = meeting.order(meeting.everybody([seat.host, seat.cores, *(used or (None, None, None))]))
+        word = cluster.from_chief(cluster.everybody([seat.host, seat.cores, *(used or (None, None, None))]))
         if word == BEGIN:
             meter.begin()
         elif word == END:

@@ -19,7 +19,7 @@ IMAGENET_SHAPE = (3, 224, 224)
 
 
 @dataclass(frozen=True)
-class Asked:
+class TensorFlowConfig:
     """``shape`` is (channels, height, width), ``batch`` that of one worker."""
 
     model: str
@@ -31,7 +31,7 @@ class Asked:
     images: ImageList | None = None
 
     @classmethod
-    def of(cls, trial: TrialSpec) -> Asked:
+    def of(cls, trial: TrialSpec) -> TensorFlowConfig:
         """Read a trial; what it leaves open is the model's own.
 
         Raises:

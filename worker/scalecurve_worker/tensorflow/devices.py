@@ -10,7 +10,7 @@ from scalecurve_api.programs.workload import Device, Precision
 from scalecurve_api.record.rank import RankTopology
 from scalecurve_worker.monitor.nvml import visible_uuid
 from scalecurve_worker.process.failure import WorkloadError
-from scalecurve_worker.process.identity import Identity
+from scalecurve_worker.process.identity import RankIdentity
 from scalecurve_worker.process.startup import shares_of_cores
 from scalecurve_worker.process.topology import topology
 from scalecurve_worker.tensorflow.framework import keras, tf
@@ -26,14 +26,14 @@ class Devices:
     """Threads that one operation computes with on the CPU, over all replicas of this process."""
 
 
-def choose_devices(asked: Device, first: int, replicas: int) -> Devices:
+def choose_devices(device: Device, first: int, replicas: int) -> Devices:
     """Show TensorFlow ``replicas`` GPUs from the ``first`` of this machine on, or as many logical CPUs.
 
     Raises:
         WorkloadError: GPUs are asked for, and there are not so many.
     """
-    gpus = [] if asked is Device.cpu else tf.config.list_physical_devices("GPU")
-    if asked is Device.gpu and not gpus:
+    gpus = [] if device is Device.cpu else tf.config.list_physical_devices("GPU")
+    if device is Device.gpu and not gpus:
         build = "sees no GPU" if tf.test.is_built_with_cuda() else "is built without CUDA"
         raise WorkloadError(f"workload.device: gpu is asked for, and TensorFlow here {build}; allowed: cpu, auto")
     if gpus:
@@ -71,7 +71,7 @@ def set_arithmetic(precision: Precision, devices: Devices, deterministic: bool, 
         tf.config.experimental.enable_op_determinism()
 
 
-def seats_of(identity: Identity, devices: Devices) -> list[RankTopology]:
+def seats_of(identity: RankIdentity, devices: Devices) -> list[RankTopology]:
     """The workers that this process drives: itself, or one for each replica with its share of the cores."""
     replicas = len(devices.names)
     if replicas == 1:

@@ -22,16 +22,16 @@ from scalecurve_api.spec.trial import TrialSpec
 from scalecurve_worker.monitor.cpu_load import CpuMeter, CpuUse, foreign_share
 from scalecurve_worker.process.startup import allowed_cores
 from scalecurve_worker.record.session import Measured, Session
-from scalecurve_worker.rendezvous.communicator import Alone
+from scalecurve_worker.rendezvous.communicator import SingleProcess
 from scalecurve_worker.steps.schedule import Block, Schedule
 from scalecurve_worker.steps.warmup import slowest
 from scalecurve_worker.tensorflow.checksum import replica_checksums
-from scalecurve_worker.tensorflow.cluster_membership import Meeting
+from scalecurve_worker.tensorflow.cluster_membership import ClusterMembership
 from scalecurve_worker.tensorflow.cluster_server import BEGIN, END, STOP
-from scalecurve_worker.tensorflow.config import Asked
+from scalecurve_worker.tensorflow.config import TensorFlowConfig
 from scalecurve_worker.tensorflow.flops import step_flops
 from scalecurve_worker.tensorflow.framework import framework_versions, tf
-from scalecurve_worker.tensorflow.training import Trainer, cross_entropy
+from scalecurve_worker.tensorflow.training import ReplicaTrainer, cross_entropy
 from scalecurve_worker.training.learning_rate import while_timed
 
 POOL = 4
@@ -60,7 +60,7 @@ class _Worker:
     steps: int = 0
 
 
-def lead(trial: TrialSpec, meeting: Meeting, asked: Asked) -> RankRecord:
+def lead(trial: TrialSpec, cluster: ClusterMembership, config: TensorFlowConfig) -> RankRecord:
     """The chief's part: train, time, and write the record of every worker.
 
     Raises:
@@ -68,25 +68,27 @@ def lead(trial: TrialSpec, meeting: Meeting, asked: Asked) -> RankRecord:
         ModelError: a shape that the model does not take.
     """
     # They say where they are once their servers listen.
-    seats = [RankTopology.model_validate(said[0]) for said in meeting.everybody()[: meeting.workers]]
-    strategy = tf.distribute.ParameterServerStrategy(meeting.resolver())
-    session = Session(communicator=Alone(), seats=seats, world=strategy.extended._num_workers)
-    return Chief(trial, meeting, session, strategy, asked).run()
+    seats = [RankTopology.model_validate(said[0]) for said in cluster.everybody()[: cluster.workers]]
+    strategy = tf.distribute.ParameterServerStrategy(cluster.resolver())
+    session = Session(communicator=SingleProcess(), seats=seats, world=strategy.extended._num_workers)
+    return Chief(trial, cluster, session, strategy, config).run()
 
 
 class Chief:
     """One trial with parameter servers, as its chief runs it."""
 
-    def __init__(self, trial: TrialSpec, meeting: Meeting, session: Session, strategy: Any, asked: Asked) -> None:
-        self._meeting, self._session, self._batch = meeting, session, asked.batch
+    def __init__(
+        self, trial: TrialSpec, cluster: ClusterMembership, session: Session, strategy: Any, config: TensorFlowConfig
+    ) -> None:
+        self._cluster, self._session, self._batch = cluster, session, config.batch
         self._coordinator = tf.distribute.coordinator.ClusterCoordinator(strategy)
         rule = while_timed(trial.workload.optimizer, trial.point.workers)
-        self._trainer = Trainer(strategy, asked.build, rule)
+        self._trainer = ReplicaTrainer(strategy, config.build, rule)
         self._strategy = strategy
         with strategy.scope():
             self._updates = tf.Variable(0, dtype=tf.int64, trainable=False, name="updates")
         self._block = tf.function(self._steps)
-        self._data = iter(self._coordinator.create_per_worker_dataset(_random_data(trial.seed, asked)))
+        self._data = iter(self._coordinator.create_per_worker_dataset(_random_data(trial.seed, config)))
         self._workers = [_Worker() for _ in session.seats]
         self._staleness: Counter[int] = Counter()
         self._windows: list[Window] = []
@@ -122,7 +124,7 @@ class Chief:
                 for rank, worker in enumerate(self._workers)
             ]
         )
-        self._meeting.everybody(STOP)
+        self._cluster.everybody(STOP)
         return record
 
     def _steps(self, data: Any, steps: Any) -> tuple[Any, Any, Any, Any]:
@@ -215,7 +217,7 @@ class Chief:
         used = self._meter.used()
         if word == BEGIN:
             self._meter.begin()
-        said = self._meeting.everybody(word)
+        said = self._cluster.everybody(word)
         if word == END:
             self._meter.end()
         self._own = [self._session.topology.host, allowed_cores(), *(used or (None, None, None))]
@@ -224,9 +226,9 @@ class Chief:
     def _foreign_loads(self) -> list[float | None]:
         """Load of others on each worker's cores; the chief and the servers of this trial are not others."""
         said = self._say(END)
-        said[self._meeting.workers] = self._own
+        said[self._cluster.workers] = self._own
         found: list[float | None] = []
-        for _, cores, *used in said[: self._meeting.workers]:
+        for _, cores, *used in said[: self._cluster.workers]:
             if used[0] is None:
                 found.append(None)
                 continue
@@ -265,16 +267,16 @@ def _durations(run: Run) -> list[float]:
     return [end - begin for begin, end in zip(run.marks[:-1], run.marks[1:], strict=True)]
 
 
-def _random_data(seed: int, asked: Asked) -> Any:
+def _random_data(seed: int, config: TensorFlowConfig) -> Any:
     """A dataset of each worker's own random batches, made on the worker."""
-    channels, height, width = asked.shape
-    shape = (POOL, asked.batch, height, width, channels)
+    channels, height, width = config.shape
+    shape = (POOL, config.batch, height, width, channels)
 
     def make() -> Any:
         worker = tf.cast(tf.distribute.coordinator.experimental_get_current_worker_index(), tf.int32)
         inputs = tf.random.stateless_normal(shape, seed=[seed % (1 << 31), worker])
         targets = tf.random.stateless_uniform(
-            shape[:2], seed=[worker, seed % (1 << 31)], maxval=asked.classes, dtype=tf.int64
+            shape[:2], seed=[worker, seed % (1 << 31)], maxval=config.classes, dtype=tf.int64
         )
         return tf.data.Dataset.from_tensor_slices((inputs, targets)).repeat().prefetch(2)
 

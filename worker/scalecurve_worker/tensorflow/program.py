@@ -10,30 +10,30 @@ from scalecurve_api.programs.workload import Device, Strategy, Workload
 from scalecurve_api.spec.trial import TrialSpec
 from scalecurve_worker.data.images import DataError
 from scalecurve_worker.process.failure import WorkloadError
-from scalecurve_worker.process.identity import Identity, identify
+from scalecurve_worker.process.identity import RankIdentity, identify
 from scalecurve_worker.record.session import Facts, Session, out_folder
 from scalecurve_worker.rendezvous.communicator import Communicator, find_communicator
 from scalecurve_worker.sdk.bench import Bench
 from scalecurve_worker.steps.timing import HostClock
 from scalecurve_worker.tensorflow import models
 from scalecurve_worker.tensorflow.accuracy import train_to_accuracy
-from scalecurve_worker.tensorflow.alternates import WithoutAllReduce
+from scalecurve_worker.tensorflow.alternates import NoAllReduce
 from scalecurve_worker.tensorflow.checksum import replica_checksums
 from scalecurve_worker.tensorflow.clock import STEP_CLOCK, DeviceClock
 from scalecurve_worker.tensorflow.cluster import meet
-from scalecurve_worker.tensorflow.cluster_membership import CHIEF, WORKER, Meeting
+from scalecurve_worker.tensorflow.cluster_membership import CHIEF, WORKER, ClusterMembership
 from scalecurve_worker.tensorflow.cluster_server import follow
-from scalecurve_worker.tensorflow.config import Asked
-from scalecurve_worker.tensorflow.data.arrays import Arrays
-from scalecurve_worker.tensorflow.data.image_folder import Folder
+from scalecurve_worker.tensorflow.config import TensorFlowConfig
+from scalecurve_worker.tensorflow.data.arrays import ArrayEpochs
+from scalecurve_worker.tensorflow.data.image_folder import ImageFolderEpochs
 from scalecurve_worker.tensorflow.data.sampler import Epochs
-from scalecurve_worker.tensorflow.data.synthetic import Synthetic
+from scalecurve_worker.tensorflow.data.synthetic import SyntheticReplicas
 from scalecurve_worker.tensorflow.devices import Devices, choose_devices, seats_of, set_arithmetic
 from scalecurve_worker.tensorflow.flops import step_flops
 from scalecurve_worker.tensorflow.framework import framework_versions, tf
 from scalecurve_worker.tensorflow.parameter_server_program import lead
-from scalecurve_worker.tensorflow.strategies import STRATEGIES, Spread
-from scalecurve_worker.tensorflow.training import Trainer
+from scalecurve_worker.tensorflow.strategies import STRATEGIES, ReplicaStrategy
+from scalecurve_worker.tensorflow.training import ReplicaTrainer
 from scalecurve_worker.training.learning_rate import while_timed
 
 AGAINST_TORCH = (
@@ -62,7 +62,7 @@ def run(trial: TrialSpec) -> None:
         raise WorkloadError(f"workload.data: {error}") from error
 
 
-def _replicate(trial: TrialSpec, identity: Identity, strategy: Strategy) -> None:
+def _replicate(trial: TrialSpec, identity: RankIdentity, strategy: Strategy) -> None:
     replicas = trial.point.workers if strategy is Strategy.mirrored else 1
     devices = choose_devices(trial.workload.device, identity.local_rank * replicas, replicas)
     set_arithmetic(trial.workload.precision, devices, trial.workload.options.deterministic, trial.seed)
@@ -77,22 +77,27 @@ def _replicate(trial: TrialSpec, identity: Identity, strategy: Strategy) -> None
         spread.across.leave()
 
 
-def _serve(trial: TrialSpec, identity: Identity) -> None:
-    meeting = Meeting(trial, identity)
-    lends = meeting.task.kind == WORKER
+def _serve(trial: TrialSpec, identity: RankIdentity) -> None:
+    cluster = ClusterMembership(trial, identity)
+    lends = cluster.task.kind == WORKER
     devices = choose_devices(trial.workload.device if lends else Device.cpu, identity.local_rank, 1)
     set_arithmetic(trial.workload.precision, devices, trial.workload.options.deterministic, trial.seed)
-    if meeting.task.kind == CHIEF:
-        lead(trial, meeting, Asked.of(trial))
+    if cluster.task.kind == CHIEF:
+        lead(trial, cluster, TensorFlowConfig.of(trial))
     else:
-        follow(meeting, identity, devices)
+        follow(cluster, identity, devices)
 
 
 class Job:
     """This process's part of a trial with one replica or several."""
 
     def __init__(
-        self, trial: TrialSpec, identity: Identity, devices: Devices, spread: Spread, communicator: Communicator
+        self,
+        trial: TrialSpec,
+        identity: RankIdentity,
+        devices: Devices,
+        spread: ReplicaStrategy,
+        communicator: Communicator,
     ) -> None:
         self.trial = trial
         self.workload: Workload = trial.workload
@@ -100,18 +105,18 @@ class Job:
         self.devices = devices
         self.spread = spread
         self.communicator = communicator
-        self.asked = Asked.of(trial)
+        self.asked = TensorFlowConfig.of(trial)
         self.batch = self.asked.batch
 
     def run(self) -> None:
         """Time the training, then train to accuracy where that is asked for, and write the record."""
         asked = self.asked
         rule = while_timed(self.workload.optimizer, self.trial.point.workers)
-        trainer = Trainer(self.spread.strategy, asked.build, rule, self.spread.across)
+        trainer = ReplicaTrainer(self.spread.strategy, asked.build, rule, self.spread.across)
         data = self._data()
         batches = data.endless()
         several = self.spread.replicas > 1 and self.trial.measure.exposed_communication
-        alternate = WithoutAllReduce(trainer) if several else None
+        alternate = NoAllReduce(trainer) if several else None
         bench = self._attach(alternate)
         self._note(bench.session.facts, trainer, data)
         bench.session.facts.initial_checksum = replica_checksums(self.spread.strategy, trainer.model)[0]
@@ -126,17 +131,19 @@ class Job:
             train_to_accuracy(self, bench, data, self.trial.measure.accuracy)
         bench.finish(checksums)
 
-    def _data(self) -> Synthetic | Epochs:
+    def _data(self) -> SyntheticReplicas | Epochs:
         asked, strategy, seed = self.asked, self.spread.strategy, self.trial.seed
         place = {"first": self.spread.first, "world": self.spread.replicas}
         if asked.images is not None:
-            return Folder(strategy, asked.images, batch=asked.batch, shape=asked.shape, seed=seed, **place)
+            return ImageFolderEpochs(strategy, asked.images, batch=asked.batch, shape=asked.shape, seed=seed, **place)
         if asked.arrays is None:
             drawn = {"batch": asked.batch, "classes": asked.classes, "seed": seed, "first": self.spread.first}
-            return Synthetic(strategy, shape=asked.shape, **drawn)
-        return Arrays(strategy, asked.source, asked.arrays, batch=asked.batch, shape=asked.shape, seed=seed, **place)
+            return SyntheticReplicas(strategy, shape=asked.shape, **drawn)
+        return ArrayEpochs(
+            strategy, asked.source, asked.arrays, batch=asked.batch, shape=asked.shape, seed=seed, **place
+        )
 
-    def _attach(self, alternate: WithoutAllReduce | None) -> Bench:
+    def _attach(self, alternate: NoAllReduce | None) -> Bench:
         session = Session(
             communicator=self.communicator,
             seats=seats_of(self.identity, self.devices)[: len(self.spread.strategy.extended.worker_devices)],
@@ -146,7 +153,7 @@ class Job:
         clock = DeviceClock(session.unix) if self.devices.on_gpu else HostClock(session.unix)
         return Bench(session, clock, None, alternate)
 
-    def _note(self, facts: Facts, trainer: Trainer, data: Synthetic | Epochs) -> None:
+    def _note(self, facts: Facts, trainer: ReplicaTrainer, data: SyntheticReplicas | Epochs) -> None:
         options: dict[str, Any] = {
             "device": self.devices.names[0].partition(":")[0],
             "batchPerWorker": self.batch,

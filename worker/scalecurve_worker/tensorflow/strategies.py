@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from scalecurve_api.programs.workload import Communication, CrossDeviceOps, Strategy, Workload
-from scalecurve_worker.extras.horovod.tensorflow_strategy import OverHorovod
+from scalecurve_worker.extras.horovod.tensorflow_strategy import HorovodReplicas
 from scalecurve_worker.process.failure import WorkloadError
 from scalecurve_worker.rendezvous.communicator import Communicator
 from scalecurve_worker.tensorflow.cluster import OwnAddress, tf_config
@@ -29,7 +29,7 @@ _CARRIERS = {
 
 
 @dataclass(frozen=True)
-class Spread:
+class ReplicaStrategy:
     """A strategy of TensorFlow; ``backend`` is what carries its sums, None where nothing is summed.
 
     ``across`` adds up between processes where the strategy itself knows of this one alone.
@@ -38,7 +38,7 @@ class Spread:
     strategy: Any
     backend: str | None
     facts: dict[str, str] = field(default_factory=dict)
-    across: OverHorovod | None = None
+    across: HorovodReplicas | None = None
 
     @property
     def name(self) -> str | None:
@@ -56,12 +56,12 @@ class Spread:
         return self.across.rank if self.across else 0
 
 
-def one_device(workload: Workload, devices: Devices, communicator: Communicator) -> Spread:
+def one_device(workload: Workload, devices: Devices, communicator: Communicator) -> ReplicaStrategy:
     """One replica, without any sum."""
-    return Spread(tf.distribute.OneDeviceStrategy(devices.names[0]), None)
+    return ReplicaStrategy(tf.distribute.OneDeviceStrategy(devices.names[0]), None)
 
 
-def mirrored(workload: Workload, devices: Devices, communicator: Communicator) -> Spread:
+def mirrored(workload: Workload, devices: Devices, communicator: Communicator) -> ReplicaStrategy:
     """Replicas on the devices of this process.
 
     Raises:
@@ -77,7 +77,7 @@ def mirrored(workload: Workload, devices: Devices, communicator: Communicator) -
     return described(tf.distribute.MirroredStrategy(devices.names, cross_device_ops=ops), devices.on_gpu)
 
 
-def multi_worker_mirrored(workload: Workload, devices: Devices, communicator: Communicator) -> Spread:
+def multi_worker_mirrored(workload: Workload, devices: Devices, communicator: Communicator) -> ReplicaStrategy:
     """One replica in each process, and collectives between them.
 
     Raises:
@@ -101,18 +101,18 @@ def multi_worker_mirrored(workload: Workload, devices: Devices, communicator: Co
     return described(strategy, devices.on_gpu)
 
 
-def horovod(workload: Workload, devices: Devices, communicator: Communicator) -> Spread:
+def horovod(workload: Workload, devices: Devices, communicator: Communicator) -> ReplicaStrategy:
     """One replica in each process, and Horovod between them.
 
     Raises:
         WorkloadError: Horovod is not here, or not as it is asked for.
     """
-    across = OverHorovod(workload, devices)
+    across = HorovodReplicas(workload, devices)
     said = {"backendReadFrom": "Horovod's timeline of an all-reduce before the first step"}
-    return Spread(tf.distribute.OneDeviceStrategy(devices.names[0]), across.carrier, said, across)
+    return ReplicaStrategy(tf.distribute.OneDeviceStrategy(devices.names[0]), across.carrier, said, across)
 
 
-def described(strategy: Any, on_gpu: bool) -> Spread:
+def described(strategy: Any, on_gpu: bool) -> ReplicaStrategy:
     """Say what a strategy's sums are made by: looked up in the strategy, not taken from the request."""
     extended = strategy.extended
     ops = getattr(extended, "_cross_device_ops", None) or getattr(extended, "_collective_ops", None)
@@ -125,10 +125,10 @@ def described(strategy: Any, on_gpu: bool) -> Spread:
         facts["communication"] = implementation
         # TensorFlow's rule (CollectiveParamResolverLocal): NCCL needs GPUs, and is taken there unless RING is named.
         carrier = "nccl" if on_gpu and implementation != "RING" else "ring"
-    return Spread(strategy, carrier, facts)
+    return ReplicaStrategy(strategy, carrier, facts)
 
 
-Make = Callable[[Workload, Devices, Communicator], Spread]
+Make = Callable[[Workload, Devices, Communicator], ReplicaStrategy]
 STRATEGIES: dict[Strategy, Make] = {
     Strategy.one_device: one_device,
     Strategy.mirrored: mirrored,

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from scalecurve_api.programs.optimizer import Optimizer
-from scalecurve_worker.extras.horovod.tensorflow_strategy import OverHorovod
+from scalecurve_worker.extras.horovod.tensorflow_strategy import HorovodReplicas
 from scalecurve_worker.tensorflow.framework import keras, tf
 from scalecurve_worker.tensorflow.lars import Lars
 
@@ -19,7 +19,7 @@ _CLASSES = {
 }
 
 
-class Trainer:
+class ReplicaTrainer:
     """A model and its optimizer, spread over replicas by a strategy, and over processes that it knows nothing of.
 
     The loss of a replica is the mean over its own batch, divided by the replicas for the gradient: summed over
@@ -27,18 +27,18 @@ class Trainer:
     """
 
     def __init__(
-        self, strategy: Any, build: Callable[[], Any], asked: Optimizer, across: OverHorovod | None = None
+        self, strategy: Any, build: Callable[[], Any], optimizer: Optimizer, across: HorovodReplicas | None = None
     ) -> None:
         self.strategy = strategy
         self._across = across
         with strategy.scope():
             self.model = build()
-            self.optimizer = make_optimizer(asked)
+            self.optimizer = make_optimizer(optimizer)
             self.optimizer.build(self.model.trainable_variables)
         if across:
             across.start_alike([*self.model.variables, *self.optimizer.variables])
         # SGD's weight decay is part of the gradient, as in torch; Keras's own would be taken off the parameter.
-        self._decay = asked.weight_decay if asked.name == "sgd" else 0.0
+        self._decay = optimizer.weight_decay if optimizer.name == "sgd" else 0.0
         self._replicas = strategy.num_replicas_in_sync
         self._step = tf.function(lambda inputs, targets: self._run(inputs, targets, True))
         self._step_alone = tf.function(lambda inputs, targets: self._run(inputs, targets, False))
@@ -99,17 +99,17 @@ def components(strategy: Any, variable: Any) -> tuple[Any, ...]:
     return found
 
 
-def make_optimizer(asked: Optimizer) -> Any:
+def make_optimizer(optimizer: Optimizer) -> Any:
     """Keras's optimizer, whose sum over replicas can be left out: the flag is read when a step is traced."""
-    options: dict[str, Any] = {"learning_rate": asked.learning_rate}
-    match asked.name:
+    options: dict[str, Any] = {"learning_rate": optimizer.learning_rate}
+    match optimizer.name:
         case "sgd":
-            options["momentum"] = asked.momentum
+            options["momentum"] = optimizer.momentum
         case "lars":
-            options |= {"momentum": asked.momentum, "decay": asked.weight_decay, "trust": asked.trust}
+            options |= {"momentum": optimizer.momentum, "decay": optimizer.weight_decay, "trust": optimizer.trust}
         case _:
-            options["weight_decay"] = asked.weight_decay
-    return _silenceable(_CLASSES[asked.name])(**options)
+            options["weight_decay"] = optimizer.weight_decay
+    return _silenceable(_CLASSES[optimizer.name])(**options)
 
 
 def _silenceable(kind: Any) -> Any:

@@ -25,24 +25,24 @@ if TYPE_CHECKING:
     from scalecurve_worker.torch.program import Job
 
 
-def train_to_accuracy(job: Job, bench: Bench, data: Loader, asked: Accuracy) -> None:
+def train_to_accuracy(job: Job, bench: Bench, data: Loader, goal: Accuracy) -> None:
     """Train from the trial's seed and evaluate after each epoch, until the target or the last epoch.
 
     Rows go to ``evals.jsonl`` as they come and into rank 0's record. A loss that is not finite ends it.
     """
     world = bench.session.communicator
-    if asked.checkpoints is not None and world.rank == 0:
-        open_folder(asked.checkpoints)
+    if goal.checkpoints is not None and world.rank == 0:
+        open_folder(goal.checkpoints)
     trainer = job.trainer(job.spread(job.build(data.spec)))
     trainer.watch = tally = Tally(job.device)
     parts = job.workload.options.gradient_accumulation
-    meter = NoiseMeter(trainer, job.batch, world, parts) if asked.noise_scale else None
+    meter = NoiseMeter(trainer, job.batch, world, parts) if goal.noise_scale else None
     validation = job.data("val")
     if world.rank == 0:
         bench.session.facts.dataset = dataset_facts(data, validation)
     rule, varies = job.workload.optimizer, changes(job.workload.optimizer)
     step, wall_s = 0, 0.0
-    for epoch in range(asked.epochs):
+    for epoch in range(goal.epochs):
         data.set_epoch(epoch if job.workload.options.reshuffle else 0)
         world.barrier()
         began = time.monotonic()
@@ -50,7 +50,7 @@ def train_to_accuracy(job: Job, bench: Bench, data: Loader, asked: Accuracy) -> 
         tally.clear()
         for index, batch in enumerate(data):
             if varies:
-                at = rate_at(rule, epoch + index / len(data), asked.epochs, job.trial.point.workers)
+                at = rate_at(rule, epoch + index / len(data), goal.epochs, job.trial.point.workers)
                 for group in trainer.optimizer.param_groups:
                     group["lr"] = at
             losses += trainer.update(job.micro_batches(batch))
@@ -81,11 +81,11 @@ def train_to_accuracy(job: Job, bench: Bench, data: Loader, asked: Accuracy) -> 
             bench.session.keep_evaluation(Evaluation.model_validate(row))
             if noise is not None:
                 bench.session.facts.noise_scale.append(noise)
-        if asked.target is not None and row["accuracy"] >= asked.target:
+        if goal.target is not None and row["accuracy"] >= goal.target:
             break
     validation.close()
     note_frozen(bench.session.facts.frozen_checksums, bare_module(trainer.spread.module))
-    _look(job, bench, trainer, data, asked)
+    _look(job, bench, trainer, data, goal)
 
 
 class Tally:
@@ -110,13 +110,13 @@ class Tally:
         return int(self._right), self._counted
 
 
-def _look(job: Job, bench: Bench, trainer: Trainer, data: Loader, asked: Accuracy) -> None:
+def _look(job: Job, bench: Bench, trainer: Trainer, data: Loader, goal: Accuracy) -> None:
     """Look at the trained model on rank 0, while the others wait."""
     world = bench.session.communicator
-    if world.rank == 0 and (asked.checkpoints is not None or asked.quantization is not None):
+    if world.rank == 0 and (goal.checkpoints is not None or goal.quantization is not None):
         validation = job.data("val", alone=True)
         module = bare_module(trainer.spread.module).eval()
-        look_at(Trained(job, bench.session.facts, module, data, validation), asked)
+        look_at(Trained(job, bench.session.facts, module, data, validation), goal)
         validation.close()
     world.barrier()
 

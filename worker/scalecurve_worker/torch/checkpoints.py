@@ -13,13 +13,13 @@ from scalecurve_worker.process.failure import WorkloadError
 _FIELD = "measure.accuracy.checkpoints"
 
 
-def open_folder(asked: str) -> Path:
+def open_folder(path: str) -> Path:
     """The folder for checkpoints, made where it is absent; a relative one is in the folder the program started in.
 
     Raises:
         WorkloadError: it cannot be made or written to, said before the training that would be lost.
     """
-    folder = Path(asked).expanduser()
+    folder = Path(path).expanduser()
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:

@@ -10,7 +10,7 @@ from scalecurve_api.programs.workload import Device
 from scalecurve_api.record.rank import RankTopology
 from scalecurve_worker.monitor.nvml import driver_version
 from scalecurve_worker.process.failure import WorkloadError
-from scalecurve_worker.process.identity import Identity
+from scalecurve_worker.process.identity import RankIdentity
 from scalecurve_worker.process.startup import shares_of_cores
 from scalecurve_worker.process.topology import topology
 
@@ -19,21 +19,21 @@ nccl_version: Callable[[], tuple[int, ...]] = torch.cuda.nccl.version
 cudnn_version: Callable[[], int | None] = torch.backends.cudnn.version
 
 
-def choose_device(asked: Device, local_rank: int) -> torch.device:
+def choose_device(device: Device, local_rank: int) -> torch.device:
     """The GPU of this local rank, or the CPU.
 
     Raises:
         WorkloadError: GPUs are asked for, and torch sees none.
     """
     count = torch.cuda.device_count()
-    if asked is Device.cpu or (asked is Device.auto and count == 0):
+    if device is Device.cpu or (device is Device.auto and count == 0):
         return torch.device("cpu")
     if count == 0:
         build = "this build of torch has no CUDA" if torch.version.cuda is None else "torch sees no GPU"
-        raise WorkloadError(f"workload.device: gpu is asked for, and {build}; allowed here: cpu, auto")
-    device = torch.device("cuda", local_rank % count)
-    torch.cuda.set_device(device)
-    return device
+        raise WorkloadError(f"workload.device: gpu requested, but {build}; allowed here: cpu, auto")
+    gpu = torch.device("cuda", local_rank % count)
+    torch.cuda.set_device(gpu)
+    return gpu
 
 
 def device_identity(device: torch.device) -> tuple[str, str] | tuple[None, None]:
@@ -62,6 +62,6 @@ def seats_on(gpus: Sequence[int]) -> list[RankTopology]:
     cores = shares_of_cores(len(gpus))
     seats = []
     for rank, index in enumerate(gpus):
-        where = topology(Identity(rank, len(gpus), rank), *device_identity(torch.device("cuda", index)))
+        where = topology(RankIdentity(rank, len(gpus), rank), *device_identity(torch.device("cuda", index)))
         seats.append(where.model_copy(update={"cores": cores[rank]}))
     return seats

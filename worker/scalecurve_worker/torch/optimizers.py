@@ -14,43 +14,43 @@ _EPSILON = 1e-6
 
 
 def rule_of(
-    asked: Optimizer, workers: int = 1, device: str = "cpu"
+    optimizer: Optimizer, workers: int = 1, device: str = "cpu"
 ) -> tuple[type[torch.optim.Optimizer], dict[str, Any]]:
     """The class and its arguments.
 
     AdamW on a GPU is the fused one, which reads and writes each tensor once; elsewhere foreach and fused are left to
     torch's own default. The rate is the scaled one where scaling is asked for; a warm-up is for trainings to accuracy.
     """
-    rate = asked.learning_rate * (workers if asked.scale_with_workers else 1)
-    common = {"lr": rate, "weight_decay": asked.weight_decay}
-    match asked.name:
+    rate = optimizer.learning_rate * (workers if optimizer.scale_with_workers else 1)
+    common = {"lr": rate, "weight_decay": optimizer.weight_decay}
+    match optimizer.name:
         case "adamw":
             return torch.optim.AdamW, {**common, "fused": True} if device == "cuda" else common
         case "adagrad":
             return torch.optim.Adagrad, common
         case "lars":
-            return LARS, {**common, "momentum": asked.momentum, "trust": asked.trust}
+            return LARS, {**common, "momentum": optimizer.momentum, "trust": optimizer.trust}
         case "lamb":
             return LAMB, common
         case "sgd":
-            return torch.optim.SGD, {**common, "momentum": asked.momentum}
+            return torch.optim.SGD, {**common, "momentum": optimizer.momentum}
 
 
-def make_optimizer(parameters: Iterable[Tensor], asked: Optimizer, workers: int = 1) -> torch.optim.Optimizer:
+def make_optimizer(parameters: Iterable[Tensor], optimizer: Optimizer, workers: int = 1) -> torch.optim.Optimizer:
     """An optimizer over all parameters of a model that are trained."""
     trained = [each for each in parameters if each.requires_grad]
-    kind, arguments = rule_of(asked, workers, trained[0].device.type)
-    return kind(groups_of(trained, asked), **arguments)
+    kind, arguments = rule_of(optimizer, workers, trained[0].device.type)
+    return kind(groups_of(trained, optimizer), **arguments)
 
 
-def groups_of(parameters: Iterable[Tensor], asked: Optimizer) -> list[Tensor] | list[dict[str, Any]]:
+def groups_of(parameters: Iterable[Tensor], optimizer: Optimizer) -> list[Tensor] | list[dict[str, Any]]:
     """All parameters that are trained, or apart from the others the vectors, which then do not decay.
 
     Biases and the parameters of norms are all the vectors that there are. That they should not decay is X. Jia et al.,
     "Highly scalable deep learning training system", arXiv:1807.11205, section 3.2.
     """
     trained = [each for each in parameters if each.requires_grad]
-    if asked.decay_norm or not asked.weight_decay:
+    if optimizer.decay_norm or not optimizer.weight_decay:
         return trained
     decayed = [each for each in trained if each.dim() > 1]
     others = [each for each in trained if each.dim() <= 1]

@@ -23,19 +23,19 @@ _TIMEOUT = timedelta(minutes=10)
 _PER_FUNCTION = (2, 24)
 
 
-def choose_backend(asked: Backend, device: torch.device) -> str:
+def choose_backend(backend: Backend, device: torch.device) -> str:
     """``nccl`` on GPUs and ``gloo`` on CPUs, unless one is named.
 
     Raises:
         WorkloadError: a backend that this build of torch or this device does not have.
     """
-    if asked is Backend.auto:
+    if backend is Backend.auto:
         return "nccl" if device.type == "cuda" else "gloo"
-    if asked is Backend.nccl and device.type != "cuda":
+    if backend is Backend.nccl and device.type != "cuda":
         raise WorkloadError("workload.backend: nccl is asked for, and this rank drives a CPU; allowed: gloo, auto")
-    if asked is Backend.mpi:
+    if backend is Backend.mpi:
         raise WorkloadError("workload.backend: mpi is not in this build of torch; allowed: nccl, gloo, auto")
-    return asked.value
+    return backend.value
 
 
 def ask_for_algorithm(algorithm: AllReduce, backend: str) -> None:

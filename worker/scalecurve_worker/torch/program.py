@@ -16,7 +16,7 @@ from scalecurve_api.record.checks.training import TCP
 from scalecurve_api.record.rank import RankRecord
 from scalecurve_api.spec.trial import TrialSpec
 from scalecurve_worker.extras.parameter_server.training_loop import serve
-from scalecurve_worker.extras.parameter_server.worker import Serving
+from scalecurve_worker.extras.parameter_server.worker import ParameterServerClient
 from scalecurve_worker.extras.quantization import check_quantizable
 from scalecurve_worker.process.failure import WorkloadError, out_of_memory
 from scalecurve_worker.process.identity import identify
@@ -34,7 +34,7 @@ from scalecurve_worker.torch.memory import PeakMemory
 from scalecurve_worker.torch.precision import set_arithmetic
 from scalecurve_worker.torch.process_group import ask_for_algorithm, choose_backend, join_group, leave_group
 from scalecurve_worker.torch.sharding import local_elements
-from scalecurve_worker.torch.strategies import STRATEGIES, Spread, Wrap, single
+from scalecurve_worker.torch.strategies import STRATEGIES, Wrap, WrappedModel, single
 from scalecurve_worker.torch.training import Trainer
 from scalecurve_worker.torch.transfer import begin, note_frozen, train_mode
 
@@ -88,7 +88,7 @@ class Job:
         self.strategy = strategy_of(self.workload) or Strategy.ddp
         self.wrap = wrap or STRATEGIES[self.strategy]
         self.batch = _batch_per_worker(trial)
-        self.servings: list[Serving] = []
+        self.servings: list[ParameterServerClient] = []
         self.transfer: dict[str, object] = {}
         if trial.measure.accuracy and self.workload.data.source is DataSource.synthetic:
             raise WorkloadError("measure.accuracy: needs real data, and workload.data.source is synthetic")
@@ -112,14 +112,14 @@ class Job:
         model = train_mode(model.to(self.device))
         return model.to(memory_format=torch.channels_last) if self.workload.options.channels_last else model
 
-    def spread(self, model: nn.Module) -> Spread:
+    def spread(self, model: nn.Module) -> WrappedModel:
         """The model as the strategy spreads it over workers."""
         spread = self.wrap(model, self.device, self.workload)
         if spread.serving is not None:
             self.servings.append(spread.serving)
         return spread
 
-    def trainer(self, spread: Spread) -> Trainer:
+    def trainer(self, spread: WrappedModel) -> Trainer:
         """The spread model with its loss and its optimizer, both compiled where that is asked for.
 
         The loss of a language model, left as it is, costs a tenth of its step: GPT-2 small, one H200, 72 ms and not 65.

@@ -19,7 +19,7 @@ from scalecurve_api.programs.options import BatchNorm
 from scalecurve_api.programs.workload import Strategy, Workload
 from scalecurve_api.record.rank import Traffic
 from scalecurve_worker.extras.compression import compress
-from scalecurve_worker.extras.parameter_server.worker import Serving, start
+from scalecurve_worker.extras.parameter_server.worker import ParameterServerClient, start
 from scalecurve_worker.process.failure import WorkloadError
 from scalecurve_worker.torch import traffic
 from scalecurve_worker.torch.data_parallel import KeptThreads
@@ -29,7 +29,7 @@ from scalecurve_worker.torch.transfer import is_frozen
 
 
 @dataclass(frozen=True)
-class Spread:
+class WrappedModel:
     """A model ready to train, with its optimizer.
 
     ``no_sync`` is the context in which a backward pass leaves out its communication; ``exposed`` names the method that
@@ -47,7 +47,7 @@ class Spread:
     unexposed: str | None = None
     learns_graph: bool = False
     traffic: Callable[[], Traffic | None] = field(default=lambda: None)
-    serving: Serving | None = None
+    serving: ParameterServerClient | None = None
     seats: Sequence[int] = ()
     backend: str | None = None
     versions: dict[str, str] = field(default_factory=dict)
@@ -61,15 +61,15 @@ synchronized: Callable[[nn.Module], nn.Module] = nn.SyncBatchNorm.convert_sync_b
 _NAMES = inspect.signature(DistributedDataParallel.__init__).parameters
 _SYNC_BUFFERS = "forward_sync_buffers" if "forward_sync_buffers" in _NAMES else "broadcast_buffers"
 
-Wrap = Callable[[nn.Module, torch.device, Workload], Spread]
+Wrap = Callable[[nn.Module, torch.device, Workload], WrappedModel]
 
 
-def single(model: nn.Module, device: torch.device, workload: Workload) -> Spread:
+def single(model: nn.Module, device: torch.device, workload: Workload) -> WrappedModel:
     """One worker without any wrapper."""
-    return Spread(model, None, make_optimizer(model.parameters(), workload.optimizer))
+    return WrappedModel(model, None, make_optimizer(model.parameters(), workload.optimizer))
 
 
-def ddp(model: nn.Module, device: torch.device, workload: Workload) -> Spread:
+def ddp(model: nn.Module, device: torch.device, workload: Workload) -> WrappedModel:
     """DistributedDataParallel: replicas, with gradients all-reduced in buckets during the backward pass.
 
     Raises:
@@ -78,7 +78,7 @@ def ddp(model: nn.Module, device: torch.device, workload: Workload) -> Spread:
     options, workers = workload.options, dist.get_world_size()
     wrapped = _replicate(model, device, workload)
     sent = compress(wrapped, options)
-    return Spread(
+    return WrappedModel(
         wrapped,
         type(wrapped).__name__,
         make_optimizer(wrapped.parameters(), workload.optimizer, workers),
@@ -91,7 +91,7 @@ def ddp(model: nn.Module, device: torch.device, workload: Workload) -> Spread:
     )
 
 
-def zero1(model: nn.Module, device: torch.device, workload: Workload) -> Spread:
+def zero1(model: nn.Module, device: torch.device, workload: Workload) -> WrappedModel:
     """DDP with the optimizer's state shared out: every rank updates its parameters and broadcasts them.
 
     S. Rajbhandari et al., "ZeRO", arXiv:1910.02054, stage 1, as torch's ZeroRedundancyOptimizer has it.
@@ -101,7 +101,7 @@ def zero1(model: nn.Module, device: torch.device, workload: Workload) -> Spread:
     kind, arguments = rule_of(workload.optimizer, workers, device.type)
     parameters = groups_of(wrapped.parameters(), workload.optimizer)
     optimizer = ZeroRedundancyOptimizer(parameters, optimizer_class=kind, **arguments)
-    return Spread(
+    return WrappedModel(
         wrapped,
         f"{type(wrapped).__name__} + {type(optimizer).__name__}",
         optimizer,
@@ -111,7 +111,7 @@ def zero1(model: nn.Module, device: torch.device, workload: Workload) -> Spread:
     )
 
 
-def fsdp(model: nn.Module, device: torch.device, workload: Workload) -> Spread:
+def fsdp(model: nn.Module, device: torch.device, workload: Workload) -> WrappedModel:
     """FSDP2: every rank holds a share of parameters, gradients and optimizer state."""
     workers = dist.get_world_size()
     if batch_norm_of(workload) is BatchNorm.synchronized:
@@ -119,7 +119,7 @@ def fsdp(model: nn.Module, device: torch.device, workload: Workload) -> Spread:
     elements = count_elements(model)
     group_mb = workload.options.fsdp_group_mb
     sharded = shard(model, device, workload.precision, group_mb)
-    return Spread(
+    return WrappedModel(
         sharded.module,
         sharded.wrapper,
         make_optimizer(sharded.module.parameters(), workload.optimizer, workers),
@@ -134,7 +134,7 @@ def fsdp(model: nn.Module, device: torch.device, workload: Workload) -> Spread:
     )
 
 
-def dp(model: nn.Module, device: torch.device, workload: Workload) -> Spread:
+def dp(model: nn.Module, device: torch.device, workload: Workload) -> WrappedModel:
     """DataParallel: this process drives every GPU that it sees, and copies the model to each in every step."""
     kept = workload.options.keep_threads
     if not kept:
@@ -142,7 +142,7 @@ def dp(model: nn.Module, device: torch.device, workload: Workload) -> Spread:
         torch.backends.cudnn.benchmark = False
     wrapped = KeptThreads(model) if kept else nn.DataParallel(model)
     workers = max(1, len(wrapped.device_ids))
-    return Spread(
+    return WrappedModel(
         wrapped,
         nn.DataParallel.__name__,
         make_optimizer(wrapped.parameters(), workload.optimizer, workers),
@@ -152,13 +152,13 @@ def dp(model: nn.Module, device: torch.device, workload: Workload) -> Spread:
     )
 
 
-def parameter_server(model: nn.Module, device: torch.device, workload: Workload) -> Spread:
+def parameter_server(model: nn.Module, device: torch.device, workload: Workload) -> WrappedModel:
     """Parameters at servers, which change them by gradients that workers send."""
     serving = start(model, workload)
     asked = workload.parameter_server
-    return Spread(
+    return WrappedModel(
         model,
-        type(serving.optimizer).__name__,
+        "ParameterServer",
         serving.optimizer,
         unexposed="a worker has no update of its own: there is no step without the servers",
         traffic=serving.traffic,
@@ -211,7 +211,7 @@ STRATEGIES: dict[Strategy, Wrap] = {
 }
 
 
-def state_tensors(spread: Spread) -> list[Tensor]:
+def state_tensors(spread: WrappedModel) -> list[Tensor]:
     """Everything a step changes: parameters, buffers, and the optimizer's tensors."""
     state = [value for each in spread.optimizer.state.values() for value in each.values() if isinstance(value, Tensor)]
     return [*spread.module.parameters(), *spread.module.buffers(), *state]

@@ -33,13 +33,13 @@ class Trained:
     validation: Loader
 
 
-def look_at(trained: Trained, asked: Accuracy) -> None:
+def look_at(trained: Trained, goal: Accuracy) -> None:
     """Do what ``measure.accuracy`` asks for beside the evaluations, and write it into ``trained.facts``."""
-    if asked.checkpoints is not None:
-        path = write_checkpoint(trained.module, open_folder(asked.checkpoints), trained.job.trial.name)
+    if goal.checkpoints is not None:
+        path = write_checkpoint(trained.module, open_folder(goal.checkpoints), trained.job.trial.name)
         trained.facts.options["trainedParameters"] = str(path)
     finite = all(parameter.isfinite().all() for parameter in trained.module.parameters())
-    if asked.quantization is not None and finite:
+    if goal.quantization is not None and finite:
         trained.training.set_epoch(0)
-        inputs = [batch for batch, _ in islice(trained.training, asked.quantization.calibration_batches)]
-        trained.facts.quantization = quantize(trained.module, inputs, trained.validation, asked.quantization)
+        inputs = [batch for batch, _ in islice(trained.training, goal.quantization.calibration_batches)]
+        trained.facts.quantization = quantize(trained.module, inputs, trained.validation, goal.quantization)

@@ -13,7 +13,7 @@ from scalecurve_api.programs.workload import Precision
 from scalecurve_worker.torch.data import Batch
 from scalecurve_worker.torch.models import AuxiliaryLogits, training_loss
 from scalecurve_worker.torch.precision import autocast, scaler_for
-from scalecurve_worker.torch.strategies import Spread
+from scalecurve_worker.torch.strategies import WrappedModel
 
 
 class Trainer:
@@ -21,7 +21,7 @@ class Trainer:
 
     def __init__(
         self,
-        spread: Spread,
+        spread: WrappedModel,
         forward: Callable[[Tensor], Any],
         precision: Precision,
         device: torch.device,

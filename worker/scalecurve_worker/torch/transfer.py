@@ -105,7 +105,7 @@ def frozen_checksum(model: nn.Module) -> str | None:
 
 
 def begin(
-    model: nn.Module, asked: Transfer, spec: models.ModelSpec, input_shape: tuple[int, ...], classes: int
+    model: nn.Module, transfer: Transfer, spec: models.ModelSpec, input_shape: tuple[int, ...], classes: int
 ) -> dict[str, object]:
     """Do what ``workload.transfer`` asks for to a freshly built model; what the record says of it.
 
@@ -113,15 +113,15 @@ def begin(
         ModelError: a model whose head cannot be told from the rest.
         WorkloadError: a checkpoint that cannot be read, or does not fit.
     """
-    loads = asked.checkpoint is not None and asked.train is not Trained.scratch
-    if not loads and asked.train is not Trained.head:
+    loads = transfer.checkpoint is not None and transfer.train is not Trained.scratch
+    if not loads and transfer.train is not Trained.head:
         return {}
     head = head_entries(spec, input_shape, classes)
     noted: dict[str, object] = {}
     if loads:
-        assert asked.checkpoint is not None
-        noted = {"checkpoint": asked.checkpoint, "head": load_checkpoint(model, asked.checkpoint, head)}
-    if asked.train is Trained.head:
+        assert transfer.checkpoint is not None
+        noted = {"checkpoint": transfer.checkpoint, "head": load_checkpoint(model, transfer.checkpoint, head)}
+    if transfer.train is Trained.head:
         freeze(model, head)
     trained = sum(each.numel() for each in model.parameters() if each.requires_grad)
     frozen = sum(each.numel() for each in model.parameters()) - trained

@@ -1,1 +1,1 @@
-"""TODO-DOCSTRING"""
+"""What every framework's training to accuracy shares."""

@@ -27,12 +27,12 @@ from scalecurve_worker.tensorflow.framework import keras, tf
 
 def no_sum() -> AbstractContextManager[Any]:
     """Gradients stay where they are: every replica trains for itself, as fast as it can."""
-    step = training.Trainer._replica_step
+    step = training.ReplicaTrainer._replica_step
 
     def alone(self: Any, inputs: Any, targets: Any, _: bool) -> Any:
         return step(self, inputs, targets, False)
 
-    return mock.patch.object(training.Trainer, "_replica_step", alone)
+    return mock.patch.object(training.ReplicaTrainer, "_replica_step", alone)
 
 
 def other_ops() -> AbstractContextManager[Any]:
@@ -76,8 +76,10 @@ def own_world() -> AbstractContextManager[Any]:
 
 def half_batch() -> AbstractContextManager[Any]:
     """Half of the samples that a step was asked to have."""
-    of = asked.Asked.of
-    return mock.patch.object(program.Asked, "of", lambda trial: replace(of(trial), batch=of(trial).batch // 2))
+    of = asked.TensorFlowConfig.of
+    return mock.patch.object(
+        program.TensorFlowConfig, "of", lambda trial: replace(of(trial), batch=of(trial).batch // 2)
+    )
 
 
 def frozen() -> AbstractContextManager[Any]:
@@ -106,15 +108,15 @@ def keras_optimizer() -> AbstractContextManager[Any]:
         return optimizer
 
     patches = ExitStack()
-    patches.enter_context(mock.patch.object(over_horovod.OverHorovod, "tape", lambda _, tape: tape))
-    patches.enter_context(mock.patch.object(over_horovod.OverHorovod, "name", TAPE))
+    patches.enter_context(mock.patch.object(over_horovod.HorovodReplicas, "tape", lambda _, tape: tape))
+    patches.enter_context(mock.patch.object(over_horovod.HorovodReplicas, "name", TAPE))
     patches.enter_context(mock.patch.object(training, "make_optimizer", wrapped))
     return patches
 
 
 def other_sum_on_rank_1() -> AbstractContextManager[Any]:
     """Gradients that come to rank 1 otherwise than to the others."""
-    made = over_horovod.OverHorovod.tape
+    made = over_horovod.HorovodReplicas.tape
 
     def tape(self: Any, plain: Any) -> Any:
         found = made(self, plain)
@@ -123,12 +125,12 @@ def other_sum_on_rank_1() -> AbstractContextManager[Any]:
             found.gradient = lambda *given: [each * 1.5 for each in gradient(*given)]
         return found
 
-    return mock.patch.object(over_horovod.OverHorovod, "tape", tape)
+    return mock.patch.object(over_horovod.HorovodReplicas, "tape", tape)
 
 
 def bare_tape() -> AbstractContextManager[Any]:
     """No tape of Horovod's."""
-    return mock.patch.object(over_horovod.OverHorovod, "tape", lambda _, tape: tape)
+    return mock.patch.object(over_horovod.HorovodReplicas, "tape", lambda _, tape: tape)
 
 
 def chief_fails() -> AbstractContextManager[Any]:

@@ -19,7 +19,7 @@ from scalecurve_worker.data.digits import read_digits
 from scalecurve_worker.data.images import DataError, ImageArrays
 from scalecurve_worker.tensorflow import models
 from scalecurve_worker.tensorflow.data import image_folder as folder
-from scalecurve_worker.tensorflow.data.arrays import Arrays
+from scalecurve_worker.tensorflow.data.arrays import ArrayEpochs
 from scalecurve_worker.tensorflow.data.sampler import in_order
 from scalecurve_worker.tensorflow.flops import step_flops
 from scalecurve_worker.tensorflow.framework import keras, tf
@@ -27,7 +27,7 @@ from scalecurve_worker.tensorflow.models.layers import parts
 from scalecurve_worker.tensorflow.scalars import add, read
 from scalecurve_worker.tensorflow.training import make_optimizer
 from scalecurve_worker.torch import models as torch_models
-from scalecurve_worker.torch.data.image_folder import Decoder as TorchDecoder
+from scalecurve_worker.torch.data.image_folder import ThreadedDecoder as TorchDecoder
 
 # Large enough that ResNet-50's last batch norms see 32 values a channel: over 4, as of a 32 x 32 image in a batch of
 # 4, its fp32 logits are 2e-3 from its fp64 ones in torch alone, and other kernels give other ones.
@@ -106,7 +106,7 @@ def batches_of_arrays() -> None:
     )
     strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"], tf.distribute.ReductionToOneDevice())
     arrays = read_digits("train")
-    loader = Arrays(strategy, "digits", arrays, batch=7, shape=(3, 16, 16), seed=3)
+    loader = ArrayEpochs(strategy, "digits", arrays, batch=7, shape=(3, 16, 16), seed=3)
     inputs, labels = next(loader.endless())
     own = strategy.experimental_local_results(inputs)
     assert [tuple(each.shape) for each in own] == [(7, 16, 16, 3)] * 2
@@ -118,7 +118,7 @@ def batches_of_arrays() -> None:
     )  # fmt: skip
     seen: list[int] = []
     for _, (x, y) in zip(
-        range(4), Arrays(strategy, "n", numbers, batch=3, shape=(1, 5, 5), seed=1).endless(), strict=False
+        range(4), ArrayEpochs(strategy, "n", numbers, batch=3, shape=(1, 5, 5), seed=1).endless(), strict=False
     ):
         for image, label in zip(
             strategy.experimental_local_results(x), strategy.experimental_local_results(y), strict=True
@@ -142,7 +142,7 @@ def folders_give_torchs_pixels() -> None:
                     Image.fromarray(pixels).save(home / f"{index}.png")
         images = folder.open_folder(Path(path), "train", shape=(3, 16, 16), classes=None)
         strategy = tf.distribute.OneDeviceStrategy("CPU:0")
-        data = folder.Folder(strategy, images, batch=4, shape=(3, 16, 16), seed=7)
+        data = folder.ImageFolderEpochs(strategy, images, batch=4, shape=(3, 16, 16), seed=7)
         assert (len(data), data.items) == (2, 10)
         order = np.random.default_rng(7 + 3).permutation(10)[:8]
         theirs = TorchDecoder(images, (3, 16, 16), augment=True, seed=7)
@@ -156,7 +156,7 @@ def folders_give_torchs_pixels() -> None:
         assert sizes == [4, 2]
         Path(path, "train", "cat", "0.png").write_bytes(b"no picture")
         with pytest.raises(DataError, match=r"0\.png: cannot be decoded"):
-            folder.Decoder(images, (3, 16, 16)).begin([0], [None])[0].result()
+            folder.ThreadedDecoder(images, (3, 16, 16)).begin([0], [None])[0].result()
 
 
 def lars_scales_a_layer_by_its_trust() -> None:

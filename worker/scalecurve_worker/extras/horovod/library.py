@@ -105,11 +105,11 @@ def _look(library: Any, probe: Callable[[str], object]) -> str:
     return "+".join(found).lower() or "unknown"
 
 
-def _check(library: Any, wanted: str) -> None:
+def _check(library: Any, carrier: str) -> None:
     built = {"mpi": library.mpi_built(), "nccl": bool(library.nccl_built())}
     if not built["mpi"]:
         raise WorkloadError("workload.program: this build of Horovod has no MPI, whose mpirun starts its ranks")
-    if not built.get(wanted):
+    if not built.get(carrier):
         has = ", ".join(name for name, there in built.items() if there)
-        why = "; `make horovod` with CUDA's compiler (nvcc) on PATH builds it" if wanted == "nccl" else ""
-        raise WorkloadError(f"workload.backend: {wanted} is not in this build of Horovod, which has {has}{why}")
+        why = "; `make horovod` with CUDA's compiler (nvcc) on PATH builds it" if carrier == "nccl" else ""
+        raise WorkloadError(f"workload.backend: {carrier} is not in this build of Horovod, which has {has}{why}")

@@ -17,7 +17,7 @@ from scalecurve_worker.tensorflow.devices import Devices
 from scalecurve_worker.tensorflow.framework import tf
 
 
-class OverHorovod:
+class HorovodReplicas:
     """This process among those that mpirun started."""
 
     def __init__(self, workload: Workload, devices: Devices) -> None:

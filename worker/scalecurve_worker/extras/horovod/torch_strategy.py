@@ -15,7 +15,7 @@ from scalecurve_api.programs.workload import Workload
 from scalecurve_worker.extras.horovod.library import version
 from scalecurve_worker.torch import traffic
 from scalecurve_worker.torch.optimizers import make_optimizer
-from scalecurve_worker.torch.strategies import Spread, Wrap, count_elements
+from scalecurve_worker.torch.strategies import Wrap, WrappedModel, count_elements
 
 _HALF = 2
 
@@ -26,7 +26,7 @@ def distributed(library: Any, carrier: str) -> Wrap:
     Parameters, buffers and the optimizer's state are rank 0's before the first step.
     """
 
-    def wrap(model: nn.Module, device: torch.device, workload: Workload) -> Spread:
+    def wrap(model: nn.Module, device: torch.device, workload: Workload) -> WrappedModel:
         options, workers = workload.options, library.size()
         half = options.comm_hook is CommHook.fp16
         plain = make_optimizer(model.parameters(), workload.optimizer, workers)
@@ -41,7 +41,7 @@ def distributed(library: Any, carrier: str) -> Wrap:
         # weights and counts for Adam.
         optimizer.load_state_dict(library.broadcast_object(optimizer.state_dict(), root_rank=0))
         elements = count_elements(model)
-        return Spread(
+        return WrappedModel(
             model,
             _wrapper(library, optimizer),
             optimizer,

@@ -14,7 +14,7 @@ _HELLO = struct.Struct(f"<{TOKEN_BYTES}sI")
 _HEADER = struct.Struct("<B?QQd")
 
 
-class Kind(IntEnum):
+class MessageKind(IntEnum):
     """What a message is."""
 
     initial = 1
@@ -30,7 +30,7 @@ class Header(NamedTuple):
     ``used`` is False in the answer to a push that came too late.
     """
 
-    kind: Kind
+    kind: MessageKind
     version: int = 0
     size: int = 0
     rate: float = 0.0
@@ -72,7 +72,7 @@ def receive(connection: socket.socket) -> Header:
     data = bytearray(_HEADER.size)
     _fill(connection, memoryview(data))
     kind, used, version, size, rate = _HEADER.unpack(data)
-    return Header(Kind(kind), version, size, rate, used)
+    return Header(MessageKind(kind), version, size, rate, used)
 
 
 def receive_into(connection: socket.socket, header: Header, view: memoryview) -> int:

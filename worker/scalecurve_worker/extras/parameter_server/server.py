@@ -15,13 +15,13 @@ import torch
 from scalecurve_api.model import Model
 from scalecurve_api.programs.optimizer import Optimizer
 from scalecurve_api.programs.workload import ParameterServer
-from scalecurve_worker.extras.parameter_server import protocol as wire
-from scalecurve_worker.extras.parameter_server.protocol import Closed, Header, Kind
-from scalecurve_worker.extras.parameter_server.shard import Shard
+from scalecurve_worker.extras.parameter_server import protocol
+from scalecurve_worker.extras.parameter_server.protocol import Closed, Header, MessageKind
+from scalecurve_worker.extras.parameter_server.shard import ParameterShard
 from scalecurve_worker.process.startup import die_with_parent
 
 
-class Order(Model):
+class ServerSpec(Model):
     """What a server is told by the worker that starts it; ``token`` is hexadecimal."""
 
     host: str
@@ -29,7 +29,7 @@ class Order(Model):
     index: int
     elements: int
     workers: int
-    asked: ParameterServer
+    settings: ParameterServer
     rule: Optimizer
 
 
@@ -38,58 +38,58 @@ def main() -> None:
     die_with_parent()
     # A server shares the cores of the worker that started it.
     torch.set_num_threads(1)
-    order = Order.model_validate_json(sys.stdin.readline())
-    shard = Shard(order.index, order.elements, order.workers, order.asked, order.rule)
-    with socket.create_server((order.host, 0)) as listener:
+    spec = ServerSpec.model_validate_json(sys.stdin.readline())
+    shard = ParameterShard(spec.index, spec.elements, spec.workers, spec.settings, spec.rule)
+    with socket.create_server((spec.host, 0)) as listener:
         print(listener.getsockname()[1], flush=True)
         threads: list[threading.Thread] = []
-        while len(threads) < order.workers:
-            thread = threading.Thread(target=_serve, args=(_accept(listener, order), shard, order.elements))
+        while len(threads) < spec.workers:
+            thread = threading.Thread(target=_serve, args=(_accept(listener, spec), shard, spec.elements))
             thread.start()
             threads.append(thread)
     for thread in threads:
         thread.join()
 
 
-def _accept(listener: socket.socket, order: Order) -> tuple[socket.socket, int]:
+def _accept(listener: socket.socket, spec: ServerSpec) -> tuple[socket.socket, int]:
     while True:
         connection, _ = listener.accept()
         try:
-            token, rank = wire.greeted(connection)
+            token, rank = protocol.greeted(connection)
         except ConnectionError:
             continue
-        if token.hex() == order.token:
+        if token.hex() == spec.token:
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             return connection, rank
         connection.close()
 
 
-def _serve(worker: tuple[socket.socket, int], shard: Shard, elements: int) -> None:
+def _serve(worker: tuple[socket.socket, int], shard: ParameterShard, elements: int) -> None:
     connection, rank = worker
     gradient, parameters = torch.empty(elements), torch.empty(elements)
-    incoming, outgoing = wire.bytes_of(gradient), wire.bytes_of(parameters)
+    incoming, outgoing = protocol.bytes_of(gradient), protocol.bytes_of(parameters)
     with connection:
         while True:
             try:
-                header = wire.receive(connection)
+                header = protocol.receive(connection)
             except Closed:
                 return
             received = sent = 0
             match header.kind:
-                case Kind.initial:
-                    received = wire.receive_into(connection, header, incoming)
+                case MessageKind.initial:
+                    received = protocol.receive_into(connection, header, incoming)
                     shard.begin(gradient)
-                case Kind.push:
-                    received = wire.receive_into(connection, header, incoming)
+                case MessageKind.push:
+                    received = protocol.receive_into(connection, header, incoming)
                     answer = shard.push(rank, gradient, header.version, header.rate, parameters)
-                    reply = Header(Kind.parameters, answer.version, used=answer.used)
-                    sent = wire.send(connection, reply, outgoing)
-                case Kind.fetch:
+                    reply = Header(MessageKind.parameters, answer.version, used=answer.used)
+                    sent = protocol.send(connection, reply, outgoing)
+                case MessageKind.fetch:
                     version, _ = shard.fetch(parameters)
-                    sent = wire.send(connection, Header(Kind.parameters, version), outgoing)
-                case Kind.counts:
-                    wire.send(connection, Header(Kind.counts), json.dumps(shard.counts().wire()).encode())
-                case Kind.parameters:
+                    sent = protocol.send(connection, Header(MessageKind.parameters, version), outgoing)
+                case MessageKind.counts:
+                    protocol.send(connection, Header(MessageKind.counts), json.dumps(shard.counts().wire()).encode())
+                case MessageKind.parameters:
                     raise ConnectionError(f"rank {rank} sent parameters to a server")
             shard.moved(received, sent)
 

@@ -15,20 +15,20 @@ from scalecurve_api.record.rank import ServerCounts
 from scalecurve_worker.torch.optimizers import make_optimizer
 
 
-class Answer(NamedTuple):
+class PushReply(NamedTuple):
     """``version`` of the parameters that were copied out, and whether the gradient was used."""
 
     version: int
     used: bool
 
 
-class Shard:
+class ParameterShard:
     """Parameters with their optimizer; called by one thread for each worker."""
 
-    def __init__(self, index: int, elements: int, workers: int, asked: ParameterServer, rule: Optimizer) -> None:
+    def __init__(self, index: int, elements: int, workers: int, settings: ParameterServer, rule: Optimizer) -> None:
         self._index = index
-        self._asked = asked
-        self._needed = max(1, workers - asked.backup_workers)
+        self._settings = settings
+        self._needed = max(1, workers - settings.backup_workers)
         self._parameters = nn.Parameter(torch.zeros(elements))
         self._optimizer = make_optimizer([self._parameters], rule)
         self._changed = threading.Condition()
@@ -45,12 +45,12 @@ class Shard:
         with self._changed:
             self._parameters.data.copy_(parameters)
 
-    def fetch(self, into: Tensor) -> Answer:
+    def fetch(self, into: Tensor) -> PushReply:
         """Copy the parameters out."""
         with self._changed:
             return self._answer(into, used=True)
 
-    def push(self, rank: int, gradient: Tensor, fetched: int, rate: float, into: Tensor) -> Answer:
+    def push(self, rank: int, gradient: Tensor, fetched: int, rate: float, into: Tensor) -> PushReply:
         """Use a worker's gradient, which was computed from version ``fetched``, and copy the parameters out.
 
         Synchronous: waits until the gradients of enough workers are there; one that comes after is dropped.
@@ -58,7 +58,7 @@ class Shard:
         """
         with self._changed:
             self._gradients += 1
-            if self._asked.updates is Updates.asynchronous:
+            if self._settings.updates is Updates.asynchronous:
                 self._apply_stale(gradient, fetched, rate)
                 return self._answer(into, used=True)
             used = fetched == self._version
@@ -95,7 +95,7 @@ class Shard:
     def _apply_stale(self, gradient: Tensor, fetched: int, rate: float) -> None:
         staleness = self._version - fetched
         self._staleness[staleness] += 1
-        if self._asked.staleness_aware and staleness > 1:
+        if self._settings.staleness_aware and staleness > 1:
             # W. Zhang et al., "Staleness-aware async-SGD for distributed deep learning", arXiv:1511.05950, (6).
             rate /= staleness
         self._step(gradient, rate)
@@ -118,6 +118,6 @@ class Shard:
         self._parameters.grad = None
         self._version += 1
 
-    def _answer(self, into: Tensor, used: bool) -> Answer:
+    def _answer(self, into: Tensor, used: bool) -> PushReply:
         into.copy_(self._parameters.detach())
-        return Answer(self._version, used)
+        return PushReply(self._version, used)

@@ -16,9 +16,9 @@ from torch import Tensor, nn
 
 from scalecurve_api.programs.workload import Updates, Workload
 from scalecurve_api.record.rank import ServerCounts, Traffic
-from scalecurve_worker.extras.parameter_server import protocol as wire
-from scalecurve_worker.extras.parameter_server.protocol import Header, Kind
-from scalecurve_worker.extras.parameter_server.server import Order
+from scalecurve_worker.extras.parameter_server import protocol
+from scalecurve_worker.extras.parameter_server.protocol import Header, MessageKind
+from scalecurve_worker.extras.parameter_server.server import ServerSpec
 from scalecurve_worker.process.identity import identify
 from scalecurve_worker.record.session import out_folder
 from scalecurve_worker.rendezvous.communicator import Communicator, find_communicator
@@ -26,7 +26,7 @@ from scalecurve_worker.torch.optimizers import rule_of
 from scalecurve_worker.torch.process_group import own_address
 
 
-class ParameterServer(torch.optim.Optimizer):
+class ParameterServerOptimizer(torch.optim.Optimizer):
     """Gradients to every server, then its parameters back: one push and one fetch a step.
 
     With backup workers a gradient may come too late: ``used`` is then False, and ``behind`` is how many further steps
@@ -46,8 +46,8 @@ class ParameterServer(torch.optim.Optimizer):
         self._parameters = torch.zeros(elements, pin_memory=on_gpu)
         self._connections = list(connections)
         cuts = shares(elements, len(connections))
-        self._outgoing = [wire.bytes_of(self._gradients[begin:end]) for begin, end in cuts]
-        self._incoming = [wire.bytes_of(self._parameters[begin:end]) for begin, end in cuts]
+        self._outgoing = [protocol.bytes_of(self._gradients[begin:end]) for begin, end in cuts]
+        self._incoming = [protocol.bytes_of(self._parameters[begin:end]) for begin, end in cuts]
         self._versions = [0] * len(connections)
         self._synchronous = synchronous
         self.pushes = 0
@@ -65,7 +65,7 @@ class ParameterServer(torch.optim.Optimizer):
         self._read([each.grad for each in self._held], self._gradients)
         rate = self.param_groups[0]["lr"]
         for connection, version, payload in zip(self._connections, self._versions, self._outgoing, strict=True):
-            self.sent_bytes += wire.send(connection, Header(Kind.push, version, rate=rate), payload)
+            self.sent_bytes += protocol.send(connection, Header(MessageKind.push, version, rate=rate), payload)
         self.pushes += 1
         before = self._versions[0]
         self.used = all(self._take())
@@ -77,7 +77,7 @@ class ParameterServer(torch.optim.Optimizer):
         """Give the servers this worker's parameters to start from."""
         self._read(self._held, self._parameters)
         for connection, payload in zip(self._connections, self._incoming, strict=True):
-            wire.send(connection, Header(Kind.initial), payload)
+            protocol.send(connection, Header(MessageKind.initial), payload)
         # An answer says that they have them.
         self.fetch()
 
@@ -85,17 +85,17 @@ class ParameterServer(torch.optim.Optimizer):
     def fetch(self) -> None:
         """Take the parameters as they are now."""
         for connection in self._connections:
-            wire.send(connection, Header(Kind.fetch))
+            protocol.send(connection, Header(MessageKind.fetch))
         self._take()
 
     def counts(self) -> list[ServerCounts]:
         """What each server has counted."""
         found = []
         for connection in self._connections:
-            wire.send(connection, Header(Kind.counts))
-            header = wire.receive(connection)
+            protocol.send(connection, Header(MessageKind.counts))
+            header = protocol.receive(connection)
             data = bytearray(header.size)
-            wire.receive_into(connection, header, memoryview(data))
+            protocol.receive_into(connection, header, memoryview(data))
             found.append(ServerCounts.model_validate(json.loads(data)))
         return found
 
@@ -107,8 +107,8 @@ class ParameterServer(torch.optim.Optimizer):
     def _take(self) -> list[bool]:
         used = []
         for index, (connection, view) in enumerate(zip(self._connections, self._incoming, strict=True)):
-            header = wire.receive(connection)
-            wire.receive_into(connection, header, view)
+            header = protocol.receive(connection)
+            protocol.receive_into(connection, header, view)
             self._versions[index] = header.version
             used.append(header.used)
         fetched = self._parameters.to(self._device, non_blocking=True)
@@ -127,10 +127,10 @@ class ParameterServer(torch.optim.Optimizer):
 
 
 @dataclass
-class Serving:
+class ParameterServerClient:
     """A worker's optimizer, the other workers, and the server processes that this worker has started."""
 
-    optimizer: ParameterServer
+    optimizer: ParameterServerOptimizer
     communicator: Communicator
     processes: list[subprocess.Popen[str]]
     elements: int
@@ -159,7 +159,7 @@ class Serving:
             process.wait()
 
 
-def start(model: nn.Module, workload: Workload) -> Serving:
+def start(model: nn.Module, workload: Workload) -> ParameterServerClient:
     """Start the servers and join them. Collective; every rank has the same model.
 
     Server s runs beside rank s modulo the worker count, on that rank's cores: servers are spread as evenly as
@@ -167,37 +167,37 @@ def start(model: nn.Module, workload: Workload) -> Serving:
     """
     identity = identify()
     communicator = find_communicator(identity, out_folder())
-    rank, workers, asked = communicator.rank, communicator.world, workload.parameter_server
+    rank, workers, settings = communicator.rank, communicator.world, workload.parameter_server
     elements = sum(parameter.numel() for parameter in model.parameters())
-    token = secrets.token_hex(wire.TOKEN_BYTES) if rank == 0 else None
+    token = secrets.token_hex(protocol.TOKEN_BYTES) if rank == 0 else None
     token = str(communicator.all_gather(token)[0])
     processes, mine = [], {}
-    for index, (begin, end) in enumerate(shares(elements, asked.servers)):
+    for index, (begin, end) in enumerate(shares(elements, settings.servers)):
         if index % workers == rank:
-            order = Order(
+            spec = ServerSpec(
                 host=own_address(),
                 token=token,
                 index=index,
                 elements=end - begin,
                 workers=workers,
-                asked=asked,
+                settings=settings,
                 rule=workload.optimizer,
             )
-            process, port = _spawn(order)
+            process, port = _spawn(spec)
             processes.append(process)
-            mine[str(index)] = [order.host, port]
+            mine[str(index)] = [spec.host, port]
     known = {index: where for each in communicator.all_gather(mine) for index, where in each.items()}
     connections = []
-    for index in range(asked.servers):
+    for index in range(settings.servers):
         host, port = known[str(index)]
         connection = socket.create_connection((host, port))
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        wire.greet(connection, bytes.fromhex(token), rank)
+        protocol.greet(connection, bytes.fromhex(token), rank)
         connections.append(connection)
     rate = float(rule_of(workload.optimizer, workers)[1]["lr"])
-    synchronous = asked.updates is Updates.synchronous
-    optimizer = ParameterServer(model.parameters(), rate, connections, synchronous)
-    serving = Serving(optimizer, communicator, processes, elements)
+    synchronous = settings.updates is Updates.synchronous
+    optimizer = ParameterServerOptimizer(model.parameters(), rate, connections, synchronous)
+    serving = ParameterServerClient(optimizer, communicator, processes, elements)
     if rank == 0:
         serving.optimizer.begin()
     serving.settle()
@@ -209,7 +209,7 @@ def shares(elements: int, servers: int) -> list[tuple[int, int]]:
     return [(elements * index // servers, elements * (index + 1) // servers) for index in range(servers)]
 
 
-def _spawn(order: Order) -> tuple[subprocess.Popen[str], int]:
+def _spawn(spec: ServerSpec) -> tuple[subprocess.Popen[str], int]:
     process = subprocess.Popen(
         [sys.executable, "-P", "-m", "scalecurve_worker.extras.parameter_server.server"],
         stdin=subprocess.PIPE,
@@ -218,12 +218,12 @@ def _spawn(order: Order) -> tuple[subprocess.Popen[str], int]:
     )
     assert process.stdin is not None
     assert process.stdout is not None
-    with process.stdin as orders:
-        orders.write(json.dumps(order.wire()) + "\n")
+    with process.stdin as pipe:
+        pipe.write(json.dumps(spec.wire()) + "\n")
     with process.stdout as said:
         line = said.readline()
     if not line.strip().isdigit():
-        raise ConnectionError(f"parameter server {order.index} did not start: exit code {process.wait()}")
+        raise ConnectionError(f"parameter server {spec.index} did not start: exit code {process.wait()}")
     return process, int(line)
 
 

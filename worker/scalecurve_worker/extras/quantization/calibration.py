@@ -9,10 +9,10 @@ import torch
 from torch import Tensor, fx
 
 from scalecurve_api.record.rank import LayerHistogram
-from scalecurve_worker.extras.quantization.folding import Kind, kind_of
+from scalecurve_worker.extras.quantization.folding import Operation, kind_of
 
 BINS = 48
-_WATCHED = (Kind.start, Kind.layer, Kind.rectify, Kind.sum, Kind.joined)
+_WATCHED = (Operation.start, Operation.layer, Operation.rectify, Operation.sum, Operation.joined)
 
 
 @dataclass(frozen=True)
@@ -47,12 +47,12 @@ def calibrate(graph: fx.GraphModule, batches: Sequence[Tensor]) -> Seen:
 def settled(graph: fx.GraphModule, node: fx.Node) -> fx.Node:
     """The ReLU that is a node's only user, as both are one operation in integers; or the node itself."""
     users = list(node.users)
-    return users[0] if len(users) == 1 and kind_of(graph, users[0]) is Kind.rectify else node
+    return users[0] if len(users) == 1 and kind_of(graph, users[0]) is Operation.rectify else node
 
 
 def layers_of(graph: fx.GraphModule) -> list[fx.Node]:
     """Convolutions and linear layers, in their order."""
-    return [node for node in graph.graph.nodes if kind_of(graph, node) is Kind.layer]
+    return [node for node in graph.graph.nodes if kind_of(graph, node) is Operation.layer]
 
 
 class _Ranges(fx.Interpreter):

@@ -25,7 +25,7 @@ STEP_BYTES = 4
 
 
 @dataclass(frozen=True)
-class Judged:
+class ValidationResult:
     """Share of right answers, mean cross entropy, and the logits (samples, classes) in float64 on the host."""
 
     accuracy: float
@@ -34,7 +34,7 @@ class Judged:
 
 
 def quantize(
-    model: nn.Module, calibration: Sequence[Tensor], validation: Iterable[Batch], asked: Quantization
+    model: nn.Module, calibration: Sequence[Tensor], validation: Iterable[Batch], settings: Quantization
 ) -> QuantizationFacts:
     """Every bit width, scheme and stage of a trained model, which stays as it is.
 
@@ -49,11 +49,11 @@ def quantize(
     seen = calibrate(graph, calibration)
     plain = judge(graph, validation)
     rows = []
-    for bits in asked.bits:
+    for bits in settings.bits:
         for scheme in get_args(Scheme):
             for stage, forward, size in _stages(graph, seen.ranges, scheme, bits):
                 rows.append(_row(scheme, stage, bits, judge(forward, validation), plain, size))
-    if NATIVE_BITS in asked.bits:
+    if NATIVE_BITS in settings.bits:
         for scheme in get_args(Scheme):
             if (own := native(model, calibration, scheme)) is not None:
                 rows.append(_row(scheme, "torch", NATIVE_BITS, judge(own.forward, validation), plain, own.bytes))
@@ -68,7 +68,7 @@ def quantize(
     )
 
 
-def judge(forward: Callable[[Tensor], Tensor], validation: Iterable[Batch]) -> Judged:
+def judge(forward: Callable[[Tensor], Tensor], validation: Iterable[Batch]) -> ValidationResult:
     """What ``forward`` answers over the whole validation set."""
     logits, targets = [], []
     with torch.no_grad():
@@ -77,7 +77,7 @@ def judge(forward: Callable[[Tensor], Tensor], validation: Iterable[Batch]) -> J
             targets.append(labels.cpu())
     answers, right = torch.cat(logits), torch.cat(targets)
     accuracy = float((answers.argmax(-1) == right).double().mean())
-    return Judged(accuracy, float(F.cross_entropy(answers, right)), answers)
+    return ValidationResult(accuracy, float(F.cross_entropy(answers, right)), answers)
 
 
 def _stages(
@@ -106,16 +106,18 @@ def _modules(graph: fx.GraphModule) -> list[nn.Module]:
     return [graph.get_submodule(str(node.target)) for node in layers_of(graph)]
 
 
-def _row(scheme: Scheme, stage: str, bits: int, found: Judged, plain: Judged, size: int) -> QuantizedRow:
+def _row(
+    scheme: Scheme, stage: str, bits: int, result: ValidationResult, plain: ValidationResult, size: int
+) -> QuantizedRow:
     scale = float(plain.logits.square().mean().sqrt())
-    error = float((found.logits - plain.logits).square().mean().sqrt())
+    error = float((result.logits - plain.logits).square().mean().sqrt())
     return QuantizedRow.model_validate(
         {
             "scheme": scheme,
             "stage": stage,
             "bits": bits,
-            "accuracy": found.accuracy,
-            "loss": found.loss,
+            "accuracy": result.accuracy,
+            "loss": result.loss,
             "bytes": size,
             "error": error / scale if scale else error,
         }

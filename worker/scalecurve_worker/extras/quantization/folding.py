@@ -16,7 +16,7 @@ from torch.nn.utils.fusion import fuse_conv_bn_eval, fuse_linear_bn_eval
 from scalecurve_worker.process.failure import WorkloadError
 
 
-class Kind(StrEnum):
+class Operation(StrEnum):
     """What a node does to whole numbers."""
 
     start = "start"
@@ -29,32 +29,38 @@ class Kind(StrEnum):
     end = "end"
 
 
-_MODULES: dict[type[nn.Module], Kind] = {
-    nn.Conv2d: Kind.layer,
-    nn.Linear: Kind.layer,
-    nn.ReLU: Kind.rectify,
-    nn.AvgPool2d: Kind.mean,
-    nn.AdaptiveAvgPool2d: Kind.mean,
-    nn.MaxPool2d: Kind.same,
-    nn.Flatten: Kind.same,
-    nn.Dropout: Kind.same,
-    nn.Identity: Kind.same,
+_MODULES: dict[type[nn.Module], Operation] = {
+    nn.Conv2d: Operation.layer,
+    nn.Linear: Operation.layer,
+    nn.ReLU: Operation.rectify,
+    nn.AvgPool2d: Operation.mean,
+    nn.AdaptiveAvgPool2d: Operation.mean,
+    nn.MaxPool2d: Operation.same,
+    nn.Flatten: Operation.same,
+    nn.Dropout: Operation.same,
+    nn.Identity: Operation.same,
 }
-_FUNCTIONS: dict[object, Kind] = {
-    F.relu: Kind.rectify,
-    torch.relu: Kind.rectify,
-    operator.add: Kind.sum,
-    torch.add: Kind.sum,
-    torch.cat: Kind.joined,
-    torch.flatten: Kind.same,
-    operator.getitem: Kind.same,
-    F.pad: Kind.same,
+_FUNCTIONS: dict[object, Operation] = {
+    F.relu: Operation.rectify,
+    torch.relu: Operation.rectify,
+    operator.add: Operation.sum,
+    torch.add: Operation.sum,
+    torch.cat: Operation.joined,
+    torch.flatten: Operation.same,
+    operator.getitem: Operation.same,
+    F.pad: Operation.same,
 }
-_METHODS = {"add": Kind.sum, "add_": Kind.sum, "relu": Kind.rectify, "relu_": Kind.rectify, "flatten": Kind.same}
-_ENDS = {"placeholder": Kind.start, "output": Kind.end}
+_METHODS = {
+    "add": Operation.sum,
+    "add_": Operation.sum,
+    "relu": Operation.rectify,
+    "relu_": Operation.rectify,
+    "flatten": Operation.same,
+}
+_ENDS = {"placeholder": Operation.start, "output": Operation.end}
 
 
-def kind_of(graph: fx.GraphModule, node: fx.Node) -> Kind:
+def kind_of(graph: fx.GraphModule, node: fx.Node) -> Operation:
     """What the node does.
 
     Raises:
@@ -125,26 +131,26 @@ def _fold(graph: fx.GraphModule, node: fx.Node) -> None:
 
 def _check(graph: fx.GraphModule) -> None:
     kinds = {node: kind_of(graph, node) for node in graph.graph.nodes}
-    layers = Counter(str(node.target) for node, kind in kinds.items() if kind is Kind.layer)
+    layers = Counter(str(node.target) for node, kind in kinds.items() if kind is Operation.layer)
     if not layers:
         raise _refusal("it has no layer with weights")
     for name, times in layers.items():
         if times > 1:
             raise _refusal(f"layer {name} is used {times} times")
-    if list(kinds.values()).count(Kind.start) != 1:
+    if list(kinds.values()).count(Operation.start) != 1:
         raise _refusal("it has more than one input")
 
 
-def _plain(kind: Kind, node: fx.Node) -> bool:
+def _plain(kind: Operation, node: fx.Node) -> bool:
     """Whether the arguments are such that whole numbers stay whole and on one grid."""
     match kind:
-        case Kind.sum:
+        case Operation.sum:
             first = node.args[0]
             alone = not str(node.target).endswith("_") or (isinstance(first, fx.Node) and len(first.users) == 1)
             return len(node.args) == 2 and all(isinstance(arg, fx.Node) for arg in node.args) and alone
-        case Kind.end:
+        case Operation.end:
             return isinstance(node.args[0], fx.Node)
-        case Kind.same if node.target is F.pad:
+        case Operation.same if node.target is F.pad:
             return bool(node.kwargs.get("mode", "constant") == "constant" and node.kwargs.get("value") in (None, 0))
         case _:
             return True

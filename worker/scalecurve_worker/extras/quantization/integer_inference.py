@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, fx, nn
 
 from scalecurve_worker.extras.quantization.calibration import layers_of, settled
-from scalecurve_worker.extras.quantization.folding import Kind, kind_of
+from scalecurve_worker.extras.quantization.folding import Operation, kind_of
 from scalecurve_worker.extras.quantization.quantizer import Grid, Scheme, activation_grid, weight_grid
 
 
@@ -61,33 +61,33 @@ class Integers(fx.Interpreter):
         self.layers: dict[fx.Node, _Layer] = {}
         device = next(graph.parameters()).device
         for node, kind in self.kinds.items():
-            if kind in (Kind.start, Kind.layer, Kind.sum, Kind.joined):
+            if kind in (Operation.start, Operation.layer, Operation.sum, Operation.joined):
                 self.grids[node] = activation_grid(*ranges[settled(graph, node).name], bits, device)
-            elif kind is not Kind.end:
+            elif kind is not Operation.end:
                 self.grids[node] = self.grids[_source(node)]
-            if kind is Kind.layer:
+            if kind is Operation.layer:
                 layer = graph.get_submodule(str(node.target))
                 self.layers[node] = _layer(layer, self.grids[_source(node)], scheme, bits, whole_bias)
 
     def run_node(self, n: fx.Node) -> Any:
         """One operation on whole numbers."""
         match self.kinds[n]:
-            case Kind.start:
+            case Operation.start:
                 return self.grids[n].whole(super().run_node(n))
-            case Kind.layer:
+            case Operation.layer:
                 sums = self._accumulators(self.layers[n], self.env[_source(n)])
                 return sums if self._gives_logits(n) else self.grids[n].whole(sums)
-            case Kind.sum:
+            case Operation.sum:
                 terms = [arg for arg in n.args if isinstance(arg, fx.Node)]
                 return self.grids[n].whole(sum((self._real(term) for term in terms[1:]), self._real(terms[0])))
-            case Kind.joined:
+            case Operation.joined:
                 assert isinstance(n.args[0], (list, tuple))
                 real = [self._real(part) for part in n.args[0] if isinstance(part, fx.Node)]
                 whole = [self.grids[n].whole(part) for part in real]
                 return super().call_function(torch.cat, (whole, *n.args[1:]), dict(n.kwargs))
-            case Kind.mean:
+            case Operation.mean:
                 return torch.round(super().run_node(n))
-            case Kind.end:
+            case Operation.end:
                 source = _source(n)
                 return self.env[source] if self._gives_logits(source) else self._real(source)
             case _:
@@ -96,7 +96,7 @@ class Integers(fx.Interpreter):
     @property
     def activation_grids(self) -> int:
         """How many steps of activations have to be stored."""
-        own = (Kind.start, Kind.layer, Kind.sum, Kind.joined)
+        own = (Operation.start, Operation.layer, Operation.sum, Operation.joined)
         return sum(kind in own and not self._gives_logits(node) for node, kind in self.kinds.items())
 
     def _accumulators(self, layer: _Layer, q: Tensor) -> Tensor:
@@ -111,7 +111,7 @@ class Integers(fx.Interpreter):
         return self.grids[node].real(self.env[node])
 
     def _gives_logits(self, node: fx.Node) -> bool:
-        return self.kinds[node] is Kind.layer and all(self.kinds[user] is Kind.end for user in node.users)
+        return self.kinds[node] is Operation.layer and all(self.kinds[user] is Operation.end for user in node.users)
 
 
 def _source(node: fx.Node) -> fx.Node:

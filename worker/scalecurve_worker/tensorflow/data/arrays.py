@@ -14,7 +14,7 @@ from scalecurve_worker.tensorflow.framework import tf
 PAD = 4  # pixels on each side, for the random crop of He et al. 2016, section 4.2
 
 
-class Arrays(Epochs):
+class ArrayEpochs(Epochs):
     """Training batches of this process's replicas: gathered, augmented, normalised and resized on their devices."""
 
     def __init__(
@@ -31,7 +31,7 @@ class Arrays(Epochs):
         self._side = arrays.images.shape[2:]
         self._finish = tf.function(_finisher(arrays, shape))
 
-    def _part(self, replica: int, epoch: int, step: int, own: Items) -> Batch:
+    def _part(self, replica: int, epoch: int, step: int, items: Items) -> Batch:
         height, width = self._side
         rows, columns = np.tile(np.arange(height), (self._batch, 1)), np.tile(np.arange(width), (self._batch, 1))
         if self._augment:
@@ -42,7 +42,7 @@ class Arrays(Epochs):
             columns = np.where(mirrored, columns[:, ::-1], columns)
         else:
             rows, columns = rows + PAD, columns + PAD
-        made: Batch = self._finish(own[step], rows, columns)
+        made: Batch = self._finish(items[step], rows, columns)
         return made
 
 

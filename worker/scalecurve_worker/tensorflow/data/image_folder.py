@@ -45,7 +45,7 @@ def open_folder(path: Path, split: Split, *, shape: tuple[int, ...], classes: in
     return images
 
 
-class Folder(Epochs):
+class ImageFolderEpochs(Epochs):
     """Batches of this process's replicas: cropped and mirrored at random, normalised on their devices.
 
     An item's crop is drawn by its number, so that it is the same on whichever replica it comes.
@@ -59,19 +59,19 @@ class Folder(Epochs):
         """
         super().__init__(strategy, "image-folder", len(images), **order)
         self._images = images
-        self._decoder = Decoder(images, shape)
+        self._decoder = ThreadedDecoder(images, shape)
         self._pending: dict[tuple[int, int, int], list[Future[Pixels]]] = {}
 
-    def _part(self, replica: int, epoch: int, step: int, own: Items) -> Batch:
+    def _part(self, replica: int, epoch: int, step: int, items: Items) -> Batch:
         for ahead in range(step, min(step + BATCHES_AHEAD + 1, len(self))):
             if (epoch, ahead, replica) not in self._pending:
-                draws = [np.random.default_rng((self._seed, epoch, index)) for index in own[ahead].tolist()]
-                self._pending[epoch, ahead, replica] = self._decoder.begin(own[ahead].tolist(), draws)
+                draws = [np.random.default_rng((self._seed, epoch, index)) for index in items[ahead].tolist()]
+                self._pending[epoch, ahead, replica] = self._decoder.begin(items[ahead].tolist(), draws)
         found = np.stack([each.result() for each in self._pending.pop((epoch, step, replica))])
-        return normalised(found), tf.constant(self._images.labels[own[step]])
+        return normalised(found), tf.constant(self._images.labels[items[step]])
 
 
-class Decoder:
+class ThreadedDecoder:
     """Threads that open, crop and scale images; Pillow lets go of the interpreter while it does."""
 
     def __init__(self, images: ImageList, shape: tuple[int, ...]) -> None:
@@ -101,7 +101,7 @@ class Decoder:
 
 def middles(images: ImageList, shape: tuple[int, ...]) -> Callable[[Items], Batch]:
     """Items -> the batch of them, the middle of each image."""
-    decoder = Decoder(images, shape)
+    decoder = ThreadedDecoder(images, shape)
 
     def made(items: Items) -> Batch:
         found = np.stack([each.result() for each in decoder.begin(items.tolist(), [None] * len(items))])
@@ -110,8 +110,8 @@ def middles(images: ImageList, shape: tuple[int, ...]) -> Callable[[Items], Batc
     return made
 
 
-def normalised(found: Pixels) -> Any:
+def normalised(pixels: Pixels) -> Any:
     """Bytes to the mean and deviation of ImageNet, on the device."""
-    channels = found.shape[-1]
+    channels = pixels.shape[-1]
     mean, deviation = (255 * np.array(each[channels], np.float32) for each in (MEAN, DEVIATION))
-    return (tf.cast(tf.constant(found), tf.float32) - mean) / deviation
+    return (tf.cast(tf.constant(pixels), tf.float32) - mean) / deviation

@@ -51,8 +51,8 @@ class Epochs(ABC):
 
         def part(replica: int, step: int) -> Batch:
             of = self._first + replica
-            own = order[of : self._steps * self._batch * self._world : self._world]
-            return self._part(of, number, step, own.reshape(self._steps, self._batch))
+            items = order[of : self._steps * self._batch * self._world : self._world]
+            return self._part(of, number, step, items.reshape(self._steps, self._batch))
 
         for step in range(self._steps):
             yield per_replica(self._strategy, lambda replica, step=step: part(replica, step))
@@ -63,8 +63,8 @@ class Epochs(ABC):
             yield from self.epoch(number)
 
     @abstractmethod
-    def _part(self, replica: int, epoch: int, step: int, own: Items) -> Batch:
-        """One replica's batch of a step; ``own`` (steps, batch) are its items of the whole epoch."""
+    def _part(self, replica: int, epoch: int, step: int, items: Items) -> Batch:
+        """One replica's batch of a step; ``items`` (steps, batch) are its items of the whole epoch."""
 
 
 def in_order(items: int, batch: int, made: Callable[[Items], Batch]) -> Iterator[Batch]:

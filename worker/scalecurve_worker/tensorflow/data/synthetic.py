@@ -13,7 +13,7 @@ from scalecurve_worker.tensorflow.framework import tf
 POOL = 4
 
 
-class Synthetic:
+class SyntheticReplicas:
     """A pool of batches made once and served in turn; every replica has its own."""
 
     def __init__(

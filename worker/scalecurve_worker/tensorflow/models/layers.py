@@ -28,7 +28,7 @@ def gaussian(deviation: float) -> Any:
     return keras.initializers.RandomNormal(stddev=deviation)
 
 
-class BatchNorm(keras.layers.Layer):  # type: ignore[misc]  # Keras has no types
+class BatchNormLayer(keras.layers.Layer):  # type: ignore[misc]  # Keras has no types
     """Batch normalisation over the replica's own batch, in one fused kernel.
 
     Keras's own layer is made of separate operations, and its running statistics cannot be updated under
@@ -65,7 +65,7 @@ class BatchNorm(keras.layers.Layer):  # type: ignore[misc]  # Keras has no types
         return y
 
 
-class PaddedShortcut(keras.layers.Layer):  # type: ignore[misc]  # Keras has no types
+class PaddedShortcutLayer(keras.layers.Layer):  # type: ignore[misc]  # Keras has no types
     """Option A of the paper: every second row and column, and zeros for the channels that are new."""
 
     def __init__(self, new_channels: int, **more: Any) -> None:
@@ -119,7 +119,7 @@ def conv_norm(
 ) -> Any:
     """A convolution without bias, batch normalisation, and a ReLU unless ``relu`` is false."""
     x = convolution(x, f"{name}.0", width, kernel, stride=stride, padding=padding, use_bias=False)
-    x = BatchNorm(name=f"{name}.1")(x)
+    x = BatchNormLayer(name=f"{name}.1")(x)
     return keras.layers.ReLU(name=f"{name}.2")(x) if relu else x
 
 

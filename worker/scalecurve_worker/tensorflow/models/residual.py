@@ -7,7 +7,7 @@ from typing import Any
 
 from scalecurve_worker.tensorflow.framework import keras
 from scalecurve_worker.tensorflow.models.layers import (
-    PaddedShortcut,
+    PaddedShortcutLayer,
     conv_norm,
     gaussian,
     head,
@@ -76,5 +76,5 @@ def _cifar_block(x: Any, name: str, width: int) -> Any:
     y = conv_norm(x, f"{name}.body.0", width, 3, stride=2 if grows else 1, padding=1)
     y = conv_norm(y, f"{name}.body.1", width, 3, padding=1, relu=False)
     if grows:
-        x = PaddedShortcut(width - int(x.shape[-1]), name=f"{name}.shortcut")(x)
+        x = PaddedShortcutLayer(width - int(x.shape[-1]), name=f"{name}.shortcut")(x)
     return _sum(x, y, name)

@@ -13,14 +13,16 @@ from torch import Tensor
 from scalecurve_worker.data.images import ImageArrays
 from scalecurve_worker.torch.data.augment import Augment, Draws
 from scalecurve_worker.torch.data.loader import Batch, DataSpec, Loader
-from scalecurve_worker.torch.data.memory_format import Form, Normaliser
-from scalecurve_worker.torch.data.sampler import Shard, epoch_order
+from scalecurve_worker.torch.data.memory_format import BatchFormat, Normaliser
+from scalecurve_worker.torch.data.sampler import DataShard, epoch_order
 
 
 class ArrayLoader(Loader):
     """Batches gathered, augmented, normalised and brought to the asked size on the device."""
 
-    def __init__(self, spec: DataSpec, arrays: ImageArrays, shard: Shard, form: Form, *, augment: Augment) -> None:
+    def __init__(
+        self, spec: DataSpec, arrays: ImageArrays, shard: DataShard, form: BatchFormat, *, augment: Augment
+    ) -> None:
         super().__init__(spec)
         self.shard = shard
         self.form = form

@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from scalecurve_worker.data.images import DataError
-from scalecurve_worker.torch.data.sampler import Shard, stream_seed
+from scalecurve_worker.torch.data.sampler import DataShard, stream_seed
 
 PADDED = 8  # pixels of a side for one pixel of padding: four for the 32 of CIFAR, one for the 8 of the digits
 _CUTS = 1  # one more word of the seed: crops are the same with cutout and without
@@ -55,7 +55,7 @@ class Augment:
 class Draws:
     """The random numbers of one worker in one epoch, drawn on the device."""
 
-    def __init__(self, augment: Augment, shard: Shard, epoch: int, device: torch.device) -> None:
+    def __init__(self, augment: Augment, shard: DataShard, epoch: int, device: torch.device) -> None:
         self.augment = augment
         words = (shard.seed, shard.rank, epoch)
         self._moves = torch.Generator(device).manual_seed(stream_seed(*words))

@@ -27,8 +27,8 @@ from scalecurve_worker.data.image_list import ImageList, list_images
 from scalecurve_worker.data.images import DataError, Split
 from scalecurve_worker.torch.data.augment import Augment, Draws
 from scalecurve_worker.torch.data.loader import Batch, DataSpec, Loader
-from scalecurve_worker.torch.data.memory_format import Form, Normaliser
-from scalecurve_worker.torch.data.sampler import Shard, epoch_order
+from scalecurve_worker.torch.data.memory_format import BatchFormat, Normaliser
+from scalecurve_worker.torch.data.sampler import DataShard, epoch_order
 
 MOST_LOADERS = 8
 BATCHES_AHEAD = 2  # of each decoding process
@@ -38,7 +38,7 @@ MEAN = {1: (0.449,), 3: (0.485, 0.456, 0.406)}
 DEVIATION = {1: (0.226,), 3: (0.229, 0.224, 0.225)}
 
 
-class Decoder(Dataset[tuple[Tensor, int] | str]):
+class ImageDecoder(Dataset[tuple[Tensor, int] | str]):
     """(index, epoch) -> bytes (instances, height, width, channels) and label, or the message of what is wrong.
 
     A message rather than an exception: one raised in a decoding process arrives with that process's traceback. A file
@@ -99,7 +99,7 @@ def _stack(items: list[tuple[Tensor, int] | str]) -> tuple[Tensor, Tensor] | str
 class _EpochBatches(Sampler[list[tuple[int, int]]]):
     """The (index, epoch) pairs of each batch of one worker, in the epoch that was set last."""
 
-    def __init__(self, spec: DataSpec, shard: Shard) -> None:
+    def __init__(self, spec: DataSpec, shard: DataShard) -> None:
         self.spec, self.shard = spec, shard
         self.epoch = 0
 
@@ -117,8 +117,8 @@ class ImageFolder(Loader):
         self,
         spec: DataSpec,
         images: ImageList,
-        shard: Shard,
-        form: Form,
+        shard: DataShard,
+        form: BatchFormat,
         *,
         moves: bool,
         augment: Augment,
@@ -136,7 +136,7 @@ class ImageFolder(Loader):
             form.device,
         )
         self._order = _EpochBatches(spec, shard)
-        self.decoder = Decoder(images, spec.shape, augment=moves, seed=shard.seed, instances=augment.instances)
+        self.decoder = ImageDecoder(images, spec.shape, augment=moves, seed=shard.seed, instances=augment.instances)
         self._decoded = _decoding(
             self.decoder,
             self._order,
@@ -167,13 +167,13 @@ class ImageFolder(Loader):
     def examples(self, items: Sequence[int]) -> tuple[Tensor, Tensor]:
         """The middle of each picture, and as it is trained on in the first epoch."""
         decoder, shape = self.decoder, self.spec.shape
-        plain = Decoder(decoder.images, shape, augment=False, seed=decoder.seed)
-        trained = Decoder(decoder.images, shape, augment=decoder.augment, seed=decoder.seed)
+        plain = ImageDecoder(decoder.images, shape, augment=False, seed=decoder.seed)
+        trained = ImageDecoder(decoder.images, shape, augment=decoder.augment, seed=decoder.seed)
         stored, moved = (self._decode(each, items) for each in (plain, trained))
         draws = Draws(self.augment, self.shard, 0, self.form.device)
         return stored / 255, self.normalise.undo(draws.cut(self.normalise(moved))) / 255
 
-    def _decode(self, decoder: Decoder, items: Sequence[int]) -> Tensor:
+    def _decode(self, decoder: ImageDecoder, items: Sequence[int]) -> Tensor:
         decoded = _stack([decoder[item, 0] for item in items])
         if isinstance(decoded, str):
             raise DataError(decoded)
@@ -186,7 +186,7 @@ class ImageFolder(Loader):
 
 
 def _decoding(
-    decoder: Decoder, order: _EpochBatches, *, loaders: int, pin: bool
+    decoder: ImageDecoder, order: _EpochBatches, *, loaders: int, pin: bool
 ) -> DataLoader[tuple[Tensor, int] | str]:
     if loaders == 0:
         return DataLoader(decoder, batch_sampler=order, collate_fn=_stack, pin_memory=pin)

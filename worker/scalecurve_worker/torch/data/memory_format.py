@@ -10,7 +10,7 @@ from torch import Tensor
 
 
 @dataclass(frozen=True)
-class Form:
+class BatchFormat:
     """Device, type and memory format of the inputs."""
 
     device: torch.device

@@ -13,7 +13,7 @@ from scalecurve_worker.torch.data.loader import DataSpec
 
 
 @dataclass(frozen=True)
-class Shard:
+class DataShard:
     """The place of one worker among all, and the seed that orders the set for all of them."""
 
     rank: int
@@ -21,7 +21,7 @@ class Shard:
     seed: int
 
 
-def steps_per_epoch(items: int, *, batch: int, split: Split, shard: Shard) -> int:
+def steps_per_epoch(items: int, *, batch: int, split: Split, shard: DataShard) -> int:
     """Batches of one worker: full ones alone in training, all that is there in validation.
 
     Raises:
@@ -36,7 +36,7 @@ def steps_per_epoch(items: int, *, batch: int, split: Split, shard: Shard) -> in
     return steps
 
 
-def epoch_order(spec: DataSpec, shard: Shard, epoch: int) -> Tensor:
+def epoch_order(spec: DataSpec, shard: DataShard, epoch: int) -> Tensor:
     """Item numbers of one worker in one epoch, int64, on the CPU.
 
     Training: the whole set shuffled by ``seed + epoch``, every ``world``-th from ``rank`` on, the tail that fills

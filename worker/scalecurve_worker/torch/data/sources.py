@@ -16,9 +16,9 @@ from scalecurve_worker.torch.data.arrays import ArrayLoader
 from scalecurve_worker.torch.data.augment import PADDED, Augment
 from scalecurve_worker.torch.data.image_folder import ImageFolder, open_image_list
 from scalecurve_worker.torch.data.loader import DataSpec, Loader
-from scalecurve_worker.torch.data.memory_format import Form
-from scalecurve_worker.torch.data.sampler import Shard, steps_per_epoch
-from scalecurve_worker.torch.data.synthetic import AugmentedSynthetic, Synthetic, random_inputs, random_tokens
+from scalecurve_worker.torch.data.memory_format import BatchFormat
+from scalecurve_worker.torch.data.sampler import DataShard, steps_per_epoch
+from scalecurve_worker.torch.data.synthetic import AugmentedSynthetic, SyntheticLoader, random_inputs, random_tokens
 
 SOURCES = ("synthetic", "digits", "fashion-mnist", "cifar10", "image-folder")
 IMAGENET_SHAPE = (3, 224, 224)
@@ -58,8 +58,8 @@ class _Request:
     classes: int | None
     batch: int
     split: Split
-    shard: Shard
-    form: Form
+    shard: DataShard
+    form: BatchFormat
     options: DataOptions
 
     def spec(self, shape: tuple[int, ...], classes: int, *, items: int, samples_per_item: int = 1) -> DataSpec:
@@ -120,8 +120,8 @@ def open_data(
         classes=classes,
         batch=batch,
         split=split,
-        shard=Shard(rank, world, seed),
-        form=Form(torch.device(device), options.dtype, options.channels_last),
+        shard=DataShard(rank, world, seed),
+        form=BatchFormat(torch.device(device), options.dtype, options.channels_last),
         options=options,
     )
     if source == "synthetic":
@@ -149,8 +149,8 @@ def _synthetic(request: _Request) -> Loader:
         pool = random_inputs(spec, request.shard, request.form, size=size)
         return AugmentedSynthetic(spec, pool, request.shard, request.form, augment)
     if tokens:
-        return Synthetic(spec, random_tokens(spec, request.shard, request.form.device, size=size))
-    return Synthetic(spec, random_inputs(spec, request.shard, request.form, size=size))
+        return SyntheticLoader(spec, random_tokens(spec, request.shard, request.form.device, size=size))
+    return SyntheticLoader(spec, random_inputs(spec, request.shard, request.form, size=size))
 
 
 def _folder(request: _Request) -> Path:

@@ -11,11 +11,11 @@ import torch
 
 from scalecurve_worker.torch.data.augment import Augment, Draws
 from scalecurve_worker.torch.data.loader import Batch, DataSpec, Loader
-from scalecurve_worker.torch.data.memory_format import Form
-from scalecurve_worker.torch.data.sampler import Shard, stream_seed
+from scalecurve_worker.torch.data.memory_format import BatchFormat
+from scalecurve_worker.torch.data.sampler import DataShard, stream_seed
 
 
-class Synthetic(Loader):
+class SyntheticLoader(Loader):
     """A pool of batches made once and served in turn; every worker, seed and split has its own."""
 
     def __init__(self, spec: DataSpec, pool: list[Batch]) -> None:
@@ -32,10 +32,12 @@ class Synthetic(Loader):
         self.pool = []
 
 
-class AugmentedSynthetic(Synthetic):
+class AugmentedSynthetic(SyntheticLoader):
     """The same pool, augmented anew in every step, so that a step has the cost of it."""
 
-    def __init__(self, spec: DataSpec, pool: list[Batch], shard: Shard, form: Form, augment: Augment) -> None:
+    def __init__(
+        self, spec: DataSpec, pool: list[Batch], shard: DataShard, form: BatchFormat, augment: Augment
+    ) -> None:
         super().__init__(spec, pool)
         self.shard, self.form, self.augment = shard, form, augment
 
@@ -46,7 +48,7 @@ class AugmentedSynthetic(Synthetic):
             yield self.form.lay(draws.cut(images)), self.augment.copies(y)
 
 
-def random_inputs(spec: DataSpec, shard: Shard, form: Form, *, size: int) -> list[Batch]:
+def random_inputs(spec: DataSpec, shard: DataShard, form: BatchFormat, *, size: int) -> list[Batch]:
     """``size`` batches of normal deviates of mean 0 and deviation 1, with labels at random."""
     generator = _generator(spec, shard, form.device)
     pool = []
@@ -57,7 +59,7 @@ def random_inputs(spec: DataSpec, shard: Shard, form: Form, *, size: int) -> lis
     return pool
 
 
-def random_tokens(spec: DataSpec, shard: Shard, device: torch.device, *, size: int) -> list[Batch]:
+def random_tokens(spec: DataSpec, shard: DataShard, device: torch.device, *, size: int) -> list[Batch]:
     """``size`` batches of token numbers at random, the target being the next token: both int64 (batch, length)."""
     generator = _generator(spec, shard, device)
     pool = []
@@ -68,7 +70,7 @@ def random_tokens(spec: DataSpec, shard: Shard, device: torch.device, *, size: i
     return pool
 
 
-def _generator(spec: DataSpec, shard: Shard, device: torch.device) -> torch.Generator:
+def _generator(spec: DataSpec, shard: DataShard, device: torch.device) -> torch.Generator:
     """Make an own generator, so that the data change nothing in the draw of a model's parameters."""
     words = (shard.seed, shard.rank, 0 if spec.split == "train" else 1)
     return torch.Generator(device).manual_seed(stream_seed(*words))

@@ -30,7 +30,7 @@ class Residual(nn.Module):
 
 
 def _shortcut(channels_in: int, channels_out: int, stride: int) -> nn.Module:
-    """Identity where shapes agree, else a projection (option B of the paper)."""
+    """RankIdentity where shapes agree, else a projection (option B of the paper)."""
     if stride == 1 and channels_in == channels_out:
         return nn.Identity()
     return conv_norm(channels_in, channels_out, 1, stride=stride, relu=False)

@@ -1,4 +1,4 @@
-"""Ranks that mpirun started, through mpi4py."""
+"""Ranks started by mpirun, through mpi4py."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ _HELLO_S = 10.0
 _WELCOME = b"welcome"
 
 
-class Hub:
+class TcpCommunicator:
     """A communicator of ``world`` processes; ``name`` keeps those of another trial or attempt out."""
 
     backend = None

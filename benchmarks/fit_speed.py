@@ -14,13 +14,17 @@ from collections.abc import Callable
 import numpy as np
 
 from scalecurve.hardware.devices import find_device, find_link
-from scalecurve_models.collectives import Shape, Timed, algorithm_of, compare_algorithms, cost
-from scalecurve_models.goodput import StepTime, fit_overlap
-from scalecurve_models.laws import compare_laws
+from scalecurve_models.collectives.collective_fit import Timed
+from scalecurve_models.collectives.comparison import compare_algorithms
+from scalecurve_models.collectives.costs import Shape, algorithm_of, cost
+from scalecurve_models.goodput.overlap import StepTime, fit_overlap
+from scalecurve_models.laws.cross_validation import compare_laws
 from scalecurve_models.networks import shipped
-from scalecurve_models.optimus import fit_loss, fit_speed, speed
+from scalecurve_models.optimus.loss import fit_loss
+from scalecurve_models.optimus.speed import fit_speed, speed
 from scalecurve_models.paleo.scaling import Platform, predict_step
-from scalecurve_models.roofline import fit_energy, fit_utilization
+from scalecurve_models.roofline.energy import fit_energy
+from scalecurve_models.roofline.utilization import fit_utilization
 
 RNG = np.random.default_rng(0)
 

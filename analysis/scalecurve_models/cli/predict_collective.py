@@ -32,7 +32,8 @@ def command(
     output: str,
 ) -> None:
     """Say what an all-reduce costs by each algorithm, from latency and bandwidth alone."""
-    from scalecurve_models.collectives import Link, cost_table
+    from scalecurve_models.collectives.costs import Link
+    from scalecurve_models.collectives.tables import cost_table
 
     within = Link(alpha_us * 1e-6, 1e-9 / gb_s)
     between = Link(

@@ -12,6 +12,7 @@ from scalecurve.cli.bundles import open_all
 from scalecurve.cli.output import fail, load_experiment, output_option, overlay_option, show
 from scalecurve.cli.price import price_options
 from scalecurve_models.cli.arguments import network_named, refusals, whole_numbers
+from scalecurve_models.cli.predictors import PREDICTORS
 
 if TYPE_CHECKING:
     from scalecurve.bundle.open import Bundle
@@ -60,9 +61,7 @@ def command(
     that model alone: see scalecurve predict --help.
     """
     if not path.exists():
-        from scalecurve_models.cli.predict import MODELS
-
-        fail(f"{path}: no such experiment, bundle or model; models are {', '.join(MODELS)}", EXIT_INPUT)
+        fail(f"{path}: no such experiment, bundle or model (models: {', '.join(PREDICTORS)})", EXIT_INPUT)
     counts = whole_numbers(workers, "--workers") if workers else []
     if device is None and (link or net or precision or ppp_comp is not None or ppp_comm is not None):
         fail("--link, --network, --precision and the PPPs go with --device", EXIT_INPUT)

@@ -44,7 +44,6 @@ def command(
 
 
 def _numbers(text: str, what: str) -> list[float]:
-    """``1.5,0,2`` as numbers, or a clear end."""
     import math
 
     try:

@@ -71,7 +71,6 @@ def command(output: str, **given: Any) -> None:
 
 
 def _predicted(**given: Any) -> tuple[list[dict[str, Any]], list[Table]]:
-    """Rows for JSON, and tables of the same."""
     from scalecurve_models.paleo.terms import revision_of
 
     network = network_named(given["net"], given["size"])
@@ -122,7 +121,6 @@ def _platform(given: dict[str, Any]) -> Platform:
 def _calibrated(
     file: Path, network: Network, platform: Platform, given: dict[str, Any], revision: Any
 ) -> tuple[Calibration, Table | None]:
-    """The PPP from the steps of one worker, and the steps of several beside what Paleo says of them."""
     from scalecurve_models.paleo.calibration import calibrate
     from scalecurve_models.paleo.measured import read_measured
     from scalecurve_models.paleo.tables import measured_table

@@ -76,7 +76,6 @@ class CollectiveFit:
     level: float
 
     def seconds(self, shape: Shape, size: float) -> float:
-        """Of one all-reduce of ``size`` bytes."""
         return self.predict(shape, size).value
 
     def predict(self, shape: Shape, size: float) -> Prediction:
@@ -108,7 +107,6 @@ class LeftOut:
 
     @property
     def error(self) -> float:
-        """predicted/measured - 1."""
         return self.predicted / self.point.seconds - 1
 
 
@@ -122,17 +120,14 @@ class JudgedCollective:
 
     @property
     def small_error(self) -> float | None:
-        """Mean size of the errors at left-out sizes below 1 MiB."""
         return mean_absolute([left.error for left in self.by_size if left.point.bytes < SMALL])
 
     @property
     def large_error(self) -> float | None:
-        """The same from 1 MiB on."""
         return mean_absolute([left.error for left in self.by_size if left.point.bytes >= SMALL])
 
     @property
     def size_error(self) -> float | None:
-        """Over all left-out sizes."""
         return mean_absolute([left.error for left in self.by_size])
 
     @property
@@ -204,7 +199,6 @@ def checked(algorithm: Algorithm, points: Sequence[Timed]) -> list[Timed]:
 
 
 def _fits(algorithm: Algorithm, points: Sequence[Timed], most: int, level: float) -> list[CollectiveFit]:
-    """With 1, 2, … regimes."""
     sizes = np.array(sorted({point.bytes for point in points}), dtype=np.float64)
     times = np.array([point.seconds for point in points])
     launch = _launch_apart(algorithm, points)
@@ -218,7 +212,6 @@ def _fits(algorithm: Algorithm, points: Sequence[Timed], most: int, level: float
 
 
 def _launch_apart(algorithm: Algorithm, points: Sequence[Timed]) -> bool:
-    """Whether the points tell a cost a call from the costs of messages."""
     counts = np.array([(1.0, *algorithm.coefficients(shape)[0]) for shape in {point.shape for point in points}])
     return bool(np.linalg.matrix_rank(counts) == counts.shape[1])
 

@@ -37,7 +37,6 @@ class CollectiveComparison:
     asked: str | None = None
 
     def algorithm(self, name: str) -> JudgedCollective | None:
-        """One of them by name, None where it could not be fitted."""
         return next((judged for judged in self.algorithms if judged.fit.algorithm.name == name), None)
 
 
@@ -75,7 +74,6 @@ def compare_algorithms(
 
 
 def _best(judged: Sequence[JudgedCollective]) -> tuple[JudgedCollective, str]:
-    """The least held-out error; the usual algorithm among those that the points do not tell from it."""
     least = min(each.held_out for each in judged)
     alike = [each for each in judged if each.held_out <= least * (1 + _ALIKE)]
     names = [each.fit.algorithm.name for each in alike]

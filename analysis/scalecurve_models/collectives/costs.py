@@ -25,7 +25,6 @@ class Shape:
     servers: int = 1
 
     def __post_init__(self) -> None:
-        """Refuse what is no cluster."""
         for name in ("ranks", "nodes", "servers"):
             value = getattr(self, name)
             if not isinstance(value, int) or isinstance(value, bool) or value < 1:
@@ -35,7 +34,6 @@ class Shape:
 
     @property
     def per_node(self) -> int:
-        """Ranks on a node."""
         return self.ranks // self.nodes
 
 
@@ -55,7 +53,6 @@ class Algorithm:
 
     @property
     def symbols(self) -> tuple[str, ...]:
-        """Names of the latencies and inverse bandwidths: α's, then β's."""
         if self.links == 1:
             return ("alpha", "beta")
         return ("alpha_in", "alpha_out", "beta_in", "beta_out")
@@ -125,7 +122,6 @@ def _ceil_log2(n: int) -> int:
 
 
 def _alone(of: Callable[[Shape], Coefficients], links: int = 1) -> Callable[[Shape], Coefficients]:
-    """One rank has nothing to do."""
     nothing: Coefficients = ((0.0,) * links, (0.0,) * links, 0.0)
     return lambda shape: of(shape) if shape.ranks > 1 else nothing
 

@@ -30,11 +30,9 @@ class Work:
     currency: str
 
     def seconds(self, throughput: float | None) -> float | None:
-        """At so many samples/s."""
         return None if throughput is None else self.samples / throughput
 
     def cost(self, throughput: float | None, workers: int) -> float | None:
-        """In ``currency``."""
         seconds = self.seconds(throughput)
         if seconds is None or self.per_worker_hour is None:
             return None
@@ -55,7 +53,6 @@ class Beside:
 
     @property
     def error(self) -> float | None:
-        """predicted/measured - 1 of the throughput."""
         return None if self.measured is None or self.predicted is None else self.predicted / self.measured - 1
 
 
@@ -84,7 +81,6 @@ class SeriesBeside:
 
     @property
     def series(self) -> ObservedSeries:
-        """The curve."""
         return self.prediction.series
 
 
@@ -169,7 +165,6 @@ def _row(prediction: SeriesPrediction, model: SeriesModel, workers: int) -> Besi
 
 
 def _curve(model: SeriesModel, prediction: SeriesPrediction, counts: Sequence[int]) -> Curve:
-    """Whole worker counts only: models say nothing of half a worker."""
     assert model.predict is not None
     last = counts[-1]
     grid = sorted({*range(1, min(last, _DENSE) + 1), *counts, *(round(last ** (i / _DENSE)) for i in range(_DENSE))})

@@ -19,7 +19,8 @@ from scalecurve_models.fitting.least_squares import (
 )
 from scalecurve_models.fitting.observations import Observed, ObservedSeries
 from scalecurve_models.goodput.overlap import StepTime, fit_overlap
-from scalecurve_models.laws import LawFit, compare_laws
+from scalecurve_models.laws.cross_validation import compare_laws
+from scalecurve_models.laws.law_fit import LawFit
 from scalecurve_models.optimus.speed import EQUATIONS, fit_speed
 
 OVERLAP, SPEED = "overlap", "optimus"
@@ -45,13 +46,11 @@ class SeriesModel:
     predict: Callable[[int], Prediction] | None = None
 
     def error(self, workers: int) -> float | None:
-        """predicted/measured - 1 at a left-out worker count."""
         predicted = (self.left_out or {}).get(workers)
         return None if predicted is None or not self.measured else predicted / self.measured[workers] - 1
 
     @property
     def errors(self) -> tuple[float | None, ...]:
-        """At every left-out worker count, ascending."""
         return tuple(self.error(workers) for workers in sorted(self.left_out or ()))
 
     @property
@@ -62,12 +61,10 @@ class SeriesModel:
 
     @property
     def held_out_largest(self) -> float | None:
-        """The largest of them."""
         return largest_absolute(self.errors)
 
     @property
     def in_sample_mean(self) -> float | None:
-        """Mean size of the errors of the fit at the points it saw, the baseline left out."""
         if not self.fitted or not self.measured:
             return None
         return mean_absolute([self.fitted[n] / self.measured[n] - 1 for n in self.left_out or ()])
@@ -86,7 +83,6 @@ class SeriesPrediction:
     best: SeriesModel | None
 
     def model(self, name: str) -> SeriesModel | None:
-        """One of them, None where there is none of that name."""
         return next((model for model in self.models if model.name == name), None)
 
 
@@ -174,7 +170,6 @@ OnCurve = Callable[[ObservedSeries, ObservedSeries], SeriesModel]
 
 
 def _overlap(series: Sequence[ObservedSeries], level: float) -> OnCurve:
-    """Pollux' step model, fitted once to all curves of the program."""
     points = [
         StepTime(p.workers, p.point.nodes, p.batch_per_worker, each.step_s, each.compute_s)
         for p in _points(series)
@@ -214,7 +209,6 @@ def _overlap(series: Sequence[ObservedSeries], level: float) -> OnCurve:
 
 
 def _speed(series: Sequence[ObservedSeries], level: float) -> OnCurve:
-    """Optimus' synchronous speed without parameter servers, fitted once to all curves of the program."""
     equation = EQUATIONS["workers"].equation
     rows = [(p.workers, p.batch, 1 / each.step_s) for p in _points(series) for each in p.repetitions]
     workers, batches, speeds = ([row[column] for row in rows] for column in range(3))
@@ -267,7 +261,6 @@ def _measured(series: ObservedSeries) -> dict[int, float]:
 
 
 def _baseline(series: ObservedSeries) -> int:
-    """The curve's own, or its smallest measured count where that one has no result."""
     return series.baseline if series.at(series.baseline) else series.workers[0]
 
 

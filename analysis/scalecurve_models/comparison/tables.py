@@ -116,7 +116,6 @@ def _cells(each: SeriesBeside, row: Beside) -> tuple[Cell, ...]:
 
 
 def _errors(found: Sequence[SeriesBeside]) -> Table:
-    """One row a point, one column a model."""
     names = list(dict.fromkeys(model.name for each in found for model in each.prediction.models))
     columns = (
         *_where(found),

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from scalecurve.bundle.open import Bundle
 from scalecurve.render.table import Cell, Column, Table
-from scalecurve_models.collectives import (
+from scalecurve_models.collectives.comparison import (
     CollectiveComparison,
     asked_algorithms,
     compare_algorithms,
@@ -21,7 +21,8 @@ from scalecurve_models.fitting.observations import ObservedSeries, observed, pro
 from scalecurve_models.fitting.parameter_tables import PARAMETER_COLUMNS, PARAMETER_NOTE, parameter_cells
 from scalecurve_models.learning_curves.fit import Learning, learning
 from scalecurve_models.learning_curves.tables import learning_tables
-from scalecurve_models.roofline import EnergyFit, UtilizationFit, fit_energy, fit_utilization
+from scalecurve_models.roofline.energy import EnergyFit, fit_energy
+from scalecurve_models.roofline.utilization import UtilizationFit, fit_utilization
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,6 @@ class FitReport:
     refusals: tuple[str, ...]
 
     def tables(self, *, every_model: bool = True) -> tuple[Table, ...]:
-        """Predicted beside measured first; with ``every_model`` False only the best one of every curve there."""
         found = (
             *tables_of(self.scaling, every_model=every_model),
             *collective_tables(self.collectives),

@@ -17,12 +17,16 @@ from pathlib import Path
 
 from scalecurve.render.table import Cell, Column, Table
 from scalecurve_api.spec.scaling import Mode
-from scalecurve_models.collectives import Shape, Timed, compare_algorithms
+from scalecurve_models.collectives.collective_fit import Timed
+from scalecurve_models.collectives.comparison import compare_algorithms
+from scalecurve_models.collectives.costs import Shape
 from scalecurve_models.collectives.tables import collective_tables
 from scalecurve_models.fitting.least_squares import FitError, largest_absolute, mean_absolute
 from scalecurve_models.fitting.parameter_tables import PARAMETER_COLUMNS, PARAMETER_NOTE, parameter_cells
-from scalecurve_models.laws import compare_laws
-from scalecurve_models.optimus import fit_loss, fit_speed, refits
+from scalecurve_models.laws.cross_validation import compare_laws
+from scalecurve_models.optimus.loss import fit_loss
+from scalecurve_models.optimus.online import refits
+from scalecurve_models.optimus.speed import fit_speed
 
 MAX_BYTES = 256 << 20
 _TEXT = frozenset({"series", "mode", "kind"})
@@ -127,7 +131,6 @@ def _layout(path: Path, header: Sequence[str]) -> Layout:
 
 
 def _number(text: str, zero: bool) -> float | None:
-    """A finite positive number, or 0 where that is allowed."""
     try:
         value = float(text)
     except ValueError:
@@ -243,7 +246,6 @@ def _shape(row: dict[str, float]) -> Shape:
 
 @contextmanager
 def _of(series: str) -> Iterator[None]:
-    """Errors name their series, where it has a name."""
     try:
         yield
     except FitError as error:

@@ -44,11 +44,9 @@ class Parameter:
 
     @property
     def identifiable(self) -> bool:
-        """Whether the points tell this number at all."""
         return self.value is not None
 
     def scaled(self, factor: float, unit: str) -> Parameter:
-        """In another unit."""
         value, low, high = (None if v is None else v * factor for v in (self.value, self.low, self.high))
         return Parameter(self.name, value, low, high, unit, self.note)
 
@@ -92,11 +90,9 @@ class LinearFit:
 
     @property
     def variance(self) -> float | None:
-        """Of one residual; None without degrees of freedom."""
         return float(self.residuals @ self.residuals) / self.degrees if self.degrees > 0 else None
 
     def parameters(self, units: Sequence[str], level: float, extra: Array | None = None) -> tuple[Parameter, ...]:
-        """With intervals by Student's t, cut off at 0; ``extra`` is variance that the residuals do not show."""
         covariance = self.covariance
         if covariance is not None and extra is not None:
             covariance = covariance + extra

@@ -38,12 +38,10 @@ class Observed:
 
     @property
     def workers(self) -> int:
-        """The worker count."""
         return self.point.workers
 
     @property
     def batch_per_worker(self) -> float:
-        """Samples of a worker's step."""
         return self.batch / self.point.workers
 
 
@@ -60,7 +58,6 @@ class ObservedSeries:
 
     @property
     def workers(self) -> tuple[int, ...]:
-        """The measured worker counts."""
         return tuple(point.workers for point in self.points)
 
     @cached_property
@@ -68,7 +65,6 @@ class ObservedSeries:
         return {point.workers: point for point in self.points}
 
     def at(self, workers: int) -> Observed | None:
-        """The point of this worker count, None where it was not measured."""
         return self._by_workers.get(workers)
 
     def too_many(self, workers: Collection[int]) -> tuple[int, ...]:
@@ -83,11 +79,9 @@ class ObservedSeries:
         return tuple(sorted((name, value) for name, value in axes.items() if not name.startswith("batch.")))
 
     def without(self, workers: Collection[int]) -> ObservedSeries:
-        """The same curve where these worker counts had not been measured."""
         return replace(self, points=tuple(point for point in self.points if point.workers not in workers))
 
     def without_batches(self, batches: Collection[int]) -> ObservedSeries:
-        """The same curve where nothing with these batches per worker had been measured."""
         return replace(self, points=tuple(p for p in self.points if p.point.batch_per_worker not in batches))
 
     def batch_at(self, workers: int) -> float:
@@ -150,7 +144,6 @@ def _repetition(record: TrialRecord) -> Repetition:
 
 
 def _joules(measured: MeasuredPoint) -> float | None:
-    """Joules over samples of all repetitions that know their energy."""
     energy = measured.energy
     if not energy:
         return None

@@ -123,7 +123,6 @@ class CriticalBatch:
     _linear: LinearFit
 
     def steps(self, batch: float) -> float:
-        """Steps to the target with this batch."""
         return float(self._linear.values @ [1.0, 1 / batch])
 
 
@@ -204,7 +203,6 @@ def best_batch(
 
 
 def _split(samples: float, most: int | None, accumulate: bool) -> tuple[int, int]:
-    """Samples of a micro-batch, and how many further ones."""
     further = math.ceil(samples / most - 1e-8) - 1 if most is not None and accumulate else 0
     return math.ceil(samples / (further + 1) - 1e-8), further
 

@@ -50,7 +50,6 @@ class StepTime:
 
     @property
     def run(self) -> tuple[int, int, float]:
-        """What was run, whatever it took."""
         return self.workers, self.nodes, self.batch
 
 
@@ -76,7 +75,6 @@ class OverlapFit:
 
     @property
     def held_out_mean(self) -> float | None:
-        """Mean size of the held-out errors."""
         return mean_absolute(self.held_out)
 
     def step_s(self, workers: int, batch: float, *, nodes: int = 1, accumulation: int = 0) -> float:
@@ -90,12 +88,10 @@ class OverlapFit:
         return float(step[0] + accumulation * compute[0])
 
     def throughput(self, workers: int, batch: float, *, nodes: int = 1, accumulation: int = 0) -> float:
-        """Samples/s over all workers."""
         samples = workers * batch * (accumulation + 1)
         return samples / self.step_s(workers, batch, nodes=nodes, accumulation=accumulation)
 
     def predict(self, workers: int, batch: float, *, nodes: int = 1) -> Prediction:
-        """Seconds of a step with the interval for another run; none without degrees of freedom."""
         value = self.step_s(workers, batch, nodes=nodes)
         if self._covariance is None:
             return Prediction(value)

@@ -28,7 +28,6 @@ class Runs:
 
     @classmethod
     def of(cls, runs: Sequence[tuple[int, int, float]]) -> Runs:
-        """From (workers, nodes, batch)."""
         columns = np.array(runs, dtype=np.float64).reshape(-1, 3)
         return cls(columns[:, 0], columns[:, 1], columns[:, 2])
 
@@ -148,11 +147,9 @@ class _Problem:
         return np.array([compute / 2, per_sample, step / 10, step / 100, step / 10, step / 100, gamma])
 
     def coded(self, values: Array) -> Array:
-        """For the solver."""
         return np.array([values[i] if i == 6 else np.log(values[i]) for i in self.free])
 
     def decoded(self, coded: Array) -> Array:
-        """All seven."""
         values = np.zeros(len(NAMES))
         for index, (value, _) in self.fixed.items():
             values[index] = value
@@ -185,7 +182,6 @@ class _Problem:
         return sum(self._roots(values)) + float(penalties @ penalties)
 
     def root_weights(self, coded: Array) -> tuple[float, float]:
-        """1/(2 root) of compute and of step."""
         compute, step = (1 / (2 * max(root, 1e-9)) for root in self._roots(self.decoded(coded)))
         return compute, step
 
@@ -211,7 +207,6 @@ class _Problem:
         return np.log(compute[known] / self.compute[known]), np.log(step / self.steps)
 
     def _penalties(self, values: Array) -> Array:
-        """Roots of the terms of the penalty."""
         _, _, a_n, b_n, a_r, b_r, gamma = values
         return np.array([1e-3**0.5 * (gamma - 1), 0.1 * b_n / a_n, 0.1 * b_r / a_r])
 

@@ -23,7 +23,6 @@ class HeldOut:
 
     @property
     def error(self) -> float | None:
-        """predicted/measured - 1."""
         return None if self.predicted is None else self.predicted / self.measured - 1
 
 
@@ -38,24 +37,20 @@ class Judged:
 
     @property
     def held_out_mean(self) -> float | None:
-        """Mean size of the errors at left-out worker counts; None where none could be left out."""
         if any(point.error is None for point in self.held_out):
             return None  # a mean over the easier points alone would flatter
         return mean_absolute([point.error for point in self.held_out])
 
     @property
     def held_out_largest(self) -> float | None:
-        """The largest of them."""
         return largest_absolute([point.error for point in self.held_out])
 
     @property
     def farthest(self) -> float | None:
-        """The error at the largest worker count, predicted from the smaller ones: extrapolation."""
         return self.held_out[-1].error if self.held_out else None
 
     @property
     def in_sample_mean(self) -> float | None:
-        """Mean size of the errors at the points it was fitted to: no proof of anything."""
         return mean_absolute(self.fit.residuals) if self.fit else None
 
 
@@ -67,7 +62,6 @@ class LawComparison:
     best: Judged | None
 
     def law(self, name: str) -> Judged:
-        """One of them by name."""
         return next(judged for judged in self.laws if judged.form.name == name)
 
 

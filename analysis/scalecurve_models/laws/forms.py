@@ -40,9 +40,7 @@ class Form(Protocol):
     @property
     def at_most(self) -> float: ...
 
-    def speedup(self, values: Array, workers: Array) -> Array:
-        """S(N) over one worker; shape of ``workers``."""
-        ...
+    def speedup(self, values: Array, workers: Array) -> Array: ...
 
     def rows(self, workers: Array, baseline: float, gains: Array) -> tuple[Array, Array]:
         """Design and target whose residuals are relative errors; ``gains`` are X(N)/X(N0)."""
@@ -60,7 +58,6 @@ class Overhead:
     at_most: float = np.inf
 
     def speedup(self, values: Array, workers: Array) -> Array:
-        """S(N) over one worker."""
         gain: Array = workers / (1 + self._columns(workers) @ values)
         return gain
 
@@ -86,7 +83,6 @@ class Gustafson:
     at_most: float = 1.0
 
     def speedup(self, values: Array, workers: Array) -> Array:
-        """S(N) over one worker."""
         gain: Array = workers - values[0] * (workers - 1)
         return gain
 

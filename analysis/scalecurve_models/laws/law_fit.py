@@ -51,12 +51,10 @@ class LawFit:
     _baseline_points: int
 
     def throughput(self, workers: Sequence[int]) -> Array:
-        """Samples/s at these worker counts."""
         base = self.form.speedup(self.values, np.array([float(self.baseline)]))
         return self.baseline_throughput * self._speedup(self.values, workers) / base
 
     def predict(self, workers: int) -> Prediction:
-        """Throughput at ``workers`` with the interval for a new run there; none without degrees of freedom."""
         value = float(self.throughput([workers])[0])
         variance = self._linear.variance
         if variance is None or self._linear.covariance is None or workers == self.baseline:

@@ -16,19 +16,10 @@ from scalecurve_api.spec.trial import Point
 from scalecurve_models.fitting.least_squares import Array, FitError, mean_absolute
 from scalecurve_models.fitting.observations import ObservedSeries, observed
 from scalecurve_models.goodput.noise import CriticalBatch, fit_critical_batch
-from scalecurve_models.optimus import (
-    DepthRegression,
-    LeftOutDepth,
-    LossFit,
-    LossRun,
-    Reach,
-    fit_accuracy,
-    fit_loss,
-    leave_out_depth,
-    refits,
-    regress,
-    steps_to_accuracy,
-)
+from scalecurve_models.optimus.accuracy import fit_accuracy, steps_to_accuracy
+from scalecurve_models.optimus.depth import DepthRegression, LeftOutDepth, LossRun, leave_out_depth, regress
+from scalecurve_models.optimus.loss import LossFit, Reach, fit_loss
+from scalecurve_models.optimus.online import refits
 from scalecurve_models.optimus.records import LearningCurve, learning_curves
 
 HALF = 0.5
@@ -59,7 +50,6 @@ class PointLearning:
 
     @property
     def seconds(self) -> tuple[float | None, float | None, float | None]:
-        """Predicted training seconds to the target, with their interval."""
         if self.reach is None or self.step_s is None:
             return None, None, None
         predicted, low, high = (
@@ -149,7 +139,6 @@ def _point(
 
 
 def _joined(curves: Sequence[LearningCurve], what: str) -> tuple[list[float], list[float]]:
-    """Points of all runs together, by step: seeds scatter about one curve."""
     steps = np.concatenate([curve.steps for curve in curves])
     values: Array = np.concatenate([getattr(curve, what) for curve in curves])
     order = np.argsort(steps, kind="stable")
@@ -169,7 +158,6 @@ def _reach(
 def _reached(
     curves: Sequence[LearningCurve], target_loss: float | None, target: float | None
 ) -> tuple[float | None, float | None]:
-    """Medians over the runs of the first step, and second of training, at the target."""
     found = []
     for curve in curves:
         if target_loss is not None:
@@ -216,7 +204,6 @@ def _half(curves: Sequence[LearningCurve]) -> LossFit | None:
 def _depth(
     curves: Sequence[LearningCurve], notes: list[str]
 ) -> tuple[DepthRegression | None, tuple[LeftOutDepth, ...]]:
-    """The regression over models of different size, where the bundle holds several."""
     runs = []
     for curve in curves:
         if curve.record.parameters:

@@ -53,7 +53,6 @@ class Work:
 
     @property
     def parameters(self) -> int:
-        """Everything that is learnt."""
         return self.weights + self.biases + self.norm_parameters
 
     def flops(self, convention: Convention) -> int:
@@ -78,16 +77,13 @@ class LayerCount:
 
     @property
     def name(self) -> str:
-        """The layer's name."""
         return self.layer.name
 
     @property
     def convolution(self) -> bool:
-        """Whether it counts as a convolution (a fully connected layer never does)."""
         return isinstance(self.layer, Conv | Deconv)
 
     def memory_bytes(self, batch: int = 1, value_bytes: int = 4) -> int:
-        """Activations of a batch, and parameters."""
         return value_bytes * (batch * self.activations + self.work.parameters)
 
 
@@ -108,7 +104,6 @@ class Totals:
         return self.work.parameters + self.auxiliary.parameters
 
     def forward_bytes(self, batch: int = 1, value_bytes: int = 4) -> int:
-        """Parameters, and every activation kept."""
         return value_bytes * (self.work.parameters + batch * self.activations)
 
     def training_bytes(self, batch: int = 1, value_bytes: int = 4) -> int:

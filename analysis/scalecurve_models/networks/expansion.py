@@ -36,7 +36,6 @@ class _Scope:
     open_blocks: Names = ()
 
     def full(self, name: str) -> str:
-        """A layer's name in the whole network."""
         return f"{self.prefix}{name}" if self.device is None else f"{self.prefix}{name}@{self.device}"
 
 
@@ -50,7 +49,6 @@ def flatten(layers: Any, blocks: Any) -> Written:
 
 
 def _write(layers: Any, scope: _Scope, previous: Names, written: Written) -> Names:
-    """Append the layers to ``written``; the names of what the last one gives."""
     for entry in _entries(layers, scope):
         write = _use if "block" in entry else _layer
         previous = write(entry, scope, previous, written)

@@ -30,17 +30,14 @@ class Network:
 
     @cached_property
     def by_name(self) -> Mapping[str, AnyLayer]:
-        """Layers by their names."""
         return {layer.name: layer for layer in self.layers}
 
     @property
     def input(self) -> Input:
-        """The layer where samples come in."""
         return next(layer for layer in self.layers if isinstance(layer, Input))
 
     @property
     def proper(self) -> tuple[AnyLayer, ...]:
-        """The layers without the auxiliary ones."""
         return tuple(layer for layer in self.layers if not layer.auxiliary)
 
     @property
@@ -49,11 +46,9 @@ class Network:
         return len({layer.device for layer in self.layers if layer.device is not None}) or 1
 
     def inputs_of(self, layer: AnyLayer) -> tuple[Shape, ...]:
-        """Shapes of a layer's parents, in their order."""
         return tuple(self.shapes[parent] for parent in layer.parents)
 
     def parents_of(self, layer: AnyLayer) -> Iterator[AnyLayer]:
-        """A layer's parents, in their order."""
         return (self.by_name[parent] for parent in layer.parents)
 
     def with_input(self, shape: Shape) -> Network:
@@ -63,7 +58,6 @@ class Network:
 
 
 def _ordered(layers: tuple[AnyLayer, ...]) -> tuple[AnyLayer, ...]:
-    """Kahn's order that keeps the given one wherever it can: parents come first."""
     if not layers:
         raise NetworkError("a network has at least an input and a layer, given no layers")
     names: dict[str, AnyLayer] = {}

@@ -38,12 +38,10 @@ class InceptionAnalysis:
     reduced: Network
 
     def flops(self, convention: Convention = "mac") -> tuple[int, int]:
-        """Of the naive and of the reduced module, for one sample."""
         naive, reduced = (sum(e.work.flops(convention) for e in count(net)) for net in (self.naive, self.reduced))
         return naive, reduced
 
     def ratio(self, convention: Convention = "mac") -> float:
-        """How many times the reduced module's work the naive one does."""
         naive, reduced = self.flops(convention)
         return naive / reduced
 
@@ -52,11 +50,9 @@ class InceptionAnalysis:
         return 1 - 1 / self.ratio(convention)
 
     def outputs(self) -> tuple[Shape, Shape]:
-        """Output shapes of the naive and of the reduced module."""
         return self.naive.shapes["output"], self.reduced.shapes["output"]
 
     def layers(self) -> tuple[tuple[LayerCount, ...], tuple[LayerCount, ...]]:
-        """Counts of every layer of either."""
         return count(self.naive), count(self.reduced)
 
 

@@ -52,7 +52,6 @@ class Layer(BaseModel):
 
     @property
     def kind(self) -> str:
-        """The name of its type."""
         return str(getattr(self, "type", ""))
 
     def output(self, inputs: tuple[Shape, ...]) -> Shape:
@@ -60,13 +59,11 @@ class Layer(BaseModel):
         return self.only(inputs)
 
     def only(self, inputs: tuple[Shape, ...]) -> Shape:
-        """The one input."""
         if len(inputs) != 1:
             raise NetworkError(f"layer {self.name}: {self.kind} takes one input, given {len(inputs)}")
         return inputs[0]
 
     def map_of(self, inputs: tuple[Shape, ...]) -> tuple[int, int, int]:
-        """The one input, which is a map."""
         shape = self.only(inputs)
         if len(shape) != 3:
             raise NetworkError(f"layer {self.name}: {self.kind} takes height x width x channels, given {spell(shape)}")
@@ -80,7 +77,6 @@ class Input(Layer):
     shape: Dimensions
 
     def output(self, inputs: tuple[Shape, ...]) -> Shape:
-        """The shape of a sample."""
         if inputs:
             raise NetworkError(f"layer {self.name}: an input has no parents, given {len(inputs)}")
         return self.shape
@@ -101,7 +97,6 @@ class Conv(Layer):
     activation: str | None = None
 
     def output(self, inputs: tuple[Shape, ...]) -> Shape:
-        """(rows of windows, columns of windows, filters)."""
         height, width, channels = self.map_of(inputs)
         if channels % self.groups or self.filters % self.groups:
             raise NetworkError(
@@ -152,7 +147,6 @@ class Dense(Layer):
     as_convolution: bool = False
 
     def output(self, inputs: tuple[Shape, ...]) -> Shape:
-        """(features,)."""
         shape = self.only(inputs)
         if self.inputs is not None and prod(shape) != self.inputs:
             raise NetworkError(
@@ -173,7 +167,6 @@ class Pool(Layer):
     grid: Pair | None = None
 
     def window(self, shape: Shape) -> tuple[tuple[int, int], tuple[int, int]]:
-        """Kernel and stride over a map of this shape."""
         if (self.kernel is None) == (self.grid is None):
             raise NetworkError(f"layer {self.name}: a pool has either kernel or grid")
         if self.grid is not None:
@@ -183,7 +176,6 @@ class Pool(Layer):
         return self.kernel, self.stride or self.kernel
 
     def output(self, inputs: tuple[Shape, ...]) -> Shape:
-        """(rows of windows, columns of windows, channels)."""
         height, width, channels = self.map_of(inputs)
         kernel, stride = self.window((height, width))
         if self.grid is not None:
@@ -226,7 +218,6 @@ class Add(Layer):
     activation: str | None = None
 
     def output(self, inputs: tuple[Shape, ...]) -> Shape:
-        """The shape that all inputs have."""
         if not inputs or any(shape != inputs[0] for shape in inputs):
             raise NetworkError(f"layer {self.name}: add takes equal shapes, given {_several(inputs)}")
         return inputs[0]
@@ -238,7 +229,6 @@ class Concat(Layer):
     type: Literal["concat"] = "concat"
 
     def output(self, inputs: tuple[Shape, ...]) -> Shape:
-        """Channels add up; height and width are those that all inputs have."""
         if not inputs or any(shape[:-1] != inputs[0][:-1] for shape in inputs):
             raise NetworkError(f"layer {self.name}: concat takes equal heights and widths, given {_several(inputs)}")
         return (*inputs[0][:-1], sum(shape[-1] for shape in inputs))
@@ -250,7 +240,6 @@ class Flatten(Layer):
     type: Literal["flatten"] = "flatten"
 
     def output(self, inputs: tuple[Shape, ...]) -> Shape:
-        """(height * width * channels,)."""
         return (prod(self.only(inputs)),)
 
 
@@ -260,7 +249,6 @@ class Softmax(Layer):
     type: Literal["softmax"] = "softmax"
 
     def output(self, inputs: tuple[Shape, ...]) -> Shape:
-        """(classes,)."""
         return (self.only(inputs)[-1],)
 
 
@@ -272,7 +260,6 @@ class Shortcut(Layer):
     stride: Pair = (1, 1)
 
     def output(self, inputs: tuple[Shape, ...]) -> Shape:
-        """(rows, columns, filters)."""
         height, width, channels = self.map_of(inputs)
         if channels > self.filters:
             raise NetworkError(f"layer {self.name}: filters {self.filters}: fewer than its {channels} channels")
@@ -286,7 +273,6 @@ class Upsample(Layer):
     factor: Pair
 
     def output(self, inputs: tuple[Shape, ...]) -> Shape:
-        """(height * factor, width * factor, channels)."""
         height, width, channels = self.map_of(inputs)
         return (height * self.factor[0], width * self.factor[1], channels)
 
@@ -298,7 +284,6 @@ class Reshape(Layer):
     shape: Dimensions
 
     def output(self, inputs: tuple[Shape, ...]) -> Shape:
-        """``shape``."""
         if prod(self.only(inputs)) != prod(self.shape):
             raise NetworkError(f"layer {self.name}: {spell(inputs[0])} cannot be reshaped to {spell(self.shape)}")
         return self.shape
@@ -312,7 +297,6 @@ class Other(Layer):
     what: str = ""
 
     def output(self, inputs: tuple[Shape, ...]) -> Shape:
-        """``shape``, or the first input's."""
         if self.shape is None and not inputs:
             raise NetworkError(f"layer {self.name}: has neither parents nor a shape")
         return self.shape or inputs[0]

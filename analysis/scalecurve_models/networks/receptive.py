@@ -18,7 +18,6 @@ class Field:
     jump: tuple[int, int] = (1, 1)
 
     def through(self, kernel: tuple[int, int], stride: tuple[int, int] = (1, 1)) -> Field:
-        """The field behind a window of this reach and stride."""
         size = tuple(r + (k - 1) * j for r, k, j in zip(self.size, kernel, self.jump, strict=True))
         jump = tuple(j * s for j, s in zip(self.jump, stride, strict=True))
         return Field((size[0], size[1]), (jump[0], jump[1]))

@@ -40,11 +40,9 @@ class NodeView:
 
     @property
     def kind(self) -> str:
-        """Class or function name in lower case."""
         return self.target if self.part is None else type(self.part).__name__.lower()
 
     def argument(self, position: int, name: str, default: Any = None) -> Any:
-        """An argument of a called function, by its place or its name."""
         return self.arguments[position] if position < len(self.arguments) else self.keywords.get(name, default)
 
     @property
@@ -74,14 +72,12 @@ class GraphReader:
     _seen: set[int] = field(default_factory=set)
 
     def notes(self) -> Iterator[str]:
-        """What a reader of the counts must know."""
         if self.uncounted:
             yield f"Counted as nothing: {', '.join(sorted(self.uncounted))}."
         if self.shared:
             yield f"Used more than once, and counted at each use: {', '.join(sorted(self.shared))}."
 
     def take(self, view: NodeView) -> None:
-        """Add the layer that a node is, or join it to the one before it. Raises NetworkError for what is no CNN's."""
         self._views[view.name] = view
         if view.operation == "output":
             return

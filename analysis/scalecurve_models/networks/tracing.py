@@ -89,7 +89,6 @@ def _traced(module: nn.Module, shape: Shape) -> fx.GraphModule:
 
 
 def _views(graph: fx.GraphModule) -> list[NodeView]:
-    """What the reader looks at of each node, in the order in which they run."""
     parts = dict(graph.named_modules())
     views = []
     for node in graph.graph.nodes:

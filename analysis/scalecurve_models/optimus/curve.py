@@ -99,7 +99,6 @@ def _squares(k: Array, loss: Array, weights: Array, values: Array) -> float:
 
 
 def _scanned(k: Array, loss: Array, weights: Array) -> list[Array]:
-    """The best candidates of a scan over b0/b1, the first of them looked at more closely."""
     ratios = np.geomspace(*_RATIOS, _SCAN)
     coarse = _at_ratios(k, loss, weights, ratios)
     best, width = coarse[0], (_RATIOS[1] / _RATIOS[0]) ** (1 / (_SCAN - 1))

@@ -91,7 +91,6 @@ class LeftOutDepth:
 
     @property
     def better_than_mean(self) -> bool:
-        """Whether depth told anything."""
         return self.error < self.mean_error
 
 
@@ -268,7 +267,6 @@ def _predicted(values: tuple[Array, bool], x: Array, at: float) -> float:
 
 
 def _safe(values: Array) -> Array:
-    """A curve needs a finite beginning."""
     return np.array([values[0], max(values[1], 1e-12), values[2]])
 
 

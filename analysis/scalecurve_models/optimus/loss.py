@@ -72,7 +72,6 @@ class LossFit:
     level: float
 
     def loss(self, steps: Sequence[float] | Array) -> Array:
-        """l(k) at these steps."""
         return curve(self.values, np.asarray(steps, dtype=np.float64) - self.first_step)
 
     def predict(self, step: float) -> Prediction:
@@ -214,7 +213,6 @@ def _late(count: int, weighting: Weighting) -> Array:
 def _uncertainty(
     values: Array, k: Array, error: Array, weights: Array, level: float
 ) -> tuple[tuple[Parameter, ...], Array | None, float | None, int]:
-    """Parameters with intervals from the Jacobian at the solution."""
     jacobian = gradient(values, k) * weights[:, None]
     scale = np.sqrt((jacobian**2).sum(axis=0))
     _, singular, right = np.linalg.svd(jacobian / scale, full_matrices=False)

@@ -20,14 +20,12 @@ class LossTracker:
     """
 
     def __init__(self, growth: float = 0.05, level: float = 0.95) -> None:
-        """Nothing known yet."""
         self._losses: dict[float, float] = {}
         self._growth, self._level = growth, level
         self._fit: LossFit | None = None
         self._fitted_at = 0
 
     def add(self, step: float, loss: float) -> None:
-        """One more point; a step that is given again replaces what was known of it."""
         self._losses[float(step)] = float(loss)
 
     def fit(self) -> LossFit:

@@ -35,17 +35,14 @@ class LearningCurve:
 
     @property
     def depth(self) -> int | None:
-        """Layers, as the model's name has them."""
         return depth_and_family(self.record.trial.workload.model)[0]
 
     @property
     def family(self) -> str:
-        """What the model is a depth of."""
         return depth_and_family(self.record.trial.workload.model)[1]
 
     @property
     def device(self) -> str:
-        """What it ran on, several kinds joined."""
         return ", ".join(sorted({rank.device_name for rank in self.record.topology}))
 
 

@@ -109,7 +109,6 @@ class SpeedFit:
     _linear: LinearFit
 
     def speed(self, workers: float, *, servers: float = 1, batch: float | None = None) -> float:
-        """Steps/s."""
         return self.predict(workers, servers=servers, batch=batch).value
 
     def predict(self, workers: float, *, servers: float = 1, batch: float | None = None) -> Prediction:
@@ -127,7 +126,6 @@ class SpeedFit:
         return around(value, half)
 
     def drawn(self, count: int, workers: float, *, servers: float = 1, batch: float | None = None) -> Array:
-        """Seeded draws of steps/s as the coefficients' uncertainty leaves it open."""
         row = self._row(workers, servers, batch)
         covariance = self._linear.covariance
         theta = np.broadcast_to(self.values, (count, len(self.values)))

@@ -90,7 +90,6 @@ def _series(
     scaling: Scaling = "strong" if strong else "weak"
 
     def rates(on: Platform, terms: PlusTerms | None) -> list[tuple[StepPrediction, float]]:
-        """Each step with its milliseconds, of one worker first."""
         found = predict_scaling(network, on, batch=batch, workers=[1, *counts], scaling=scaling)
         return [(step, step.step_ms if terms is None else with_plus(step, sent, on, terms).step_ms) for step in found]
 

@@ -45,7 +45,6 @@ class CalibratedPoint:
 
     @property
     def error(self) -> float:
-        """Predicted over measured, less one."""
         return self.predicted_ms / self.measured.step_ms - 1
 
 
@@ -60,7 +59,6 @@ class Calibration:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What the points cannot tell."""
         ppps = [point.own_ppp for point in self.points]
         notes = ["Steps of one worker say nothing of the PPP for communication: it stays as given."]
         if len(ppps) == 1:

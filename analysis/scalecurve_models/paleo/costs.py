@@ -55,7 +55,6 @@ class PassCosts:
 
     @classmethod
     def of(cls, charges: Sequence[Charge]) -> PassCosts:
-        """Flatten the layers' charges."""
         flops = [(index, flop) for index, charge in enumerate(charges) for flop in charge.flops if flop > 0]
         moved = [(index, move) for index, charge in enumerate(charges) for move in charge.moved]
         return cls(
@@ -75,7 +74,6 @@ class PassCosts:
         return float(compute.sum() + move.sum())
 
     def by_layer(self, batch: int, rates: Rates) -> tuple[Array, Array]:
-        """Milliseconds of every layer: computing, and moving values."""
         compute, move = self._times(batch, rates)
         computing, moving = np.zeros(self.layers), np.zeros(self.layers)
         np.add.at(computing, self.flops_layer, compute)

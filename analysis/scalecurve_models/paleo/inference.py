@@ -31,7 +31,6 @@ class InferenceRate:
 
     @property
     def share(self) -> float:
-        """Practical over bound."""
         return self.practical / self.bound
 
 

@@ -34,7 +34,6 @@ class PaleoOnSeries:
     networks: Mapping[str, Network]
 
     def __call__(self, series: Sequence[ObservedSeries]) -> Callable[[ObservedSeries], tuple[SeriesModel, ...]]:
-        """Fit to the curves of one program; the answer gives the models of each curve."""
         points = {
             (each.name, point.workers): self._measured(each, point)
             for each in series

@@ -45,7 +45,6 @@ class PassBounds:
     most_ms: float
 
     def plain(self) -> dict[str, object]:
-        """What JSON is made of."""
         return {"pass": self.name, "lower_ms": self.least_ms, "upper_ms": self.most_ms}
 
 
@@ -62,7 +61,6 @@ class HybridPart:
     communication_ms: float
 
     def plain(self) -> dict[str, object]:
-        """What JSON is made of."""
         return dict(self.__dict__)
 
 

@@ -73,7 +73,6 @@ class PlusPrediction:
 
     @property
     def step_ms(self) -> float:
-        """The step."""
         return overlapped(self.paleo.compute_ms, self.exchange_ms, self.terms.overlap)
 
     @property
@@ -83,11 +82,9 @@ class PlusPrediction:
 
     @property
     def throughput(self) -> float:
-        """Samples of all workers in a second."""
         return self.paleo.samples / self.step_ms * 1e3
 
     def plain(self) -> dict[str, Any]:
-        """What JSON is made of."""
         return {
             **self.paleo.plain(),
             "model": "paleo+",
@@ -202,7 +199,6 @@ class _Problem:
         )
 
     def residuals(self, unknowns: Array) -> Array:
-        """log(predicted / measured) of each point."""
         at = self.fixed | dict(zip(self.free, unknowns.tolist(), strict=True))
         exchange = self.bandwidth / exp(at["ppp_comm"]) + self.messages * at["latency_us"] / 1e3
         steps = [overlapped(c, e, exp(at["overlap"])) for c, e in zip(self.compute, exchange, strict=True)]
@@ -210,7 +206,6 @@ class _Problem:
         return logs
 
     def fit(self, platform: Platform, level: float) -> PlusFit:
-        """The best of several starts."""
         from scipy.optimize import least_squares
 
         low = [BOUNDS[name][0] for name in self.free]
@@ -270,7 +265,6 @@ def _from(name: str, unknown: float) -> float:
 
 
 def _told(name: str, value: float, low: float, high: float) -> str:
-    """How far the points tell a parameter."""
     ends = [_from(name, end) for end in BOUNDS[name]]
     if np.isclose(value, ends, rtol=1e-6, atol=1e-6).any():
         return "at its bound"

@@ -59,7 +59,6 @@ class StepPrediction:
 
     @property
     def compute_ms(self) -> float:
-        """Everything that one worker does alone."""
         return self.forward_ms + self.backward_ms + self.update_ms
 
     @property
@@ -69,11 +68,9 @@ class StepPrediction:
 
     @property
     def throughput(self) -> float:
-        """Samples of all workers in a second."""
         return self.samples / self.step_ms * 1e3
 
     def plain(self) -> dict[str, Any]:
-        """What JSON is made of."""
         return {
             "workers": self.workers,
             "batch_per_worker": self.batch_per_worker,

@@ -87,7 +87,6 @@ class _Convolution:
 
     @property
     def product(self) -> float:
-        """FLOPs of one pass for a sample."""
         return 2.0 * self.weights * prod(self.out)
 
 

@@ -50,7 +50,6 @@ class Choice:
 
     @property
     def measured(self) -> bool:
-        """Whether this count was run."""
         return self.basis == MEASURED
 
 
@@ -69,7 +68,6 @@ class Question:
 
     @property
     def to_target(self) -> bool:
-        """Whether a loss or an accuracy is the end, and not a number of samples."""
         return self.target is not None or self.target_loss is not None
 
 

@@ -80,7 +80,6 @@ def _trusted(eligible: Sequence[Choice], draws: Array, middle: Array) -> list[in
 
 
 def _decides(rivals: Sequence[Choice], probability: float) -> str:
-    """What the answer hangs on."""
     unmeasured = [choice for choice in rivals if not choice.measured]
     if any(not choice.tested for choice in unmeasured):
         return _untested(unmeasured)

@@ -36,12 +36,10 @@ class Answer:
 
     @property
     def sure(self) -> bool:
-        """Whether it wins in 95 % of the draws."""
         return self.probability is not None and self.probability >= SURE
 
     @property
     def sentence(self) -> str:
-        """For people."""
         if self.workers is None:
             return f"{self.series}: {self.goal} ({self.what}): {self.decides}"
         sure = f"{self.series}: {self.goal} ({self.what}) at {in_words(self.workers)}"
@@ -71,11 +69,9 @@ class Recommendation:
 
     @property
     def answers(self) -> tuple[Answer, ...]:
-        """All of them."""
         return tuple(answer for each in self.series for answer in each.answers)
 
     def tables(self) -> tuple[Table, ...]:
-        """The answers, every count with its time, cost and chances, and what its batch is worth where that is known."""
         worth_rows = (worth_table(self.worth),) if self.worth else ()
         return _answer_table(self), _choice_table(self), *worth_rows
 

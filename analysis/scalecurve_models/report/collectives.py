@@ -10,7 +10,7 @@ import numpy as np
 from scalecurve.render import formatting as spelling
 from scalecurve.reporting.drawing import axis, canvas
 from scalecurve.reporting.drawing.canvas import Plot
-from scalecurve_models.collectives import CollectiveComparison
+from scalecurve_models.collectives.comparison import CollectiveComparison
 from scalecurve_models.collectives.costs import Shape
 from scalecurve_models.collectives.tables import shown as chosen
 

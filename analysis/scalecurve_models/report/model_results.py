@@ -9,7 +9,7 @@ from scalecurve.bundle.open import Bundle
 from scalecurve.render.table import Cell, Table
 from scalecurve.statistics.estimate import Estimate
 from scalecurve_api.spec.experiment import Cost
-from scalecurve_models.collectives import (
+from scalecurve_models.collectives.comparison import (
     CollectiveComparison,
     asked_algorithms,
     compare_algorithms,
@@ -48,23 +48,19 @@ class Modelled:
         return self.judged if any(each.prediction.best for each in self.judged) else ()
 
     def beside_tables(self) -> tuple[Table, ...]:
-        """Predicted beside measured, errors of every model at every count, the models, their parameters."""
         tables = tables_of(self.shown)
         noted = (replace(tables[0], notes=(*tables[0].notes, *self.notes)), *tables[1:]) if tables else ()
         return tuple(map(steady, noted))
 
     def learning_tables(self) -> tuple[Table, ...]:
-        """Loss curves, targets and what depth tells, bundle by bundle."""
         known = [(label, learning_tables(found)) for label, found in self.learnt if found.points]
         apart = (_apart(table, label, index) for index, (label, tables) in enumerate(known) for table in tables)
         return tuple(map(steady, apart))
 
     def collective_tables(self) -> tuple[Table, ...]:
-        """Models of the all-reduce and their errors."""
         return tuple(map(steady, collective_tables(self.collectives)))
 
     def published_tables(self) -> tuple[Table, ...]:
-        """What others published of the same networks."""
         return (published_table(self.published),) if self.published else ()
 
 

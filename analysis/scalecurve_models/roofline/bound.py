@@ -25,7 +25,6 @@ class Roof:
     bandwidth: float
 
     def __post_init__(self) -> None:
-        """Refuse what is no device."""
         for name in ("peak", "bandwidth"):
             value = getattr(self, name)
             if not (math.isfinite(value) and value > 0):
@@ -33,7 +32,6 @@ class Roof:
 
     @property
     def ridge(self) -> float:
-        """The intensity in FLOP/B from which on the arithmetic limits."""
         return self.peak / self.bandwidth
 
     def attainable(self, intensity: float) -> float:

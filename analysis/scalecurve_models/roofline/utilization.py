@@ -61,7 +61,6 @@ class UtilizationFit:
         return around(value, half)
 
     def mfu(self, batch: float) -> Prediction | None:
-        """The share of the peak; None without FLOPs or peak."""
         if self.flops_per_sample is None or self.peak is None:
             return None
         time = self.seconds(batch)

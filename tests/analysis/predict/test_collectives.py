@@ -9,20 +9,16 @@ from synthetic import experiment, write_bundle
 
 from scalecurve.bundle.open import open_bundle
 from scalecurve_api.record.rank import AllReduceRow
-from scalecurve_models.collectives import (
+from scalecurve_models.collectives.collective_fit import Timed, fit_collective, judge_collective
+from scalecurve_models.collectives.comparison import asked_algorithms, compare_algorithms, timed_points
+from scalecurve_models.collectives.costs import (
     ALGORITHMS,
     HIERARCHICAL,
     Shape,
-    Timed,
     algorithm_of,
-    asked_algorithms,
-    compare_algorithms,
     cost,
-    fit_collective,
     hierarchical_cost,
-    judge_collective,
     lower_bound,
-    timed_points,
 )
 from scalecurve_models.collectives.regimes import divisions, piece_errors
 from scalecurve_models.collectives.tables import collective_tables

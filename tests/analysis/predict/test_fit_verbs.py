@@ -13,7 +13,7 @@ from synthetic import Truth, experiment, write_bundle
 from scalecurve.cli import EXIT_INPUT, cli
 from scalecurve_models.fit.points_file import fit_file
 from scalecurve_models.fitting.least_squares import FitError
-from scalecurve_models.optimus import speed
+from scalecurve_models.optimus.speed import speed
 
 
 def run(*args: object) -> Result:

@@ -6,17 +6,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scalecurve_models.fitting.least_squares import FitError
-from scalecurve_models.goodput import (
+from scalecurve_models.goodput.noise import (
     GradientNoise,
-    StepTime,
     best_batch,
     fit_critical_batch,
-    fit_overlap,
     noise_of_batches,
     noise_of_replicas,
     noise_of_scale,
     smoothed,
 )
+from scalecurve_models.goodput.overlap import StepTime, fit_overlap
 from scalecurve_models.goodput.overlap_solver import Runs, slopes, times
 
 TRUTH = np.array([0.01, 0.002, 0.03, 0.001, 0.008, 0.0005, 3.0])

@@ -8,7 +8,9 @@ from hypothesis import strategies as st
 
 from scalecurve_api.spec.scaling import Mode
 from scalecurve_models.fitting.least_squares import FitError
-from scalecurve_models.laws import NAMES, compare_laws, fit_law, form_of, forms, leave_one_out
+from scalecurve_models.laws.cross_validation import compare_laws, leave_one_out
+from scalecurve_models.laws.forms import NAMES, form_of, forms
+from scalecurve_models.laws.law_fit import fit_law
 
 COUNTS = [1, 2, 4, 8, 16, 32]
 

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from scalecurve_models.fitting.least_squares import FitError
-from scalecurve_models.optimus import LossRun, fit_loss, leave_out_depth, regress
+from scalecurve_models.optimus.depth import LossRun, leave_out_depth, regress
+from scalecurve_models.optimus.loss import fit_loss
 
 DEPTHS = (20, 32, 44, 56, 110)
 STEPS = np.arange(1.0, 200)

@@ -6,7 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scalecurve_models.fitting.least_squares import FitError
-from scalecurve_models.optimus import LossTracker, fit_loss, refits
+from scalecurve_models.optimus.loss import fit_loss
+from scalecurve_models.optimus.online import LossTracker, refits
 from scalecurve_models.optimus.thinning import outliers, thinned, without_outliers
 
 PAPER = np.array([0.21, 1.07, 0.07])  # Seq2Seq of the Optimus paper

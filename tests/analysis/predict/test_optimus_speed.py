@@ -4,15 +4,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scalecurve_models.fitting.least_squares import FitError
-from scalecurve_models.optimus import (
-    best_workers,
-    fit_accuracy,
-    fit_loss,
-    fit_speed,
-    speed,
-    steps_to_accuracy,
-)
-from scalecurve_models.optimus import time_to_target as times_to
+from scalecurve_models.optimus.accuracy import best_workers, fit_accuracy, steps_to_accuracy
+from scalecurve_models.optimus.accuracy import time_to_target as times_to
+from scalecurve_models.optimus.loss import fit_loss
+from scalecurve_models.optimus.speed import fit_speed, speed
 
 SYNC = (1.02, 2.78, 4.92, 0.0, 0.02)
 ASYNC = (2.83, 3.92, 0.0, 0.11)

@@ -102,7 +102,7 @@ def test_what_has_no_network_or_no_such_peak_is_refused(tmp_path: Path, workload
 def test_a_missing_path_is_one_line(tmp_path: Path):
     result = run(tmp_path / "nowhere", "--device", "H200")
     assert result.exit_code == EXIT_INPUT
-    assert "no such experiment, bundle or model; models are paleo" in result.stderr
+    assert "no such experiment, bundle or model (models: paleo" in result.stderr
 
 
 def test_a_bundle_is_predicted_by_every_model(tmp_path: Path):

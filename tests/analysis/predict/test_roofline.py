@@ -5,7 +5,9 @@ from hypothesis import strategies as st
 
 from scalecurve.hardware.devices import HardwareError
 from scalecurve_models.fitting.least_squares import FitError
-from scalecurve_models.roofline import Roof, fit_energy, fit_utilization, roof_of
+from scalecurve_models.roofline.bound import Roof, roof_of
+from scalecurve_models.roofline.energy import fit_energy
+from scalecurve_models.roofline.utilization import fit_utilization
 
 
 @given(st.floats(1e-3, 1e6))

@@ -49,35 +49,35 @@ quickstart: $(RUNTIME)  ## run a real experiment on this machine and write its r
 .PHONY: horovod
 horovod: $(RUNTIME)  ## build Horovod for .venv's torch, and its TensorFlow if there is one, and install it there (4 minutes; CMake, g++)
 	@$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[torch,mpi]'
-	@$(BIN)/python images/horovod/wheel.py --install
+	@$(BIN)/python -m tools.images.horovod_wheel --install
 
 .PHONY: test
 test: $(DEV) cluster-tools node-tools  ## install what tests need, and run them all
 	@$(BIN)/python -m pytest $(PYTEST_ARGS)
 
 .PHONY: cluster-tools
-cluster-tools: $(VENV)/bin/python  ## build what tests/cluster runs, once: etcd, Kubernetes, job operators (10 minutes, needs Go)
-	@$(BIN)/python tests/cluster/toolchain.py || [ $$? -eq 3 ]
+cluster-tools: $(VENV)/bin/python  ## build what `make cluster` runs, once: etcd, Kubernetes, job operators (10 minutes, needs Go)
+	@$(BIN)/python -m tools.devcluster.toolchain || [ $$? -eq 3 ]
 
 .PHONY: cluster
 cluster: $(DEV) cluster-tools  ## a Kubernetes API with job operators and fake GPU nodes on this machine, until Ctrl-C
-	@$(BIN)/python tests/cluster/tier.py up
+	@$(BIN)/python -m tools.devcluster.tier up
 
 IMAGES ?=
 IMAGE_ARGS ?=
 .PHONY: images
 images: $(VENV)/bin/python  ## build container images into the cache, all or IMAGES="operator worker-mpi" (as root; needs buildah)
-	@$(BIN)/python images/build.py $(IMAGE_ARGS) $(IMAGES)
+	@$(BIN)/python -m tools.images.build $(IMAGE_ARGS) $(IMAGES)
 
 .PHONY: node-tools
 node-tools: $(VENV)/bin/python  ## what real nodes need: kubelet, containerd and more built, runc and more installed (as root on Debian)
-	@$(BIN)/python tests/nodes/machine.py install
-	@$(BIN)/python tests/cluster/toolchain.py etcd k8s mpi-operator training-operator helm \
+	@$(BIN)/python -m tools.devcluster.nodes.machine install
+	@$(BIN)/python -m tools.devcluster.toolchain etcd k8s mpi-operator training-operator helm \
 	    node containerd cni-plugins coredns pause >&2 || [ $$? -eq 3 ]
 
 .PHONY: cluster-up
 cluster-up: node-tools  ## a cluster with real nodes, in the background: [NODES=2] [IMAGES="worker-mpi other.tar"], default all that are built
-	@$(BIN)/python tests/nodes/standing.py up --nodes $(or $(NODES),2) $(IMAGES)
+	@$(BIN)/python -m tools.devcluster.nodes.standing up --nodes $(or $(NODES),2) $(IMAGES)
 
 CLUSTER_CLI := $(VENV)/.cluster
 $(CLUSTER_CLI): $(VENV)/bin/python pyproject.toml constraints.txt
@@ -86,11 +86,11 @@ $(CLUSTER_CLI): $(VENV)/bin/python pyproject.toml constraints.txt
 
 .PHONY: cluster-quickstart
 cluster-quickstart: $(CLUSTER_CLI)  ## from a clone to a report out of real pods on two nodes: [EXPERIMENT=file] [KEEP=1] (root, Go)
-	@$(BIN)/python tests/nodes/quickstart.py $(EXPERIMENT) $(if $(KEEP),--keep)
+	@$(BIN)/python -m tools.devcluster.nodes.quickstart $(EXPERIMENT) $(if $(KEEP),--keep)
 
 .PHONY: cluster-down
 cluster-down: $(VENV)/bin/python  ## end it, or what a killed one left
-	@$(BIN)/python tests/nodes/standing.py down
+	@$(BIN)/python -m tools.devcluster.nodes.standing down
 
 .PHONY: lint
 lint: $(DEV)  ## formatting, lint, types, the one-way imports, and the workflows
@@ -110,8 +110,8 @@ format: $(DEV)  ## rewrite the sources as ruff formats them
 bench: $(DEV)  ## the benchmarks that need no GPU: first touch, cost of the harness, coverage of the intervals, large reports, fits
 	@$(BIN)/python benchmarks/first_touch.py
 	@$(BIN)/python benchmarks/harness_cost.py
-	@$(BIN)/python benchmarks/coverage.py
-	@$(BIN)/python benchmarks/report_scale.py
+	@$(BIN)/python -m benchmarks.coverage
+	@$(BIN)/python -m benchmarks.report_scale
 	@$(BIN)/python benchmarks/fit_speed.py
 
 .PHONY: soak
@@ -134,9 +134,9 @@ crds: $(DEV)  ## generate the CRDs and docs/reference/experiment.md from the mod
 
 .PHONY: chart
 chart: crds  ## generate what follows from the chart: its README, the kustomize base, the golden templates
-	@$(BIN)/python charts/readme.py
-	@$(BIN)/python tests/cluster/toolchain.py helm
-	@$(BIN)/python tests/chart/rendering.py
+	@$(BIN)/python -m tools.chart.readme
+	@$(BIN)/python -m tools.devcluster.toolchain helm
+	@$(BIN)/python -m tests.chart.rendering
 
 LOCK := $(BIN)/uv pip compile --universal --python-version 3.11 --no-emit-index-url --no-header --no-annotate --quiet
 # torch pins its own CUDA packages; kept apart, they never stand in the way of another build of torch.

@@ -1,6 +1,6 @@
 """How often do the intervals cover the truth, and how often do the detectors cry wolf?
 
-    python benchmarks/coverage.py [--draws 2000] [--seed 1]
+    python -m benchmarks.coverage [--draws 2000] [--seed 1]
 
 Every interval and every detector is called through the public functions of `scalecurve.statistics` on synthetic
 points of known truth, and those of efficiency once more through bundles and `scalecurve.curves.compute`. A share of
@@ -10,13 +10,11 @@ points of known truth, and those of efficiency once more through bundles and `sc
 from __future__ import annotations
 
 import argparse
-import sys
 import time
 import timeit
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,8 +32,6 @@ from scalecurve.statistics import (
 )
 from scalecurve.statistics.mean import mean
 from scalecurve.statistics.synthetic import SyntheticPoint
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "analysis"))
 
 FIVE = (50,) * 5
 UNEQUAL = (FIVE, (50, 30, 20, 60), (80, 50, 20, 50, 40, 60))
@@ -193,7 +189,7 @@ def detector_rates(steps: int, autocorrelation: float, step_cv: float, draws: in
 
 
 def print_bundles(draws: int, seed: int) -> None:
-    from drawn_bundles import CURVES, coverage
+    from tests.analysis.drawn_bundles import CURVES, coverage
 
     print(f"   {'':40}{'efficiency':>12}{'(half width)':>14}{'throughput':>12}")
     for curve in CURVES:

@@ -1,7 +1,7 @@
 """Throughput by PromQL against the record, by counters alone and by Prometheus' clock, over windows of several lengths.
 
-    python benchmarks/prometheus_agreement.py                         # windows of 0.3 to 40 s, 10 minutes
-    python benchmarks/prometheus_agreement.py --seconds 0.3 2 --interval 1 5
+    python -m benchmarks.prometheus_agreement                         # windows of 0.3 to 40 s, 10 minutes
+    python -m benchmarks.prometheus_agreement --seconds 0.3 2 --interval 1 5
 
 Real ranks under `scalecurve run`, steps of 10 ms and of 0.7 s, one and two workers; a real Prometheus for each interval
 scrapes them all at once. Bar: 2 % by the counters, at every length. By the clock that takes windows of many seconds.
@@ -17,15 +17,11 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-TESTS = Path(__file__).parents[1] / "tests"
-sys.path[:0] = [str(TESTS / name) for name in ("prometheus", "cluster", "chart")]
-
-import scene  # noqa: E402
-from agreement import Agreement, NoSamples, by_clock, by_windows  # noqa: E402
-from ports import Ports  # noqa: E402
-from prometheus_server import PrometheusServer  # noqa: E402
-
-from scalecurve_api.record.trial_record import TrialRecord  # noqa: E402
+from scalecurve_api.record.trial_record import TrialRecord
+from tests.prometheus import scene
+from tests.prometheus.agreement import Agreement, NoSamples, by_clock, by_windows
+from tests.prometheus.prometheus_server import PrometheusServer
+from tools.devcluster.ports import Ports
 
 BAR = 0.02
 PROGRAM = """

@@ -1,6 +1,6 @@
 """How long a whole report takes, and how much memory, over millions of step rows.
 
-    python benchmarks/report_scale.py [--rows 10_000_000] [--keep FOLDER]
+    python -m benchmarks.report_scale [--rows 10_000_000] [--keep FOLDER]
 
 200 trials (2 modes, 5 worker counts, 4 precisions, 5 repetitions) are generated into a temporary folder, then the
 report is written by a fresh process whose wall time and peak resident memory are printed.
@@ -18,7 +18,6 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT / "tests" / "analysis"))
 
 WORKERS = [1, 2, 4, 8, 16]
 PRECISIONS = ["fp32", "tf32", "bf16", "fp16"]
@@ -42,9 +41,8 @@ def generate(folder: Path, rows: int) -> None:
 
 def _part(folder: Path, rows: int, part: int, parts: int) -> None:
     """Every ``parts``-th trial, so that two processes share the work."""
-    from synthetic import Truth, experiment, write_bundle
-
     from scalecurve_api.planning.plan import make_plan
+    from tests.analysis.synthetic import Truth, experiment, write_bundle
 
     steps = rows // (2 * len(PRECISIONS) * REPETITIONS * sum(WORKERS))
     of = experiment(
@@ -79,11 +77,11 @@ def main() -> None:
         if not (folder / "experiment.yaml").exists():
             begin = time.perf_counter()
             # A child's peak counts only once it is waited for, so the generator's children must not be ours.
-            code = "import sys; from report_scale import *; generate(Path(sys.argv[1]), int(sys.argv[2]))"
+            code = "import sys; from benchmarks.report_scale import *; generate(Path(sys.argv[1]), int(sys.argv[2]))"
             command = [sys.executable, "-c", code, str(folder), str(arguments.rows)]
-            subprocess.run(command, check=True, cwd=Path(__file__).parent)
+            subprocess.run(command, check=True, cwd=ROOT)
             print(f"generated {arguments.rows:,} rows in {time.perf_counter() - begin:.1f} s")
-        subprocess.run([sys.executable, __file__, "--measure", str(folder)], check=True)
+        subprocess.run([sys.executable, "-m", "benchmarks.report_scale", "--measure", str(folder)], check=True)
 
 
 if __name__ == "__main__":

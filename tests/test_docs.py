@@ -2,19 +2,17 @@
 
 import re
 import shlex
-import sys
 from pathlib import Path
 
 import click
 import pytest
 
+from benchmarks import strangers_path
 from scalecurve.cli import cli
 from scalecurve_api.validation.validate import validate_text
 from scalecurve_models.cli.predict import ANY
 
 ROOT = Path(__file__).parents[1]
-sys.path.insert(0, str(ROOT / "benchmarks"))
-import strangers_path  # noqa: E402
 
 PAGES = sorted(path for path in [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")] if "bundle" not in str(path))
 

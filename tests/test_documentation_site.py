@@ -4,9 +4,9 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import yaml
-from tools.docs import hooks
 
 from scalecurve.cli import VERBS
+from tools.docs import hooks
 
 ROOT = Path(__file__).parents[1]
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+
 from tools.release import check
 
 ROOT = Path(__file__).parents[1]

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Horovod in an image, beside the torch or TensorFlow that it has: built by wheel.py next to this, or taken from the
+# Horovod in an image, beside the torch or TensorFlow that it has: built by horovod_wheel.py next to this, or taken from the
 # wheels in /mnt. There `make images` hands in those of this machine, in a folder named by its C library, and takes new
 # ones back; one is taken if it is for the same Python, frameworks, MPI and CUDA. What builds it is gone when this ends.
 set -eu
@@ -22,7 +22,7 @@ mkdir /tmp/horovod
 wheels="/mnt/$(getconf GNU_LIBC_VERSION)"
 if [ -d "$wheels" ]; then cp -r "$wheels/." /tmp/horovod; fi
 PATH="/opt/scalecurve/bin:$PATH" PYTHONPATH=/tmp/tools SCALECURVE_CACHE=/tmp/horovod \
-    env ${INDEX:+PIP_INDEX_URL="$INDEX"} "$python" "$(dirname "$0")/wheel.py" --install
+    env ${INDEX:+PIP_INDEX_URL="$INDEX"} "$python" "$(dirname "$0")/horovod_wheel.py" --install
 apt-get purge --yes --auto-remove $missing
 if [ -d "$wheels" ]; then cp -rn /tmp/horovod/horovod-* "$wheels"; fi
 rm -rf /tmp/pip /tmp/tools /tmp/horovod /var/lib/apt/lists/* /var/cache/apt/* /var/log/apt /var/log/dpkg.log

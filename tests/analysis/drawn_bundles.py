@@ -10,8 +10,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from synthetic import Truth, experiment, run
-
 from scalecurve.bundle.open import Bundle, Trial
 from scalecurve.curves.compute import scaling
 from scalecurve.statistics import RepetitionTotals
@@ -19,6 +17,7 @@ from scalecurve.statistics.synthetic import SyntheticPoint
 from scalecurve_api.planning.plan import make_plan
 from scalecurve_api.record.rank import WindowKind
 from scalecurve_api.record.trial_record import TrialRecord, TrialWindow
+from tests.analysis.synthetic import Truth, experiment, run
 
 WORKERS = 4
 BASE_STEP_S = 0.1

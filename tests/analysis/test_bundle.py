@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from synthetic import Truth, experiment, run, write_bundle
 
 from scalecurve.bundle.open import open_bundle, open_bundles
 from scalecurve.bundle.problem import BundleError
@@ -16,6 +15,7 @@ from scalecurve.curves.tables import excluded_table, problem_table, scaling_tabl
 from scalecurve_api import GROUP
 from scalecurve_api.planning.plan import make_plan
 from scalecurve_api.spec.trial import TrialPhase
+from tests.analysis.synthetic import Truth, experiment, run, write_bundle
 
 TINY = experiment(modes=["weak"], workers=[1, 2], repetitions=2, windows=2, steps_per_window=5)
 

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from points_by_hand import point_of
 from scipy import stats
 
 from scalecurve.statistics import RepetitionTotals, changed, changes, holm, throughput
 from scalecurve.statistics.synthetic import SyntheticPoint
+from tests.analysis.points_by_hand import point_of
 
 
 class TestChanges:

@@ -3,12 +3,12 @@
 from pathlib import Path
 
 import pytest
-from drawn_bundles import CURVES, WORKERS, Curve, coverage, draw_bundles
-from synthetic import seal
 
 from scalecurve.bundle.open import open_bundle
 from scalecurve.curves.compute import scaling
 from scalecurve.statistics.estimate import Method
+from tests.analysis.drawn_bundles import CURVES, WORKERS, Curve, coverage, draw_bundles
+from tests.analysis.synthetic import seal
 
 
 @pytest.mark.parametrize("curve", CURVES, ids=lambda curve: curve.name)

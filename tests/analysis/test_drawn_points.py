@@ -7,13 +7,13 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from synthetic import experiment, write_bundle
 
 from scalecurve.bundle.open import open_bundle
 from scalecurve.reporting import report
 from scalecurve.reporting.drawing.shown_points import MOST_CURVES, drawn_points
 from scalecurve_api.record.rank import Evaluation
 from scalecurve_api.spec.trial import TrialSpec
+from tests.analysis.synthetic import experiment, write_bundle
 
 
 def points(series: int, counts: int) -> list[Any]:

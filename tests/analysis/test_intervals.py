@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from points_by_hand import point_of
 from scipy import stats
 
 from scalecurve.statistics import Estimate, Method, RepetitionTotals, changed, difference, efficiency, ratio, throughput
+from tests.analysis.points_by_hand import point_of
 
 positive = st.floats(1e-3, 1e3)
 repetition = st.lists(st.tuples(positive, positive), min_size=1, max_size=4).map(

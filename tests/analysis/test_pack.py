@@ -15,7 +15,6 @@ import pytest
 from click.testing import CliRunner
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from synthetic import experiment, write_bundle
 
 from scalecurve.bundle.open import open_bundle
 from scalecurve.bundle.pack import pack, unpack
@@ -23,6 +22,7 @@ from scalecurve.bundle.packed import SUMS_FILE
 from scalecurve.bundle.problem import BundleError
 from scalecurve.bundle.step_summary import digest_all
 from scalecurve.cli import cli
+from tests.analysis.synthetic import experiment, write_bundle
 
 SPEC = experiment("packed", modes=["weak"], workers=[1, 2], repetitions=2)
 

@@ -3,7 +3,6 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from synthetic import Truth, experiment, write_bundle
 
 from scalecurve.bundle.open import open_bundle
 from scalecurve.planning import DEFAULT_STARTUP_SECONDS, Planned, plan, steps_of
@@ -11,6 +10,7 @@ from scalecurve.render.table import PENDING
 from scalecurve_api.planning.plan import make_plan
 from scalecurve_api.spec.experiment import ScalingExperiment
 from scalecurve_api.spec.trial import TrialPhase, TrialSpec
+from tests.analysis.synthetic import Truth, experiment, write_bundle
 
 SMALL = {"modes": ["weak"], "workers": [1, 2], "repetitions": 3, "windows": 2, "steps_per_window": 5}
 STEADY = Truth(step_s=lambda point: 0.1 * point.workers, step_cv=0.0, repetition_cv=0.0, warmup_steps=20)

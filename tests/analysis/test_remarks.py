@@ -3,7 +3,6 @@
 from pathlib import Path
 
 import pytest
-from synthetic import Truth, experiment, write_bundle
 
 from scalecurve.bundle.open import open_bundle
 from scalecurve.curves.compute import SeriesResult, scaling
@@ -12,6 +11,7 @@ from scalecurve.render import formatting as spelling
 from scalecurve.statistics.estimate import Estimate, Method
 from scalecurve_api.planning.plan import make_plan
 from scalecurve_api.spec.trial import Point, TrialPhase
+from tests.analysis.synthetic import Truth, experiment, write_bundle
 
 
 def strong(folder: Path, truth: Truth, **spec: object) -> SeriesResult:

@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from synthetic import Truth, experiment, write_bundle
 
 from scalecurve.bundle.open import open_bundle, open_bundles
 from scalecurve.bundle.record_file import stored_digest
@@ -20,6 +19,7 @@ from scalecurve_api.planning.plan import make_plan
 from scalecurve_api.record.rank import AllReduceRow, Evaluation
 from scalecurve_api.record.trial_record import TrialRecord
 from scalecurve_api.spec.trial import TrialPhase, TrialSpec
+from tests.analysis.synthetic import Truth, experiment, write_bundle
 
 PRICE = {"perWorkerHour": 2.5, "datasetSamples": 50_000, "epochs": 10}
 SMALL = experiment(

@@ -4,7 +4,6 @@ import shutil
 from pathlib import Path
 
 import pytest
-from synthetic import Truth, experiment, write_bundle
 
 from scalecurve.bundle.open import Bundle, distinct_labels, open_bundle
 from scalecurve.render.table import Column, Table
@@ -15,6 +14,7 @@ from scalecurve_api.spec.trial import TrialSpec
 from scalecurve_models.comparison.published import comparable, published, published_table
 from scalecurve_models.report import model_results as models
 from scalecurve_models.report.model_results import steady
+from tests.analysis.synthetic import Truth, experiment, write_bundle
 
 ROOT = Path(__file__).parents[2]
 H200 = ROOT / "docs" / "evidence" / "h200"

@@ -1,7 +1,6 @@
 from pathlib import Path
 
 import pytest
-from synthetic import Truth, experiment, write_bundle
 
 from scalecurve.bundle.open import open_bundle, open_bundles
 from scalecurve.curves.compute import Scaling, scaling
@@ -11,6 +10,7 @@ from scalecurve_api.record.rank import WindowKind
 from scalecurve_api.record.trial_record import TrialRecord
 from scalecurve_api.spec.experiment import ScalingExperiment
 from scalecurve_api.spec.trial import Point, TrialPhase
+from tests.analysis.synthetic import Truth, experiment, write_bundle
 
 EXACT = Truth(step_s=lambda p: 0.1, exposed_share=lambda p: 0.25, step_cv=0, repetition_cv=0)
 

@@ -8,13 +8,13 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from synthetic import Truth, experiment, seal, write_bundle
 
 from scalecurve.bundle.open import Bundle, Trial, open_bundle
 from scalecurve.bundle.problem import FileError
 from scalecurve.bundle.step_summary import digest_all
 from scalecurve.bundle.steps import QUANTILES, quantiles, read_steps
 from scalecurve_api.record.rank import WindowKind
+from tests.analysis.synthetic import Truth, experiment, seal, write_bundle
 
 TINY = experiment(modes=["weak"], workers=[1, 3], repetitions=1, windows=2, steps_per_window=30)
 

@@ -1,13 +1,13 @@
 from pathlib import Path
 
 import pytest
-from synthetic import Truth, experiment, write_bundle
 
 from scalecurve.bundle.open import open_bundle, open_bundles
 from scalecurve.checks.environment import environment
 from scalecurve.reporting.subject import subjects
 from scalecurve_api.planning.plan import make_plan
 from scalecurve_api.spec.trial import TrialPhase
+from tests.analysis.synthetic import Truth, experiment, write_bundle
 
 OF = experiment("what", workers=[1, 2], windows=2, steps_per_window=3)
 

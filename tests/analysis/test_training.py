@@ -12,7 +12,6 @@ import pytest
 from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
-from synthetic import experiment, write_bundle
 
 from scalecurve.bundle.open import Bundle, Trial, open_bundle
 from scalecurve.cli import cli
@@ -33,6 +32,7 @@ from scalecurve_api.record.rank import (
 )
 from scalecurve_api.record.trial_record import TrialRecord
 from scalecurve_api.spec.trial import TrialSpec
+from tests.analysis.synthetic import experiment, write_bundle
 
 NEW = {"error", "pictures", "noise-scale", "quantization", "quantization-histograms"}
 TRAINED = experiment(

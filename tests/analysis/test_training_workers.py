@@ -9,7 +9,6 @@ import pytest
 from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from synthetic import experiment, write_bundle
 
 from scalecurve.bundle.open import open_bundle
 from scalecurve.cli import cli
@@ -23,6 +22,7 @@ from scalecurve_api.record.trial_record import TrialRecord
 from scalecurve_api.spec.experiment import ScalingExperiment
 from scalecurve_api.spec.trial import TrialSpec
 from scalecurve_models.recommend.recommend import recommend
+from tests.analysis.synthetic import experiment, write_bundle
 
 ACCURACIES = st.lists(st.floats(0, 1), min_size=1, max_size=60)
 

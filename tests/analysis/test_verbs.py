@@ -5,7 +5,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from synthetic import Truth, experiment, write_bundle
 
 from scalecurve.bundle.open import Bundle, open_bundle
 from scalecurve.checks.comparability import differences, differences_between
@@ -19,6 +18,7 @@ from scalecurve_api.record.rank import AllReduceRow, DeviceSamples
 from scalecurve_api.record.trial_record import TrialRecord
 from scalecurve_api.spec.experiment import Cost
 from scalecurve_api.spec.trial import TrialPhase, TrialSpec
+from tests.analysis.synthetic import Truth, experiment, write_bundle
 
 PRICE = {"perWorkerHour": 3.6, "datasetSamples": 64_000, "epochs": 10}
 LOSS = {1: 1.0, 2: 1.25, 4: 2.0}

@@ -3,7 +3,6 @@
 from pathlib import Path
 
 import pytest
-from synthetic import Truth, experiment, write_bundle
 
 from scalecurve.bundle.open import open_bundle
 from scalecurve.curves.allreduce import AllReduceReport, PointBandwidth, SizeResult, Spread
@@ -12,6 +11,7 @@ from scalecurve.curves.traffic import wire_table
 from scalecurve_api.record.rank import Traffic
 from scalecurve_api.record.trial_record import TrialRecord
 from scalecurve_api.spec.trial import Point
+from tests.analysis.synthetic import Truth, experiment, write_bundle
 
 EXACT = Truth(step_s=lambda point: 0.1, exposed_share=lambda point: 0.25, step_cv=0.0, repetition_cv=0.0)
 

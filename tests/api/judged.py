@@ -2,12 +2,11 @@
 
 from typing import Any
 
-from rank_records import GOOD, rank_record, trial
-
 from scalecurve_api.record.outcome import Outcome
 from scalecurve_api.record.rank import RankRecord
 from scalecurve_api.record.verdict import Verdict, judge
 from scalecurve_api.spec.trial import TrialPhase, TrialSpec
+from tests.api.rank_records import GOOD, rank_record, trial
 
 TWO = trial()
 GPU = {"device": "GPU-0", "backend": "nccl"}

@@ -6,13 +6,12 @@ import io
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from example_experiments import experiment
-
 from scalecurve_api.planning.plan import make_plan
 from scalecurve_api.record.journal import NO_LOSS, WARMUP_WINDOW, StepRow, pack_row, write_header
 from scalecurve_api.record.outcome import Outcome
 from scalecurve_api.record.rank import RankRecord, RankTopology, Window, WindowKind
 from scalecurve_api.spec.trial import TrialSpec
+from tests.api.example_experiments import experiment
 
 SECOND = 1_000_000_000
 BEGIN = 1_790_000_000 * SECOND

@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from example_experiments import spec as example_spec
 from hypothesis import strategies as st
 
 from scalecurve_api.lifecycle import Clean, Collect, Decision, Job, Observed, Start, Status, Stop, decide, rests
 from scalecurve_api.spec.experiment import ExperimentSpec
 from scalecurve_api.spec.trial import TrialPhase
+from tests.api.example_experiments import spec as example_spec
 
 S, F, I, C = TrialPhase.succeeded, TrialPhase.failed, TrialPhase.invalid, TrialPhase.cancelled  # noqa: E741
 LIVE = (Job.queued, Job.starting, Job.running)

@@ -9,7 +9,17 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from rank_records import (
+
+from scalecurve_api.model import canonical_json
+from scalecurve_api.record.assemble import Assembled, assemble, combine_windows, summarize
+from scalecurve_api.record.journal import JournalError
+from scalecurve_api.record.outcome import Outcome
+from scalecurve_api.record.rank import AllReduceRow, Evaluation, RankRecord, WindowKind
+from scalecurve_api.record.step_times import slowest_step_times
+from scalecurve_api.record.tables import sha256
+from scalecurve_api.record.trial_record import Summary, Timeline, TrialRecord
+from scalecurve_api.spec.trial import FailedReason, TrialPhase
+from tests.api.rank_records import (
     BEGIN,
     GOOD,
     MEASURE,
@@ -22,16 +32,6 @@ from rank_records import (
     trial,
     window,
 )
-
-from scalecurve_api.model import canonical_json
-from scalecurve_api.record.assemble import Assembled, assemble, combine_windows, summarize
-from scalecurve_api.record.journal import JournalError
-from scalecurve_api.record.outcome import Outcome
-from scalecurve_api.record.rank import AllReduceRow, Evaluation, RankRecord, WindowKind
-from scalecurve_api.record.step_times import slowest_step_times
-from scalecurve_api.record.tables import sha256
-from scalecurve_api.record.trial_record import Summary, Timeline, TrialRecord
-from scalecurve_api.spec.trial import FailedReason, TrialPhase
 
 TWO = trial()
 JOURNALS = {rank: steps_of(rank) for rank in range(2)}

@@ -6,7 +6,6 @@ from typing import Any, Literal
 
 import pytest
 import yaml
-from kube_schema import disagreements, unbounded, unstructural
 from pydantic import BaseModel
 
 from scalecurve_api.crds.generate import HEADER, experiment_crd, files, main, trial_crd
@@ -17,6 +16,7 @@ from scalecurve_api.planning.plan import make_plan
 from scalecurve_api.programs.workload import AllReduce, Workload
 from scalecurve_api.spec.experiment import ExperimentSpec
 from scalecurve_api.validation.validate import validate_text
+from tests.api.kube_schema import disagreements, unbounded, unstructural
 
 ROOT = Path(__file__).parents[2]
 COMMITTED = ROOT / "charts" / "scalecurve" / "files" / "crds"

@@ -11,7 +11,6 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from rank_records import BEGIN, rank_record, trial
 
 from scalecurve_api.record import envelope, journal, log_lines
 from scalecurve_api.record.assemble import assemble
@@ -23,6 +22,7 @@ from scalecurve_api.record.outcome import Outcome
 from scalecurve_api.record.rank import DeviceSamples, RankRecord
 from scalecurve_api.record.tables import EXTREMES_FILE, STEP_COLUMNS
 from scalecurve_api.spec.trial import TrialPhase
+from tests.api.rank_records import BEGIN, rank_record, trial
 
 TWO = trial()
 RANKS = {rank: rank_record(rank, TWO) for rank in range(2)}

@@ -3,10 +3,10 @@
 from typing import Any
 
 import pytest
-from simulated_engine import C, F, I, S, names, spec_of
 
 from scalecurve_api.lifecycle import Clean, Collect, Decision, ExperimentPhase, Job, Observed, Start, Stop, decide
 from scalecurve_api.spec.trial import TrialPhase
+from tests.api.simulated_engine import C, F, I, S, names, spec_of
 
 
 def one_turn(views: dict[str, Observed], count: int = 3, **changes: Any) -> Decision:

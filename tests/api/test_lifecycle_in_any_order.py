@@ -7,10 +7,10 @@ from dataclasses import replace
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from simulated_engine import TURNS, F, I, S, World, names, policies, scripted, scripts, spec_of, views
 
 from scalecurve_api.lifecycle import ExperimentPhase, Job, Observed, Start, Stop, decide, rests
 from scalecurve_api.spec.trial import TrialPhase
+from tests.api.simulated_engine import TURNS, F, I, S, World, names, policies, scripted, scripts, spec_of, views
 
 
 @settings(max_examples=120)

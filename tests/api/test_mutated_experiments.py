@@ -3,8 +3,6 @@
 from typing import Any
 
 from hypothesis import HealthCheck, given, settings
-from kube_schema import disagreements
-from mutated import EXPERIMENTS, mutated_experiments
 from pydantic import ValidationError
 
 from scalecurve_api.crds.generate import experiment_crd
@@ -12,6 +10,8 @@ from scalecurve_api.planning.plan import MAX_TRIALS, count_trials, make_plan
 from scalecurve_api.spec.experiment import ScalingExperiment
 from scalecurve_api.validation.document import MAX_DEPTH, read_documents
 from scalecurve_api.validation.validate import validate_text
+from tests.api.kube_schema import disagreements
+from tests.api.mutated import EXPERIMENTS, mutated_experiments
 
 BROKEN_YAML = {
     "well-formed YAML",

@@ -4,13 +4,13 @@ from typing import Any
 
 import pytest
 import yaml
-from example_experiments import BASE
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scalecurve_api.validation.document import Document, read_documents, write_documents
 from scalecurve_api.validation.overlay import lay_over, read_overlay
 from scalecurve_api.validation.validate import Validated, validate_text
+from tests.api.example_experiments import BASE
 
 BASE_TEXT = """\
 apiVersion: scalecurve.dev/v1alpha1

@@ -5,7 +5,6 @@ import tracemalloc
 from typing import Any
 
 import pytest
-from example_experiments import experiment, spec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -23,6 +22,7 @@ from scalecurve_api.spec.experiment import ExperimentSpec, ScalingExperiment
 from scalecurve_api.spec.scaling import Mode
 from scalecurve_api.spec.trial import Point
 from scalecurve_api.validation.rules import check
+from tests.api.example_experiments import experiment, spec
 
 LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 AXES: dict[str, list[Any]] = {

@@ -6,11 +6,11 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from rank_records import journal_of, row, steps_of
 
 from scalecurve_api.record.journal import JournalError, StepRow
 from scalecurve_api.record.rank import Evaluation
 from scalecurve_api.record.tables import STEP_COLUMNS, encode_evaluations, encode_steps, sha256
+from tests.api.rank_records import journal_of, row, steps_of
 
 INT32, INT64 = st.integers(-(1 << 31), (1 << 31) - 1), st.integers(-(1 << 63), (1 << 63) - 1)
 journals = st.dictionaries(

@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 import yaml
-from example_experiments import REMOVED, changed, experiment, problems
 
 from scalecurve_api.planning.plan import MAX_TRIALS
 from scalecurve_api.validation.rules import check
 from scalecurve_api.validation.validate import validate_text
+from tests.api.example_experiments import REMOVED, changed, experiment, problems
 
 MPI = {"program": "allreduce", "backend": "mpi"}
 CUSTOM = {"workload": {"program": "custom", "command": ["python", "train.py"]}}

@@ -4,7 +4,6 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from rank_records import journal_of, row
 
 from scalecurve_api.record.journal import (
     HEADER,
@@ -16,6 +15,7 @@ from scalecurve_api.record.journal import (
     read_rank,
     read_rows,
 )
+from tests.api.rank_records import journal_of, row
 
 INT32, INT64 = st.integers(-(1 << 31), (1 << 31) - 1), st.integers(-(1 << 63), (1 << 63) - 1)
 rows = st.lists(

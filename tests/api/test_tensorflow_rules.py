@@ -5,8 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from example_experiments import problems
-from rank_records import GOOD, rank_record, trial
 
 from scalecurve_api.programs.legality import STRATEGIES
 from scalecurve_api.programs.processes import asides, processes_of
@@ -14,6 +12,8 @@ from scalecurve_api.programs.tensorflow import CLASSES, carrier_of
 from scalecurve_api.programs.workload import Program, Strategy, Workload
 from scalecurve_api.record.rank import RankRecord
 from scalecurve_api.record.verdict import judge
+from tests.api.example_experiments import problems
+from tests.api.rank_records import GOOD, rank_record, trial
 
 
 def tensorflow(strategy: str = "multi-worker-mirrored", **more: Any) -> dict[str, Any]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from example_experiments import problems
+
+from tests.api.example_experiments import problems
 
 _ACCURACY = {"epochs": 1}
 

@@ -10,11 +10,9 @@ from types import UnionType
 from typing import Any, get_args
 
 import pytest
-from example_experiments import experiment
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, ValidationError
-from rank_records import GOOD, rank_record, trial
 
 from scalecurve_api.model import Model, canonical_json, understood
 from scalecurve_api.planning.plan import make_plan
@@ -26,6 +24,8 @@ from scalecurve_api.record.termination import Termination, read, spell
 from scalecurve_api.record.trial_record import Summary
 from scalecurve_api.record.verdict import SAME_VERSION, judge
 from scalecurve_api.spec.trial import TrialPhase, TrialSpec
+from tests.api.example_experiments import experiment
+from tests.api.rank_records import GOOD, rank_record, trial
 
 TWO = trial()
 DEFAULTS = Path(__file__).with_name("trial_defaults.json")

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 import yaml
-from example_experiments import BASE, REMOVED, changed, problems
 
 from scalecurve_api.validation.validate import validate_text
+from tests.api.example_experiments import BASE, REMOVED, changed, problems
 
 EXAMPLE = """\
 apiVersion: scalecurve.dev/v1alpha1

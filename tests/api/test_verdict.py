@@ -5,13 +5,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from judged import TWO, invalid, of, two
-from rank_records import GOOD, rank_record, ranks_of, trial, window
 
 from scalecurve_api.record.outcome import Outcome
 from scalecurve_api.record.rank import AllReduceRow
 from scalecurve_api.record.verdict import SAME_SOFTWARE, Verdict, judge
 from scalecurve_api.spec.trial import FailedReason, InvalidReason, TrialPhase
+from tests.api.judged import TWO, invalid, of, two
+from tests.api.rank_records import GOOD, rank_record, ranks_of, trial, window
 
 
 def test_a_good_run_succeeds_and_says_what_was_looked_at() -> None:

@@ -1,11 +1,10 @@
 """Runs whose ranks stood elsewhere than asked, crowded together, or were disturbed there."""
 
-from judged import GPU, TWO, invalid, of, two
-from rank_records import GOOD, MEASURE, rank_record, ranks_of, trial
-
 from scalecurve_api.record.rank import DeviceSamples, RankRecord
 from scalecurve_api.record.verdict import judge
 from scalecurve_api.spec.trial import TrialPhase
+from tests.api.judged import GPU, TWO, invalid, of, two
+from tests.api.rank_records import GOOD, MEASURE, rank_record, ranks_of, trial
 
 # Oversubscribed
 

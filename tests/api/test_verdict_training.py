@@ -3,12 +3,12 @@
 from typing import Any
 
 import pytest
-from judged import TWO, invalid, of, two
-from rank_records import GOOD, rank_record, ranks_of, trial, window
 
 from scalecurve_api.record.rank import ServerCounts
 from scalecurve_api.record.verdict import Verdict, judge
 from scalecurve_api.spec.trial import TrialPhase
+from tests.api.judged import TWO, invalid, of, two
+from tests.api.rank_records import GOOD, rank_record, ranks_of, trial, window
 
 # WrongBackend
 

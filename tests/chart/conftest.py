@@ -3,9 +3,10 @@
 from collections.abc import Iterator
 
 import pytest
-from rendering import lacking
-from tier import Tier
-from tier import lacking as tier_lacks
+
+from tests.chart.rendering import lacking
+from tools.devcluster.tier import Tier
+from tools.devcluster.tier import lacking as tier_lacks
 
 
 @pytest.fixture(scope="session")

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from rest import Rest
+from tools.devcluster.rest import Rest
 
 LOCATION = "{{ .ResourceKind }}{{ .KindSuffix }}.json"
 """How kubeconform finds a file of `write_schemas`, below its folder."""

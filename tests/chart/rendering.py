@@ -6,18 +6,16 @@ python tests/chart/rendering.py
 from __future__ import annotations
 
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+from tools.chart import base
+from tools.devcluster import toolchain
+
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
-sys.path[:0] = [str(ROOT / "tests" / "cluster"), str(ROOT / "charts")]
-
-import base  # noqa: E402
-import toolchain  # noqa: E402
 
 CHART = base.CHART
 GOLDEN = HERE / "golden"

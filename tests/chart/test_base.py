@@ -5,9 +5,10 @@ import subprocess
 from typing import Any
 
 import pytest
-import toolchain
 import yaml
-from rendering import ROOT, base, helm, objects
+
+from tests.chart.rendering import ROOT, base, helm, objects
+from tools.devcluster import toolchain
 
 pytestmark = pytest.mark.usefixtures("helm")
 BASE = ROOT / "manifests" / "base"

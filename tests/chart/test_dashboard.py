@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
-from rendering import CASES, CHART, named, objects
 
 from scalecurve_api.planning.plan import make_plan
 from scalecurve_api.validation.validate import validate_text
 from scalecurve_operator.metrics import exposition
 from scalecurve_worker.monitor.metrics import Metrics
+from tests.chart.rendering import CASES, CHART, named, objects
 
 DASHBOARD = CHART / "files" / "dashboards" / "scalecurve.json"
 EXPERIMENT = Path(__file__).parents[2] / "manifests" / "experiments" / "resnet50-ddp.yaml"

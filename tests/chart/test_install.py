@@ -12,9 +12,10 @@ from typing import Any
 
 import pytest
 import yaml
-from rendering import CASES, CHART, MONITORING, helm, objects
-from tier import Tier
-from waiting import wait_until
+
+from tests.chart.rendering import CASES, CHART, MONITORING, helm, objects
+from tools.devcluster.tier import Tier
+from tools.devcluster.waiting import wait_until
 
 Rights = dict[tuple[str, str], set[str]]
 """(group, resource) → verbs"""

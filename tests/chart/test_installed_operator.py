@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import toolchain
-from applied import Applied, manifest
-from components import Component
-from ports import Ports
-from tier import Tier, lacking
-from waiting import wait_until
+
+from tests.cluster.applied import Applied, manifest
+from tools.devcluster import toolchain
+from tools.devcluster.components import Component
+from tools.devcluster.ports import Ports
+from tools.devcluster.tier import Tier, lacking
+from tools.devcluster.waiting import wait_until
 
 CHART = Path(__file__).parents[2] / "charts" / "scalecurve"
 NAMESPACE = "scalecurve-system"

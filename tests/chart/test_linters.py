@@ -6,11 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import toolchain
 import yaml
-from openapi import LOCATION, write_schemas
-from rendering import CASES, HERE, MONITORING, lacking, objects
-from tier import Tier
+
+from tests.chart.openapi import LOCATION, write_schemas
+from tests.chart.rendering import CASES, HERE, MONITORING, lacking, objects
+from tools.devcluster import toolchain
+from tools.devcluster.tier import Tier
 
 LOCAL = HERE / "schemas"
 EVERY_CASE = pytest.mark.parametrize("case", CASES)

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 import yaml
-from rendering import CASES, named, objects
 
 from scalecurve_api.spec import object_names as cluster_objects
+from tests.chart.rendering import CASES, named, objects
 
 pytestmark = pytest.mark.usefixtures("helm")
 BOTH = pytest.mark.parametrize("where", [(), ("--set-json", "namespaces=[]")], ids=["namespaced", "whole-cluster"])

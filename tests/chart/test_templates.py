@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 import yaml
-from rendering import CASES, CHART, GOLDEN, base, golden, named, objects
-from rendering import helm as helm_binary
 
 from scalecurve_api.validation.validate import validate_text
 from scalecurve_operator.settings import read_settings
+from tests.chart.rendering import CASES, CHART, GOLDEN, base, golden, named, objects
+from tests.chart.rendering import helm as helm_binary
 
 pytestmark = pytest.mark.usefixtures("helm")
 EVERY_CASE = pytest.mark.parametrize("case", CASES)

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 import yaml
-from readme import MARKER, README, rendered, table, values
-from rendering import CHART, refusal
+
+from tests.chart.rendering import CHART, refusal
+from tools.chart.readme import MARKER, README, rendered, table, values
 
 SOURCE = (CHART / "values.yaml").read_text(encoding="utf-8")
 SCHEMA = json.loads((CHART / "values.schema.json").read_text(encoding="utf-8"))

@@ -6,13 +6,12 @@ import json
 from dataclasses import dataclass
 from typing import Any, Self
 
-from played_jobs import MEASURE, PROGRAMS
-from rest import ApiError
-from tier import Tier
-from waiting import wait_until
-
 from scalecurve_api.spec.job_kinds import Runner
 from scalecurve_api.spec.object_names import EXPERIMENT_LABEL
+from tests.cluster.played_jobs import MEASURE, PROGRAMS
+from tools.devcluster.rest import ApiError
+from tools.devcluster.tier import Tier
+from tools.devcluster.waiting import wait_until
 
 Object = dict[str, Any]
 FINAL = ("Succeeded", "Failed", "Cancelled")

@@ -12,9 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tier import Tier
-
 from scalecurve.cli import main
+from tools.devcluster.tier import Tier
 
 SCALECURVE = Path(sys.executable).with_name("scalecurve")
 

@@ -11,8 +11,9 @@ import os
 from collections.abc import Iterator
 
 import pytest
-from operator_process import OperatorProcess
-from tier import Tier, lacking
+
+from tests.cluster.operator_process import OperatorProcess
+from tools.devcluster.tier import Tier, lacking
 
 _NUMBERS = itertools.count()
 

@@ -19,7 +19,7 @@ from types import TracebackType
 from typing import Any, Self
 from urllib.parse import urlsplit
 
-from tier import Tier
+from tools.devcluster.tier import Tier
 
 PREFIXES = {
     "jobs": "/registry/jobs/{}/",

@@ -6,11 +6,6 @@ import base64
 from dataclasses import dataclass, field
 from typing import Any
 
-from played_record import Place, play_record
-from rest import MERGE
-from script import Outcome as Play
-from tier import Tier
-
 from scalecurve_api.model import canonical_json
 from scalecurve_api.planning.plan import make_plan
 from scalecurve_api.record.assemble import assemble
@@ -26,6 +21,10 @@ from scalecurve_api.spec.object_names import (
     trial_name,
 )
 from scalecurve_api.spec.trial import FailedReason, TrialPhase, TrialSpec
+from tools.devcluster.player.record import Place, play_record
+from tools.devcluster.player.script import Outcome as Play
+from tools.devcluster.rest import MERGE
+from tools.devcluster.tier import Tier
 
 GROUP = "/apis/scalecurve.dev/v1alpha1"
 BEGIN_NS = 1_800_000_000_000_000_000

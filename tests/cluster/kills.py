@@ -17,15 +17,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from applied import FINAL, Applied, Object
-from creations import Creations
-from operator_process import OperatorProcess, service_account
-from proxy import Call, Fault, Halt, Proxy
-from tier import Tier
-from waiting import wait_until
-
 from scalecurve_api.planning.plan import count_trials
 from scalecurve_api.spec.experiment import ScalingExperiment
+from tests.cluster.applied import FINAL, Applied, Object
+from tests.cluster.creations import Creations
+from tests.cluster.operator_process import OperatorProcess, service_account
+from tests.cluster.proxy import Call, Fault, Halt, Proxy
+from tools.devcluster.tier import Tier
+from tools.devcluster.waiting import wait_until
 
 Point = tuple[str, ...]
 

@@ -19,10 +19,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-import toolchain
-from components import Component, ComponentError
-from ports import Ports
-from tier import Tier
+from tools.devcluster import toolchain
+from tools.devcluster.components import Component, ComponentError
+from tools.devcluster.ports import Ports
+from tools.devcluster.tier import Tier
 
 CHART = Path(__file__).parent.parent.parent / "charts" / "scalecurve"
 _ACCOUNT = ("templates/serviceaccount.yaml", "templates/rbac.yaml")

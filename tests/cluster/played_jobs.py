@@ -8,15 +8,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tier import Tier
-from waiting import wait_until
-
 from scalecurve_api.lifecycle import Job
 from scalecurve_api.planning.plan import make_plan
 from scalecurve_api.spec.experiment import ScalingExperiment
 from scalecurve_api.spec.job_kinds import Runner
 from scalecurve_api.spec.object_names import trial_name
 from scalecurve_operator.runners import Manifest, Reading, Request, RunnerKind, runner_for
+from tools.devcluster.tier import Tier
+from tools.devcluster.waiting import wait_until
 
 PROGRAMS = {
     Runner.job: {"program": "torch"},

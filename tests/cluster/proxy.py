@@ -26,9 +26,10 @@ from typing import Self
 
 import aiohttp
 from aiohttp import web
-from ports import Ports
-from rest import client_context
-from tier import Tier
+
+from tools.devcluster.ports import Ports
+from tools.devcluster.rest import client_context
+from tools.devcluster.tier import Tier
 
 _NUMBERS = itertools.count()
 _HOP = {"host", "connection", "keep-alive", "transfer-encoding", "content-length", "content-encoding"}

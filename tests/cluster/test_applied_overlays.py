@@ -5,10 +5,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from tier import Tier
 
 from scalecurve.checks.validation import validate
 from scalecurve_api.spec.experiment import ScalingExperiment
+from tools.devcluster.tier import Tier
 
 STUDIES = Path(__file__).parents[2] / "manifests" / "studies"
 SCALECURVE = Path(sys.executable).with_name("scalecurve")

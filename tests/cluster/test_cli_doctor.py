@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 import yaml
-from cli_desk import Desk
-from kept import request
-from tier import Tier
+
+from tests.cluster.cli_desk import Desk
+from tests.cluster.kept import request
+from tools.devcluster.tier import Tier
 
 LABEL = "scalecurve.test/doctor"
 

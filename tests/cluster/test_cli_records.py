@@ -16,16 +16,16 @@ from termios import TIOCSWINSZ
 from typing import Any
 
 import pytest
-from cli_desk import Desk
-from kept import BEGIN_NS, Kept, keep
-from played_record import Place, play_record
-from script import Outcome as Play
-from tier import Tier
 
 from scalecurve.bundle.open import open_bundle
 from scalecurve_api.record.assemble import assemble
 from scalecurve_api.record.outcome import Outcome
 from scalecurve_api.spec.trial import FailedReason, TrialPhase
+from tests.cluster.cli_desk import Desk
+from tests.cluster.kept import BEGIN_NS, Kept, keep
+from tools.devcluster.player.record import Place, play_record
+from tools.devcluster.player.script import Outcome as Play
+from tools.devcluster.tier import Tier
 
 
 @pytest.fixture

@@ -5,13 +5,14 @@ from __future__ import annotations
 import time
 
 import pytest
-from applied import Applied, manifest
-from creations import Creations
-from kills import check, endure
-from operator_process import OperatorProcess, service_account
-from proxy import Call, Fault, Proxy, Refuse, rain
-from tier import Tier
-from waiting import wait_until
+
+from tests.cluster.applied import Applied, manifest
+from tests.cluster.creations import Creations
+from tests.cluster.kills import check, endure
+from tests.cluster.operator_process import OperatorProcess, service_account
+from tests.cluster.proxy import Call, Fault, Proxy, Refuse, rain
+from tools.devcluster.tier import Tier
+from tools.devcluster.waiting import wait_until
 
 STATUSES = (409, 410, 429, 500, 503)
 PATIENT = {"LEASE_SECONDS": "30"}

@@ -6,13 +6,14 @@ import os
 import signal
 
 import pytest
-from applied import Applied, manifest
-from creations import Creations
-from kills import Sweep, endure
-from operator_process import OperatorProcess, service_account
-from proxy import Call, Fault, Halt, Proxy
-from tier import Tier
-from waiting import wait_until
+
+from tests.cluster.applied import Applied, manifest
+from tests.cluster.creations import Creations
+from tests.cluster.kills import Sweep, endure
+from tests.cluster.operator_process import OperatorProcess, service_account
+from tests.cluster.proxy import Call, Fault, Halt, Proxy
+from tools.devcluster.tier import Tier
+from tools.devcluster.waiting import wait_until
 
 KINDS = {
     "POST scalingtrials",

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from applied import Applied, manifest
-from operator_process import OperatorProcess
-from tier import Tier
-from waiting import wait_until
+from tests.cluster.applied import Applied, manifest
+from tests.cluster.operator_process import OperatorProcess
+from tools.devcluster.tier import Tier
+from tools.devcluster.waiting import wait_until
 
 
 def test_an_experiment_is_run_with_the_rights_of_the_chart(

@@ -7,13 +7,13 @@ import os
 import signal
 from collections.abc import Iterator
 
-from applied import Applied, manifest
-from creations import Creations
-from kills import check
-from operator_process import OperatorProcess, service_account
-from proxy import Between, Call, Fault, Proxy
-from tier import Tier
-from waiting import wait_until
+from tests.cluster.applied import Applied, manifest
+from tests.cluster.creations import Creations
+from tests.cluster.kills import check
+from tests.cluster.operator_process import OperatorProcess, service_account
+from tests.cluster.proxy import Between, Call, Fault, Proxy
+from tools.devcluster.tier import Tier
+from tools.devcluster.waiting import wait_until
 
 
 @contextlib.contextmanager

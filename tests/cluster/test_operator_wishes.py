@@ -8,13 +8,13 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from applied import Applied, Object, manifest
-from operator_process import OperatorProcess
-from rest import ApiError
-from tier import Tier
-from waiting import wait_until
 
 from scalecurve_api.spec.job_kinds import Runner
+from tests.cluster.applied import Applied, Object, manifest
+from tests.cluster.operator_process import OperatorProcess
+from tools.devcluster.rest import ApiError
+from tools.devcluster.tier import Tier
+from tools.devcluster.waiting import wait_until
 
 MERGE = "application/merge-patch+json"
 

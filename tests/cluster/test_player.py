@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from played_jobs import PlayedJob, play, request
-from rest import ApiError
-from tier import Tier
 
 from scalecurve_api.lifecycle import Job
 from scalecurve_api.record import termination
@@ -17,6 +14,9 @@ from scalecurve_api.spec.job_kinds import Runner
 from scalecurve_api.spec.trial import InvalidReason, TrialPhase
 from scalecurve_operator.runners import Manifest
 from scalecurve_operator.runners import request as asking
+from tests.cluster.played_jobs import PlayedJob, play, request
+from tools.devcluster.rest import ApiError
+from tools.devcluster.tier import Tier
 
 RUNNERS = list(Runner)
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import http.client
 
 import pytest
-from creations import Creations
-from proxy import Call, Delay, Fault, Halt, Proxy, Refuse, classify, rain
-from rest import ApiError, Rest
-from tier import Tier
-from waiting import wait_until
+
+from tests.cluster.creations import Creations
+from tests.cluster.proxy import Call, Delay, Fault, Halt, Proxy, Refuse, classify, rain
+from tools.devcluster.rest import ApiError, Rest
+from tools.devcluster.tier import Tier
+from tools.devcluster.waiting import wait_until
 
 STATUSES = (409, 410, 429, 500, 503)
 

@@ -12,10 +12,11 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from applied import Applied, manifest
-from operator_process import OperatorProcess
-from tier import Tier
-from waiting import wait_until
+
+from tests.cluster.applied import Applied, manifest
+from tests.cluster.operator_process import OperatorProcess
+from tools.devcluster.tier import Tier
+from tools.devcluster.waiting import wait_until
 
 Tree = dict[str, Any]
 GONE = object()

@@ -10,14 +10,15 @@ import sys
 from pathlib import Path
 
 import pytest
-from components import ComponentError
-from played_jobs import PlayedJob, play, request
-from rest import Rest
-from tier import Tier
-from waiting import wait_until
 
 from scalecurve_api.lifecycle import Job
 from scalecurve_api.spec.job_kinds import Runner
+from tests.cluster.played_jobs import PlayedJob, play, request
+from tools.devcluster import ROOT
+from tools.devcluster.components import ComponentError
+from tools.devcluster.rest import Rest
+from tools.devcluster.tier import Tier
+from tools.devcluster.waiting import wait_until
 
 
 def pids_of(folder: Path) -> list[int]:
@@ -120,8 +121,8 @@ def test_what_does_not_start_says_why() -> None:
 @pytest.mark.usefixtures("built")
 def test_a_killed_process_leaves_no_process_behind(tmp_path: Path) -> None:
     folder = tmp_path / "tier"
-    command = [sys.executable, str(Path(__file__).with_name("tier.py")), "up", f"--folder={folder}", "--nodes=1"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+    command = [sys.executable, "-m", "tools.devcluster.tier", "up", f"--folder={folder}", "--nodes=1"]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == f"export KUBECONFIG={folder}/admin.kubeconfig\n"
         with contextlib.closing(Rest(folder / "admin.kubeconfig")) as rest:

@@ -8,7 +8,7 @@ import tarfile
 from pathlib import Path
 from typing import Any
 
-import build
+from tools.images import build
 
 
 class Container:

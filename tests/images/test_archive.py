@@ -9,9 +9,9 @@ import subprocess
 import tarfile
 from pathlib import Path
 
-import archive
-import build
 import pytest
+
+from tools.images import archive, build
 
 IMAGE = "localhost/scalecurve/small:dev"
 

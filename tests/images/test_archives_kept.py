@@ -6,10 +6,9 @@ import shutil
 import tarfile
 from pathlib import Path
 
-import bill
-import build
 import pytest
-import recipe
+
+from tools.images import bill, build, recipe
 
 pytestmark = pytest.mark.processes
 CONTAINERFILE = """\

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
-import build
 import pytest
-from container import Container
+
+from tests.images.container import Container
+from tools.images import build
 
 pytestmark = [pytest.mark.processes, pytest.mark.timeout(1800)]
 NAMES = ["operator", "worker-mpi"]

@@ -7,7 +7,8 @@ import tomllib
 from pathlib import Path
 
 import pytest
-import recipe
+
+from tools.images import recipe
 
 PROJECT = tomllib.loads((recipe.ROOT / "pyproject.toml").read_text())["project"]
 WORKERS = [name for name in recipe.names() if name.startswith("worker-")]

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import importlib.util
+import importlib
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 
-SCRIPT = Path(__file__).resolve().parents[2] / "images" / "horovod" / "wheel.py"
+from tools.images import horovod_wheel
 
 
 @pytest.fixture
 def wheel(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> ModuleType:
-    """The script as a module, with a cache of its own; its name is that of a package of others."""
-    spec = importlib.util.spec_from_file_location("horovod_wheel", SCRIPT)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    """The module, with a cache of its own."""
+    module = importlib.reload(horovod_wheel)
     monkeypatch.setenv("SCALECURVE_CACHE", str(tmp_path))
     return module
 

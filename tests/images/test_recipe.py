@@ -5,12 +5,11 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-import build
-import containerfile
 import pytest
-import recipe
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+from tools.images import build, containerfile, recipe
 
 CONTAINERFILE = """
 ARG BASE=docker.io/library/python:3.13-slim

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import debian
-import package_index
 import pytest
+
+from tools.images import debian, package_index
 
 SAID = """:env:.index-url='https://inner.example/simple'
 :env:.find-links='/srv/own-packages'

@@ -10,13 +10,13 @@ import itertools
 import os
 from collections.abc import Callable, Iterator
 
-import machine
 import pytest
-import small_images
-from archives import archives_of
-from existing import ExistingCluster
-from installed import Installed, restricted_namespace
-from nodes import RealCluster
+
+from tools.devcluster.nodes import machine, small_images
+from tools.devcluster.nodes.archives import archives_of
+from tools.devcluster.nodes.cluster import RealCluster
+from tools.devcluster.nodes.existing import ExistingCluster
+from tools.devcluster.nodes.installed import Installed, restricted_namespace
 
 _NUMBERS = itertools.count()
 

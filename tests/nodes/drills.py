@@ -14,17 +14,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from applied import Applied
-from installed import restricted_namespace
-from nodes import RealCluster
-from pod_experiments import YIELDING, manifest
-from waiting import wait_until
-
 from scalecurve_api.planning.plan import make_plan
 from scalecurve_api.spec.experiment import ScalingExperiment
+from tests.cluster.applied import Applied
+from tools.devcluster.nodes.cluster import RealCluster
+from tools.devcluster.nodes.installed import restricted_namespace
+from tools.devcluster.nodes.pod_experiments import YIELDING, manifest
+from tools.devcluster.waiting import wait_until
 
 # isort: split
-import build as images
+from tools.images import build as images
 
 Object = dict[str, Any]
 

@@ -15,10 +15,11 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 
 import pytest
-from drills import Drill, claim, is_first_of_pod, of_mpi, of_one
-from installed import Installed
-from nodes import RealCluster
-from pod_experiments import YIELDING
+
+from tests.nodes.drills import Drill, claim, is_first_of_pod, of_mpi, of_one
+from tools.devcluster.nodes.cluster import RealCluster
+from tools.devcluster.nodes.installed import Installed
+from tools.devcluster.nodes.pod_experiments import YIELDING
 
 Body = Callable[[RealCluster], None]
 

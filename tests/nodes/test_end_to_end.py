@@ -10,16 +10,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from applied import Applied
-from cli_desk import SCALECURVE, Desk
-from installed import Installed
-from nodes import RealCluster
-from pod_experiments import KINDS, LAYOUTS, OVER_HOROVOD, experiment, image_of
-from waiting import wait_until
 
 from scalecurve.bundle.open import open_bundle
 from scalecurve_api.programs.horovod import VERSION
 from scalecurve_api.spec.trial import TrialPhase
+from tests.cluster.applied import Applied
+from tests.cluster.cli_desk import SCALECURVE, Desk
+from tools.devcluster.nodes.cluster import RealCluster
+from tools.devcluster.nodes.installed import Installed
+from tools.devcluster.nodes.pod_experiments import KINDS, LAYOUTS, OVER_HOROVOD, experiment, image_of
+from tools.devcluster.waiting import wait_until
 
 _TRIALS = sum(map(len, LAYOUTS.values()))
 _LONG_S = 1200

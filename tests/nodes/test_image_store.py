@@ -9,11 +9,10 @@ import subprocess
 import tarfile
 from pathlib import Path
 
-import known_layers
-import machine
 import pytest
-import small_images
-from image_store import Store
+
+from tools.devcluster.nodes import known_layers, machine, small_images
+from tools.devcluster.nodes.image_store import Store
 
 
 @pytest.fixture

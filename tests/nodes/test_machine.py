@@ -8,19 +8,18 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-import machine
 import pytest
-import toolchain
-from spaces import Space
 
-HERE = Path(__file__).parent
+from tools.devcluster import ROOT, toolchain
+from tools.devcluster.nodes import machine
+from tools.devcluster.nodes.spaces import Space
 
 
 def said(before: Sequence[str] = (), environment: Mapping[str, str] | None = None) -> str:
     """What `machine.py` says, which is one line, when it is started in that way."""
-    command = [*before, sys.executable, "-B", str(HERE / "machine.py")]
+    command = [*before, sys.executable, "-B", "-m", "tools.devcluster.nodes.machine"]
     done = subprocess.run(
-        command, env={**os.environ, **(environment or {})}, capture_output=True, text=True, check=False
+        command, env={**os.environ, **(environment or {})}, capture_output=True, text=True, check=False, cwd=ROOT
     )
     assert done.returncode == 3, done
     assert done.stderr.count("\n") == 1, done

@@ -9,10 +9,11 @@ import urllib.request
 from typing import Any
 
 import pytest
-from existing import ExistingCluster
-from nodes import GPU, RealCluster, set_gpus
-from small_images import BUSYBOX
-from waiting import wait_until
+
+from tools.devcluster.nodes.cluster import GPU, RealCluster, set_gpus
+from tools.devcluster.nodes.existing import ExistingCluster
+from tools.devcluster.nodes.small_images import BUSYBOX
+from tools.devcluster.waiting import wait_until
 
 IMAGE = os.environ.get("BUSYBOX", BUSYBOX)
 Cluster = RealCluster | ExistingCluster

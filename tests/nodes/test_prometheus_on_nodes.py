@@ -3,27 +3,20 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
-from applied import Applied
-from cli_desk import Desk
-from drills import of_mpi, of_one
-from installed import CHART, NAMESPACE, Installed, helm
-from nodes import RealCluster
 
 from scalecurve.bundle.open import open_bundle
-
-TESTS = Path(__file__).parent.parent
-sys.path[:0] = [str(TESTS / "prometheus"), str(TESTS / "chart")]
-
-import agreement  # noqa: E402
-import charted  # noqa: E402
-import prometheus_server  # noqa: E402
+from tests.cluster.applied import Applied
+from tests.cluster.cli_desk import Desk
+from tests.nodes.drills import of_mpi, of_one
+from tests.prometheus import agreement, charted, prometheus_server
+from tools.devcluster.nodes.cluster import RealCluster
+from tools.devcluster.nodes.installed import CHART, NAMESPACE, Installed, helm
 
 LINGER_S = 3
 WINDOWS = {

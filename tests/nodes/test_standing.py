@@ -12,14 +12,12 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-import machine
 import pytest
-import small_images
-import toolchain
-from spaces import Space
-from waiting import wait_until
 
-HERE = Path(__file__).parent
+from tools.devcluster import ROOT, toolchain
+from tools.devcluster.nodes import machine, small_images
+from tools.devcluster.nodes.spaces import Space
+from tools.devcluster.waiting import wait_until
 
 
 class Elsewhere:
@@ -33,9 +31,16 @@ class Elsewhere:
         return self.space.run("cat", "/proc/self/mounts").splitlines()
 
     def standing(self, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
-        command = ["env", f"SCALECURVE_CACHE={self.cache}", sys.executable, HERE / "standing.py", *arguments]
+        command = [
+            "env",
+            f"SCALECURVE_CACHE={self.cache}",
+            sys.executable,
+            "-m",
+            "tools.devcluster.nodes.standing",
+            *arguments,
+        ]
         whole = [*self.space.entering(), *map(str, command)]
-        return subprocess.run(whole, capture_output=True, text=True, check=False, timeout=250)
+        return subprocess.run(whole, capture_output=True, text=True, check=False, timeout=250, cwd=ROOT)
 
     def holder(self) -> int:
         return int(json.loads(self.space.run("cat", machine.LOCK))["pid"])

@@ -1,27 +1,21 @@
-"""A real API server for the tests that ask for one; the tools of tests/cluster bring it up."""
+"""A real API server for the tests that ask for one; tools/devcluster brings it up."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
 
 import pytest
 
-CLUSTER = Path(__file__).parent.parent / "cluster"
+from tools.devcluster import toolchain
+from tools.devcluster.tier import Tier, lacking
 
 
 @pytest.fixture(scope="session")
-def tier() -> Iterator[Any]:
+def tier() -> Iterator[Tier]:
     """A control plane with the job kinds' CRDs and webhooks and four nodes of eight GPUs, on which no pod ever runs.
 
     Skips, with the reason, where none can be had.
     """
-    sys.path.append(str(CLUSTER))
-    import toolchain
-    from tier import Tier, lacking
-
     if why := lacking(kwok=False):
         pytest.skip(why)
     # Of mpi-operator only the CRD: it checks nothing when a job is created.

@@ -8,9 +8,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from api_in_memory import InMemory, Killed, Store
-from left_behind import announced, experiment, experiment_tree, log_of, payload_of, pod, pod_name
-
 from scalecurve_api.planning.plan import make_plan
 from scalecurve_api.spec.object_names import ATTEMPT_LABEL, TRIAL_LABEL, job_name, trial_name
 from scalecurve_api.spec.trial import TrialSpec
@@ -18,6 +15,8 @@ from scalecurve_kube.client import EXPERIMENTS, PODS, TRIALS, Object
 from scalecurve_operator.cache.object_cache import Key, Sightings
 from scalecurve_operator.reconcile.reconciler import Controller
 from scalecurve_operator.settings import Settings
+from tests.operator.api_in_memory import InMemory, Killed, Store
+from tests.operator.left_behind import announced, experiment, experiment_tree, log_of, payload_of, pod, pod_name
 
 NAMESPACE = "ns"
 PLURALS = (EXPERIMENTS.plural, TRIALS.plural, "jobs")

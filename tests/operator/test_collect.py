@@ -10,10 +10,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from api_in_memory import InMemory, Store
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from left_behind import announced, experiment, log_of, payload_of, pod, pod_name
 
 from scalecurve_api.lifecycle import Job
 from scalecurve_api.planning.plan import make_plan
@@ -26,6 +24,8 @@ from scalecurve_operator.reconcile import collect as collecting
 from scalecurve_operator.reconcile.collect import Attempt, Collected, collect, owner_of_record
 from scalecurve_operator.reconcile.judge import Judgement, judge_payload
 from scalecurve_operator.runners import Reading, Request, runner_for
+from tests.operator.api_in_memory import InMemory, Store
+from tests.operator.left_behind import announced, experiment, log_of, payload_of, pod, pod_name
 
 NAMESPACE = "ns"
 PODS = f"api/v1/namespaces/{NAMESPACE}/pods"

@@ -10,13 +10,13 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import pytest
-from api_in_memory import InMemory, Store
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scalecurve_kube import leader_election as leasing
 from scalecurve_kube.client import LEASES
 from scalecurve_kube.leader_election import Leadership
+from tests.operator.api_in_memory import InMemory, Store
 
 AT = LEASES.path("system").removeprefix("/")
 SECONDS = 10.0

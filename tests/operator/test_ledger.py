@@ -7,7 +7,6 @@ from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from left_behind import experiment, experiment_tree
 
 from scalecurve_api.lifecycle import Collect, Job, Observed, decide
 from scalecurve_api.spec.object_names import job_name, labels
@@ -22,6 +21,7 @@ from scalecurve_operator.cache.trial_index import (
     open_ledger,
 )
 from scalecurve_operator.runners import RUNNERS
+from tests.operator.left_behind import experiment, experiment_tree
 
 KEY = Key("ns", "exp")
 JOB_STATUSES: dict[str, dict[str, Any]] = {

@@ -9,10 +9,10 @@ from collections.abc import Callable
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from simulated_cluster import AT, NAMESPACE, Process, World
 
 from scalecurve_api.spec.object_names import EXPERIMENT_LABEL
 from scalecurve_operator.reconcile import job_probe as looking
+from tests.operator.simulated_cluster import AT, NAMESPACE, Process, World
 
 TURNS = 300
 REFUSALS = [(409, "Conflict"), (429, "TooManyRequests"), (500, "InternalError"), (503, "ServiceUnavailable")]

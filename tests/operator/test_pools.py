@@ -6,7 +6,6 @@ from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
-from left_behind import experiment, experiment_tree
 
 from scalecurve_operator.cache.object_cache import ExperimentSeen, Key, Sightings
 from scalecurve_operator.reconcile import pools
@@ -14,6 +13,7 @@ from scalecurve_operator.reconcile.admission import ADMITTED, Admission
 from scalecurve_operator.reconcile.pools import Entry
 from scalecurve_operator.settings import Settings
 from scalecurve_operator.status import render as statuses
+from tests.operator.left_behind import experiment, experiment_tree
 
 ENTRIES = st.lists(
     st.builds(

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from left_behind import experiment_tree
 
 from scalecurve_api.spec.object_names import job_name, labels
 from scalecurve_api.spec.trial import TrialPhase
@@ -17,6 +16,7 @@ from scalecurve_operator.cache.trial_index import jobs_of
 from scalecurve_operator.health import ECHO_S, sick
 from scalecurve_operator.main import handlers
 from scalecurve_operator.watch.initial_list import kinds
+from tests.operator.left_behind import experiment_tree
 
 KEY = Key("ns", "exp")
 

@@ -9,9 +9,9 @@ import random
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from simulated_cluster import PHASES, Process, World, run
 
 from scalecurve_operator.reconcile import job_probe as looking
+from tests.operator.simulated_cluster import PHASES, Process, World, run
 
 MANY = settings(max_examples=25, deadline=None)
 

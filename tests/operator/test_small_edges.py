@@ -8,14 +8,14 @@ import logging
 from typing import Any
 
 import pytest
-from api_in_memory import InMemory, Store
-from left_behind import experiment_tree
 
 from scalecurve_operator import health
 from scalecurve_operator.cache.object_cache import ExperimentSeen, Key
 from scalecurve_operator.logs import JsonLines
 from scalecurve_operator.reconcile.read_spec import NotRunnable, read_experiment
 from scalecurve_operator.status.events import Notices
+from tests.operator.api_in_memory import InMemory, Store
+from tests.operator.left_behind import experiment_tree
 
 KEY = Key("ns", "exp")
 

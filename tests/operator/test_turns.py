@@ -8,8 +8,6 @@ import time
 from typing import Any
 
 import pytest
-from left_behind import experiment_tree, pod, pod_name
-from simulated_cluster import AT, NAMESPACE, PLURALS, Process, World, settle
 
 from scalecurve_api.record.outcome import Outcome
 from scalecurve_api.spec.object_names import labels
@@ -18,6 +16,8 @@ from scalecurve_operator.reconcile import job_probe as looking
 from scalecurve_operator.reconcile import status_writer as publishing
 from scalecurve_operator.settings import Settings
 from scalecurve_operator.status.render import timestamp
+from tests.operator.left_behind import experiment_tree, pod, pod_name
+from tests.operator.simulated_cluster import AT, NAMESPACE, PLURALS, Process, World, settle
 
 
 @pytest.fixture(autouse=True)

@@ -7,7 +7,6 @@ from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from left_behind import experiment
 
 from scalecurve_api.crds.status import MAX_BYTES, ExperimentStatus, TrialStatus
 from scalecurve_api.lifecycle import Observed, decide
@@ -19,6 +18,7 @@ from scalecurve_api.spec.trial import FINAL_PHASES, TrialPhase
 from scalecurve_kube.client import Object
 from scalecurve_operator.status import render as statuses
 from scalecurve_operator.status.headlines import best_efficiency, headlines
+from tests.operator.left_behind import experiment
 
 NOW = 1_790_000_000.0
 TEXT = st.text(max_size=30) | st.text(alphabet="aé\n ", min_size=600, max_size=2000)

@@ -15,10 +15,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from prometheus_server import Series
-
 from scalecurve_api.record.rank import WindowKind
 from scalecurve_api.record.trial_record import TrialRecord
+from tests.prometheus.prometheus_server import Series
 
 Ask = Callable[[str, float], Sequence[Series]]
 """An instant query at a Unix time, such as `PrometheusServer.instant`."""

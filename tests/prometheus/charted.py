@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import rendering
 import yaml
+
+from tests.chart import rendering
 
 
 def files(*arguments: str) -> dict[str, str]:

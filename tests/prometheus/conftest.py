@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-TESTS = Path(__file__).parent.parent
-sys.path[:0] = [str(TESTS / "cluster"), str(TESTS / "chart")]
-
-import prometheus_server  # noqa: E402
-import scene  # noqa: E402
-from tier import Tier  # noqa: E402
-from tier import lacking as tier_lacks  # noqa: E402
+from tests.prometheus import prometheus_server, scene
+from tools.devcluster.tier import Tier
+from tools.devcluster.tier import lacking as tier_lacks
 
 
 @pytest.fixture(scope="session")

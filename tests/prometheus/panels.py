@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from prometheus_server import Series
+from tests.prometheus.prometheus_server import Series
 
 DASHBOARD = Path(__file__).parents[2] / "charts" / "scalecurve" / "files" / "dashboards" / "scalecurve.json"
 EVERYTHING = {"namespace": ".*", "experiment": ".*", "baseline": "1"}

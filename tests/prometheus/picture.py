@@ -1,6 +1,6 @@
 """Draw the dashboard of a real run: each panel's own queries, asked of a real Prometheus, as one page for a browser.
 
-    python tests/prometheus/picture.py dashboard.html [experiment.yaml]
+    python -m tests.prometheus.picture dashboard.html [experiment.yaml]
     chromium --headless --no-sandbox --window-size=1500,2150 --screenshot=dashboard.png dashboard.html
 
 It is no Grafana: the layout, the units and the lines are the dashboard's, the drawing is this file's.
@@ -16,17 +16,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-TESTS = Path(__file__).parent.parent
-sys.path[:0] = [str(TESTS / "cluster"), str(TESTS / "chart")]
+import yaml
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-import panels  # noqa: E402
-import scene  # noqa: E402
-import yaml  # noqa: E402
-from matplotlib.figure import Figure  # noqa: E402
-from matplotlib.ticker import FuncFormatter, MaxNLocator  # noqa: E402
-from panels import Panel, Query, Span  # noqa: E402
-from prometheus_server import PrometheusServer, Series  # noqa: E402
-from tier import Tier  # noqa: E402
+from tests.prometheus import panels, scene
+from tests.prometheus.panels import Panel, Query, Span
+from tests.prometheus.prometheus_server import PrometheusServer, Series
+from tools.devcluster.tier import Tier
 
 COLOURS = ("#73bf69", "#f2cc0c", "#5794f2", "#ff780a", "#b877d9", "#f2495c", "#37a2a5", "#8f8f8f")
 ROW_PX = 34

@@ -17,10 +17,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-import toolchain
 import yaml
-from components import Component
-from ports import Ports
+
+from tools.devcluster import toolchain
+from tools.devcluster.components import Component
+from tools.devcluster.ports import Ports
 
 _START_S = 60.0
 

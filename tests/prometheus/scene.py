@@ -18,18 +18,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import charted
 import yaml
-from applied import Applied, manifest
-from operator_process import OperatorProcess
-from ports import Ports
-from prometheus_server import PrometheusServer
-from tier import Tier
-from waiting import wait_until
 
 from scalecurve_api.contract import METRICS_LINGER_ENV
 from scalecurve_api.record.trial_record import TrialRecord
 from scalecurve_local.devices.locks import LOCKS_ENV
+from tests.cluster.applied import Applied, manifest
+from tests.cluster.operator_process import OperatorProcess
+from tests.prometheus import charted
+from tests.prometheus.prometheus_server import PrometheusServer
+from tools.devcluster.ports import Ports
+from tools.devcluster.tier import Tier
+from tools.devcluster.waiting import wait_until
 
 LINGER_S = 6.0
 """Several scrapes long: the machine may be busy, and a scrape that takes a second is given up."""

@@ -7,12 +7,12 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-import charted
-import prometheus_server
 import pytest
-import rendering
-import toolchain
 import yaml
+
+from tests.chart import rendering
+from tests.prometheus import charted, prometheus_server
+from tools.devcluster import toolchain
 
 UNIT_TESTS = Path(__file__).parent / "rules_test.yaml"
 

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import charted
 import pytest
 import yaml
-from applied import Applied, manifest
-from operator_process import OperatorProcess
-from prometheus_server import PrometheusServer
-from tier import Tier
-from waiting import wait_until
 
 from scalecurve_api.spec.job_kinds import Runner
+from tests.cluster.applied import Applied, manifest
+from tests.cluster.operator_process import OperatorProcess
+from tests.prometheus import charted
+from tests.prometheus.prometheus_server import PrometheusServer
+from tools.devcluster.tier import Tier
+from tools.devcluster.waiting import wait_until
 
 LABELS = ("namespace", "node", "attempt", "container")
 

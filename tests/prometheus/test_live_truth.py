@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import charted
-import panels
 import pytest
-from agreement import NoSamples, by_windows
-from panels import Panel, Span
-from scene import LINGER_S, Scene
 
 from scalecurve_api.record.rank import WindowKind
+from tests.prometheus import charted, panels
+from tests.prometheus.agreement import NoSamples, by_windows
+from tests.prometheus.panels import Panel, Span
+from tests.prometheus.scene import LINGER_S, Scene
 
 PANELS = [panel for panel in panels.panels() if panel.kind != "row"]
 

@@ -8,9 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from worker_ranks import launch
-
 from scalecurve_api.spec.trial import TrialSpec
+from tests.worker.worker_ranks import launch
 
 _SETTINGS = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
 

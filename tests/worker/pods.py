@@ -10,10 +10,9 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from worker_ranks import rank_environment
-
 from scalecurve_api.record.termination import Termination, read
 from scalecurve_api.spec.trial import TrialSpec
+from tests.worker.worker_ranks import rank_environment
 
 CORES = sorted(os.sched_getaffinity(0))
 

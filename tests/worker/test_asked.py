@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from worker_ranks import make_trial, rank_environment
 
 from scalecurve_api.contract import ENGINE_VERSION_ENV, TRIAL_ENV
 from scalecurve_api.release import release
 from scalecurve_worker.process.failure import WorkloadError
 from scalecurve_worker.process.trial_spec import read_trial
+from tests.worker.worker_ranks import make_trial, rank_environment
 
 TRIAL = make_trial(2)
 

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from worker_ranks import SCRIPTS
 
 from scalecurve_worker.training.noise_scale import _student, estimate, ratio_interval
+from tests.worker.worker_ranks import SCRIPTS
 
 Norms = tuple[list[float], list[float]]
 

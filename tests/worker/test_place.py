@@ -4,12 +4,12 @@ import json
 import sys
 
 import pytest
-from pods import on_nodes
-from worker_ranks import make_trial
 
 from scalecurve_worker.launch.commands import commands
 from scalecurve_worker.launch.pod_role import PodKind, PodRole, PodRoleError, find_pod_role
 from scalecurve_worker.process.startup import cores_of_pod
+from tests.worker.pods import on_nodes
+from tests.worker.worker_ranks import make_trial
 
 FOUR = on_nodes(make_trial(4), 2)
 TF = {"cluster": {"worker": ["a:2222", "b:2222"]}, "task": {"type": "worker", "index": 1}}

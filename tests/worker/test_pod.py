@@ -9,14 +9,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from pods import CORES, PodRun, end_started, on_nodes, start_pod, start_pods
-from worker_ranks import SCRIPTS, make_trial
 
 from scalecurve_api.record.assemble import assemble
 from scalecurve_api.record.envelope import Envelope, digest, unseal
 from scalecurve_api.record.log_lines import unframe
 from scalecurve_api.record.outcome import Outcome
 from scalecurve_api.spec.trial import TrialPhase, TrialSpec
+from tests.worker.pods import CORES, PodRun, end_started, on_nodes, start_pod, start_pods
+from tests.worker.worker_ranks import SCRIPTS, make_trial
 
 pytestmark = [
     pytest.mark.processes,

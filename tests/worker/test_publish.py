@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 import torch.distributed as dist
-from worker_ranks import make_trial
 
 import scalecurve_worker as scalecurve
 from scalecurve_api.record.envelope import unseal
@@ -20,6 +19,7 @@ from scalecurve_worker.rendezvous.communicator import (
     find_communicator,
 )
 from scalecurve_worker.rendezvous.torch_store import TorchCommunicator
+from tests.worker.worker_ranks import make_trial
 
 TRIAL = make_trial()
 

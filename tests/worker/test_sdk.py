@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from worker_ranks import SCRIPTS, launch, make_trial, rank_environment
 
 import scalecurve_worker as scalecurve
 from scalecurve_api.contract import OUT_ENV, TRIAL_ENV, journal_file, rank_file
@@ -16,6 +15,7 @@ from scalecurve_worker.process.failure import WorkloadError
 from scalecurve_worker.record.session import Session
 from scalecurve_worker.sdk.bench import Bench, batch_size
 from scalecurve_worker.steps.timing import HostClock, Span
+from tests.worker.worker_ranks import SCRIPTS, launch, make_trial, rank_environment
 
 
 @pytest.fixture

@@ -14,7 +14,6 @@ import urllib.request
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from worker_ranks import make_trial
 
 from scalecurve_worker.monitor.cpu_load import CpuMeter, CpuUse, busy_seconds, foreign_share
 from scalecurve_worker.monitor.metrics import BUCKETS, MetricsError, StepCounters, open_metrics
@@ -23,6 +22,7 @@ from scalecurve_worker.process.identity import RankIdentity
 from scalecurve_worker.process.topology import environment, topology
 from scalecurve_worker.record.session import Session
 from scalecurve_worker.rendezvous.communicator import SingleProcess
+from tests.worker.worker_ranks import make_trial
 
 STAT = "cpu  9 9 9 9 9 9 9 9 0 0\ncpu0 100 20 30 999 999 50 60 5 0 0\ncpu1 1 2 3 4 5 6 7 8 0 0\nintr 12\n"
 

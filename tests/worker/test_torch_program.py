@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from worker_ranks import SCRIPTS, launch, make_trial, rank_environment, records, torchrun
 
 from scalecurve_api.contract import EVALUATIONS_FILE, OUT_ENV, TRIAL_ENV, failure_file, journal_file
 from scalecurve_api.record.journal import read_rows
@@ -22,6 +21,7 @@ from scalecurve_worker.process.failure import WorkloadError
 from scalecurve_worker.sdk.bench import LEAD_STEPS
 from scalecurve_worker.torch.process_group import leave_group
 from scalecurve_worker.torch.program import run
+from tests.worker.worker_ranks import SCRIPTS, launch, make_trial, rank_environment, records, torchrun
 
 pytestmark = pytest.mark.processes
 

@@ -13,8 +13,6 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pods import free_port, on_nodes
-from worker_ranks import make_trial, rank_environment
 
 from scalecurve_api.record.termination import read
 from scalecurve_worker.launch import sshd
@@ -26,6 +24,8 @@ from scalecurve_worker.process.preflight import (
     shared_memory,
     world_size_mismatch,
 )
+from tests.worker.pods import free_port, on_nodes
+from tests.worker.worker_ranks import make_trial, rank_environment
 
 
 @pytest.fixture

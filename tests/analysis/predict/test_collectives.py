@@ -5,7 +5,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from synthetic import experiment, write_bundle
 
 from scalecurve.bundle.open import open_bundle
 from scalecurve_api.record.rank import AllReduceRow
@@ -23,6 +22,7 @@ from scalecurve_models.collectives.costs import (
 from scalecurve_models.collectives.regimes import divisions, piece_errors
 from scalecurve_models.collectives.tables import collective_tables
 from scalecurve_models.fitting.least_squares import FitError, nonnegative
+from tests.analysis.synthetic import experiment, write_bundle
 
 A, B, G = 3e-6, 2e-10, 5e-11
 SIZES = [8 * 4**i for i in range(13)]

@@ -8,12 +8,12 @@ import pytest
 from click.testing import CliRunner, Result
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from synthetic import Truth, experiment, write_bundle
 
 from scalecurve.cli import EXIT_INPUT, cli
 from scalecurve_models.fit.points_file import fit_file
 from scalecurve_models.fitting.least_squares import FitError
 from scalecurve_models.optimus.speed import speed
+from tests.analysis.synthetic import Truth, experiment, write_bundle
 
 
 def run(*args: object) -> Result:

@@ -2,7 +2,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from synthetic import Truth, experiment, run, seal, write_bundle
 
 from scalecurve.bundle.open import Bundle, open_bundle
 from scalecurve_api.planning.plan import make_plan
@@ -19,6 +18,7 @@ from scalecurve_models.optimus.records import (
     learning_curves,
     step_losses,
 )
+from tests.analysis.synthetic import Truth, experiment, run, seal, write_bundle
 
 STEPS_AN_EPOCH = 40
 

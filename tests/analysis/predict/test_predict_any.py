@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
-from synthetic import Truth, experiment, write_bundle
 
 from scalecurve.cli import EXIT_INPUT, cli
 from scalecurve.hardware.devices import find_device, find_link
@@ -13,6 +12,7 @@ from scalecurve_api.spec.trial import Point
 from scalecurve_models.networks import find
 from scalecurve_models.paleo.a_priori import predict_experiment
 from scalecurve_models.paleo.scaling import Platform, predict_step
+from tests.analysis.synthetic import Truth, experiment, write_bundle
 
 ROOT = Path(__file__).parents[3]
 H200 = ROOT / "docs" / "evidence" / "h200"

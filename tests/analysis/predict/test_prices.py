@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from synthetic import Truth, experiment, write_bundle
 
 from scalecurve.bundle.open import Bundle, open_bundle
 from scalecurve.cli import cli
@@ -18,6 +17,7 @@ from scalecurve.reporting import report
 from scalecurve.statistics.mean import mean
 from scalecurve_api.record.trial_record import TrialRecord
 from scalecurve_api.spec.experiment import Cost
+from tests.analysis.synthetic import Truth, experiment, write_bundle
 
 OWN = (
     "mine: {accelerator: V100, per_hour: 14.4, accelerators: 4, currency: EUR, date: 2026-11-01, source: our contract}"

@@ -5,7 +5,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from synthetic import Truth, experiment, write_bundle
 
 from scalecurve.bundle.open import Bundle, open_bundle
 from scalecurve_api.spec.experiment import Cost
@@ -13,6 +12,7 @@ from scalecurve_api.spec.trial import Point
 from scalecurve_models.fitting.least_squares import FitError
 from scalecurve_models.recommend.extrapolation_prior import open_rates
 from scalecurve_models.recommend.recommend import recommend
+from tests.analysis.synthetic import Truth, experiment, write_bundle
 
 COST = {"perWorkerHour": 1.0, "currency": "EUR", "datasetSamples": 1_000_000}
 
@@ -181,7 +181,7 @@ def test_without_a_price_cost_is_in_worker_hours_and_another_price_counts(tmp_pa
 
 
 def test_a_target_is_asked_of_runs_that_were_trained(tmp_path: Path):
-    from test_learning import evaluations
+    from tests.analysis.predict.test_learning import evaluations
 
     measure = {"windows": 2, "stepsPerWindow": 3, "repetitions": 3, "accuracy": {"epochs": 40, "target": 0.9}}
     spec = experiment("goal", modes=["weak"], workers=[1, 2, 4], measure=measure, cost=COST)

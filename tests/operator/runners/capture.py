@@ -1,8 +1,8 @@
 """Write ``seen/*.json`` anew: jobs, pods and events as real controllers leave them.
 
-    python tests/operator/runners/capture.py [mpijob pytorchjob tfjob job rejected chief]
+    python -m tests.operator.runners.capture [mpijob pytorchjob tfjob job rejected chief]
 
-All of it takes about two minutes, and needs the built tools of tests/cluster.
+All of it takes about two minutes, and needs the builds of `make cluster-tools`.
 
 kwok runs the pods; their ends are written here, as a kubelet would write them.
 """
@@ -17,24 +17,20 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-HERE = Path(__file__).parent
-sys.path[:0] = [str(HERE), str(HERE.parent.parent / "cluster")]
+from scalecurve_api.lifecycle import Job
+from scalecurve_api.spec.job_kinds import Runner
+from scalecurve_operator.runners import RUNNERS, Request
+from scalecurve_operator.runners import request as asking
+from tests.operator.runners.runner_cases import request
+from tools.devcluster.tier import Tier
 
-from runner_cases import request  # noqa: E402
-from tier import Tier  # noqa: E402
-
-from scalecurve_api.lifecycle import Job  # noqa: E402
-from scalecurve_api.spec.job_kinds import Runner  # noqa: E402
-from scalecurve_operator.runners import RUNNERS, Request  # noqa: E402
-from scalecurve_operator.runners import request as asking  # noqa: E402
-
-SEEN = HERE / "seen"
+SEEN = Path(__file__).parent / "seen"
 Tree = dict[str, Any]
 SMALL: Tree = {
     "workers": 2,
     "placement": {"workersPerNode": 1},
     "resources": {"limits": {"nvidia.com/gpu": 1}},
-    "workload": {"env": {"PLAY": "hang"}},  # to the player of tests/cluster: leave these pods alone
+    "workload": {"env": {"PLAY": "hang"}},  # to the player of tools/devcluster: leave these pods alone
 }
 
 

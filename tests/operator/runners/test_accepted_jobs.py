@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from runner_cases import CASES, manifests
+
+from tests.operator.runners.runner_cases import CASES, manifests
 
 RESTRICTED = {"pod-security.kubernetes.io/enforce": "restricted"}
 ASK_MORE = [name for name in CASES if "everything" in name]

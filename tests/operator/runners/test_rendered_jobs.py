@@ -16,7 +16,6 @@ import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
-from runner_cases import CASES, case, manifests, request, spelled
 
 from scalecurve_api import contract
 from scalecurve_api.spec import object_names as objects
@@ -24,6 +23,7 @@ from scalecurve_api.spec.job_kinds import Runner
 from scalecurve_api.spec.quantity import times, value
 from scalecurve_api.spec.trial import TrialSpec
 from scalecurve_operator.runners import RUNNERS, RequestError, runner_for
+from tests.operator.runners.runner_cases import CASES, case, manifests, request, spelled
 
 GOLDEN = Path(__file__).parent / "golden"
 

@@ -8,11 +8,11 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from runner_cases import request
 
 from scalecurve_api.spec.job_kinds import Runner
 from scalecurve_operator.reconcile import pod_diagnosis as read_pods
 from scalecurve_operator.runners import RUNNERS
+from tests.operator.runners.runner_cases import request
 
 pytestmark = [pytest.mark.processes, pytest.mark.xdist_group("accepted")]
 GPU = {"limits": {"nvidia.com/gpu": 1}}

@@ -11,14 +11,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from horovod_ranks import mpirun, reason
-from worker_ranks import SCRIPTS, launch, make_trial, records
 
 from scalecurve_api.contract import failure_file
 from scalecurve_api.programs.horovod import VERSION
 from scalecurve_api.record.outcome import Outcome
 from scalecurve_api.record.rank import RankFailure, RankRecord, WindowKind
 from scalecurve_api.record.verdict import Verdict, judge
+from tests.worker.horovod_ranks import mpirun, reason
+from tests.worker.worker_ranks import SCRIPTS, launch, make_trial, records
 
 # Many processes that load torch: minutes on cores that others use too.
 pytestmark = [pytest.mark.processes, pytest.mark.timeout(1200)]

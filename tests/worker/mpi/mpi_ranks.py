@@ -7,9 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from worker_ranks import SCRIPTS, launch
-
 from scalecurve_api.spec.trial import TrialSpec
+from tests.worker.worker_ranks import SCRIPTS, launch
 
 NO_TORCH = str(SCRIPTS / "no_torch.py")
 _SETTINGS = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}

@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from mpi_ranks import NO_TORCH, lacking, mpirun
-from pods import on_nodes
-from worker_ranks import SCRIPTS, launch, make_trial, records
 
 from scalecurve_api.record.outcome import Outcome
 from scalecurve_api.record.verdict import judge
 from scalecurve_api.spec.trial import TrialPhase, TrialSpec
+from tests.worker.mpi.mpi_ranks import NO_TORCH, lacking, mpirun
+from tests.worker.pods import on_nodes
+from tests.worker.worker_ranks import SCRIPTS, launch, make_trial, records
 
 pytestmark = [pytest.mark.processes, pytest.mark.skipif(bool(lacking()), reason=lacking() or "-")]
 SIZES = {"minBytes": 4, "maxBytes": 4096, "factor": 32, "iterations": 6, "warmup": 1}

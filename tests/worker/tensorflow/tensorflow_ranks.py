@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from worker_ranks import make_trial, rank_environment
 
 from scalecurve_api.contract import ROLE_ENV, journal_file, rank_file
 from scalecurve_api.programs.processes import asides, processes_of
@@ -20,6 +19,7 @@ from scalecurve_api.record.outcome import Outcome
 from scalecurve_api.record.rank import RankRecord
 from scalecurve_api.record.verdict import Verdict, judge
 from scalecurve_api.spec.trial import TrialSpec
+from tests.worker.worker_ranks import make_trial, rank_environment
 
 SCRIPTS = Path(__file__).parent / "scripts"
 PROGRAM = ("-m", "scalecurve_worker")

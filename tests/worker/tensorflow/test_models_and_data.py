@@ -9,10 +9,10 @@ import sys
 
 import pytest
 import torch
-from tensorflow_ranks import MINUTES_S, SCRIPTS, needs_tensorflow
 
 from scalecurve_worker.torch import models
 from scalecurve_worker.torch.flops import count_step_flops
+from tests.worker.tensorflow.tensorflow_ranks import MINUTES_S, SCRIPTS, needs_tensorflow
 
 pytestmark = [pytest.mark.processes, pytest.mark.timeout(900), needs_tensorflow]
 

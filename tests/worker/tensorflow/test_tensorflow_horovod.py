@@ -8,15 +8,15 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-from horovod_ranks import mpirun, reason
-from tensorflow_ranks import SCRIPTS, checks, judged, needs_tensorflow, run_ranks, tf_trial
-from worker_ranks import launch
 
 from scalecurve_api.contract import failure_file
 from scalecurve_api.programs.horovod import TAPE, VERSION
 from scalecurve_api.record.rank import RankFailure, RankRecord, WindowKind
 from scalecurve_api.record.verdict import Verdict
 from scalecurve_api.spec.trial import TrialSpec
+from tests.worker.horovod_ranks import mpirun, reason
+from tests.worker.tensorflow.tensorflow_ranks import SCRIPTS, checks, judged, needs_tensorflow, run_ranks, tf_trial
+from tests.worker.worker_ranks import launch
 
 pytestmark = [pytest.mark.processes, pytest.mark.timeout(900), needs_tensorflow]
 built = pytest.mark.skipif(bool(reason("tensorflow")), reason=reason("tensorflow") or "-")

@@ -7,14 +7,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from pods import CORES, PodRun, end_started, free_port, on_nodes, start_pod
-from tensorflow_ranks import MINUTES_S, needs_tensorflow, tf_trial
 
 from scalecurve_api.record.assemble import assemble
 from scalecurve_api.record.envelope import unseal
 from scalecurve_api.record.log_lines import unframe
 from scalecurve_api.record.outcome import Outcome
 from scalecurve_api.spec.trial import TrialPhase, TrialSpec
+from tests.worker.pods import CORES, PodRun, end_started, free_port, on_nodes, start_pod
+from tests.worker.tensorflow.tensorflow_ranks import MINUTES_S, needs_tensorflow, tf_trial
 
 pytestmark = [
     pytest.mark.processes,

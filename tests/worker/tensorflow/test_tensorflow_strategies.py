@@ -7,12 +7,20 @@ from pathlib import Path
 
 import pytest
 from PIL import Image
-from tensorflow_ranks import SCRIPTS, checks, judged, needs_tensorflow, rows_of, run_ranks, tf_trial
 
 from scalecurve_api.contract import EVALUATIONS_FILE
 from scalecurve_api.record.rank import RankRecord, WindowKind
 from scalecurve_api.spec.trial import TrialSpec
 from scalecurve_worker.sdk.bench import LEAD_STEPS
+from tests.worker.tensorflow.tensorflow_ranks import (
+    SCRIPTS,
+    checks,
+    judged,
+    needs_tensorflow,
+    rows_of,
+    run_ranks,
+    tf_trial,
+)
 
 pytestmark = [pytest.mark.processes, pytest.mark.timeout(900), needs_tensorflow]
 

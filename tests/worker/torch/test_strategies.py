@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from worker_ranks import SCRIPTS, launch, make_trial, records, torchrun
 
 from scalecurve_api.record.outcome import Outcome
 from scalecurve_api.record.rank import RankRecord, WindowKind
 from scalecurve_api.record.verdict import Verdict, judge
+from tests.worker.worker_ranks import SCRIPTS, launch, make_trial, records, torchrun
 
 # Many processes that load torch: minutes on cores that others use too.
 pytestmark = [pytest.mark.processes, pytest.mark.timeout(1200)]

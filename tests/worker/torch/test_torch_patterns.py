@@ -6,7 +6,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from worker_ranks import SCRIPTS, launch
+
+from tests.worker.worker_ranks import SCRIPTS, launch
 
 pytestmark = pytest.mark.processes
 

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
-from worker_ranks import make_trial, records
 
 from scalecurve_api.contract import OUT_ENV
 from scalecurve_api.programs.workload import Trained, Transfer
@@ -22,6 +21,7 @@ from scalecurve_worker.torch.checkpoints import open_folder, write_checkpoint
 from scalecurve_worker.torch.program import run
 from scalecurve_worker.torch.torchvision_names import of_torchvision
 from scalecurve_worker.torch.transfer import begin, frozen_checksum, head_entries, load_checkpoint, train_mode
+from tests.worker.worker_ranks import make_trial, records
 
 SHAPE = (1, 8, 8)
 NET = models.spec("resnet20")

@@ -1,0 +1,290 @@
+"""Does the harness measure what a plain loop would? Its throughput over that of a hand-written DDP loop.
+
+    PYTHONPATH=api:worker python -m benchmarks.fidelity.fidelity --out fidelity.json
+
+For each worker count one torchrun starts; inside it every configuration runs the torch program under the harness
+and ``plain_ddp.py`` in turns, on fresh models, in the order A B, B A, A B. Both use the same model definitions,
+precision, memory format and optimizer. The harness pays for its windows, journal, metrics, checks and GPU samples;
+the plain loop is timed once over as many steps. A configuration that fails is reported and the others still run.
+``engine_fidelity.py`` compares the whole of ``scalecurve run``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+BAR = 0.995
+WARMUP = 20
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """One comparison; ``batch`` is each worker's."""
+
+    name: str
+    model: str
+    workers: int
+    batch: int
+    steps: int
+    windows: int = 3
+    compiled: bool = False
+
+
+def configurations(workers: int) -> list[Configuration]:
+    """What runs at a worker count: windows of about 1.5 s on an H200."""
+    found = [Configuration(f"resnet50 weak 256 x {workers}", "resnet50", workers, 256, 25)]
+    if workers > 1:
+        steps = {2: 50}.get(workers, 80)
+        found.append(Configuration(f"resnet50 strong 256 / {workers}", "resnet50", workers, 256 // workers, steps))
+    found.append(Configuration(f"vgg16 weak 256 x {workers}", "vgg16", workers, 256, 15))
+    return found
+
+
+def quick(workers: int) -> list[Configuration]:
+    """Small enough for a CPU: it tries the script, and shows nothing about fidelity."""
+    return [Configuration(f"resnet20 weak 8 x {workers}", "resnet20", workers, 8, 10, windows=2)]
+
+
+def compiled(workers: int) -> list[Configuration]:
+    """ResNet-50 under torch.compile, on one worker."""
+    if workers > 1:
+        return []
+    return [Configuration("resnet50 compiled 256 x 1", "resnet50", 1, 256, 35, compiled=True)]
+
+
+def main() -> int:
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments.add_argument("--workers", type=int, nargs="+", default=None, help="left out: 1, 2, 4 as far as GPUs go")
+    arguments.add_argument("--pairs", type=int, default=3)
+    arguments.add_argument("--quick", action="store_true", help="a tiny model on CPUs, to try the script")
+    arguments.add_argument("--compile", action="store_true", help="the compiled ResNet-50 only")
+    arguments.add_argument("--exposed", action="store_true", help="alternate with no-communication windows too")
+    arguments.add_argument("--models", nargs="+", help="only configurations of these")
+    arguments.add_argument("--one-window", action="store_true", help="as many steps, in one window")
+    arguments.add_argument("--fixed-batch", action="store_true", help="the plain loop trains on one batch for ever")
+    arguments.add_argument("--limit", type=float, default=240.0, help="seconds for one torchrun")
+    arguments.add_argument("--out", type=Path, default=None, help="file for the JSON")
+    arguments.add_argument("--inside", type=Path, default=None, help=argparse.SUPPRESS)
+    given = arguments.parse_args()
+    if given.inside:
+        run_inside(given.inside)
+        return 0
+    choose = quick if given.quick else compiled if given.compile else configurations
+    rows: list[dict[str, Any]] = []
+    for workers in given.workers or default_workers(given.quick):
+        wanted = [each for each in choose(workers) if not given.models or each.model in given.models]
+        if given.one_window:
+            wanted = [replace(each, steps=each.steps * each.windows, windows=1) for each in wanted]
+        rows += run_workers(wanted, workers, given)
+        if given.out:
+            given.out.write_text(json.dumps(report(rows), indent=1) + "\n")
+    print(json.dumps(report(rows), indent=1))
+    print(table(rows))
+    return 0 if all(row.get("ratio_median", 0) >= BAR for row in rows) or given.quick else 1
+
+
+def default_workers(cpu: bool) -> list[int]:
+    import torch
+
+    return [1, 2] if cpu else [count for count in (1, 2, 4) if count <= torch.cuda.device_count()]
+
+
+def run_workers(wanted: Sequence[Configuration], workers: int, given: argparse.Namespace) -> list[dict[str, Any]]:
+    """Start torchrun as often as it takes: one that dies costs only the configuration it was at."""
+    rows: list[dict[str, Any]] = []
+    while len(rows) < len(wanted):
+        done, error = launch(wanted[len(rows) :], workers, given)
+        rows += done
+        if len(rows) < len(wanted) and error:
+            rows.append({**asdict(wanted[len(rows)]), "error": error})
+    return rows
+
+
+def launch(
+    wanted: Sequence[Configuration], workers: int, given: argparse.Namespace
+) -> tuple[list[dict[str, Any]], str | None]:
+    with tempfile.TemporaryDirectory() as folder:
+        request = Path(folder, "request.json")
+        settings = {"pairs": given.pairs, "cpu": given.quick, "exposed": given.exposed, "fixed": given.fixed_batch}
+        request.write_text(json.dumps({**settings, "configurations": [asdict(each) for each in wanted]}))
+        command = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={workers}"]
+        command += ["-m", "benchmarks.fidelity.fidelity", "--inside", str(request)]
+        began = time.monotonic()
+        process = subprocess.Popen(command)
+        try:
+            status = process.wait(timeout=given.limit)
+            error = f"torchrun ended with {status}" if status else None
+        except subprocess.TimeoutExpired:
+            process.terminate()
+            process.wait()
+            error = f"not done after {given.limit:.0f} s"
+        print(f"{workers} workers: {time.monotonic() - began:.0f} s", file=sys.stderr)
+        results = Path(folder, "results.jsonl")
+        done = [json.loads(line) for line in results.read_text().splitlines()] if results.exists() else []
+    if error is None and len(done) < len(wanted):
+        error = "torchrun ended early"
+    return done, error
+
+
+def run_inside(request: Path) -> None:
+    """One rank: all configurations in turn, each result written as soon as it is there."""
+    import torch
+    import torch.distributed as dist
+
+    asked = json.loads(request.read_text())
+    device = torch.device("cpu") if asked["cpu"] else torch.device("cuda", int(os.environ["LOCAL_RANK"]))
+    if device.type == "cuda":
+        torch.cuda.set_device(device)
+    dist.init_process_group("gloo" if asked["cpu"] else "nccl", device_id=None if asked["cpu"] else device)
+    for fields in asked["configurations"]:
+        row = compare(Configuration(**fields), asked["pairs"], asked["exposed"], asked["fixed"], device)
+        if dist.get_rank() == 0:
+            with request.with_name("results.jsonl").open("a") as file:
+                file.write(json.dumps(row) + "\n")
+    dist.destroy_process_group()
+
+
+def compare(configuration: Configuration, pairs: int, exposed: bool, fixed: bool, device: Any) -> dict[str, Any]:
+    import torch
+
+    plain: list[float] = []
+    harness: list[float] = []
+    began = time.monotonic()
+    try:
+        for pair in range(pairs):
+            for name in ("harness", "plain") if pair % 2 == 0 else ("plain", "harness"):
+                if name == "plain":
+                    plain.append(run_plain(configuration, fixed, device))
+                else:
+                    harness.append(run_harness(configuration, pair, exposed, device))
+                gc.collect()
+                if device.type == "cuda":
+                    torch.cuda.empty_cache()
+    except torch.OutOfMemoryError as error:
+        # The same on every rank, so the group is still whole.
+        return {**asdict(configuration), "error": f"out of memory: {error}"[:300]}
+    except Exception:
+        traceback.print_exc()
+        # The other ranks wait in a collective: torchrun ends them, and the next configuration starts afresh.
+        os._exit(1)
+    ratios = [ours / theirs for ours, theirs in zip(harness, plain, strict=True)]
+    return {
+        **asdict(configuration),
+        "plain": plain,
+        "harness": harness,
+        "plain_median": statistics.median(plain),
+        "harness_median": statistics.median(harness),
+        "ratios": ratios,
+        "ratio_median": statistics.median(ratios),
+        "seconds": time.monotonic() - began,
+        "device": torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu",
+        "torch": torch.__version__,
+    }
+
+
+def run_plain(configuration: Configuration, fixed: bool, device: Any) -> float:
+    from benchmarks.fidelity.plain_ddp import POOL, measure
+
+    steps = configuration.steps * configuration.windows
+    pool = 1 if fixed else POOL
+    return measure(configuration.model, configuration.batch, steps, WARMUP, device, configuration.compiled, pool)
+
+
+def run_harness(configuration: Configuration, repetition: int, exposed: bool, device: Any) -> float:
+    """Samples a second of the torch program, as the trial's record gives it."""
+    from scalecurve_api.contract import METRICS_PORT_ENV, OUT_ENV, TRIAL_ENV
+    from scalecurve_api.record.rank import WindowKind
+    from scalecurve_worker.rendezvous.torch_store import TorchCommunicator
+    from scalecurve_worker.torch.precision import set_arithmetic
+    from scalecurve_worker.torch.program import Job
+
+    trial = trial_of(configuration, repetition, exposed, device.type)
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ.update({TRIAL_ENV: json.dumps(trial.wire()), OUT_ENV: folder, **metrics_port(METRICS_PORT_ENV)})
+        set_arithmetic(trial.workload.precision, device, trial.workload.options.deterministic)
+        record = Job(trial, device).run()
+    mine = [(window.samples, window.wall_ns) for window in record.windows if window.kind is WindowKind.train]
+    windows = list(zip(*TorchCommunicator().all_gather(mine), strict=True))
+    samples = sum(samples for window in windows for samples, _ in window)
+    wall_ns = sum(max(wall for _, wall in window) for window in windows)
+    return samples / wall_ns * 1e9
+
+
+def metrics_port(name: str) -> dict[str, str]:
+    try:
+        import prometheus_client  # noqa: F401
+    except ImportError:
+        return {}
+    return {name: "0"}
+
+
+def trial_of(configuration: Configuration, repetition: int, exposed: bool, device: str) -> Any:
+    from scalecurve_api.spec.trial import TrialSpec
+
+    workers, batch = configuration.workers, configuration.batch
+    return TrialSpec.model_validate(
+        {
+            "experiment": "fidelity",
+            "name": f"fidelity-{workers}",
+            "point": {
+                "mode": "weak",
+                "workers": workers,
+                "nodes": 1,
+                "workersPerNode": workers,
+                "batchPerWorker": batch,
+                "globalBatch": batch * workers,
+                "series": "weak",
+                "name": f"weak-{workers}-1x{workers}",
+            },
+            "repetition": repetition,
+            "seed": 0,
+            "workload": {
+                "program": "torch",
+                "strategy": "ddp",
+                "model": configuration.model,
+                "precision": "bf16",
+                "device": "gpu" if device == "cuda" else "cpu",
+                "options": {"channelsLast": True, "compile": configuration.compiled},
+            },
+            "measure": {
+                "warmupSteps": WARMUP,
+                "maxWarmupSteps": 3 * WARMUP,
+                "windows": configuration.windows,
+                "stepsPerWindow": configuration.steps,
+                "exposedCommunication": exposed,
+            },
+        }
+    )
+
+
+def report(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    return {"bar": BAR, "warmup_steps": WARMUP, "rows": rows}
+
+
+def table(rows: list[dict[str, Any]]) -> str:
+    lines = [f"{'configuration':<28}{'plain/s':>12}{'harness/s':>12}{'ratio':>9}  of pairs"]
+    for row in rows:
+        if "error" in row:
+            lines.append(f"{row['name']:<28}  failed: {row['error']}")
+            continue
+        pairs = " ".join(f"{ratio:.4f}" for ratio in row["ratios"])
+        numbers = f"{row['plain_median']:>12,.1f}{row['harness_median']:>12,.1f}{row['ratio_median']:>9.4f}"
+        lines.append(f"{row['name']:<28}{numbers}  {pairs}")
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

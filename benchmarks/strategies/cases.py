@@ -1,0 +1,221 @@
+"""The trials that ``strategies.py`` runs, in order of interest."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+RESNET = {
+    "model": "resnet50",
+    "precision": "bf16",
+    "data": {"shape": [3, 224, 224], "classes": 1000},
+    "options": {"channelsLast": True},
+}
+SMALL = {
+    "model": "gpt2_small",
+    "precision": "bf16",
+    "data": {"shape": [1024]},
+    "options": {"compile": True},
+    "optimizer": {"name": "adamw", "learningRate": 0.0003},
+}
+LARGE = {**SMALL, "model": "gpt2_large", "options": {}}
+SIZES = {"minBytes": 1 << 10, "maxBytes": 1 << 28, "factor": 4, "iterations": 20, "warmup": 5}
+TINY_IMAGES = {"model": "resnet20", "data": {"shape": [3, 8, 8], "classes": 5}}
+TINY_TOKENS = {"model": "gpt2_tiny", "data": {}, "precision": "bf16"}
+
+
+@dataclass(frozen=True)
+class Case:
+    """One trial; ``seconds`` is about what it takes on H200s, start and checks included."""
+
+    name: str
+    workers: int
+    batch: int
+    workload: Mapping[str, Any]
+    seconds: float = 25
+    steps: int = 25
+    exposed: bool = False
+    script: Sequence[str] = ()
+    """Another program of this folder instead of a trial; its output is shown as it is."""
+    ranked: bool = False
+    """Whether the other program is started once for every worker."""
+
+
+def with_options(workload: Mapping[str, Any], strategy: str = "ddp", **options: Any) -> dict[str, Any]:
+    """The workload under a strategy, with further options; FSDP2 block by block, unless they say otherwise."""
+    blocks = {"fsdpGroupMb": 1} if strategy == "fsdp" else {}
+    return {**workload, "strategy": strategy, "options": {**workload.get("options", {}), **blocks, **options}}
+
+
+def on_gpus(workers: int) -> list[list[Case]]:
+    """Groups in order of interest; those of one group run side by side, if there are GPUs for all."""
+
+    def resnet(name: str, strategy: str = "ddp", count: int = workers, exposed: bool = False, **options: Any) -> Case:
+        workload = with_options(RESNET, strategy, **options)
+        return Case(f"resnet50 {name}", count, 256, workload, exposed=exposed)
+
+    many = [
+        [resnet("ddp", exposed=True)],
+        [resnet("dp", "dp")],
+        [resnet("fsdp", "fsdp")],
+        [resnet("zero1", "zero1")],
+        [resnet("hook bf16", exposed=True, commHook="bf16")],
+        [resnet("hook fp16", commHook="fp16")],
+        [resnet("hook powersgd 2", commHook="powersgd", commHookRank=2)],
+        [Case("gpt2_large ddp", workers, 8, with_options(LARGE), 50, 15)],
+        [Case("gpt2_large fsdp", workers, 8, with_options(LARGE, "fsdp"), 50, 15)],
+        [Case("gpt2_small compiled ddp", workers, 32, with_options(SMALL), 75)],
+        [resnet("ddp alone", count=1), resnet("dp alone", "dp", count=1)],
+        [
+            Case("gpt2_small compiled ddp alone", 1, 32, with_options(SMALL), 75),
+            Case("gpt2_large ddp alone", 1, 8, with_options(LARGE), 50, 15),
+        ],
+        *([all_reduce(workers, algorithm)] for algorithm in ("ring", "tree")),
+        [resnet("ddp, NCCL ring")],
+        [resnet("ddp, NCCL tree")],
+        [resnet("hook eight-bit", commHook="eight-bit")],
+        [resnet("hook one-bit", commHook="one-bit")],
+        [resnet("hook top-k 0.01", commHook="top-k")],
+        [Case("gpt2_large fsdp alone", 1, 8, with_options(LARGE, "fsdp"), 50, 15)],
+    ]
+    return [[_algorithm(case) for case in group] for group in many]
+
+
+def again(workers: int) -> list[list[Case]]:
+    """What the first collection on H200s left out, or ran before a fault was mended; the most wanted first."""
+
+    def resnet(name: str, strategy: str = "ddp", count: int = workers, **options: Any) -> Case:
+        return Case(f"resnet50 {name}", count, 256, with_options(RESNET, strategy, **options), 16)
+
+    def large(name: str, strategy: str, seconds: float) -> Case:
+        return Case(f"gpt2_large {name}", workers, 8, with_options(LARGE, strategy), seconds, 10)
+
+    step = Case("gpt2_large on one GPU", 1, 8, {}, 45, script=("benchmarks.probes.gpt2_step", "--model", "large"))
+    many = [
+        [resnet("dp", "dp")],
+        [large("ddp", "ddp", 38)],
+        [large("fsdp", "fsdp", 45)],
+        [resnet("fsdp", "fsdp")],
+        [Case("gpt2_small compiled ddp", workers, 32, with_options(SMALL), 60)],
+        [resnet("ddp, NCCL ring")],
+        [resnet("ddp, NCCL tree")],
+        [step, Case("gpt2_small compiled ddp alone", 1, 32, with_options(SMALL), 45)],
+        [resnet("hook eight-bit", commHook="eight-bit")],
+        [resnet("hook one-bit", commHook="one-bit")],
+        [resnet("hook top-k 0.01", commHook="top-k")],
+        [resnet("dp alone", "dp", count=1), resnet("ddp alone", count=1)],
+    ]
+    return [[_algorithm(case) for case in group] for group in many]
+
+
+def causes(workers: int) -> list[list[Case]]:
+    """GPT-2 with a vocabulary of whole rows of 64 (padded), and what DataParallel and FSDP2 wait for."""
+
+    def padded(model: Mapping[str, Any], strategy: str, count: int) -> Case:
+        workload = with_options({**model, "data": {"shape": [1024], "classes": 50_304}}, strategy)
+        kind, batch, steps = ("compiled ", 32, 25) if model is SMALL else ("", 8, 15)
+        return Case(f"{model['model']} padded {kind}{strategy}", count, batch, workload, 50, steps)
+
+    def parts(count: int) -> Case:
+        return Case(
+            f"DataParallel's parts on {count}", count, 256, {}, 55, script=("benchmarks.probes.dataparallel_step",)
+        )
+
+    fsdp_parts = Case("FSDP2's parts", 2, 8, {}, 45, script=("benchmarks.probes.fsdp_step",), ranked=True)
+    step = Case("gpt2_large on one GPU", 1, 8, {}, 45, script=("benchmarks.probes.gpt2_step", "--model", "large"))
+    alone = Case("resnet50 dp", 1, 256, with_options(RESNET, "dp"), 25)
+    counts = [count for count in (4, 2) if count <= workers]
+    # Those that Python holds up have the machine for themselves.
+    return [
+        [parts(counts[0])],
+        *([padded(LARGE, "ddp", count)] for count in counts),
+        *([padded(LARGE, "fsdp", count)] for count in counts),
+        *([padded(SMALL, "ddp", count)] for count in counts),
+        *([parts(count)] for count in counts[1:]),
+        [padded(SMALL, "ddp", 1), padded(LARGE, "ddp", 1)],
+        [padded(LARGE, "fsdp", 1)],
+        [fsdp_parts],
+        [alone, step],
+    ]
+
+
+def everywhere(workers: int) -> list[list[Case]]:
+    """What the causes led to, then ResNet-50 under every strategy on all GPUs, and what had not run on two."""
+
+    def resnet(name: str, strategy: str = "ddp", count: int = workers, exposed: bool = False, **options: Any) -> Case:
+        return Case(f"resnet50 {name}", count, 256, with_options(RESNET, strategy, **options), 20, exposed=exposed)
+
+    def small(count: int) -> Case:
+        workload = with_options({**SMALL, "data": {"shape": [1024], "classes": 50_304}})
+        return Case("gpt2_small padded compiled ddp", count, 32, workload, 40)
+
+    def parallel(count: int) -> Case:
+        return resnet("DataParallel", "dp", count)
+
+    fewer = [2] if workers > 2 else []
+    many = [
+        [small(workers)],
+        [*map(small, fewer), small(1), *([parallel(1)] if fewer else [])],
+        *([parallel(count)] for count in (workers, *fewer)),
+        [resnet("DataParallel, threads anew", "dp", keepThreads=False)],
+        [resnet("ddp", exposed=True)],
+        [resnet("fsdp", "fsdp")],
+        [resnet("hook bf16", commHook="bf16")],
+        [resnet("hook top-k 0.01", commHook="top-k")],
+        [resnet("hook powersgd 2", commHook="powersgd", commHookRank=2)],
+        [resnet("zero1", "zero1")],
+        *([resnet("hook top-k 0.01", count=count, commHook="top-k"), resnet("ddp", count=count)] for count in fewer),
+        [resnet("ddp, NCCL ring")],
+        [resnet("ddp, NCCL tree")],
+        [resnet("hook fp16", commHook="fp16")],
+        [resnet("hook eight-bit", commHook="eight-bit")],
+        [resnet("hook one-bit", commHook="one-bit")],
+        *([all_reduce(workers, algorithm)] for algorithm in ("ring", "tree")),
+    ]
+    return [[_algorithm(case) for case in group] for group in many]
+
+
+def grouped(workers: int) -> list[list[Case]]:
+    """FSDP2 with its blocks gathered together, and what it waits for."""
+
+    def large(count: int) -> Case:
+        data = {"shape": [1024], "classes": 50_304}
+        return Case("gpt2_large padded fsdp, groups of 512 MiB", count, 8,
+                    with_options({**LARGE, "data": data}, "fsdp", fsdpGroupMb=512), 40, 15)  # fmt: skip
+
+    parts = Case(
+        "FSDP2's parts", workers, 8, {}, 45, script=("benchmarks.probes.fsdp_step", "--steps", "14"), ranked=True
+    )
+    rest = [count for count in (2, 1) if count < workers]
+    resnet = Case("resnet50 fsdp, groups of 512 MiB", workers, 256, with_options(RESNET, "fsdp", fsdpGroupMb=512), 20)
+    return [[large(workers)], [large(count) for count in rest], [parts], [resnet]]
+
+
+def on_cpus(workers: int) -> list[list[Case]]:
+    """Small enough for CPUs: it tries the script, and shows nothing about speed."""
+    cases = [
+        Case("resnet20 ddp", workers, 4, with_options(TINY_IMAGES), steps=3, exposed=True),
+        Case("resnet20 hook powersgd", workers, 4, with_options(TINY_IMAGES, commHook="powersgd"), steps=3),
+        Case("gpt2_tiny fsdp", workers, 4, with_options(TINY_TOKENS, "fsdp"), steps=3),
+    ]
+    alone = [
+        Case(f"resnet20 {name} alone", 1, 4, with_options(TINY_IMAGES, name), steps=3) for name in ("ddp", "zero1")
+    ]
+    script = ("benchmarks.probes.gpt2_step", "--model", "tiny", "--batch", "1", "--length", "16", "--steps", "1")
+    step = Case("gpt2_tiny on one", 1, 1, {}, script=script)
+    return [*([case] for case in cases), alone, [all_reduce(workers, "ring", 1 << 12)], [step]]
+
+
+def all_reduce(workers: int, algorithm: str, most: int = 1 << 28) -> Case:
+    """The all-reduce alone, by one of NCCL's algorithms."""
+    sizes = {**SIZES, "maxBytes": most}
+    workload = {"program": "allreduce", "allReduce": algorithm, "sizes": sizes}
+    return Case(f"all-reduce {algorithm}", workers, 1, workload)
+
+
+def _algorithm(case: Case) -> Case:
+    name, _, algorithm = case.name.partition(", NCCL ")
+    if not algorithm:
+        return case
+    return Case(f"{name}, NCCL {algorithm}", case.workers, case.batch, {**case.workload, "allReduce": algorithm})

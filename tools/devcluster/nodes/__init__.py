@@ -1,0 +1,1 @@
+"""Real nodes: kubelet, containerd and a network each, in namespaces of this machine."""

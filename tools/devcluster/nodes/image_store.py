@@ -1,0 +1,140 @@
+"""Images for nodes: unpacked once for all nodes and all runs, so that a node has five gigabytes of them in a second.
+
+The store is a folder as containerd keeps it, in the build cache. A node's copy has databases of its own and shares the
+rest by hard links: blobs and the files of unpacked layers. Both are written once and never changed in place: a
+container's writes go to a layer of its own (overlayfs copies a file up before it changes), and what one node
+deletes keeps its other names. Layers that two images share are there once. Each image name is there once: the archive
+that was loaded last has it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import re
+import subprocess
+import tarfile
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from tools.devcluster import toolchain
+from tools.devcluster.components import Component
+from tools.devcluster.nodes import known_layers, small_images
+
+DISCARDING = ("--local", "--discard-unpacked-layers")
+"""Of `ctr images import`: layers are kept unpacked only."""
+_IMPORTED = re.compile(r"^unpacking (\S+) \(", re.MULTILINE)
+_KEPT = "localhost/scalecurve/kept:dev"
+_READY_S = 60.0
+_COPIED = ("io.containerd.metadata.v1.bolt", "io.containerd.snapshotter.v1.overlayfs/metadata.db")
+_SHARED = ("io.containerd.content.v1.content/blobs", "io.containerd.snapshotter.v1.overlayfs/snapshots")
+
+
+class Store:
+    """The store in `folder`, by default the one of the build cache. One process at a time may use it."""
+
+    def __init__(self, folder: Path | None = None) -> None:
+        self.folder = folder or toolchain.cache() / "images" / ".store"
+        self._root = self.folder / "root"
+        self._loaded = self.folder / "loaded.json"
+        """image name → which archive it came from"""
+
+    def add(self, archives: Sequence[Path]) -> list[str]:
+        """Load what is not there yet; the names of the images of all these archives, and of the pause image.
+
+        Raises FileNotFoundError for an archive that is not there, ValueError for one that names no image.
+        """
+        names: list[str] = []
+        with self._locked():
+            for archive in [small_images.pause(), *archives]:
+                mark = _mark(archive)
+                loaded: dict[str, str] = json.loads(self._loaded.read_text()) if self._loaded.exists() else {}
+                found = [name for name, origin in loaded.items() if origin == mark]
+                if not found:
+                    found = self._load(archive)
+                    self._loaded.write_text(json.dumps({**loaded, **dict.fromkeys(found, mark)}, indent=1))
+                names += found
+        return names
+
+    def _load(self, archive: Path) -> list[str]:
+        """Import one archive, with a containerd that does nothing else; the names of its images."""
+        with tempfile.TemporaryDirectory(prefix="scalecurve-images-") as folder:
+            socket, settings = Path(folder) / "s", Path(folder) / "containerd.toml"
+            settings.write_text(
+                f'version = 3\nroot = "{self._root}"\nstate = "{folder}/state"\n'
+                f'disabled_plugins = ["io.containerd.internal.v1.opt", "io.containerd.grpc.v1.cri"]\n'
+                f'[grpc]\naddress = "{socket}"\n'
+            )
+            ctr = [str(toolchain.binary("ctr")), f"--address={socket}", "--namespace=k8s.io"]
+
+            def answers() -> bool:
+                return subprocess.run([*ctr, "version"], capture_output=True, check=False).returncode == 0
+
+            command: list[str | Path] = [toolchain.binary("containerd"), "--config", settings]
+            containerd = Component("containerd", command, Path(folder) / "log", answers)
+            containerd.start()
+            try:
+                containerd.wait(_READY_S)
+                # What an image of the same name has unpacked must stay until this one has it too.
+                there = [name for name in _output(*ctr, "images", "list", "-q").split() if not name.startswith(_KEPT)]
+                kept = {name: f"{_KEPT}-{index}" for index, name in enumerate(there)}
+                for name, other in kept.items():
+                    _output(*ctr, "images", "tag", "--force", name, other)
+                chains = _output(*ctr, "snapshots", "list").split()
+                names = _IMPORTED.findall(_imported([*ctr, "images", "import", *DISCARDING, "-"], archive, chains))
+                if not names:
+                    raise ValueError(f"{archive}: no image with a name is in it")
+                # Layers as they came are not needed any more; they go now, for this containerd ends at once.
+                _output(*ctr, "images", "tag", "--force", names[0], _KEPT)
+                _output(*ctr, "images", "rm", "--sync", _KEPT, *kept.values())
+            finally:
+                containerd.kill()
+        return names
+
+    def copy(self, root: Path) -> None:
+        """Give a node, whose containerd does not run yet, all images of the store, as its root folder."""
+        for part in _SHARED:
+            (root / part).parent.mkdir(parents=True, exist_ok=True)
+            _output("cp", "-al", self._root / part, root / part)
+        for part in _COPIED:
+            (root / part).parent.mkdir(parents=True, exist_ok=True)
+            _output("cp", "-a", self._root / part, root / part)
+
+    @contextlib.contextmanager
+    def _locked(self) -> Iterator[None]:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with (self.folder / "lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+
+
+def _mark(archive: Path) -> str:
+    """Changes when the archive does."""
+    known = archive.resolve(strict=True)
+    return f"{known} {known.stat().st_size} {known.stat().st_mtime_ns}"
+
+
+def _imported(command: Sequence[str], archive: Path, chains: Sequence[str]) -> str:
+    """What the import of an archive says, of which only those layers are read that are not unpacked yet."""
+    try:
+        leaving_out = known_layers.known(archive, chains)
+    except (tarfile.TarError, KeyError) as error:
+        raise ValueError(f"{archive}: no archive of an image: {error}") from error
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as ctr:
+        assert ctr.stdin is not None
+        with contextlib.suppress(BrokenPipeError):  # it has read enough, or says why it has not
+            known_layers.copy(archive, ctr.stdin, leaving_out)
+        said, errors = ctr.communicate()
+    if ctr.returncode:
+        raise ValueError(f"{archive}: {errors.decode().strip().splitlines()[-1]}")
+    return said.decode()
+
+
+def _output(*command: str | Path) -> str:
+    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, check=False)
+    if done.returncode:
+        last = (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
+        raise ValueError(f"{' '.join(map(str, command[-3:]))}: {last}")
+    return done.stdout

@@ -1,0 +1,1 @@
+"""Plays the containers of trials' pods on fake nodes."""

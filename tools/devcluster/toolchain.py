@@ -1,0 +1,234 @@
+"""Build the real components that the cluster tests run, once, from pinned Go modules.
+
+Each folder of `upstreams/` is an otherwise empty Go module that requires one upstream module and names its commands as
+tools, so that upstreams whose own go.mod has `replace` lines build too (`go install pkg@version` refuses those), and
+each keeps its own dependency versions. Two hold a small program of ours. What is built lands in a cache folder named by
+the digest of go.mod, go.sum, sources, link flags and tags: a later run on the same machine finds it, a changed pin
+builds anew. Standard library only: this runs before anything is installed.
+
+    python -m tools.devcluster.toolchain                 build everything, and say where it is
+    python -m tools.devcluster.toolchain helm kwok       build these only
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+MODULES = Path(__file__).parent / "upstreams"
+KUBERNETES = "1.36.3"
+GO = (1, 26)
+_WANTED = f"the cluster tests build real components with Go {GO[0]}.{GO[1]}, and are skipped without"
+_STAMP = " ".join(
+    f"-X {package}.gitVersion=v{KUBERNETES}"
+    for package in ("k8s.io/component-base/version", "k8s.io/client-go/pkg/version")
+)
+
+
+@dataclass(frozen=True)
+class Upstream:
+    """One pinned module: the binaries it gives, and files of its source tree that are kept beside them."""
+
+    binaries: dict[str, str]
+    """binary name → Go package"""
+    module: str = ""
+    files: tuple[str, ...] = ()
+    """paths inside the module's source tree, such as its CRDs"""
+    ldflags: str = ""
+    tags: str = field(default="", repr=False)
+    """build tags, by comma"""
+    folder: str = field(default="", repr=False)
+    """its module among `upstreams/`, where that is not of the same name"""
+
+
+UPSTREAMS = {
+    "etcd": Upstream({"etcd": "go.etcd.io/etcd/server/v3"}),
+    "k8s": Upstream(
+        {
+            name: f"k8s.io/kubernetes/cmd/{name}"
+            for name in ("kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl")
+        },
+        ldflags=f"{_STAMP} -X k8s.io/component-base/version.gitMajor=1 -X k8s.io/component-base/version.gitMinor=36",
+    ),
+    "mpi-operator": Upstream(
+        {"mpi-operator": "github.com/kubeflow/mpi-operator/cmd/mpi-operator"},
+        module="github.com/kubeflow/mpi-operator",
+        files=("manifests/base/kubeflow.org_mpijobs.yaml",),
+    ),
+    "training-operator": Upstream(
+        {"training-operator": "github.com/kubeflow/training-operator/cmd/training-operator.v1"},
+        module="github.com/kubeflow/training-operator",
+        files=(
+            "manifests/base/crds/kubeflow.org_tfjobs.yaml",
+            "manifests/base/crds/kubeflow.org_pytorchjobs.yaml",
+        ),
+    ),
+    "kwok": Upstream({"kwok": "sigs.k8s.io/kwok/cmd/kwok"}),
+    "helm": Upstream({"helm": "helm.sh/helm/v3/cmd/helm"}),
+    "kubeconform": Upstream({"kubeconform": "github.com/yannh/kubeconform/cmd/kubeconform"}),
+    "kube-linter": Upstream({"kube-linter": "golang.stackrox.io/kube-linter/cmd/kube-linter"}),
+    # Of the service discoveries only Kubernetes': the others bring every cloud's client along.
+    "prometheus": Upstream(
+        {name: f"github.com/prometheus/prometheus/cmd/{name}" for name in ("prometheus", "promtool")},
+        tags="remove_all_sd,enable_kubernetes_sd",
+    ),
+    # What follows makes real nodes.
+    "node": Upstream(
+        {name: f"k8s.io/kubernetes/cmd/{name}" for name in ("kubelet", "kube-proxy")},
+        ldflags=_STAMP,
+        folder="k8s",
+    ),
+    "containerd": Upstream(
+        {
+            name: f"github.com/containerd/containerd/v2/cmd/{name}"
+            for name in ("containerd", "containerd-shim-runc-v2", "ctr")
+        },
+        tags="no_btrfs,no_devmapper,no_zfs",
+    ),
+    "cni-plugins": Upstream(
+        {
+            "bridge": "github.com/containernetworking/plugins/plugins/main/bridge",
+            "loopback": "github.com/containernetworking/plugins/plugins/main/loopback",
+            "host-local": "github.com/containernetworking/plugins/plugins/ipam/host-local",
+        }
+    ),
+    "coredns": Upstream({"coredns": "."}),
+    "pause": Upstream({"pause": "."}),
+}
+
+
+def cache() -> Path:
+    """The folder that holds every build: `$SCALECURVE_CACHE`, or `~/.cache/scalecurve`."""
+    return Path(os.environ.get("SCALECURVE_CACHE") or Path.home() / ".cache" / "scalecurve")
+
+
+def built(name: str) -> Path:
+    """The folder of one upstream's build; it is complete if it exists."""
+    digest = hashlib.sha256(f"{UPSTREAMS[name]!r}{UPSTREAMS[name].tags}".encode())
+    for file in sorted(_module(name).iterdir()):
+        digest.update(file.read_bytes())
+    return cache() / f"{name}-{digest.hexdigest()[:12]}"
+
+
+def _module(name: str) -> Path:
+    return MODULES / (UPSTREAMS[name].folder or name)
+
+
+def missing(names: Sequence[str] = tuple(UPSTREAMS)) -> list[str]:
+    """Those of `names` that are not built yet."""
+    return [name for name in names if not built(name).is_dir()]
+
+
+def binary(name: str) -> Path:
+    """The path of one built binary, such as `kubectl`."""
+    for upstream, source in UPSTREAMS.items():
+        if name in source.binaries:
+            return built(upstream) / name
+    raise KeyError(name)
+
+
+def source_file(upstream: str, name: str) -> Path:
+    """A file kept from an upstream's source tree, by its last name."""
+    return built(upstream) / name
+
+
+def build(names: Sequence[str] = tuple(UPSTREAMS)) -> float:
+    """Build what is missing of `names`, one at a time; the seconds it took.
+
+    Raises `FileNotFoundError` if there is no Go, or too old a one; `subprocess.CalledProcessError` if a build fails.
+    """
+    started = time.monotonic()
+    if missing(names):
+        _check_go()
+    for name in names:
+        with _locked(name):
+            if missing([name]):
+                print(f"building {name} ({', '.join(UPSTREAMS[name].binaries)})", file=sys.stderr, flush=True)
+                _build(name)
+    return time.monotonic() - started
+
+
+def _check_go() -> None:
+    if not shutil.which("go"):
+        raise FileNotFoundError(f"go: not found on PATH; {_WANTED}")
+    said = subprocess.run(["go", "env", "GOVERSION"], capture_output=True, text=True, check=True).stdout.strip()
+    version = re.match(r"go(\d+)\.(\d+)", said)
+    if version and tuple(map(int, version.groups())) < GO:
+        raise FileNotFoundError(f"go: {said} is too old; {_WANTED}")
+
+
+def _build(name: str) -> None:
+    source, folder = UPSTREAMS[name], built(name)
+    work = Path(tempfile.mkdtemp(prefix=f".{name}-", dir=cache()))
+    try:
+        environment = os.environ | {
+            "GOTOOLCHAIN": "local",
+            "GOFLAGS": "-mod=readonly",
+            "CGO_ENABLED": "0",
+        }
+        for output, package in source.binaries.items():
+            flags = f"-s -w {source.ldflags}".strip()
+            command = [
+                "go",
+                "build",
+                "-trimpath",
+                "-buildvcs=false",
+                "-tags",
+                source.tags,
+                "-ldflags",
+                flags,
+                "-o",
+                str(work / output),
+                package,
+            ]
+            subprocess.run(command, cwd=_module(name), env=environment, check=True)
+        if source.files:
+            tree = subprocess.run(
+                ["go", "list", "-m", "-f", "{{.Dir}}", source.module],
+                cwd=_module(name), env=environment, check=True, capture_output=True, text=True,
+            ).stdout.strip()  # fmt: skip
+            for file in source.files:
+                shutil.copyfile(Path(tree) / file, work / Path(file).name)
+        work.chmod(0o755)
+        work.rename(folder)
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+
+
+@contextmanager
+def _locked(name: str) -> Iterator[None]:
+    """Two test runs at once build each upstream once."""
+    cache().mkdir(parents=True, exist_ok=True)
+    with (cache() / f".{name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def main(names: Sequence[str]) -> int:
+    unknown = [name for name in names if name not in UPSTREAMS]
+    if unknown:
+        print(f"no such upstream: {', '.join(unknown)}; there are {', '.join(UPSTREAMS)}", file=sys.stderr)
+        return 2
+    wanted = list(names) or list(UPSTREAMS)
+    try:
+        seconds = build(wanted)
+    except FileNotFoundError as error:
+        print(error, file=sys.stderr)
+        return 3
+    print(f"{len(wanted)} upstreams in {cache()}, {seconds:.0f} s")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

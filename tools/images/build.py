@@ -1,0 +1,380 @@
+"""Build images into the cache: ``python -m tools.images.build [NAME...]``, which is ``make images IMAGES="NAME..."``.
+
+buildah builds without a daemon, and with chroot isolation needs neither a container runtime nor a user namespace, only
+root. Each result is an OCI archive in a folder named by the digest of all that goes in: a second build with nothing
+changed does nothing. There is one archive for each name and tag; build arguments make a tag of their own. Layers are
+kept in a storage of our own beside them. Standard library only: this runs before anything is installed.
+
+The base is a public Python image; where its registry cannot be reached, or with ``--base debootstrap``, it is a
+Debian 12 made of packages.
+"""
+
+from __future__ import annotations
+
+import argparse
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from tools.images import archive as archives
+from tools.images import bill, debian, package_index, recipe
+
+DEBOOTSTRAP = "debootstrap"
+AUTO = "auto"
+TAG = "dev"
+_PREFIX = "localhost/scalecurve"
+_PROGRAMS = {"buildah": "buildah", "mmdebstrap": "mmdebstrap"}
+"""program → Debian package"""
+_PROBE_S = 5
+_HOROVOD = "images/horovod"
+_MANY = 200
+"""images of a storage, above which those of no archive are removed: each build leaves some, of a megabyte or two"""
+
+
+class BuildError(RuntimeError):
+    """A build that cannot be made here; the message says what is missing, or whose output to read."""
+
+
+def cache() -> Path:
+    """The folder of all images: in ``$SCALECURVE_CACHE``, or in ``~/.cache/scalecurve``."""
+    return Path(os.environ.get("SCALECURVE_CACHE") or Path.home() / ".cache" / "scalecurve") / "images"
+
+
+def reference(name: str, tag: str = TAG) -> str:
+    """What the image is called inside its archive, and so in a node that imports it."""
+    return f"{_PREFIX}/{name}:{tag}"
+
+
+def tag_of(arguments: Mapping[str, str]) -> str:
+    """The tag of an image whose user gave none: another for each set of build arguments, so that all can be kept."""
+    if not arguments:
+        return TAG
+    return f"{TAG}-{hashlib.sha256(json.dumps(sorted(arguments.items())).encode()).hexdigest()[:6]}"
+
+
+def built(name: str, base: str = DEBOOTSTRAP, tag: str = TAG, arguments: Mapping[str, str] | None = None) -> Path:
+    """The OCI archive of an image as the repository is now; it is complete if it exists.
+
+    Raises:
+        recipe.RecipeError: there is no such image.
+    """
+    found = recipe.digest(recipe.read(name), _base_key(base), tag, arguments or {})
+    return cache() / f"{name}-{found}" / f"{name}.tar"
+
+
+def lacking(base: str = DEBOOTSTRAP) -> str:
+    """Why no image can be built here; empty if one can."""
+    if sys.platform != "linux" or os.geteuid() != 0:
+        return "building images needs root on Linux (buildah with chroot isolation)"
+    wanted = [program for program in _programs(base) if not shutil.which(program)]
+    if wanted and not shutil.which("apt-get"):
+        return f"building images needs {', '.join(wanted)}, and there is no apt-get to install it with"
+    return ""
+
+
+def build(
+    names: Sequence[str], base: str = DEBOOTSTRAP, tag: str = TAG, index: str = "",
+    arguments: Mapping[str, str] | None = None, if_quick: bool = False,
+) -> dict[str, Path]:  # fmt: skip
+    """Build what is not in the cache; name → archive.
+
+    ``index`` is the package index, by default what pip is set up for; ``arguments`` are further build arguments. With
+    ``if_quick`` an image is left out whose packages would have to be installed first.
+
+    Raises:
+        BuildError: it cannot be done here, or a build failed, whose output is on stderr.
+        archives.ArchiveError: buildah's storage is not as this version of buildah keeps it.
+        recipe.RecipeError: there is no image of one of the names.
+    """
+    done = {}
+    for name in names:
+        with _locked(name):
+            archive = built(name, base, tag, arguments)
+            if not archive.exists():
+                packages = recipe.digest(recipe.read(name), _base_key(base), tag, arguments or {}, code=False)
+                if if_quick and packages != _packages_of_last(name, tag):
+                    _say(f"{name}: left out, for its packages would have to be installed first")
+                    continue
+                _check(base)
+                _build(name, base, tag, index, arguments or {}, archive, packages)
+        done[name] = archive
+    return done
+
+
+def _build(
+    name: str, base: str, tag: str, index: str, arguments: Mapping[str, str], archive: Path, packages: str
+) -> None:
+    image = reference(name, tag)
+    work = Path(tempfile.mkdtemp(prefix=f".{name}-", dir=cache()))
+    try:
+        started, made_of = time.monotonic(), recipe.read(name)
+        given = {**arguments, "BASE": _base(base)}
+        _say(f"building {image} on {given['BASE']}")
+        _buildah(
+            "bud",
+            "--isolation=chroot",
+            "--network=host",
+            "--layers",
+            "--force-rm",
+            "--format=oci",
+            f"--ignorefile={recipe.IMAGES / 'containerignore'}",
+            *(f"--build-arg={key}={value}" for key, value in given.items()),
+            *package_index.secrets(work, index),
+            *_own_mirror(base, work),
+            *(_own_wheels(work) if _HOROVOD in made_of.sources else []),
+            f"--file={made_of.path}",
+            *([f"--target={made_of.stages[-1].name}"] if made_of.stages[-1].name else []),
+            f"--tag={image}",
+            str(recipe.ROOT),
+        )
+        (work / "pip.conf").unlink()
+        (work / "sources.list").unlink(missing_ok=True)
+        _keep_wheels(work)
+        shutil.rmtree(work / "wheels", ignore_errors=True)
+        _archive(image, work, next((path / archive.name for path in _earlier(name, tag)), None))
+        seconds = round(time.monotonic() - started, 1)
+        facts = {"image": image, "base": given["BASE"], "packages": packages, "seconds": seconds}
+        (work / "image.json").write_text(json.dumps(facts, indent=2) + "\n")
+        work.chmod(0o755)
+        stale = packages != _packages_of_last(name, tag)
+        for old in _earlier(name, tag):
+            shutil.rmtree(old)
+        work.rename(archive.parent)
+        _prune(name, stale)
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+
+
+def _archive(image: str, work: Path, earlier: Path | None) -> None:
+    """Write the archive and its bill."""
+    name = image.rpartition("/")[2].partition(":")[0]
+    container = _buildah("from", image, quiet=True).stdout.strip()
+    try:
+        root = Path(_buildah("mount", container, quiet=True).stdout.strip())
+        bill.write(root, image, work / f"{name}.cdx.json", cache() / "bill")
+        _buildah("umount", container, quiet=True)
+    finally:
+        _buildah("rm", container, quiet=True)
+    archives.write(_storage(), image, work / f"{name}.tar", earlier)
+
+
+def _packages_of_last(name: str, tag: str) -> str:
+    """The digest of the packages with which the image was built last; their layers are in the storage."""
+    return next((str(_facts(path).get("packages", "")) for path in _earlier(name, tag)), "")
+
+
+def _prune(name: str, stale: bool) -> None:
+    """Remove layers of earlier builds, if they are large (``stale``) or many, and no other image is being built."""
+    if not stale and len(_buildah("images", "--all", "--quiet", quiet=True).stdout.split()) < _MANY:
+        return
+    with ExitStack() as held:
+        try:
+            for other in {*recipe.names(), "debian"} - {name}:
+                held.enter_context(_locked(other, wait=False))
+        except BlockingIOError:
+            return
+        _buildah("rmi", "--prune", check=False, quiet=True)
+
+
+def _earlier(name: str, tag: str) -> list[Path]:
+    """Archives of the same image from other sources or bases: 6 GB each for torch, and none is asked for again."""
+    pattern = f"{name}-" + "[0-9a-f]" * 12
+    return [path for path in cache().glob(pattern) if _facts(path).get("image") == reference(name, tag)]
+
+
+def _facts(folder: Path) -> dict[str, Any]:
+    """What is written down beside an archive; nothing where that is missing."""
+    file = folder / "image.json"
+    return dict(json.loads(file.read_text())) if file.exists() else {}
+
+
+def _base_key(base: str) -> str:
+    return f"{DEBOOTSTRAP}-{debian.digest()}" if base == DEBOOTSTRAP else base
+
+
+def _base(base: str) -> str:
+    """The reference to build from; Debian's is made first if it is not there."""
+    if base != DEBOOTSTRAP:
+        return base
+    image = f"{_PREFIX}/debian:{debian.digest()}"
+    with _locked("debian"):
+        if not _buildah("images", "--quiet", image, check=False, quiet=True).returncode:
+            return image
+        _say("making a Debian 12 base with mmdebstrap")
+        with tempfile.TemporaryDirectory(prefix=".debian-", dir=cache()) as folder:
+            root = Path(folder) / "root.tar"
+            debian.make(root)
+            container = _buildah("from", "scratch", quiet=True).stdout.strip()
+            _buildah("add", "--quiet", container, str(root), "/", quiet=True)
+            _buildah("commit", "--quiet", "--rm", container, image, quiet=True)
+    return image
+
+
+def _own_mirror(base: str, work: Path) -> list[str]:
+    """This machine's Debian mirror over the public one, while the build runs."""
+    mirror = debian.mirror()
+    if base != DEBOOTSTRAP or mirror == list(debian.PUBLIC):
+        return []
+    (work / "sources.list").write_text("\n".join(mirror) + "\n")
+    return [f"--volume={work / 'sources.list'}:/etc/apt/sources.list:ro"]
+
+
+def _wheels(work: Path) -> Path:
+    """Horovod's wheels for a build: in a folder named by the C library here, which those that were built here need."""
+    return work / "wheels" / (os.confstr("CS_GNU_LIBC_VERSION") or "another")
+
+
+def _own_wheels(work: Path) -> list[str]:
+    """Wheels of Horovod that were built on this machine, while the build runs."""
+    _wheels(work).mkdir(parents=True)
+    for wheel in cache().parent.glob("horovod-*/*.whl"):
+        shutil.copytree(wheel.parent, _wheels(work) / wheel.parent.name)
+    return [f"--volume={work / 'wheels'}:/mnt"]
+
+
+def _keep_wheels(work: Path) -> None:
+    """Keep what a build has added to them: the next one has less to do."""
+    for found in _wheels(work).glob("horovod-*"):
+        with suppress(OSError):  # there already
+            found.rename(cache().parent / found.name)
+
+
+def choose_base(given: str, names: Sequence[str], tag: str, arguments: Mapping[str, str]) -> str:
+    """``auto`` resolved: a base for which all is built, else the public one if its registry answers, else Debian's."""
+    if given != AUTO:
+        return given
+    public = next(value for value in (recipe.read(name).arguments.get("BASE") for name in names) if value)
+    for base in (public, DEBOOTSTRAP):
+        if all(built(name, base, tag, arguments).exists() for name in names):
+            return base
+    registry = public.partition("/")[0].replace("docker.io", "registry-1.docker.io")
+    try:
+        urllib.request.urlopen(f"https://{registry}/v2/", timeout=_PROBE_S).close()
+    except urllib.error.HTTPError as error:
+        if error.code == 401:  # a registry that wants a token first
+            return public
+    except OSError:
+        pass
+    else:
+        return public
+    _say(f"{registry} cannot be reached: building on a Debian 12 made of packages")
+    return DEBOOTSTRAP
+
+
+def buildah(*arguments: str) -> list[str]:
+    """A command line of buildah on the storage of these images."""
+    return ["buildah", f"--root={_storage()}", f"--runroot={_storage()}-run", "--storage-driver=overlay", *arguments]
+
+
+def _storage() -> Path:
+    return cache() / "storage"
+
+
+def _buildah(*arguments: str, check: bool = True, quiet: bool = False) -> subprocess.CompletedProcess[str]:
+    output = subprocess.PIPE if quiet else sys.stderr
+    errors = None if check else subprocess.DEVNULL
+    done = subprocess.run(buildah(*arguments), stdout=output, stderr=errors, text=True)
+    if check and done.returncode:
+        raise BuildError(f"buildah {arguments[0]} ended with {done.returncode}; its output is above")
+    return done
+
+
+def _programs(base: str) -> list[str]:
+    return ["buildah", "mmdebstrap"] if base == DEBOOTSTRAP else ["buildah"]
+
+
+def _check(base: str) -> None:
+    if reason := lacking(base):
+        raise BuildError(reason)
+    missing = [_PROGRAMS[program] for program in _programs(base) if not shutil.which(program)]
+    if missing:
+        _say(f"installing {', '.join(missing)}")
+        environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+        for step in (["update"], ["install", "--yes", "--no-install-recommends", *missing]):
+            done = subprocess.run(["apt-get", "--quiet", *step], stdout=sys.stderr, env=environment)
+            if done.returncode:
+                raise BuildError(f"apt-get {step[0]} ended with {done.returncode}; its output is above")
+
+
+@contextmanager
+def _locked(name: str, wait: bool = True) -> Iterator[None]:
+    """Two at once build each image once. Raises BlockingIOError if it is not to wait and has to."""
+    cache().mkdir(parents=True, exist_ok=True)
+    with (cache() / f".{name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+
+
+def clean() -> None:
+    """Remove every archive and every layer."""
+    if (cache() / "storage").exists() and shutil.which("buildah"):
+        _buildah("rm", "--all", check=False, quiet=True)
+        _buildah("rmi", "--all", "--force", check=False, quiet=True)
+    for name in [*recipe.names(), "storage", "bill"]:
+        for path in (*cache().glob(f"{name}-*"), cache() / name):
+            shutil.rmtree(path, ignore_errors=True)
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
+def _size(path: Path) -> str:
+    size = path.stat().st_size
+    return f"{size / 1e9:.2f} GB" if size >= 1e9 else f"{size / 1e6:.0f} MB"
+
+
+def main(given: Sequence[str] | None = None) -> int:
+    """Exit code 0, 1 for a failed build, 2 for bad arguments, 3 where no image can be built."""
+    parser = argparse.ArgumentParser(
+        prog="tools.images.build", description="Build images as OCI archives into the cache."
+    )
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"which (default: all): {', '.join(recipe.names())}")
+    parser.add_argument("--base", default=AUTO, help="image to build on, or debootstrap (default: Python's)")
+    parser.add_argument("--index", default="", help="package index; default: what pip is set up for")
+    parser.add_argument("--tag", default="", help=f"tag (default: {TAG}, and one of its own for any build arguments)")
+    parser.add_argument("--build-arg", action="append", default=[], metavar="KEY=VALUE", help="argument of a recipe")
+    parser.add_argument(
+        "--if-quick", action="store_true", help="leave out what needs packages that are not in the cache"
+    )
+    parser.add_argument("--clean", action="store_true", help="remove all images and layers instead")
+    options = parser.parse_args(given)
+    if options.clean:
+        clean()
+        return 0
+    names = options.names or recipe.names()
+    arguments = dict(pair.partition("=")[::2] for pair in options.build_arg)
+    given_base = arguments.pop("BASE", options.base)
+    tag = options.tag or tag_of(arguments)
+    try:
+        recipe.check_arguments([recipe.read(name) for name in names], arguments)
+        base = choose_base(given_base, names, tag, arguments)
+        if (reason := lacking(base)) and not all(built(name, base, tag, arguments).exists() for name in names):
+            _say(reason)
+            return 3
+        done = build(names, base, tag, options.index, arguments, options.if_quick)
+        for name, archive in done.items():
+            print(f"{reference(name, tag)}\t{_size(archive)}\t{archive}")
+    except recipe.RecipeError as error:
+        _say(str(error))
+        return 2
+    except (BuildError, archives.ArchiveError, subprocess.CalledProcessError) as error:
+        _say(str(error))
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -27,16 +27,22 @@ $(VENV)/bin/python:
 	    echo "using the torch that $(PYTHON) has"; $(PYTHON) -m venv --system-site-packages $(VENV); \
 	else $(PYTHON) -m venv $(VENV); fi
 
-$(RUNTIME): $(VENV)/bin/python pyproject.toml constraints.txt
+# $(call install,NAME): what locks/NAME.txt pins, each file checked against its digest, and then this distribution from here.
+define install
+$(BIN)/python -m pip install --quiet --require-hashes -r locks/$(1).txt -r locks/build.txt
+$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation -e .
+endef
+
+$(RUNTIME): $(VENV)/bin/python pyproject.toml locks/runtime.txt
 	@if [ -n "$(TORCH)" ]; then $(BIN)/python -m pip install --quiet $(TORCH); \
 	elif ! $(BIN)/python -c 'import torch' 2>/dev/null; then \
 	    echo "installing torch: the index's own build, about 5.5 GB with CUDA (make TORCH=... takes another)"; \
-	    $(BIN)/python -m pip install --quiet -c constraints-torch.txt torch; fi
-	@$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[torch]'
+	    $(BIN)/python -m pip install --quiet --require-hashes -r locks/torch.txt; fi
+	@$(call install,runtime)
 	@touch $@
 
-$(DEV): $(RUNTIME) constraints-tensorflow.txt
-	@$(BIN)/python -m pip install --quiet -c constraints.txt -c constraints-tensorflow.txt -e '.[torch,tensorflow,dev]'
+$(DEV): $(RUNTIME) locks/dev.txt
+	@$(call install,dev)
 	@touch $@
 
 .PHONY: install
@@ -48,7 +54,7 @@ quickstart: $(RUNTIME)  ## run a real experiment on this machine and write its r
 
 .PHONY: horovod
 horovod: $(RUNTIME)  ## build Horovod for .venv's torch, and its TensorFlow if there is one, and install it there (4 minutes; CMake, g++)
-	@$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[torch,mpi]'
+	@$(call install,mpi)
 	@$(BIN)/python -m tools.images.horovod_wheel --install
 
 .PHONY: test
@@ -80,8 +86,8 @@ cluster-up: node-tools  ## a cluster with real nodes, in the background: [NODES=
 	@$(BIN)/python -m tools.devcluster.nodes.standing up --nodes $(or $(NODES),2) $(IMAGES)
 
 CLUSTER_CLI := $(VENV)/.cluster
-$(CLUSTER_CLI): $(VENV)/bin/python pyproject.toml constraints.txt
-	@$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[cluster]'
+$(CLUSTER_CLI): $(VENV)/bin/python pyproject.toml locks/cluster.txt
+	@$(call install,cluster)
 	@touch $@
 
 .PHONY: cluster-quickstart
@@ -119,8 +125,8 @@ soak: $(DEV)  ## 200 runs killed at random moments and resumed
 	@$(BIN)/python benchmarks/soak.py
 
 DOCS := $(VENV)/.docs
-$(DOCS): $(VENV)/bin/python pyproject.toml constraints.txt
-	@$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[docs]'
+$(DOCS): $(VENV)/bin/python pyproject.toml locks/docs.txt
+	@$(call install,docs)
 	@touch $@
 
 .PHONY: docs
@@ -138,18 +144,35 @@ chart: crds  ## generate what follows from the chart: its README, the kustomize 
 	@$(BIN)/python -m tools.devcluster.toolchain helm
 	@$(BIN)/python -m tests.chart.rendering
 
+# Versions of everything together are in constraints*.txt, for installs of your own; locks/ has what each target installs,
+# with digests, which pip takes from a complete list only.
 LOCK := $(BIN)/uv pip compile --universal --python-version 3.11 --no-emit-index-url --no-header --no-annotate --quiet
+HASHED := $(LOCK) --generate-hashes --constraint constraints.txt
 # torch pins its own CUDA packages; kept apart, they never stand in the way of another build of torch.
 SHARED := jinja2|markupsafe|typing-extensions
+WITHOUT_TORCH := $$(sed -E 's/==.*//' constraints-torch.txt | sort -u | grep -vE '^($(SHARED))$$$$' | sed 's/^/--no-emit-package /')
 
 .PHONY: lock
-lock: $(DEV)  ## resolve the constraints files anew, for Python 3.11 to 3.13
+lock: $(VENV)/bin/python  ## resolve constraints*.txt and locks/ again, for Python 3.11 to 3.13
 	@$(BIN)/python -m pip install --quiet uv
 	@echo 'torch==2.14.*' | $(LOCK) - --output-file constraints-torch.txt
-	@$(LOCK) pyproject.toml --extra torch --extra dev --constraint constraints-torch.txt --output-file constraints.txt \
-	    $$(sed -E 's/==.*//' constraints-torch.txt | sort -u | grep -vE '^($(SHARED))$$' | sed 's/^/--no-emit-package /')
+	@$(LOCK) pyproject.toml --extra torch --extra dev --extra docs --constraint constraints-torch.txt \
+	    --output-file constraints.txt $(WITHOUT_TORCH)
 	@printf '%s\n' 'tensorflow-cpu==2.21.*' 'tensorflow[and-cuda]==2.21.*' | \
 	    $(LOCK) - --constraint constraints.txt --output-file constraints-tensorflow.txt
+	@echo torch | $(HASHED) - --constraint constraints-torch.txt --output-file locks/torch.txt
+	@$(HASHED) pyproject.toml --extra torch --constraint constraints-torch.txt --output-file locks/runtime.txt $(WITHOUT_TORCH)
+	@$(HASHED) pyproject.toml --extra torch --extra mpi --constraint constraints-torch.txt --output-file locks/mpi.txt \
+	    $(WITHOUT_TORCH)
+	@$(HASHED) pyproject.toml --extra torch --extra tensorflow --extra dev --constraint constraints-torch.txt \
+	    --constraint constraints-tensorflow.txt --output-file locks/dev.txt $(WITHOUT_TORCH)
+	@$(HASHED) pyproject.toml --extra cluster --output-file locks/cluster.txt
+	@$(HASHED) pyproject.toml --extra docs --output-file locks/docs.txt
+	@echo 'hatchling>=1.27' | $(HASHED) - --output-file locks/build.txt
+	@$(HASHED) images/operator/requirements.txt --output-file locks/operator.txt
+	@$(HASHED) images/worker/requirements.txt --output-file locks/worker-mpi.txt
+	@printf '%s\n' nvidia-ml-py pillow scikit-learn | $(HASHED) images/worker/requirements.txt - --output-file locks/worker.txt
+	@echo tensorflow-cpu | $(HASHED) - --constraint constraints-tensorflow.txt --output-file locks/tensorflow.txt
 
 .PHONY: clean
 clean:  ## remove .venv/, results/ and every cache

@@ -17,13 +17,13 @@ from scalecurve_models.report.model_results import steady
 from tests.analysis.synthetic import Truth, experiment, write_bundle
 
 ROOT = Path(__file__).parents[2]
-H200 = ROOT / "docs" / "evidence" / "h200"
+H200 = ROOT / "tests" / "fixtures" / "resnet50-h200.zip"
 PRICE = {"perWorkerHour": 0.9, "datasetSamples": 50_000, "epochs": 10}
 
 
 @pytest.fixture(scope="module")
 def h200() -> Bundle:
-    return open_bundle(H200 / "resnet50-bundle")
+    return open_bundle(H200)
 
 
 @pytest.fixture(scope="module")

@@ -278,11 +278,11 @@ def test_the_algorithm_that_was_asked_for_is_the_one_whose_numbers_stand(tmp_pat
     assert (frame["bound_us"] > 0).all()
 
 
-EVIDENCE = Path(__file__).parents[3] / "docs/evidence/h200/allreduce-bundle"
+H200 = Path(__file__).parents[2] / "fixtures" / "allreduce-h200.zip"
 
 
 def test_left_out_sizes_of_a_real_record_are_predicted(capsys):
-    found = timed_points(open_bundle(EVIDENCE))
+    found = timed_points(open_bundle(H200))
     compared = compare_algorithms(next(iter(found.values())))
     small, large = compared.best.small_error, compared.best.large_error
     with capsys.disabled():

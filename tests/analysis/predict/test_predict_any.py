@@ -15,7 +15,7 @@ from scalecurve_models.paleo.scaling import Platform, predict_step
 from tests.analysis.synthetic import Truth, experiment, write_bundle
 
 ROOT = Path(__file__).parents[3]
-H200 = ROOT / "docs" / "evidence" / "h200"
+H200 = ROOT / "tests" / "fixtures" / "resnet50-h200.zip"
 RESNET = {"program": "torch", "model": "resnet50", "data": {"source": "synthetic", "shape": [3, 224, 224]}}
 
 
@@ -136,7 +136,7 @@ def test_paleo_on_a_bundle_is_blind(tmp_path: Path):
 
 
 def test_nothing_is_predicted_from_a_point_that_was_held_out():
-    result = run(H200 / "resnet50-bundle", "--workers", "4", "--hold-out", "4", "--device", "H200", "--link", "nvlink4",
+    result = run(H200, "--workers", "4", "--hold-out", "4", "--device", "H200", "--link", "nvlink4",
                  "-o", "json")  # fmt: skip
     rows = {(r["series"], r["model"]): r for r in json.loads(result.stdout)["predicted"]["rows"]}
     assert {row["how"] for row in rows.values()} == {"held out"}

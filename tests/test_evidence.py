@@ -1,0 +1,62 @@
+"""The documented evidence: pages and packed bundles, each record verified, each study as its manifest stands here."""
+
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from scalecurve.bundle.open import open_bundle
+from scalecurve.bundle.step_summary import digest_all
+from scalecurve.checks.validation import validate
+from scalecurve_api.spec.experiment import ScalingExperiment
+
+ROOT = Path(__file__).parents[1]
+EVIDENCE = ROOT / "docs" / "evidence"
+FILES = sorted(path for path in EVIDENCE.rglob("*") if path.is_file())
+BUNDLES = [path for path in FILES if path.suffix == ".zip" and path.name != "raw.zip"]
+STUDIES = ROOT / "manifests" / "studies"
+
+
+def test_evidence_is_pages_and_packed_bundles():
+    assert len(FILES) <= 60
+    assert {path.suffix for path in FILES} <= {".md", ".png", ".zip"}
+
+
+@pytest.mark.parametrize("path", [path for path in FILES if path.name == "raw.zip"], ids=lambda path: path.parent.name)
+def test_raw_output_is_undamaged(path: Path):
+    with zipfile.ZipFile(path) as archive:
+        assert archive.testzip() is None
+
+
+@pytest.mark.parametrize("path", BUNDLES, ids=lambda path: path.stem)
+def test_every_record_is_verified_and_succeeded(path: Path):
+    bundle = open_bundle(path)
+    assert bundle.problems == ()
+    assert [trial.name for trial in bundle.trials if not trial.good] == []
+    assert digest_all([bundle]).problems == ()
+
+
+def experiments() -> dict[str, list[ScalingExperiment]]:
+    """Those of the studies by name, each with its small form."""
+    checked = [
+        *validate(path for path in STUDIES.glob("*/*.yaml") if path.name != "small.yaml"),
+        *(
+            one
+            for path in STUDIES.glob("*/small.yaml")
+            for one in validate([path.with_name("experiment.yaml")], [path])
+        ),
+    ]
+    by_name: dict[str, list[ScalingExperiment]] = {}
+    for file in checked:
+        for experiment in file.experiments:
+            by_name.setdefault(experiment.metadata.name, []).append(experiment)
+    return by_name
+
+
+def test_studies_were_run_as_their_manifests_stand():
+    by_name = experiments()
+    for path in BUNDLES:
+        if path.parent.name == "training":
+            experiment = open_bundle(path).experiment
+            assert experiment is not None
+            assert [one.spec for one in by_name[experiment.metadata.name]] == [experiment.spec], path.name

@@ -10,7 +10,7 @@ import pytest
 from benchmarks import strangers_path
 from scalecurve.cli import cli
 from scalecurve_api.validation.validate import validate_text
-from scalecurve_models.cli.predict import ANY
+from scalecurve_models.cli.predict import PATH_COMMAND
 
 ROOT = Path(__file__).parents[1]
 
@@ -52,7 +52,7 @@ def options(words: list[str]) -> set[str]:
     # With the settings of its own: a verb keeps the help option that it was first asked for.
     context = click.Context(verb, **cli.context_settings)
     while isinstance(verb, click.Group) and words and not words[0].startswith("-"):
-        found = verb.get_command(context, words[0]) or verb.get_command(context, ANY)
+        found = verb.get_command(context, words[0]) or verb.get_command(context, PATH_COMMAND)
         assert found is not None, f"no verb {words[0]}"
         verb, context, words = found, click.Context(found, parent=context, **found.context_settings), words[1:]
     return {name for each in verb.get_params(context) for name in (*each.opts, *each.secondary_opts)}

@@ -2,9 +2,9 @@
 
 Two ways to ask, which differ in whose clock they trust:
 
-- **by windows**: samples that were counted by the seconds of the train windows in which they were counted. A rank gives
-  both as of one moment, so the quotient is exact at every scrape, and the last scrape has all of the trial. It agrees
-  with the record however short windows are; one scrape after the last window is enough, and lingering sees to that.
+- **by windows**: samples of closed train windows, divided by the time of these windows on their slowest rank. That is
+  the record's own quotient, so it agrees with the record however short windows are and however much ranks differ; one
+  scrape after the last window is enough, and lingering sees to that.
 - **by the clock**: `rate()` over Prometheus' own time within one window. Counters move when a rank writes out finished
   steps, at most 0.4 s behind (`DRAIN_NS`), so each end of the range is off by up to that and a scrape's delay. The
   window must be so long that this does not matter: 30 s for 2 %.
@@ -76,8 +76,8 @@ def whole_query(record: TrialRecord, linger_s: float) -> str:
     def whole(metric: str) -> str:
         return f"max_over_time({metric}{_of(record)}[{length:.0f}s])"
 
-    seconds = whole("scalecurve_step_duration_seconds_sum")
-    return f"sum by (attempt) ({whole('scalecurve_samples_total')}) / max by (attempt) ({seconds})"
+    seconds = whole("scalecurve_window_seconds_total")
+    return f"sum by (attempt) ({whole('scalecurve_window_samples_total')}) / avg by (attempt) ({seconds})"
 
 
 def _of(record: TrialRecord) -> str:

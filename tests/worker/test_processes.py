@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import time
@@ -89,6 +90,9 @@ def test_metrics_are_live_and_linger(tmp_path: Path) -> None:
     assert f"scalecurve_steps_total{labels} 300.0" in text
     assert f"scalecurve_samples_total{labels} 1200.0" in text
     assert f"scalecurve_step_duration_seconds_count{labels} 300.0" in text
+    assert f"scalecurve_window_samples_total{labels} 1200.0" in text
+    (window_s,) = re.findall(rf"^scalecurve_window_seconds_total{re.escape(labels)} (\S+)$", text, re.MULTILINE)
+    assert float(window_s) == pytest.approx(sum(window.wall_ns for window in record.windows) / 1e9)
 
 
 def test_mpirun_with_mpi4py(tmp_path: Path) -> None:

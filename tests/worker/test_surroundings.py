@@ -116,7 +116,7 @@ def test_a_scrape_sees_the_counters_of_one_moment() -> None:
     thread.start()
     try:
         for _ in range(300):
-            durations, samples, steps = counters.collect()
+            durations, samples, steps, *_ = counters.collect()
             (count,) = (each.value for each in durations.samples if each.name.endswith("_count"))
             (seconds,) = (each.value for each in durations.samples if each.name.endswith("_sum"))
             assert (seconds * 2, samples.samples[0].value / 4, steps.samples[0].value) == (count, count, count)

@@ -61,6 +61,7 @@ by (namespace, experiment, trial, attempt, workers)
     # Samples by the seconds of the windows in which they were counted, not by those of Prometheus' clock: between windows
     # nothing is counted. A rank gives both as of one moment, so the quotient holds however seldom it is scraped. Ranks are
     # not scraped in the same moment: of now, their mean is taken, to which one that has not moved yet adds nothing.
+    # The trial as a whole is the record's quotient: closed windows only, each with the time of its slowest rank.
     - record: trial:scalecurve_throughput:rate1m
       expr: |-
         sum {{ $by }} (rate(scalecurve_samples_total[1m]))
@@ -68,8 +69,8 @@ by (namespace, experiment, trial, attempt, workers)
         * count {{ $by }} (rate(scalecurve_step_duration_seconds_sum[1m]))
     - record: trial:scalecurve_throughput:whole
       expr: |-
-        sum {{ $by }} (scalecurve_samples_total)
-        / (max {{ $by }} (scalecurve_step_duration_seconds_sum) > 0)
+        sum {{ $by }} (scalecurve_window_samples_total)
+        / (avg {{ $by }} (scalecurve_window_seconds_total) > 0)
     - record: trial:scalecurve_step_duration_seconds:mean1m
       expr: |-
         {{- include "scalecurve.meanStep" . | nindent 8 }}

@@ -29,11 +29,10 @@ class MetricsError(RuntimeError):
 
 
 class StepCounters:
-    """Steps, samples and the histogram of step times, given out as of one moment.
+    """Steps, samples, windows and the histogram of step times, exposed as of one moment.
 
-    Samples of a rank by its seconds are then its throughput at any scrape, however seldom it is scraped. The client's
-    own families are read one after another, and its histogram walks its buckets at every observation, ten times as
-    slowly.
+    A rank's samples divided by its seconds are then its throughput at any scrape, at any scrape interval. The client
+    library reads its own families one after another, and its histogram is ten times slower to update.
     """
 
     def __init__(self, labels: tuple[str, ...]) -> None:
@@ -42,6 +41,7 @@ class StepCounters:
         self._counts = [0] * (len(BUCKETS) + 1)
         self._seconds = 0.0
         self._samples = 0
+        self._window_samples, self._window_seconds = 0, 0.0
 
     def observe(self, durations_s: Sequence[float], samples: int) -> None:
         """Count steps into their buckets."""
@@ -52,6 +52,12 @@ class StepCounters:
             self._seconds += sum(durations_s)
             self._samples += samples
 
+    def close_window(self, samples: int, slowest_s: float) -> None:
+        """Count a closed train window: this rank's samples, and the time of the slowest rank."""
+        with self._lock:
+            self._window_samples += samples
+            self._window_seconds += slowest_s
+
     def collect(self) -> Iterator[Metric]:
         """The families, as a registry asks for them."""
         from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily
@@ -59,6 +65,7 @@ class StepCounters:
 
         with self._lock:
             upto, seconds, count = list(accumulate(self._counts)), self._seconds, self._samples
+            window_samples, window_seconds = self._window_samples, self._window_seconds
         durations = HistogramMetricFamily(
             "scalecurve_step_duration_seconds", "Time of a step in a train window, on this rank", labels=_LABELS
         )
@@ -71,6 +78,13 @@ class StepCounters:
         steps = CounterMetricFamily("scalecurve_steps", "Steps of train windows", labels=_LABELS)
         steps.add_metric(self._labels, upto[-1])
         yield steps
+        for name, value, text in (
+            ("samples", float(window_samples), "Samples of this rank in closed train windows"),
+            ("seconds", window_seconds, "Time of closed train windows, each on its slowest rank, as the record has it"),
+        ):
+            family = CounterMetricFamily(f"scalecurve_window_{name}", text, labels=_LABELS)
+            family.add_metric(self._labels, value)
+            yield family
 
 
 class Metrics:
@@ -111,6 +125,10 @@ class Metrics:
     def observe(self, durations_s: Sequence[float], samples: int) -> None:
         """Steps of a train window that have ended."""
         self._counters.observe(durations_s, samples)
+
+    def close_window(self, samples: int, slowest_s: float) -> None:
+        """A train window that every rank has closed."""
+        self._counters.close_window(samples, slowest_s)
 
     def exposed(self, seconds: float) -> None:
         """Exposed communication of a step, by the last two windows."""

@@ -159,6 +159,13 @@ class Session:
             if seat.metrics:
                 seat.metrics.observe(seconds, samples)
 
+    def show_window(self, samples: int, wall_ns: int) -> None:
+        """Show a closed train window to Prometheus, with the wall time of the slowest rank. Collective."""
+        slowest_s = max(self.communicator.all_gather(wall_ns)) / 1e9
+        for seat in self.seats:
+            if seat.metrics:
+                seat.metrics.close_window(samples, slowest_s)
+
     def show_exposed(self, seconds: float) -> None:
         """Show the exposed communication of a step, by the last two windows."""
         for seat in self.seats:

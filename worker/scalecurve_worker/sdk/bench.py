@@ -234,6 +234,8 @@ class Bench:
                 samples=self._window_samples,
             )
         )
+        if block.kind is WindowKind.train:
+            self.session.show_window(self._window_samples, wall_ns)
         # The counter cannot be read at the end of a step that the device has not reached.
         self._energies.append([None if each is None else round(each * wall_ns / whole_ns) for each in spent_mj])
         self._step_s[block.kind] = wall_ns / 1e9 / block.steps

@@ -185,6 +185,7 @@ class Chief:
         )
         self._windows.append(window)
         self._session.show_steps(_durations(runs[0]), window.samples)
+        self._session.show_window(window.samples, window.wall_ns)
         return runs
 
     def _even_runs(self, steps: int) -> tuple[list[Run], int, int]:

@@ -133,6 +133,15 @@ $(DOCS): $(VENV)/bin/python pyproject.toml locks/docs.txt
 docs: $(DOCS)  ## build the documentation site into site/, strictly; `.venv/bin/mkdocs serve` shows it while you write
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
+.PHONY: dist
+dist: $(VENV)/bin/python  ## build wheel, source distribution, chart package and their digests into dist/ (needs Go for Helm)
+	@$(BIN)/python -m tools.release.dist
+
+.PHONY: release-dry-run
+release-dry-run: $(DEV)  ## the same with image archives, and try it: quickstart from the wheel, chart in a fresh control plane
+	@$(BIN)/python -m tools.devcluster.toolchain etcd k8s kwok helm
+	@$(BIN)/python -m tools.release.dry_run
+
 .PHONY: crds
 crds: $(DEV)  ## generate the CRDs and docs/reference/experiment.md from the models
 	@$(BIN)/python -m scalecurve_api.crds.generate charts/scalecurve/files/crds

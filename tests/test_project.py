@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tools.release import check
+from tools.release import check, dist, dry_run
 
 ROOT = Path(__file__).parents[1]
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
@@ -129,3 +129,24 @@ def test_all_images_are_built_on_one_base():
     }
     assert bases
     assert len({tuple(base) for base in bases.values()}) == 1, bases
+
+
+def test_workflows_call_make_targets_that_exist():
+    targets = set(re.findall(r"^([a-z-]+):", TEXTS["Makefile"], flags=re.MULTILINE))
+    called = {name for path in WORKFLOWS for name in re.findall(r"\bmake ([a-z-]+)", path.read_text(encoding="utf-8"))}
+    assert called >= {"lint", "test", "docs", "dist"}
+    assert called <= targets
+
+
+def test_the_dry_run_asks_for_every_package_of_the_wheel():
+    packages = PYPROJECT["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]
+    assert sorted(dry_run.PACKAGES) == sorted(Path(package).name for package in packages)
+
+
+def test_digests_are_what_sha256sum_checks(tmp_path: Path):
+    (tmp_path / "b.txt").write_text("more")
+    (tmp_path / "a.txt").write_text("text")
+    dist.digests(tmp_path)
+    dist.digests(tmp_path)
+    assert [line.split()[1] for line in (tmp_path / "SHA256SUMS").read_text().splitlines()] == ["a.txt", "b.txt"]
+    subprocess.run(["sha256sum", "--check", "--strict", "SHA256SUMS"], cwd=tmp_path, check=True, capture_output=True)

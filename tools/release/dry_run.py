@@ -96,7 +96,7 @@ def lend_torch(python: Path) -> str:
 
 
 def install_chart(python: Path) -> str:
-    """Install the packaged chart in a new control plane; run the operator from the wheel with its settings and rights."""
+    """Install the packaged chart in a new control plane; run the wheel's operator with its settings and rights."""
     if why := lacking(operators=()):
         return f"skipped: {why}"
     package, ports = DIST / f"scalecurve-{dist.version()}.tgz", Ports()

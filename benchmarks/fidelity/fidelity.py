@@ -208,14 +208,15 @@ def run_harness(configuration: Configuration, repetition: int, exposed: bool, de
     from scalecurve_api.contract import METRICS_PORT_ENV, OUT_ENV, TRIAL_ENV
     from scalecurve_api.record.rank import WindowKind
     from scalecurve_worker.rendezvous.torch_store import TorchCommunicator
+    from scalecurve_worker.torch.job import TorchJob
     from scalecurve_worker.torch.precision import set_arithmetic
-    from scalecurve_worker.torch.program import Job
+    from scalecurve_worker.torch.program import run_job
 
     trial = trial_of(configuration, repetition, exposed, device.type)
     with tempfile.TemporaryDirectory() as folder:
         os.environ.update({TRIAL_ENV: json.dumps(trial.wire()), OUT_ENV: folder, **metrics_port(METRICS_PORT_ENV)})
         set_arithmetic(trial.workload.precision, device, trial.workload.options.deterministic)
-        record = Job(trial, device).run()
+        record = run_job(TorchJob(trial, device))
     mine = [(window.samples, window.wall_ns) for window in record.windows if window.kind is WindowKind.train]
     windows = list(zip(*TorchCommunicator().all_gather(mine), strict=True))
     samples = sum(samples for window in windows for samples, _ in window)

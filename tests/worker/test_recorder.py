@@ -7,8 +7,8 @@ import pytest
 from scalecurve_api.contract import failure_file, journal_file, rank_file
 from scalecurve_api.record.journal import StepRow, read_rank, read_rows
 from scalecurve_api.record.rank import RankFailure
-from scalecurve_worker.process.failure import WorkloadError, explain
-from scalecurve_worker.record.recorder import Recorder, write_atomically, write_failure
+from scalecurve_worker.process.failure import WorkloadError, explain, write_failure
+from scalecurve_worker.record.recorder import Recorder
 
 
 def test_rows_are_in_the_file_as_soon_as_appended(tmp_path: Path) -> None:
@@ -33,12 +33,6 @@ def test_an_earlier_record_is_not_taken_for_this_one(tmp_path: Path) -> None:
     (tmp_path / rank_file(1)).write_text("another rank's")
     Recorder(tmp_path, 0).close()
     assert sorted(path.name for path in tmp_path.iterdir()) == [journal_file(0), rank_file(1)]
-
-
-def test_a_whole_file_or_none(tmp_path: Path) -> None:
-    write_atomically(tmp_path / "a", b"one")
-    write_atomically(tmp_path / "a", b"two")
-    assert [(path.name, path.read_bytes()) for path in tmp_path.iterdir()] == [("a", b"two")]
 
 
 def test_the_first_failure_stays(tmp_path: Path) -> None:

@@ -14,15 +14,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from scalecurve_api.registry import load
+
 if TYPE_CHECKING:
-    from scalecurve_worker.sdk.bench import Bench, attach
+    from scalecurve_worker.sdk.attach import attach
+    from scalecurve_worker.sdk.bench import Bench
 
 __all__ = ["Bench", "attach"]
 
 
 def __getattr__(name: str) -> object:
     if name in __all__:
-        from scalecurve_worker.sdk import bench as sdk
-
-        return getattr(sdk, name)
+        return load(f"scalecurve_worker.sdk.{name.lower()}:{name}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -36,18 +36,13 @@ def _run() -> None:
 
 def _fail(error: Exception) -> None:
     from scalecurve_worker.monitor.metrics import MetricsError
-    from scalecurve_worker.process.failure import WorkloadError, explain
+    from scalecurve_worker.process.failure import WorkloadError, report
     from scalecurve_worker.process.identity import identify
-    from scalecurve_worker.record.recorder import write_failure
-    from scalecurve_worker.record.session import out_folder
+    from scalecurve_worker.process.trial_spec import out_folder
 
-    failure = explain(identify().rank, error)
     if not isinstance(error, WorkloadError | StartupError | MetricsError):
         traceback.print_exception(error)
-    print(f"scalecurve: rank {failure.rank}: {failure.message}", file=sys.stderr)
-    out = out_folder()
-    if out is not None:
-        write_failure(out, failure)
+    report(out_folder(), identify().rank, error)
 
 
 if __name__ == "__main__":

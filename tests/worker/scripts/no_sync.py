@@ -11,9 +11,9 @@ from scalecurve_api.programs.workload import Precision, Workload
 from scalecurve_worker.rendezvous.torch_store import TorchCommunicator
 from scalecurve_worker.torch.alternates import NoSync
 from scalecurve_worker.torch.checksum import parameter_checksum
+from scalecurve_worker.torch.job import split_batch
 from scalecurve_worker.torch.memory import PeakMemory
 from scalecurve_worker.torch.models import build
-from scalecurve_worker.torch.program import split_batch
 from scalecurve_worker.torch.strategies import ddp
 from scalecurve_worker.torch.training import Trainer
 
@@ -50,11 +50,11 @@ for static_graph, view, parts in ((False, False, 1), (False, True, 2), (True, Tr
     alternate.enter()
     for batch in data[:3]:
         alternate.update(batch)
-    drifted = ranks.all_gather(parameter_checksum(broken.spread.module))
+    drifted = ranks.all_gather(parameter_checksum(broken.wrapped.module))
     alternate.leave()
     for batch in data[3:]:
         broken.update(batch)
-    ends = ranks.all_gather([parameter_checksum(each.spread.module) for each in (straight, broken)])
+    ends = ranks.all_gather([parameter_checksum(each.wrapped.module) for each in (straight, broken)])
     if drifted[0] == drifted[1]:
         failed.append(f"{options} {parts}: no_sync communicated")
     if len({checksum for end in ends for checksum in end}) != 1:

@@ -9,8 +9,9 @@ from hypothesis.extra.numpy import arrays
 from torch import Tensor, nn
 
 from scalecurve_api.spec.measure import Quantization
-from scalecurve_worker.extras.quantization import check_quantizable, folded, quantize
 from scalecurve_worker.extras.quantization.calibration import calibrate
+from scalecurve_worker.extras.quantization.evaluation import quantize
+from scalecurve_worker.extras.quantization.folding import check_quantizable, folded
 from scalecurve_worker.extras.quantization.integer_inference import Integers, with_whole_weights
 from scalecurve_worker.extras.quantization.quantizer import (
     Grid,

@@ -8,7 +8,7 @@ from collections import deque
 from contextlib import suppress
 
 from scalecurve_api.record.log_lines import MARK
-from scalecurve_worker.record.recorder import FAILURE_MARK
+from scalecurve_worker.process.failure import FAILURE_MARK
 
 _MARKS = (MARK.encode(), FAILURE_MARK.encode())
 _COMMON = b"scalecurve-"

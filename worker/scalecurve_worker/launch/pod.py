@@ -34,7 +34,7 @@ from scalecurve_worker.launch.oom import oom_kills
 from scalecurve_worker.launch.output_tee import OutputTee
 from scalecurve_worker.launch.pod_role import PodKind, PodRole, PodRoleError, find_pod_role
 from scalecurve_worker.launch.sshd import DEFAULT_TERMINATION_LOG, ssh_port, wait_for_workers
-from scalecurve_worker.process.failure import WorkloadError
+from scalecurve_worker.process.failure import FAILURE_MARK, WorkloadError
 from scalecurve_worker.process.preflight import (
     PreflightError,
     check_hostfile,
@@ -44,7 +44,6 @@ from scalecurve_worker.process.preflight import (
 )
 from scalecurve_worker.process.trial_spec import read_trial
 from scalecurve_worker.record.publish import number
-from scalecurve_worker.record.recorder import FAILURE_MARK
 
 _GRACE_S = 5
 """Between a failed rank of this pod and the end of its others by force."""

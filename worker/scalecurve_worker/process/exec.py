@@ -13,7 +13,7 @@ def main(command: list[str]) -> int:
     try:
         prepare()
         if not command:
-            raise StartupError("scalecurve_worker.process.exec: a command is wanted, as python train.py")
+            raise StartupError("scalecurve_worker.process.exec: expected a command, as python train.py")
         sys.stdout.flush()
         os.execvp(command[0], command)
     except (StartupError, OSError) as error:
@@ -22,18 +22,13 @@ def main(command: list[str]) -> int:
 
 
 def _fail(command: list[str], error: Exception) -> None:
-    from scalecurve_worker.process.failure import WorkloadError, explain
+    from scalecurve_worker.process.failure import WorkloadError, report
     from scalecurve_worker.process.identity import identify
-    from scalecurve_worker.record.recorder import write_failure
-    from scalecurve_worker.record.session import out_folder
+    from scalecurve_worker.process.trial_spec import out_folder
 
     if isinstance(error, OSError):
         error = WorkloadError(f"workload.command: cannot run {command[0]!r}: {error.strerror}")
-    failure = explain(identify().rank, error)
-    print(f"scalecurve: rank {failure.rank}: {failure.message}", file=sys.stderr)
-    out = out_folder()
-    if out is not None:
-        write_failure(out, failure)
+    report(out_folder(), identify().rank, error)
 
 
 if __name__ == "__main__":

@@ -1,14 +1,19 @@
-"""What a rank can still say when it cannot go on."""
+"""How a rank that cannot go on reports why."""
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from types import TracebackType
 
+from scalecurve_api.contract import PODS_ENV, failure_file
+from scalecurve_api.files import write_atomic
 from scalecurve_api.record.rank import RankFailure
 from scalecurve_api.spec.trial import FailedReason
-from scalecurve_worker.record.recorder import write_failure
+
+FAILURE_MARK = "scalecurve-failure"
+"""Begins a line of a pod's log that holds a ``RankFailure``."""
 
 _NO_MEMORY = ("out of memory", "not enough memory", "can't allocate memory")
 
@@ -33,6 +38,25 @@ def explain(rank: int, error: BaseException) -> RankFailure:
     name = type(error).__name__
     message = text if isinstance(error, WorkloadError) else f"{name}: {text}" if text else name
     return RankFailure(rank=rank, reason=reason_of(error).value, message=message[:1000])
+
+
+def write_failure(folder: Path, failure: RankFailure) -> None:
+    """Write a rank's failure file; the first reason stays. In a pod it is printed too: mpirun brings it home."""
+    path = folder / failure_file(failure.rank)
+    if not path.exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        text = failure.model_dump_json(by_alias=True)
+        write_atomic(path, text)
+        if os.environ.get(PODS_ENV):
+            print(f"{FAILURE_MARK} {text}", file=sys.stderr, flush=True)
+
+
+def report(out: Path | None, rank: int, error: BaseException) -> None:
+    """Print an error that ends this rank in one line, and write its failure file."""
+    failure = explain(rank, error)
+    print(f"scalecurve: rank {rank}: {failure.message}", file=sys.stderr)
+    if out is not None:
+        write_failure(out, failure)
 
 
 def report_uncaught(out: Path | None, rank: int) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from scalecurve_api.contract import ENGINE_VERSION_ENV, TRIAL_ENV
+from scalecurve_api.contract import ENGINE_VERSION_ENV, OUT_ENV, TRIAL_ENV
 from scalecurve_api.release import release
 from scalecurve_api.spec.trial import TrialSpec
 from scalecurve_worker.process.failure import WorkloadError
@@ -35,6 +35,12 @@ def read_trial() -> TrialSpec | None:
         raise WorkloadError(f"{TRIAL_ENV}={given}: cannot be read: {error.strerror}") from error
     except ValidationError as error:
         raise WorkloadError(f"{source}: {_why(error.errors(include_url=False))}") from error
+
+
+def out_folder() -> Path | None:
+    """The folder of ``SCALECURVE_OUT``, where it is set."""
+    path = os.environ.get(OUT_ENV, "").strip()
+    return Path(path) if path else None
 
 
 def _why(problems: Sequence[ErrorDetails]) -> str:

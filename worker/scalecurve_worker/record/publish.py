@@ -10,13 +10,13 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from scalecurve_api.contract import ATTEMPT_ENV, BUDGET_ENV, RESULTS_ENV, TRIAL_FILE, journal_file, rank_file
+from scalecurve_api.files import write_atomic
 from scalecurve_api.model import canonical_json
 from scalecurve_api.record.envelope import seal
 from scalecurve_api.record.log_lines import frame
 from scalecurve_api.record.rank import RankRecord
 from scalecurve_api.spec.trial import TrialSpec
 from scalecurve_worker.process.failure import WorkloadError
-from scalecurve_worker.record.recorder import write_atomically
 from scalecurve_worker.rendezvous.communicator import Communicator
 
 BUDGET = 4 << 20
@@ -89,7 +89,7 @@ def _store(trial: TrialSpec, attempt: int, ranks: dict[int, RankRecord], journal
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for name, data in files.items():
-            write_atomically(folder / name, data)
+            write_atomic(folder / name, data)
     except OSError as error:
         # The record still goes through the log: a full claim costs no trial.
         print(f"scalecurve: {RESULTS_ENV}={given}: cannot be written: {error.strerror}", file=sys.stderr, flush=True)

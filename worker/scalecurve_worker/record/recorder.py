@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-from scalecurve_api.contract import PODS_ENV, failure_file, journal_file, rank_file, ready_file
+from scalecurve_api.contract import failure_file, journal_file, rank_file, ready_file
+from scalecurve_api.files import write_atomic
 from scalecurve_api.model import Model
 from scalecurve_api.record.journal import StepRow, pack_row, write_header
-from scalecurve_api.record.rank import RankFailure, RankRecord, RankTopology
-
-FAILURE_MARK = "scalecurve-failure"
-"""Begins a line of a pod's log that holds a ``RankFailure``."""
+from scalecurve_api.record.rank import RankRecord, RankTopology
 
 
 class Recorder:
@@ -55,30 +52,4 @@ class Recorder:
 
     def _write(self, name: str, value: Model) -> None:
         if self._folder is not None:
-            write_atomically(self._folder / name, value.model_dump_json(by_alias=True, exclude_none=True).encode())
-
-
-def write_failure(folder: Path, failure: RankFailure) -> None:
-    """Say why a rank cannot go on; the first reason given stays. In a pod it is printed too: mpirun brings it home."""
-    path = folder / failure_file(failure.rank)
-    if not path.exists():
-        folder.mkdir(parents=True, exist_ok=True)
-        text = failure.model_dump_json(by_alias=True)
-        write_atomically(path, text.encode())
-        if os.environ.get(PODS_ENV):
-            print(f"{FAILURE_MARK} {text}", file=sys.stderr, flush=True)
-
-
-def write_atomically(path: Path, data: bytes) -> None:
-    """Write a file that is there whole or not at all, through a power cut too."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    with temporary.open("wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(path)
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+            write_atomic(self._folder / name, value.model_dump_json(by_alias=True, exclude_none=True))

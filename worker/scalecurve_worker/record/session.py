@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from scalecurve_api.contract import EVALUATIONS_FILE, METRICS_LINGER_ENV, OUT_ENV, PODS_ENV
+from scalecurve_api.contract import EVALUATIONS_FILE, METRICS_LINGER_ENV, PODS_ENV
 from scalecurve_api.record.journal import StepRow
 from scalecurve_api.record.rank import (
     AllReduceRow,
@@ -33,7 +33,7 @@ from scalecurve_worker.process.failure import WorkloadError
 from scalecurve_worker.process.identity import RankIdentity, identify
 from scalecurve_worker.process.preflight import world_size_mismatch
 from scalecurve_worker.process.topology import environment, topology, versions
-from scalecurve_worker.process.trial_spec import read_trial
+from scalecurve_worker.process.trial_spec import out_folder, read_trial
 from scalecurve_worker.record.publish import publish
 from scalecurve_worker.record.recorder import Recorder
 from scalecurve_worker.rendezvous.communicator import Communicator, find_communicator
@@ -246,15 +246,9 @@ class Session:
         )
 
 
-def out_folder() -> Path | None:
-    """The folder of ``SCALECURVE_OUT``, where it is set."""
-    given = os.environ.get(OUT_ENV, "").strip()
-    return Path(given) if given else None
-
-
 def _seconds(name: str) -> float:
-    given = os.environ.get(name, "").strip()
+    text = os.environ.get(name, "").strip()
     try:
-        return float(given or 0)
+        return float(text or 0)
     except ValueError:
-        raise WorkloadError(f"{name}={given!r}: a number of seconds is wanted") from None
+        raise WorkloadError(f"{name}={text!r}: expected a number of seconds") from None

@@ -1,23 +1,20 @@
-"""``attach`` and ``Bench``: the loop of any training script, timed in windows."""
+"""``Bench``: the loop of any training script, timed in windows."""
 
 from __future__ import annotations
 
-import sys
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
 from scalecurve_api.record.journal import WARMUP_WINDOW, StepRow
 from scalecurve_api.record.rank import RankRecord, Window, WindowKind
 from scalecurve_worker.monitor.host_monitor import HostMonitor
-from scalecurve_worker.process.failure import report_uncaught
-from scalecurve_worker.process.identity import identify
-from scalecurve_worker.record.session import Measured, Session, out_folder
+from scalecurve_worker.record.session import Measured, Session
 from scalecurve_worker.record.summary import print_summary
 from scalecurve_worker.sdk.losses import Losses
 from scalecurve_worker.steps.schedule import Block, Schedule
-from scalecurve_worker.steps.timing import Clock, HostClock
+from scalecurve_worker.steps.timing import Clock
 from scalecurve_worker.steps.warmup import slowest
 
 DRAIN_NS = 400_000_000
@@ -52,11 +49,18 @@ class Alternate(Protocol):
 class Bench:
     """Times steps: warm-up until stable, then the windows. Every rank makes the same calls."""
 
-    def __init__(self, session: Session, clock: Clock, model: Any = None, alternate: Alternate | None = None) -> None:
+    def __init__(
+        self,
+        session: Session,
+        clock: Clock,
+        alternate: Alternate | None = None,
+        checksum: Callable[[], str | None] = lambda: None,
+    ) -> None:
+        """``checksum`` gives a digest of the parameters, where ``finish`` is called without one."""
         self.session = session
         self.samples_per_step: int | None = session.trial.point.batch_per_worker if session.trial else None
         self._clock = clock
-        self._model = model
+        self._checksum = checksum
         self._alternate = alternate
         self._schedule = Schedule(session.measure, alternate.kind if alternate else None)
         self._losses = Losses()
@@ -284,33 +288,6 @@ class Bench:
     def _samples_of(self, batch: Any) -> int:
         found = batch_size(batch)
         return found if found is not None else self.samples_per_step or 1
-
-    def _checksum(self) -> str | None:
-        if not hasattr(self._model, "named_parameters"):
-            return None
-        from scalecurve_worker.torch.checksum import parameter_checksum
-
-        return parameter_checksum(self._model)
-
-
-def attach(model: Any = None) -> Bench:
-    """Join the trial that the environment names, or measure alone; call it after torch.distributed is initialised.
-
-    ``model`` is optional: a torch module says which device to time, and its parameters are compared over all ranks
-    at the end. Errors that end the process from here on are told to the engine.
-
-    Raises:
-        WorkloadError: a trial that cannot be read.
-        CommunicatorError: ranks that cannot meet.
-        MetricsError: a metrics port that cannot be had.
-    """
-    report_uncaught(out_folder(), identify().rank)
-    if "torch" in sys.modules:
-        from scalecurve_worker.torch.attach import attach_torch
-
-        return attach_torch(model)
-    session = Session()
-    return Bench(session, HostClock(session.unix), model)
 
 
 def batch_size(batch: Any) -> int | None:

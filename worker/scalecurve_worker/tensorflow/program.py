@@ -6,13 +6,14 @@ import math
 from typing import Any
 
 from scalecurve_api.programs.legality import strategy_of
-from scalecurve_api.programs.workload import Device, Strategy, Workload
+from scalecurve_api.programs.workload import Device, Strategy
 from scalecurve_api.spec.trial import TrialSpec
 from scalecurve_worker.data.images import DataError
 from scalecurve_worker.process.failure import WorkloadError
 from scalecurve_worker.process.identity import RankIdentity, identify
-from scalecurve_worker.record.session import Facts, Session, out_folder
-from scalecurve_worker.rendezvous.communicator import Communicator, find_communicator
+from scalecurve_worker.process.trial_spec import out_folder
+from scalecurve_worker.record.session import Facts, Session
+from scalecurve_worker.rendezvous.communicator import find_communicator
 from scalecurve_worker.sdk.bench import Bench
 from scalecurve_worker.steps.timing import HostClock
 from scalecurve_worker.tensorflow import models
@@ -24,15 +25,14 @@ from scalecurve_worker.tensorflow.cluster import meet
 from scalecurve_worker.tensorflow.cluster_membership import CHIEF, WORKER, ClusterMembership
 from scalecurve_worker.tensorflow.cluster_server import follow
 from scalecurve_worker.tensorflow.config import TensorFlowConfig
-from scalecurve_worker.tensorflow.data.arrays import ArrayEpochs
-from scalecurve_worker.tensorflow.data.image_folder import ImageFolderEpochs
 from scalecurve_worker.tensorflow.data.sampler import Epochs
 from scalecurve_worker.tensorflow.data.synthetic import SyntheticReplicas
 from scalecurve_worker.tensorflow.devices import Devices, choose_devices, seats_of, set_arithmetic
 from scalecurve_worker.tensorflow.flops import step_flops
 from scalecurve_worker.tensorflow.framework import framework_versions, tf
+from scalecurve_worker.tensorflow.job import TensorFlowJob
 from scalecurve_worker.tensorflow.parameter_server_program import lead
-from scalecurve_worker.tensorflow.strategies import STRATEGIES, ReplicaStrategy
+from scalecurve_worker.tensorflow.strategies import strategy_for
 from scalecurve_worker.tensorflow.training import ReplicaTrainer
 from scalecurve_worker.training.learning_rate import while_timed
 
@@ -69,12 +69,12 @@ def _replicate(trial: TrialSpec, identity: RankIdentity, strategy: Strategy) -> 
     # mpirun's ranks meet through MPI.
     over_horovod = strategy is Strategy.horovod
     communicator = find_communicator(identity, out_folder()) if over_horovod else meet(trial, identity)
-    spread = STRATEGIES[strategy](trial.workload, devices, communicator)
-    Job(trial, identity, devices, spread, communicator).run()
+    replication = strategy_for(strategy)(trial.workload, devices, communicator)
+    run_job(TensorFlowJob(trial, identity, devices, replication, communicator, TensorFlowConfig.of(trial)))
     # Who leaves first looks like a failure to the others' collectives.
     communicator.barrier()
-    if spread.across:
-        spread.across.leave()
+    if replication.across:
+        replication.across.leave()
 
 
 def _serve(trial: TrialSpec, identity: RankIdentity) -> None:
@@ -88,98 +88,68 @@ def _serve(trial: TrialSpec, identity: RankIdentity) -> None:
         follow(cluster, identity, devices)
 
 
-class Job:
-    """This process's part of a trial with one replica or several."""
+def run_job(job: TensorFlowJob) -> None:
+    """Time the training, then train to accuracy where that is asked for, and write the record."""
+    rule = while_timed(job.workload.optimizer, job.trial.point.workers)
+    trainer = ReplicaTrainer(job.replication.strategy, job.config.build, rule, job.replication.across)
+    data = job.data()
+    batches = data.endless()
+    several = job.replication.replicas > 1 and job.trial.measure.exposed_communication
+    alternate = NoAllReduce(trainer) if several else None
+    bench = _attach(job, alternate)
+    _note(job, bench.session.facts, trainer, data)
+    bench.session.facts.initial_checksum = replica_checksums(job.replication.strategy, trainer.model)[0]
+    while bench.step(job.config.batch):
+        if alternate is not None and bench.kind is alternate.kind:
+            bench.loss(trainer.update_alone(next(batches)))
+        else:
+            bench.loss(trainer.update(next(batches)))
+    bench.session.facts.peak_memory_bytes = _peak_memory(job.devices)
+    checksums = replica_checksums(job.replication.strategy, trainer.model)
+    if job.trial.measure.accuracy is not None and isinstance(data, Epochs):
+        train_to_accuracy(job, bench, data, job.trial.measure.accuracy)
+    bench.finish(checksums)
 
-    def __init__(
-        self,
-        trial: TrialSpec,
-        identity: RankIdentity,
-        devices: Devices,
-        spread: ReplicaStrategy,
-        communicator: Communicator,
-    ) -> None:
-        self.trial = trial
-        self.workload: Workload = trial.workload
-        self.identity = identity
-        self.devices = devices
-        self.spread = spread
-        self.communicator = communicator
-        self.asked = TensorFlowConfig.of(trial)
-        self.batch = self.asked.batch
 
-    def run(self) -> None:
-        """Time the training, then train to accuracy where that is asked for, and write the record."""
-        asked = self.asked
-        rule = while_timed(self.workload.optimizer, self.trial.point.workers)
-        trainer = ReplicaTrainer(self.spread.strategy, asked.build, rule, self.spread.across)
-        data = self._data()
-        batches = data.endless()
-        several = self.spread.replicas > 1 and self.trial.measure.exposed_communication
-        alternate = NoAllReduce(trainer) if several else None
-        bench = self._attach(alternate)
-        self._note(bench.session.facts, trainer, data)
-        bench.session.facts.initial_checksum = replica_checksums(self.spread.strategy, trainer.model)[0]
-        while bench.step(self.batch):
-            if alternate is not None and bench.kind is alternate.kind:
-                bench.loss(trainer.update_alone(next(batches)))
-            else:
-                bench.loss(trainer.update(next(batches)))
-        bench.session.facts.peak_memory_bytes = self._peak_memory()
-        checksums = replica_checksums(self.spread.strategy, trainer.model)
-        if self.trial.measure.accuracy is not None and isinstance(data, Epochs):
-            train_to_accuracy(self, bench, data, self.trial.measure.accuracy)
-        bench.finish(checksums)
+def _attach(job: TensorFlowJob, alternate: NoAllReduce | None) -> Bench:
+    session = Session(
+        communicator=job.communicator,
+        seats=seats_of(job.identity, job.devices)[: len(job.replication.strategy.extended.worker_devices)],
+        # What TensorFlow has made of it, whatever was asked for.
+        world=job.replication.replicas,
+    )
+    clock = DeviceClock(session.unix) if job.devices.on_gpu else HostClock(session.unix)
+    return Bench(session, clock, alternate)
 
-    def _data(self) -> SyntheticReplicas | Epochs:
-        asked, strategy, seed = self.asked, self.spread.strategy, self.trial.seed
-        place = {"first": self.spread.first, "world": self.spread.replicas}
-        if asked.images is not None:
-            return ImageFolderEpochs(strategy, asked.images, batch=asked.batch, shape=asked.shape, seed=seed, **place)
-        if asked.arrays is None:
-            drawn = {"batch": asked.batch, "classes": asked.classes, "seed": seed, "first": self.spread.first}
-            return SyntheticReplicas(strategy, shape=asked.shape, **drawn)
-        return ArrayEpochs(
-            strategy, asked.source, asked.arrays, batch=asked.batch, shape=asked.shape, seed=seed, **place
-        )
 
-    def _attach(self, alternate: NoAllReduce | None) -> Bench:
-        session = Session(
-            communicator=self.communicator,
-            seats=seats_of(self.identity, self.devices)[: len(self.spread.strategy.extended.worker_devices)],
-            # What TensorFlow has made of it, whatever was asked for.
-            world=self.spread.replicas,
-        )
-        clock = DeviceClock(session.unix) if self.devices.on_gpu else HostClock(session.unix)
-        return Bench(session, clock, None, alternate)
+def _note(job: TensorFlowJob, facts: Facts, trainer: ReplicaTrainer, data: SyntheticReplicas | Epochs) -> None:
+    options: dict[str, Any] = {
+        "device": job.devices.names[0].partition(":")[0],
+        "batchPerWorker": job.config.batch,
+        "optimizer": type(trainer.optimizer).__name__,
+        "threads": job.devices.threads,
+        "dataFormat": "NHWC",
+        "replicasPerProcess": len(job.devices.names),
+        "batchNorm": "local",
+        "deterministic": job.workload.options.deterministic,
+        "againstTorch": AGAINST_TORCH,
+        **job.replication.facts,
+    }
+    if isinstance(data, Epochs):
+        options["datasetSamples"] = data.items
+    if job.devices.on_gpu:
+        options["stepClock"] = STEP_CLOCK
+    facts.backend = job.replication.backend
+    facts.strategy = job.replication.name
+    facts.versions = framework_versions(job.devices.on_gpu)
+    if job.replication.across:
+        facts.versions |= job.replication.across.versions
+    facts.parameters = sum(math.prod(each.shape) for each in trainer.model.trainable_variables)
+    facts.flops_per_sample = step_flops(trainer.model)
+    facts.options = options
 
-    def _note(self, facts: Facts, trainer: ReplicaTrainer, data: SyntheticReplicas | Epochs) -> None:
-        options: dict[str, Any] = {
-            "device": self.devices.names[0].partition(":")[0],
-            "batchPerWorker": self.batch,
-            "optimizer": type(trainer.optimizer).__name__,
-            "threads": self.devices.threads,
-            "dataFormat": "NHWC",
-            "replicasPerProcess": len(self.devices.names),
-            "batchNorm": "local",
-            "deterministic": self.workload.options.deterministic,
-            "againstTorch": AGAINST_TORCH,
-            **self.spread.facts,
-        }
-        if isinstance(data, Epochs):
-            options["datasetSamples"] = data.items
-        if self.devices.on_gpu:
-            options["stepClock"] = STEP_CLOCK
-        facts.backend = self.spread.backend
-        facts.strategy = self.spread.name
-        facts.versions = framework_versions(self.devices.on_gpu)
-        if self.spread.across:
-            facts.versions |= self.spread.across.versions
-        facts.parameters = sum(math.prod(each.shape) for each in trainer.model.trainable_variables)
-        facts.flops_per_sample = step_flops(trainer.model)
-        facts.options = options
 
-    def _peak_memory(self) -> int | None:
-        if not self.devices.on_gpu:
-            return None
-        return max(int(tf.config.experimental.get_memory_info(name)["peak"]) for name in self.devices.names)
+def _peak_memory(devices: Devices) -> int | None:
+    if not devices.on_gpu:
+        return None
+    return max(int(tf.config.experimental.get_memory_info(name)["peak"]) for name in devices.names)

@@ -8,12 +8,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from scalecurve_api.programs.workload import Communication, CrossDeviceOps, Strategy, Workload
-from scalecurve_worker.extras.horovod.tensorflow_strategy import HorovodReplicas
+from scalecurve_worker.process.extras import extra
 from scalecurve_worker.process.failure import WorkloadError
 from scalecurve_worker.rendezvous.communicator import Communicator
 from scalecurve_worker.tensorflow.cluster import OwnAddress, tf_config
 from scalecurve_worker.tensorflow.devices import Devices
 from scalecurve_worker.tensorflow.framework import tf
+from scalecurve_worker.tensorflow.process_group import ProcessGroup
 
 _CROSS_DEVICE_OPS = {
     CrossDeviceOps.nccl: "NcclAllReduce",
@@ -38,7 +39,7 @@ class ReplicaStrategy:
     strategy: Any
     backend: str | None
     facts: dict[str, str] = field(default_factory=dict)
-    across: HorovodReplicas | None = None
+    across: ProcessGroup | None = None
 
     @property
     def name(self) -> str | None:
@@ -101,17 +102,6 @@ def multi_worker_mirrored(workload: Workload, devices: Devices, communicator: Co
     return described(strategy, devices.on_gpu)
 
 
-def horovod(workload: Workload, devices: Devices, communicator: Communicator) -> ReplicaStrategy:
-    """One replica in each process, and Horovod between them.
-
-    Raises:
-        WorkloadError: Horovod is not here, or not as it is asked for.
-    """
-    across = HorovodReplicas(workload, devices)
-    said = {"backendReadFrom": "Horovod's timeline of an all-reduce before the first step"}
-    return ReplicaStrategy(tf.distribute.OneDeviceStrategy(devices.names[0]), across.carrier, said, across)
-
-
 def described(strategy: Any, on_gpu: bool) -> ReplicaStrategy:
     """Say what a strategy's sums are made by: looked up in the strategy, not taken from the request."""
     extended = strategy.extended
@@ -133,5 +123,10 @@ STRATEGIES: dict[Strategy, Make] = {
     Strategy.one_device: one_device,
     Strategy.mirrored: mirrored,
     Strategy.multi_worker_mirrored: multi_worker_mirrored,
-    Strategy.horovod: horovod,
 }
+
+
+def strategy_for(strategy: Strategy) -> Make:
+    """The function that makes a strategy."""
+    make: Make = STRATEGIES.get(strategy) or extra(strategy.value)
+    return make

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 from scalecurve_api.programs.optimizer import Optimizer
-from scalecurve_worker.extras.horovod.tensorflow_strategy import HorovodReplicas
 from scalecurve_worker.tensorflow.framework import keras, tf
 from scalecurve_worker.tensorflow.lars import Lars
+from scalecurve_worker.tensorflow.process_group import ProcessGroup
 
 _CLASSES = {
     "sgd": keras.optimizers.SGD,
@@ -27,7 +27,7 @@ class ReplicaTrainer:
     """
 
     def __init__(
-        self, strategy: Any, build: Callable[[], Any], optimizer: Optimizer, across: HorovodReplicas | None = None
+        self, strategy: Any, build: Callable[[], Any], optimizer: Optimizer, across: ProcessGroup | None = None
     ) -> None:
         self.strategy = strategy
         self._across = across

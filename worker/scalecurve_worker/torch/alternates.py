@@ -21,7 +21,7 @@ class NoSync:
     kind = WindowKind.no_communication
 
     def __init__(self, trainer: Trainer, memory: PeakMemory) -> None:
-        self.method = trainer.spread.exposed
+        self.method = trainer.wrapped.exposed
         self._trainer = trainer
         self._memory = memory
         self._state = _HostCopy(trainer)
@@ -58,7 +58,7 @@ class Plain:
     def leave(self) -> None:
         """Say how much memory the second model holds beside the measured one, which then runs again."""
         self._trainer.optimizer.zero_grad(set_to_none=True)
-        self._memory.beside = sum(t.numel() * t.element_size() for t in state_tensors(self._trainer.spread))
+        self._memory.beside = sum(t.numel() * t.element_size() for t in state_tensors(self._trainer.wrapped))
         self._memory.resume()
 
     def update(self, batches: list[Batch]) -> Tensor:
@@ -75,7 +75,7 @@ class _HostCopy:
         self._scaler: dict[str, object] = {}
 
     def take(self) -> None:
-        tensors = state_tensors(self._trainer.spread)
+        tensors = state_tensors(self._trainer.wrapped)
         if [t.shape for t in self._kept] != [t.shape for t in tensors]:
             self._kept = [_like_on_host(tensor) for tensor in tensors]
         with torch.no_grad():
@@ -86,7 +86,7 @@ class _HostCopy:
         self._wait(tensors)
 
     def put_back(self) -> None:
-        tensors = state_tensors(self._trainer.spread)
+        tensors = state_tensors(self._trainer.wrapped)
         with torch.no_grad():
             for kept, tensor in zip(self._kept, tensors, strict=True):
                 tensor.copy_(kept, non_blocking=kept.is_pinned())

@@ -12,6 +12,7 @@ from scalecurve_worker.record.session import Session
 from scalecurve_worker.rendezvous.torch_store import backend_for
 from scalecurve_worker.sdk.bench import Alternate, Bench
 from scalecurve_worker.steps.timing import HostClock
+from scalecurve_worker.torch.checksum import parameter_checksum
 from scalecurve_worker.torch.clock import CudaClock
 from scalecurve_worker.torch.device import device_identity, framework_versions
 
@@ -35,7 +36,8 @@ def attach_torch(
         session.facts.parameters = sum(parameter.numel() for parameter in model.parameters())
         session.facts.strategy = wrapper_of(model)
     clock = CudaClock(session.unix, device) if device.type == "cuda" else HostClock(session.unix)
-    return Bench(session, clock, model, alternate)
+    named = hasattr(model, "named_parameters")
+    return Bench(session, clock, alternate, (lambda: parameter_checksum(model)) if named else lambda: None)
 
 
 def wrapper_of(model: Any) -> str | None:

@@ -32,9 +32,9 @@ class NoiseMeter:
         self._small, self._large = (batch, batch * self._workers) if self._workers > 1 else (batch // parts, batch)
         self._sum = torch.zeros(())
         self._before: list[Tensor] = []
-        self._skip = trainer.spread.learns_graph
+        self._skip = trainer.wrapped.learns_graph
         self._steps: list[Tensor] = []
-        module = trainer.spread.module
+        module = trainer.wrapped.module
         if self._workers > 1:
             assert isinstance(module, DistributedDataParallel)
             module.register_comm_hook(self, _squared)
@@ -79,7 +79,7 @@ class NoiseMeter:
         self._before = [gradient.clone() for gradient in now]
 
     def _gradients(self) -> list[Tensor]:
-        module = self._trainer.spread.module
+        module = self._trainer.wrapped.module
         return [each.grad for each in module.parameters() if each.grad is not None]
 
 

@@ -14,7 +14,7 @@ from scalecurve_api.contract import PODS_ENV
 from scalecurve_api.programs.workload import AllReduce, Backend
 from scalecurve_worker.process.failure import WorkloadError
 from scalecurve_worker.process.identity import identify
-from scalecurve_worker.record.session import out_folder
+from scalecurve_worker.process.trial_spec import out_folder
 from scalecurve_worker.rendezvous.communicator import find_communicator
 from scalecurve_worker.torch.device import nccl_version
 

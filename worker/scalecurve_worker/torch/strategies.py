@@ -1,12 +1,12 @@
-"""How a model is spread over workers; one function for each strategy of this release."""
+"""Parallelism strategies: each function makes a model ready to train over all workers."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 import torch.distributed as dist
@@ -15,17 +15,34 @@ from torch.distributed.optim import ZeroRedundancyOptimizer
 from torch.nn.parallel import DistributedDataParallel
 
 from scalecurve_api.programs.legality import batch_norm_of
-from scalecurve_api.programs.options import BatchNorm
+from scalecurve_api.programs.options import BatchNorm, CommHook
 from scalecurve_api.programs.workload import Strategy, Workload
 from scalecurve_api.record.rank import Traffic
-from scalecurve_worker.extras.compression import compress
-from scalecurve_worker.extras.parameter_server.worker import ParameterServerClient, start
+from scalecurve_worker.process.extras import extra
 from scalecurve_worker.process.failure import WorkloadError
+from scalecurve_worker.sdk.bench import Bench
 from scalecurve_worker.torch import traffic
+from scalecurve_worker.torch.data import Batch
 from scalecurve_worker.torch.data_parallel import KeptThreads
 from scalecurve_worker.torch.optimizers import groups_of, make_optimizer, rule_of
 from scalecurve_worker.torch.sharding import shard
 from scalecurve_worker.torch.transfer import is_frozen
+
+Update = Callable[[list[Batch]], Tensor]
+"""One optimizer update over micro-batches; their mean loss."""
+
+
+class RemoteParameters(Protocol):
+    """Parameters that are held outside the workers, with the loop that trains them."""
+
+    def train(self, bench: Bench, update: Update, batches: Iterator[list[Batch]], samples: int) -> None:
+        """Run every timed step."""
+
+    def settle(self) -> None:
+        """Wait for all workers' updates, and take the parameters."""
+
+    def close(self) -> None:
+        """Leave; collective."""
 
 
 @dataclass(frozen=True)
@@ -34,9 +51,9 @@ class WrappedModel:
 
     ``no_sync`` is the context in which a backward pass leaves out its communication; ``exposed`` names the method that
     takes communication out of a step, and is None where there is none, which ``unexposed`` then explains.
-    ``learns_graph`` means that the first update cannot be without communication. ``serving`` is there with parameter
-    servers, and ``seats`` are the GPUs that this one process drives, where there is one for all. ``backend``
-    carries the gradients where that is not the group's own library.
+    ``learns_graph`` means that the first update cannot be without communication. ``remote`` is set where workers
+    do not hold the parameters, and ``seats`` are the GPUs that this one process drives, where there is one for all.
+    ``backend`` carries the gradients where that is not the group's own library.
     """
 
     module: nn.Module
@@ -47,7 +64,7 @@ class WrappedModel:
     unexposed: str | None = None
     learns_graph: bool = False
     traffic: Callable[[], Traffic | None] = field(default=lambda: None)
-    serving: ParameterServerClient | None = None
+    remote: RemoteParameters | None = None
     seats: Sequence[int] = ()
     backend: str | None = None
     versions: dict[str, str] = field(default_factory=dict)
@@ -77,7 +94,7 @@ def ddp(model: nn.Module, device: torch.device, workload: Workload) -> WrappedMo
     """
     options, workers = workload.options, dist.get_world_size()
     wrapped = _replicate(model, device, workload)
-    sent = compress(wrapped, options)
+    sent = None if options.comm_hook is CommHook.none else extra("comm-hook")(wrapped, options)
     return WrappedModel(
         wrapped,
         type(wrapped).__name__,
@@ -152,21 +169,6 @@ def dp(model: nn.Module, device: torch.device, workload: Workload) -> WrappedMod
     )
 
 
-def parameter_server(model: nn.Module, device: torch.device, workload: Workload) -> WrappedModel:
-    """Parameters at servers, which change them by gradients that workers send."""
-    serving = start(model, workload)
-    asked = workload.parameter_server
-    return WrappedModel(
-        model,
-        "ParameterServer",
-        serving.optimizer,
-        unexposed="a worker has no update of its own: there is no step without the servers",
-        traffic=serving.traffic,
-        serving=serving,
-        options={**asked.wire(), "serverPlacement": "server s is a process beside rank s modulo workers, on its cores"},
-    )
-
-
 def count_elements(model: nn.Module) -> int:
     """Elements of all parameters that are trained."""
     return sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)
@@ -207,11 +209,16 @@ STRATEGIES: dict[Strategy, Wrap] = {
     Strategy.zero1: zero1,
     Strategy.fsdp: fsdp,
     Strategy.dp: dp,
-    Strategy.parameter_server: parameter_server,
 }
 
 
-def state_tensors(spread: WrappedModel) -> list[Tensor]:
+def wrap_of(strategy: Strategy) -> Wrap:
+    """The function of a strategy."""
+    wrap: Wrap = STRATEGIES.get(strategy) or extra(strategy.value)
+    return wrap
+
+
+def state_tensors(wrapped: WrappedModel) -> list[Tensor]:
     """Everything a step changes: parameters, buffers, and the optimizer's tensors."""
-    state = [value for each in spread.optimizer.state.values() for value in each.values() if isinstance(value, Tensor)]
-    return [*spread.module.parameters(), *spread.module.buffers(), *state]
+    state = [value for each in wrapped.optimizer.state.values() for value in each.values() if isinstance(value, Tensor)]
+    return [*wrapped.module.parameters(), *wrapped.module.buffers(), *state]

@@ -17,11 +17,11 @@ from scalecurve_worker.torch.strategies import WrappedModel
 
 
 class Trainer:
-    """A spread model with its optimizer, and its arithmetic."""
+    """A wrapped model with its optimizer, and its arithmetic."""
 
     def __init__(
         self,
-        spread: WrappedModel,
+        wrapped: WrappedModel,
         forward: Callable[[Tensor], Any],
         precision: Precision,
         device: torch.device,
@@ -29,19 +29,19 @@ class Trainer:
         smoothing: float = 0.0,
         loss: Callable[..., Tensor] = training_loss,
     ) -> None:
-        """``forward`` is the module to call: the spread one, or its compiled form; ``smoothing`` is that of labels.
+        """``forward`` is the module to call: the wrapped one, or its compiled form; ``smoothing`` is that of labels.
 
         ``loss`` is :func:`training_loss`, or its compiled form.
         """
-        self.spread = spread
+        self.wrapped = wrapped
         self.forward = forward
-        self.optimizer = spread.optimizer
+        self.optimizer = wrapped.optimizer
         self.scaler = scaler_for(precision, device)
         self.watch: Callable[[Tensor, Tensor], None] | None = None
         """Called with the logits and targets of every micro-batch; nothing watches a timed window."""
         self.after_backward: Callable[[int, int], None] | None = None
         """Called after each backward pass with the micro-batch's index and their number; likewise."""
-        self._learning = spread.learns_graph
+        self._learning = wrapped.learns_graph
         self._precision = precision
         self._device = device
         self._auxiliary_weight = auxiliary_weight
@@ -61,7 +61,7 @@ class Trainer:
         losses: list[Tensor] = []
         for index, batch in enumerate(batches):
             reduce = communicate and (index == last or self._learning)
-            with nullcontext() if reduce else self.spread.no_sync():
+            with nullcontext() if reduce else self.wrapped.no_sync():
                 losses.append(self._accumulate(batch, len(batches)))
             if self.after_backward is not None:
                 self.after_backward(index, len(batches))

@@ -13,8 +13,10 @@ from scalecurve_api.programs.horovod import TAPE
 from scalecurve_api.programs.options import CommHook
 from scalecurve_api.programs.workload import Workload
 from scalecurve_worker.extras.horovod.library import join, load, version
+from scalecurve_worker.rendezvous.communicator import Communicator
 from scalecurve_worker.tensorflow.devices import Devices
 from scalecurve_worker.tensorflow.framework import tf
+from scalecurve_worker.tensorflow.strategies import ReplicaStrategy
 
 
 class HorovodReplicas:
@@ -56,3 +58,14 @@ class HorovodReplicas:
     def _probe(self, name: str) -> None:
         with tf.device(self._device):
             self._library.allreduce(tf.ones(1024), name=name)
+
+
+def horovod(workload: Workload, devices: Devices, communicator: Communicator) -> ReplicaStrategy:
+    """One replica in each process, and Horovod between them.
+
+    Raises:
+        WorkloadError: Horovod is not installed, or lacks what the workload needs.
+    """
+    group = HorovodReplicas(workload, devices)
+    facts = {"backendReadFrom": "Horovod's timeline of an all-reduce before the first step"}
+    return ReplicaStrategy(tf.distribute.OneDeviceStrategy(devices.names[0]), group.carrier, facts, group)

@@ -7,7 +7,7 @@ import secrets
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import overload
 
@@ -15,15 +15,19 @@ import torch
 from torch import Tensor, nn
 
 from scalecurve_api.programs.workload import Updates, Workload
+from scalecurve_api.record.checks.training import TCP
 from scalecurve_api.record.rank import ServerCounts, Traffic
 from scalecurve_worker.extras.parameter_server import protocol
 from scalecurve_worker.extras.parameter_server.protocol import Header, MessageKind
 from scalecurve_worker.extras.parameter_server.server import ServerSpec
 from scalecurve_worker.process.identity import identify
-from scalecurve_worker.record.session import out_folder
+from scalecurve_worker.process.trial_spec import out_folder
 from scalecurve_worker.rendezvous.communicator import Communicator, find_communicator
+from scalecurve_worker.sdk.bench import Bench
+from scalecurve_worker.torch.data import Batch
 from scalecurve_worker.torch.optimizers import rule_of
 from scalecurve_worker.torch.process_group import own_address
+from scalecurve_worker.torch.strategies import Update
 
 
 class ParameterServerOptimizer(torch.optim.Optimizer):
@@ -135,6 +139,31 @@ class ParameterServerClient:
     processes: list[subprocess.Popen[str]]
     elements: int
 
+    def train(self, bench: Bench, update: Update, batches: Iterator[list[Batch]], samples: int) -> None:
+        """Run every timed step, and note what the servers counted, on rank 0.
+
+        A step is an update of the servers. With backup workers a worker may be late: its gradient is dropped, it skips
+        the updates that the others made meanwhile, and none of them counts a sample of this worker. J. Chen et al.,
+        "Revisiting distributed synchronous SGD", arXiv:1604.00981.
+        """
+        missed = 0
+        while bench.step(samples):
+            if missed:
+                missed -= 1
+                bench.counted(0)
+                continue
+            bench.loss(update(next(batches)))
+            if not self.optimizer.used:
+                bench.counted(0)
+            missed = self.optimizer.behind
+        self.settle()
+        facts = bench.session.facts
+        facts.backend, facts.pushes = TCP, self.optimizer.pushes
+        if self.communicator.rank == 0:
+            facts.servers = self.optimizer.counts()
+        # Nobody goes on to other gradients before these are counted.
+        self.communicator.barrier()
+
     def settle(self) -> None:
         """Wait for all workers' updates, then take the parameters: the same on every worker."""
         self.communicator.barrier()
@@ -162,7 +191,7 @@ class ParameterServerClient:
 def start(model: nn.Module, workload: Workload) -> ParameterServerClient:
     """Start the servers and join them. Collective; every rank has the same model.
 
-    Server s runs beside rank s modulo the worker count, on that rank's cores: servers are spread as evenly as
+    Server s runs beside rank s modulo the worker count, on that rank's cores: servers are wrapped as evenly as
     workers are, on one machine and over pods alike.
     """
     identity = identify()

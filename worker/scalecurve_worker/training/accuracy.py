@@ -1,0 +1,108 @@
+"""Training to accuracy, after timing, whatever the framework: an evaluation after every epoch, until the target."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from typing import Any, Protocol
+
+from scalecurve_api.programs.optimizer import Optimizer
+from scalecurve_api.record.rank import Evaluation, NoiseScaleRow
+from scalecurve_api.spec.measure import Accuracy
+from scalecurve_worker.sdk.bench import Bench
+from scalecurve_worker.training.learning_rate import changes, rate_at
+
+
+@dataclass(frozen=True)
+class EpochResult:
+    """One rank's share of an epoch's evaluation, and of the answers that training itself gave, where it counts them.
+
+    ``loss`` is summed over the ``counted`` items of the validation set.
+    """
+
+    correct: int = 0
+    counted: int = 0
+    loss: float = 0.0
+    train_correct: int = 0
+    train_counted: int = 0
+    train_loss: float = 0.0
+    seconds: float = 0.0
+
+
+class Learner(Protocol):
+    """A model in training, as its framework has it."""
+
+    @property
+    def steps(self) -> int:
+        """Updates of an epoch."""
+
+    def batches(self, epoch: int) -> Iterable[Any]:
+        """What each update of an epoch takes."""
+
+    def update(self, batch: Any) -> Any:
+        """One update; its loss, a scalar on the device."""
+
+    def set_rate(self, rate: float) -> None:
+        """The learning rate from the next update on."""
+
+    def evaluate(self, train_loss: float, seconds: float) -> EpochResult:
+        """This rank's result of the epoch that has just been trained. Collective."""
+
+    def noise_scale(self, epoch: int) -> NoiseScaleRow | None:
+        """The gradient noise scale of the epoch, where it is measured. Collective."""
+
+
+def train_epochs(
+    learner: Learner, bench: Bench, goal: Accuracy, rule: Optimizer, workers: int, reshuffle: bool
+) -> None:
+    """Train and evaluate until the target or the last epoch.
+
+    Rows go to ``evals.jsonl`` as they come and into rank 0's record. A loss that is not finite ends it.
+    """
+    world = bench.session.communicator
+    varies = changes(rule) or rule.scale_with_workers
+    wall_s = 0.0
+    for epoch in range(goal.epochs):
+        world.barrier()
+        began = time.monotonic()
+        losses: Any = 0.0
+        for index, batch in enumerate(learner.batches(epoch if reshuffle else 0)):
+            if varies:
+                learner.set_rate(rate_at(rule, epoch + index / learner.steps, goal.epochs, workers))
+            losses += learner.update(batch)
+        train_loss = float(losses) / learner.steps
+        result = learner.evaluate(train_loss, time.monotonic() - began)
+        results = [EpochResult(**fields) for fields in world.all_gather(asdict(result))]
+        wall_s += max(each.seconds for each in results)
+        row = evaluation_of(epoch + 1, learner.steps, wall_s, results)
+        if row is None:
+            bench.not_finite()
+            break
+        noise = learner.noise_scale(epoch + 1)
+        if world.rank == 0:
+            bench.session.keep_evaluation(row)
+            if noise is not None:
+                bench.session.facts.noise_scale.append(noise)
+        if goal.target is not None and row.accuracy >= goal.target:
+            break
+
+
+def evaluation_of(epoch: int, steps: int, wall_s: float, results: list[EpochResult]) -> Evaluation | None:
+    """One row from the results of all ranks; None where a loss is not finite."""
+    counted = sum(each.counted for each in results)
+    train_counted = sum(each.train_counted for each in results)
+    train_loss = sum(each.train_loss for each in results) / len(results)
+    loss = sum(each.loss for each in results) / counted
+    if not (math.isfinite(train_loss) and math.isfinite(loss)):
+        return None
+    return Evaluation(
+        epoch=epoch,
+        step=epoch * steps,
+        wall_s=wall_s,
+        train_loss=train_loss,
+        loss=loss,
+        accuracy=sum(each.correct for each in results) / counted,
+        train_accuracy=sum(each.train_correct for each in results) / train_counted if train_counted else None,
+    )

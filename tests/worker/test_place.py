@@ -65,7 +65,7 @@ def test_one_pod_needs_no_number() -> None:
         ({"SCALECURVE_PODS": "2", "JOB_COMPLETION_INDEX": "2"}, "this is pod 2, and SCALECURVE_PODS=2: 0 to 1"),
         ({"SCALECURVE_PODS": "2", "JOB_COMPLETION_INDEX": "-1"}, "JOB_COMPLETION_INDEX='-1'"),
         ({"SCALECURVE_PODS": "2", "JOB_COMPLETION_INDEX": "1"}, "where do 2 pods meet"),
-        ({"SCALECURVE_PODS": "2", "JOB_COMPLETION_INDEX": "1", "SCALECURVE_COORDINATOR": "a"}, "host:port is wanted"),
+        ({"SCALECURVE_PODS": "2", "JOB_COMPLETION_INDEX": "1", "SCALECURVE_COORDINATOR": "a"}, "expected host:port"),
         ({"SCALECURVE_PODS": "2", "TF_CONFIG": "{}"}, "TF_CONFIG='{}'"),
     ],
 )

@@ -87,7 +87,7 @@ def test_replicas_of_one_process(tmp_path: Path) -> None:
         "nccl": ({"crossDeviceOps": "nccl", "device": "auto"}, "workload.crossDeviceOps: nccl is asked for, and these"),
         "gpu": ({"device": "gpu"}, "workload.device: gpu is asked for, and TensorFlow here"),
         "model": ({"model": "gpt2_tiny"}, "workload.model: program tensorflow has no model 'gpt2_tiny'"),
-        "shape": ({"model": "vgg16"}, "workload.model: model vgg16: images of 8x8: at least 32x32 is wanted"),
+        "shape": ({"model": "vgg16"}, "workload.model: model vgg16: images of 8x8: need at least 32x32"),
     }
     quick = {"exposedCommunication": False}
     cases = {way: ("none", tf_trial(2, "mirrored", crossDeviceOps=way)) for way in ways}

@@ -106,22 +106,22 @@ def test_a_closed_loader_says_so() -> None:
     ("arguments", "message"),
     [
         ({"source": "imagenet"}, "data source 'imagenet' is not known; known are synthetic, digits"),
-        ({"source": "digits", "split": "test"}, "digits: split 'test': train or val is wanted"),
+        ({"source": "digits", "split": "test"}, "digits: split 'test': expected train or val"),
         ({"source": "digits", "batch": 0}, "digits: batch 0, rank 0 of 1 workers"),
         ({"source": "digits", "rank": 2, "world": 2}, "rank 2 of 2 workers"),
         ({"source": "digits", "classes": 9}, "digits: classes 9: the set has 10"),
-        ({"source": "digits", "shape": (64,)}, "digits: shape [64]: [channels, height, width] is wanted"),
+        ({"source": "digits", "shape": (64,)}, "digits: shape [64]: expected [channels, height, width]"),
         ({"source": "digits", "batch": 1439}, "1438 items do not fill one batch of 1439 on each of 1 workers"),
-        ({"source": "synthetic"}, "synthetic: shape and classes are wanted"),
+        ({"source": "synthetic"}, "synthetic: expected shape and classes"),
         (
             {"source": "synthetic", "shape": (3, 4), "classes": 5, "options": DataOptions(kind="tokens")},
             "synthetic: shape [3, 4]: tokens have [length]",
         ),
         (
             {"source": "synthetic", "shape": (3, 4), "classes": 5, "options": DataOptions(pool=0)},
-            "synthetic: pool 0: at least 1 batch is wanted",
+            "synthetic: pool 0: need at least 1 batch",
         ),
-        ({"source": "cifar10"}, "cifar10: path: the folder of the data set is wanted"),
+        ({"source": "cifar10"}, "cifar10: path: expected the folder of the data set"),
         ({"source": "cifar10", "path": "/nowhere"}, "cifar10: path /nowhere: no such folder"),
     ],
 )

@@ -256,5 +256,5 @@ def test_other_devices_have_no_peak(name: str) -> None:
 
 
 def test_an_unknown_precision_is_named() -> None:
-    with pytest.raises(ValueError, match="precision 'fp8': one of fp32, tf32, bf16, fp16 is wanted"):
+    with pytest.raises(ValueError, match="precision 'fp8': expected one of fp32, tf32, bf16, fp16"):
         device_peak_flops("NVIDIA H200", "fp8")

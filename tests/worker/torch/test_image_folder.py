@@ -109,7 +109,7 @@ def test_a_wrong_folder_is_named(tmp_path: Path) -> None:
     (tmp_path / "val" / "dog").mkdir(parents=True)
     assert message(split="val") == f"{tmp_path}/val/dog: {tmp_path}/train has no class of that name"
     assert "1 items do not fill one batch of 3" in message()
-    assert "shape [2, 8, 8]: [1 or 3, height, width] is wanted" in message(shape=(2, 8, 8))
+    assert "shape [2, 8, 8]: expected [1 or 3, height, width]" in message(shape=(2, 8, 8))
     write_images(tmp_path / "all")
     with pytest.raises(DataError, match="train: classes 2: there are 3 class folders"):
         folder_loader(tmp_path / "all", classes=2)

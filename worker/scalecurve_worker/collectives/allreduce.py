@@ -68,7 +68,6 @@ class Messages(NamedTuple):
 
     @property
     def total(self) -> int:
-        """Bytes of all of them."""
         return sum(self.sizes)
 
 
@@ -120,11 +119,7 @@ def granule_of(algorithm: AllReduce, per_node: int) -> int:
 
 
 def check_nodes(algorithm: AllReduce, session: Session, per_node: int) -> None:
-    """Make sure that ranks which are to add up inside a node first are in one.
-
-    Raises:
-        WorkloadError: some are not.
-    """
+    """Make sure that ranks which are to add up inside a node first are in one."""
     if algorithm is not AllReduce.hierarchical:
         return
     places = session.communicator.all_gather(session.topology.node or session.topology.host)
@@ -151,11 +146,7 @@ class Benchmark:
         self._step = 0
 
     def run(self) -> None:
-        """Measure, and write the record.
-
-        Raises:
-            WorkloadError: not one size that fits in memory, or not all messages of a model.
-        """
+        """Measure, and write the record."""
         facts = self._session.facts
         lines, left_out = self._plan()
         facts.options |= {
@@ -285,11 +276,7 @@ def total(index: Any, world: int) -> Any:
 
 
 def host_bytes(ranks: int) -> int:
-    """The share of one of ``ranks`` in what is free of the host's memory and within its container's limit.
-
-    Raises:
-        WorkloadError: the kernel does not say how much is free.
-    """
+    """The share of one of ``ranks`` in what is free of the host's memory and within its container's limit."""
     for line in Path("/proc/meminfo").read_text().splitlines():
         if line.startswith("MemAvailable:"):
             available = int(line.split()[1]) * 1024

@@ -22,12 +22,7 @@ Array = npt.NDArray[Any]
 
 
 def run(trial: TrialSpec) -> None:
-    """Measure every size on this rank.
-
-    Raises:
-        WorkloadError: no MPI here, ranks that mpirun did not bring together, an algorithm that the library did not
-            take, or not one size that fits in memory.
-    """
+    """Measure every size on this rank."""
     workload = trial.workload
     elements = _elements(workload)
     ask_for(workload.all_reduce)
@@ -65,27 +60,21 @@ class MPILibrary:
     copies = 3  # as it came, in its place, and what the library keeps of it
 
     def available_bytes(self) -> int:
-        """A share of the host's memory."""
         return host_bytes(self._comm.Get_size())
 
     def message(self, count: int) -> Array:
-        """An array of so many elements, with anything in it."""
         return np.empty(count, dtype=np.float32)
 
     def indices(self, begin: int, end: int) -> Array:
-        """Whole numbers from ``begin`` up to ``end``."""
         return np.arange(begin, end)
 
     def random(self, count: int) -> Array:
-        """Numbers of a normal distribution, other ones on each rank."""
         return self._random.standard_normal(count, dtype=np.float32)
 
     def all_reduce(self, message: Array) -> None:
-        """Put the sum over all ranks in its place."""
         self._carry(message)
 
     def clock(self, unix: UnixTime) -> Clock:
-        """The host's."""
         return HostClock(unix)
 
 

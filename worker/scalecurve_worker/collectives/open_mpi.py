@@ -49,11 +49,7 @@ def ask_for(algorithm: AllReduce) -> None:
 
 
 def confirm(algorithm: AllReduce, vendor: str) -> dict[str, str]:
-    """What the library says it was set to, by the same names.
-
-    Raises:
-        WorkloadError: it is no Open MPI, or it took another value than was asked for.
-    """
+    """What the library says it was set to, by the same names."""
     wanted = settings(algorithm)
     if not wanted:
         return {}
@@ -95,7 +91,6 @@ class _Tool:
         return self._names(index).get(value.value, str(value.value))
 
     def _names(self, index: ctypes.c_int) -> dict[int, str]:
-        """The values that a variable may have, where it is an enumeration."""
         kind, enumeration = ctypes.c_void_p(), ctypes.c_void_p()
         empty = [ctypes.c_int(0) for _ in range(5)]
         name_length, verbosity, text_length, binding, scope = (ctypes.byref(each) for each in empty)
@@ -117,7 +112,6 @@ class _Tool:
 
 
 def _loaded_library() -> str:
-    """The file of the MPI library that mpi4py has loaded into this process."""
     for line in Path("/proc/self/maps").read_text().splitlines():
         path = line.split(maxsplit=5)[-1]
         if Path(path).name.startswith("libmpi.so"):

@@ -15,11 +15,7 @@ _MIB = 1 << 20
 
 
 def gradient_elements(workload: Workload) -> list[int]:
-    """Elements of each message, in the order in which a backward pass has them: the last layer's come first.
-
-    Raises:
-        WorkloadError: a model that does not exist.
-    """
+    """Elements of each message, in the order in which a backward pass has them: the last layer's come first."""
     try:
         spec = models.spec(workload.model)
     except models.ModelError as error:

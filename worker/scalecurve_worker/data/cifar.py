@@ -33,11 +33,7 @@ DEVIATION = (0.2470, 0.2435, 0.2616)
 
 
 def read_cifar10(path: Path, split: Split) -> ImageArrays:
-    """Read ``cifar-10-batches-py`` in ``path``, or ``path`` itself if it is that folder.
-
-    Raises:
-        DataError: a file is absent, damaged or of another kind.
-    """
+    """Read ``cifar-10-batches-py`` in ``path``, or ``path`` itself if it is that folder."""
     folder = path / FOLDER if (path / FOLDER).is_dir() else path
     batches = [_read_batch(folder / name) for name in FILES[split]]
     return ImageArrays(

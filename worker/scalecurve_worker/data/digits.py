@@ -22,11 +22,7 @@ TRAIN_SHARE = 0.8
 
 
 def read_digits(split: Split) -> ImageArrays:
-    """One part of a fixed 80/20 split, standardised by the mean and deviation of the training part.
-
-    Raises:
-        DataError: scikit-learn is not installed.
-    """
+    """One part of a fixed 80/20 split, standardised by the mean and deviation of the training part."""
     table = _table()
     images = table[:, :-1].astype(np.uint8).reshape(-1, 1, SIDE, SIDE)
     labels = table[:, -1].astype(np.int64)

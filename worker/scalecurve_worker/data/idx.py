@@ -28,11 +28,7 @@ MEAN, DEVIATION = 0.2860, 0.3530
 
 
 def read_fashion_mnist(path: Path, split: Split) -> ImageArrays:
-    """Read ``{train,t10k}-{images-idx3,labels-idx1}-ubyte[.gz]`` in ``path`` or its ``FashionMNIST/raw``.
-
-    Raises:
-        DataError: a file is absent, damaged or of another kind.
-    """
+    """Read ``{train,t10k}-{images-idx3,labels-idx1}-ubyte[.gz]`` in ``path`` or its ``FashionMNIST/raw``."""
     prefix = PREFIXES[split]
     images_file = _find(path, f"{prefix}-images-idx3-ubyte")
     labels_file = _find(path, f"{prefix}-labels-idx1-ubyte")
@@ -63,11 +59,7 @@ def _find(path: Path, name: str) -> Path:
 
 
 def read_idx(file: Path, *, dimensions: int) -> NDArray[np.uint8]:
-    """Read one idx file of unsigned bytes; the array is writable.
-
-    Raises:
-        DataError: not an idx file of that many dimensions, or cut short, or with bytes to spare.
-    """
+    """Read one idx file of unsigned bytes; the array is writable."""
     try:
         with gzip.open(file, "rb") if file.suffix == ".gz" else file.open("rb") as stream:
             content = stream.read(LARGEST)

@@ -29,23 +29,17 @@ class ImageList:
 
     @property
     def classes(self) -> int:
-        """How many classes there are, over all splits."""
         return len(self.class_names)
 
     def __len__(self) -> int:
         return len(self.labels)
 
     def file(self, index: int) -> Path:
-        """Path of one image."""
         return self.folder / os.fsdecode(bytes(self.names[index]))
 
 
 def list_images(path: Path, split: Split, *, validation: float | None = None, split_seed: int = 0) -> ImageList:
-    """List ``<path>/{train,val}/<class>/<image>``, or with ``validation`` a share of ``<path>/<class>/<image>``.
-
-    Raises:
-        DataError: a folder is absent or empty, has the other form, or ``val`` has a class that ``train`` has not.
-    """
+    """List ``<path>/{train,val}/<class>/<image>``, or with ``validation`` a share of ``<path>/<class>/<image>``."""
     published = (path / "train").is_dir() and (path / "val").is_dir()
     if validation is not None:
         if published:

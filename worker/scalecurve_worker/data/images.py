@@ -35,15 +35,11 @@ class ImageArrays:
 
 
 def check_arrays(source: str, arrays: ImageArrays, *, shape: tuple[int, ...], classes: int) -> None:
-    """Refuse a shape or a class count that the set cannot be brought to.
-
-    Raises:
-        DataError: fewer classes asked than the set has, or colour asked to become grey.
-    """
+    """Refuse a shape or a class count that the set cannot be brought to."""
     channels = arrays.images.shape[1]
     if classes < arrays.classes:
         raise DataError(f"{source}: classes {classes}: the set has {arrays.classes}")
     if len(shape) != 3:
-        raise DataError(f"{source}: shape {list(shape)}: [channels, height, width] is wanted")
+        raise DataError(f"{source}: shape {list(shape)}: expected [channels, height, width]")
     if channels != 1 and shape[0] != channels:
         raise DataError(f"{source}: shape {list(shape)}: the images have {channels} channels")

@@ -48,11 +48,7 @@ class PodProcess:
 def commands(
     trial: TrialSpec, place: PodRole, environment: Mapping[str, str], mpirun: str = "mpirun"
 ) -> list[PodProcess]:
-    """What the pod starts. ``environment`` is the pod's; what the user set in ``workload.env`` comes last.
-
-    Raises:
-        PodRoleError: for ranks that only the launcher of an MPIJob starts.
-    """
+    """What the pod starts. ``environment`` is the pod's; what the user set in ``workload.env`` comes last."""
     env = {name: value for name, value in environment.items() if not _foreign(name)}
     # One worker must compute with as many threads as each of many; torchrun sets 1, but only where it starts several.
     env = {THREADS_ENV: "1", "PYTHONUNBUFFERED": "1", **env, **trial.workload.env}

@@ -127,7 +127,6 @@ class Pod:
 
     @property
     def kept(self) -> list[str]:
-        """Lines for the pod that its processes printed."""
         return [line for copy in self._copies for line in copy.kept]
 
     @property

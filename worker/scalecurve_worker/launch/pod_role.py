@@ -43,11 +43,7 @@ class PodRole:
 
 
 def find_pod_role(trial: TrialSpec, environment: Mapping[str, str]) -> PodRole:
-    """Read the variables of MPIJob, PyTorchJob, TFJob and indexed Job, or ours.
-
-    Raises:
-        PodRoleError: a variable that is missing or out of range, or workers that do not divide over the pods.
-    """
+    """Read the variables of MPIJob, PyTorchJob, TFJob and indexed Job, or ours."""
     pods = _number(environment, PODS_ENV)
     if pods < 1 or trial.point.workers % pods:
         raise PodRoleError(f"{PODS_ENV}={pods}: {trial.point.workers} workers do not divide over so many pods")
@@ -76,7 +72,7 @@ def _task(config: str) -> tuple[PodKind, int, str]:
         task = json.loads(config)["task"]
         kind, index = str(task["type"]), int(task["index"])
     except (ValueError, KeyError, TypeError) as error:
-        raise PodRoleError(f"TF_CONFIG={config[:200]!r}: task.type and task.index are wanted") from error
+        raise PodRoleError(f"TF_CONFIG={config[:200]!r}: expected task.type and task.index") from error
     if kind == "worker":
         return PodKind.workers, index, ""
     return PodKind.aside, 0, f"server-{index}" if kind == "ps" else kind
@@ -87,7 +83,7 @@ def _coordinator(environment: Mapping[str, str], pods: int) -> tuple[str, int]:
     if given:
         host, _, port = given.rpartition(":")
         if not host or not port.isdigit():
-            raise PodRoleError(f"{COORDINATOR_ENV}={given!r}: host:port is wanted")
+            raise PodRoleError(f"{COORDINATOR_ENV}={given!r}: expected host:port")
         return host, int(port)
     host = environment.get("MASTER_ADDR", "").strip()
     if host:
@@ -100,5 +96,5 @@ def _coordinator(environment: Mapping[str, str], pods: int) -> tuple[str, int]:
 def _number(environment: Mapping[str, str], name: str) -> int:
     given = environment.get(name, "").strip()
     if not given.isdigit():
-        raise PodRoleError(f"{name}={given!r}: a whole number is wanted")
+        raise PodRoleError(f"{name}={given!r}: expected a whole number")
     return int(given)

@@ -72,11 +72,7 @@ def ssh_port(environment: Mapping[str, str]) -> int:
 
 
 def find_sshd() -> str:
-    """The path of sshd.
-
-    Raises:
-        SshdError: when the image has none.
-    """
+    """The path of sshd."""
     for path in (*_SSHD, shutil.which("sshd")):
         if path and os.access(path, os.X_OK):
             return path
@@ -84,11 +80,7 @@ def find_sshd() -> str:
 
 
 def prepare(folder: Path, keys: Path, port: int, environment: Mapping[str, str]) -> Path:
-    """Write host key and configuration into ``folder``; the path of the configuration.
-
-    Raises:
-        SshdError: when the job's keys are not there.
-    """
+    """Write host key and configuration into ``folder``; the path of the configuration."""
     for name in ("id_rsa", "authorized_keys"):
         if not (keys / name).is_file():
             raise SshdError(f"{keys / name} is missing: mpi-operator mounts the job's keys at sshAuthMountPath")

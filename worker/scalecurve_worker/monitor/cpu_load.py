@@ -34,12 +34,10 @@ class CpuMeter:
         self._ended: CpuUse | None = None
 
     def begin(self) -> None:
-        """Start counting, the first time this is called."""
         if self._begun is None:
             self._begun = self._read()
 
     def end(self) -> None:
-        """Count up to now; may be called again later."""
         self._ended = self._read()
 
     def used(self) -> CpuUse | None:

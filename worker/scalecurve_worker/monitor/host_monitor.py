@@ -26,29 +26,24 @@ class HostMonitor:
         self._opened_mj: list[int | None] = []
 
     def open(self) -> None:
-        """A window is about to open."""
         self._cpu.begin()
         self._opened_mj = self._energy_mj()
 
     def watch(self) -> None:
-        """Training steps run: sample the devices."""
         for monitor in self._monitors:
             if monitor:
                 monitor.resume()
 
     def rest(self) -> None:
-        """They have ended."""
         for monitor in self._monitors:
             if monitor:
                 monitor.pause()
 
     def spent_mj(self) -> list[int | None]:
-        """Energy in mJ since the window opened."""
         pairs = zip(self._opened_mj, self._energy_mj(), strict=True)
         return [None if before is None or now is None else now - before for before, now in pairs]
 
     def close(self) -> None:
-        """The window has closed, on every rank."""
         self._cpu.end()
 
     def found(self, ranks: Communicator) -> tuple[float | None, list[DeviceSamples | None]]:

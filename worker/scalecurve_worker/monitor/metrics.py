@@ -44,7 +44,6 @@ class StepCounters:
         self._window_samples, self._window_seconds = 0, 0.0
 
     def observe(self, durations_s: Sequence[float], samples: int) -> None:
-        """Count steps into their buckets."""
         found = [bisect_left(BUCKETS, duration) for duration in durations_s]
         with self._lock:
             for bucket in found:
@@ -59,7 +58,6 @@ class StepCounters:
             self._window_seconds += slowest_s
 
     def collect(self) -> Iterator[Metric]:
-        """The families, as a registry asks for them."""
         from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily
         from prometheus_client.utils import floatToGoString
 
@@ -123,7 +121,6 @@ class Metrics:
         self.port: int = server.server_port
 
     def observe(self, durations_s: Sequence[float], samples: int) -> None:
-        """Steps of a train window that have ended."""
         self._counters.observe(durations_s, samples)
 
     def close_window(self, samples: int, slowest_s: float) -> None:
@@ -131,26 +128,20 @@ class Metrics:
         self._counters.close_window(samples, slowest_s)
 
     def exposed(self, seconds: float) -> None:
-        """Exposed communication of a step, by the last two windows."""
         self._exposed.labels(*self._labels).set(seconds)
 
     def close(self) -> None:
-        """Serve no longer."""
         self._server.shutdown()
         self._server.server_close()
 
 
 def open_metrics(trial: TrialSpec | None, rank: int, place: int) -> Metrics | None:
-    """Serve /metrics where the engine asks for it, ``place`` ports further on.
-
-    Raises:
-        MetricsError: a port that is no number or is taken, or no client library.
-    """
+    """Serve /metrics where the engine asks for it, ``place`` ports further on."""
     given = os.environ.get(METRICS_PORT_ENV, "")
     if trial is None or not given:
         return None
     if not given.isdigit() or int(given) > 65535:
-        raise MetricsError(f"{METRICS_PORT_ENV}={given!r}: a port number is wanted, or 0")
+        raise MetricsError(f"{METRICS_PORT_ENV}={given!r}: expected a port number, or 0")
     if importlib.util.find_spec("prometheus_client") is None:
         raise MetricsError(f"{METRICS_PORT_ENV}={given!r}: needs prometheus-client, which is not installed here")
     return Metrics(trial, rank, int(given) + place if int(given) else 0)

@@ -43,7 +43,6 @@ class DeviceMonitor:
 
     @property
     def available(self) -> bool:
-        """Whether NVML answers for this device."""
         return self._nvml is not None
 
     def energy_mj(self) -> int | None:
@@ -56,7 +55,6 @@ class DeviceMonitor:
             return None
 
     def resume(self) -> None:
-        """A window opens: sample from now on."""
         if self._nvml is None:
             return
         if self._thread is None:
@@ -65,11 +63,9 @@ class DeviceMonitor:
         self._wake.set()
 
     def pause(self) -> None:
-        """The window has closed."""
         self._wake.clear()
 
     def result(self, ranks_on_device: int = 1) -> DeviceSamples | None:
-        """What was seen over all windows; None where NVML does not answer."""
         if self._nvml is None:
             return None
         self._closing.set()

@@ -19,7 +19,10 @@ _NO_MEMORY = ("out of memory", "not enough memory", "can't allocate memory")
 
 
 class WorkloadError(ValueError):
-    """A workload that this worker, or this machine, cannot run; one line says what is allowed."""
+    """A workload that this worker, or this machine, cannot run; one line says what is allowed.
+
+    Raised wherever a program finds out, and reported as the rank's failure with reason BadWorkload.
+    """
 
 
 def reason_of(error: BaseException) -> FailedReason:

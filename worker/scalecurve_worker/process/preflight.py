@@ -53,11 +53,7 @@ def _slots(line: str) -> int:
 
 
 def check_port(port: int, use: str) -> None:
-    """Fail now, where the program that listens later would say less.
-
-    Raises:
-        PreflightError: somebody has the port.
-    """
+    """Fail now, where the program that listens later would say less."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -71,11 +67,7 @@ def check_port(port: int, use: str) -> None:
 
 
 def check_user(program: str) -> None:
-    """Programs of ssh want a name and a home for who runs them.
-
-    Raises:
-        PreflightError: this process runs under a number that has no line in /etc/passwd.
-    """
+    """Programs of ssh want a name and a home for who runs them."""
     try:
         pwd.getpwuid(os.getuid())
     except KeyError:

@@ -116,17 +116,13 @@ def shares_of_cores(workers: int) -> list[list[int]]:
 
 
 def pin(rank: int, sets: str) -> None:
-    """Keep to the ``rank``-th set of ``sets``, as ``0,1;2,3``; an empty string leaves the process as it is.
-
-    Raises:
-        StartupError: a malformed string, fewer sets than ranks, or cores that this machine does not have.
-    """
+    """Keep to the ``rank``-th set of ``sets``, as ``0,1;2,3``; an empty string leaves the process as it is."""
     if not sets.strip():
         return
     try:
         cores = [{int(core) for core in part.split(",")} for part in sets.split(";")]
     except ValueError:
-        raise StartupError(f"{CORES_ENV}={sets!r}: core numbers are wanted, as 0,1;2,3") from None
+        raise StartupError(f"{CORES_ENV}={sets!r}: expected core numbers, as 0,1;2,3") from None
     if rank >= len(cores):
         raise StartupError(f"{CORES_ENV}={sets!r}: {len(cores)} sets, and this is local rank {rank}")
     try:
@@ -136,14 +132,10 @@ def pin(rank: int, sets: str) -> None:
 
 
 def set_threads(count: str) -> None:
-    """Set every thread-count variable; an empty string leaves them as they are.
-
-    Raises:
-        StartupError: not a positive number.
-    """
+    """Set every thread-count variable; an empty string leaves them as they are."""
     if not count.strip():
         return
     if not count.isdigit() or int(count) < 1:
-        raise StartupError(f"{THREADS_ENV}={count!r}: a positive number is wanted")
+        raise StartupError(f"{THREADS_ENV}={count!r}: expected a positive number")
     for name in _THREAD_VARIABLES:
         os.environ[name] = count

@@ -65,16 +65,12 @@ def print_lines(lines: Iterable[str]) -> None:
 
 
 def number(name: str, default: int) -> int:
-    """A count in an environment variable.
-
-    Raises:
-        WorkloadError: when it is something else.
-    """
+    """A count in an environment variable."""
     given = os.environ.get(name, "").strip()
     if not given:
         return default
     if not given.isdigit():
-        raise WorkloadError(f"{name}={given!r}: a whole number is wanted")
+        raise WorkloadError(f"{name}={given!r}: expected a whole number")
     return int(given)
 
 

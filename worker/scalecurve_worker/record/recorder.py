@@ -29,7 +29,6 @@ class Recorder:
             self._journal.flush()
 
     def ready(self, topology: RankTopology) -> None:
-        """Say that the world is joined, and where this rank runs."""
         self._write(ready_file(self._rank), topology)
 
     def append(self, rows: Iterable[StepRow]) -> None:
@@ -39,12 +38,10 @@ class Recorder:
             self._journal.flush()
 
     def finish(self, record: RankRecord) -> None:
-        """Close the journal and write the rank record."""
         self.close()
         self._write(rank_file(self._rank), record)
 
     def close(self) -> None:
-        """Put the journal on the disk; no more steps."""
         if self._journal is not None:
             os.fsync(self._journal.fileno())
             self._journal.close()

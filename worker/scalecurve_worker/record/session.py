@@ -44,7 +44,7 @@ UNNAMED = "unnamed"
 
 @dataclass
 class Facts:
-    """What a program knows about itself, for the record; left at the default where it does not."""
+    """What a program notes about itself: fields of the rank record."""
 
     backend: str | None = None
     strategy: str | None = None
@@ -70,7 +70,7 @@ class Facts:
 
 @dataclass
 class Measured:
-    """What was timed and checked."""
+    """What was timed and checked: fields of the rank record."""
 
     windows: list[Window] = field(default_factory=list)
     warmup: Warmup | None = None
@@ -144,11 +144,9 @@ class Session:
 
     @property
     def measure(self) -> Measure:
-        """How long to time: as the trial says, or the defaults."""
         return self.trial.measure if self.trial else Measure()
 
     def append(self, rows: Iterable[StepRow]) -> None:
-        """Hand finished steps to the journal of every seat."""
         kept = list(rows)
         for seat in self.seats:
             seat.recorder.append(kept)
@@ -205,44 +203,17 @@ class Session:
         return Seat(where, Recorder(self.out, where.rank), open_metrics(self.trial, where.rank, place))
 
     def _record(self, seat: Seat, measured: Measured) -> RankRecord:
-        facts = self.facts
+        facts = {**vars(self.facts), "versions": {**versions(), **self.facts.versions}}
         return RankRecord(
             trial=self.trial.name if self.trial else UNNAMED,
             world=self.identity.world,
             topology=seat.topology,
-            backend=facts.backend,
-            strategy=facts.strategy,
-            versions={**versions(), **facts.versions},
             environment=environment(),
-            windows=measured.windows,
-            warmup=measured.warmup,
-            parameter_checksum=measured.parameter_checksum,
-            initial_checksum=facts.initial_checksum,
-            frozen_checksums=facts.frozen_checksums,
-            shard_elements=facts.shard_elements,
-            parameters=facts.parameters,
-            traffic=facts.traffic,
-            servers=facts.servers,
-            pushes=facts.pushes,
-            flops_per_sample=facts.flops_per_sample,
-            sample_unit=facts.sample_unit,
-            peak_flops=facts.peak_flops,
-            exposed_method=measured.exposed_method,
-            finite_loss=measured.finite_loss,
-            last_loss=measured.last_loss,
-            peak_memory_bytes=facts.peak_memory_bytes,
-            foreign_load=measured.foreign_load,
-            device_samples=measured.device_samples,
             metrics_port=seat.metrics.port if seat.metrics else None,
-            evaluations=facts.evaluations,
-            dataset=facts.dataset,
-            noise_scale=facts.noise_scale,
-            quantization=facts.quantization,
-            allreduce=facts.allreduce,
-            options=facts.options,
             started_ns=self.started_ns,
-            first_step_ns=measured.first_step_ns,
             ended_ns=self.unix.now(),
+            **facts,
+            **vars(measured),
         )
 
 

@@ -60,11 +60,9 @@ class SingleProcess:
         """Nothing to wait for."""
 
     def all_gather(self, value: Any) -> list[Any]:
-        """This value."""
         return [value]
 
     def gather(self, data: bytes) -> list[bytes]:
-        """These bytes."""
         return [data]
 
 
@@ -92,11 +90,9 @@ class FolderCommunicator:
         self.barrier()
 
     def barrier(self) -> None:
-        """Return when every rank has called."""
         self.all_gather(None)
 
     def all_gather(self, value: Any) -> list[Any]:
-        """The JSON values of all ranks, by rank."""
         self._round += 1
         _write(self._room / f"{self._round}-{self.rank}", json.dumps(value))
         values = [self._wait_for(self._room / f"{self._round}-{rank}", rank) for rank in range(self.world)]
@@ -105,7 +101,6 @@ class FolderCommunicator:
         return values
 
     def gather(self, data: bytes) -> list[bytes]:
-        """The bytes of all ranks, by rank, on rank 0; nothing on the others."""
         files = [self._room / f"bytes-{rank}" for rank in range(self.world)]
         files[self.rank].write_bytes(data)
         self.barrier()

@@ -14,11 +14,7 @@ def available() -> bool:
 
 
 def load() -> Any:
-    """``mpi4py.MPI``; the first call starts MPI.
-
-    Raises:
-        WorkloadError: no mpi4py, or no MPI library that it could load.
-    """
+    """``mpi4py.MPI``; the first call starts MPI."""
     if not available():
         raise WorkloadError("workload.backend: mpi needs mpi4py, which is not installed here (pip install mpi4py)")
     try:
@@ -42,15 +38,12 @@ class MPICommunicator:
         self.world: int = self._comm.Get_size()
 
     def barrier(self) -> None:
-        """Return when every rank has called."""
         self._comm.Barrier()
 
     def all_gather(self, value: Any) -> list[Any]:
-        """The values of all ranks, by rank."""
         return list(self._comm.allgather(value))
 
     def gather(self, data: bytes) -> list[bytes]:
-        """The bytes of all ranks, by rank, on rank 0; nothing on the others."""
         # One by one: a collective counts bytes in 32 bits, over all ranks together.
         if self.rank == 0:
             return [data, *(bytes(self._comm.recv(source=rank)) for rank in range(1, self.world))]

@@ -31,11 +31,7 @@ class TcpCommunicator:
     def __init__(
         self, rank: int, world: int, host: str, port: int, name: str = "", patience_s: float = _PATIENCE_S
     ) -> None:
-        """Return when every rank has connected.
-
-        Raises:
-            CommunicatorError: a rank that does not come in time, or a port that cannot be had.
-        """
+        """Return when every rank has connected."""
         self.rank = rank
         self.world = world
         self._patience_s = patience_s
@@ -48,11 +44,9 @@ class TcpCommunicator:
         self.barrier()
 
     def barrier(self) -> None:
-        """Return when every rank has called."""
         self.all_gather(None)
 
     def all_gather(self, value: Any) -> list[Any]:
-        """The JSON values of all ranks, by rank."""
         mine = json.dumps(value).encode()
         if self.rank:
             self._send(0, mine)
@@ -65,14 +59,12 @@ class TcpCommunicator:
         return [json.loads(part) for part in parts]
 
     def gather(self, data: bytes) -> list[bytes]:
-        """The bytes of all ranks, by rank, on rank 0; nothing on the others."""
         if self.rank:
             self._send(0, data)
             return []
         return [data, *(self._receive(rank) for rank in range(1, self.world))]
 
     def close(self) -> None:
-        """Leave; a rank that still waits for this one gets an error."""
         for peer in self._peers.values():
             peer.close()
         self._peers = {}

@@ -52,7 +52,6 @@ class TorchCommunicator:
         self._gathers = 0
 
     def barrier(self) -> None:
-        """Return when every rank has called."""
         self._barriers += 1
         name = f"barrier/{self._barriers}"
         if self._store.add(name, 1) == self.world:
@@ -62,7 +61,6 @@ class TorchCommunicator:
         self._forget(f"barrier/{self._barriers - 2}", f"barrier/{self._barriers - 2}/open")
 
     def all_gather(self, value: Any) -> list[Any]:
-        """The JSON values of all ranks, by rank."""
         self._gathers += 1
         names = [f"gather/{self._gathers}/{rank}" for rank in range(self.world)]
         self._store.set(names[self.rank], json.dumps(value))
@@ -72,7 +70,6 @@ class TorchCommunicator:
         return values
 
     def gather(self, data: bytes) -> list[bytes]:
-        """The bytes of all ranks, by rank, on rank 0; nothing on the others."""
         self._gathers += 1
         name = f"gather/{self._gathers}"
         pieces = [data[at : at + _PIECE] for at in range(0, len(data), _PIECE)]

@@ -26,7 +26,6 @@ class Losses:
         self.last: float | None = None
 
     def keep(self, step: int, loss: Any) -> None:
-        """The loss of a step; a tensor is detached, and not read."""
         self._by_step[step] = loss.detach() if hasattr(loss, "detach") else loss
 
     def take(self, first: int, count: int, *, settled: bool, training: bool) -> list[float]:
@@ -78,6 +77,5 @@ def _on_device(value: Any) -> bool:
 
 
 def _scalars(value: Any) -> ModuleType:
-    """How scalars like this one are added up and read, in the framework that made them."""
     framework = "torch" if hasattr(value, "is_cuda") else "tensorflow"
     return importlib.import_module(f"scalecurve_worker.{framework}.scalars")

@@ -26,7 +26,6 @@ class Block(NamedTuple):
 
     @property
     def measured(self) -> bool:
-        """Whether this is a window."""
         return self.window != WARMUP_WINDOW
 
     @property

@@ -44,11 +44,9 @@ class UnixTime:
         self._offset_ns = time.time_ns() - time.monotonic_ns()
 
     def now(self) -> int:
-        """Unix ns."""
         return time.monotonic_ns() + self._offset_ns
 
     def of(self, monotonic_ns: int) -> int:
-        """Unix ns of a monotonic time."""
         return monotonic_ns + self._offset_ns
 
 
@@ -64,24 +62,20 @@ class HostClock:
         """The host is its own device."""
 
     def open(self) -> int:
-        """Begin a window."""
         self._opened = time.monotonic_ns()
         self._marks = [self._opened]
         return self._unix.of(self._opened)
 
     def mark(self) -> int:
-        """A step ends here."""
         now = time.monotonic_ns()
         self._marks.append(now)
         return now
 
     def finished(self) -> list[Span]:
-        """Steps ended since the last call."""
         marks = self._marks
         spans = [Span(self._unix.of(start), end - start) for start, end in itertools.pairwise(marks)]
         del marks[:-1]
         return spans
 
     def close(self) -> int:
-        """Wall time of the window up to now, in ns."""
         return time.monotonic_ns() - self._opened

@@ -1,1 +1,1 @@
-"""``program: tensorflow``; nothing here is imported before TensorFlow is wanted."""
+"""``program: tensorflow``; imported only when a trial runs it."""

@@ -8,6 +8,7 @@ from typing import Any
 
 from scalecurve_api.programs.data import DataSource
 from scalecurve_api.spec.measure import Accuracy
+from scalecurve_worker.data.decoding import open_image_list
 from scalecurve_worker.data.small_sets import read_images
 from scalecurve_worker.sdk.bench import Bench
 from scalecurve_worker.tensorflow.data import arrays, image_folder
@@ -93,11 +94,10 @@ class Validation:
 
 
 def _validation(job: TensorFlowJob) -> tuple[int, Batches]:
-    """Items of the validation set, and what gives its batches."""
     data, shape, batch = job.workload.data, job.config.shape, job.config.batch
     path = Path(data.path).expanduser() if data.path else None
     if data.source is DataSource.image_folder:
-        images = image_folder.open_folder(path or Path(), "val", shape=shape, classes=job.config.classes)
+        images = open_image_list(path or Path(), "val", shape=shape, classes=job.config.classes)
         middles = image_folder.middles(images, shape)
         return len(images), lambda: in_order(len(images), batch, middles)
     held = read_images(data.source.value, path, "val")

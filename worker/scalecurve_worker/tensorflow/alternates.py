@@ -20,11 +20,9 @@ class NoAllReduce:
         self._kept: list[Any] = []
 
     def enter(self) -> None:
-        """Keep every variable of this process's replicas, on its own device."""
         self._kept = [tf.identity(variable) for variable in self._trainer.state()]
 
     def leave(self) -> None:
-        """Put them back."""
         for variable, value in zip(self._trainer.state(), self._kept, strict=True):
             variable.assign(value)
         self._kept = []

@@ -15,10 +15,8 @@ class DeviceClock(HostClock):
     """
 
     def synchronize(self) -> None:
-        """Wait until the devices have done all that was queued."""
         tf.test.experimental.sync_devices()
 
     def close(self) -> int:
-        """Wait for the devices; wall time of the window in ns."""
         tf.test.experimental.sync_devices()
         return super().close()

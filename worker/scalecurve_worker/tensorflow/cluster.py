@@ -19,12 +19,7 @@ from scalecurve_worker.rendezvous.tcp import TcpCommunicator
 
 
 def meet(trial: TrialSpec, identity: RankIdentity) -> Communicator:
-    """Join the other processes of the trial.
-
-    Raises:
-        WorkloadError: several processes, and nothing that says where they meet.
-        CommunicatorError: a process that does not come.
-    """
+    """Join the other processes of the trial."""
     if identity.world == 1:
         return SingleProcess()
     host, port = os.environ.get("MASTER_ADDR", "").strip(), os.environ.get("MASTER_PORT", "").strip()
@@ -54,7 +49,6 @@ class OwnAddress:
         self.text = f"{host}:{self._socket.getsockname()[1]}"
 
     def close(self) -> None:
-        """Give the port up; call it when the server listens."""
         self._socket.close()
 
 

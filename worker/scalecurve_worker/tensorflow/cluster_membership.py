@@ -28,11 +28,7 @@ class Task:
 
 
 def task_of(identity: RankIdentity, role: str) -> Task:
-    """This process's task, by its role, or by its rank where it is a worker.
-
-    Raises:
-        WorkloadError: a role that there is not.
-    """
+    """This process's task, by its role, or by its rank where it is a worker."""
     kind, _, index = role.partition("-")
     if not role:
         return Task(WORKER, identity.rank)
@@ -40,19 +36,14 @@ def task_of(identity: RankIdentity, role: str) -> Task:
         return Task(CHIEF, 0)
     if kind == "server" and index.isdigit():
         return Task(SERVER, int(index))
-    raise WorkloadError(f"{ROLE_ENV}={role!r}: chief or server-0 and so on is wanted")
+    raise WorkloadError(f"{ROLE_ENV}={role!r}: expected chief or server-0 and so on")
 
 
 class ClusterMembership:
     """This process among all of its trial."""
 
     def __init__(self, trial: TrialSpec, identity: RankIdentity) -> None:
-        """Join, and tell all where TensorFlow will be reached.
-
-        Raises:
-            WorkloadError: a role that there is not, or nothing that says where processes meet.
-            CommunicatorError: a process that does not come.
-        """
+        """Join, and tell all where TensorFlow will be reached."""
         self.task = task_of(identity, os.environ.get(ROLE_ENV, "").strip())
         self.workers = trial.point.workers
         servers = len(asides(trial.workload)) - 1
@@ -86,7 +77,6 @@ class ClusterMembership:
         return server
 
     def resolver(self) -> Any:
-        """The cluster as the chief's strategy wants it."""
         os.environ["TF_CONFIG"] = json.dumps(
             {"cluster": self.addresses, "task": {"type": self.task.kind, "index": self.task.index}}
         )
@@ -98,5 +88,4 @@ class ClusterMembership:
         return self.communicator.all_gather(value)
 
     def from_chief(self, values: list[Any]) -> Any:
-        """The chief's value of a round."""
         return values[self.workers]

@@ -15,11 +15,7 @@ BEGIN, END, STOP = "begin", "end", "stop"
 
 
 def follow(cluster: ClusterMembership, identity: RankIdentity, devices: Devices) -> None:
-    """Serve until the chief says that all is over.
-
-    Raises:
-        CommunicatorError: the chief has ended before it said so.
-    """
+    """Serve until the chief says that all is over."""
     server = cluster.serve(devices.threads, devices.on_gpu)
     seat = seats_of(identity, devices)[0]
     cluster.everybody([seat.model_dump(mode="json", by_alias=True)] if cluster.task.kind == WORKER else None)

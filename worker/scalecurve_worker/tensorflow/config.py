@@ -8,12 +8,12 @@ from typing import Any
 
 from scalecurve_api.programs.data import DataSource
 from scalecurve_api.spec.trial import TrialSpec
+from scalecurve_worker.data.decoding import open_image_list
 from scalecurve_worker.data.image_list import ImageList
 from scalecurve_worker.data.images import ImageArrays, check_arrays
 from scalecurve_worker.data.small_sets import read_images
 from scalecurve_worker.process.failure import WorkloadError
 from scalecurve_worker.tensorflow import models
-from scalecurve_worker.tensorflow.data.image_folder import open_folder
 
 IMAGENET_SHAPE = (3, 224, 224)
 
@@ -32,13 +32,7 @@ class TensorFlowConfig:
 
     @classmethod
     def of(cls, trial: TrialSpec) -> TensorFlowConfig:
-        """Read a trial; what it leaves open is the model's own.
-
-        Raises:
-            WorkloadError: no batch.
-            ModelError: a model that this program does not have.
-            DataError: a set that it does not have, or files that are absent or damaged.
-        """
+        """Read a trial; what it leaves open is the model's own."""
         data, batch = trial.workload.data, trial.point.batch_per_worker
         spec = models.spec(trial.workload.model)
         if batch is None:
@@ -47,7 +41,7 @@ class TensorFlowConfig:
             return cls(spec.name, tuple(data.shape or spec.shape), data.classes or spec.classes, batch)
         if data.source is DataSource.image_folder:
             shape = tuple(data.shape or IMAGENET_SHAPE)
-            images = open_folder(Path(data.path or ".").expanduser(), "train", shape=shape, classes=data.classes)
+            images = open_image_list(Path(data.path or ".").expanduser(), "train", shape=shape, classes=data.classes)
             classes = data.classes or images.classes
             return cls(spec.name, shape, classes, batch, data.source.value, images=images)
         arrays = read_images(data.source.value, Path(data.path).expanduser() if data.path else None, "train")
@@ -57,5 +51,4 @@ class TensorFlowConfig:
         return cls(spec.name, shape, classes, batch, data.source.value, arrays)
 
     def build(self) -> Any:
-        """The model, with parameters drawn from Keras's global seed."""
         return models.build(self.model, classes=self.classes, input_shape=self.shape)

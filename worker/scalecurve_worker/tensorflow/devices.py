@@ -27,11 +27,7 @@ class Devices:
 
 
 def choose_devices(device: Device, first: int, replicas: int) -> Devices:
-    """Show TensorFlow ``replicas`` GPUs from the ``first`` of this machine on, or as many logical CPUs.
-
-    Raises:
-        WorkloadError: GPUs are asked for, and there are not so many.
-    """
+    """Show TensorFlow ``replicas`` GPUs from the ``first`` of this machine on, or as many logical CPUs."""
     gpus = [] if device is Device.cpu else tf.config.list_physical_devices("GPU")
     if device is Device.gpu and not gpus:
         build = "sees no GPU" if tf.test.is_built_with_cuda() else "is built without CUDA"
@@ -55,11 +51,7 @@ def choose_devices(device: Device, first: int, replicas: int) -> Devices:
 
 
 def set_arithmetic(precision: Precision, devices: Devices, deterministic: bool, seed: int) -> None:
-    """Precision, determinism and the seed of everything that is drawn.
-
-    Raises:
-        WorkloadError: a precision that this device or this program does not have.
-    """
+    """Precision, determinism and the seed of everything that is drawn."""
     if precision is Precision.fp16:
         raise WorkloadError("workload.precision: fp16 is not in program tensorflow; allowed: fp32, tf32, bf16")
     if precision is Precision.tf32 and not devices.on_gpu:

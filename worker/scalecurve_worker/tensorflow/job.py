@@ -34,7 +34,6 @@ class TensorFlowJob:
         return self.trial.workload
 
     def data(self) -> SyntheticReplicas | Epochs:
-        """Training batches of this process's replicas."""
         config, first = self.config, self.replication.first
         strategy = self.replication.strategy
         common: dict[str, Any] = {

@@ -18,7 +18,6 @@ class Lars(keras.optimizers.SGD):  # type: ignore[misc]  # Keras has no types
         self._layer_decay, self._trust = decay, trust
 
     def update_step(self, gradient: Any, variable: Any, learning_rate: Any) -> None:
-        """Keras calls it for each variable of each replica."""
         if len(variable.shape) > 1:
             weight = tf.convert_to_tensor(variable)
             gradient = tf.cast(gradient, weight.dtype)

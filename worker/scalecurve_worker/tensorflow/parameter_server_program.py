@@ -61,12 +61,7 @@ class _Worker:
 
 
 def lead(trial: TrialSpec, cluster: ClusterMembership, config: TensorFlowConfig) -> RankRecord:
-    """The chief's part: train, time, and write the record of every worker.
-
-    Raises:
-        ServedError: a window whose steps were not shared evenly, which no retry made even.
-        ModelError: a shape that the model does not take.
-    """
+    """The chief's part: train, time, and write the record of every worker."""
     # They say where they are once their servers listen.
     seats = [RankTopology.model_validate(said[0]) for said in cluster.everybody()[: cluster.workers]]
     strategy = tf.distribute.ParameterServerStrategy(cluster.resolver())
@@ -198,7 +193,7 @@ class Chief:
         runs = [Run(int(w), m.tolist(), x.tolist(), s.tolist()) for w, m, x, s in self._coordinator.fetch(values)]
         runs.sort(key=lambda run: run.worker)
         if [run.worker for run in runs] != list(range(len(self._workers))):
-            raise ServedError(f"workers {[run.worker for run in runs]} took a window's closures, one each is wanted")
+            raise ServedError(f"workers {[run.worker for run in runs]} took a window's closures; expected one each")
         return runs, self._session.unix.of(opened), wall_ns
 
     def _keep(self, block: Block, runs: Sequence[Run]) -> None:
@@ -269,7 +264,6 @@ def _durations(run: Run) -> list[float]:
 
 
 def _random_data(seed: int, config: TensorFlowConfig) -> Any:
-    """A dataset of each worker's own random batches, made on the worker."""
     channels, height, width = config.shape
     shape = (POOL, config.batch, height, width, channels)
 

@@ -44,12 +44,7 @@ AGAINST_TORCH = (
 
 
 def run(trial: TrialSpec) -> None:
-    """Train and time one trial in this process.
-
-    Raises:
-        WorkloadError: what is asked for does not go on this machine or in this release.
-        CommunicatorError: processes that cannot meet.
-    """
+    """Train and time one trial in this process."""
     strategy = strategy_of(trial.workload) or Strategy.one_device
     try:
         if strategy is Strategy.parameter_server:

@@ -43,7 +43,6 @@ class ReplicaStrategy:
 
     @property
     def name(self) -> str | None:
-        """Its class, or what adds up in its place."""
         return self.across.name if self.across else type(self.strategy).__name__
 
     @property
@@ -63,11 +62,7 @@ def one_device(workload: Workload, devices: Devices, communicator: Communicator)
 
 
 def mirrored(workload: Workload, devices: Devices, communicator: Communicator) -> ReplicaStrategy:
-    """Replicas on the devices of this process.
-
-    Raises:
-        WorkloadError: NCCL without GPUs, which TensorFlow finds out at the first step.
-    """
+    """Replicas on the devices of this process."""
     asked = workload.cross_device_ops or CrossDeviceOps.default
     if asked is CrossDeviceOps.nccl and not devices.on_gpu:
         raise WorkloadError(
@@ -79,11 +74,7 @@ def mirrored(workload: Workload, devices: Devices, communicator: Communicator) -
 
 
 def multi_worker_mirrored(workload: Workload, devices: Devices, communicator: Communicator) -> ReplicaStrategy:
-    """One replica in each process, and collectives between them.
-
-    Raises:
-        WorkloadError: NCCL without GPUs, which TensorFlow replaces by a ring and a line in its log.
-    """
+    """One replica in each process, and collectives between them."""
     asked = workload.communication or Communication.auto
     if asked is Communication.nccl and not devices.on_gpu:
         raise WorkloadError(

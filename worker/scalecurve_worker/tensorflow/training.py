@@ -52,7 +52,6 @@ class ReplicaTrainer:
         return self._step_alone(*batch)
 
     def set_rate(self, rate: float) -> None:
-        """The learning rate from the next step on."""
         with self.strategy.scope():
             self.optimizer.learning_rate.assign(rate)
 
@@ -62,7 +61,6 @@ class ReplicaTrainer:
         return [own for each in variables.values() for own in components(self.strategy, each)]
 
     def decayed(self, gradients: list[Any], values: list[Any]) -> list[Any]:
-        """A replica's gradients with its share of SGD's weight decay."""
         if not self._decay:
             return gradients
         decay = self._decay / self._replicas

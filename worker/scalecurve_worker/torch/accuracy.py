@@ -91,12 +91,10 @@ class Tally:
         self._counted = 0
 
     def __call__(self, logits: Tensor, targets: Tensor) -> None:
-        """Count a batch; nothing is read from the device."""
         self._correct += (logits.detach().argmax(-1) == targets).sum()
         self._counted += targets.numel()
 
     def counts(self) -> tuple[int, int]:
-        """Correct answers and answers."""
         return int(self._correct), self._counted
 
 

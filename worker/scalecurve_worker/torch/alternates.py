@@ -27,7 +27,6 @@ class NoSync:
         self._state = _HostCopy(trainer)
 
     def enter(self) -> None:
-        """Keep parameters, buffers and optimizer state."""
         self._memory.pause()
         self._state.take()
 
@@ -37,7 +36,6 @@ class NoSync:
         self._memory.resume()
 
     def update(self, batches: list[Batch]) -> Tensor:
-        """One step without the all-reduce."""
         return self._trainer.update(batches, communicate=False)
 
 
@@ -52,7 +50,6 @@ class Plain:
         self._memory = memory
 
     def enter(self) -> None:
-        """Nothing is shared, so nothing is kept."""
         self._memory.pause()
 
     def leave(self) -> None:
@@ -62,7 +59,6 @@ class Plain:
         self._memory.resume()
 
     def update(self, batches: list[Batch]) -> Tensor:
-        """One step of the bare model."""
         return self._trainer.update(batches)
 
 

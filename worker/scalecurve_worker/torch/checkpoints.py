@@ -14,11 +14,7 @@ _FIELD = "measure.accuracy.checkpoints"
 
 
 def open_folder(path: str) -> Path:
-    """The folder for checkpoints, made where it is absent; a relative one is in the folder the program started in.
-
-    Raises:
-        WorkloadError: it cannot be made or written to, said before the training that would be lost.
-    """
+    """The folder for checkpoints, made where it is absent; a relative one is in the folder the program started in."""
     folder = Path(path).expanduser()
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -33,9 +29,6 @@ def write_checkpoint(module: nn.Module, folder: Path, trial: str) -> Path:
     """Write the state dict to ``<folder>/<trial>.pt`` by one rename, in host memory and without a wrapper's prefix.
 
     ``torch.load(..., weights_only=True)`` reads it on any machine.
-
-    Raises:
-        WorkloadError: a disk that does not take it.
     """
     state = {name: tensor.detach().cpu().contiguous() for name, tensor in module.state_dict().items()}
     path, unfinished = folder / f"{trial}.pt", folder / f".{trial}.pt.{os.getpid()}"

@@ -33,11 +33,9 @@ class CudaClock:
         self._opened = 0
 
     def synchronize(self) -> None:
-        """Wait until the device has done all that was queued."""
         torch.cuda.synchronize(self._device)
 
     def open(self) -> int:
-        """Begin a window on an idle device."""
         self._stream = torch.cuda.current_stream(self._device)
         self._last = self._event()
         self._opened = time.monotonic_ns()
@@ -46,14 +44,12 @@ class CudaClock:
         return self._last_ns
 
     def mark(self) -> int:
-        """A step ends here, on the stream."""
         event = self._idle.pop() if self._idle else _new_event(enable_timing=True)
         event.record(self._stream)
         self._pending.append(event)
         return time.monotonic_ns()
 
     def finished(self) -> list[Span]:
-        """Steps whose event is complete; asking does not wait."""
         spans: list[Span] = []
         while self._pending and self._pending[0].query():
             event = self._pending.popleft()
@@ -65,7 +61,6 @@ class CudaClock:
         return spans
 
     def close(self) -> int:
-        """Wait for the device; wall time of the window in ns."""
         torch.cuda.synchronize(self._device)
         return time.monotonic_ns() - self._opened
 

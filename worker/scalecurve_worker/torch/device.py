@@ -20,11 +20,7 @@ cudnn_version: Callable[[], int | None] = torch.backends.cudnn.version
 
 
 def choose_device(device: Device, local_rank: int) -> torch.device:
-    """The GPU of this local rank, or the CPU.
-
-    Raises:
-        WorkloadError: GPUs are asked for, and torch sees none.
-    """
+    """The GPU of this local rank, or the CPU."""
     count = torch.cuda.device_count()
     if device is Device.cpu or (device is Device.auto and count == 0):
         return torch.device("cpu")

@@ -41,7 +41,6 @@ class FlopCount:
 
     @property
     def total(self) -> int:
-        """Forward and backward together."""
         return self.forward + self.backward
 
 
@@ -171,7 +170,7 @@ def device_peak_flops(name: str, precision: str) -> float | None:
         ValueError: ``precision`` is none of fp32, tf32, bf16, fp16.
     """
     if precision not in get_args(Precision):
-        raise ValueError(f"precision {precision!r}: one of {', '.join(get_args(Precision))} is wanted")
+        raise ValueError(f"precision {precision!r}: expected one of {', '.join(get_args(Precision))}")
     peak = _PEAKS.get(_key(name))
     if peak is None:
         return None

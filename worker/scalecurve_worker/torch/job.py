@@ -43,7 +43,6 @@ class TorchJob:
         return model.to(memory_format=torch.channels_last) if self.workload.options.channels_last else model
 
     def wrap(self, model: nn.Module) -> WrappedModel:
-        """The model as the strategy spreads it over workers."""
         wrapped = self._wrap(model, self.device, self.workload)
         if wrapped.remote is not None:
             self.remotes.append(wrapped.remote)
@@ -113,11 +112,7 @@ def split_batch(batch: Batch, parts: int) -> list[Batch]:
 
 
 def batch_per_worker(trial: TrialSpec) -> int:
-    """Samples that a worker takes in a step.
-
-    Raises:
-        WorkloadError: no batch, or one that does not divide into its micro-batches.
-    """
+    """Samples that a worker takes in a step."""
     batch = trial.point.batch_per_worker
     parts = trial.workload.options.gradient_accumulation
     if batch is None:

@@ -21,17 +21,14 @@ class PeakMemory:
             torch.cuda.reset_peak_memory_stats(device)
 
     def pause(self) -> None:
-        """The alternate's steps come now."""
         if self._device.type == "cuda":
             self._highest = max(self._highest, torch.cuda.max_memory_allocated(self._device) - self.beside)
 
     def resume(self) -> None:
-        """The measured steps come again."""
         if self._device.type == "cuda":
             torch.cuda.reset_peak_memory_stats(self._device)
 
     def bytes(self) -> int:
-        """The peak so far."""
         if self._device.type != "cuda":
             return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
         self.pause()

@@ -41,7 +41,6 @@ class NoiseMeter:
         trainer.after_backward = self._after
 
     def add(self, gradients: Tensor) -> None:
-        """Add the squared norm of a part of a gradient, on its device."""
         self._sum = self._sum.to(gradients.device) + gradients.double().square().sum()
 
     def row(self, epoch: int) -> NoiseScaleRow | None:

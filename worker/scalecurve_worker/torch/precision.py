@@ -18,9 +18,6 @@ def set_arithmetic(precision: Precision, device: torch.device, deterministic: bo
 
     TF32 is on for ``tf32`` and off otherwise, in matrix products and in cuDNN alike; torch's own defaults differ
     between the two. cuDNN's search for the fastest algorithm is on, unless results must repeat bit by bit.
-
-    Raises:
-        WorkloadError: tf32 or fp16 on a CPU.
     """
     if device.type != "cuda" and precision in (Precision.tf32, Precision.fp16):
         raise WorkloadError(f"workload.precision: {precision.value} is for GPUs; allowed on a CPU: fp32, bf16")

@@ -24,11 +24,7 @@ _PER_FUNCTION = (2, 24)
 
 
 def choose_backend(backend: Backend, device: torch.device) -> str:
-    """``nccl`` on GPUs and ``gloo`` on CPUs, unless one is named.
-
-    Raises:
-        WorkloadError: a backend that this build of torch or this device does not have.
-    """
+    """``nccl`` on GPUs and ``gloo`` on CPUs, unless one is named."""
     if backend is Backend.auto:
         return "nccl" if device.type == "cuda" else "gloo"
     if backend is Backend.nccl and device.type != "cuda":
@@ -48,11 +44,7 @@ def ask_for_algorithm(algorithm: AllReduce, backend: str) -> None:
 
 
 def join_group(backend: str, device: torch.device) -> None:
-    """Initialise torch.distributed, with one process too.
-
-    Raises:
-        CommunicatorError: several processes and nothing to meet through.
-    """
+    """Initialise torch.distributed, with one process too."""
     identity = identify()
     device_id = device if backend == "nccl" else None
     if "MASTER_ADDR" in os.environ and identity.world > 1:

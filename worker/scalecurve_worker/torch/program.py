@@ -38,11 +38,7 @@ from scalecurve_worker.torch.transfer import note_frozen
 
 
 def run(trial: TrialSpec) -> None:
-    """Train and time one trial on this rank.
-
-    Raises:
-        WorkloadError: what is asked for does not go on this machine or in this release.
-    """
+    """Train and time one trial on this rank."""
     workload = trial.workload
     device = choose_device(workload.device, identify().local_rank)
     set_arithmetic(workload.precision, device, workload.options.deterministic)
@@ -57,11 +53,7 @@ def run(trial: TrialSpec) -> None:
 
 
 def carry_out(trial: TrialSpec, device: torch.device, wrap: Wrap | None = None) -> None:
-    """Run this rank's share of a trial, and leave the group; ``wrap`` spreads the model where no strategy does.
-
-    Raises:
-        WorkloadError: a model or data that cannot be had.
-    """
+    """Run this rank's share of a trial, and leave the group; ``wrap`` spreads the model where no strategy does."""
     try:
         run_job(TorchJob(trial, device, wrap))
     except models.ModelError as error:
@@ -135,7 +127,6 @@ def _alternate(job: TorchJob, trainer: Trainer, twin: nn.Module | None, memory: 
 
 
 def _note(job: TorchJob, facts: Facts, trainer: Trainer, data: Loader) -> None:
-    """What the record says of the program."""
     options, wrapped = job.workload.options, trainer.wrapped
     facts.strategy = wrapped.wrapper
     facts.backend = wrapped.backend or facts.backend

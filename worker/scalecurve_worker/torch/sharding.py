@@ -36,7 +36,6 @@ class Sharded:
 
     @property
     def layout(self) -> dict[str, object]:
-        """How many groups are gathered apart."""
         return {"fsdpGroups": len(self.gathered)}
 
     def no_sync(self) -> AbstractContextManager[None]:

@@ -87,11 +87,7 @@ def single(model: nn.Module, device: torch.device, workload: Workload) -> Wrappe
 
 
 def ddp(model: nn.Module, device: torch.device, workload: Workload) -> WrappedModel:
-    """DistributedDataParallel: replicas, with gradients all-reduced in buckets during the backward pass.
-
-    Raises:
-        WorkloadError: static_graph with compile, which torch refuses late and badly (pytorch#93672).
-    """
+    """DistributedDataParallel: replicas, with gradients all-reduced in buckets during the backward pass."""
     options, workers = workload.options, dist.get_world_size()
     wrapped = _replicate(model, device, workload)
     sent = None if options.comm_hook is CommHook.none else extra("comm-hook")(wrapped, options)
@@ -176,6 +172,7 @@ def count_elements(model: nn.Module) -> int:
 
 def _replicate(model: nn.Module, device: torch.device, workload: Workload) -> DistributedDataParallel:
     options, norm = workload.options, batch_norm_of(workload)
+    # torch refuses this late, with an internal error (pytorch#93672).
     if options.static_graph and options.compile:
         raise WorkloadError("workload.options.staticGraph: not together with compile; set one of them to false")
     if norm is BatchNorm.synchronized:

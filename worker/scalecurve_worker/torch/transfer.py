@@ -22,11 +22,7 @@ Entries = dict[str, Tensor]
 
 
 def head_entries(model: models.ModelSpec, input_shape: tuple[int, ...], classes: int) -> frozenset[str]:
-    """Names of the head's parameters: those whose shape follows the class count (of a VGG the last layer alone).
-
-    Raises:
-        ModelError: a model of text, whose classes are its vocabulary and shape its first layer too.
-    """
+    """Names of the head's parameters: those whose shape follows the class count (of a VGG the last layer alone)."""
     if model.kind == "tokens":
         raise models.ModelError(
             f"{model.name}: workload.transfer goes with models of images: the vocabulary is no head"
@@ -45,9 +41,6 @@ def load_checkpoint(model: nn.Module, file: str, head: Collection[str]) -> str:
     A relative ``file`` is looked for in the folder that the program was started in, as ``data.path`` is. The file holds
     a state dict with this project's names or torchvision's (ResNets). The head stays freshly drawn where the
     checkpoint's is for another number of classes, and is taken over where it fits.
-
-    Raises:
-        WorkloadError: no such file, one that is damaged or holds something else, or another architecture.
     """
     path = Path(file).expanduser()
     given = of_torchvision(_read(path))
@@ -107,12 +100,7 @@ def frozen_checksum(model: nn.Module) -> str | None:
 def begin(
     model: nn.Module, transfer: Transfer, spec: models.ModelSpec, input_shape: tuple[int, ...], classes: int
 ) -> dict[str, object]:
-    """Do what ``workload.transfer`` asks for to a freshly built model; what the record says of it.
-
-    Raises:
-        ModelError: a model whose head cannot be told from the rest.
-        WorkloadError: a checkpoint that cannot be read, or does not fit.
-    """
+    """Do what ``workload.transfer`` asks for to a freshly built model; what the record says of it."""
     loads = transfer.checkpoint is not None and transfer.train is not Trained.scratch
     if not loads and transfer.train is not Trained.head:
         return {}

@@ -24,12 +24,9 @@ def estimate(
     so that both are averaged over the epoch first. The interval of the ratio is E. C. Fieller's ("Some problems in
     interval estimation", 1954) of 95 %, steps taken for independent; there is none, and no ratio, where |G|² cannot be
     told from zero.
-
-    Raises:
-        ValueError: a large batch that is not larger.
     """
     if not 0 < small_batch < large_batch:
-        raise ValueError(f"batches of {small_batch} and {large_batch}: a small and a larger one are wanted")
+        raise ValueError(f"batches of {small_batch} and {large_batch}: expected a small and a larger one")
     pairs = [(s, b) for s, b in zip(small, large, strict=True) if math.isfinite(s) and math.isfinite(b)]
     if not pairs:
         return None

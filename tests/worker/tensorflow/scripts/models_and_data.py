@@ -15,6 +15,7 @@ from PIL import Image
 
 from scalecurve_api.programs import tensorflow as api
 from scalecurve_api.programs.optimizer import Optimizer
+from scalecurve_worker.data.decoding import open_image_list
 from scalecurve_worker.data.digits import read_digits
 from scalecurve_worker.data.images import DataError, ImageArrays
 from scalecurve_worker.tensorflow import models
@@ -27,7 +28,7 @@ from scalecurve_worker.tensorflow.models.layers import parts
 from scalecurve_worker.tensorflow.scalars import add, read
 from scalecurve_worker.tensorflow.training import make_optimizer
 from scalecurve_worker.torch import models as torch_models
-from scalecurve_worker.torch.data.image_folder import ThreadedDecoder as TorchDecoder
+from scalecurve_worker.torch.data.image_folder import ImageDecoder
 
 # Large enough that ResNet-50's last batch norms see 32 values a channel: over 4, as of a 32 x 32 image in a batch of
 # 4, its fp32 logits are 2e-3 from its fp64 ones in torch alone, and other kernels give other ones.
@@ -140,18 +141,18 @@ def folders_give_torchs_pixels() -> None:
                 for index in range(count):
                     pixels = random.integers(256, size=(40, 50 + index, 3), dtype=np.uint8)
                     Image.fromarray(pixels).save(home / f"{index}.png")
-        images = folder.open_folder(Path(path), "train", shape=(3, 16, 16), classes=None)
+        images = open_image_list(Path(path), "train", shape=(3, 16, 16), classes=None)
         strategy = tf.distribute.OneDeviceStrategy("CPU:0")
         data = folder.ImageFolderEpochs(strategy, images, batch=4, shape=(3, 16, 16), seed=7)
         assert (len(data), data.items) == (2, 10)
         order = np.random.default_rng(7 + 3).permutation(10)[:8]
-        theirs = TorchDecoder(images, (3, 16, 16), augment=True, seed=7)
+        theirs = ImageDecoder(images, (3, 16, 16), augment=True, seed=7)
         for step, (inputs, labels) in enumerate(data.epoch(3)):
             own = order[step * 4 : step * 4 + 4]
             expected = np.stack([theirs[int(index), 3][0].numpy().reshape(16, 16, 3) for index in own])
             np.testing.assert_allclose(inputs.numpy(), folder.normalised(expected).numpy())
             assert labels.numpy().tolist() == images.labels[own].tolist()
-        held = folder.open_folder(Path(path), "val", shape=(3, 16, 16), classes=4)
+        held = open_image_list(Path(path), "val", shape=(3, 16, 16), classes=4)
         sizes = [len(labels) for _, labels in in_order(len(held), 4, folder.middles(held, (3, 16, 16)))]
         assert sizes == [4, 2]
         Path(path, "train", "cat", "0.png").write_bytes(b"no picture")

@@ -36,13 +36,11 @@ class TopK:
         self.name = f"all-gather of the largest {density:.3g} of elements, 8 bytes each"
 
     def encode(self, values: Tensor) -> Tensor:
-        """Values, then their places, 4 bytes each."""
         count = max(1, math.ceil(self.density * values.numel()))
         places = torch.topk(values.abs(), count, sorted=False).indices
         return torch.cat([values[places].view(torch.uint8), places.to(torch.int32).view(torch.uint8)])
 
     def decode(self, message: Tensor, elements: int) -> Tensor:
-        """Zero elsewhere."""
         values, places = message.clone().chunk(2)
         found = torch.zeros(elements, device=message.device)
         return found.index_copy_(0, places.view(torch.int32).long(), values.view(torch.float32))
@@ -57,14 +55,12 @@ class EightBit:
     name = f"all-gather of int8, one fp32 scale for {BLOCK} elements"
 
     def encode(self, values: Tensor) -> Tensor:
-        """Scales, then levels."""
         blocks = _blocks(values, BLOCK)
         scales = blocks.abs().amax(dim=1).clamp_(min=torch.finfo(torch.float32).tiny) / 127
         levels = (blocks / scales[:, None]).round_().to(torch.int8)
         return torch.cat([scales.view(torch.uint8), levels.flatten().view(torch.uint8)])
 
     def decode(self, message: Tensor, elements: int) -> Tensor:
-        """Level times scale."""
         count = -(-elements // BLOCK)
         scales = message[: 4 * count].clone().view(torch.float32)
         levels = message[4 * count :].view(torch.int8).view(count, BLOCK)
@@ -92,7 +88,6 @@ class OneBit:
         return torch.cat([torch.stack([low, high]).flatten().view(torch.uint8), bits])
 
     def decode(self, message: Tensor, elements: int) -> Tensor:
-        """The mean of each element's side."""
         count = -(-elements // BLOCK)
         low, high = message[: 8 * count].clone().view(torch.float32).view(2, count, 1)
         weights = 2 ** torch.arange(_BITS, device=message.device, dtype=torch.uint8)

@@ -34,9 +34,6 @@ def load(framework: ModuleType, field: str) -> Any:
     """``horovod.torch`` or ``horovod.tensorflow``, by the framework that has been imported, with its extension.
 
     ``field`` of the experiment is what asks for it.
-
-    Raises:
-        WorkloadError: not installed, or not built for this framework, its version or this Python.
     """
     name = framework.__name__
     try:
@@ -70,9 +67,6 @@ def join(library: Any, workload: Workload, on_gpu: bool, probe: Callable[[str], 
     That is read from Horovod's own timeline of ``probe``, an all-reduce of this name on the device, for what is built
     in says only what could be. The timeline is written in a first life of Horovod, because one that could be started
     later costs time in every step.
-
-    Raises:
-        WorkloadError: a library that this build of Horovod does not have.
     """
     _check(library, carrier_of(workload, on_gpu))
     # MPI counts and orders in any case, for mpirun started the ranks.

@@ -23,11 +23,7 @@ class HorovodReplicas:
     """This process among those that mpirun started."""
 
     def __init__(self, workload: Workload, devices: Devices) -> None:
-        """Join them.
-
-        Raises:
-            WorkloadError: Horovod is not here, or not as it is asked for.
-        """
+        """Join them."""
         self._library = load(tf, "workload.strategy")
         self._device = devices.names[0]
         half = workload.options.comm_hook is CommHook.fp16
@@ -44,15 +40,12 @@ class HorovodReplicas:
         return TAPE if gradient.__module__.startswith("horovod.tensorflow") else None
 
     def tape(self, tape: Any) -> Any:
-        """A tape whose gradients are the mean over all processes."""
         return self._library.DistributedGradientTape(tape, compression=self._compression)
 
     def start_alike(self, variables: Iterable[Any]) -> None:
-        """Give Keras's variables the first process's values."""
         self._library.broadcast_variables([each.value for each in variables], root_rank=0)
 
     def leave(self) -> None:
-        """Go, when all others may go too."""
         self._library.shutdown()
 
     def _probe(self, name: str) -> None:
@@ -61,11 +54,7 @@ class HorovodReplicas:
 
 
 def horovod(workload: Workload, devices: Devices, communicator: Communicator) -> ReplicaStrategy:
-    """One replica in each process, and Horovod between them.
-
-    Raises:
-        WorkloadError: Horovod is not installed, or lacks what the workload needs.
-    """
+    """One replica in each process, and Horovod between them."""
     group = HorovodReplicas(workload, devices)
     facts = {"backendReadFrom": "Horovod's timeline of an all-reduce before the first step"}
     return ReplicaStrategy(tf.distribute.OneDeviceStrategy(devices.names[0]), group.carrier, facts, group)

@@ -15,11 +15,7 @@ from scalecurve_worker.torch.program import carry_out
 
 
 def run(trial: TrialSpec) -> None:
-    """Train and time one trial on this rank, which mpirun started.
-
-    Raises:
-        WorkloadError: Horovod is not here, or what is asked for does not go with it or with this machine.
-    """
+    """Train and time one trial on this rank, which mpirun started."""
     workload = trial.workload
     library = load(torch, "workload.program")
     device = choose_device(workload.device, identify().local_rank)

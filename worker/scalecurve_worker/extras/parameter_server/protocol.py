@@ -64,11 +64,7 @@ def send(connection: socket.socket, header: Header, payload: memoryview | bytes 
 
 
 def receive(connection: socket.socket) -> Header:
-    """The next header; the payload's ``size`` bytes are still to come.
-
-    Raises:
-        Closed: the other side has gone.
-    """
+    """The next header; the payload's ``size`` bytes are still to come."""
     data = bytearray(_HEADER.size)
     _fill(connection, memoryview(data))
     kind, used, version, size, rate = _HEADER.unpack(data)
@@ -76,11 +72,7 @@ def receive(connection: socket.socket) -> Header:
 
 
 def receive_into(connection: socket.socket, header: Header, view: memoryview) -> int:
-    """Fill ``view`` with the payload; the bytes that the message took.
-
-    Raises:
-        ConnectionError: a payload of another size.
-    """
+    """Fill ``view`` with the payload; the bytes that the message took."""
     if header.size != len(view):
         raise ConnectionError(f"{header.kind.name} with {header.size} bytes, {len(view)} were expected")
     _fill(connection, view)

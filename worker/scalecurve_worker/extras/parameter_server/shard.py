@@ -41,12 +41,10 @@ class ParameterShard:
         self._sent = 0
 
     def begin(self, parameters: Tensor) -> None:
-        """Take the first parameters."""
         with self._changed:
             self._parameters.data.copy_(parameters)
 
     def fetch(self, into: Tensor) -> PushReply:
-        """Copy the parameters out."""
         with self._changed:
             return self._answer(into, used=True)
 
@@ -73,13 +71,11 @@ class ParameterShard:
             return self._answer(into, used=True)
 
     def moved(self, received: int, sent: int) -> None:
-        """Count bytes at a socket."""
         with self._changed:
             self._received += received
             self._sent += sent
 
     def counts(self) -> ServerCounts:
-        """What was counted so far."""
         with self._changed:
             return ServerCounts(
                 server=self._index,

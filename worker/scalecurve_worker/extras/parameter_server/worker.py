@@ -78,7 +78,6 @@ class ParameterServerOptimizer(torch.optim.Optimizer):
 
     @torch.no_grad()
     def begin(self) -> None:
-        """Give the servers this worker's parameters to start from."""
         self._read(self._held, self._parameters)
         for connection, payload in zip(self._connections, self._incoming, strict=True):
             protocol.send(connection, Header(MessageKind.initial), payload)
@@ -87,13 +86,11 @@ class ParameterServerOptimizer(torch.optim.Optimizer):
 
     @torch.no_grad()
     def fetch(self) -> None:
-        """Take the parameters as they are now."""
         for connection in self._connections:
             protocol.send(connection, Header(MessageKind.fetch))
         self._take()
 
     def counts(self) -> list[ServerCounts]:
-        """What each server has counted."""
         found = []
         for connection in self._connections:
             protocol.send(connection, Header(MessageKind.counts))
@@ -104,7 +101,6 @@ class ParameterServerOptimizer(torch.optim.Optimizer):
         return found
 
     def close(self) -> None:
-        """Leave the servers, which end with their last worker."""
         for connection in self._connections:
             connection.close()
 
@@ -181,7 +177,6 @@ class ParameterServerClient:
         return Traffic(payload_bytes=size, wire_bytes=sent, plain_payload_bytes=size, how=how)
 
     def close(self) -> None:
-        """Leave the servers and see them end."""
         self.optimizer.close()
         self.communicator.barrier()
         for process in self.processes:

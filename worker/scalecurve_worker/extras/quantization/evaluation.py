@@ -41,9 +41,6 @@ def quantize(
     ``calibration`` are batches of inputs; ``validation`` is gone through once for each row, in one order. Bytes are
     those of the parameters: weights packed to their bits, biases of 4 bytes (32-bit integers at up to 8 bits, 64
     above), a float32 for each step.
-
-    Raises:
-        WorkloadError: a model that has no form in integers here.
     """
     graph = folded(model)
     seen = calibrate(graph, calibration)

@@ -61,11 +61,7 @@ _ENDS = {"placeholder": Operation.start, "output": Operation.end}
 
 
 def kind_of(graph: fx.GraphModule, node: fx.Node) -> Operation:
-    """What the node does.
-
-    Raises:
-        WorkloadError: nothing that is known here.
-    """
+    """What the node does."""
     kind = _ENDS.get(node.op)
     if node.op == "call_module":
         kind = _MODULES.get(type(graph.get_submodule(str(node.target))))
@@ -79,12 +75,7 @@ def kind_of(graph: fx.GraphModule, node: fx.Node) -> Operation:
 
 
 def folded(model: nn.Module) -> fx.GraphModule:
-    """A copy in float32, as in evaluation, traced and with every batch norm folded; the model stays as it is.
-
-    Raises:
-        WorkloadError: the model has a part that is not among convolutions, linear layers, batch norm after one of
-            them, ReLU, pooling, sums and joins, or its way depends on its input.
-    """
+    """A copy in float32, as in evaluation, traced and with every batch norm folded; the model stays as it is."""
     plain = copy.deepcopy(model).eval().float()
     try:
         graph = fx.symbolic_trace(plain)
@@ -101,11 +92,7 @@ def folded(model: nn.Module) -> fx.GraphModule:
 
 
 def check_quantizable(model: nn.Module) -> None:
-    """Refuse before anything is trained what :func:`folded` would refuse after it; no number is worked out.
-
-    Raises:
-        WorkloadError: as :func:`folded`.
-    """
+    """Refuse before anything is trained what :func:`folded` would refuse after it; no number is worked out."""
     folded(copy.deepcopy(model).to("meta"))
 
 

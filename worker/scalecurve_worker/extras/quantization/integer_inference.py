@@ -70,7 +70,6 @@ class Integers(fx.Interpreter):
                 self.layers[node] = _layer(layer, self.grids[_source(node)], scheme, bits, whole_bias)
 
     def run_node(self, n: fx.Node) -> Any:
-        """One operation on whole numbers."""
         match self.kinds[n]:
             case Operation.start:
                 return self.grids[n].whole(super().run_node(n))
@@ -95,12 +94,10 @@ class Integers(fx.Interpreter):
 
     @property
     def activation_grids(self) -> int:
-        """How many steps of activations have to be stored."""
         own = (Operation.start, Operation.layer, Operation.sum, Operation.joined)
         return sum(kind in own and not self._gives_logits(node) for node, kind in self.kinds.items())
 
     def _accumulators(self, layer: _Layer, q: Tensor) -> Tensor:
-        """What the layer's accumulators are worth."""
         # Rounding undoes what a transform inside a convolution's kernel may leave; a sum of whole numbers is whole.
         sums = torch.round(layer.sums(q))
         if layer.bias is None:

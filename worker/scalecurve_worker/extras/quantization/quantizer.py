@@ -33,11 +33,9 @@ class Grid:
         return torch.round(x.double() / self.step).clamp_(self.lowest, self.highest)
 
     def real(self, q: Tensor) -> Tensor:
-        """What a place is worth, in float64."""
         return q.double() * self.step
 
     def nearest(self, x: Tensor) -> Tensor:
-        """Each number where its place is, in float64."""
         return self.real(self.whole(x))
 
 

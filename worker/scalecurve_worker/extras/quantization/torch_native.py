@@ -23,7 +23,6 @@ class Native:
     bytes: int
 
     def forward(self, inputs: Tensor) -> Tensor:
-        """Logits, on the host."""
         logits: Tensor = self.module(inputs.cpu().contiguous())
         return logits
 

@@ -20,11 +20,7 @@ class ArrayEpochs(Epochs):
     def __init__(
         self, strategy: Any, source: str, arrays: ImageArrays, *, shape: tuple[int, ...], **order: Any
     ) -> None:
-        """``shape`` is (channels, height, width); ``order`` is for ``Epochs``.
-
-        Raises:
-            DataError: a shape that the set cannot be brought to, or fewer items than one global batch.
-        """
+        """``shape`` is (channels, height, width); ``order`` is for ``Epochs``."""
         check_arrays(source, arrays, shape=shape, classes=arrays.classes)
         super().__init__(strategy, source, len(arrays.labels), **order)
         self._augment = arrays.flips

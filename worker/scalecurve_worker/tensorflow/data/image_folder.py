@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from importlib.util import find_spec
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from scalecurve_worker.data.crops import middle_crop, random_crop
-from scalecurve_worker.data.image_list import ImageList, list_images
-from scalecurve_worker.data.images import DataError, Split
+from scalecurve_worker.data.decoding import DEVIATION, MEAN, open_picture, pixels_of
+from scalecurve_worker.data.image_list import ImageList
 from scalecurve_worker.process.startup import allowed_cores
 from scalecurve_worker.tensorflow.data.sampler import Batch, Epochs, Items
 from scalecurve_worker.tensorflow.framework import tf
@@ -22,27 +18,7 @@ from scalecurve_worker.tensorflow.framework import tf
 MOST_THREADS = 8
 BATCHES_AHEAD = 2
 
-# As in the torch program: over ImageNet's training images; for grey, their means.
-MEAN = {1: (0.449,), 3: (0.485, 0.456, 0.406)}
-DEVIATION = {1: (0.226,), 3: (0.229, 0.224, 0.225)}
-
 Pixels = NDArray[np.uint8]
-
-
-def open_folder(path: Path, split: Split, *, shape: tuple[int, ...], classes: int | None) -> ImageList:
-    """The images of ``<path>/{train,val}/<class>/<image>``.
-
-    Raises:
-        DataError: no Pillow, a wrong layout, a shape that is no grey or colour image, more classes than asked.
-    """
-    if find_spec("PIL") is None:
-        raise DataError("image-folder: Pillow is not installed; it decodes the images (pip install pillow)")
-    if len(shape) != 3 or shape[0] not in MEAN:
-        raise DataError(f"image-folder: shape {list(shape)}: [1 or 3, height, width] is wanted")
-    images = list_images(path, split)
-    if classes is not None and classes < images.classes:
-        raise DataError(f"image-folder: classes {classes}: {path} has {images.classes}")
-    return images
 
 
 class ImageFolderEpochs(Epochs):
@@ -52,11 +28,7 @@ class ImageFolderEpochs(Epochs):
     """
 
     def __init__(self, strategy: Any, images: ImageList, *, shape: tuple[int, ...], **order: Any) -> None:
-        """``shape`` is (channels, height, width); ``order`` is for ``Epochs``.
-
-        Raises:
-            DataError: fewer images than one global batch.
-        """
+        """``shape`` is (channels, height, width); ``order`` is for ``Epochs``."""
         super().__init__(strategy, "image-folder", len(images), **order)
         self._images = images
         self._decoder = ThreadedDecoder(images, shape)
@@ -83,20 +55,7 @@ class ThreadedDecoder:
         return [self._threads.submit(self._pixels, *each) for each in zip(items, draws, strict=True)]
 
     def _pixels(self, index: int, random: np.random.Generator | None) -> Pixels:
-        from PIL import Image
-
-        file = self._images.file(index)
-        channels, height, width = self._shape
-        try:
-            with Image.open(file) as image:
-                picture = image.convert("RGB" if channels == 3 else "L")
-        except (OSError, SyntaxError, ValueError, EOFError, struct.error, Image.DecompressionBombError) as error:
-            raise DataError(f"{file}: cannot be decoded: {error}") from error
-        box = middle_crop(picture.size, (width, height)) if random is None else random_crop(picture.size, random)
-        picture = picture.resize((width, height), Image.Resampling.BILINEAR, box=box)
-        if random is not None and random.random() < 0.5:
-            picture = picture.transpose(Image.Transpose.FLIP_LEFT_RIGHT)
-        return np.array(picture, np.uint8).reshape(height, width, channels)
+        return pixels_of(open_picture(self._images.file(index), self._shape[0]), self._shape, random)
 
 
 def middles(images: ImageList, shape: tuple[int, ...]) -> Callable[[Items], Batch]:

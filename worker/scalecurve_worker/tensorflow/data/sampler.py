@@ -29,11 +29,7 @@ class Epochs(ABC):
     def __init__(
         self, strategy: Any, source: str, items: int, *, batch: int, seed: int, first: int = 0, world: int | None = None
     ) -> None:
-        """Where there are more replicas, ``world``, than the strategy knows of, its own are those from ``first`` on.
-
-        Raises:
-            DataError: fewer items than one global batch.
-        """
+        """Where there are more replicas, ``world``, than the strategy knows of, its own are those from ``first`` on."""
         self._strategy, self._batch, self._seed = strategy, batch, seed
         self._first, self._world = first, world or int(strategy.num_replicas_in_sync)
         self.items = items
@@ -46,7 +42,6 @@ class Epochs(ABC):
         return self._steps
 
     def epoch(self, number: int) -> Iterator[Batch]:
-        """What every replica gets in each step of one epoch."""
         order = np.random.default_rng(self._seed + number).permutation(self.items)
 
         def part(replica: int, step: int) -> Batch:
@@ -58,7 +53,6 @@ class Epochs(ABC):
             yield per_replica(self._strategy, lambda replica, step=step: part(replica, step))
 
     def endless(self) -> Iterator[Batch]:
-        """The same, epoch after epoch."""
         for number in count():
             yield from self.epoch(number)
 

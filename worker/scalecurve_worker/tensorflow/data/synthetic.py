@@ -28,7 +28,6 @@ class SyntheticReplicas:
         ]
 
     def endless(self) -> Iterator[tuple[Any, Any]]:
-        """Inputs (batch, height, width, channels) and labels (batch,), for ever."""
         return cycle(self._pool)
 
 

@@ -37,7 +37,6 @@ class BatchNormLayer(keras.layers.Layer):  # type: ignore[misc]  # Keras has no 
     """
 
     def build(self, shape: Any) -> None:
-        """γ, β, and the running mean and variance, all fp32."""
         channels = (shape[-1],)
         self.gamma = self.add_weight(shape=channels, initializer="ones", name="gamma", dtype="float32", autocast=False)
         self.beta = self.add_weight(shape=channels, initializer="zeros", name="beta", dtype="float32", autocast=False)
@@ -53,7 +52,6 @@ class BatchNormLayer(keras.layers.Layer):  # type: ignore[misc]  # Keras has no 
         self.moving_variance = keras.Variable(keras.initializers.Ones(), name="moving_variance", **own)
 
     def call(self, x: Any, training: bool = False) -> Any:
-        """(batch, height, width, channels) -> the same."""
         fused = tf.compat.v1.nn.fused_batch_norm
         if not training:
             mean, variance = self.moving_mean.value, self.moving_variance.value
@@ -73,7 +71,6 @@ class PaddedShortcutLayer(keras.layers.Layer):  # type: ignore[misc]  # Keras ha
         self.new_channels = new_channels
 
     def call(self, x: Any) -> Any:
-        """(batch, h, w, c) -> (batch, ceil(h / 2), ceil(w / 2), c + new_channels)."""
         return tf.pad(x[:, ::2, ::2, :], [[0, 0], [0, 0], [0, 0], [0, self.new_channels]])
 
 
@@ -85,7 +82,6 @@ class AdaptiveMean(keras.layers.Layer):  # type: ignore[misc]  # Keras has no ty
         self.side = side
 
     def call(self, x: Any) -> Any:
-        """(batch, h, w, c) -> (batch, side, side, c)."""
         height, width = int(x.shape[1]), int(x.shape[2])
         if (height, width) == (self.side, self.side):
             return x

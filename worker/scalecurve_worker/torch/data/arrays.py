@@ -43,15 +43,12 @@ class ArrayLoader(Loader):
 
     @property
     def class_names(self) -> tuple[str, ...]:
-        """As the set's authors call them."""
         return self.arrays.names
 
     def labels_of_all(self) -> NDArray[np.int64]:
-        """Of the whole split."""
         return self.arrays.labels
 
     def examples(self, items: Sequence[int]) -> tuple[Tensor, Tensor]:
-        """Stored and augmented, in the first epoch's way."""
         stored = self.images.index_select(0, torch.tensor(items, device=self.form.device))
         draws = Draws(self.augment, self.shard, 0, self.form.device)
         trained = draws.cut(self._finish(draws.move(stored)))
@@ -59,7 +56,6 @@ class ArrayLoader(Loader):
         return stored.float() / white, self.normalise.undo(trained) / white
 
     def _finish(self, images: Tensor) -> Tensor:
-        """Bytes (batch, c, h, w) -> normalised numbers (batch, *shape)."""
         x = self.normalise(images)
         channels, *size = self.spec.shape
         if list(x.shape[2:]) != size:

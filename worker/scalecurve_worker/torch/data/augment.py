@@ -33,11 +33,7 @@ class Augment:
     instances: int = 1
 
     def check(self, source: str, shape: tuple[int, ...]) -> None:
-        """Refuse what such samples cannot go through.
-
-        Raises:
-            DataError: no images, or a square larger than them.
-        """
+        """Refuse what such samples cannot go through."""
         if self == Augment():
             return
         if len(shape) != 3:
@@ -62,13 +58,11 @@ class Draws:
         self._cuts = torch.Generator(device).manual_seed(stream_seed(*words, _CUTS))
 
     def move(self, images: Tensor) -> Tensor:
-        """Crop and mirror (batch, c, h, w), of bytes or numbers; zeros come in at the edges."""
         if not self.augment.pad:
             return images
         return crop_and_flip(images, self._moves, pad=self.augment.pad, mirror=self.augment.mirror)
 
     def cut(self, x: Tensor) -> Tensor:
-        """Blot a square out of each of (batch, c, h, w) normalised images."""
         return cut_out(x, self.augment.cutout, self._cuts) if self.augment.cutout else x
 
 

@@ -16,11 +16,7 @@ LARGEST = 32  # pixels of a side, so that all of them stay small beside the rest
 
 
 def dataset_facts(training: Loader, validation: Loader) -> DatasetFacts:
-    """Counts of both splits, and the first training image of each of the first eight classes.
-
-    Raises:
-        DataError: an image cannot be decoded.
-    """
+    """Counts of both splits, and the first training image of each of the first eight classes."""
     found = DatasetFacts(train=training.spec.items, val=validation.spec.items)
     labels = training.labels_of_all()
     if labels is None:
@@ -54,5 +50,4 @@ def _resized(images: Tensor, size: tuple[int, int]) -> Tensor:
 
 
 def _bytes(image: Tensor) -> str:
-    """Numbers from 0 to 1 (channels, height, width) -> base64 of bytes."""
     return b64encode((image * 255).round().clamp(0, 255).byte().cpu().numpy().tobytes()).decode()

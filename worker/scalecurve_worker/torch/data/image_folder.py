@@ -7,13 +7,9 @@ step's kernels. They come from a fork server: a fork of a process with CUDA and 
 from __future__ import annotations
 
 import os
-import struct
 from collections.abc import Iterator, Sequence
-from importlib.util import find_spec
 from multiprocessing import parent_process
-from pathlib import Path
 from threading import Thread
-from typing import Any
 
 import numpy as np
 import torch
@@ -22,9 +18,9 @@ from torch import Tensor
 from torch import multiprocessing as torch_multiprocessing
 from torch.utils.data import DataLoader, Dataset, Sampler
 
-from scalecurve_worker.data.crops import middle_crop, random_crop
-from scalecurve_worker.data.image_list import ImageList, list_images
-from scalecurve_worker.data.images import DataError, Split
+from scalecurve_worker.data.decoding import DEVIATION, MEAN, open_picture, pixels_of
+from scalecurve_worker.data.image_list import ImageList
+from scalecurve_worker.data.images import DataError
 from scalecurve_worker.torch.data.augment import Augment, Draws
 from scalecurve_worker.torch.data.loader import Batch, DataSpec, Loader
 from scalecurve_worker.torch.data.memory_format import BatchFormat, Normaliser
@@ -32,10 +28,6 @@ from scalecurve_worker.torch.data.sampler import DataShard, epoch_order
 
 MOST_LOADERS = 8
 BATCHES_AHEAD = 2  # of each decoding process
-
-# Mean and deviation over ImageNet's training images, as printed by torchvision; for grey, their means.
-MEAN = {1: (0.449,), 3: (0.485, 0.456, 0.406)}
-DEVIATION = {1: (0.226,), 3: (0.229, 0.224, 0.225)}
 
 
 class ImageDecoder(Dataset[tuple[Tensor, int] | str]):
@@ -49,40 +41,21 @@ class ImageDecoder(Dataset[tuple[Tensor, int] | str]):
         self, images: ImageList, shape: tuple[int, ...], *, augment: bool, seed: int, instances: int = 1
     ) -> None:
         self.images = images
-        self.channels, self.height, self.width = shape
+        self.shape = shape
         self.augment = augment
         self.seed = seed
         self.instances = instances
 
     def __getitem__(self, where: tuple[int, int]) -> tuple[Tensor, int] | str:
-        from PIL.Image import DecompressionBombError
-
         index, epoch = where
-        file = self.images.file(index)
         # By item, not by process or worker: the picture is the same whoever decodes it.
-        random = np.random.default_rng((self.seed, epoch, index))
+        random = np.random.default_rng((self.seed, epoch, index)) if self.augment else None
         try:
-            pixels = self._pixels(file, random)
-        except (OSError, SyntaxError, ValueError, EOFError, struct.error, DecompressionBombError) as error:
-            return f"{file}: cannot be decoded: {error}"
+            picture = open_picture(self.images.file(index), self.shape[0])
+        except DataError as error:
+            return str(error)
+        pixels = np.stack([pixels_of(picture, self.shape, random) for _ in range(self.instances)])
         return torch.from_numpy(pixels), int(self.images.labels[index])
-
-    def _pixels(self, file: Path, random: np.random.Generator) -> NDArray[np.uint8]:
-        from PIL import Image
-
-        with Image.open(file) as image:
-            picture = image.convert("RGB" if self.channels == 3 else "L")
-        return np.stack([self._instance(picture, random) for _ in range(self.instances)])
-
-    def _instance(self, picture: Any, random: np.random.Generator) -> NDArray[np.uint8]:
-        from PIL import Image
-
-        wanted = (self.width, self.height)
-        box = random_crop(picture.size, random) if self.augment else middle_crop(picture.size, wanted)
-        picture = picture.resize(wanted, Image.Resampling.BILINEAR, box=box)
-        if self.augment and random.random() < 0.5:
-            picture = picture.transpose(Image.Transpose.FLIP_LEFT_RIGHT)
-        return np.array(picture, np.uint8).reshape(self.height, self.width, self.channels)
 
 
 def _stack(items: list[tuple[Tensor, int] | str]) -> tuple[Tensor, Tensor] | str:
@@ -157,15 +130,12 @@ class ImageFolder(Loader):
 
     @property
     def class_names(self) -> tuple[str, ...]:
-        """The names of the folders."""
         return self.decoder.images.class_names
 
     def labels_of_all(self) -> NDArray[np.int64]:
-        """Of the whole split."""
         return self.decoder.images.labels
 
     def examples(self, items: Sequence[int]) -> tuple[Tensor, Tensor]:
-        """The middle of each picture, and as it is trained on in the first epoch."""
         decoder, shape = self.decoder, self.spec.shape
         plain = ImageDecoder(decoder.images, shape, augment=False, seed=decoder.seed)
         trained = ImageDecoder(decoder.images, shape, augment=decoder.augment, seed=decoder.seed)
@@ -180,7 +150,6 @@ class ImageFolder(Loader):
         return decoded[0].to(self.form.device).permute(0, 3, 1, 2)
 
     def close(self) -> None:
-        """End the decoding processes."""
         super().close()
         del self._decoded
 
@@ -218,28 +187,3 @@ def _end_with_the_worker(_: int) -> None:
         os._exit(1)
 
     Thread(target=watch, daemon=True).start()
-
-
-def open_image_list(
-    path: Path,
-    split: Split,
-    *,
-    shape: tuple[int, ...],
-    classes: int | None,
-    validation: float | None = None,
-    split_seed: int = 0,
-) -> ImageList:
-    """List a folder and refuse what it cannot give.
-
-    Raises:
-        DataError: no Pillow, a wrong layout, a shape that is no grey or colour image, more classes than asked.
-    """
-    if find_spec("PIL") is None:
-        raise DataError("image-folder: Pillow is not installed; it decodes the images (pip install pillow)")
-    if len(shape) != 3 or shape[0] not in MEAN:
-        raise DataError(f"image-folder: shape {list(shape)}: [1 or 3, height, width] is wanted")
-    images = list_images(path, split, validation=validation, split_seed=split_seed)
-    if classes is not None and classes < images.classes:
-        folder = path if validation is not None else path / "train"
-        raise DataError(f"{folder}: classes {classes}: there are {images.classes} class folders")
-    return images

@@ -35,12 +35,10 @@ class DataSpec:
 
     @property
     def samples(self) -> int:
-        """Samples of the split over all workers."""
         return self.items * self.samples_per_item
 
     @property
     def samples_per_step(self) -> int:
-        """Samples that a full batch of one worker counts for."""
         return self.batch * self.samples_per_item
 
 
@@ -71,11 +69,7 @@ class Loader(ABC):
         return self._batches(self.epoch)
 
     def endless(self) -> Iterator[Batch]:
-        """All epochs from the current one on.
-
-        Raises:
-            DataError: this worker has no batch.
-        """
+        """All epochs from the current one on."""
         if self.spec.steps == 0:
             raise DataError(f"{self.spec.source}: no item of the {self.spec.split} split is for this worker")
         while True:
@@ -84,11 +78,9 @@ class Loader(ABC):
 
     @property
     def class_names(self) -> tuple[str, ...]:
-        """Names of the classes in their order; none where they have none."""
         return ()
 
     def labels_of_all(self) -> NDArray[np.int64] | None:
-        """The class of every item of the split; None for what was made up."""
         return None
 
     def examples(self, items: Sequence[int]) -> tuple[Tensor, Tensor]:
@@ -99,7 +91,6 @@ class Loader(ABC):
         raise NotImplementedError
 
     def close(self) -> None:
-        """Release memory and processes; a closed loader cannot be iterated again."""
         self.closed = True
 
     @abstractmethod

@@ -32,9 +32,7 @@ class Normaliser:
         self.scale = 1 / torch.tensor(deviation, device=device).view(1, -1, 1, 1)
 
     def __call__(self, images: Tensor) -> Tensor:
-        """Uint8 (batch, channels, height, width) -> fp32 of the same shape."""
         return images.float().sub_(self.mean).mul_(self.scale)
 
     def undo(self, x: Tensor) -> Tensor:
-        """Back to the scale of the bytes, as fp32."""
         return x.float() / self.scale + self.mean

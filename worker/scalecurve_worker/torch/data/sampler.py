@@ -22,11 +22,7 @@ class DataShard:
 
 
 def steps_per_epoch(items: int, *, batch: int, split: Split, shard: DataShard) -> int:
-    """Batches of one worker: full ones alone in training, all that is there in validation.
-
-    Raises:
-        DataError: the training set does not fill one batch of every worker.
-    """
+    """Batches of one worker: full ones alone in training, all that is there in validation."""
     if split == "val":
         own = len(range(shard.rank, items, shard.world))
         return -(-own // batch)

@@ -10,11 +10,12 @@ from typing import Literal, get_args
 import torch
 
 from scalecurve_api.programs.data import Augmentation
+from scalecurve_worker.data.decoding import open_image_list
 from scalecurve_worker.data.images import DataError, ImageArrays, Split, check_arrays
 from scalecurve_worker.data.small_sets import read_images
 from scalecurve_worker.torch.data.arrays import ArrayLoader
 from scalecurve_worker.torch.data.augment import PADDED, Augment
-from scalecurve_worker.torch.data.image_folder import ImageFolder, open_image_list
+from scalecurve_worker.torch.data.image_folder import ImageFolder
 from scalecurve_worker.torch.data.loader import DataSpec, Loader
 from scalecurve_worker.torch.data.memory_format import BatchFormat
 from scalecurve_worker.torch.data.sampler import DataShard, steps_per_epoch
@@ -107,11 +108,11 @@ def open_data(
     if source not in SOURCES:
         raise DataError(f"data source {source!r} is not known; known are {', '.join(SOURCES)}")
     if split not in get_args(Split):
-        raise DataError(f"{source}: split {split!r}: train or val is wanted")
+        raise DataError(f"{source}: split {split!r}: expected train or val")
     if batch < 1 or not 0 <= rank < world or seed < 0:
         raise DataError(
             f"{source}: batch {batch}, rank {rank} of {world} workers, seed {seed}: "
-            "a positive batch, a rank below the worker count and a seed from 0 on are wanted"
+            "expected a positive batch, a rank below the worker count and a seed >= 0"
         )
     request = _Request(
         source,
@@ -134,12 +135,12 @@ def open_data(
 def _synthetic(request: _Request) -> Loader:
     options, shape, classes = request.options, request.shape, request.classes
     if shape is None or classes is None:
-        raise DataError("synthetic: shape and classes are wanted")
+        raise DataError("synthetic: expected shape and classes")
     tokens = options.kind == "tokens"
     if tokens and len(shape) != 1:
         raise DataError(f"synthetic: shape {list(shape)}: tokens have [length]")
     if options.pool < 1:
-        raise DataError(f"synthetic: pool {options.pool}: at least 1 batch is wanted")
+        raise DataError(f"synthetic: pool {options.pool}: need at least 1 batch")
     items = options.items or options.pool * request.batch * request.shard.world
     spec = request.spec(shape, classes, items=items, samples_per_item=shape[0] if tokens else 1)
     size = min(options.pool, spec.steps)
@@ -155,7 +156,7 @@ def _synthetic(request: _Request) -> Loader:
 
 def _folder(request: _Request) -> Path:
     if request.path is None:
-        raise DataError(f"{request.source}: path: the folder of the data set is wanted")
+        raise DataError(f"{request.source}: path: expected the folder of the data set")
     if not request.path.is_dir():
         raise DataError(f"{request.source}: path {request.path}: no such folder")
     return request.path

@@ -27,7 +27,6 @@ class SyntheticLoader(Loader):
             yield self.pool[step % len(self.pool)]
 
     def close(self) -> None:
-        """Release the pool."""
         super().close()
         self.pool = []
 

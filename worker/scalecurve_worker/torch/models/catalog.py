@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -17,13 +16,10 @@ from scalecurve_worker.torch.models.plain import MLP, VGG, AlexNet
 from scalecurve_worker.torch.models.resnet import ResNet
 from scalecurve_worker.torch.models.resnet_cifar import CifarResNet
 from scalecurve_worker.torch.models.transformer import GPT2, GPT2Size, Llama, LlamaSize
+from scalecurve_worker.training.models import ModelError, find_model
 
 Kind = Literal["image", "tokens", "vector"]
 Construct = Callable[..., nn.Module]
-
-
-class ModelError(ValueError):
-    """A model that does not exist, or a shape, class count or option that it does not take."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +43,6 @@ class ModelSpec:
 
     @property
     def options(self) -> tuple[str, ...]:
-        """Names that ``build`` takes beside the class count and the shape."""
         fixed = {"channels", "input_shape", "classes", "vocabulary", "length"}
         parameters = inspect.signature(self.construct).parameters.values()
         return tuple(p.name for p in parameters if p.kind is p.KEYWORD_ONLY and p.name not in fixed)
@@ -132,7 +127,6 @@ _SPECS = (
     ModelSpec("llama_tiny", "tokens", (64,), 256, 115_008, partial(_llama, LlamaSize(2, 64, 4, 2, 192, tied=True))),
 )
 _CATALOG = {spec.name: spec for spec in _SPECS}
-_ALIASES = {f"resnet{depth}": f"resnet{depth}_cifar" for depth in (20, 32, 44, 56, 110)}
 
 
 def names() -> tuple[str, ...]:
@@ -141,17 +135,8 @@ def names() -> tuple[str, ...]:
 
 
 def spec(name: str) -> ModelSpec:
-    """Look a model up; ``resnet20`` is taken for ``resnet20_cifar``, and so the other CIFAR depths.
-
-    Raises:
-        ModelError: there is no such model.
-    """
-    found = _CATALOG.get(_ALIASES.get(name, name))
-    if found is None:
-        near = difflib.get_close_matches(name, [*_CATALOG, *_ALIASES], n=1)
-        hint = f" (did you mean {near[0]}?)" if near else ""
-        raise ModelError(f"model {name!r} is not known{hint}; known are {', '.join(names())}")
-    return found
+    """Look a model up by name or alias."""
+    return find_model(name, _CATALOG, "torch")
 
 
 def build(
@@ -185,18 +170,18 @@ def _check(model: ModelSpec, shape: tuple[int, ...], classes: int, options: dict
     unknown = [option for option in options if option not in model.options]
     if unknown:
         allowed = ", ".join(model.options) or "none"
-        raise ModelError(f"model {model.name}: option {unknown[0]!r} is not known; allowed: {allowed}")
+        raise ModelError(f"model {model.name}: unknown option {unknown[0]!r}; allowed: {allowed}")
     if isinstance(classes, bool) or not isinstance(classes, int) or classes < 1:
-        raise ModelError(f"model {model.name}: classes {classes!r}: a positive integer is wanted")
+        raise ModelError(f"model {model.name}: classes {classes!r}: expected a positive integer")
     if any(isinstance(size, bool) or not isinstance(size, int) or size < 1 for size in shape) or not shape:
-        raise ModelError(f"model {model.name}: input shape {list(shape)}: positive integers are wanted")
+        raise ModelError(f"model {model.name}: input shape {list(shape)}: expected positive integers")
     if model.kind == "tokens" and len(shape) != 1:
-        raise ModelError(f"model {model.name}: input shape {list(shape)}: [length] is wanted")
+        raise ModelError(f"model {model.name}: input shape {list(shape)}: expected [length]")
     if model.kind == "image":
         if len(shape) != 3:
-            raise ModelError(f"model {model.name}: input shape {list(shape)}: [channels, height, width] is wanted")
+            raise ModelError(f"model {model.name}: input shape {list(shape)}: expected [channels, height, width]")
         smallest = model.smallest_with_auxiliary if options.get("auxiliary") else model.smallest
         if min(shape[1:]) < smallest:
             raise ModelError(
-                f"model {model.name}: images of {shape[1]}x{shape[2]}: at least {smallest}x{smallest} is wanted"
+                f"model {model.name}: images of {shape[1]}x{shape[2]}: need at least {smallest}x{smallest}"
             )

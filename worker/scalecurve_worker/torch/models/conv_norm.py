@@ -34,7 +34,6 @@ class Branches(nn.Module):
         self.branches = nn.ModuleList(branches)
 
     def forward(self, x: Tensor) -> Tensor:
-        """(batch, channels, height, width) -> the branches' outputs, one after another in channels."""
         return torch.cat([branch(x) for branch in self.branches], dim=1)
 
 

@@ -84,7 +84,6 @@ class GoogLeNet(nn.Module):
         truncated_gaussian(self, 0.01)
 
     def forward(self, x: Tensor) -> Tensor | AuxiliaryLogits:
-        """(batch, channels, height, width) -> logits (batch, classes); in training also the auxiliary ones."""
         at_4a = self.to_4a(x)
         at_4d = self.to_4d(at_4a)
         logits: Tensor = self.head(self.to_5b(at_4d))

@@ -31,7 +31,6 @@ def _pooled(channels: int, width: int) -> nn.Sequential:
 
 
 def _shrink(channels: int, width: int) -> nn.Sequential:
-    """A 3x3 with stride 2 and no padding."""
     return conv_norm(channels, width, 3, stride=2, eps=EPS)
 
 
@@ -134,7 +133,6 @@ class InceptionV3(nn.Module):
             truncated_gaussian(classifier, 0.001)
 
     def forward(self, x: Tensor) -> Tensor | AuxiliaryLogits:
-        """(batch, channels, height, width) -> logits (batch, classes); in training also the auxiliary ones."""
         at_17 = self.to_17(x)
         logits: Tensor = self.head(self.to_8(at_17))
         if self.training and self.auxiliary is not None:

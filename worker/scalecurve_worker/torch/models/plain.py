@@ -68,7 +68,6 @@ class AlexNet(nn.Module):
             nn.init.ones_(bias)
 
     def forward(self, x: Tensor) -> Tensor:
-        """(batch, channels, height, width) -> logits (batch, classes)."""
         logits: Tensor = self.head(self.features(x))
         return logits
 
@@ -105,7 +104,6 @@ class VGG(nn.Module):
         gaussian(self.head, nn.Linear, 0.01)
 
     def forward(self, x: Tensor) -> Tensor:
-        """(batch, channels, height, width) -> logits (batch, classes)."""
         logits: Tensor = self.head(self.features(x))
         return logits
 
@@ -130,6 +128,5 @@ class MLP(nn.Module):
                 nn.init.zeros_(layer.bias)
 
     def forward(self, x: Tensor) -> Tensor:
-        """(batch, ...) -> logits (batch, classes)."""
         logits: Tensor = self.layers(x)
         return logits

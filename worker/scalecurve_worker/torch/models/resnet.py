@@ -25,7 +25,6 @@ class Residual(nn.Module):
         self.shortcut = shortcut
 
     def forward(self, x: Tensor) -> Tensor:
-        """(batch, in, height, width) -> (batch, out, height / stride, width / stride)."""
         return F.relu(self.body(x).add_(self.shortcut(x)), inplace=True)
 
 
@@ -90,6 +89,5 @@ class ResNet(nn.Module):
                 nn.init.zeros_(norm.weight)
 
     def forward(self, x: Tensor) -> Tensor:
-        """(batch, channels, height, width) -> logits (batch, classes)."""
         logits: Tensor = self.head(self.stages(self.stem(x)))
         return logits

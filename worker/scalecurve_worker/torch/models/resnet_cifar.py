@@ -23,7 +23,6 @@ class PaddedShortcut(nn.Module):
         self.new_channels = new_channels
 
     def forward(self, x: Tensor) -> Tensor:
-        """(batch, c, height, width) -> (batch, c + new_channels, ceil(height / 2), ceil(width / 2))."""
         return F.pad(x[:, :, ::2, ::2], (0, 0, 0, 0, 0, self.new_channels))
 
 
@@ -64,6 +63,5 @@ class CifarResNet(nn.Module):
         nn.init.zeros_(last.bias)
 
     def forward(self, x: Tensor) -> Tensor:
-        """(batch, channels, height, width) -> logits (batch, classes)."""
         logits: Tensor = self.head(self.stages(self.stem(x)))
         return logits

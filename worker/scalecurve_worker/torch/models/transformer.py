@@ -65,7 +65,6 @@ class GPT2Block(nn.Module):
         return out
 
     def forward(self, x: Tensor) -> Tensor:
-        """(batch, length, width) -> the same shape."""
         x = x + F.dropout(self._attention(self.norm_attention(x)), self.dropout, self.training)
         hidden = F.gelu(self.up(self.norm_feed_forward(x)), approximate="tanh")
         return x + F.dropout(self.down(hidden), self.dropout, self.training)
@@ -102,7 +101,6 @@ class GPT2(nn.Module):
         _initialise(self, branches=2 * self.size.layers)
 
     def forward(self, tokens: Tensor) -> Tensor:
-        """Token numbers (batch, length) -> logits (batch, length, vocabulary)."""
         x = self.tokens(tokens) + self.positions.weight[: tokens.shape[1]]
         x = self.blocks(F.dropout(x, self.dropout, self.training))
         return F.linear(self.norm(x), self.tokens.weight)
@@ -153,7 +151,6 @@ class LlamaBlock(nn.Module):
         return out
 
     def forward(self, x: Tensor, cosines: Tensor, sines: Tensor) -> Tensor:
-        """(batch, length, width) and the rotary tables -> (batch, length, width)."""
         x = x + self._attention(self.norm_attention(x), cosines, sines)
         normed = self.norm_feed_forward(x)
         out: Tensor = x + self.down(F.silu(self.gate(normed)) * self.up(normed))
@@ -181,7 +178,6 @@ class Llama(nn.Module):
         _initialise(self, branches=2 * self.size.layers)
 
     def forward(self, tokens: Tensor) -> Tensor:
-        """Token numbers (batch, length) -> logits (batch, length, vocabulary)."""
         cosines, sines = rotary_tables(
             tokens.shape[1], self.size.width // self.size.heads, self.size.theta, tokens.device
         )

@@ -1,0 +1,69 @@
+"""Pictures on disk as bytes: opened, cropped and scaled the same under every framework."""
+
+from __future__ import annotations
+
+import struct
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scalecurve_worker.data.crops import middle_crop, random_crop
+from scalecurve_worker.data.image_list import ImageList, list_images
+from scalecurve_worker.data.images import DataError, Split
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+# Mean and deviation over ImageNet's training images, as printed by torchvision; for grey, their means.
+MEAN = {1: (0.449,), 3: (0.485, 0.456, 0.406)}
+DEVIATION = {1: (0.226,), 3: (0.229, 0.224, 0.225)}
+
+
+def open_image_list(
+    path: Path,
+    split: Split,
+    *,
+    shape: tuple[int, ...],
+    classes: int | None,
+    validation: float | None = None,
+    split_seed: int = 0,
+) -> ImageList:
+    """List a folder and refuse what it cannot give."""
+    if find_spec("PIL") is None:
+        raise DataError("image-folder: Pillow is not installed; it decodes the images (pip install pillow)")
+    if len(shape) != 3 or shape[0] not in MEAN:
+        raise DataError(f"image-folder: shape {list(shape)}: expected [1 or 3, height, width]")
+    images = list_images(path, split, validation=validation, split_seed=split_seed)
+    if classes is not None and classes < images.classes:
+        folder = path if validation is not None else path / "train"
+        raise DataError(f"{folder}: classes {classes}: there are {images.classes} class folders")
+    return images
+
+
+def open_picture(file: Path, channels: int) -> Image:
+    """Decode a file, in color or grey."""
+    from PIL import Image
+
+    try:
+        with Image.open(file) as image:
+            return image.convert("RGB" if channels == 3 else "L")
+    except (OSError, SyntaxError, ValueError, EOFError, struct.error, Image.DecompressionBombError) as error:
+        raise DataError(f"{file}: cannot be decoded: {error}") from error
+
+
+def pixels_of(picture: Image, shape: tuple[int, ...], random: np.random.Generator | None) -> NDArray[np.uint8]:
+    """Bytes (height, width, channels) for ``shape`` (channels, height, width): the middle, or a crop drawn at random.
+
+    Half of the random crops are mirrored.
+    """
+    from PIL import Image
+
+    channels, height, width = shape
+    box = middle_crop(picture.size, (width, height)) if random is None else random_crop(picture.size, random)
+    picture = picture.resize((width, height), Image.Resampling.BILINEAR, box=box)
+    if random is not None and random.random() < 0.5:
+        picture = picture.transpose(Image.Transpose.FLIP_LEFT_RIGHT)
+    return np.array(picture, np.uint8).reshape(height, width, channels)

@@ -16,10 +16,10 @@ from pathlib import Path
 from scalecurve.bundle.open import open_bundle
 from scalecurve_models.collectives.collective_fit import (
     SMALL,
-    LeftOut,
-    Timed,
+    HeldOutTiming,
+    TimedAllReduce,
+    cross_validate_collective,
     fit_collective,
-    judge_collective,
 )
 from scalecurve_models.collectives.comparison import timed_points
 from scalecurve_models.collectives.costs import ALGORITHMS, Algorithm
@@ -40,16 +40,16 @@ def main() -> int:
     for series, points in timed_points(open_bundle(given.bundle)).items():
         print(f"{series}, {algorithm.name}")
         for most in range(1, given.most + 1):
-            judged = judge_collective(algorithm, points, most=most)
+            judged = cross_validate_collective(algorithm, points, most=most)
             said = ", ".join(summary(judged.by_size, large) for large in (False, True))
             print(f"  up to {most} ranges, {len(judged.fit.regimes)} taken: {said}")
-        for left in judge_collective(algorithm, points).by_size:
+        for left in cross_validate_collective(algorithm, points).by_size:
             if abs(left.error) > BARS[left.point.bytes >= SMALL]:
                 print(f"  {beside(algorithm, points, left)}")
     return 0
 
 
-def summary(left: Sequence[LeftOut], large: bool) -> str:
+def summary(left: Sequence[HeldOutTiming], large: bool) -> str:
     """Mean, largest, and how many keep to the bar."""
     errors = [abs(each.error) for each in left if (each.point.bytes >= SMALL) is large]
     if not errors:
@@ -60,11 +60,11 @@ def summary(left: Sequence[LeftOut], large: bool) -> str:
     return f"{where} mean {mean:.1%}, largest {max(errors):.1%}, {good} of {len(errors)} within the bar"
 
 
-def beside(algorithm: Algorithm, points: Sequence[Timed], left: LeftOut) -> str:
+def beside(algorithm: Algorithm, points: Sequence[TimedAllReduce], left: HeldOutTiming) -> str:
     """A left-out size, with the prediction of the range that begins just above it."""
     size, shape = left.point.bytes, left.point.shape
     rest = [point for point in points if point.bytes != size]
-    fit = fit_collective(algorithm, rest, regimes=len(judge_collective(algorithm, points).fit.regimes))
+    fit = fit_collective(algorithm, rest, regimes=len(cross_validate_collective(algorithm, points).fit.regimes))
     above = fit.seconds(shape, size * BEYOND) / left.point.seconds - 1
     own = f"{shape.ranks} ranks, {size:,} B: {left.point.seconds * 1e6:.1f} us, predicted {left.error:+.1%}"
     border = "" if abs(above - left.error) < 1e-6 else f"; by the range above the border, which lies here, {above:+.1%}"

@@ -11,7 +11,7 @@ from scalecurve.reporting import report
 from scalecurve.reporting.sections import compose, find
 from scalecurve_api.record.rank import Evaluation
 from scalecurve_api.spec.trial import TrialSpec
-from scalecurve_models.comparison.published import comparable, published, published_table
+from scalecurve_models.comparison.published import comparable_curves, published_curves, published_table
 from scalecurve_models.report import model_results as models
 from scalecurve_models.report.model_results import steady
 from tests.analysis.synthetic import Truth, experiment, write_bundle
@@ -67,14 +67,16 @@ def test_a_model_that_the_points_cannot_tell_says_so(h200: Bundle):
 
 
 def test_published_curves_stand_only_beside_the_same_network_on_gpus(h200: Bundle, four: Path):
-    found = comparable(h200)
+    found = comparable_curves(h200)
     assert {curve.network for curve in found} == {"resnet50"}
     assert len({curve.source for curve in found}) >= 10
-    assert comparable(open_bundle(four)) == (), "a CPU run, or one of small images, has nothing published beside it"
+    assert comparable_curves(open_bundle(four)) == (), (
+        "a CPU run, or one of small images, has nothing published beside it"
+    )
 
 
 def test_published_efficiencies_are_over_the_smallest_count():
-    curves = {(curve.source, curve.network): curve for curve in published()}
+    curves = {(curve.source, curve.network): curve for curve in published_curves()}
     torch = curves["ibm_ddl_torch", "resnet50"]
     assert torch.over == 4
     # Printed beside the speed-ups: .86, .86, .85, .85, .84, .84; the speed-ups themselves are rounded.
@@ -88,7 +90,7 @@ def test_published_efficiencies_are_over_the_smallest_count():
 
 
 def test_every_published_row_names_its_source():
-    table = published_table(published())
+    table = published_table(published_curves())
     assert all(row["read_at"] and row["hardware"] for row in table.plain()["rows"])
     assert table.notes[0].startswith("None of this was measured here")
 

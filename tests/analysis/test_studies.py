@@ -49,15 +49,15 @@ def test_a_page_tells_of_it(study: Path):
 
 def test_published_steps_are_the_published_rates():
     """batch * workers / step is what TensorFlow's page of 2017 prints."""
-    from scalecurve_models.comparison.published import published
-    from scalecurve_models.networks import find
+    from scalecurve_models.comparison.published import published_curves
+    from scalecurve_models.networks import find_network
 
     printed = {
         curve.network: {workers: value for workers, value, _ in curve.points}
-        for curve in published()
+        for curve in published_curves()
         if curve.source == "tensorflow_2017_aws"
     }
     for name in ("alexnet", "inception_v3", "resnet50", "vgg16"):
-        for step in read_measured(ROOT / "manifests" / "studies" / "paleo" / f"{name}-k80.csv", find(name)):
+        for step in read_measured(ROOT / "manifests" / "studies" / "paleo" / f"{name}-k80.csv", find_network(name)):
             rate = step.batch_per_worker * step.workers / step.step_ms * 1e3
             assert rate == pytest.approx(printed[name][step.workers], rel=1e-5)

@@ -9,7 +9,7 @@ import click
 
 from scalecurve.cli import EXIT_INPUT
 from scalecurve.cli.output import Real, fail
-from scalecurve_models.cli.arguments import refusals
+from scalecurve_models.cli.arguments import input_errors
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -119,6 +119,6 @@ def _of_file(reference: str, dataset_samples: int | None, epochs: int | None) ->
     if reference == "list":
         click.echo(price_table(prices()).text(), nl=False)
         raise SystemExit(0)
-    with refusals():
+    with input_errors():
         price = find_price(reference)
     return Asked(price.cost(dataset_samples, epochs), price)

@@ -1,23 +1,32 @@
-"""What the verbs about networks and models share: a network from what was typed, and errors in a line."""
+"""What the verbs about networks and models share: options, numbers and networks from text, errors in one line."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
+
+import click
 
 from scalecurve.cli import EXIT_ENVIRONMENT, EXIT_INPUT
 from scalecurve.cli.output import fail
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any, TypeVar
+
     from scalecurve_models.networks import Network, Shape
+    from scalecurve_models.paleo.scaling import Platform
+
+    F = TypeVar("F", bound=Callable[..., Any])
 
 TRACED_INPUT = (224, 224, 3)
 
 
 @contextmanager
-def refusals() -> Iterator[None]:
-    """Networks, devices, prices, predictions that cannot be: one line and the exit code for bad input."""
+def input_errors() -> Iterator[None]:
+    """Report a network, device, price or fit error in one line, with the exit code for bad input."""
     from scalecurve.hardware.entries import EntryError
     from scalecurve_models.fitting.least_squares import FitError
     from scalecurve_models.networks import NetworkError
@@ -29,12 +38,57 @@ def refusals() -> Iterator[None]:
         fail(" ".join(str(error).split()), EXIT_INPUT)
 
 
+def device_option(function: F) -> F:
+    """``--device``, required."""
+    return click.option("--device", required=True, help="A shipped device, or a .yaml file.")(function)
+
+
+def precision_option(function: F) -> F:
+    """``--precision``, fp32 by default."""
+    return click.option("--precision", default="fp32", show_default=True, help="fp32, tf32, bf16 or fp16.")(function)
+
+
+def ppp_options(function: F) -> F:
+    """``--ppp-comp``, ``--ppp-comm`` and ``--software``, which sets both."""
+    for option in (
+        click.option(
+            "--software",
+            default="tensorflow",
+            show_default=True,
+            help="PPPs measured in 2016: tensorflow, mxnet, caffe; or peak.",
+        ),
+        click.option("--ppp-comm", type=float, help="Fraction of the link's peak reached.  [default: --software's]"),
+        click.option("--ppp-comp", type=float, help="Fraction of the device's peaks reached.  [default: --software's]"),
+    ):
+        function = option(function)
+    return function
+
+
+def platform_of(
+    device: str, link: str | None, ppp_comp: float | None, ppp_comm: float | None, software: str, precision: str
+) -> Platform:
+    """The platform that these options describe."""
+    from scalecurve.hardware.devices import find_device, find_link, precision_of
+    from scalecurve_models.paleo.scaling import SOFTWARE, Platform
+
+    if software not in SOFTWARE:
+        fail(f"--software {software!r}: expected one of {', '.join(SOFTWARE)}", EXIT_INPUT)
+    comp, comm = SOFTWARE[software]
+    return Platform(
+        find_device(device),
+        find_link(link or "ethernet20"),
+        comp if ppp_comp is None else ppp_comp,
+        comm if ppp_comm is None else ppp_comm,
+        precision_of(precision),
+    )
+
+
 def network_named(reference: str, size: str | None = None) -> Network:
-    """A shipped network, a file's, or ``package.module:name`` of torch; ``size`` as 224x224 or 224x224x3."""
-    from scalecurve_models.networks import find
+    """A shipped network, one from a file, or ``package.module:name`` of torch; ``size`` as 224x224 or 224x224x3."""
+    from scalecurve_models.networks import find_network
 
     if ":" not in reference:
-        network = find(reference)
+        network = find_network(reference)
         return network if size is None else network.with_input(_shape(size, network.input.shape[-1]))
     try:
         from scalecurve_models.networks.tracing import trace_reference
@@ -51,9 +105,20 @@ def _shape(size: str, channels: int) -> Shape:
     return (*shape, channels) if len(shape) == 2 else shape
 
 
-def whole_numbers(text: str, what: str) -> list[int]:
-    """``1,2,4`` as numbers, or a clear end."""
-    parts = [part.strip() for part in text.split(",")]
+def integers(text: str | None, option: str) -> list[int]:
+    """``1,2,4`` as integers, empty for None; anything else ends the command."""
+    parts = [part.strip() for part in text.split(",")] if text is not None else []
     if not all(part.isdecimal() and part.isascii() and len(part) < 19 for part in parts):
-        fail(f"{what}: {text!r}: whole numbers with commas between them are wanted, as 1,2,4", EXIT_INPUT)
+        fail(f"{option}: expected comma-separated integers such as 1,2,4, got {text!r}", EXIT_INPUT)
     return [int(part) for part in parts]
+
+
+def numbers(text: str, option: str) -> list[float]:
+    """``1.5,0,2`` as finite numbers; anything else ends the command."""
+    try:
+        values = [float(part) for part in text.split(",")]
+    except ValueError:
+        values = [math.nan]
+    if not all(math.isfinite(value) for value in values):
+        fail(f"{option}: expected comma-separated numbers such as 1.02,2.78, got {text!r}", EXIT_INPUT)
+    return values

@@ -6,14 +6,14 @@ import click
 
 from scalecurve.cli import EXIT_INPUT
 from scalecurve.cli.output import Real, fail, output_option, show
-from scalecurve_models.cli.arguments import refusals, whole_numbers
+from scalecurve_models.cli.arguments import input_errors, integers, numbers
 
 
 @click.command("optimus")
-@click.option("--theta", required=True, metavar="T,T", help="Coefficients of the speed: five (sync) or four (async).")
+@click.option("--theta", required=True, metavar="T,T", help="Speed coefficients: five (sync) or four (async).")
 @click.option("--workers", required=True, metavar="N,N", help="Worker counts: 1,2,4,8.")
 @click.option("--servers", default="1", show_default=True, metavar="N,N", help="Parameter servers: 2,4.")
-@click.option("--batch", type=Real(min=1e-9), help="Global batch M; its terms are what sync wants beside the workers.")
+@click.option("--batch", type=Real(min=1e-9), help="Global batch M; required for sync.")
 @click.option("--loss", metavar="B,B,B", help="b0,b1,b2 of the loss curve: adds the time to --target-loss.")
 @click.option("--target-loss", type=Real(min=1e-300), help="Loss to reach, with --loss.")
 @output_option
@@ -30,26 +30,14 @@ def command(
     from scalecurve_models.optimus.table import speed_table
 
     if (loss is None) != (target_loss is None):
-        fail("--loss and --target-loss go together", EXIT_INPUT)
-    with refusals():
+        fail("--loss and --target-loss must be given together", EXIT_INPUT)
+    with input_errors():
         table = speed_table(
-            _numbers(theta, "--theta"),
-            whole_numbers(workers, "--workers"),
-            whole_numbers(servers, "--servers"),
+            numbers(theta, "--theta"),
+            integers(workers, "--workers"),
+            integers(servers, "--servers"),
             batch,
-            None if loss is None else _numbers(loss, "--loss"),
+            None if loss is None else numbers(loss, "--loss"),
             target_loss,
         )
         show([table], output)
-
-
-def _numbers(text: str, what: str) -> list[float]:
-    import math
-
-    try:
-        values = [float(part) for part in text.split(",")]
-    except ValueError:
-        values = [math.nan]
-    if not all(math.isfinite(value) for value in values):
-        fail(f"{what}: {text!r}: numbers with commas between them are wanted, as 1.02,2.78", EXIT_INPUT)
-    return values

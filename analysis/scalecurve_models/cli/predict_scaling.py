@@ -8,7 +8,7 @@ import click
 
 from scalecurve.cli.bundles import open_all
 from scalecurve.cli.output import output_option, show
-from scalecurve_models.cli.arguments import refusals, whole_numbers
+from scalecurve_models.cli.arguments import input_errors, integers
 
 
 @click.command("scaling")
@@ -16,11 +16,11 @@ from scalecurve_models.cli.arguments import refusals, whole_numbers
 @click.option("--workers", required=True, metavar="N,N", help="Worker counts to predict: 8,16,64.")
 @output_option
 def command(folder: Path, workers: str, output: str) -> None:
-    """Predict throughput, run time and cost at any worker count from what a bundle measured, by every model.
+    """Predict throughput, run time and cost at any worker count from a measured bundle, by every model.
 
-    How far each model can be believed stands beside it: its errors at points that it had to predict blindly.
+    Each model is listed with its errors at points excluded from its fit.
     """
-    from scalecurve_models.comparison.tables import extrapolated_tables
+    from scalecurve_models.comparison.tables import prediction_tables
 
-    with refusals():
-        show(extrapolated_tables(open_all([folder])[0], whole_numbers(workers, "--workers")), output)
+    with input_errors():
+        show(prediction_tables(open_all([folder])[0], integers(workers, "--workers")), output)

@@ -10,7 +10,7 @@ import click
 from scalecurve.cli.bundles import open_all
 from scalecurve.cli.output import Real, output_option, show
 from scalecurve.cli.price import price_options
-from scalecurve_models.cli.arguments import refusals, whole_numbers
+from scalecurve_models.cli.arguments import input_errors, integers
 
 if TYPE_CHECKING:
     from scalecurve.cli.price import Asked
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
 @click.command("recommend")
 @click.argument("folder", metavar="BUNDLE", type=click.Path(path_type=Path))
-@click.option("--workers", metavar="N,N", help="Further counts, predicted by the models: 16,32,64.")
+@click.option("--workers", metavar="N,N", help="Further worker counts, predicted by the models: 16,32,64.")
 @click.option("--target", type=Real(min=0, max=1), help="Accuracy to reach.  [default: the experiment's]")
-@click.option("--target-loss", type=Real(min=0), help="Loss to reach, in its place.")
-@click.option("--deadline", type=Real(min=0), metavar="HOURS", help="Ask for the cheapest count within so many hours.")
-@click.option("--budget", type=Real(min=0), help="Ask for the fastest count for so much money (or worker-hours).")
-@click.option("--noise-scale", type=Real(min=0), help="Gradient noise scale in samples, for the measured one.")
-@click.option("--hold-out", metavar="N,N", help="Measured counts that are treated as if they had not been run.")
+@click.option("--target-loss", type=Real(min=0), help="Loss to reach, instead of an accuracy.")
+@click.option("--deadline", type=Real(min=0), metavar="HOURS", help="Also find the cheapest count within this time.")
+@click.option("--budget", type=Real(min=0), help="Also find the fastest count within this cost (or worker-hours).")
+@click.option("--noise-scale", type=Real(min=0), help="Gradient noise scale in samples.  [default: as measured]")
+@click.option("--hold-out", metavar="N,N", help="Measured worker counts to treat as not measured.")
 @price_options
 @output_option
 def command(
@@ -39,24 +39,24 @@ def command(
     asked: Asked,
     output: str,
 ) -> None:
-    """Say which worker count is the cheapest and which the fastest, also to a target, and how sure that is."""
+    """Recommend the fastest and the cheapest worker count, also to a target, with the probability that each is."""
     from scalecurve_models.recommend.recommend import recommend
 
-    with refusals():
+    with input_errors():
         (bundle,) = open_all([folder])
-        found = recommend(
+        recommendation = recommend(
             bundle,
-            workers=whole_numbers(workers, "--workers") if workers else [],
+            workers=integers(workers, "--workers"),
             price=asked.cost,
             target=target,
             target_loss=target_loss,
             deadline_s=None if deadline is None else deadline * 3600,
             budget=budget,
             noise_scale=noise_scale,
-            hold_out=whole_numbers(hold_out, "--hold-out") if hold_out else [],
+            hold_out=integers(hold_out, "--hold-out"),
         )
     if output == "table":
-        for answer in found.answers:
-            click.echo(answer.sentence)
+        for optimum in recommendation.optima:
+            click.echo(optimum.sentence)
         click.echo()
-    show(asked.noted(found.tables(), [bundle]), output)
+    show(asked.noted(recommendation.tables(), [bundle]), output)

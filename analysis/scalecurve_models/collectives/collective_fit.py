@@ -15,18 +15,18 @@ from dataclasses import dataclass
 import numpy as np
 
 from scalecurve.statistics.intervals import student_quantile
-from scalecurve_models.collectives.costs import Algorithm, Shape
+from scalecurve_models.collectives.costs import Algorithm, RankGroup
 from scalecurve_models.collectives.regimes import divisions, piece_errors
 from scalecurve_models.fitting.least_squares import (
     Array,
     FitError,
     Parameter,
     Prediction,
-    around,
-    enough,
+    log_interval,
     mean_absolute,
     nonnegative,
-    positive,
+    positive_array,
+    require_points,
 )
 
 MOST_REGIMES = 4
@@ -35,10 +35,10 @@ SMALL = 1 << 20
 
 
 @dataclass(frozen=True)
-class Timed:
+class TimedAllReduce:
     """One measured all-reduce: who took part, bytes, seconds of the slowest rank."""
 
-    shape: Shape
+    shape: RankGroup
     bytes: int
     seconds: float
 
@@ -75,10 +75,10 @@ class CollectiveFit:
     residuals: tuple[float, ...]
     level: float
 
-    def seconds(self, shape: Shape, size: float) -> float:
+    def seconds(self, shape: RankGroup, size: float) -> float:
         return self.predict(shape, size).value
 
-    def predict(self, shape: Shape, size: float) -> Prediction:
+    def predict(self, shape: RankGroup, size: float) -> Prediction:
         """Seconds, with the interval for another measurement; none without degrees of freedom.
 
         Raises:
@@ -95,14 +95,14 @@ class CollectiveFit:
             return Prediction(value)
         spread = regime._variance + float(row @ regime._covariance @ row) / value**2
         half = student_quantile(regime._degrees, self.level) * float(np.sqrt(spread))
-        return around(value, half)
+        return log_interval(value, half)
 
 
 @dataclass(frozen=True)
-class LeftOut:
+class HeldOutTiming:
     """A point predicted by a fit that did not see its size, or its worker count."""
 
-    point: Timed
+    point: TimedAllReduce
     predicted: float
 
     @property
@@ -111,12 +111,12 @@ class LeftOut:
 
 
 @dataclass(frozen=True)
-class JudgedCollective:
+class CrossValidatedCollective:
     """A fit with its predictions of left-out sizes and, where there are several, of left-out worker counts."""
 
     fit: CollectiveFit
-    by_size: tuple[LeftOut, ...]
-    by_ranks: tuple[LeftOut, ...]
+    by_size: tuple[HeldOutTiming, ...]
+    by_ranks: tuple[HeldOutTiming, ...]
 
     @property
     def small_error(self) -> float | None:
@@ -143,7 +143,7 @@ class JudgedCollective:
 
 
 def fit_collective(
-    algorithm: Algorithm, points: Sequence[Timed], *, regimes: int = 1, level: float = 0.95
+    algorithm: Algorithm, points: Sequence[TimedAllReduce], *, regimes: int = 1, level: float = 0.95
 ) -> CollectiveFit:
     """Fit α and β to ``points`` in up to ``regimes`` ranges of size (one, where links are of two kinds).
 
@@ -155,9 +155,9 @@ def fit_collective(
     return _fits(algorithm, kept, wanted, level)[-1]
 
 
-def judge_collective(
-    algorithm: Algorithm, points: Sequence[Timed], *, most: int = MOST_REGIMES, level: float = 0.95
-) -> JudgedCollective:
+def cross_validate_collective(
+    algorithm: Algorithm, points: Sequence[TimedAllReduce], *, most: int = MOST_REGIMES, level: float = 0.95
+) -> CrossValidatedCollective:
     """The number of regimes that predicts left-out sizes best, and how well it does.
 
     Raises:
@@ -165,7 +165,7 @@ def judge_collective(
     """
     kept = checked(algorithm, points)
     sizes = sorted({point.bytes for point in kept})
-    enough(f"{algorithm.name}, one size left out", len(sizes), 4, "message sizes")
+    require_points(f"{algorithm.name}, one size left out", len(sizes), 4, "message sizes")
     most = 1 if algorithm.links > 1 else most
     fits = _fits(algorithm, kept, most, level)
     by_size = _leave_out(algorithm, kept, [{p for p in kept if p.bytes == size} for size in sizes], len(fits))
@@ -177,17 +177,17 @@ def judge_collective(
     )
     errors = [mean_absolute([left.error for left in found]) or 0.0 for found in by_size]
     best = min(range(len(fits)), key=lambda index: (round(errors[index], 12), index))
-    return JudgedCollective(fits[best], tuple(by_size[best]), tuple(by_ranks[best]))
+    return CrossValidatedCollective(fits[best], tuple(by_size[best]), tuple(by_ranks[best]))
 
 
-def checked(algorithm: Algorithm, points: Sequence[Timed]) -> list[Timed]:
+def checked(algorithm: Algorithm, points: Sequence[TimedAllReduce]) -> list[TimedAllReduce]:
     """The points of several ranks, refused where they cannot carry a fit.
 
     Raises:
         FitError: see ``fit_collective``.
     """
-    positive(algorithm.name, "times", [point.seconds for point in points])
-    positive(algorithm.name, "message sizes", [point.bytes for point in points])
+    positive_array(algorithm.name, "times", [point.seconds for point in points])
+    positive_array(algorithm.name, "message sizes", [point.bytes for point in points])
     kept = [point for point in points if point.shape.ranks > 1]
     if points and not kept:
         raise FitError(f"{algorithm.name}: all points are of a single rank, which sends nothing")
@@ -198,7 +198,7 @@ def checked(algorithm: Algorithm, points: Sequence[Timed]) -> list[Timed]:
     return kept
 
 
-def _fits(algorithm: Algorithm, points: Sequence[Timed], most: int, level: float) -> list[CollectiveFit]:
+def _fits(algorithm: Algorithm, points: Sequence[TimedAllReduce], most: int, level: float) -> list[CollectiveFit]:
     sizes = np.array(sorted({point.bytes for point in points}), dtype=np.float64)
     times = np.array([point.seconds for point in points])
     launch = _launch_apart(algorithm, points)
@@ -211,7 +211,7 @@ def _fits(algorithm: Algorithm, points: Sequence[Timed], most: int, level: float
     return [_fit(algorithm, division, sizes, size_of, rows, times, launch, level) for division in found]
 
 
-def _launch_apart(algorithm: Algorithm, points: Sequence[Timed]) -> bool:
+def _launch_apart(algorithm: Algorithm, points: Sequence[TimedAllReduce]) -> bool:
     counts = np.array([(1.0, *algorithm.coefficients(shape)[0]) for shape in {point.shape for point in points}])
     return bool(np.linalg.matrix_rank(counts) == counts.shape[1])
 
@@ -254,10 +254,10 @@ def _fit(
 
 
 def _leave_out(
-    algorithm: Algorithm, points: Sequence[Timed], groups: Sequence[set[Timed]], most: int
-) -> list[tuple[LeftOut, ...]]:
+    algorithm: Algorithm, points: Sequence[TimedAllReduce], groups: Sequence[set[TimedAllReduce]], most: int
+) -> list[tuple[HeldOutTiming, ...]]:
     """For 1, 2, … ``most`` regimes the groups' points, each predicted without its group; fewer where too few stay."""
-    out: list[list[LeftOut]] = [[] for _ in range(most)]
+    out: list[list[HeldOutTiming]] = [[] for _ in range(most)]
     for group in groups:
         rest = [point for point in points if point not in group]
         if len({point.bytes for point in rest}) < max(3, len(algorithm.symbols)):
@@ -265,11 +265,13 @@ def _leave_out(
         fits = _fits(algorithm, rest, most, 0.95)
         for index in range(most):
             fit = fits[min(index, len(fits) - 1)]
-            out[index] += [LeftOut(point, fit.seconds(point.shape, point.bytes)) for point in points if point in group]
+            out[index] += [
+                HeldOutTiming(point, fit.seconds(point.shape, point.bytes)) for point in points if point in group
+            ]
     return [tuple(found) for found in out]
 
 
-def _row(algorithm: Algorithm, shape: Shape, size: float, launch: bool) -> Array:
+def _row(algorithm: Algorithm, shape: RankGroup, size: float, launch: bool) -> Array:
     messages, sent, _ = algorithm.coefficients(shape)
     return np.array([*([1.0] if launch else []), *messages, *(share * size for share in sent)])
 

@@ -7,8 +7,12 @@ from dataclasses import dataclass
 
 from scalecurve.bundle.open import Bundle
 from scalecurve.curves.allreduce import allreduce
-from scalecurve_models.collectives.collective_fit import JudgedCollective, Timed, judge_collective
-from scalecurve_models.collectives.costs import ALGORITHMS, Shape
+from scalecurve_models.collectives.collective_fit import (
+    CrossValidatedCollective,
+    TimedAllReduce,
+    cross_validate_collective,
+)
+from scalecurve_models.collectives.costs import ALGORITHMS, RankGroup
 from scalecurve_models.fitting.least_squares import FitError
 
 USUAL = "ring"
@@ -24,29 +28,29 @@ SAME_CURVE = (
 class CollectiveComparison:
     """All algorithms on the points of one series; ``best`` predicts what was left out best (``held_out``).
 
-    ``best`` is None, and ``note`` says why, where the points cannot tell the algorithms apart. ``asked`` names the
+    ``best`` is None, and ``note`` says why, where the points cannot tell the algorithms apart. ``requested`` names the
     algorithm that the runs were asked to use, None where that was left to the library.
     """
 
     series: str
-    points: tuple[Timed, ...]
-    algorithms: tuple[JudgedCollective, ...]
-    refusals: tuple[str, ...]
-    best: JudgedCollective | None
+    points: tuple[TimedAllReduce, ...]
+    algorithms: tuple[CrossValidatedCollective, ...]
+    failures: tuple[str, ...]
+    best: CrossValidatedCollective | None
     note: str
-    asked: str | None = None
+    requested: str | None = None
 
-    def algorithm(self, name: str) -> JudgedCollective | None:
+    def algorithm(self, name: str) -> CrossValidatedCollective | None:
         return next((judged for judged in self.algorithms if judged.fit.algorithm.name == name), None)
 
 
 def compare_algorithms(
-    points: Sequence[Timed],
+    points: Sequence[TimedAllReduce],
     *,
     series: str = "",
     servers: int | None = None,
     level: float = 0.95,
-    asked: str | None = None,
+    requested: str | None = None,
 ) -> CollectiveComparison:
     """Fit every algorithm; the sharded parameter server only where ``servers`` says how many there were.
 
@@ -56,24 +60,24 @@ def compare_algorithms(
     sizes = len({point.bytes for point in points})
     if sizes < FEWEST_SIZES:
         raise FitError(f"collectives: needs at least {FEWEST_SIZES} message sizes, given {sizes}")
-    placed = [Timed(Shape(p.shape.ranks, p.shape.nodes, servers or 1), p.bytes, p.seconds) for p in points]
-    judged, refusals = [], []
+    placed = [TimedAllReduce(RankGroup(p.shape.ranks, p.shape.nodes, servers or 1), p.bytes, p.seconds) for p in points]
+    judged, failures = [], []
     several_nodes = any(p.shape.nodes > 1 and p.shape.per_node > 1 for p in placed)
     for name, algorithm in ALGORITHMS.items():
         if (name == "sharded-server" and not servers) or (algorithm.links > 1 and not several_nodes):
             continue
         try:
-            judged.append(judge_collective(algorithm, placed, level=level))
+            judged.append(cross_validate_collective(algorithm, placed, level=level))
         except FitError as error:
-            refusals.append(str(error))
+            failures.append(str(error))
     if not judged:
-        raise FitError(refusals[0])
+        raise FitError(failures[0])
     several = len({point.shape.ranks for point in placed if point.shape.ranks > 1}) > 1
     best, note = _best(judged) if several else (None, SAME_CURVE)
-    return CollectiveComparison(series, tuple(placed), tuple(judged), tuple(refusals), best, note, asked)
+    return CollectiveComparison(series, tuple(placed), tuple(judged), tuple(failures), best, note, requested)
 
 
-def _best(judged: Sequence[JudgedCollective]) -> tuple[JudgedCollective, str]:
+def _best(judged: Sequence[CrossValidatedCollective]) -> tuple[CrossValidatedCollective, str]:
     least = min(each.held_out for each in judged)
     alike = [each for each in judged if each.held_out <= least * (1 + _ALIKE)]
     names = [each.fit.algorithm.name for each in alike]
@@ -82,7 +86,7 @@ def _best(judged: Sequence[JudgedCollective]) -> tuple[JudgedCollective, str]:
     return best, f"these points do not tell {best.fit.algorithm.name} from {others}" if others else ""
 
 
-def asked_algorithms(bundle: Bundle) -> dict[str, str]:
+def requested_algorithms(bundle: Bundle) -> dict[str, str]:
     """The algorithm that the runs of a series were asked to use, by its name here; series without one are left out.
 
     NCCL's tree is a pipelined double binary tree.
@@ -97,14 +101,14 @@ def asked_algorithms(bundle: Bundle) -> dict[str, str]:
     return found
 
 
-def timed_points(bundle: Bundle) -> dict[str, tuple[Timed, ...]]:
+def timed_points(bundle: Bundle) -> dict[str, tuple[TimedAllReduce, ...]]:
     """The microbenchmark's points of a bundle by series, medians over repetitions; in place where both were timed."""
-    out: dict[str, list[Timed]] = {}
+    out: dict[str, list[TimedAllReduce]] = {}
     for found in allreduce([bundle]).points:
         in_place = any(size.in_place for size in found.sizes)
-        shape = Shape(found.point.workers, found.point.nodes)
+        shape = RankGroup(found.point.workers, found.point.nodes)
         out.setdefault(found.point.series, []).extend(
-            Timed(shape, size.bytes, size.time_us.median / 1e6)
+            TimedAllReduce(shape, size.bytes, size.time_us.median / 1e6)
             for size in found.sizes
             if size.messages == 1 and size.in_place == in_place and size.errors == 0 and size.time_us.median > 0
         )

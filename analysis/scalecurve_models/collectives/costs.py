@@ -17,7 +17,7 @@ from scalecurve_models.fitting.least_squares import FitError
 
 
 @dataclass(frozen=True)
-class Shape:
+class RankGroup:
     """Who takes part: ``ranks`` in all, ``nodes`` that they are spread over evenly, ``servers`` of a sharded PS."""
 
     ranks: int
@@ -48,7 +48,7 @@ class Algorithm:
     name: str
     title: str
     equation: str
-    coefficients: Callable[[Shape], Coefficients]
+    coefficients: Callable[[RankGroup], Coefficients]
     links: int = 1
 
     @property
@@ -58,7 +58,7 @@ class Algorithm:
         return ("alpha_in", "alpha_out", "beta_in", "beta_out")
 
 
-def cost(algorithm: Algorithm, shape: Shape, size: float, alpha: float, beta: float, gamma: float = 0.0) -> float:
+def cost(algorithm: Algorithm, shape: RankGroup, size: float, alpha: float, beta: float, gamma: float = 0.0) -> float:
     """Seconds of one all-reduce of ``size`` bytes over one kind of link; 0 for a single rank.
 
     Raises:
@@ -70,21 +70,23 @@ def cost(algorithm: Algorithm, shape: Shape, size: float, alpha: float, beta: fl
 
 
 def hierarchical_cost(
-    shape: Shape, size: float, alpha: tuple[float, float], beta: tuple[float, float], gamma: float = 0.0
+    shape: RankGroup, size: float, alpha: tuple[float, float], beta: tuple[float, float], gamma: float = 0.0
 ) -> float:
     """Seconds of a hierarchical all-reduce; α and β as (within a node, between nodes)."""
     return _sum(HIERARCHICAL.coefficients(shape), size, alpha, beta, gamma)
 
 
 @dataclass(frozen=True)
-class Link:
+class LinkCost:
     """α in seconds a message and β in seconds a byte."""
 
     alpha: float
     beta: float
 
 
-def cost_of(algorithm: Algorithm, shape: Shape, size: float, within: Link, between: Link, gamma: float = 0.0) -> float:
+def cost_of(
+    algorithm: Algorithm, shape: RankGroup, size: float, within: LinkCost, between: LinkCost, gamma: float = 0.0
+) -> float:
     """Seconds over one kind of link or two: where there are nodes, an algorithm that knows none waits for ``between``.
 
     Raises:
@@ -121,25 +123,25 @@ def _ceil_log2(n: int) -> int:
     return (n - 1).bit_length()
 
 
-def _alone(of: Callable[[Shape], Coefficients], links: int = 1) -> Callable[[Shape], Coefficients]:
+def _alone(of: Callable[[RankGroup], Coefficients], links: int = 1) -> Callable[[RankGroup], Coefficients]:
     nothing: Coefficients = ((0.0,) * links, (0.0,) * links, 0.0)
     return lambda shape: of(shape) if shape.ranks > 1 else nothing
 
 
-def _parameter_server(shape: Shape) -> Coefficients:
+def _parameter_server(shape: RankGroup) -> Coefficients:
     return (2.0 * shape.ranks,), (2.0 * shape.ranks,), 0.0
 
 
-def _sharded(shape: Shape) -> Coefficients:
+def _sharded(shape: RankGroup) -> Coefficients:
     return (2.0 * shape.ranks,), (2.0 * shape.ranks / shape.servers,), 0.0
 
 
-def _tree(shape: Shape) -> Coefficients:
+def _tree(shape: RankGroup) -> Coefficients:
     depth = float(_ceil_log2(shape.ranks))
     return (2 * depth,), (2 * depth,), depth
 
 
-def _doubling(shape: Shape) -> Coefficients:
+def _doubling(shape: RankGroup) -> Coefficients:
     n = shape.ranks
     steps = _floor_log2(n)
     if n == 1 << steps:
@@ -148,7 +150,7 @@ def _doubling(shape: Shape) -> Coefficients:
     return (steps + 2.0,), (steps + 2.0,), steps + 1.0
 
 
-def _rabenseifner(shape: Shape) -> Coefficients:
+def _rabenseifner(shape: RankGroup) -> Coefficients:
     n = shape.ranks
     steps = _floor_log2(n)
     power = 1 << steps
@@ -158,20 +160,20 @@ def _rabenseifner(shape: Shape) -> Coefficients:
     return (2.0 * steps + 2,), (2 * share + 2,), share + 1
 
 
-def _ring(shape: Shape) -> Coefficients:
+def _ring(shape: RankGroup) -> Coefficients:
     n = shape.ranks
     return (2.0 * (n - 1),), (2 * (n - 1) / n,), (n - 1) / n
 
 
-def _double_tree(shape: Shape) -> Coefficients:
+def _double_tree(shape: RankGroup) -> Coefficients:
     return (2.0 * _ceil_log2(shape.ranks),), (2.0,), 0.0
 
 
-def _in_network(shape: Shape) -> Coefficients:
+def _in_network(shape: RankGroup) -> Coefficients:
     return (1.0,), (1.0,), 0.0
 
 
-def _hierarchical(shape: Shape) -> Coefficients:
+def _hierarchical(shape: RankGroup) -> Coefficients:
     """Reduce-scatter in the node, ring over nodes on what is left, all-gather in the node."""
     g, nodes = shape.per_node, shape.nodes
     within, between = 2 * (g - 1) / g, 2 * (nodes - 1) / nodes / g

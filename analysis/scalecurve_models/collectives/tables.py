@@ -4,31 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from scalecurve.render import formatting as spelling
+from scalecurve.render import formatting
 from scalecurve.render.table import Cell, Column, Table
-from scalecurve_models.collectives.collective_fit import JudgedCollective
+from scalecurve_models.collectives.collective_fit import CrossValidatedCollective
 from scalecurve_models.collectives.comparison import USUAL, CollectiveComparison
-from scalecurve_models.collectives.costs import ALGORITHMS, Link, Shape, cost_of, lower_bound
+from scalecurve_models.collectives.costs import ALGORITHMS, LinkCost, RankGroup, cost_of, lower_bound
 from scalecurve_models.fitting.least_squares import Parameter
 from scalecurve_models.fitting.parameter_tables import PARAMETER_COLUMNS, PARAMETER_NOTE, parameter_cells
 
 
-def shown(compared: CollectiveComparison) -> JudgedCollective:
+def selected(compared: CollectiveComparison) -> CrossValidatedCollective:
     """The algorithm whose numbers stand in the tables: the one asked for, else the best, else the ring."""
-    asked = compared.algorithm(compared.asked) if compared.asked else None
+    asked = compared.algorithm(compared.requested) if compared.requested else None
     return asked or compared.best or compared.algorithm(USUAL) or compared.algorithms[0]
 
 
-def collective_tables(found: Sequence[CollectiveComparison]) -> tuple[Table, ...]:
+def collective_tables(comparisons: Sequence[CollectiveComparison]) -> tuple[Table, ...]:
     """Three tables; empty where no all-reduce was timed."""
-    return (_judged(found), _parameters(found), _beside(found)) if found else ()
+    return (_models(comparisons), _parameters(comparisons), _predicted(comparisons)) if comparisons else ()
 
 
 def cost_table(
     workers: Sequence[int],
     sizes: Sequence[int],
-    within: Link,
-    between: Link,
+    within: LinkCost,
+    between: LinkCost,
     *,
     gamma: float = 0.0,
     nodes: int = 1,
@@ -50,16 +50,16 @@ def cost_table(
     )
     rows: list[tuple[Cell, ...]] = []
     for n in workers:
-        shape = Shape(n, nodes, servers)
+        shape = RankGroup(n, nodes, servers)
         for size in sizes:
             for algorithm in ALGORITHMS.values():
                 seconds = cost_of(algorithm, shape, size, within, between, gamma)
                 bus = size / seconds * 2 * (n - 1) / n / 1e9 if seconds else None
-                rows.append((n, spelling.size(size), size, algorithm.name, seconds * 1e6, bus, algorithm.equation))
+                rows.append((n, formatting.size(size), size, algorithm.name, seconds * 1e6, bus, algorithm.equation))
     return Table("collective", "All-reduce by algorithm", columns, tuple(rows))
 
 
-def _judged(found: Sequence[CollectiveComparison]) -> Table:
+def _models(comparisons: Sequence[CollectiveComparison]) -> Table:
     columns = (
         Column("series", "Series"),
         Column("algorithm", "Algorithm"),
@@ -76,16 +76,16 @@ def _judged(found: Sequence[CollectiveComparison]) -> Table:
             *(judged.small_error, judged.large_error, judged.ranks_error),
             *(judged is compared.best, judged.fit.algorithm.equation),
         )
-        for compared in found
+        for compared in comparisons
         for judged in compared.algorithms
     ]
     notes = ["Mean size of predicted/measured - 1 of the time, at sizes and worker counts that the fit did not see."]
-    notes += [f"{compared.series}: {compared.note}." for compared in found if compared.note]
-    notes += [f"{compared.series}: {refusal}" for compared in found for refusal in compared.refusals]
+    notes += [f"{compared.series}: {compared.note}." for compared in comparisons if compared.note]
+    notes += [f"{compared.series}: {failure}" for compared in comparisons for failure in compared.failures]
     return Table("collectives", "All-reduce models", columns, tuple(rows), tuple(notes))
 
 
-def _parameters(found: Sequence[CollectiveComparison]) -> Table:
+def _parameters(comparisons: Sequence[CollectiveComparison]) -> Table:
     columns = (
         Column("series", "Series"),
         Column("algorithm", "Algorithm"),
@@ -94,10 +94,10 @@ def _parameters(found: Sequence[CollectiveComparison]) -> Table:
         *PARAMETER_COLUMNS,
     )
     rows: list[tuple[Cell, ...]] = []
-    for compared in found:
-        fit = shown(compared).fit
+    for compared in comparisons:
+        fit = selected(compared).fit
         for regime in fit.regimes:
-            limit = "any" if regime.up_to is None else spelling.size(round(regime.up_to))
+            limit = "any" if regime.up_to is None else formatting.size(round(regime.up_to))
             head = (compared.series, fit.algorithm.name, limit, regime.up_to)
             known = ([regime.launch] if regime.launch else []) + list(regime.latencies)
             parameters: list[Parameter] = [each.scaled(1e6, "µs") for each in known]
@@ -109,7 +109,7 @@ def _parameters(found: Sequence[CollectiveComparison]) -> Table:
     return Table("collective_parameters", "Latency and bandwidth", columns, tuple(rows), notes)
 
 
-def _beside(found: Sequence[CollectiveComparison]) -> Table:
+def _predicted(comparisons: Sequence[CollectiveComparison]) -> Table:
     columns = (
         Column("series", "Series"),
         Column("algorithm", "Algorithm"),
@@ -122,14 +122,14 @@ def _beside(found: Sequence[CollectiveComparison]) -> Table:
         Column("bound_us", "bound", "number", "µs"),
     )
     rows: list[tuple[Cell, ...]] = []
-    for compared in found:
-        judged = shown(compared)
+    for compared in comparisons:
+        judged = selected(compared)
         bandwidth = judged.fit.regimes[-1].bandwidths[-1].value
         for left in judged.by_size:
             point = left.point
             rows.append(
                 (
-                    *(compared.series, judged.fit.algorithm.name, point.shape.ranks, spelling.size(point.bytes)),
+                    *(compared.series, judged.fit.algorithm.name, point.shape.ranks, formatting.size(point.bytes)),
                     *(point.bytes, point.seconds * 1e6, left.predicted * 1e6, left.error),
                     lower_bound(point.shape.ranks, point.bytes, bandwidth * 1e9) * 1e6 if bandwidth else None,
                 )

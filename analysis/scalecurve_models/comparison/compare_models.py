@@ -13,15 +13,15 @@ from dataclasses import dataclass, replace
 from scalecurve.bundle.open import Bundle
 from scalecurve.curves.cost import SeriesCost, cost, merged, stated_price
 from scalecurve_api.spec.experiment import Cost
-from scalecurve_models.comparison.series_models import Further, SeriesModel, SeriesPrediction, predict_series
-from scalecurve_models.fitting.observations import ObservedSeries, observed, programs
+from scalecurve_models.comparison.series_models import ExtraModels, SeriesModel, SeriesPrediction, predict_series
+from scalecurve_models.fitting.observations import ObservedSeries, observed_series, programs
 
 LEFT_OUT, HELD_OUT, BASELINE, NOT_MEASURED = "left out", "held out", "baseline", "not measured"
 _DENSE = 48
 
 
 @dataclass(frozen=True)
-class Work:
+class CostBasis:
     """What run time and cost are of: so many samples, and the price of a worker's hour (None without one)."""
 
     title: str
@@ -40,7 +40,7 @@ class Work:
 
 
 @dataclass(frozen=True)
-class Beside:
+class ComparedPoint:
     """One model at one worker count, in samples/s; ``how`` says what the model had seen (the constants above)."""
 
     workers: int
@@ -57,7 +57,7 @@ class Beside:
 
 
 @dataclass(frozen=True)
-class Curve:
+class ModelCurve:
     """A model's line for a plot, from one worker to the largest count: samples/s with the interval for a new run."""
 
     model: str
@@ -70,86 +70,86 @@ class Curve:
 
 
 @dataclass(frozen=True)
-class SeriesBeside:
+class SeriesComparison:
     """One curve with everything that models say of it; ``measured`` are (workers, samples/s) for a plot's marks."""
 
     prediction: SeriesPrediction
-    work: Work
-    rows: tuple[Beside, ...]
+    cost_basis: CostBasis
+    rows: tuple[ComparedPoint, ...]
     measured: tuple[tuple[int, float], ...]
-    curves: tuple[Curve, ...]
+    curves: tuple[ModelCurve, ...]
 
     @property
     def series(self) -> ObservedSeries:
         return self.prediction.series
 
 
-def beside(
+def compare_models(
     bundle: Bundle,
     workers: Sequence[int] = (),
     hold_out: Collection[int] = (),
     price: Cost | None = None,
     level: float = 0.95,
-    further: Further | None = None,
+    extra_models: ExtraModels | None = None,
     hold_out_batches: Collection[int] = (),
-) -> tuple[SeriesBeside, ...]:
+) -> tuple[SeriesComparison, ...]:
     """Every model on every curve of a bundle, at the measured worker counts and at the further ``workers``.
 
     ``hold_out`` are counts that no fit may see, ``hold_out_batches`` batches of a worker; at the others each prediction
     leaves its own point out. ``price`` takes the place of what the experiment says; ``further`` are models beside the
     fitted ones.
     """
-    series = observed(bundle)
+    series = observed_series(bundle)
     stated = merged(price, stated_price(bundle))
     works = {costs.series.name: _work(costs, stated) for costs in cost([bundle], price).series}
     found = {}
     for program in programs(series).values():
-        for prediction in predict_series(program, hold_out, level, further, hold_out_batches):
+        for prediction in predict_series(program, hold_out, level, extra_models, hold_out_batches):
             found[prediction.series.name] = prediction
     return tuple(_beside(found[each.name], works[each.name], workers) for each in series if each.name in found)
 
 
-def without_a_sample(found: Sequence[SeriesBeside], workers: Sequence[int]) -> list[str]:
+def idle_worker_notes(comparisons: Sequence[SeriesComparison], workers: Sequence[int]) -> list[str]:
     """A sentence for each curve that leaves out counts of ``workers``, because its global batch has too few samples."""
     return [
         f"{each.series.name}: left out {', '.join(f'{n:,}' for n in over)}, for a worker more than the samples of the "
         "global batch has nothing to do."
-        for each in found
-        if (over := each.series.too_many(workers))
+        for each in comparisons
+        if (over := each.series.exceeding_batch(workers))
     ]
 
 
-def _work(costs: SeriesCost, price: Cost | None) -> Work:
+def _work(costs: SeriesCost, price: Cost | None) -> CostBasis:
     hour = price.per_worker_hour if price and costs.currency else None
     currency = costs.currency or ""
     if costs.dataset_samples and costs.epochs:
-        return Work("whole training", costs.dataset_samples * costs.epochs, hour, currency)
+        return CostBasis("whole training", costs.dataset_samples * costs.epochs, hour, currency)
     if costs.dataset_samples:
-        return Work("an epoch", costs.dataset_samples, hour, currency)
-    return Work(f"a million {costs.series.sample_unit}", 1e6, hour, currency)
+        return CostBasis("an epoch", costs.dataset_samples, hour, currency)
+    return CostBasis(f"a million {costs.series.sample_unit}", 1e6, hour, currency)
 
 
-def _beside(prediction: SeriesPrediction, work: Work, workers: Sequence[int]) -> SeriesBeside:
+def _beside(prediction: SeriesPrediction, work: CostBasis, workers: Sequence[int]) -> SeriesComparison:
     series = prediction.series
-    counts = sorted({*series.workers, *workers} - {*series.too_many(workers)})
+    counts = sorted({*series.workers, *workers} - {*series.exceeding_batch(workers)})
     # What most models are relative to is predicted by none of them: one row says so.
-    base = Beside(series.baseline, "", BASELINE, None, None)
-    rows: list[Beside] = []
+    base = ComparedPoint(series.baseline, "", BASELINE, None, None)
+    rows: list[ComparedPoint] = []
     for count in counts:
-        found = [_row(prediction, model, count) for model in prediction.models if not model.refusal]
+        found = [_row(prediction, model, count) for model in prediction.models if not model.failure]
         if any(row.how == BASELINE for row in found):
             rows.append(replace(base, workers=count, measured=found[0].measured))
         rows += [row for row in found if row.how != BASELINE]
-    return SeriesBeside(
+    return SeriesComparison(
         prediction=prediction,
-        work=work,
+        cost_basis=work,
         rows=tuple(rows),
         measured=tuple((point.workers, point.throughput) for point in series.points),
         curves=tuple(_curve(model, prediction, counts) for model in prediction.models if model.predict),
     )
 
 
-def _row(prediction: SeriesPrediction, model: SeriesModel, workers: int) -> Beside:
+def _row(prediction: SeriesPrediction, model: SeriesModel, workers: int) -> ComparedPoint:
     point = prediction.series.at(workers)
     measured = point.throughput if point else None
     seen = prediction.fitted_to.at(workers) is not None
@@ -157,19 +157,19 @@ def _row(prediction: SeriesPrediction, model: SeriesModel, workers: int) -> Besi
         found = model.predict(workers) if model.predict else None
         how = NOT_MEASURED if measured is None else HELD_OUT
         if found is None:
-            return Beside(workers, model.name, how, measured, None)
-        return Beside(workers, model.name, how, measured, found.value, found.low, found.high)
+            return ComparedPoint(workers, model.name, how, measured, None)
+        return ComparedPoint(workers, model.name, how, measured, found.value, found.low, found.high)
     if workers not in (model.left_out or {}):
-        return Beside(workers, model.name, BASELINE, measured, None)
-    return Beside(workers, model.name, LEFT_OUT, measured, (model.left_out or {})[workers])
+        return ComparedPoint(workers, model.name, BASELINE, measured, None)
+    return ComparedPoint(workers, model.name, LEFT_OUT, measured, (model.left_out or {})[workers])
 
 
-def _curve(model: SeriesModel, prediction: SeriesPrediction, counts: Sequence[int]) -> Curve:
+def _curve(model: SeriesModel, prediction: SeriesPrediction, counts: Sequence[int]) -> ModelCurve:
     assert model.predict is not None
     last = counts[-1]
     grid = sorted({*range(1, min(last, _DENSE) + 1), *counts, *(round(last ** (i / _DENSE)) for i in range(_DENSE))})
     found = [model.predict(workers) for workers in grid]
-    return Curve(
+    return ModelCurve(
         model=model.name,
         workers=tuple(float(n) for n in grid),
         throughput=tuple(each.value for each in found),

@@ -42,7 +42,7 @@ class _Source(BaseModel):
 
 
 @dataclass(frozen=True)
-class Published:
+class PublishedCurve:
     """A published weak-scaling curve of one network.
 
     ``points`` are (accelerators, value as printed, efficiency); the efficiency is over the smallest count of the
@@ -62,24 +62,24 @@ class Published:
 
 
 @lru_cache(maxsize=1)
-def published() -> tuple[Published, ...]:
+def published_curves() -> tuple[PublishedCurve, ...]:
     """Every curve of ``data/published.yaml``."""
     text = (files("scalecurve_models.comparison") / "data" / "published.yaml").read_text(encoding="utf-8")
     sources = {key: _Source.model_validate(entry) for key, entry in yaml.safe_load(text).items()}
     return tuple(_curve(key, source, curve) for key, source in sources.items() for curve in source.curves)
 
 
-def comparable(bundle: Bundle) -> tuple[Published, ...]:
+def comparable_curves(bundle: Bundle) -> tuple[PublishedCurve, ...]:
     """Curves of the networks that a bundle scaled weakly on GPUs with images of a like size; none for anything else."""
     networks = {
         trial.spec.workload.model
         for trial in bundle.trials
         if trial.good and trial.record and trial.spec.point.mode is Mode.weak and _alike(trial.record)
     }
-    return tuple(curve for curve in published() if curve.network in networks)
+    return tuple(curve for curve in published_curves() if curve.network in networks)
 
 
-def published_table(curves: Sequence[Published]) -> Table:
+def published_table(curves: Sequence[PublishedCurve]) -> Table:
     """One row a published point, with its source."""
     columns = (
         Column("network", "Network"),
@@ -111,7 +111,7 @@ def published_table(curves: Sequence[Published]) -> Table:
     return Table("published", "Published scaling of the same networks", columns, rows, notes)
 
 
-def _curve(key: str, source: _Source, curve: _Curve) -> Published:
+def _curve(key: str, source: _Source, curve: _Curve) -> PublishedCurve:
     counts = sorted(curve.points)
     least = counts[0]
     first = curve.points[least]
@@ -120,7 +120,7 @@ def _curve(key: str, source: _Source, curve: _Curve) -> Published:
         value = curve.points[workers]
         return value if curve.quantity == "efficiency" else value / first * least / workers
 
-    return Published(
+    return PublishedCurve(
         source=key,
         title=source.title,
         network=curve.network,

@@ -17,7 +17,7 @@ from scalecurve_models.fitting.least_squares import (
     largest_absolute,
     mean_absolute,
 )
-from scalecurve_models.fitting.observations import Observed, ObservedSeries
+from scalecurve_models.fitting.observations import ObservedPoint, ObservedSeries
 from scalecurve_models.goodput.overlap import StepTime, fit_overlap
 from scalecurve_models.laws.cross_validation import compare_laws
 from scalecurve_models.laws.law_fit import LawFit
@@ -29,7 +29,7 @@ OVERLAP_EQUATION = "T = ((αc + βc·m)^γ + T_net^γ)^(1/γ)"
 
 @dataclass(frozen=True)
 class SeriesModel:
-    """A model on a curve; ``refusal`` says why there is none.
+    """A model on a curve; ``failure`` says why there is none.
 
     ``predict`` gives samples/s at a worker count. ``left_out`` holds, for every measured count but the baseline, the
     samples/s from a fit that did not see it (None where too little stayed), ``fitted`` what the fit to all says.
@@ -38,7 +38,7 @@ class SeriesModel:
     name: str
     equation: str
     parameters: tuple[Parameter, ...] = ()
-    refusal: str = ""
+    failure: str = ""
     notes: tuple[str, ...] = ()
     left_out: Mapping[int, float | None] | None = None
     fitted: Mapping[int, float] | None = None
@@ -86,7 +86,7 @@ class SeriesPrediction:
         return next((model for model in self.models if model.name == name), None)
 
 
-Further = Callable[[Sequence[ObservedSeries]], Callable[[ObservedSeries], Sequence[SeriesModel]]]
+ExtraModels = Callable[[Sequence[ObservedSeries]], Callable[[ObservedSeries], Sequence[SeriesModel]]]
 """Models from elsewhere: given the curves of one program, what gives the models of each."""
 
 
@@ -94,7 +94,7 @@ def predict_series(
     series: Sequence[ObservedSeries],
     hold_out: Collection[int] = (),
     level: float = 0.95,
-    further: Further | None = None,
+    extra_models: ExtraModels | None = None,
     hold_out_batches: Collection[int] = (),
 ) -> tuple[SeriesPrediction, ...]:
     """Fit every model to every curve of one program.
@@ -107,7 +107,7 @@ def predict_series(
     if not fitted_to:
         return ()
     overlap, speed = _overlap(fitted_to, level), _speed(fitted_to, level)
-    others = further(fitted_to) if further else None
+    others = extra_models(fitted_to) if extra_models else None
     out = []
     for whole, fitted in zip(series, seen, strict=True):
         if not fitted.points:
@@ -141,7 +141,7 @@ def _laws(series: ObservedSeries, level: float) -> list[SeriesModel]:
     out = []
     for judged in compared.laws:
         if judged.fit is None:
-            out.append(SeriesModel(judged.form.name, judged.form.equation, refusal=judged.refusal, measured=measured))
+            out.append(SeriesModel(judged.form.name, judged.form.equation, failure=judged.failure, measured=measured))
             continue
         notes = [] if not judged.fit.exact or not judged.form.symbols else [_exact(judged.fit)]
         out.append(
@@ -178,17 +178,17 @@ def _overlap(series: Sequence[ObservedSeries], level: float) -> OnCurve:
     try:
         fit = fit_overlap(points, level)
     except FitError as error:
-        refusal = str(error)
-        return lambda curve, _: SeriesModel(OVERLAP, OVERLAP_EQUATION, refusal=refusal, measured=_measured(curve))
+        failure = str(error)
+        return lambda curve, _: SeriesModel(OVERLAP, OVERLAP_EQUATION, failure=failure, measured=_measured(curve))
     steps = {
         point.run: None if error is None else point.step_s * (1 + error)
         for point, error in zip(fit.points, fit.held_out, strict=True)
     }
 
-    def on(curve: ObservedSeries, whole: ObservedSeries) -> SeriesModel:
+    def on(curve: ObservedSeries, full: ObservedSeries) -> SeriesModel:
         def predict(workers: int) -> Prediction:
-            batch = whole.batch_at(workers)
-            return _per_second(fit.predict(workers, batch / workers, nodes=whole.nodes_at(workers)), batch)
+            batch = full.batch_at(workers)
+            return _per_second(fit.predict(workers, batch / workers, nodes=full.nodes_at(workers)), batch)
 
         left_out = {}
         for point in curve.points:
@@ -215,15 +215,15 @@ def _speed(series: Sequence[ObservedSeries], level: float) -> OnCurve:
     try:
         fit = fit_speed("workers", workers, speeds, batch=batches, level=level)
     except FitError as error:
-        refusal = str(error)
-        return lambda curve, _: SeriesModel(SPEED, equation, refusal=refusal, measured=_measured(curve))
+        failure = str(error)
+        return lambda curve, _: SeriesModel(SPEED, equation, failure=failure, measured=_measured(curve))
     held = {
         (w, m): None if error is None else f * (1 + error) for (w, m, f), error in zip(rows, fit.held_out, strict=True)
     }
 
-    def on(curve: ObservedSeries, whole: ObservedSeries) -> SeriesModel:
+    def on(curve: ObservedSeries, full: ObservedSeries) -> SeriesModel:
         def predict(workers: int) -> Prediction:
-            batch = whole.batch_at(workers)
+            batch = full.batch_at(workers)
             found = fit.predict(workers, batch=batch)
             low, high = (None if v is None else v * batch for v in (found.low, found.high))
             return Prediction(found.value * batch, low, high)
@@ -246,7 +246,7 @@ def _speed(series: Sequence[ObservedSeries], level: float) -> OnCurve:
     return on
 
 
-def _points(series: Sequence[ObservedSeries]) -> list[Observed]:
+def _points(series: Sequence[ObservedSeries]) -> list[ObservedPoint]:
     return [point for each in series for point in each.points]
 
 

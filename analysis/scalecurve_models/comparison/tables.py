@@ -11,39 +11,31 @@ from scalecurve_api.spec.experiment import Cost
 from scalecurve_models.comparison.compare_models import (
     BASELINE,
     NOT_MEASURED,
-    Beside,
-    SeriesBeside,
-    beside,
-    without_a_sample,
+    ComparedPoint,
+    SeriesComparison,
+    compare_models,
+    idle_worker_notes,
 )
-from scalecurve_models.comparison.series_models import Further
+from scalecurve_models.comparison.series_models import ExtraModels
 from scalecurve_models.fitting.least_squares import FitError, Parameter
 from scalecurve_models.fitting.parameter_tables import PARAMETER_COLUMNS, PARAMETER_NOTE, parameter_cells
 
 
-def predicted_tables(bundle: Bundle, *, every_model: bool = True) -> tuple[Table, ...]:
-    """Four tables: predictions beside measurements, errors of every model at every count, the models, their parameters.
-
-    With ``every_model`` False the first holds only the best model of every curve. Empty where nothing was measured.
-    """
-    return tables_of(beside(bundle), every_model=every_model)
-
-
-def tables_of(found: Sequence[SeriesBeside], *, every_model: bool = True) -> tuple[Table, ...]:
-    """The same of what ``beside`` has found."""
-    if not found:
+def comparison_tables(comparisons: Sequence[SeriesComparison], *, every_model: bool = True) -> tuple[Table, ...]:
+    """The same of what ``compare_models`` has found."""
+    if not comparisons:
         return ()
-    return _predicted(found, every_model), _errors(found), _models(found), _parameters(found)
+    return _predicted(comparisons, every_model), _errors(comparisons), _models(comparisons), _parameters(comparisons)
 
 
-def extrapolated_tables(
+def prediction_tables(
     bundle: Bundle,
     workers: Sequence[int],
     price: Cost | None = None,
     level: float = 0.95,
     *,
     hold_out: Collection[int] = (),
-    further: Further | None = None,
+    extra_models: ExtraModels | None = None,
 ) -> tuple[Table, ...]:
     """Every model at these worker counts, measured or not, and how each was judged: predictions and the models.
 
@@ -52,22 +44,22 @@ def extrapolated_tables(
     """
     if not workers or min(workers) < 1:
         raise FitError(f"predict: worker counts must be at least 1, given {min(workers, default='none')}")
-    found = beside(bundle, workers, hold_out, price, level, further)
+    found = compare_models(bundle, workers, hold_out, price, level, extra_models)
     if not found:
         raise FitError(f"predict: nothing was measured in {bundle.label}: there is nothing to predict from")
     asked = [replace(each, rows=tuple(row for row in each.rows if row.workers in workers)) for each in found]
     table = _predicted(asked, every_model=True)
-    return replace(table, notes=(*table.notes, *without_a_sample(found, workers))), _models(found)
+    return replace(table, notes=(*table.notes, *idle_worker_notes(found, workers))), _models(found)
 
 
-def _predicted(found: Sequence[SeriesBeside], every_model: bool) -> Table:
-    work = {each.work.title for each in found}
+def _predicted(comparisons: Sequence[SeriesComparison], every_model: bool) -> Table:
+    work = {each.cost_basis.title for each in comparisons}
     of_what = f" ({work.pop()})" if len(work) == 1 else ""
-    currencies = {each.work.currency for each in found if each.work.currency}
+    currencies = {each.cost_basis.currency for each in comparisons if each.cost_basis.currency}
     money = currencies.pop() if len(currencies) == 1 else ""
-    unit = _unit(found)
+    unit = _unit(comparisons)
     columns = (
-        *_where(found),
+        *_where(comparisons),
         Column("model", "Model"),
         Column("how", "Point was"),
         Column("measured", "Throughput", "number", unit),
@@ -84,7 +76,7 @@ def _predicted(found: Sequence[SeriesBeside], every_model: bool) -> Table:
     )
     rows = [
         _cells(each, row)
-        for each in found
+        for each in comparisons
         for row in each.rows
         # What a model cannot predict stands in the other two tables, with the reason.
         if (every_model and (row.predicted is not None or row.how == NOT_MEASURED))
@@ -92,21 +84,21 @@ def _predicted(found: Sequence[SeriesBeside], every_model: bool) -> Table:
         or (each.prediction.best is not None and row.model == each.prediction.best.name)
     ]
     notes = ["A point that was left out is predicted by a fit to all others."]
-    if any(row.low is not None or row.high is not None for each in found for row in each.rows):
+    if any(row.low is not None or row.high is not None for each in comparisons for row in each.rows):
         notes[0] = notes[0].removesuffix(".") + "; from and to are for a new run."
     if not every_model:
         notes.append("Of every curve its best model only: the one with the smallest error at left-out points.")
     return Table("predicted", "Predicted beside measured", columns, tuple(rows), tuple(notes))
 
 
-def _cells(each: SeriesBeside, row: Beside) -> tuple[Cell, ...]:
-    work, n = each.work, row.workers
+def _cells(comparison: SeriesComparison, row: ComparedPoint) -> tuple[Cell, ...]:
+    work, n = comparison.cost_basis, row.workers
     measured_s, predicted_s = work.seconds(row.measured), work.seconds(row.predicted)
     measured_cost, predicted_cost = work.cost(row.measured, n), work.cost(row.predicted, n)
     # Run time is as the inverse of throughput, and cost is in proportion to run time.
     time_error = None if row.error is None else 1 / (1 + row.error) - 1
     return (
-        *_place(each, n),
+        *_place(comparison, n),
         row.model or None,
         row.how,
         *(row.measured, row.predicted, row.low, row.high, row.error),
@@ -115,16 +107,16 @@ def _cells(each: SeriesBeside, row: Beside) -> tuple[Cell, ...]:
     )
 
 
-def _errors(found: Sequence[SeriesBeside]) -> Table:
-    names = list(dict.fromkeys(model.name for each in found for model in each.prediction.models))
+def _errors(comparisons: Sequence[SeriesComparison]) -> Table:
+    names = list(dict.fromkeys(model.name for each in comparisons for model in each.prediction.models))
     columns = (
-        *_where(found),
-        Column("measured", "Throughput", "number", _unit(found)),
+        *_where(comparisons),
+        Column("measured", "Throughput", "number", _unit(comparisons)),
         *(Column(name.replace("-", "_"), name, "percent", keep=True) for name in names),
         Column("best", "Best on this curve"),
     )
     rows = []
-    for each in found:
+    for each in comparisons:
         best = each.prediction.best.name if each.prediction.best else None
         for workers, measured in each.measured:
             errors = {row.model: row.error for row in each.rows if row.workers == workers}
@@ -133,7 +125,7 @@ def _errors(found: Sequence[SeriesBeside]) -> Table:
     return Table("prediction_errors", "Errors of every model", columns, tuple(rows), notes)
 
 
-def _models(found: Sequence[SeriesBeside]) -> Table:
+def _models(comparisons: Sequence[SeriesComparison]) -> Table:
     columns = (
         Column("experiment", "Experiment", detail=True),
         Column("series", "Series"),
@@ -146,10 +138,10 @@ def _models(found: Sequence[SeriesBeside]) -> Table:
         Column("equation", "Equation"),
     )
     rows = []
-    for each in found:
+    for each in comparisons:
         best = each.prediction.best
         for model in each.prediction.models:
-            note = "; ".join(part for part in (model.refusal, *model.notes) if part)
+            note = "; ".join(part for part in (model.failure, *model.notes) if part)
             rows.append(
                 (
                     *(each.series.bundle, each.series.name, model.name),
@@ -165,7 +157,7 @@ def _models(found: Sequence[SeriesBeside]) -> Table:
             if each.prediction.best
             else "parameter, and none is called the best."
         )
-        for each in found
+        for each in comparisons
         if len(each.prediction.fitted_to.workers) == 2
     ]
     return Table("models", "Models and how they were judged", columns, tuple(rows), tuple(notes))
@@ -175,10 +167,10 @@ def _list_of(counts: Sequence[int]) -> str:
     return " and ".join(map(str, counts))
 
 
-def _parameters(found: Sequence[SeriesBeside]) -> Table:
+def _parameters(comparisons: Sequence[SeriesComparison]) -> Table:
     """Every parameter once: the step models are fitted to all curves of a program together."""
     fits: dict[tuple[str, str, tuple[Parameter, ...]], list[str]] = {}
-    for each in found:
+    for each in comparisons:
         for model in each.prediction.models:
             if model.parameters:
                 fits.setdefault((each.series.bundle, model.name, model.parameters), []).append(each.series.name)
@@ -196,8 +188,8 @@ def _parameters(found: Sequence[SeriesBeside]) -> Table:
     return Table("parameters", "Parameters of the models", columns, tuple(rows), (PARAMETER_NOTE,) if rows else ())
 
 
-def _where(found: Sequence[SeriesBeside]) -> tuple[Column, ...]:
-    several = len({each.series.bundle for each in found}) > 1
+def _where(comparisons: Sequence[SeriesComparison]) -> tuple[Column, ...]:
+    several = len({each.series.bundle for each in comparisons}) > 1
     return (
         Column("experiment", "Experiment", detail=not several),
         Column("series", "Series"),
@@ -205,10 +197,10 @@ def _where(found: Sequence[SeriesBeside]) -> tuple[Column, ...]:
     )
 
 
-def _place(each: SeriesBeside, workers: int) -> tuple[Cell, ...]:
-    return each.series.bundle, each.series.name, workers
+def _place(comparison: SeriesComparison, workers: int) -> tuple[Cell, ...]:
+    return comparison.series.bundle, comparison.series.name, workers
 
 
-def _unit(found: Sequence[SeriesBeside]) -> str:
-    units = {each.series.sample_unit for each in found}
+def _unit(comparisons: Sequence[SeriesComparison]) -> str:
+    units = {each.series.sample_unit for each in comparisons}
     return (units.pop() if len(units) == 1 else "samples or tokens") + "/s"

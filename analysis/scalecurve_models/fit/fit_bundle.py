@@ -9,17 +9,17 @@ from scalecurve.bundle.open import Bundle
 from scalecurve.render.table import Cell, Column, Table
 from scalecurve_models.collectives.comparison import (
     CollectiveComparison,
-    asked_algorithms,
     compare_algorithms,
+    requested_algorithms,
     timed_points,
 )
 from scalecurve_models.collectives.tables import collective_tables
-from scalecurve_models.comparison.compare_models import SeriesBeside, beside
-from scalecurve_models.comparison.tables import tables_of
+from scalecurve_models.comparison.compare_models import SeriesComparison, compare_models
+from scalecurve_models.comparison.tables import comparison_tables
 from scalecurve_models.fitting.least_squares import FitError
-from scalecurve_models.fitting.observations import ObservedSeries, observed, programs
+from scalecurve_models.fitting.observations import ObservedSeries, observed_series, programs
 from scalecurve_models.fitting.parameter_tables import PARAMETER_COLUMNS, PARAMETER_NOTE, parameter_cells
-from scalecurve_models.learning_curves.fit import Learning, learning
+from scalecurve_models.learning_curves.fit import LearningFit, fit_learning
 from scalecurve_models.learning_curves.tables import learning_tables
 from scalecurve_models.roofline.energy import EnergyFit, fit_energy
 from scalecurve_models.roofline.utilization import UtilizationFit, fit_utilization
@@ -31,25 +31,25 @@ class DeviceFit:
 
     series: str
     utilization: UtilizationFit | None
-    utilization_refusal: str
+    utilization_failure: str
     energy: EnergyFit | None
-    energy_refusal: str
+    energy_failure: str
 
 
 @dataclass(frozen=True)
 class FitReport:
-    """All fits of one bundle; ``refusals`` say which models it cannot carry, one line each."""
+    """All fits of one bundle; ``failures`` say which models it cannot carry, one line each."""
 
     bundle: str
-    scaling: tuple[SeriesBeside, ...]
+    scaling: tuple[SeriesComparison, ...]
     collectives: tuple[CollectiveComparison, ...]
-    learning: Learning
+    learning: LearningFit
     devices: tuple[DeviceFit, ...]
-    refusals: tuple[str, ...]
+    failures: tuple[str, ...]
 
     def tables(self, *, every_model: bool = True) -> tuple[Table, ...]:
         found = (
-            *tables_of(self.scaling, every_model=every_model),
+            *comparison_tables(self.scaling, every_model=every_model),
             *collective_tables(self.collectives),
             *learning_tables(self.learning),
             *((_device_table(self.devices),) if self.scaling else ()),
@@ -71,7 +71,7 @@ def fit(
     Raises:
         FitError: a count or a batch to hold out that was not measured, or nothing left to fit to.
     """
-    series = observed(bundle)
+    series = observed_series(bundle)
     measured = {workers for each in series for workers in each.workers}
     for workers in hold_out:
         if workers not in measured:
@@ -84,23 +84,23 @@ def fit(
             raise FitError(f"hold out a batch of {batch}: no point had it; measured: {known}")
     if hold_out_batches and batches <= {*hold_out_batches}:
         raise FitError("hold out every batch: nothing is left to fit to")
-    refusals: list[str] = []
+    failures: list[str] = []
     collectives = []
-    asked = asked_algorithms(bundle)
+    asked = requested_algorithms(bundle)
     for name, points in timed_points(bundle).items():
         try:
-            collectives.append(compare_algorithms(points, series=name, level=level, asked=asked.get(name)))
+            collectives.append(compare_algorithms(points, series=name, level=level, requested=asked.get(name)))
         except FitError as error:
-            refusals.append(f"{name}: {error}")
+            failures.append(f"{name}: {error}")
     devices = tuple(_devices(each, level) for each in programs(series).values())
-    refusals += [reason for each in devices for reason in (each.utilization_refusal, each.energy_refusal) if reason]
+    failures += [reason for each in devices for reason in (each.utilization_failure, each.energy_failure) if reason]
     return FitReport(
         bundle=bundle.label,
-        scaling=beside(bundle, hold_out=hold_out, level=level, hold_out_batches=hold_out_batches),
+        scaling=compare_models(bundle, hold_out=hold_out, level=level, hold_out_batches=hold_out_batches),
         collectives=tuple(collectives),
-        learning=learning(bundle),
+        learning=fit_learning(bundle),
         devices=devices,
-        refusals=tuple(refusals),
+        failures=tuple(failures),
     )
 
 
@@ -115,7 +115,7 @@ def _devices(series: tuple[ObservedSeries, ...], level: float) -> DeviceFit:
     flops = {point.flops_per_sample for point in points}
     peaks = {point.peak_flops for point in points}
     utilization: UtilizationFit | None = None
-    utilization_refusal = ""
+    utilization_failure = ""
     try:
         utilization = fit_utilization(
             [batch for batch, _ in own],
@@ -125,19 +125,19 @@ def _devices(series: tuple[ObservedSeries, ...], level: float) -> DeviceFit:
             level=level,
         )
     except FitError as error:
-        utilization_refusal = str(error)
+        utilization_failure = str(error)
     powered = [(point.workers, point.throughput, point.joules) for point in points if point.joules is not None]
     energy: EnergyFit | None = None
-    energy_refusal = "" if powered else "energy: no record has power"
+    energy_failure = "" if powered else "energy: no record has power"
     if powered:
         try:
             energy = fit_energy(
                 [n for n, _, _ in powered], [rate for _, rate, _ in powered], [j for _, _, j in powered], level
             )
         except FitError as error:
-            energy_refusal = str(error)
+            energy_failure = str(error)
     names = "; ".join(each.name for each in series)
-    return DeviceFit(names, utilization, utilization_refusal, energy, energy_refusal)
+    return DeviceFit(names, utilization, utilization_failure, energy, energy_failure)
 
 
 def _device_table(devices: tuple[DeviceFit, ...]) -> Table:
@@ -159,5 +159,5 @@ def _device_table(devices: tuple[DeviceFit, ...]) -> Table:
                 known = [abs(error) for error in fit_.held_out if error is not None]
                 held = sum(known) / len(known) if known and len(known) == len(fit_.held_out) else None
                 rows += [(each.series, name, held, *parameter_cells(parameter)) for parameter in fit_.parameters]
-        notes += [f"{each.series}: {reason}" for reason in (each.utilization_refusal, each.energy_refusal) if reason]
+        notes += [f"{each.series}: {reason}" for reason in (each.utilization_failure, each.energy_failure) if reason]
     return Table("devices", "Devices: time over the batch, and energy", columns, tuple(rows), tuple(notes))

@@ -17,9 +17,9 @@ from pathlib import Path
 
 from scalecurve.render.table import Cell, Column, Table
 from scalecurve_api.spec.scaling import Mode
-from scalecurve_models.collectives.collective_fit import Timed
+from scalecurve_models.collectives.collective_fit import TimedAllReduce
 from scalecurve_models.collectives.comparison import compare_algorithms
-from scalecurve_models.collectives.costs import Shape
+from scalecurve_models.collectives.costs import RankGroup
 from scalecurve_models.collectives.tables import collective_tables
 from scalecurve_models.fitting.least_squares import FitError, largest_absolute, mean_absolute
 from scalecurve_models.fitting.parameter_tables import PARAMETER_COLUMNS, PARAMETER_NOTE, parameter_cells
@@ -163,7 +163,7 @@ def _scaling(points: Points) -> tuple[Table, ...]:
         for judged in compared.laws:
             best = compared.best is judged
             errors = judged.in_sample_mean, judged.held_out_mean, judged.held_out_largest, judged.farthest
-            models.append((name, judged.form.name, *errors, best, judged.refusal or None, judged.form.equation))
+            models.append((name, judged.form.name, *errors, best, judged.failure or None, judged.form.equation))
             if judged.fit:
                 parameters += [(name, judged.form.name, *parameter_cells(p)) for p in judged.fit.parameters]
             for left in judged.held_out:
@@ -234,14 +234,14 @@ def _allreduce(points: Points) -> tuple[Table, ...]:
     found = []
     for name, rows in points.series.items():
         with _of(name):
-            timed = [Timed(_shape(row), _whole(row["bytes"]), row["time_us"] / 1e6) for row in rows]
+            timed = [TimedAllReduce(_shape(row), _whole(row["bytes"]), row["time_us"] / 1e6) for row in rows]
             found.append(compare_algorithms(timed, series=name))
     judged, parameters, predicted = collective_tables(found)
     return predicted, judged, parameters
 
 
-def _shape(row: dict[str, float]) -> Shape:
-    return Shape(_whole(row["workers"]), _whole(row.get("nodes", 1.0)))
+def _shape(row: dict[str, float]) -> RankGroup:
+    return RankGroup(_whole(row["workers"]), _whole(row.get("nodes", 1.0)))
 
 
 @contextmanager
@@ -258,11 +258,11 @@ def _whole(value: float) -> int:
     return int(value)
 
 
-def _predicted(where: tuple[Column, ...], what: str, rows: Sequence[tuple[Cell, ...]]) -> Table:
+def _predicted(where: tuple[Column, ...], quantity: str, rows: Sequence[tuple[Cell, ...]]) -> Table:
     columns = (
         Column("series", "Series"),
         *where,
-        Column("measured", what, "number"),
+        Column("measured", quantity, "number"),
         Column("predicted", "predicted", "number"),
         Column("error", "error", "percent"),
     )

@@ -1,4 +1,4 @@
-"""Least squares that says what it does not know: intervals, what cannot be told apart, refusals in one line.
+"""Least squares that says what it does not know: intervals, what cannot be told apart, failures in one line.
 
 All models of this room that are linear in their parameters come here with rows already divided by what was measured,
 so that residuals are relative errors. Parameters are times and shares: none may be negative (NNLS, C. L. Lawson and
@@ -65,7 +65,7 @@ class Prediction:
         return self.low is not None and self.high is not None and self.low > 0 and self.high < np.inf
 
 
-def around(value: float, half: float) -> Prediction:
+def log_interval(value: float, half: float) -> Prediction:
     """A positive prediction whose log is known to ``half``; from 0 to infinity where that is worth nothing."""
     if not half <= NOTHING:
         return Prediction(value, 0.0, np.inf)
@@ -76,8 +76,8 @@ def around(value: float, half: float) -> Prediction:
 class LinearFit:
     """Parameters x >= 0 of ``design @ x = target``.
 
-    ``covariance`` is None without degrees of freedom. ``tied`` names, for every column, the columns that it cannot be
-    told from (itself alone where nothing varies it); empty where it is identified.
+    ``covariance`` is None without degrees of freedom. ``collinear`` names, for every column, the columns that it cannot
+    be separated from (only itself where nothing varies it); empty where it is identified.
     """
 
     names: tuple[str, ...]
@@ -86,7 +86,7 @@ class LinearFit:
     covariance: Array | None
     degrees: int
     residuals: Array
-    tied: tuple[tuple[str, ...], ...]
+    collinear: tuple[tuple[str, ...], ...]
 
     @property
     def variance(self) -> float | None:
@@ -100,8 +100,8 @@ class LinearFit:
 
     def _parameter(self, index: int, unit: str, level: float, covariance: Array | None) -> Parameter:
         name, value = self.names[index], float(self.values[index])
-        if self.tied[index]:
-            return Parameter(name, None, None, None, unit, tied_note(name, self.tied[index]))
+        if self.collinear[index]:
+            return Parameter(name, None, None, None, unit, collinear_note(name, self.collinear[index]))
         if covariance is None:
             return Parameter(name, value, None, None, unit, "as many points as parameters: no error can be told")
         half = student_quantile(self.degrees, level) * float(np.sqrt(max(covariance[index, index], 0.0)))
@@ -113,7 +113,7 @@ class LinearFit:
         return Parameter(name, value, low, high, unit, "cannot be told from 0" if low == 0 else "")
 
 
-def tied_note(name: str, tied: Sequence[str]) -> str:
+def collinear_note(name: str, tied: Sequence[str]) -> str:
     """Why a parameter has no value."""
     others = [other for other in tied if other != name]
     if not others:
@@ -174,7 +174,7 @@ def _tied(null: Array, names: Sequence[str]) -> tuple[tuple[str, ...], ...]:
     )
 
 
-def positive(model: str, what: str, values: ArrayLike) -> Array:
+def positive_array(model: str, quantity: str, values: ArrayLike) -> Array:
     """The values as an array.
 
     Raises:
@@ -183,17 +183,19 @@ def positive(model: str, what: str, values: ArrayLike) -> Array:
     try:
         found = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise FitError(f"{model}: {what} must be finite positive numbers: {error}") from error
+        raise FitError(f"{model}: {quantity} must be finite positive numbers: {error}") from error
     if found.ndim != 1:
-        raise FitError(f"{model}: {what} must be a plain list of numbers, given {found.ndim} dimensions")
+        raise FitError(f"{model}: {quantity} must be a plain list of numbers, given {found.ndim} dimensions")
     wrong = np.flatnonzero(~(np.isfinite(found) & (found > 0)))
     if wrong.size:
         first = int(wrong[0])
-        raise FitError(f"{model}: {what} must be finite positive numbers, given {found[first]:g} as number {first + 1}")
+        raise FitError(
+            f"{model}: {quantity} must be finite positive numbers, given {found[first]:g} as number {first + 1}"
+        )
     return found
 
 
-def alike(model: str, columns: dict[str, Array]) -> int:
+def same_length(model: str, columns: dict[str, Array]) -> int:
     """How many points there are.
 
     Raises:
@@ -206,14 +208,14 @@ def alike(model: str, columns: dict[str, Array]) -> int:
     return next(iter(lengths.values()))
 
 
-def enough(model: str, given: int, needed: int, what: str = "points") -> None:
+def require_points(model: str, count: int, needed: int, noun: str = "points") -> None:
     """Refuse fewer points than parameters.
 
     Raises:
         FitError: with both numbers.
     """
-    if given < needed:
-        raise FitError(f"{model}: {needed} parameters need at least {needed} {what}, given {given}")
+    if count < needed:
+        raise FitError(f"{model}: {needed} parameters need at least {needed} {noun}, given {count}")
 
 
 def mean_absolute(errors: Sequence[float | None]) -> float | None:

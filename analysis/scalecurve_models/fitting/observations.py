@@ -25,7 +25,7 @@ class Repetition:
 
 
 @dataclass(frozen=True)
-class Observed:
+class ObservedPoint:
     """A measured point. ``batch`` are the samples of a step over all workers; ``joules`` are of a sample."""
 
     point: Point
@@ -54,20 +54,20 @@ class ObservedSeries:
     mode: Mode
     baseline: int
     sample_unit: str
-    points: tuple[Observed, ...]
+    points: tuple[ObservedPoint, ...]
 
     @property
     def workers(self) -> tuple[int, ...]:
         return tuple(point.workers for point in self.points)
 
     @cached_property
-    def _by_workers(self) -> dict[int, Observed]:
+    def _by_workers(self) -> dict[int, ObservedPoint]:
         return {point.workers: point for point in self.points}
 
-    def at(self, workers: int) -> Observed | None:
+    def at(self, workers: int) -> ObservedPoint | None:
         return self._by_workers.get(workers)
 
-    def too_many(self, workers: Collection[int]) -> tuple[int, ...]:
+    def exceeding_batch(self, workers: Collection[int]) -> tuple[int, ...]:
         """Those of these counts that leave a worker without a sample: strong scaling keeps the global batch."""
         batch = self.points[0].point.global_batch if self.mode is Mode.strong else None
         return tuple(sorted(n for n in workers if batch is not None and n > batch))
@@ -100,7 +100,7 @@ class ObservedSeries:
         return -(-workers // max(point.point.workers_per_node for point in self.points))
 
 
-def observed(bundle: Bundle) -> tuple[ObservedSeries, ...]:
+def observed_series(bundle: Bundle) -> tuple[ObservedSeries, ...]:
     """The curves of a bundle that have at least one measured point."""
     found = (_series(series) for series in measure(bundle))
     return tuple(series for series in found if series.points)
@@ -119,10 +119,10 @@ def _series(series: MeasuredSeries) -> ObservedSeries:
     return ObservedSeries(series.bundle, series.name, series.mode, series.baseline, series.sample_unit, points)
 
 
-def _observed(measured: MeasuredPoint) -> Observed:
+def _observed(measured: MeasuredPoint) -> ObservedPoint:
     samples = sum(totals.total_samples for totals in measured.samples)
     steps = sum(totals.total_samples for totals in measured.steps)
-    return Observed(
+    return ObservedPoint(
         point=measured.point,
         repetitions=tuple(_repetition(record) for record in measured.timed),
         throughput=samples / sum(totals.total_wall_s for totals in measured.samples),

@@ -14,13 +14,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from scalecurve_models.fitting.least_squares import (
-    Array,
     FitError,
     LinearFit,
     Parameter,
-    enough,
     nonnegative,
-    positive,
+    positive_array,
+    require_points,
 )
 from scalecurve_models.goodput.overlap import OverlapFit
 
@@ -62,7 +61,7 @@ def noise_of_scale(scale: float, batch: float) -> GradientNoise:
     Raises:
         FitError: for numbers that are not positive.
     """
-    positive(MODEL, "noise scale and batch", [scale, batch])
+    positive_array(MODEL, "noise scale and batch", [scale, batch])
     return GradientNoise(1.0, scale / batch, batch)
 
 
@@ -72,7 +71,7 @@ def noise_of_batches(small: float, small_norm2: float, big: float, big_norm2: fl
     Raises:
         FitError: for batches or norms that are not positive, or not of ascending size.
     """
-    positive(MODEL, "batches and squared norms", [small, small_norm2, big, big_norm2])
+    positive_array(MODEL, "batches and squared norms", [small, small_norm2, big, big_norm2])
     if not big > small:
         raise FitError(f"{MODEL}: needs a larger and a smaller batch, given {big:g} and {small:g}")
     squared = (big * big_norm2 - small * small_norm2) / (big - small)
@@ -88,7 +87,7 @@ def noise_of_replicas(replicas: int, local_norm2: float, total_norm2: float, bat
     Raises:
         FitError: for fewer than two replicas, or numbers that are not positive.
     """
-    positive(MODEL, "squared norms and batch", [local_norm2, total_norm2, batch])
+    positive_array(MODEL, "squared norms and batch", [local_norm2, total_norm2, batch])
     if replicas < 2:
         raise FitError(f"{MODEL}: one gradient a step has no spread: needs at least 2 replicas, given {replicas}")
     squared = (replicas * total_norm2 - local_norm2) / (replicas - 1)
@@ -132,10 +131,10 @@ def fit_critical_batch(batches: Sequence[float], steps: Sequence[float], level: 
     Raises:
         FitError: fewer than two different batches, or numbers that are not positive.
     """
-    b, s = positive(MODEL, "batches", batches), positive(MODEL, "steps", steps)
+    b, s = positive_array(MODEL, "batches", batches), positive_array(MODEL, "steps", steps)
     if len(b) != len(s):
         raise FitError(f"{MODEL}: as many batches as steps are needed, given {len(b)} and {len(s)}")
-    enough(MODEL, len(set(b.tolist())), 2, "different batches")
+    require_points(MODEL, len(set(b.tolist())), 2, "different batches")
     rows = np.stack([np.ones_like(b), 1 / b], axis=1) / s[:, None]
     linear = nonnegative(rows, np.ones(len(s)), ("s_min", "product"))
     s_min, product = linear.parameters(("steps", "samples"), level)
@@ -218,8 +217,3 @@ def _ratio(product: Parameter, s_min: Parameter) -> Parameter:
     if product.high is not None and s_min.low is not None:
         high = product.high / s_min.low if s_min.low > 0 else math.inf
     return Parameter("b_crit", product.value / s_min.value, low, high, "samples", product.note)
-
-
-def efficiencies(noise: GradientNoise, batches: Sequence[float]) -> Array:
-    """Of several batches at once."""
-    return np.array([noise.efficiency(batch) for batch in batches])

@@ -25,11 +25,11 @@ from scalecurve_models.fitting.least_squares import (
     FitError,
     Parameter,
     Prediction,
-    around,
+    log_interval,
     mean_absolute,
-    positive,
+    positive_array,
 )
-from scalecurve_models.goodput.overlap_solver import GAMMA, NAMES, Runs, held, minimise, slopes, times
+from scalecurve_models.goodput.overlap_solver import GAMMA, NAMES, Runs, fixed_parameters, minimize, slopes, times
 
 MODEL = "overlap model"
 UNITS = ("s", "s/sample", "s", "s", "s", "s", "")
@@ -98,7 +98,7 @@ class OverlapFit:
         slope = slopes(self.values, self._free, Runs.of([(workers, nodes, batch)]))[1][0]
         spread = self._variance + float(slope @ self._covariance @ slope)
         half = student_quantile(self._degrees, self.level) * math.sqrt(spread)
-        return around(value, half)
+        return log_interval(value, half)
 
 
 def fit_overlap(points: Sequence[StepTime], level: float = 0.95) -> OverlapFit:
@@ -121,8 +121,8 @@ def _with_compute(point: StepTime) -> StepTime:
 
 
 def _check(points: Sequence[StepTime]) -> None:
-    positive(MODEL, "step times", [point.step_s for point in points])
-    positive(MODEL, "compute times", [point.compute_s for point in points if point.compute_s is not None])
+    positive_array(MODEL, "step times", [point.step_s for point in points])
+    positive_array(MODEL, "compute times", [point.compute_s for point in points if point.compute_s is not None])
     for point in points:
         _check_run(*point.run)
     runs = len({point.run for point in points})
@@ -144,9 +144,9 @@ def _fit(points: Sequence[StepTime], level: float, near: Array | None = None) ->
     runs = Runs.of([point.run for point in points])
     compute = np.array([np.nan if point.compute_s is None else point.compute_s for point in points])
     steps = np.array([point.step_s for point in points])
-    fixed = held(runs, compute)
+    fixed = fixed_parameters(runs, compute)
     free = tuple(index for index in range(len(NAMES)) if index not in fixed)
-    values = minimise(runs, compute, steps, fixed, free, near)
+    values = minimize(runs, compute, steps, fixed, free, near)
     known = np.isfinite(compute)
     fitted_compute, fitted = times(values, runs)
     # With one worker the step is the compute time: counted once.

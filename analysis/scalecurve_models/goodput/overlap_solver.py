@@ -80,7 +80,7 @@ def _together(compute: Array, network: Array, gamma: float) -> Array:
     return step
 
 
-def held(runs: Runs, compute: Array) -> Fixed:
+def fixed_parameters(runs: Runs, compute: Array) -> Fixed:
     """What the points cannot tell, at the values that the authors' code holds it at."""
     fixed: Fixed = {}
     if len(np.unique(runs.batch)) == 1:
@@ -97,7 +97,7 @@ def held(runs: Runs, compute: Array) -> Fixed:
     return fixed
 
 
-def minimise(
+def minimize(
     runs: Runs, compute: Array, steps: Array, fixed: Fixed, free: tuple[int, ...], near: Array | None = None
 ) -> Array:
     """The parameters of the least objective, from several starts, or from ``near``, a solution of alike runs.

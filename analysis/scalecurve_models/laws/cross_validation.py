@@ -9,12 +9,12 @@ import numpy as np
 
 from scalecurve_api.spec.scaling import Mode
 from scalecurve_models.fitting.least_squares import FitError, largest_absolute, mean_absolute
-from scalecurve_models.laws.forms import Form, forms
+from scalecurve_models.laws.definitions import ScalingLaw, laws_of
 from scalecurve_models.laws.law_fit import LawFit, fit_law
 
 
 @dataclass(frozen=True)
-class HeldOut:
+class HeldOutPoint:
     """One worker count, predicted by a law fitted to the others; None where those were too few."""
 
     workers: int
@@ -27,13 +27,13 @@ class HeldOut:
 
 
 @dataclass(frozen=True)
-class Judged:
-    """A law with its fit (or ``refusal``, why there is none) and its predictions of left-out points."""
+class CrossValidatedLaw:
+    """A law with its fit (or ``failure``, why there is none) and its predictions of left-out points."""
 
-    form: Form
+    form: ScalingLaw
     fit: LawFit | None
-    refusal: str
-    held_out: tuple[HeldOut, ...]
+    failure: str
+    held_out: tuple[HeldOutPoint, ...]
 
     @property
     def held_out_mean(self) -> float | None:
@@ -58,10 +58,10 @@ class Judged:
 class LawComparison:
     """All laws on one curve; ``best`` has the smallest held-out error (the fewer parameters where equal)."""
 
-    laws: tuple[Judged, ...]
-    best: Judged | None
+    laws: tuple[CrossValidatedLaw, ...]
+    best: CrossValidatedLaw | None
 
-    def law(self, name: str) -> Judged:
+    def law(self, name: str) -> CrossValidatedLaw:
         return next(judged for judged in self.laws if judged.form.name == name)
 
 
@@ -81,15 +81,15 @@ def compare_laws(
     Raises:
         FitError: for values that are not positive, or a baseline that was not measured.
     """
-    laws = tuple(_judge(form, workers, throughput, baseline, level) for form in forms(mode))
+    laws = tuple(_judge(form, workers, throughput, baseline, level) for form in laws_of(mode))
     known = [judged for judged in laws if judged.held_out_mean is not None]
     best = min(known, key=lambda j: (round(j.held_out_mean or 0.0, 12), len(j.form.symbols)), default=None)
     return LawComparison(laws, best)
 
 
 def leave_one_out(
-    form: Form, workers: Sequence[int], throughput: Sequence[float], *, baseline: int | None = None
-) -> tuple[HeldOut, ...]:
+    form: ScalingLaw, workers: Sequence[int], throughput: Sequence[float], *, baseline: int | None = None
+) -> tuple[HeldOutPoint, ...]:
     """Every worker count but the baseline, ascending, predicted from the others (all its repetitions left out)."""
     counts = np.asarray(workers)
     rates = np.asarray(throughput, dtype=np.float64)
@@ -103,17 +103,17 @@ def leave_one_out(
             predicted = None
         else:
             predicted = float(fit.throughput([count])[0])
-        out.append(HeldOut(count, 1 / float(np.mean(1 / rates[~rest])), predicted))
+        out.append(HeldOutPoint(count, 1 / float(np.mean(1 / rates[~rest])), predicted))
     return tuple(out)
 
 
 def _judge(
-    form: Form, workers: Sequence[int], throughput: Sequence[float], baseline: int | None, level: float
-) -> Judged:
+    form: ScalingLaw, workers: Sequence[int], throughput: Sequence[float], baseline: int | None, level: float
+) -> CrossValidatedLaw:
     try:
         fit = fit_law(form, workers, throughput, baseline=baseline, level=level)
     except FitError as error:
         if not form.symbols:
             raise
-        return Judged(form, None, str(error), ())
-    return Judged(form, fit, "", leave_one_out(form, workers, throughput, baseline=baseline))
+        return CrossValidatedLaw(form, None, str(error), ())
+    return CrossValidatedLaw(form, fit, "", leave_one_out(form, workers, throughput, baseline=baseline))

@@ -18,13 +18,13 @@ from scalecurve_models.fitting.least_squares import (
     LinearFit,
     Parameter,
     Prediction,
-    alike,
-    around,
-    enough,
+    log_interval,
     nonnegative,
-    positive,
+    positive_array,
+    require_points,
+    same_length,
 )
-from scalecurve_models.laws.forms import Form
+from scalecurve_models.laws.definitions import ScalingLaw
 
 _NUDGE = 1e-6
 
@@ -37,7 +37,7 @@ class LawFit:
     parameters as worker counts beside the baseline, so that the shape itself was not tested.
     """
 
-    form: Form
+    form: ScalingLaw
     baseline: int
     baseline_throughput: float
     values: Array
@@ -63,7 +63,7 @@ class LawFit:
         spread = variance + float(gradient @ self._linear.covariance @ gradient)
         spread += self._from_baseline(workers) ** 2 * variance / self._baseline_points
         half = student_quantile(self._linear.degrees, self.level) * float(np.sqrt(spread))
-        return around(value, half)
+        return log_interval(value, half)
 
     def _speedup(self, values: Array, workers: Sequence[int]) -> Array:
         return self.form.speedup(values, np.asarray(workers, dtype=np.float64))
@@ -85,7 +85,7 @@ class LawFit:
 
 
 def fit_law(
-    form: Form,
+    form: ScalingLaw,
     workers: Sequence[int],
     throughput: Sequence[float],
     *,
@@ -98,9 +98,9 @@ def fit_law(
         FitError: values that are not positive, a baseline that is not among them, or fewer worker counts beside the
             baseline than parameters.
     """
-    counts = positive(form.name, "worker counts", workers)
-    rates = positive(form.name, "throughputs", throughput)
-    if alike(form.name, {"worker counts": counts, "throughputs": rates}) == 0:
+    counts = positive_array(form.name, "worker counts", workers)
+    rates = positive_array(form.name, "throughputs", throughput)
+    if same_length(form.name, {"worker counts": counts, "throughputs": rates}) == 0:
         raise FitError(f"{form.name}: no points")
     base = float(counts.min() if baseline is None else baseline)
     at_base = counts == base
@@ -108,7 +108,7 @@ def fit_law(
         raise FitError(f"{form.name}: the baseline of {base:g} workers was not measured")
     others = sorted(set(counts[~at_base]))
     needed = len(form.symbols)
-    enough(form.name, len(others), needed, f"worker counts beside the baseline of {base:g}")
+    require_points(form.name, len(others), needed, f"worker counts beside the baseline of {base:g}")
     # All samples over all time: the mean of the seconds a sample took.
     base_rate = 1 / float(np.mean(1 / rates[at_base]))
     linear, values = _solve(form, counts[~at_base], base, rates[~at_base] / base_rate)
@@ -132,7 +132,7 @@ def fit_law(
     )
 
 
-def _capped(parameter: Parameter, form: Form) -> Parameter:
+def _capped(parameter: Parameter, form: ScalingLaw) -> Parameter:
     """A share is at most 1, also where more workers are slower than fewer."""
     if parameter.value is None or parameter.value <= form.at_most:
         return parameter
@@ -141,7 +141,7 @@ def _capped(parameter: Parameter, form: Form) -> Parameter:
     return Parameter(parameter.name, form.at_most, low, form.at_most, parameter.unit, note)
 
 
-def _solve(form: Form, workers: Array, baseline: float, gains: Array) -> tuple[LinearFit, Array]:
+def _solve(form: ScalingLaw, workers: Array, baseline: float, gains: Array) -> tuple[LinearFit, Array]:
     design, target = form.rows(workers, baseline, gains)
     linear = nonnegative(design, target, form.symbols)
     return linear, np.minimum(linear.values, form.at_most)

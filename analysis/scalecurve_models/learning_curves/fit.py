@@ -14,11 +14,11 @@ from scalecurve_api.programs.workload import Program
 from scalecurve_api.record.trial_record import TrialRecord
 from scalecurve_api.spec.trial import Point
 from scalecurve_models.fitting.least_squares import Array, FitError, mean_absolute
-from scalecurve_models.fitting.observations import ObservedSeries, observed
+from scalecurve_models.fitting.observations import ObservedSeries, observed_series
 from scalecurve_models.goodput.noise import CriticalBatch, fit_critical_batch
 from scalecurve_models.optimus.accuracy import fit_accuracy, steps_to_accuracy
 from scalecurve_models.optimus.depth import DepthRegression, LeftOutDepth, LossRun, leave_out_depth, regress
-from scalecurve_models.optimus.loss import LossFit, Reach, fit_loss
+from scalecurve_models.optimus.loss import LossFit, StepsToTarget, fit_loss
 from scalecurve_models.optimus.online import refits
 from scalecurve_models.optimus.records import LearningCurve, learning_curves
 
@@ -26,7 +26,7 @@ HALF = 0.5
 
 
 @dataclass(frozen=True)
-class PointLearning:
+class PointLearningFit:
     """All runs of one point: the curve through their points, and how well its first half told the second.
 
     ``ahead_error`` is the mean over runs of the size of predicted/measured - 1 of the second half of a run by a fit to
@@ -39,11 +39,11 @@ class PointLearning:
     kind: str
     curves: tuple[LearningCurve, ...]
     fit: LossFit | None
-    refusal: str
+    failure: str
     ahead_error: float | None
     half: LossFit | None
     target: float | None
-    reach: Reach | None
+    reach: StepsToTarget | None
     reached_steps: float | None
     reached_s: float | None
     step_s: float | None
@@ -60,10 +60,10 @@ class PointLearning:
 
 
 @dataclass(frozen=True)
-class Learning:
+class LearningFit:
     """Everything about learning in one bundle; ``critical`` is the batch beyond which steps are hardly saved."""
 
-    points: tuple[PointLearning, ...]
+    points: tuple[PointLearningFit, ...]
     depth: DepthRegression | None
     left_out: tuple[LeftOutDepth, ...]
     critical: CriticalBatch | None
@@ -71,15 +71,15 @@ class Learning:
     problems: tuple[Problem, ...]
 
 
-def learning(
+def fit_learning(
     bundle: Bundle, target_loss: float | None = None, target: float | None = None, *, of_steps: bool = True
-) -> Learning:
+) -> LearningFit:
     """Fit every point that recorded losses; targets take the place of the experiment's own target accuracy.
 
     Without ``of_steps`` evaluations alone are looked at, and no table of steps is read.
     """
     curves, problems = learning_curves(bundle, lambda record: of_steps and not _of_noise(record))
-    series = {each.name: each for each in observed(bundle)}
+    series = {each.name: each for each in observed_series(bundle)}
     groups: dict[str, list[LearningCurve]] = {}
     for curve in curves:
         groups.setdefault(curve.record.trial.point.name, []).append(curve)
@@ -89,7 +89,7 @@ def learning(
     if any(t.good and t.record and not t.record.evaluations and _of_noise(t.record) for t in bundle.trials):
         notes.append("Random data teach nothing: the losses of steps on synthetic data took no part.")
     depth, left_out = _depth(curves, notes)
-    return Learning(points, depth, left_out, _critical(points, notes), tuple(notes), problems)
+    return LearningFit(points, depth, left_out, _critical(points, notes), tuple(notes), problems)
 
 
 def _place(point: Point) -> tuple[str, int, str]:
@@ -106,28 +106,28 @@ def _point(
     series: dict[str, ObservedSeries],
     target_loss: float | None,
     target: float | None,
-) -> PointLearning:
+) -> PointLearningFit:
     first = curves[0]
     point = first.record.trial.point
     accuracy = first.record.trial.measure.accuracy
     wanted = target if target is not None else (accuracy.target if accuracy and target_loss is None else None)
     steps, losses = _joined(curves, "losses")
     fit: LossFit | None = None
-    reach: Reach | None = None
-    refusal = ""
+    reach: StepsToTarget | None = None
+    failure = ""
     try:
         fit = fit_loss(steps, losses)
         reach = _reach(curves, fit, target_loss, wanted)
     except FitError as error:
-        refusal = str(error)
+        failure = str(error)
     reached_steps, reached_s = _reached(curves, target_loss, wanted)
     measured = series[point.series].at(point.workers) if point.series in series else None
-    return PointLearning(
+    return PointLearningFit(
         point=point,
         kind=first.kind,
         curves=tuple(curves),
         fit=fit,
-        refusal=refusal,
+        failure=failure,
         ahead_error=_ahead(curves),
         half=_half(curves),
         target=target_loss if target_loss is not None else wanted,
@@ -138,16 +138,16 @@ def _point(
     )
 
 
-def _joined(curves: Sequence[LearningCurve], what: str) -> tuple[list[float], list[float]]:
+def _joined(curves: Sequence[LearningCurve], field: str) -> tuple[list[float], list[float]]:
     steps = np.concatenate([curve.steps for curve in curves])
-    values: Array = np.concatenate([getattr(curve, what) for curve in curves])
+    values: Array = np.concatenate([getattr(curve, field) for curve in curves])
     order = np.argsort(steps, kind="stable")
     return steps[order].tolist(), values[order].tolist()
 
 
 def _reach(
     curves: Sequence[LearningCurve], fit: LossFit, target_loss: float | None, target: float | None
-) -> Reach | None:
+) -> StepsToTarget | None:
     if target_loss is not None:
         return fit.steps_to(target_loss)
     if target is None or any(curve.accuracies is None for curve in curves):
@@ -235,7 +235,7 @@ def _depth(
     return regress(runs), tuple(left_out)
 
 
-def _critical(points: Sequence[PointLearning], notes: list[str]) -> CriticalBatch | None:
+def _critical(points: Sequence[PointLearningFit], notes: list[str]) -> CriticalBatch | None:
     """From points of one program that reached the same target with different global batches."""
     programs = {tuple((name, v) for name, v in p.point.axes.items() if not name.startswith("batch.")) for p in points}
     if len(programs) > 1:

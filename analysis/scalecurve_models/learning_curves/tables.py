@@ -6,33 +6,33 @@ from collections.abc import Iterator
 
 from scalecurve.render.table import Cell, Column, Table
 from scalecurve_models.fitting.parameter_tables import PARAMETER_COLUMNS, PARAMETER_NOTE, parameter_cells
-from scalecurve_models.learning_curves.fit import HALF, Learning, PointLearning
+from scalecurve_models.learning_curves.fit import HALF, LearningFit, PointLearningFit
 from scalecurve_models.optimus.depth import CoefficientFit
 
 
-def learning_tables(found: Learning) -> tuple[Table, ...]:
+def learning_tables(learning: LearningFit) -> tuple[Table, ...]:
     """The tables that have anything to show."""
-    if not found.points:
+    if not learning.points:
         return ()
-    return tuple(table for table in _all(found) if table.rows)
+    return tuple(table for table in _all(learning) if table.rows)
 
 
-def _all(found: Learning) -> Iterator[Table]:
-    yield _curves(found)
-    yield _targets(found)
-    yield _parameters(found)
-    yield _depth(found)
-    yield _left_out(found)
+def _all(learning: LearningFit) -> Iterator[Table]:
+    yield _curves(learning)
+    yield _targets(learning)
+    yield _parameters(learning)
+    yield _depth(learning)
+    yield _left_out(learning)
 
 
 _WHERE = (Column("series", "Series"), Column("workers", "Workers", "count"))
 
 
-def _place(point: PointLearning) -> tuple[Cell, ...]:
+def _place(point: PointLearningFit) -> tuple[Cell, ...]:
     return point.point.series, point.point.workers
 
 
-def _curves(found: Learning) -> Table:
+def _curves(learning: LearningFit) -> Table:
     columns = (
         *_WHERE,
         Column("batch", "Global batch", "count"),
@@ -46,10 +46,10 @@ def _curves(found: Learning) -> Table:
         Column("note", "Note"),
     )
     rows = []
-    for p in found.points:
+    for p in learning.points:
         fit = p.fit
         error = sum(map(abs, fit.residuals)) / len(fit.residuals) if fit else None
-        note = "; ".join(part for part in (p.refusal, *(fit.notes if fit else ())) if part)
+        note = "; ".join(part for part in (p.failure, *(fit.notes if fit else ())) if part)
         rows.append(
             (
                 *(*_place(p), p.point.global_batch, p.kind, len(p.curves)),
@@ -60,13 +60,13 @@ def _curves(found: Learning) -> Table:
     notes = [
         "l(k) = 1/(b0 k + b1) + b2 through the points of all runs together; the seeds' scatter is in the intervals.",
         f"Ahead: a fit to the first {HALF:.0%} of each run, against what came after.",
-        *found.notes,
-        *(f"{problem.file}: {problem.what}" for problem in found.problems),
+        *learning.notes,
+        *(f"{problem.file}: {problem.what}" for problem in learning.problems),
     ]
     return Table("learning", "Loss curves", columns, tuple(rows), tuple(notes))
 
 
-def _targets(found: Learning) -> Table:
+def _targets(learning: LearningFit) -> Table:
     columns = (
         *_WHERE,
         Column("target", "Target", "number"),
@@ -80,7 +80,7 @@ def _targets(found: Learning) -> Table:
         Column("note", "Note"),
     )
     rows = []
-    for p in found.points:
+    for p in learning.points:
         if p.target is None or (p.reach is None and p.reached_steps is None):
             continue
         reach = p.reach
@@ -90,7 +90,7 @@ def _targets(found: Learning) -> Table:
             (
                 *(*_place(p), p.target, p.reached_steps, steps),
                 *(reach.low if reach else None, reach.high if reach else None, error),
-                *(p.reached_s, p.seconds[0], (reach.why if reach else p.refusal) or None),
+                *(p.reached_s, p.seconds[0], (reach.why if reach else p.failure) or None),
             )
         )
     notes = (
@@ -100,19 +100,21 @@ def _targets(found: Learning) -> Table:
     return Table("targets", "Steps and time to the target", columns, tuple(rows), notes)
 
 
-def _parameters(found: Learning) -> Table:
+def _parameters(learning: LearningFit) -> Table:
     columns = (*_WHERE, *PARAMETER_COLUMNS)
-    rows = [(*_place(p), *parameter_cells(parameter)) for p in found.points if p.fit for parameter in p.fit.parameters]
-    if found.critical:
-        rows += [(None, None, *parameter_cells(parameter)) for parameter in found.critical.parameters]
+    rows = [
+        (*_place(p), *parameter_cells(parameter)) for p in learning.points if p.fit for parameter in p.fit.parameters
+    ]
+    if learning.critical:
+        rows += [(None, None, *parameter_cells(parameter)) for parameter in learning.critical.parameters]
     notes = [PARAMETER_NOTE]
-    if found.critical:
+    if learning.critical:
         notes.append("s_min and b_crit: steps to the target are s_min (1 + b_crit/batch), of all batches together.")
     return Table("learning_parameters", "Parameters of the loss curves", columns, tuple(rows), tuple(notes))
 
 
-def _depth(found: Learning) -> Table:
-    axis = found.depth.axis if found.depth else ""
+def _depth(learning: LearningFit) -> Table:
+    axis = learning.depth.axis if learning.depth else ""
     columns = (
         Column("coefficient", "Coefficient"),
         Column("slope", f"Slope over log {axis}", "number"),
@@ -126,26 +128,26 @@ def _depth(found: Learning) -> Table:
         Column("seed_scatter", "Seeds scatter by", "percent"),
         Column("verdict", "Verdict"),
     )
-    rows = [_coefficient(each) for each in found.depth.coefficients] if found.depth else []
+    rows = [_coefficient(each) for each in learning.depth.coefficients] if learning.depth else []
     return Table(
         "depth",
         "Coefficients of the loss over model size",
         columns,
         tuple(rows),
-        found.depth.notes if found.depth else (),
+        learning.depth.notes if learning.depth else (),
     )
 
 
-def _coefficient(each: CoefficientFit) -> tuple[Cell, ...]:
-    device = each.device
+def _coefficient(coefficient: CoefficientFit) -> tuple[Cell, ...]:
+    device = coefficient.device
     return (
-        *(each.name, each.slope.value, each.slope.low, each.slope.high),
+        *(coefficient.name, coefficient.slope.value, coefficient.slope.low, coefficient.slope.high),
         *((device.value, device.low, device.high) if device else (None, None, None)),
-        *(each.held_out, each.mean_held_out, each.seed_scatter, each.verdict),
+        *(coefficient.held_out, coefficient.mean_held_out, coefficient.seed_scatter, coefficient.verdict),
     )
 
 
-def _left_out(found: Learning) -> Table:
+def _left_out(learning: LearningFit) -> Table:
     columns = (
         Column("run", "Run"),
         Column("depth", "Depth", "count"),
@@ -161,6 +163,6 @@ def _left_out(found: Learning) -> Table:
             *(left.run.label, left.run.depth, left.error, left.last_error, left.mean_error, left.mean_last_error),
             *(left.own_error, "something" if left.better_than_mean else "nothing"),
         )
-        for left in found.left_out
+        for left in learning.left_out
     ]
     return Table("left_out_depths", "Loss curves of left-out depths", columns, tuple(rows))

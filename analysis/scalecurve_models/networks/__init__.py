@@ -1,6 +1,6 @@
 """Networks as data: layers in a graph, their shapes, counts and receptive fields; no deep-learning framework."""
 
-from scalecurve_models.networks.catalog import SHIPPED, find, network_of_model, shipped
+from scalecurve_models.networks.catalog import SHIPPED, find_network, network_of_model, shipped
 from scalecurve_models.networks.counting import Convention, LayerCount, Totals, Work, count, totals
 from scalecurve_models.networks.graph import Network
 from scalecurve_models.networks.layer import NetworkError, Shape
@@ -16,7 +16,7 @@ __all__ = [
     "Totals",
     "Work",
     "count",
-    "find",
+    "find_network",
     "network_of_model",
     "read_network",
     "shipped",

@@ -59,7 +59,7 @@ def network_of_model(model: str) -> Network:
     return shipped(name)
 
 
-def find(reference: str, input_shape: Shape | None = None) -> Network:
+def find_network(reference: str, input_shape: Shape | None = None) -> Network:
     """A network by its shipped name, or from a file (.yaml, .yml, .json; ours or Paleo's).
 
     ``input_shape`` (height, width, channels) takes the place of the network's own. Raises NetworkError.

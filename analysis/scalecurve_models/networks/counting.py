@@ -12,15 +12,15 @@ from scalecurve_models.networks.layer import (
     Activation,
     Add,
     AnyLayer,
-    BatchNorm,
     Concat,
     Conv,
     Deconv,
     Dense,
     Input,
-    LocalNorm,
+    LocalResponseNorm,
     NetworkError,
     Norm,
+    Normalization,
     Pool,
     Shape,
 )
@@ -173,9 +173,9 @@ def work(layer: AnyLayer, inputs: tuple[Shape, ...], output: Shape) -> Work:
             return _weighted(layer, weights, weights, output)
         case Pool():
             return Work(pooled=prod(layer.window(inputs[0])[0]) * elements)
-        case LocalNorm():
+        case LocalResponseNorm():
             return Work(lrn=layer.size * elements)
-        case BatchNorm():
+        case Normalization():
             return Work(norm_parameters=_norm_parameters(layer.norm, output), normed=elements)
         case Activation():
             return Work(activated=elements)
@@ -203,7 +203,7 @@ def _norm_parameters(norm: Norm | None, output: Shape) -> int:
 
 
 def _in_place(layer: AnyLayer) -> bool:
-    return not isinstance(layer, Input | Conv | Deconv | Dense | Pool | LocalNorm | Add | Concat)
+    return not isinstance(layer, Input | Conv | Deconv | Dense | Pool | LocalResponseNorm | Add | Concat)
 
 
 def _sum(works: Sequence[Work]) -> Work:
@@ -212,7 +212,7 @@ def _sum(works: Sequence[Work]) -> Work:
 
 def _depth(network: Network) -> int:
     depths: dict[str, int] = {}
-    for layer in network.proper:
+    for layer in network.main_layers:
         above = max((depths[parent] for parent in layer.parents), default=0)
         depths[layer.name] = above + isinstance(layer, Conv | Deconv | Dense)
     return max(depths.values())

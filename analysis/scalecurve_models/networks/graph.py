@@ -37,7 +37,7 @@ class Network:
         return next(layer for layer in self.layers if isinstance(layer, Input))
 
     @property
-    def proper(self) -> tuple[AnyLayer, ...]:
+    def main_layers(self) -> tuple[AnyLayer, ...]:
         return tuple(layer for layer in self.layers if not layer.auxiliary)
 
     @property

@@ -56,7 +56,7 @@ class InceptionAnalysis:
         return count(self.naive), count(self.reduced)
 
 
-def analyse(shape: Shape, filters: Filters | None = None) -> InceptionAnalysis:
+def analyze_inception(shape: Shape, filters: Filters | None = None) -> InceptionAnalysis:
     """Both modules over an input (height, width, channels). Raises NetworkError for sizes that cannot be."""
     f = filters or Filters()
     for name, value in vars(f).items():

@@ -183,14 +183,14 @@ class Pool(Layer):
         return (*_windows(self, (height, width), kernel, stride, self.padding, self.ceil), channels)
 
 
-class LocalNorm(Layer):
+class LocalResponseNorm(Layer):
     """Local response normalisation over ``size`` channels."""
 
     type: Literal["lrn"] = "lrn"
     size: Count = 5
 
 
-class BatchNorm(Layer):
+class Normalization(Layer):
     """A normalisation that follows no convolution."""
 
     type: Literal["norm"] = "norm"
@@ -303,8 +303,8 @@ class Other(Layer):
 
 
 AnyLayer = (
-    Input | Conv | Deconv | Dense | Pool | LocalNorm | BatchNorm | Activation | Dropout | Add | Concat | Flatten
-    | Softmax | Shortcut | Upsample | Reshape | Other
+    Input | Conv | Deconv | Dense | Pool | LocalResponseNorm | Normalization | Activation | Dropout | Add | Concat
+    | Flatten | Softmax | Shortcut | Upsample | Reshape | Other
 )  # fmt: skip
 
 

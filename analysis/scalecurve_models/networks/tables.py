@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from scalecurve.render.table import Cell, Column, Table
-from scalecurve_models.networks import spelled
+from scalecurve_models.networks import arithmetic
 from scalecurve_models.networks.counting import CONVENTIONS, Convention, LayerCount, by_kind, count, totals
 from scalecurve_models.networks.graph import Network
 from scalecurve_models.networks.inception import InceptionAnalysis
@@ -72,22 +72,22 @@ def layer_table(network: Network, convention: Convention = "mac", batch: int = 1
     return Table("layers", f"{title}, input {spell(network.input.shape)}", columns, tuple(rows), tuple(notes))
 
 
-def _layer_row(entry: LayerCount, convention: Convention, whole: int, batch: int) -> tuple[Cell, ...]:
+def _layer_row(entry: LayerCount, convention: Convention, total: int, batch: int) -> tuple[Cell, ...]:
     work, auxiliary = entry.work, entry.layer.auxiliary
     flops = work.flops(convention)
     return (
         entry.name,
-        spelled.what(entry),
+        arithmetic.describe(entry),
         spell(entry.output),
         entry.activations,
         work.weights,
-        spelled.weights(entry),
+        arithmetic.weights(entry),
         work.biases,
         work.norm_parameters,
         work.macs,
-        spelled.macs(entry),
+        arithmetic.macs(entry),
         *(() if convention == "mac" else (flops,)),
-        None if auxiliary else flops / whole,
+        None if auxiliary else flops / total,
         entry.memory_bytes(batch),
         None if isinstance(entry.layer, Input) else str(entry.field),
         auxiliary,
@@ -163,8 +163,8 @@ def inception_tables(analysis: InceptionAnalysis, convention: Convention = "mac"
     )
     rows = [
         (
-            network.name, entry.name, spelled.what(entry), spell(entry.output), entry.work.weights, entry.work.macs,
-            spelled.macs(entry), entry.work.flops(convention),
+            network.name, entry.name, arithmetic.describe(entry), spell(entry.output), entry.work.weights,
+            entry.work.macs, arithmetic.macs(entry), entry.work.flops(convention),
         )
         for network in (analysis.naive, analysis.reduced)
         for entry in count(network)

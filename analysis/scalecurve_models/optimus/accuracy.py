@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from scalecurve_models.fitting.least_squares import Array, FitError
-from scalecurve_models.optimus.loss import LossFit, Reach, draws, fit_loss, steps_at
+from scalecurve_models.optimus.loss import LossFit, StepsToTarget, draws, fit_loss, steps_at
 from scalecurve_models.optimus.speed import SpeedFit
 
 _DRAWS = 4000
@@ -45,7 +45,7 @@ def fit_accuracy(steps: Sequence[float], accuracies: Sequence[float], level: flo
     return fit_loss(steps, [max(1 - value, _LEAST) for value in accuracies], level=level)
 
 
-def steps_to_accuracy(fit: LossFit, target: float) -> Reach:
+def steps_to_accuracy(fit: LossFit, target: float) -> StepsToTarget:
     """Steps to an accuracy, from the curve that ``fit_accuracy`` gave.
 
     Raises:
@@ -56,7 +56,7 @@ def steps_to_accuracy(fit: LossFit, target: float) -> Reach:
     reach = fit.steps_to(1 - target)
     if reach.steps is None:
         best = 1 - float(fit.values[2])
-        return Reach(
+        return StepsToTarget(
             None, reach.low, None, f"the fitted accuracy flattens at {best:.4g}, below the target of {target:g}"
         )
     return reach

@@ -17,10 +17,10 @@ from scalecurve_models.fitting.least_squares import (
     FitError,
     Parameter,
     Prediction,
-    alike,
-    enough,
-    positive,
-    tied_note,
+    collinear_note,
+    positive_array,
+    require_points,
+    same_length,
 )
 from scalecurve_models.optimus.curve import Noise, curve, gradient, near_curve, solve
 from scalecurve_models.optimus.thinning import MOST_POINTS, WINDOW, thinned, without_outliers
@@ -37,7 +37,7 @@ _SMALLEST = 1e-9
 
 
 @dataclass(frozen=True)
-class Reach:
+class StepsToTarget:
     """Steps to a loss; ``steps`` is None where the fitted curve never gets there, and ``why`` says so.
 
     ``high`` is infinite where the points do not exclude that it never gets there.
@@ -84,7 +84,7 @@ class LossFit:
         half = student_quantile(self.degrees, self.level) * math.sqrt(max(float(row @ self.covariance @ row), 0.0))
         return Prediction(value, max(0.0, value - half), value + half)
 
-    def steps_to(self, target: float) -> Reach:
+    def steps_to(self, target: float) -> StepsToTarget:
         """Steps until the fitted curve is at ``target``, with the interval that the parameters' leave.
 
         Raises:
@@ -96,8 +96,8 @@ class LossFit:
         low, high = self._interval_of_steps(target)
         if math.isinf(steps):
             why = f"the fitted curve flattens at {self.values[2]:.4g}, above the target of {target:g}"
-            return Reach(None, low, None, why)
-        return Reach(steps, low, high)
+            return StepsToTarget(None, low, None, why)
+        return StepsToTarget(steps, low, high)
 
     def converges_at(self, drop: float = 0.05, over: float = 10, cap: float = math.inf) -> float | None:
         """First step after which the fitted loss falls by no more than ``drop`` over the next ``over`` steps.
@@ -193,12 +193,12 @@ def draws(fit: LossFit, count: int = _DRAWS) -> Array:
 
 
 def _points(steps: Sequence[float], losses: Sequence[float], first_step: float) -> tuple[Array, Array]:
-    loss = positive(MODEL, "losses", losses)
+    loss = positive_array(MODEL, "losses", losses)
     k = np.asarray(steps, dtype=np.float64) - first_step
-    alike(MODEL, {"steps": k, "losses": loss})
+    same_length(MODEL, {"steps": k, "losses": loss})
     if not np.isfinite(k).all() or (k < 0).any():
         raise FitError(f"{MODEL}: steps must be finite and not before the first, {first_step:g}")
-    enough(MODEL, len(set(k.tolist())), 3, "different steps")
+    require_points(MODEL, len(set(k.tolist())), 3, "different steps")
     order = np.argsort(k, kind="stable")
     return k[order], loss[order]
 
@@ -224,7 +224,7 @@ def _uncertainty(
     if rank < len(values):
         shared = np.abs(right[rank:]).max(axis=0) > 1e-3
         tied = [name for name, is_tied in zip(NAMES, shared, strict=True) if is_tied]
-        return _without_intervals(values, {name: tied_note(name, tied) for name in tied}), None, None, degrees
+        return _without_intervals(values, {name: collinear_note(name, tied) for name in tied}), None, None, degrees
     if degrees <= 0:
         return _without_intervals(values, {}), None, None, 0
     variance = float(((error * weights) ** 2).sum()) / degrees

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from scalecurve_models.fitting.least_squares import FitError
-from scalecurve_models.optimus.loss import MODEL, LossFit, Reach, fit_loss
+from scalecurve_models.optimus.loss import MODEL, LossFit, StepsToTarget, fit_loss
 
 FRACTIONS = (0.1, 0.2, 0.3, 0.5, 0.75, 1.0)
 
@@ -40,7 +40,7 @@ class LossTracker:
             self._fitted_at = count
         return self._fit
 
-    def remaining(self, target: float) -> Reach:
+    def remaining(self, target: float) -> StepsToTarget:
         """Steps from the latest point to ``target``.
 
         Raises:
@@ -49,7 +49,7 @@ class LossTracker:
         latest = max(self._losses, default=0.0)
         reach = self.fit().steps_to(target)
         left = [None if steps is None else max(0.0, steps - latest) for steps in (reach.steps, reach.low, reach.high)]
-        return Reach(left[0], left[1], left[2], reach.why)
+        return StepsToTarget(left[0], left[1], left[2], reach.why)
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class Refit:
     seen: int
     share: float
     fit: LossFit | None
-    refusal: str
+    failure: str
     ahead_error: float | None
     last_error: float | None
 

@@ -26,12 +26,12 @@ from scalecurve_models.fitting.least_squares import (
     LinearFit,
     Parameter,
     Prediction,
-    alike,
-    around,
-    enough,
+    log_interval,
     nonnegative,
     nonnegative_values,
-    positive,
+    positive_array,
+    require_points,
+    same_length,
 )
 
 Kind = Literal["sync", "async", "workers"]
@@ -85,7 +85,7 @@ def speed(
     if len(theta) != len(equation.symbols):
         raise FitError(f"{name}: has {len(equation.symbols)} coefficients, given {len(theta)}")
     given = [workers, servers, _batch(name, equation, batch)]
-    w, p, m = (positive(name, "workers, servers and batch", [value]) for value in given)
+    w, p, m = (positive_array(name, "workers, servers and batch", [value]) for value in given)
     time = float(equation.columns(p, w, m)[0] @ np.asarray(theta, dtype=np.float64))
     if not time > 0:
         raise FitError(f"{name}: these coefficients give no time a step")
@@ -123,7 +123,7 @@ class SpeedFit:
             return Prediction(value)
         row = self._row(workers, servers, batch) * value / (workers if self.equation.by_worker else 1.0)
         half = student_quantile(self._linear.degrees, self.level) * math.sqrt(variance + float(row @ covariance @ row))
-        return around(value, half)
+        return log_interval(value, half)
 
     def drawn(self, count: int, workers: float, *, servers: float = 1, batch: float | None = None) -> Array:
         row = self._row(workers, servers, batch)
@@ -159,19 +159,19 @@ def fit_speed(
     """
     equation = _equation(kind)
     name = _name(kind)
-    w = positive(name, "worker counts", workers)
-    f = positive(name, "speeds", steps_per_s)
+    w = positive_array(name, "worker counts", workers)
+    f = positive_array(name, "speeds", steps_per_s)
     if servers is None and kind != "workers":
         raise FitError(f"{name}: needs the number of parameter servers of every run")
-    p = np.ones_like(w) if servers is None else positive(name, "server counts", servers)
+    p = np.ones_like(w) if servers is None else positive_array(name, "server counts", servers)
     if batch is None and kind != "async":
         raise FitError(f"{name}: needs the global batch M")
     given = np.full_like(w, 1.0) if batch is None else np.asarray(batch, dtype=np.float64)
-    m = positive(name, "batches", np.broadcast_to(given, w.shape) if given.ndim == 0 else given)
-    alike(name, {"worker counts": w, "speeds": f, "server counts": p, "batches": m})
+    m = positive_array(name, "batches", np.broadcast_to(given, w.shape) if given.ndim == 0 else given)
+    same_length(name, {"worker counts": w, "speeds": f, "server counts": p, "batches": m})
     runs = np.stack([p, w, m], axis=1)
     distinct, run_of = np.unique(runs, axis=0, return_inverse=True)
-    enough(name, len(distinct), len(equation.symbols), "different runs")
+    require_points(name, len(distinct), len(equation.symbols), "different runs")
     rows = equation.columns(p, w, m) * (f / (w if equation.by_worker else 1.0))[:, None]
     linear = nonnegative(rows, np.ones(len(f)), equation.symbols)
     units = [_unit(equation, symbol) for symbol in equation.symbols]
@@ -201,8 +201,8 @@ def _held_out(equation: Equation, rows: Array, run_of: np.ndarray, runs: int) ->
 
 def _notes(equation: Equation, linear: LinearFit, runs: int) -> list[str]:
     notes = []
-    if any(linear.tied):
-        tied = [name for name, with_them in zip(equation.symbols, linear.tied, strict=True) if with_them]
+    if any(linear.collinear):
+        tied = [name for name, with_them in zip(equation.symbols, linear.collinear, strict=True) if with_them]
         notes.append(
             f"{', '.join(tied)}: not identifiable, these runs vary their terms only together; predictions for runs "
             "that vary them otherwise are worth nothing"

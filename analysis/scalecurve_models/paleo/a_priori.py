@@ -10,7 +10,7 @@ from scalecurve_api.planning.plan import make_plan
 from scalecurve_api.spec.experiment import Cost, ScalingExperiment
 from scalecurve_api.spec.scaling import Mode
 from scalecurve_api.spec.trial import TrialSpec
-from scalecurve_models.comparison.compare_models import Work
+from scalecurve_models.comparison.compare_models import CostBasis
 from scalecurve_models.fitting.least_squares import FitError
 from scalecurve_models.networks import Network
 from scalecurve_models.paleo.costs import costs_of
@@ -23,7 +23,7 @@ MOST_SERIES = 200
 
 
 @dataclass(frozen=True)
-class Expected:
+class APrioriPrediction:
     """One model at one worker count of one series; nothing was measured.
 
     ``step_ms`` are milliseconds, ``throughput`` samples/s of all workers, ``alone`` samples/s of one worker.
@@ -59,7 +59,7 @@ def predict_experiment(
         series.setdefault(trial.point.series, []).append(trial)
     if len(series) > MOST_SERIES:
         raise FitError(f"predict: the experiment has {len(series)} series; at most {MOST_SERIES} are predicted")
-    found: list[Expected] = []
+    found: list[APrioriPrediction] = []
     idle: set[int] = set()
     for name, trials in series.items():
         point = trials[0].point
@@ -79,7 +79,7 @@ def _left_out(counts: Collection[int]) -> list[str]:
 
 def _series(
     name: str, trial: TrialSpec, counts: Sequence[int], platform: Platform, network: Network
-) -> Iterator[Expected]:
+) -> Iterator[APrioriPrediction]:
     strong = trial.point.mode is Mode.strong
     batch = trial.point.global_batch if strong else trial.point.batch_per_worker
     if batch is None:
@@ -99,14 +99,14 @@ def _series(
         for model, steps in by_model.items():
             (first, first_ms), (step, step_ms) = steps[0], steps[index]
             alone, rate = (each.samples / ms * 1e3 for each, ms in ((first, first_ms), (step, step_ms)))
-            yield Expected(name, step.workers, step.batch_per_worker, model, step_ms, rate, alone)
+            yield APrioriPrediction(name, step.workers, step.batch_per_worker, model, step_ms, rate, alone)
 
 
 def _ring_ms(step: StepPrediction, sent: int, platform: Platform) -> float:
     return with_plus(step, sent, platform, PlusTerms()).exchange_ms
 
 
-def _table(found: Sequence[Expected], experiment: ScalingExperiment, platform: Platform) -> Table:
+def _table(predictions: Sequence[APrioriPrediction], experiment: ScalingExperiment, platform: Platform) -> Table:
     work = _work(experiment.spec.cost)
     columns = (
         Column("series", "Series"),
@@ -125,7 +125,7 @@ def _table(found: Sequence[Expected], experiment: ScalingExperiment, platform: P
             each.throughput / each.workers / each.alone,
             *(work.seconds(each.throughput), work.cost(each.throughput, each.workers)),
         )
-        for each in found
+        for each in predictions
     ]
     device, link = platform.device, platform.link
     notes = (
@@ -139,11 +139,11 @@ def _table(found: Sequence[Expected], experiment: ScalingExperiment, platform: P
     return Table("expected", f"Expected of {experiment.metadata.name}", columns, tuple(rows), notes)
 
 
-def _work(cost: Cost | None) -> Work:
+def _work(cost: Cost | None) -> CostBasis:
     hour = cost.per_worker_hour if cost else None
     currency = cost.currency if cost else ""
     if cost and cost.dataset_samples and cost.epochs:
-        return Work("whole training", cost.dataset_samples * cost.epochs, hour, currency)
+        return CostBasis("whole training", cost.dataset_samples * cost.epochs, hour, currency)
     if cost and cost.dataset_samples:
-        return Work("an epoch", cost.dataset_samples, hour, currency)
-    return Work("a million samples", 1e6, hour, currency)
+        return CostBasis("an epoch", cost.dataset_samples, hour, currency)
+    return CostBasis("a million samples", 1e6, hour, currency)

@@ -41,7 +41,7 @@ class CalibratedPoint:
 
     measured: MeasuredStep
     predicted_ms: float
-    own_ppp: float
+    exact_ppp: float
 
     @property
     def error(self) -> float:
@@ -59,7 +59,7 @@ class Calibration:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        ppps = [point.own_ppp for point in self.points]
+        ppps = [point.exact_ppp for point in self.points]
         notes = ["Steps of one worker say nothing of the PPP for communication: it stays as given."]
         if len(ppps) == 1:
             notes.append("One point for one parameter: it is met exactly, and no error can be told.")
@@ -130,11 +130,11 @@ def _own(point: MeasuredStep, step: Callable[[float], float]) -> float:
     return float(brentq(lambda x: log(step(x) / point.step_ms), log(LEAST), log(MOST), xtol=1e-12))
 
 
-def _common(points: Sequence[MeasuredStep], own: Sequence[float], steps: Sequence[Callable[[float], float]]) -> float:
+def _common(points: Sequence[MeasuredStep], exact: Sequence[float], steps: Sequence[Callable[[float], float]]) -> float:
     """Log of the PPP with the least squares; it lies among the points' own."""
     from scipy.optimize import minimize_scalar
 
-    low, high = min(own), max(own)
+    low, high = min(exact), max(exact)
     if high - low < 1e-12:
         return low
 

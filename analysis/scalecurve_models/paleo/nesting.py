@@ -15,9 +15,9 @@ Nested = str | tuple[list["Nested"], ...]
 """A layer's name, or branches side by side."""
 
 
-def nested(network: Network) -> list[Nested]:
+def nest(network: Network) -> list[Nested]:
     """The network proper, nested. Raises PaleoError for one whose branches do not nest."""
-    layers = network.proper
+    layers = network.main_layers
     children: dict[str, list[str]] = {layer.name: [] for layer in layers}
     for layer in layers:
         for parent in layer.parents:

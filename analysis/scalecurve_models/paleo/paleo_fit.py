@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from scalecurve_models.comparison.series_models import SeriesModel
 from scalecurve_models.fitting.least_squares import FitError, Parameter, Prediction
-from scalecurve_models.fitting.observations import Observed, ObservedSeries
+from scalecurve_models.fitting.observations import ObservedPoint, ObservedSeries
 from scalecurve_models.networks import Network
 from scalecurve_models.paleo.calibration import MeasuredStep, calibrate
 from scalecurve_models.paleo.costs import costs_of
@@ -27,7 +27,7 @@ Rate = Callable[[int], float]
 
 
 @dataclass(frozen=True)
-class PaleoOnSeries:
+class PaleoModels:
     """The three models for the curves of a bundle; ``networks`` are those of the curves by name."""
 
     platform: Platform
@@ -44,12 +44,12 @@ class PaleoOnSeries:
         several = {key: step for key, step in points.items() if step.workers > 1}
         calibrated: Platform | None = None
         parameters: tuple[Parameter, ...] = ()
-        refusal = ""
+        failure = ""
         try:
             found = calibrate(single, self.platform)
             calibrated, parameters = found.platform, (found.ppp_comp,)
         except FitError as error:
-            refusal = str(error)
+            failure = str(error)
 
         def on(curve: ObservedSeries) -> tuple[SeriesModel, ...]:
             network = self.networks.get(curve.name)
@@ -58,14 +58,14 @@ class PaleoOnSeries:
             given = _plain(PALEO, curve, network, self.platform, (), everywhere=True)
             given = replace(given, notes=(_spelled(self.platform),))
             if calibrated is None:
-                refused = (SeriesModel(name, EQUATION, refusal=refusal) for name in (CALIBRATED, PLUS))
-                return (given, *refused)
+                failed = (SeriesModel(name, EQUATION, failure=failure) for name in (CALIBRATED, PLUS))
+                return (given, *failed)
             one = _plain(CALIBRATED, curve, network, calibrated, parameters)
             return given, one, _plus(curve, network, calibrated, several)
 
         return on
 
-    def _measured(self, curve: ObservedSeries, point: Observed) -> MeasuredStep:
+    def _measured(self, curve: ObservedSeries, point: ObservedPoint) -> MeasuredStep:
         batch = -(-round(point.batch) // point.workers)
         step_ms = point.batch / point.throughput * 1e3
         return MeasuredStep(self.networks[curve.name], max(1, batch), step_ms, point.workers)
@@ -102,7 +102,7 @@ def _plus(
     try:
         whole = fit_plus(list(several.values()), platform, start=PlusTerms())
     except FitError as error:
-        return SeriesModel(PLUS, PLUS_EQUATION, refusal=str(error))
+        return SeriesModel(PLUS, PLUS_EQUATION, failure=str(error))
     left_out: dict[int, float | None] = {}
     for workers in curve.workers:
         if workers == 1:

@@ -28,7 +28,7 @@ from scalecurve_models.paleo.costs import (
     costs_of,
     update_ms,
 )
-from scalecurve_models.paleo.nesting import bounds, nested
+from scalecurve_models.paleo.nesting import bounds, nest
 from scalecurve_models.paleo.scaling import Platform, check_counts
 from scalecurve_models.paleo.terms import PaleoError, Revision
 
@@ -76,7 +76,7 @@ def predict_model_parallel(
         )
     costs = costs_of(network, revision, corrected)
     fetches = _fetches(network, platform, batch, None if not corrected else platform.link, corrected)
-    items = nested(network)
+    items = nest(network)
     passes = []
     for name, part in (("forward", costs.forward), ("backward", costs.backward)):
         times = _totals(costs, part, platform, batch)
@@ -103,11 +103,11 @@ def predict_hybrid(
     check_counts(batch, workers, "weak")
     costs = costs_of(network, revision, corrected)
     fetches = _fetches(network, platform, batch, platform.link, corrected)
-    split = {layer.name for layer in network.proper if layer.device is not None}
+    split = {layer.name for layer in network.main_layers if layer.device is not None}
     sizes = {True: 0, False: 0}
     for name, parameters in zip(costs.names, costs.parameters, strict=True):
         sizes[name in split] += PARAMETER_BYTES * parameters
-    items = nested(network)
+    items = nest(network)
     rates = Rates.of(platform.device, platform.ppp_comp, platform.precision)
     data_ms, model_ms = [], []
     for part in (costs.forward, costs.backward):
@@ -136,7 +136,7 @@ def _pipelined(once: float, hidden: float | None, workers: int) -> float:
 
 def _hidden(network: Network, platform: Platform, batch: int, workers: int, corrected: bool) -> float | None:
     """Milliseconds of fetching that a pipeline over the workers' batches hides; None for a network without splits."""
-    first = next((layer for layer in network.proper if layer.device is not None), None)
+    first = next((layer for layer in network.main_layers if layer.device is not None), None)
     if first is None:
         return None
     values = batch * prod(network.shapes[first.parents[0]])
@@ -153,7 +153,9 @@ def _totals(costs: NetworkCosts, part: PassCosts, platform: Platform, batch: int
 def _fetches(network: Network, platform: Platform, batch: int, link: Link | None, corrected: bool) -> dict[str, float]:
     """Milliseconds in which each layer fetches what its parents left on other devices."""
     bandwidth = platform.device.memory_gb_s if link is None else link.gbps / 8
-    return {layer.name: _fetched(network, layer, platform, batch, bandwidth, corrected) for layer in network.proper}
+    return {
+        layer.name: _fetched(network, layer, platform, batch, bandwidth, corrected) for layer in network.main_layers
+    }
 
 
 def _fetched(

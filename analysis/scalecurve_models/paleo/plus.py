@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from scalecurve.statistics.intervals import student_quantile
-from scalecurve_models.fitting.least_squares import FitError, Parameter, tied_note
+from scalecurve_models.fitting.least_squares import FitError, Parameter, collinear_note
 from scalecurve_models.paleo.calibration import MeasuredStep
 from scalecurve_models.paleo.communication import RING, SCHEMES, Scheme, exchange_ms
 from scalecurve_models.paleo.costs import costs_of
@@ -246,7 +246,7 @@ class _Problem:
             value = _from(name, float(at[index]))
             if shared[index, index]:
                 tied = [other for other, with_it in zip(self.free, shared[index], strict=True) if with_it]
-                parameters.append(Parameter(name, None, None, None, unit, tied_note(name, tied)))
+                parameters.append(Parameter(name, None, None, None, unit, collinear_note(name, tied)))
             elif not degrees:
                 note = "as many points as parameters: no error can be told"
                 parameters.append(Parameter(name, value, None, None, unit, note))

@@ -119,7 +119,7 @@ def calibration_table(calibration: Calibration) -> Table:
     rows = tuple(
         (
             point.measured.network.name, point.measured.batch_per_worker, point.measured.step_ms, point.predicted_ms,
-            point.error, point.own_ppp,
+            point.error, point.exact_ppp,
         )
         for point in calibration.points
     )  # fmt: skip
@@ -131,7 +131,7 @@ def calibration_table(calibration: Calibration) -> Table:
 
 def measured_table(
     points: Sequence[MeasuredStep],
-    given: Platform,
+    initial: Platform,
     calibrated: Platform,
     *,
     revision: Revision,
@@ -168,7 +168,7 @@ def measured_table(
     for point in sorted(points, key=lambda each: (each.workers, each.batch_per_worker)):
         n = point.workers
         measured = point.batch_per_worker * n / point.step_ms * 1e3
-        plain, found = rate(point, given), rate(point, calibrated)
+        plain, found = rate(point, initial), rate(point, calibrated)
         costs: tuple[Cell, ...] = (None, None, None)
         if per_worker_hour is not None:
             hours = [1e6 / each / 3600 * n * per_worker_hour for each in (measured, found)]
@@ -181,8 +181,8 @@ def measured_table(
         )
     notes = (
         "The steps of one worker are what the PPP was calibrated on; all others are blind, and so is PPP as given.",
-        f"PPP as given: {given.ppp_comp:.4g}; calibrated: {calibrated.ppp_comp:.4g}; for communication both have "
-        f"{given.ppp_comm:.4g} of {given.link.title}, by the tree.",
+        f"PPP as given: {initial.ppp_comp:.4g}; calibrated: {calibrated.ppp_comp:.4g}; for communication both have "
+        f"{initial.ppp_comm:.4g} of {initial.link.title}, by the tree.",
     )
     return Table("paleo_measured", "Paleo beside measurement", columns, tuple(rows), notes)
 

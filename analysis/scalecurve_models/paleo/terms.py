@@ -38,7 +38,7 @@ def check_ppp(name: str, value: float) -> None:
 
 
 @dataclass(frozen=True)
-class Moved:
+class DataMove:
     """Values read or written at once, as ``each * batch + once``. Each move has its own least time."""
 
     each: float = 0.0
@@ -50,7 +50,7 @@ class Charge:
     """One pass over a layer: FLOPs a sample of each product in it, and what is moved for them."""
 
     flops: tuple[float, ...] = ()
-    moved: tuple[Moved, ...] = ()
+    moved: tuple[DataMove, ...] = ()
 
     def __add__(self, other: Charge) -> Charge:
         return Charge(self.flops + other.flops, self.moved + other.moved)
@@ -106,7 +106,7 @@ def layer_terms(network: Network, revision: Revision, corrected: bool = False) -
     """
     return tuple(
         _terms(layer, network.inputs_of(layer), network.shapes[layer.name], _first(network, layer), revision, corrected)
-        for layer in network.proper
+        for layer in network.main_layers
     )
 
 
@@ -175,22 +175,22 @@ def _forward(conv: _Convolution, revision: Revision, corrected: bool) -> Charge:
     padded = [size + 2 * pad for size, pad in zip(conv.size, before, strict=True)]
     read = prod(padded if revision == "head" else conv.size) * conv.channels
     written = prod(conv.out) * conv.filters
-    return Charge((conv.product,), (Moved(read), Moved(once=conv.weights), Moved(written)))
+    return Charge((conv.product,), (DataMove(read), DataMove(once=conv.weights), DataMove(written)))
 
 
 def _data_gradient(conv: _Convolution, revision: Revision, corrected: bool) -> Charge:
     """A convolution with stride 1 of the dilated gradient of the output; gives the gradient of the input."""
     dilated = _dilated(conv, revision)
     gradient = prod(conv.out) * conv.filters
-    written = Moved(prod(conv.size) * conv.channels)
+    written = DataMove(prod(conv.size) * conv.channels)
     if corrected:
-        return Charge((conv.product,), (Moved(gradient), Moved(once=conv.weights), written))
+        return Charge((conv.product,), (DataMove(gradient), DataMove(once=conv.weights), written))
     flops = 2.0 * conv.weights * prod(conv.size)
     if revision == "head":
         if prod(dilated) > prod(conv.out):
             flops += 2.0 * gradient
         dilated = [size + span - 1 for size, span in zip(conv.size, conv.reach, strict=True)]
-    return Charge((flops,), (Moved(prod(dilated) * conv.filters), Moved(once=conv.weights), written))
+    return Charge((flops,), (DataMove(prod(dilated) * conv.filters), DataMove(once=conv.weights), written))
 
 
 def _filter_gradient(conv: _Convolution, revision: Revision) -> Charge:
@@ -199,7 +199,10 @@ def _filter_gradient(conv: _Convolution, revision: Revision) -> Charge:
     if revision == "head":
         padded = (e + span - 1 for e, span in zip(_dilated(conv, revision), conv.reach, strict=True))
     gradient = prod(conv.out) * conv.filters
-    return Charge((conv.product,), (Moved(prod(padded) * conv.channels), Moved(gradient), Moved(once=conv.weights)))
+    return Charge(
+        (conv.product,),
+        (DataMove(prod(padded) * conv.channels), DataMove(gradient), DataMove(once=conv.weights)),
+    )
 
 
 def _dilated(conv: _Convolution, revision: Revision) -> list[int]:
@@ -225,10 +228,10 @@ def _dilated(conv: _Convolution, revision: Revision) -> list[int]:
 def _inner_product(layer: Dense, shape: Shape) -> LayerTerms:
     read, weights = prod(shape), prod(shape) * layer.features
     flops = 2.0 * weights
-    moved = (Moved(read), Moved(once=weights), Moved(layer.features))
+    moved = (DataMove(read), DataMove(once=weights), DataMove(layer.features))
     forward = Charge((flops,), moved)
     return LayerTerms(layer.name, forward, forward + forward, weights + layer.features)
 
 
-def _moved(values: Iterable[int]) -> tuple[Moved, ...]:
-    return tuple(Moved(value) for value in values)
+def _moved(values: Iterable[int]) -> tuple[DataMove, ...]:
+    return tuple(DataMove(value) for value in values)

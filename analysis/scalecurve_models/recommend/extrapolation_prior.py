@@ -1,9 +1,9 @@
-"""What two worker counts leave open: every way in which the loss between them may go on.
+"""What two measured worker counts leave open: every way in which the scaling loss may continue.
 
-One count beside the baseline tells how much was lost there, and nothing of how that goes on: a law of one parameter
-passes through it exactly, whichever law it is. Named laws are the corners of what is possible: the loss stays
-(Gustafson), grows with N (Amdahl, the latency of a ring) or with N² (what usl adds). Half of the draws are one of these
-alone, half mix them in every proportion, so that a prediction is as wide as what was measured leaves it.
+One count beside the baseline tells how much was lost there, not how the loss continues: any law with one parameter
+passes through it exactly. The named laws are the corners of what is possible: the loss stays constant (Gustafson),
+grows with N (Amdahl, the latency of a ring) or with N² (what usl adds). Half of the draws follow one of these, half
+mix them in every proportion, so that a prediction is as wide as the measurements leave it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ import numpy as np
 
 from scalecurve_models.fitting.least_squares import Array
 
-WAYS = "the loss staying, growing with N or with N²"
 _TERMS: tuple[Callable[[Array | float], Array | float], ...] = (
     lambda n: 1 - 1 / n,
     lambda n: n - 1,
@@ -24,13 +23,13 @@ _ALONE = 0.5
 _LEAST = 1e-9
 
 
-def open_rates(
+def draw_rates(
     baseline: int, base_rates: Array, other: int, other_rates: Array, workers: int, rng: np.random.Generator
 ) -> Array:
-    """Draws of samples/s at ``workers`` from draws of it at two measured counts, ``baseline`` < ``other``.
+    """Draws of samples/s at ``workers`` from draws at two measured counts, ``baseline`` < ``other``.
 
-    With e(N) = N X(1)/X(N) = 1 + θ Σ w t(N), w one of the terms or any mixture, and θ what passes through both counts.
-    More than ideal between them is not carried on.
+    With e(N) = N X(1)/X(N) = 1 + θ Σ w t(N), w one of the terms or any mixture, and θ such that the curve passes
+    through both counts. A better than ideal speed-up between them is not extrapolated.
     """
     draws, ways = len(other_rates), len(_TERMS)
     alone = np.eye(ways)[rng.integers(0, ways, draws)]

@@ -1,4 +1,4 @@
-"""The best count for one goal among those that may be recommended, and what the answer hangs on."""
+"""The best worker count for one goal among those that may be recommended, and the caveat on the answer."""
 
 from __future__ import annotations
 
@@ -7,19 +7,20 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from scalecurve.render import formatting as spelling
+from scalecurve.render import formatting
+from scalecurve_api.text import count
 from scalecurve_models.fitting.least_squares import Array
-from scalecurve_models.recommend.candidates import Choice
-from scalecurve_models.recommend.extrapolation_prior import WAYS
-from scalecurve_models.recommend.recommendation import SURE, Answer, Quantity, drawn, in_words
+from scalecurve_models.recommend.candidates import Candidate
+from scalecurve_models.recommend.recommendation import CERTAIN, Optimum, Quantity, draws_of
 
 _FAR = 2.0
-"""A count this many times the largest that was run is far from anything that tested a model."""
+"""Extrapolation beyond this multiple of the largest measured count is called out: no model was tested near it."""
+_LIMITS: dict[Quantity, str] = {"seconds": "deadline", "cost": "budget"}
 
 
 @dataclass(frozen=True)
 class Goal:
-    """The least of one quantity, where the other keeps a limit."""
+    """Minimize one quantity, optionally with a limit on the other."""
 
     name: str
     least: Quantity
@@ -27,81 +28,79 @@ class Goal:
     limit: float = 0.0
 
 
-def answer_of(series: str, what: str, goal: Goal, known: Sequence[Choice], made: Sequence[Choice]) -> Answer:
-    """The best count among those that surely keep the limit."""
-    if not known:
-        why = next((choice.why for choice in made if choice.why), "no count is known")
-        return Answer(series, what, goal.name, None, None, (), why)
-    eligible = list(known)
+def find_optimum(
+    series: str, scope: str, goal: Goal, usable: Sequence[Candidate], candidates: Sequence[Candidate]
+) -> Optimum:
+    """The best count among those that keep the limit with 95 % probability."""
+    if not usable:
+        caveat = next((candidate.reason for candidate in candidates if candidate.reason), "no worker count is usable")
+        return Optimum(series, scope, goal.name, None, None, (), caveat)
+    eligible = list(usable)
     if goal.limited is not None:
-        keeps = {choice.workers: float((drawn(choice, goal.limited) <= goal.limit).mean()) for choice in known}
-        eligible = [choice for choice in known if keeps[choice.workers] >= SURE]
+        keeps = [float((draws_of(candidate, goal.limited) <= goal.limit).mean()) for candidate in usable]
+        eligible = [candidate for candidate, share in zip(usable, keeps, strict=True) if share >= CERTAIN]
         if not eligible:
-            middle_of = {choice.workers: float(np.median(drawn(choice, goal.limited))) for choice in known}
-            nearest = max(keeps, key=lambda n: (keeps[n], -middle_of[n]))
-            chance = spelling.percent(keeps[nearest], 0)
-            surely = "surely; " if keeps[nearest] else "in any draw; "
-            share = f", in {chance} of the draws" if keeps[nearest] else ""
-            why = f"no count keeps that {surely}the nearest is {in_words(nearest)}{share}"
-            return Answer(series, what, goal.name, None, None, (), why)
-    draws = np.stack([drawn(choice, goal.least) for choice in eligible])
+            medians = [float(np.median(draws_of(candidate, goal.limited))) for candidate in usable]
+            nearest = max(range(len(usable)), key=lambda i: (keeps[i], -medians[i]))
+            caveat = (
+                f"no worker count meets the {_LIMITS[goal.limited]} in {formatting.percent(CERTAIN, 0)} of simulations; "
+                f"{count(usable[nearest].workers, 'worker')} comes closest ({formatting.percent(keeps[nearest], 0)})"
+            )
+            return Optimum(series, scope, goal.name, None, None, (), caveat)
+    draws = np.stack([draws_of(candidate, goal.least) for candidate in eligible])
     wins = np.bincount(draws.argmin(axis=0), minlength=len(eligible)) / draws.shape[1]
-    # The least in the middle of its draws: the most frequent winner would be the one that least is known of.
-    middle = np.median(draws, axis=1)
-    best = min(_trusted(eligible, draws, middle), key=lambda i: float(middle[i]))
+    # The lowest median, not the most frequent winner: that would be the count with the widest uncertainty.
+    medians_ = np.median(draws, axis=1)
+    best = min(_trusted(eligible, draws, medians_), key=lambda i: float(medians_[i]))
     others: list[tuple[int, float]] = []
     for i in np.argsort(-wins, kind="stable"):
-        # As many as it takes to hold the winner of nearly all draws.
-        if i != best and wins[i] > 0 and wins[best] + sum(chance for _, chance in others) < SURE:
+        if i != best and wins[i] > 0 and wins[best] + sum(share for _, share in others) < CERTAIN:
             others.append((eligible[i].workers, float(wins[i])))
-    rivals = [eligible[best], *(choice for choice in eligible if choice.workers in dict(others))]
-    return Answer(
+    rivals = [eligible[best], *(candidate for candidate in eligible if candidate.workers in dict(others))]
+    return Optimum(
         series=series,
-        what=what,
+        scope=scope,
         goal=goal.name,
         workers=eligible[best].workers,
         probability=float(wins[best]),
         others=tuple(others),
-        decides=_decides(rivals, float(wins[best])),
+        caveat=_caveat(rivals, float(wins[best])),
     )
 
 
-def _trusted(eligible: Sequence[Choice], draws: Array, middle: Array) -> list[int]:
-    """Those that may be recommended: a count that no tested model speaks of, only if it surely beats what was run."""
-    run = [i for i, choice in enumerate(eligible) if choice.measured]
-    if not run:
+def _trusted(eligible: Sequence[Candidate], draws: Array, medians: Array) -> list[int]:
+    """Counts that may be recommended; one that no tested model predicts must beat the measured ones with certainty."""
+    measured = [i for i, candidate in enumerate(eligible) if candidate.measured]
+    if not measured:
         return list(range(len(eligible)))
-    best = min(run, key=lambda i: float(middle[i]))
+    best = min(measured, key=lambda i: float(medians[i]))
     return [
         i
-        for i, choice in enumerate(eligible)
-        if choice.measured or choice.tested or float((draws[i] < draws[best]).mean()) >= SURE
+        for i, candidate in enumerate(eligible)
+        if candidate.measured or candidate.tested or float((draws[i] < draws[best]).mean()) >= CERTAIN
     ]
 
 
-def _decides(rivals: Sequence[Choice], probability: float) -> str:
-    unmeasured = [choice for choice in rivals if not choice.measured]
-    if any(not choice.tested for choice in unmeasured):
-        return _untested(unmeasured)
+def _caveat(rivals: Sequence[Candidate], probability: float) -> str:
+    unmeasured = [candidate for candidate in rivals if not candidate.measured]
     if unmeasured:
-        beyond = max(choice.beyond for choice in unmeasured)
-        far = f", {spelling.number(beyond, 2)} times as many as the most that were run" if beyond > _FAR else ""
-        return f"{_not_measured(unmeasured)} but predicted by {unmeasured[0].basis}{far}: a run there decides"
-    if probability >= SURE or len(rivals) < 2:
+        counts = _list([candidate.workers for candidate in unmeasured])
+        if any(not candidate.tested for candidate in unmeasured):
+            why = (
+                "two measured counts test no model, since the loss may stay constant or grow with N or N²"
+                f" ({counts} not measured)"
+            )
+        else:
+            why = f"{counts} not measured, predicted by {unmeasured[0].basis}"
+            beyond = max(candidate.beyond for candidate in unmeasured)
+            if beyond > _FAR:
+                why += f"; extrapolated {formatting.number(beyond, 2)}x beyond the largest measured count"
+        return f"{why}; run {counts} to confirm"
+    if probability >= CERTAIN or len(rivals) < 2:
         return ""
-    return (
-        f"the measurements do not tell {_list([choice.workers for choice in rivals])} apart: repetitions there decide"
-    )
-
-
-def _untested(choices: Sequence[Choice]) -> str:
-    return f"{_not_measured(choices)}, and two counts test no model ({WAYS} are all possible): a run there decides"
-
-
-def _not_measured(choices: Sequence[Choice]) -> str:
-    return f"{_list([choice.workers for choice in choices])} {'was' if len(choices) == 1 else 'were'} not measured"
+    return f"measurements cannot separate {_list([c.workers for c in rivals])} workers; run more repetitions"
 
 
 def _list(counts: Sequence[int]) -> str:
-    ordered = [str(count) for count in sorted(counts)]
-    return ordered[0] if len(ordered) == 1 else f"{', '.join(ordered[:-1])} and {ordered[-1]}"
+    *first, last = map(str, sorted(counts))
+    return f"{', '.join(first)} and {last}" if first else last

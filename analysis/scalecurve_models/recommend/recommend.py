@@ -1,9 +1,9 @@
-"""Which worker count is the fastest, the cheapest, or the best within a limit, and how sure that is.
+"""Which worker count is fastest, cheapest, or best within a limit, and how certain that is.
 
-Answers come from draws of every count's time and cost (``predict.choices``): the count with the least median is
-recommended, the share of draws in which it wins is how sure that is, and what keeps it from being sure is said. Where
-two counts alone were run no model was tested: another count is recommended only if it beats both in 95 % of all the
-ways in which the loss may go on, and else the better of the two.
+Every count's time and cost are simulated (``recommend.candidates``). The count with the lowest median is recommended;
+its probability is the share of simulations in which it wins, and a caveat names what keeps it from being certain. With
+only two measured counts no model was tested: another count is recommended only if it beats both in 95 % of all the
+ways in which the loss may continue, otherwise the better of the two.
 """
 
 from __future__ import annotations
@@ -13,16 +13,17 @@ from dataclasses import replace
 
 from scalecurve.bundle.open import Bundle
 from scalecurve.curves.compute import scaling
-from scalecurve.render import formatting as spelling
+from scalecurve.render import formatting
 from scalecurve.training_results import training
 from scalecurve.training_results.critical_batch import Worth, worth
 from scalecurve_api.spec.experiment import Cost
-from scalecurve_models.comparison.compare_models import SeriesBeside, beside, without_a_sample
+from scalecurve_api.text import count
+from scalecurve_models.comparison.compare_models import SeriesComparison, compare_models, idle_worker_notes
 from scalecurve_models.fitting.least_squares import FitError
-from scalecurve_models.learning_curves.fit import Learning, learning
-from scalecurve_models.recommend.candidates import Choice, Question, choices
-from scalecurve_models.recommend.optimum import Goal, answer_of
-from scalecurve_models.recommend.recommendation import Recommendation, SeriesChoices
+from scalecurve_models.learning_curves.fit import LearningFit, fit_learning
+from scalecurve_models.recommend.candidates import Candidate, Objective, series_candidates
+from scalecurve_models.recommend.optimum import Goal, find_optimum
+from scalecurve_models.recommend.recommendation import Recommendation, SeriesCandidates
 
 
 def recommend(
@@ -40,113 +41,115 @@ def recommend(
 ) -> Recommendation:
     """Recommend worker counts among the measured ones and the further ``workers``, which models predict.
 
-    Work is the whole training, an epoch or a million samples, as ``spec.cost`` (or ``price``) says; with a target
-    accuracy or loss also the way there. ``deadline_s`` and ``budget`` ask for the cheapest and the fastest count that
-    keeps them; without a price cost is in worker-hours, and so is the budget. ``noise_scale`` weighs samples of larger
-    batches by the gradient noise scale, instead of by the one that a series' own runs measured.
-    ``hold_out`` are measured counts that are treated as if they had not been.
+    The work is the full training, one epoch or a million samples, depending on ``spec.cost`` (or ``price``); with a
+    target accuracy or loss also the training up to it. ``deadline_s`` asks for the cheapest count within it, ``budget``
+    for the fastest; without a price, cost and budget are in worker-hours. ``noise_scale`` replaces the gradient noise
+    scale that the runs measured, by which samples in larger batches count for less. Measured counts in ``hold_out``
+    are treated as not measured.
 
-    Raises:
-        FitError: for limits, targets or counts that are not positive, or a count to hold out that was not measured.
+    Raises FitError for limits, targets or counts that are not positive, or a held-out count that was not measured.
     """
     _check(workers, target, target_loss, deadline_s, budget, noise_scale)
-    curves = scaling([bundle], level).series
-    learnt = learning(bundle, target_loss, target)
-    learnt = replace(learnt, points=tuple(p for p in learnt.points if p.point.workers not in hold_out))
-    measured = {p.workers for curve in curves for p in curve.measured}
+    curves = {curve.name: curve for curve in scaling([bundle], level).series}
+    learning = fit_learning(bundle, target_loss, target)
+    learning = replace(learning, points=tuple(p for p in learning.points if p.point.workers not in hold_out))
+    measured = {p.workers for curve in curves.values() for p in curve.measured}
     if unknown := sorted({*hold_out} - measured):
         known = ", ".join(map(str, sorted(measured))) or "none"
-        raise FitError(f"recommend: hold out {unknown[0]}: it was not measured; measured: {known}")
+        raise FitError(f"recommend: cannot hold out {unknown[0]}: not measured (measured: {known})")
     if hold_out and not measured - {*hold_out}:
-        raise FitError("recommend: every measured count is held out: nothing is left to recommend from")
+        raise FitError("recommend: every measured count is held out; nothing is left to recommend from")
+    comparisons = compare_models(bundle, hold_out=hold_out, price=price, level=level)
+    if not comparisons:
+        raise FitError(f"recommend: {bundle.label} has no measured points to recommend from")
     if target is None and target_loss is None:
-        target = _own_target(bundle)
-    questions = [Question()]
-    if target is not None or target_loss is not None:
-        questions.append(Question(target, target_loss))
+        target = _spec_target(bundle)
     values = worth(training([bundle], level).points)
     scales = {each.series: each.scale for each in values}
-    out = []
-    predicted = beside(bundle, hold_out=hold_out, price=price, level=level)
-    if not predicted:
-        raise FitError(f"recommend: nothing was measured in {bundle.label}: there is nothing to recommend from")
-    for found in predicted:
-        result = next(curve for curve in curves if curve.name == found.series.name)
+    series: list[SeriesCandidates] = []
+    for comparison in comparisons:
+        name = comparison.series.name
         estimates = {
-            p.workers: p.throughput for p in result.points if p.throughput is not None and p.workers not in hold_out
+            p.workers: p.throughput
+            for p in curves[name].points
+            if p.throughput is not None and p.workers not in hold_out
         }
-        own = noise_scale if noise_scale is not None else scales.get(found.series.name)
-        for asked in questions:
-            question = asked if asked.to_target else replace(asked, noise_scale=own)
-            made = choices(found, estimates, workers, question, learnt)
-            if question.to_target and not any(choice.seconds is not None for choice in made) and not learnt.points:
+        objectives = [Objective(noise_scale=noise_scale if noise_scale is not None else scales.get(name))]
+        if target is not None or target_loss is not None:
+            objectives.append(Objective(target, target_loss))
+        for objective in objectives:
+            candidates = series_candidates(comparison, estimates, workers, objective, learning)
+            if objective.to_target and not learning.points and all(each.seconds is None for each in candidates):
                 continue
-            answered = _answered(found, made, _what(found, question), deadline_s, budget)
-            once = [n for n, estimate in estimates.items() if estimate.repetitions == 1]
-            out.append(_unrepeated(answered) if once else answered)
-    notes = [*_notes(out, learnt, noise_scale, values), *without_a_sample(predicted, workers)]
-    return Recommendation(bundle.label, tuple(out), tuple(notes), values)
+            found = _optimize(comparison, candidates, _scope(comparison, objective), deadline_s, budget)
+            series.append(_unrepeated(found) if any(e.repetitions == 1 for e in estimates.values()) else found)
+    notes = [*_notes(series, learning, noise_scale, values), *idle_worker_notes(comparisons, workers)]
+    return Recommendation(bundle.label, tuple(series), tuple(notes), values)
 
 
 def _check(workers: Sequence[int], *limits: float | None) -> None:
-    if any(count < 1 for count in workers):
-        raise FitError(f"recommend: worker counts must be at least 1, given {min(workers)}")
+    if any(n < 1 for n in workers):
+        raise FitError(f"recommend: worker counts must be at least 1, got {min(workers)}")
     for name, value in zip(("target", "target loss", "deadline", "budget", "noise scale"), limits, strict=True):
         if value is not None and not 0 < value < float("inf"):
-            raise FitError(f"recommend: {name} must be a finite positive number, given {value:g}")
+            raise FitError(f"recommend: {name} must be a finite positive number, got {value:g}")
     if limits[0] is not None and limits[0] >= 1:
-        raise FitError(f"recommend: a target accuracy lies between 0 and 1, given {limits[0]:g}")
+        raise FitError(f"recommend: target accuracy must be between 0 and 1, got {limits[0]:g}")
 
 
-def _own_target(bundle: Bundle) -> float | None:
+def _spec_target(bundle: Bundle) -> float | None:
     accuracy = bundle.trials[0].spec.measure.accuracy if bundle.trials else None
     return accuracy.target if accuracy else None
 
 
-def _what(found: SeriesBeside, question: Question) -> str:
-    if question.target_loss is not None:
-        return f"to a loss of {question.target_loss:g}"
-    if question.target is not None:
-        return f"to an accuracy of {question.target:g}"
-    return found.work.title
+def _scope(comparison: SeriesComparison, objective: Objective) -> str:
+    if objective.target_loss is not None:
+        return f"training to a loss of {objective.target_loss:g}"
+    if objective.target is not None:
+        return f"training to an accuracy of {objective.target:g}"
+    return comparison.cost_basis.title
 
 
-def _answered(
-    found: SeriesBeside, made: tuple[Choice, ...], what: str, deadline_s: float | None, budget: float | None
-) -> SeriesChoices:
-    known = [choice for choice in made if choice.seconds is not None]
-    currency = found.work.currency or "worker-hours"
-    ask = [Goal("fastest", "seconds"), Goal("cheapest", "cost")]
+def _optimize(
+    comparison: SeriesComparison,
+    candidates: tuple[Candidate, ...],
+    scope: str,
+    deadline_s: float | None,
+    budget: float | None,
+) -> SeriesCandidates:
+    usable = [candidate for candidate in candidates if candidate.seconds is not None]
+    name, currency = comparison.series.name, comparison.cost_basis.currency or "worker-hours"
+    goals = [Goal("fastest", "seconds"), Goal("cheapest", "cost")]
     if deadline_s is not None:
-        ask.append(Goal(f"cheapest within {spelling.seconds(deadline_s)}", "cost", "seconds", deadline_s))
+        goals.append(Goal(f"cheapest within {formatting.seconds(deadline_s)}", "cost", "seconds", deadline_s))
     if budget is not None:
-        ask.append(Goal(f"fastest for {spelling.number(budget)} {currency}", "seconds", "cost", budget))
-    answers = tuple(answer_of(found.series.name, what, goal, known, made) for goal in ask)
-    return SeriesChoices(found.series.name, what, currency, made, answers)
+        goals.append(Goal(f"fastest within {formatting.number(budget)} {currency}", "seconds", "cost", budget))
+    optima = tuple(find_optimum(name, scope, goal, usable, candidates) for goal in goals)
+    return SeriesCandidates(name, scope, currency, candidates, optima)
 
 
-def _unrepeated(found: SeriesChoices) -> SeriesChoices:
-    """Chances from a single run are of how steady it was: each answer says so."""
-    said = "with one repetition, nothing says how another run would differ"
-    answers = (replace(a, decides="; ".join(part for part in (a.decides, said) if part)) for a in found.answers)
-    return replace(found, answers=tuple(answers))
+def _unrepeated(series: SeriesCandidates) -> SeriesCandidates:
+    """With a single run of a point, the probabilities reflect only how steady that run was."""
+    note = "one repetition only, so run-to-run variation is unknown"
+    optima = (replace(o, caveat="; ".join(part for part in (o.caveat, note) if part)) for o in series.optima)
+    return replace(series, optima=tuple(optima))
 
 
 def _notes(
-    found: Sequence[SeriesChoices], learnt: Learning, noise_scale: float | None, values: Sequence[Worth]
+    series: Sequence[SeriesCandidates], learning: LearningFit, noise_scale: float | None, values: Sequence[Worth]
 ) -> list[str]:
     notes = [
-        "A chance is the share of draws, of all that the measurements and models leave open, in which a count wins."
+        "Probability is the share of simulations in which a count wins; simulations sample the uncertainty of the "
+        "measurements and the models."
     ]
-    if any(each.currency == "worker-hours" for each in found):
-        notes.append("No price is known, so cost is in worker-hours: give cost.perWorkerHour or --per-worker-hour.")
+    if any(each.currency == "worker-hours" for each in series):
+        notes.append("No price is known, so cost is in worker-hours; set cost.perWorkerHour or --per-worker-hour.")
     if noise_scale is not None:
         notes.append(
-            f"A sample in a larger batch is worth less, by a gradient noise scale of {spelling.number(noise_scale)}."
+            f"Samples in larger batches count for less (gradient noise scale {formatting.number(noise_scale)})."
         )
     elif any(each.scale is not None for each in values):
-        notes.append("A sample in a larger batch is worth less, by the gradient noise scale that the series measured.")
-    notes += [f"{problem.file}: {problem.what}" for problem in learnt.problems]
-    unsure = [choice for each in found for choice in each.choices if choice.why]
-    notes += list(dict.fromkeys(f"{choice.workers} workers: {choice.why}" for choice in unsure))
-    return notes
+        notes.append("Samples in larger batches count for less, by the gradient noise scale measured in each series.")
+    notes += [f"{problem.file}: {problem.what}" for problem in learning.problems]
+    unusable = [candidate for each in series for candidate in each.candidates if candidate.reason]
+    return notes + list(dict.fromkeys(f"{count(each.workers, 'worker')}: {each.reason}" for each in unusable))

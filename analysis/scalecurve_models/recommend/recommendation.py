@@ -1,4 +1,4 @@
-"""What is recommended, for people and as tables: answers, and every count's time, cost and chances."""
+"""What is recommended, as sentences and as tables: optima, and time, cost and probabilities of every count."""
 
 from __future__ import annotations
 
@@ -7,159 +7,155 @@ from typing import Literal
 
 import numpy as np
 
-from scalecurve.render import formatting as spelling
+from scalecurve.render import formatting
 from scalecurve.render.table import Cell, Column, Table
 from scalecurve.training_results.critical_batch import Worth, worth_table
+from scalecurve_api.text import count
 from scalecurve_models.fitting.least_squares import Array
-from scalecurve_models.recommend.candidates import Choice
+from scalecurve_models.recommend.candidates import Candidate
 
-SURE = 0.95
-"""An answer is sure, and a limit surely kept, in this share of the draws."""
+CERTAIN = 0.95
+"""An answer is certain, and a limit kept, when it holds in this share of the simulations."""
 Quantity = Literal["seconds", "cost"]
 
 
 @dataclass(frozen=True)
-class Answer:
-    """One question on one curve: the count with the least median, and the share of draws in which it wins.
+class Optimum:
+    """The count with the lowest median for one goal on one curve, and the share of simulations in which it wins.
 
-    ``others`` are the further counts that it takes to hold the winner of 95 % of the draws; ``decides`` says what would
-    tell them apart. ``workers`` is None where no count qualifies, and ``decides`` says why.
+    ``others`` are the further counts needed to cover the winner of 95 % of the simulations; ``caveat`` says what would
+    separate them. ``workers`` is None where no count qualifies, and ``caveat`` says why.
     """
 
     series: str
-    what: str
+    scope: str
     goal: str
     workers: int | None
     probability: float | None
     others: tuple[tuple[int, float], ...]
-    decides: str
+    caveat: str
 
     @property
-    def sure(self) -> bool:
-        return self.probability is not None and self.probability >= SURE
+    def certain(self) -> bool:
+        return self.probability is not None and self.probability >= CERTAIN
 
     @property
     def sentence(self) -> str:
         if self.workers is None:
-            return f"{self.series}: {self.goal} ({self.what}): {self.decides}"
-        sure = f"{self.series}: {self.goal} ({self.what}) at {in_words(self.workers)}"
-        sure += f", in {_chance(self.probability or 0.0)} of what the measurements leave open"
-        return f"{sure}; {self.decides}" if self.decides else sure
+            return f"{self.series}: {self.goal} ({self.scope}): {self.caveat}"
+        answer = (
+            f"{self.series}: {count(self.workers, 'worker')} is {self.goal} for {self.scope} "
+            f"({_probability(self.probability or 0.0)} probability)"
+        )
+        return f"{answer}. {self.caveat[0].upper()}{self.caveat[1:]}" if self.caveat else answer
 
 
 @dataclass(frozen=True)
-class SeriesChoices:
-    """All counts of one curve for one end (an amount of work, or a target), and the answers."""
+class SeriesCandidates:
+    """All counts of one curve for one scope (an amount of work, or a target), and the optima."""
 
     series: str
-    what: str
+    scope: str
     currency: str
-    choices: tuple[Choice, ...]
-    answers: tuple[Answer, ...]
+    candidates: tuple[Candidate, ...]
+    optima: tuple[Optimum, ...]
 
 
 @dataclass(frozen=True)
 class Recommendation:
-    """Answers and what they rest on, for every curve of a bundle."""
+    """The optima and what they rest on, for every curve of a bundle."""
 
     bundle: str
-    series: tuple[SeriesChoices, ...]
+    series: tuple[SeriesCandidates, ...]
     notes: tuple[str, ...]
     worth: tuple[Worth, ...] = ()
 
     @property
-    def answers(self) -> tuple[Answer, ...]:
-        return tuple(answer for each in self.series for answer in each.answers)
+    def optima(self) -> tuple[Optimum, ...]:
+        return tuple(optimum for series in self.series for optimum in series.optima)
 
     def tables(self) -> tuple[Table, ...]:
-        worth_rows = (worth_table(self.worth),) if self.worth else ()
-        return _answer_table(self), _choice_table(self), *worth_rows
+        worth_tables = (worth_table(self.worth),) if self.worth else ()
+        return _optimum_table(self), _candidate_table(self), *worth_tables
 
 
-def drawn(choice: Choice, quantity: Quantity) -> Array:
-    """Every draw of a known count's time in seconds, or of its cost."""
-    found = choice.seconds if quantity == "seconds" else choice.cost
-    assert found is not None
-    return found
+def draws_of(candidate: Candidate, quantity: Quantity) -> Array:
+    """Simulated times in seconds, or costs, of a usable candidate."""
+    draws = candidate.seconds if quantity == "seconds" else candidate.cost
+    assert draws is not None
+    return draws
 
 
-def in_words(count: int) -> str:
-    """A worker count, for people."""
-    return "1 worker" if count == 1 else f"{count} workers"
-
-
-def _chance(share: float) -> str:
-    """A share of draws in whole percent; what is not all or none of them is not called so."""
+def _probability(share: float) -> str:
+    """A share of simulations in whole percent; only all or none of them is 100 % or 0 %."""
     if 0 < share < 0.005:
-        return "under 1 %"
-    return "over 99 %" if 0.995 <= share < 1 else spelling.percent(share, 0)
+        return "< 1 %"
+    return "> 99 %" if 0.995 <= share < 1 else formatting.percent(share, 0)
 
 
-def _answer_table(found: Recommendation) -> Table:
+def _optimum_table(recommendation: Recommendation) -> Table:
     columns = (
         Column("series", "Series"),
-        Column("what", "Of"),
-        Column("goal", "Asked for"),
+        Column("scope", "Scope"),
+        Column("goal", "Goal"),
         Column("workers", "Workers", "count"),
-        Column("probability", "Chance", "percent"),
-        Column("others", "Others (chance)"),
-        Column("decides", "What it hangs on"),
+        Column("probability", "Probability", "percent"),
+        Column("others", "Others (probability)"),
+        Column("caveat", "Caveat"),
     )
     rows = [
         (
-            *(answer.series, answer.what, answer.goal, answer.workers, answer.probability),
-            ", ".join(f"{n} ({_chance(chance)})" for n, chance in answer.others) or None,
-            answer.decides or None,
+            *(optimum.series, optimum.scope, optimum.goal, optimum.workers, optimum.probability),
+            ", ".join(f"{n} ({_probability(share)})" for n, share in optimum.others) or None,
+            optimum.caveat or None,
         )
-        for answer in found.answers
+        for optimum in recommendation.optima
     ]
-    return Table("recommendation", f"Recommendation for {found.bundle}", columns, tuple(rows), found.notes)
+    title = f"Recommendation for {recommendation.bundle}"
+    return Table("recommendation", title, columns, tuple(rows), recommendation.notes)
 
 
-def _choice_table(found: Recommendation) -> Table:
+def _candidate_table(recommendation: Recommendation) -> Table:
     columns = (
         Column("series", "Series"),
-        Column("what", "Of"),
+        Column("scope", "Scope"),
         Column("workers", "Workers", "count"),
-        Column("basis", "Known by"),
+        Column("basis", "Basis"),
         Column("seconds", "Time", "number", "s"),
-        Column("seconds_low", "from", "number"),
-        Column("seconds_high", "to", "number"),
+        Column("seconds_low", "Time 95 % low", "number", "s"),
+        Column("seconds_high", "Time 95 % high", "number", "s"),
         Column("cost", "Cost", "number"),
-        Column("cost_low", "from", "number"),
-        Column("cost_high", "to", "number"),
-        Column("currency", "in"),
-        Column("fastest", "Chance to be fastest", "percent"),
-        Column("cheapest", "cheapest", "percent"),
-        Column("pareto", "Nothing is both faster and cheaper", "flag"),
+        Column("cost_low", "Cost 95 % low", "number"),
+        Column("cost_high", "Cost 95 % high", "number"),
+        Column("currency", "Currency"),
+        Column("fastest", "Fastest", "percent"),
+        Column("cheapest", "Cheapest", "percent"),
+        Column("pareto", "Pareto-optimal", "flag"),
     )
-    rows = [row for each in found.series for row in _choice_rows(each)]
-    notes = ("From and to hold 95 % of the draws.",) if rows else ()
-    return Table("choices", "Time and cost of every count", columns, tuple(rows), notes)
+    rows = [row for series in recommendation.series for row in _candidate_rows(series)]
+    notes = ("Fastest and cheapest are the shares of simulations in which a count wins.",) if rows else ()
+    return Table("candidates", "Time and cost by worker count", columns, tuple(rows), notes)
 
 
-def _choice_rows(each: SeriesChoices) -> list[tuple[Cell, ...]]:
-    known = [choice for choice in each.choices if choice.seconds is not None]
-    if not known:
+def _candidate_rows(series: SeriesCandidates) -> list[tuple[Cell, ...]]:
+    usable = [candidate for candidate in series.candidates if candidate.seconds is not None]
+    if not usable:
         return []
-    seconds = np.stack([drawn(choice, "seconds") for choice in known])
-    cost = np.stack([drawn(choice, "cost") for choice in known])
-    fastest, cheapest = (np.bincount(q.argmin(axis=0), minlength=len(known)) / q.shape[1] for q in (seconds, cost))
+    seconds = np.stack([draws_of(candidate, "seconds") for candidate in usable])
+    cost = np.stack([draws_of(candidate, "cost") for candidate in usable])
+    fastest, cheapest = (np.bincount(q.argmin(axis=0), minlength=len(usable)) / q.shape[1] for q in (seconds, cost))
     mid_s, mid_c = np.median(seconds, axis=1), np.median(cost, axis=1)
-    rows: list[tuple[Cell, ...]] = []
-    for i, choice in enumerate(known):
-        beaten = bool(((mid_s < mid_s[i]) & (mid_c < mid_c[i])).any())
-        rows.append(
-            (
-                *(each.series, each.what, choice.workers, choice.basis),
-                *_interval(seconds[i]),
-                *(*_interval(cost[i]), each.currency),
-                *(float(fastest[i]), float(cheapest[i]), not beaten),
-            )
+    return [
+        (
+            *(series.series, series.scope, candidate.workers, candidate.basis),
+            *_median_interval(seconds[i]),
+            *(*_median_interval(cost[i]), series.currency),
+            *(float(fastest[i]), float(cheapest[i]), not bool(((mid_s < mid_s[i]) & (mid_c < mid_c[i])).any())),
         )
-    return rows
+        for i, candidate in enumerate(usable)
+    ]
 
 
-def _interval(drawn: Array) -> tuple[float, float, float]:
-    low, middle, high = np.quantile(drawn, [0.025, 0.5, 0.975])
+def _median_interval(draws: Array) -> tuple[float, float, float]:
+    low, middle, high = np.quantile(draws, [0.025, 0.5, 0.975])
     return float(middle), float(low), float(high)

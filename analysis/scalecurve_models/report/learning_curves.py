@@ -10,7 +10,7 @@ import numpy as np
 
 from scalecurve.reporting.drawing import axis, canvas
 from scalecurve.reporting.drawing.canvas import Plot
-from scalecurve_models.learning_curves.fit import Learning, PointLearning
+from scalecurve_models.learning_curves.fit import LearningFit, PointLearningFit
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -27,7 +27,7 @@ _TARGET = (
 )
 
 
-def losses(learnt: Sequence[tuple[str, Learning]], png: bool) -> Iterator[Plot]:
+def losses(learnt: Sequence[tuple[str, LearningFit]], png: bool) -> Iterator[Plot]:
     """One panel for each point that was trained."""
     points = [(label, point) for label, found in learnt for point in found.points]
     if not points:
@@ -49,9 +49,9 @@ def losses(learnt: Sequence[tuple[str, Learning]], png: bool) -> Iterator[Plot]:
     yield canvas.finish(figure, "loss", "Loss curves", caption, png)
 
 
-def targets(learnt: Sequence[tuple[str, Learning]], png: bool) -> Iterator[Plot]:
+def targets(learnt: Sequence[tuple[str, LearningFit]], png: bool) -> Iterator[Plot]:
     """Training seconds to the target, measured and by the curve, over workers."""
-    curves: dict[str, list[PointLearning]] = {}
+    curves: dict[str, list[PointLearningFit]] = {}
     for label, found in learnt:
         for point in found.points:
             if point.reached_s is not None:
@@ -88,7 +88,7 @@ def targets(learnt: Sequence[tuple[str, Learning]], png: bool) -> Iterator[Plot]
     yield canvas.finish(figure, "time-to-target", "Time to the target", _TARGET, png)
 
 
-def _losses(axes: Axes, point: PointLearning) -> dict[str, object]:
+def _losses(axes: Axes, point: PointLearningFit) -> dict[str, object]:
     steps = np.concatenate([curve.steps for curve in point.curves])
     found = np.concatenate([curve.losses for curve in point.curves])
     (dots,) = axes.plot(steps, found, "o", color=canvas.FAINT, markersize=2.6, alpha=0.7, label="measured")

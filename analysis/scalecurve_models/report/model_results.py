@@ -11,16 +11,16 @@ from scalecurve.statistics.estimate import Estimate
 from scalecurve_api.spec.experiment import Cost
 from scalecurve_models.collectives.comparison import (
     CollectiveComparison,
-    asked_algorithms,
     compare_algorithms,
+    requested_algorithms,
     timed_points,
 )
 from scalecurve_models.collectives.tables import collective_tables
-from scalecurve_models.comparison.compare_models import SeriesBeside, beside
-from scalecurve_models.comparison.published import Published, comparable, published_table
-from scalecurve_models.comparison.tables import tables_of
+from scalecurve_models.comparison.compare_models import SeriesComparison, compare_models
+from scalecurve_models.comparison.published import PublishedCurve, comparable_curves, published_table
+from scalecurve_models.comparison.tables import comparison_tables
 from scalecurve_models.fitting.least_squares import FitError
-from scalecurve_models.learning_curves.fit import Learning, learning
+from scalecurve_models.learning_curves.fit import LearningFit, fit_learning
 from scalecurve_models.learning_curves.tables import learning_tables
 
 MOST_SERIES = 40
@@ -31,24 +31,24 @@ MOST_SERIES = 40
 class Modelled:
     """Fits of all bundles: curves of scaling, (bundle, learning) and all-reduces; and published curves beside them."""
 
-    curves: tuple[SeriesBeside, ...]
-    learnt: tuple[tuple[str, Learning], ...]
+    curves: tuple[SeriesComparison, ...]
+    learnt: tuple[tuple[str, LearningFit], ...]
     collectives: tuple[CollectiveComparison, ...]
-    published: tuple[Published, ...]
+    published: tuple[PublishedCurve, ...]
     notes: tuple[str, ...]
 
     @property
-    def judged(self) -> tuple[SeriesBeside, ...]:
+    def judged(self) -> tuple[SeriesComparison, ...]:
         """Curves of several points: with one there is nothing to predict from, nor anything to leave out."""
         return tuple(each for each in self.curves if len(each.measured) > 1)
 
     @property
-    def shown(self) -> tuple[SeriesBeside, ...]:
+    def shown(self) -> tuple[SeriesComparison, ...]:
         """The same, or nothing where no model could be tested on any of them."""
         return self.judged if any(each.prediction.best for each in self.judged) else ()
 
     def beside_tables(self) -> tuple[Table, ...]:
-        tables = tables_of(self.shown)
+        tables = comparison_tables(self.shown)
         noted = (replace(tables[0], notes=(*tables[0].notes, *self.notes)), *tables[1:]) if tables else ()
         return tuple(map(steady, noted))
 
@@ -81,39 +81,39 @@ def model(bundles: Sequence[Bundle], price: Cost | None = None) -> Modelled:
 
     ``price`` takes the place of the experiments' own.
     """
-    curves: list[SeriesBeside] = []
+    curves: list[SeriesComparison] = []
     notes: list[str] = []
     for bundle in bundles:
         if len({trial.spec.point.series for trial in bundle.trials}) > MOST_SERIES:
             notes.append(f"{bundle.label}: more than {MOST_SERIES} curves, not fitted here: scalecurve fit does.")
             continue
         try:
-            curves += beside(bundle, price=price)
+            curves += compare_models(bundle, price=price)
         except FitError as error:
             notes.append(f"{bundle.label}: {error}")
     return Modelled(
         curves=tuple(curves),
         learnt=tuple((bundle.label, _learning(bundle)) for bundle in bundles),
         collectives=tuple(found for bundle in bundles for found in _collectives(bundle, len(bundles) > 1)),
-        published=tuple(dict.fromkeys(curve for bundle in bundles for curve in comparable(bundle))),
+        published=tuple(dict.fromkeys(curve for bundle in bundles for curve in comparable_curves(bundle))),
         notes=tuple(notes),
     )
 
 
-def _learning(bundle: Bundle) -> Learning:
+def _learning(bundle: Bundle) -> LearningFit:
     """Of evaluations alone: to read millions of step losses is ``scalecurve fit``'s."""
     try:
-        return learning(bundle, of_steps=False)
+        return fit_learning(bundle, of_steps=False)
     except FitError as error:
-        return Learning((), None, (), None, (str(error),), ())
+        return LearningFit((), None, (), None, (str(error),), ())
 
 
 def _collectives(bundle: Bundle, several: bool) -> Iterator[CollectiveComparison]:
-    asked = asked_algorithms(bundle)
+    asked = requested_algorithms(bundle)
     for name, points in timed_points(bundle).items():
         series = f"{bundle.label}: {name}" if several else name
         try:
-            yield compare_algorithms(points, series=series, asked=asked.get(name))
+            yield compare_algorithms(points, series=series, requested=asked.get(name))
         except FitError:
             continue
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from scalecurve.reporting.drawing import axis, canvas
 from scalecurve.reporting.drawing.canvas import Plot
-from scalecurve_models.comparison.compare_models import HELD_OUT, LEFT_OUT, Curve, SeriesBeside
+from scalecurve_models.comparison.compare_models import HELD_OUT, LEFT_OUT, ModelCurve, SeriesComparison
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -22,7 +22,7 @@ _CAPTION = (
 )
 
 
-def predicted(curves: Sequence[SeriesBeside], png: bool) -> Iterator[Plot]:
+def predicted(curves: Sequence[SeriesComparison], png: bool) -> Iterator[Plot]:
     """Every model on every curve of more than one point."""
     from matplotlib.lines import Line2D
 
@@ -51,9 +51,9 @@ def predicted(curves: Sequence[SeriesBeside], png: bool) -> Iterator[Plot]:
     yield canvas.finish(figure, "predicted", "Predicted beside measured", caption, png)
 
 
-def _panel(axes: Axes, each: SeriesBeside, looks: dict[str, canvas.Style]) -> None:
-    measured = dict(each.measured)
-    base = each.series.baseline if each.series.baseline in measured else min(measured)
+def _panel(axes: Axes, comparison: SeriesComparison, looks: dict[str, canvas.Style]) -> None:
+    measured = dict(comparison.measured)
+    base = comparison.series.baseline if comparison.series.baseline in measured else min(measured)
     one = measured[base] / base
 
     def share(workers: float, rate: float) -> float:
@@ -63,7 +63,7 @@ def _panel(axes: Axes, each: SeriesBeside, looks: dict[str, canvas.Style]) -> No
     axes.axhline(1, color=canvas.FAINT, linewidth=1, linestyle=(0, (4, 3)), zorder=1)
     heights = [1.0, *(share(n, rate) for n, rate in measured.items())]
     for order, (name, look) in enumerate(looks.items()):
-        curve = _curve(each, name)
+        curve = _curve(comparison, name)
         if curve is None:
             continue
         last = max(measured)
@@ -76,7 +76,7 @@ def _panel(axes: Axes, each: SeriesBeside, looks: dict[str, canvas.Style]) -> No
         shift = 2 ** (_DODGE * (order - (len(looks) - 1) / 2))
         blind = [
             (row.workers * shift, share(row.workers, row.predicted))
-            for row in each.rows
+            for row in comparison.rows
             if row.model == name and row.predicted is not None and row.how in (LEFT_OUT, HELD_OUT)
         ]
         heights += [y for _, y in blind]
@@ -90,7 +90,7 @@ def _panel(axes: Axes, each: SeriesBeside, looks: dict[str, canvas.Style]) -> No
     axis.linear_axis(axes, "y", max(0.0, low - air), high + air, lambda value: f"{round(value * 100, 1):g} %")
 
 
-def _band(axes: Axes, curve: Curve, share: Any, look: canvas.Style) -> None:
+def _band(axes: Axes, curve: ModelCurve, share: Any, look: canvas.Style) -> None:
     ends = [
         (n, share(n, low), share(n, min(high, 10 * rate)))
         for n, rate, low, high in zip(curve.workers, curve.throughput, curve.low, curve.high, strict=True)
@@ -101,5 +101,5 @@ def _band(axes: Axes, curve: Curve, share: Any, look: canvas.Style) -> None:
         axes.fill_between(places, low, high, color=look.color, alpha=0.18, linewidth=0, zorder=1)
 
 
-def _curve(each: SeriesBeside, name: str) -> Curve | None:
-    return next((curve for curve in each.curves if curve.model == name), None)
+def _curve(comparison: SeriesComparison, name: str) -> ModelCurve | None:
+    return next((curve for curve in comparison.curves if curve.model == name), None)

@@ -9,7 +9,7 @@ from scalecurve.reporting.drawing import axis, canvas
 from scalecurve.reporting.drawing.canvas import Plot
 from scalecurve.reporting.drawing.scales import percent_scale
 from scalecurve_api.spec.scaling import Mode
-from scalecurve_models.comparison.published import Published
+from scalecurve_models.comparison.published import PublishedCurve
 
 _OWN_WIDTH, _OTHER_WIDTH = 2.4, 1.1
 _CAPTION = (
@@ -19,7 +19,7 @@ _CAPTION = (
 )
 
 
-def overlay(published: Sequence[Published], result: Scaling, png: bool) -> Iterator[Plot]:
+def overlay(published: Sequence[PublishedCurve], result: Scaling, png: bool) -> Iterator[Plot]:
     """Weak efficiency over the worker count, measured and published."""
     own = [
         series

@@ -19,11 +19,11 @@ from scalecurve_models.fitting.least_squares import (
     LinearFit,
     Parameter,
     Prediction,
-    alike,
-    around,
+    log_interval,
     nonnegative,
     nonnegative_values,
-    positive,
+    positive_array,
+    same_length,
 )
 
 MODEL = "energy"
@@ -53,7 +53,7 @@ class EnergyFit:
             return Prediction(value)
         spread = self._linear.variance + float(row @ self._linear.covariance @ row) / value**2
         half = student_quantile(self._linear.degrees, self.level) * math.sqrt(spread)
-        return around(value, half)
+        return log_interval(value, half)
 
 
 def fit_energy(
@@ -64,9 +64,9 @@ def fit_energy(
     Raises:
         FitError: fewer than two points, or numbers that are not positive.
     """
-    n, x = positive(MODEL, "worker counts", workers), positive(MODEL, "throughputs", throughput)
-    j = positive(MODEL, "energies", joules)
-    if alike(MODEL, {"worker counts": n, "throughputs": x, "energies": j}) < 2:
+    n, x = positive_array(MODEL, "worker counts", workers), positive_array(MODEL, "throughputs", throughput)
+    j = positive_array(MODEL, "energies", joules)
+    if same_length(MODEL, {"worker counts": n, "throughputs": x, "energies": j}) < 2:
         raise FitError(f"{MODEL}: e and P need at least 2 points, given {len(n)}")
     rows = np.stack([np.ones_like(n), n / x], axis=1) / j[:, None]
     linear = nonnegative(rows, np.ones(len(j)), ("e", "p"))

@@ -19,11 +19,11 @@ from scalecurve_models.fitting.least_squares import (
     LinearFit,
     Parameter,
     Prediction,
-    alike,
-    around,
+    log_interval,
     nonnegative,
     nonnegative_values,
-    positive,
+    positive_array,
+    same_length,
 )
 
 MODEL = "utilization"
@@ -58,7 +58,7 @@ class UtilizationFit:
             return Prediction(value)
         spread = self._linear.variance + float(row @ self._linear.covariance @ row) / value**2
         half = student_quantile(self._linear.degrees, self.level) * math.sqrt(spread)
-        return around(value, half)
+        return log_interval(value, half)
 
     def mfu(self, batch: float) -> Prediction | None:
         if self.flops_per_sample is None or self.peak is None:
@@ -83,8 +83,8 @@ def fit_utilization(
     Raises:
         FitError: fewer than two different batches, or numbers that are not positive.
     """
-    m, t = positive(MODEL, "batches", batches), positive(MODEL, "times", seconds)
-    alike(MODEL, {"batches": m, "times": t})
+    m, t = positive_array(MODEL, "batches", batches), positive_array(MODEL, "times", seconds)
+    same_length(MODEL, {"batches": m, "times": t})
     different = len(set(m.tolist()))
     if different < 2:
         raise FitError(f"{MODEL}: t0 and t1 need at least 2 different batches a worker, given {different}")

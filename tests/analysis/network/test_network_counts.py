@@ -12,7 +12,7 @@ from scalecurve_models.networks import (
     NetworkError,
     Work,
     count,
-    find,
+    find_network,
     network_of_model,
     shipped,
     totals,
@@ -172,7 +172,7 @@ def test_unknown_convention_is_refused_with_the_known_ones():
 
 def test_unknown_network_is_refused_with_the_nearest_name():
     with pytest.raises(NetworkError, match=r"network 'resnet51' is not known; did you mean 'resnet50'\?"):
-        find("resnet51")
+        find_network("resnet51")
 
 
 @pytest.mark.parametrize(
@@ -185,8 +185,8 @@ def test_unknown_network_is_refused_with_the_nearest_name():
     ],
 )  # fmt: skip
 def test_a_network_is_found_however_its_name_is_spelt(typed: str, name: str):
-    assert find(typed) is shipped(name)
-    assert find(typed).name == name
+    assert find_network(typed) is shipped(name)
+    assert find_network(typed).name == name
 
 
 def test_models_of_the_worker_are_torchvisions_variants():

@@ -5,9 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scalecurve_models.networks import NetworkError, count, shipped
-from scalecurve_models.networks.inception import Filters, analyse
+from scalecurve_models.networks.arithmetic import activations, describe, macs, weights
+from scalecurve_models.networks.inception import Filters, analyze_inception
 from scalecurve_models.networks.receptive import receptive_fields, stack_field
-from scalecurve_models.networks.spelled import activations, macs, weights, what
 from scalecurve_models.networks.window import adaptive_window, extent, padding_of
 
 
@@ -61,12 +61,12 @@ def test_adaptive_windows():
 
 
 def test_the_lectures_inception_module():
-    analysis = analyse((32, 32, 256))
+    analysis = analyze_inception((32, 32, 256))
     assert analysis.outputs() == ((32, 32, 672), (32, 32, 480))
     assert analysis.flops() == (1_115_684_864, 354_418_688)
     assert analysis.ratio() == pytest.approx(3.148, abs=5e-4)
     assert analysis.saving() == pytest.approx(0.682, abs=5e-4)
-    assert analyse((28, 28, 256)).flops() == (854_196_224, 271_351_808)
+    assert analyze_inception((28, 28, 256)).flops() == (854_196_224, 271_351_808)
 
 
 @given(
@@ -82,7 +82,7 @@ def test_inception_by_its_formula(shape, f):
         + 9 * f.reduce_three * f.three
         + 25 * f.reduce_five * f.five
     )
-    analysis = analyse(shape, f)
+    analysis = analyze_inception(shape, f)
     assert analysis.flops() == (naive, reduced)
     assert analysis.outputs()[0] == (height, width, f.one + f.three + f.five + channels)
     assert analysis.outputs()[1] == (height, width, f.one + f.three + f.five + f.project)
@@ -91,7 +91,7 @@ def test_inception_by_its_formula(shape, f):
 @pytest.mark.parametrize(("shape", "filters"), [((32, 32), None), ((0, 32, 3), None), ((8, 8, 8), Filters(five=-1))])
 def test_modules_that_cannot_be(shape, filters):
     with pytest.raises(NetworkError):
-        analyse(shape, filters)
+        analyze_inception(shape, filters)
 
 
 def test_arithmetic_is_spelled_out():
@@ -102,10 +102,10 @@ def test_arithmetic_is_spelled_out():
     assert weights(vgg["fc6"]) == "(7*7*512)*4096 = 102,760,448"
     assert weights(vgg["fc7"]) == macs(vgg["fc7"]) == "4096*4096 = 16,777,216"
     assert activations(vgg["fc7"]) == "4,096"
-    assert (weights(vgg["pool1"]), what(vgg["pool1"])) == ("", "maxpool 2x2 /2")
+    assert (weights(vgg["pool1"]), describe(vgg["pool1"])) == ("", "maxpool 2x2 /2")
     alexnet = {entry.name: entry for entry in count(shipped("alexnet"))}
     assert weights(alexnet["conv2"]) == "(5*5*48)*256 = 307,200"
-    assert (what(alexnet["conv2"]), what(alexnet["conv1"])) == ("conv 5x5 groups 2", "conv 11x11 /4")
+    assert (describe(alexnet["conv2"]), describe(alexnet["conv1"])) == ("conv 5x5 groups 2", "conv 11x11 /4")
     inception = {entry.name: entry for entry in count(shipped("inception_v3"))}
     assert weights(inception["mixed_6b/7_1x7"]) == "(1*7*128)*128 = 114,688"
 

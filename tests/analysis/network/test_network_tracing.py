@@ -10,7 +10,7 @@ from scalecurve_models.networks.layer import (
     Dense,
     Dropout,
     Input,
-    LocalNorm,
+    LocalResponseNorm,
     Pool,
     Shortcut,
     Softmax,
@@ -90,7 +90,7 @@ class Twin(nn.Module):
                     padding = layer.padding
                 pool = kind(kernel, stride, padding, ceil_mode=layer.ceil)
                 return nn.Sequential(self.pad(layer, inputs[0]), pool) if layer.padding == "same" else pool
-            case LocalNorm():
+            case LocalResponseNorm():
                 return nn.LocalResponseNorm(layer.size)
             case Dropout():
                 return nn.Dropout(layer.rate)

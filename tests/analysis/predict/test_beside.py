@@ -4,11 +4,11 @@ import pytest
 
 from scalecurve.bundle.open import Bundle, open_bundle
 from scalecurve_api.spec.trial import Point
-from scalecurve_models.comparison.compare_models import BASELINE, HELD_OUT, LEFT_OUT, NOT_MEASURED, beside
-from scalecurve_models.comparison.tables import predicted_tables
+from scalecurve_models.comparison.compare_models import BASELINE, HELD_OUT, LEFT_OUT, NOT_MEASURED, compare_models
+from scalecurve_models.comparison.tables import comparison_tables
 from scalecurve_models.fit.fit_bundle import fit
 from scalecurve_models.fitting.least_squares import FitError
-from scalecurve_models.fitting.observations import observed, programs
+from scalecurve_models.fitting.observations import observed_series, programs
 from tests.analysis.synthetic import Truth, experiment, write_bundle
 
 COST = {"perWorkerHour": 0.9, "currency": "USD", "datasetSamples": 1_281_167, "epochs": 90}
@@ -28,7 +28,7 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> Bundle:
 
 
 def test_points_are_those_of_the_records(measured: Bundle):
-    strong, weak = observed(measured)
+    strong, weak = observed_series(measured)
     assert (strong.name, weak.name, strong.workers) == ("strong", "weak", (1, 2, 4, 8))
     point = weak.at(4)
     assert point is not None
@@ -43,7 +43,7 @@ def test_points_are_those_of_the_records(measured: Bundle):
 
 
 def test_every_prediction_beside_a_measurement_was_made_without_it(measured: Bundle):
-    for each in beside(measured):
+    for each in compare_models(measured):
         rows = [row for row in each.rows if row.model in ("", "gustafson")]
         assert [row.how for row in rows] == [BASELINE, LEFT_OUT, LEFT_OUT, LEFT_OUT]
         assert rows[0].predicted is None
@@ -56,7 +56,7 @@ def test_every_prediction_beside_a_measurement_was_made_without_it(measured: Bun
 
 
 def test_a_step_model_learns_from_both_modes(measured: Bundle):
-    for each in beside(measured):
+    for each in compare_models(measured):
         model = each.prediction.model("overlap")
         assert model is not None
         assert model.held_out_mean is not None
@@ -64,7 +64,7 @@ def test_a_step_model_learns_from_both_modes(measured: Bundle):
 
 
 def test_counts_that_were_held_out_by_name_are_seen_by_no_fit(measured: Bundle):
-    for each in beside(measured, hold_out=[8]):
+    for each in compare_models(measured, hold_out=[8]):
         assert each.prediction.fitted_to.workers == (1, 2, 4)
         last = [row for row in each.rows if row.workers == 8]
         assert {row.how for row in last} == {HELD_OUT}
@@ -74,7 +74,7 @@ def test_counts_that_were_held_out_by_name_are_seen_by_no_fit(measured: Bundle):
 
 
 def test_further_counts_are_predicted_with_an_interval(measured: Bundle):
-    for each in beside(measured, workers=[64]):
+    for each in compare_models(measured, workers=[64]):
         rows = [row for row in each.rows if row.workers == 64]
         assert {row.how for row in rows} == {NOT_MEASURED}
         ring = next(row for row in rows if row.model == "ring")
@@ -85,7 +85,7 @@ def test_further_counts_are_predicted_with_an_interval(measured: Bundle):
 
 
 def test_time_and_cost_have_the_errors_that_follow_from_throughput(measured: Bundle):
-    predicted, errors, models, parameters = predicted_tables(measured)
+    predicted, errors, models, parameters = comparison_tables(compare_models(measured))
     frame = predicted.frame()
     known = frame[frame["how"] == LEFT_OUT]
     assert (1 / (1 + known["error"]) - 1).to_numpy() == pytest.approx(known["error_s"].to_numpy())
@@ -106,12 +106,12 @@ def test_tables_of_a_bundle_are_the_same_every_time(measured: Bundle):
 def test_two_points_refuse_what_they_cannot_carry(tmp_path: Path):
     spec = experiment("two", modes=["weak"], workers=[1, 2], repetitions=2, windows=2, steps_per_window=3)
     bundle = open_bundle(write_bundle(tmp_path / "b", spec, Truth(step_s=step_s), tables=False))
-    (each,) = beside(bundle)
+    (each,) = compare_models(bundle)
     assert [model.name for model in each.prediction.models if model.held_out_mean is not None] == ["linear"]
     assert each.prediction.best is None  # tested alone, it beats nothing
-    refusals = {model.name: model.refusal for model in each.prediction.models if model.refusal}
-    assert refusals["usl"].startswith("usl: 2 parameters need at least 2 worker counts beside the baseline of 1")
-    assert refusals["optimus"].endswith("different runs, given 2")
+    failures = {model.name: model.failure for model in each.prediction.models if model.failure}
+    assert failures["usl"].startswith("usl: 2 parameters need at least 2 worker counts beside the baseline of 1")
+    assert failures["optimus"].endswith("different runs, given 2")
     notes = fit(bundle).tables()[2].csv()
     assert "2 parameters need at least 2 worker counts" in notes
     assert any("none is called the best" in note for note in fit(bundle).tables()[2].notes)
@@ -128,7 +128,7 @@ def test_an_empty_bundle_says_so(tmp_path: Path):
     spec = experiment("none", modes=["weak"], workers=[1, 2], repetitions=1)
     names = [f"weak-{n}-1x{n}-r1" for n in (1, 2)]
     bundle = open_bundle(write_bundle(tmp_path / "b", spec, absent=names, tables=False))
-    assert predicted_tables(bundle) == ()
+    assert comparison_tables(compare_models(bundle)) == ()
     (table,) = fit(bundle).tables()
     assert table.title == "Nothing was measured that a model could be fitted to"
 

@@ -8,12 +8,12 @@ from hypothesis import strategies as st
 
 from scalecurve.bundle.open import open_bundle
 from scalecurve_api.record.rank import AllReduceRow
-from scalecurve_models.collectives.collective_fit import Timed, fit_collective, judge_collective
-from scalecurve_models.collectives.comparison import asked_algorithms, compare_algorithms, timed_points
+from scalecurve_models.collectives.collective_fit import TimedAllReduce, cross_validate_collective, fit_collective
+from scalecurve_models.collectives.comparison import compare_algorithms, requested_algorithms, timed_points
 from scalecurve_models.collectives.costs import (
     ALGORITHMS,
     HIERARCHICAL,
-    Shape,
+    RankGroup,
     algorithm_of,
     cost,
     hierarchical_cost,
@@ -43,25 +43,25 @@ def test_costs_are_the_table_of_the_literature(n):
         "in-network": A + size * B,
     }
     for name, seconds in expected.items():
-        assert cost(algorithm_of(name), Shape(n, servers=4), size, A, B, G) == pytest.approx(seconds), name
+        assert cost(algorithm_of(name), RankGroup(n, servers=4), size, A, B, G) == pytest.approx(seconds), name
 
 
 def test_hierarchical_sends_only_its_share_between_nodes():
     size, within, between = 1e8, (1e-6, 1e-11), (5e-6, 1e-9)
-    seconds = hierarchical_cost(Shape(32, nodes=4), size, (within[0], between[0]), (within[1], between[1]))
+    seconds = hierarchical_cost(RankGroup(32, nodes=4), size, (within[0], between[0]), (within[1], between[1]))
     expected = 2 * 7 * within[0] + 2 * 3 * between[0] + 2 * 7 / 8 * size * within[1] + 2 * 3 / 4 * size / 8 * between[1]
     assert seconds == pytest.approx(expected)
     with pytest.raises(FitError, match="two kinds of links"):
-        cost(HIERARCHICAL, Shape(32, nodes=4), size, 1e-6, 1e-11)
+        cost(HIERARCHICAL, RankGroup(32, nodes=4), size, 1e-6, 1e-11)
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS.values(), ids=lambda a: a.name)
 def test_one_rank_costs_nothing(algorithm):
     zeros = (1.0,) * algorithm.links
     if algorithm.links == 1:
-        assert cost(algorithm, Shape(1), 1e9, 1, 1, 1) == 0
+        assert cost(algorithm, RankGroup(1), 1e9, 1, 1, 1) == 0
     else:
-        assert hierarchical_cost(Shape(1), 1e9, (*zeros,), (*zeros,), 1) == 0
+        assert hierarchical_cost(RankGroup(1), 1e9, (*zeros,), (*zeros,), 1) == 0
 
 
 @given(st.integers(2, 300), st.floats(1, 1e10))
@@ -70,30 +70,30 @@ def test_bandwidth_optimal_algorithms_meet_the_lower_bound_and_none_beats_it(n, 
     for algorithm in SINGLE:
         if algorithm.name in ("in-network", "sharded-server"):
             continue  # the switch adds up, the servers send beside the ranks: the bound is not theirs
-        assert cost(algorithm, Shape(n), size, 0, B) >= bound * (1 - 1e-12)
-    assert cost(algorithm_of("ring"), Shape(n), size, 0, B) == pytest.approx(bound)
+        assert cost(algorithm, RankGroup(n), size, 0, B) >= bound * (1 - 1e-12)
+    assert cost(algorithm_of("ring"), RankGroup(n), size, 0, B) == pytest.approx(bound)
 
 
 def test_no_power_of_two_costs_two_further_steps():
-    assert cost(algorithm_of("rabenseifner"), Shape(6), 0, A, B) == pytest.approx((2 * 2 + 2) * A)
-    assert cost(algorithm_of("recursive-doubling"), Shape(6), 0, A, B) == pytest.approx((2 + 2) * A)
-    assert cost(algorithm_of("tree"), Shape(6), 0, A, B) == pytest.approx(2 * 3 * A)
+    assert cost(algorithm_of("rabenseifner"), RankGroup(6), 0, A, B) == pytest.approx((2 * 2 + 2) * A)
+    assert cost(algorithm_of("recursive-doubling"), RankGroup(6), 0, A, B) == pytest.approx((2 + 2) * A)
+    assert cost(algorithm_of("tree"), RankGroup(6), 0, A, B) == pytest.approx(2 * 3 * A)
 
 
 @pytest.mark.parametrize(
     ("make", "said"),
     [
-        (lambda: Shape(0), "ranks must be a whole number of at least 1, given 0"),
-        (lambda: Shape(8, servers=-1), "servers must be a whole number"),
-        (lambda: Shape(6, nodes=4), "6 ranks do not spread evenly over 4 nodes"),
-        (lambda: cost(algorithm_of("ring"), Shape(4), -8, A, B), "must not be negative"),
+        (lambda: RankGroup(0), "ranks must be a whole number of at least 1, given 0"),
+        (lambda: RankGroup(8, servers=-1), "servers must be a whole number"),
+        (lambda: RankGroup(6, nodes=4), "6 ranks do not spread evenly over 4 nodes"),
+        (lambda: cost(algorithm_of("ring"), RankGroup(4), -8, A, B), "must not be negative"),
         (lambda: algorithm_of("rign"), "no algorithm 'rign'; algorithms: parameter-server"),
         (lambda: fit_collective(algorithm_of("ring"), []), "needs at least 3 message sizes, given 0"),
         (lambda: fit_collective(algorithm_of("ring"), points("ring", [1], SIZES)), "single rank, which sends nothing"),
         (lambda: fit_collective(algorithm_of("ring"), points("ring", [4], SIZES[:2])), "at least 3 message sizes"),
-        (lambda: judge_collective(algorithm_of("ring"), points("ring", [4], SIZES[:3])), "one size left out"),
+        (lambda: cross_validate_collective(algorithm_of("ring"), points("ring", [4], SIZES[:3])), "one size left out"),
         (
-            lambda: fit_collective(algorithm_of("ring"), [Timed(Shape(2), s, 0.0) for s in SIZES]),
+            lambda: fit_collective(algorithm_of("ring"), [TimedAllReduce(RankGroup(2), s, 0.0) for s in SIZES]),
             "times must be finite positive numbers, given 0 as number 1",
         ),
     ],
@@ -108,7 +108,11 @@ def points(name, ranks, sizes, alpha=A, beta=B, noise=0.0, seed=0):
     rng = np.random.default_rng(seed)
     algorithm = algorithm_of(name)
     return [
-        Timed(Shape(n), size, float(cost(algorithm, Shape(n), size, alpha, beta) * np.exp(noise * rng.normal())) or 1.0)
+        TimedAllReduce(
+            RankGroup(n),
+            size,
+            float(cost(algorithm, RankGroup(n), size, alpha, beta) * np.exp(noise * rng.normal())) or 1.0,
+        )
         for n in ranks
         for size in sizes
     ]
@@ -120,13 +124,15 @@ def test_known_latency_and_bandwidth_come_back(algorithm):
     (regime,) = fit.regimes
     assert regime.latencies[0].value == pytest.approx(A)
     assert regime.bandwidths[0].value == pytest.approx(1e-9 / B)
-    assert fit.seconds(Shape(64), 1e9) == pytest.approx(cost(algorithm, Shape(64), 1e9, A, B))
+    assert fit.seconds(RankGroup(64), 1e9) == pytest.approx(cost(algorithm, RankGroup(64), 1e9, A, B))
 
 
 def test_links_of_two_kinds_come_back_apart():
-    shapes = [Shape(8), Shape(16, 2), Shape(32, 4), Shape(8, 8)]
+    shapes = [RankGroup(8), RankGroup(16, 2), RankGroup(32, 4), RankGroup(8, 8)]
     given_ = [
-        Timed(s, size, hierarchical_cost(s, size, (2e-6, 9e-6), (3e-12, 4e-11))) for s in shapes for size in SIZES
+        TimedAllReduce(s, size, hierarchical_cost(s, size, (2e-6, 9e-6), (3e-12, 4e-11)))
+        for s in shapes
+        for size in SIZES
     ]
     fit = fit_collective(HIERARCHICAL, given_)
     assert [p.value for p in fit.regimes[0].latencies] == pytest.approx([2e-6, 9e-6])
@@ -143,7 +149,7 @@ def test_the_right_algorithm_is_found_by_worker_counts_it_did_not_see():
 
 
 def test_a_cost_of_every_call_is_told_from_that_of_every_message():
-    given_ = [Timed(p.shape, p.bytes, p.seconds + 20e-6) for p in points("ring", [2, 4, 8], SIZES, noise=0.01)]
+    given_ = [TimedAllReduce(p.shape, p.bytes, p.seconds + 20e-6) for p in points("ring", [2, 4, 8], SIZES, noise=0.01)]
     compared = compare_algorithms(given_)
     assert compared.best.fit.algorithm.name == "ring"
     launch = compared.best.fit.regimes[0].launch
@@ -151,7 +157,7 @@ def test_a_cost_of_every_call_is_told_from_that_of_every_message():
     assert compared.best.fit.regimes[0].latencies[0].value == pytest.approx(A, rel=0.2)
     alone = fit_collective(algorithm_of("ring"), [p for p in given_ if p.shape.ranks == 4])
     assert alone.regimes[0].launch is None
-    assert alone.seconds(Shape(1), 1e6) == 0
+    assert alone.seconds(RankGroup(1), 1e6) == 0
 
 
 def test_one_worker_count_cannot_tell_algorithms_apart_and_that_is_said():
@@ -171,9 +177,11 @@ def protocols(size, n=8):
 def test_switched_protocols_are_seen_and_left_out_sizes_predicted():
     rng = np.random.default_rng(1)
     sizes = [8 * 2**i for i in range(28)]
-    given_ = [Timed(Shape(8), size, protocols(size) * float(np.exp(0.02 * rng.normal()))) for size in sizes]
-    one = judge_collective(algorithm_of("ring"), given_, most=1)
-    several = judge_collective(algorithm_of("ring"), given_)
+    given_ = [
+        TimedAllReduce(RankGroup(8), size, protocols(size) * float(np.exp(0.02 * rng.normal()))) for size in sizes
+    ]
+    one = cross_validate_collective(algorithm_of("ring"), given_, most=1)
+    several = cross_validate_collective(algorithm_of("ring"), given_)
     assert len(several.fit.regimes) > 1
     assert several.size_error < one.size_error / 2
     assert several.large_error <= 0.10
@@ -182,7 +190,7 @@ def test_switched_protocols_are_seen_and_left_out_sizes_predicted():
 
 
 def test_a_single_protocol_is_left_in_one_piece():
-    judged = judge_collective(algorithm_of("ring"), points("ring", [8], SIZES, noise=0.01))
+    judged = cross_validate_collective(algorithm_of("ring"), points("ring", [8], SIZES, noise=0.01))
     assert len(judged.fit.regimes) == 1
     assert judged.fit.regimes[0].latencies[0].low < A < judged.fit.regimes[0].latencies[0].high
 
@@ -206,15 +214,15 @@ def test_pieces_are_the_best_of_all_divisions(count, width, seed):
 
 def test_a_prediction_has_an_interval_and_wants_a_size():
     fit = fit_collective(algorithm_of("ring"), points("ring", [2, 4], SIZES, noise=0.05))
-    prediction = fit.predict(Shape(4), 1 << 20)
+    prediction = fit.predict(RankGroup(4), 1 << 20)
     assert prediction.low < prediction.value < prediction.high
     with pytest.raises(FitError, match="must have a positive size, given 0 bytes"):
-        fit.predict(Shape(4), 0)
+        fit.predict(RankGroup(4), 0)
 
 
 def ring_rows(trial):
     n = trial.point.workers
-    times = {size: cost(algorithm_of("ring"), Shape(n), size, A, B) * 1e6 for size in SIZES}
+    times = {size: cost(algorithm_of("ring"), RankGroup(n), size, A, B) * 1e6 for size in SIZES}
     return [
         AllReduceRow(
             bytes=size,
@@ -268,10 +276,10 @@ def test_the_algorithm_that_was_asked_for_is_the_one_whose_numbers_stand(tmp_pat
             change=lambda record: record.model_copy(update={"backend": backend}),
         )
     )
-    assert asked_algorithms(bundle) == {"weak allReduce=tree": shown}
+    assert requested_algorithms(bundle) == {"weak allReduce=tree": shown}
     found = timed_points(bundle)["weak allReduce=tree"]
     assert len(found) == 2 * len(SIZES), "several messages are no point of a model of one"
-    compared = compare_algorithms(found, series="weak", asked=shown)
+    compared = compare_algorithms(found, series="weak", requested=shown)
     assert compared.best.fit.algorithm.name == "ring"
     frame = collective_tables([compared])[2].frame()
     assert set(frame["algorithm"]) == {shown}

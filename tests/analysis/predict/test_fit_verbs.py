@@ -36,7 +36,7 @@ def test_every_form_is_printed(folder: Path, verb: str, form: str):
     result = run(verb, folder, "--output", form)
     assert result.exit_code == 0, result.output
     if form == "json":
-        assert {"fit": "models", "recommend": "choices"}[verb] in json.loads(result.stdout)
+        assert {"fit": "models", "recommend": "candidates"}[verb] in json.loads(result.stdout)
     else:
         assert result.stdout
 
@@ -54,7 +54,7 @@ def test_fit_prints_the_best_model_alone_unless_asked(folder: Path):
     ("args", "said"),
     [
         (["fit", "{}", "--hold-out", "3"], "hold out 3: no point of 3 workers was measured; measured: 1, 2, 4, 8"),
-        (["fit", "{}", "--hold-out", "a"], "whole numbers with commas"),
+        (["fit", "{}", "--hold-out", "a"], "comma-separated integers"),
         (["fit", "nowhere"], "no such folder"),
         (["fit", "nowhere.csv"], "cannot be read: No such file"),
         (["recommend", "{}", "--workers", "0"], "worker counts must be at least 1"),
@@ -74,8 +74,8 @@ def test_recommend_says_its_answers_in_sentences(folder: Path):
     result = run("recommend", folder, "--workers", "16", "--deadline", "1", "--budget", "5")
     assert result.exit_code == 0, result.output
     first = result.stdout.splitlines()[0]
-    assert first.startswith("strong: fastest (a million samples) at ")
-    assert "16 was not measured but predicted by" in result.stdout
+    assert " fastest for a million samples (" in first
+    assert "16 not measured, predicted by" in result.stdout
 
 
 def test_predict_scaling_shows_every_model_at_counts_that_were_not_run(folder: Path):
@@ -122,9 +122,9 @@ def test_predict_roofline_says_what_limits():
         (["predict", "collective", "--bytes", "8", "--workers", "6", "--alpha-us", "1", "--gb-s", "1", "--nodes", "4"],
          "6 ranks do not spread evenly over 4 nodes"),
         (["predict", "optimus", "--theta", "1,2", "--workers", "1"], "five (sync) or four (async) coefficients"),
-        (["predict", "optimus", "--theta", "1,x", "--workers", "1"], "--theta: '1,x': numbers with commas"),
+        (["predict", "optimus", "--theta", "1,x", "--workers", "1"], "--theta: expected comma-separated numbers"),
         (["predict", "optimus", "--theta", "1,1,1,1,1", "--workers", "1"], "needs the global batch M"),
-        (["predict", "optimus", "--theta", "1,1,1,1", "--workers", "1", "--loss", "1,1,1"], "go together"),
+        (["predict", "optimus", "--theta", "1,1,1,1", "--workers", "1", "--loss", "1,1,1"], "must be given together"),
         (["predict", "optimus", "--theta", "1,1,1,1", "--workers", "1", "--loss", "1,1,1", "--target-loss", "0.5"],
          "flattens at 1, and never reaches the target of 0.5"),
         (["predict", "roofline", "--device", "K81", "--flops", "1", "--bytes", "1"], "device 'K81' is not known"),

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scalecurve_models.fitting.least_squares import FitError, enough, nonnegative, positive
+from scalecurve_models.fitting.least_squares import FitError, nonnegative, positive_array, require_points
 
 
 def test_known_parameters_come_back_with_intervals_that_hold_them():
@@ -65,16 +65,16 @@ def test_a_parameter_that_would_be_negative_stays_at_its_bound():
 @given(st.lists(st.floats(allow_nan=True, allow_infinity=True), min_size=1, max_size=5))
 def test_only_finite_positive_numbers_pass(values):
     if all(0 < value < float("inf") for value in values):
-        assert positive("m", "values", values).tolist() == values
+        assert positive_array("m", "values", values).tolist() == values
     else:
         with pytest.raises(FitError, match=r"^m: values must be finite positive numbers, given \S+ as number \d+$"):
-            positive("m", "values", values)
+            positive_array("m", "values", values)
 
 
 def test_refusals_name_both_numbers():
     with pytest.raises(FitError, match=r"^usl: 2 parameters need at least 2 points, given 1$"):
-        enough("usl", 1, 2)
+        require_points("usl", 1, 2)
     with pytest.raises(FitError, match="must be finite positive numbers: could not convert"):
-        positive("m", "values", ["a"])
+        positive_array("m", "values", ["a"])
     with pytest.raises(FitError, match="plain list"):
-        positive("m", "values", [[1.0]])
+        positive_array("m", "values", [[1.0]])

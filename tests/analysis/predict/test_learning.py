@@ -10,7 +10,7 @@ from scalecurve_api.record.rank import Evaluation
 from scalecurve_api.record.tables import STEPS_FILE, encode_steps, sha256
 from scalecurve_api.spec.trial import TrialSpec
 from scalecurve_models.fit.fit_bundle import fit
-from scalecurve_models.learning_curves.fit import learning
+from scalecurve_models.learning_curves.fit import fit_learning
 from scalecurve_models.optimus.records import (
     STEPS,
     VALIDATION,
@@ -63,7 +63,7 @@ def test_curves_come_from_evaluations(trained: Bundle):
 
 
 def test_steps_and_time_to_the_target_stand_beside_those_of_the_runs(trained: Bundle):
-    found = learning(trained)
+    found = fit_learning(trained)
     for point in found.points:
         batch = point.point.global_batch
         assert batch is not None
@@ -80,17 +80,19 @@ def test_steps_and_time_to_the_target_stand_beside_those_of_the_runs(trained: Bu
 
 
 def test_the_critical_batch_is_seen_in_the_steps_to_the_target(trained: Bundle):
-    found = learning(trained).critical
+    found = fit_learning(trained).critical
     assert found is not None
     assert found.parameters[1].value == pytest.approx(64, rel=0.35)
 
 
 def test_another_target_takes_the_place_of_the_experiments(trained: Bundle):
-    easier = learning(trained, target=0.7)
-    assert all(p.reached_steps < q.reached_steps for p, q in zip(easier.points, learning(trained).points, strict=True))
-    loss = learning(trained, target_loss=0.5)
+    easier = fit_learning(trained, target=0.7)
+    assert all(
+        p.reached_steps < q.reached_steps for p, q in zip(easier.points, fit_learning(trained).points, strict=True)
+    )
+    loss = fit_learning(trained, target_loss=0.5)
     assert all(p.reach is not None and p.reach.steps and p.reached_steps for p in loss.points)
-    never = learning(trained, target=0.99)
+    never = fit_learning(trained, target=0.99)
     assert all(p.reach is not None and p.reach.steps is None and "flattens" in p.reach.why for p in never.points)
 
 
@@ -146,7 +148,7 @@ def test_losses_of_steps_serve_where_there_are_no_evaluations(tmp_path: Path):
     assert problems == ()
     assert {curve.kind for curve in curves} == {STEPS}
     assert len(curves[0].steps) == 20 + 2 * 4 * 50 - 1
-    found = learning(bundle)
+    found = fit_learning(bundle)
     assert found.depth is not None
     assert found.depth.coefficients[0].slope.value is not None
     assert [left.run.depth for left in found.left_out] == [20, 32, 56]
@@ -160,7 +162,7 @@ def test_a_damaged_table_of_steps_is_said_and_the_rest_is_fitted(tmp_path: Path)
     bundle = open_bundle(folder)
     damaged = bundle.trials[0].folder / STEPS_FILE
     damaged.write_bytes(damaged.read_bytes()[:-20])
-    found = learning(bundle)
+    found = fit_learning(bundle)
     assert len(found.points) == 2
     assert "does not match the sha256" in found.problems[0].what
     steps, _ = step_losses(bundle.trials[1])
@@ -168,7 +170,7 @@ def test_a_damaged_table_of_steps_is_said_and_the_rest_is_fitted(tmp_path: Path)
 
 
 def test_losses_on_random_data_take_no_part(tmp_path: Path):
-    found = learning(open_bundle(with_losses(tmp_path / "b", "synthetic")))
+    found = fit_learning(open_bundle(with_losses(tmp_path / "b", "synthetic")))
     assert found.points == ()
     assert found.depth is None
     assert "Random data teach nothing" in found.notes[0]

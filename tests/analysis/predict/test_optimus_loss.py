@@ -203,7 +203,7 @@ def test_a_target_must_be_positive():
 def test_refits_get_better_as_points_arrive():
     found = refits(STEPS.tolist(), noisy(PAPER).tolist(), (0.003, 0.1, 0.5, 1.0))
     assert found[0].fit is None
-    assert "given 1" in found[0].refusal
+    assert "given 1" in found[0].failure
     assert found[1].ahead_error > found[2].ahead_error
     assert found[3].ahead_error is None
     assert abs(found[3].last_error) < 0.02

@@ -13,10 +13,10 @@ from scalecurve_models.networks.parsing import parse_layer
 from scalecurve_models.paleo.communication import MIXING, RING, SCHEMES, exchange_ms, tree_height
 from scalecurve_models.paleo.costs import Rates, costs_of, update_ms
 from scalecurve_models.paleo.inference import inference_rate
-from scalecurve_models.paleo.nesting import bounds, nested
+from scalecurve_models.paleo.nesting import bounds, nest
 from scalecurve_models.paleo.parallel import predict_hybrid, predict_model_parallel
 from scalecurve_models.paleo.scaling import SOFTWARE, Platform, predict_scaling, predict_step
-from scalecurve_models.paleo.terms import Moved, PaleoError, layer_terms, revision_of
+from scalecurve_models.paleo.terms import DataMove, PaleoError, layer_terms, revision_of
 
 K80, TWENTY = find_device("K80"), find_link("ethernet20")
 ON = Platform(K80, TWENTY)
@@ -40,15 +40,15 @@ def test_a_convolution_by_hand():
     net = network(conv("first"), conv("c", "first", filters=5))
     forward = terms(net, "c").forward
     assert forward.flops == (2 * 9 * 4 * 5 * 64,)
-    assert forward.moved == (Moved(10 * 10 * 4), Moved(once=9 * 4 * 5), Moved(64 * 5))
+    assert forward.moved == (DataMove(10 * 10 * 4), DataMove(once=9 * 4 * 5), DataMove(64 * 5))
     backward = terms(net, "c").backward
     assert backward.flops == (2 * 9 * 4 * 5 * 64, 2 * 9 * 4 * 5 * 64)
-    data = (Moved(10 * 10 * 5), Moved(once=180), Moved(64 * 4))
-    assert backward.moved == (*data, Moved(10 * 10 * 4), Moved(64 * 5), Moved(once=180))
+    data = (DataMove(10 * 10 * 5), DataMove(once=180), DataMove(64 * 4))
+    assert backward.moved == (*data, DataMove(10 * 10 * 4), DataMove(64 * 5), DataMove(once=180))
     assert terms(net, "c").parameters == 185
     release = terms(net, "c", "release")
-    assert release.forward.moved[0] == Moved(64 * 4)
-    assert (release.backward.moved[0], release.backward.moved[3]) == (Moved(64 * 5), Moved(64 * 4))
+    assert release.forward.moved[0] == DataMove(64 * 4)
+    assert (release.backward.moved[0], release.backward.moved[3]) == (DataMove(64 * 5), DataMove(64 * 4))
 
 
 def test_the_first_layer_has_no_gradient_of_its_input():
@@ -65,7 +65,7 @@ def test_a_strided_convolution_is_charged_over_the_dilated_gradient():
     assert terms(net, "c", "release").backward.flops == (4 * true, true)
     corrected = terms(net, "c", corrected=True).backward
     assert corrected.flops == (true, true)
-    assert corrected.moved[0] == Moved(16 * 5)
+    assert corrected.moved[0] == DataMove(16 * 5)
 
 
 def test_a_rest_of_several_cells_is_carried_on():
@@ -105,8 +105,8 @@ def test_pools_dropout_and_what_costs_nothing():
     )
     pool, drop, norm = (terms(net, name) for name in "pdn")
     assert pool.forward == pool.backward
-    assert (pool.forward.flops, pool.forward.moved) == ((2 * 4 * 48,), (Moved(192), Moved(48)))
-    assert (drop.forward.flops, drop.backward.moved) == ((48,), (Moved(48), Moved(48)))
+    assert (pool.forward.flops, pool.forward.moved) == ((2 * 4 * 48,), (DataMove(192), DataMove(48)))
+    assert (drop.forward.flops, drop.backward.moved) == ((48,), (DataMove(48), DataMove(48)))
     assert (norm.forward.flops, norm.forward.moved, norm.parameters) == ((), (), 0)
 
 
@@ -267,7 +267,7 @@ def test_release_refuses_what_its_own_check_refuses():
 
 
 def test_nesting_of_branches():
-    items = nested(shipped("alex_v2_2gpu"))
+    items = nest(shipped("alex_v2_2gpu"))
     branches = [item for item in items if not isinstance(item, str)]
     assert [len(each) for each in branches] == [2, 2]
     assert branches[0][1] == ["parallel_fc67/fc6@1", "parallel_fc67/dropout6@1"]
@@ -284,7 +284,7 @@ def test_branches_that_do_not_nest_are_refused():
         {"name": "x", "parents": ["c", "b"], **add}, {"name": "y", "parents": ["a", "x"], **add},
     )  # fmt: skip
     with pytest.raises(PaleoError, match="its branches do not nest"):
-        nested(network(*[layer.model_dump() for layer in net.layers[1:]], {"name": "z", "parents": ["y", "y"], **add}))
+        nest(network(*[layer.model_dump() for layer in net.layers[1:]], {"name": "z", "parents": ["y", "y"], **add}))
 
 
 def test_model_parallelism_over_more_than_a_host_needs_the_corrected_arithmetic():

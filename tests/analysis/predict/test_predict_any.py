@@ -9,7 +9,7 @@ from click.testing import CliRunner, Result
 from scalecurve.cli import EXIT_INPUT, cli
 from scalecurve.hardware.devices import find_device, find_link
 from scalecurve_api.spec.trial import Point
-from scalecurve_models.networks import find
+from scalecurve_models.networks import find_network
 from scalecurve_models.paleo.a_priori import predict_experiment
 from scalecurve_models.paleo.scaling import Platform, predict_step
 from tests.analysis.synthetic import Truth, experiment, write_bundle
@@ -42,7 +42,7 @@ def test_an_experiment_is_predicted_before_anything_ran(file: Path):
     platform = Platform(find_device("K80_GPU"), find_link("ethernet20"))
     for mode, batch in (("strong", 256), ("weak", 64)):
         for workers in (8, 64):
-            by_hand = predict_step(find("resnet50"), platform, batch=batch, workers=workers, scaling=mode)
+            by_hand = predict_step(find_network("resnet50"), platform, batch=batch, workers=workers, scaling=mode)
             row = rows[mode, workers, "paleo"]
             assert row["step_ms"] == pytest.approx(by_hand.step_ms, rel=1e-5)
             assert row["seconds"] == pytest.approx(1_281_167 * 90 / by_hand.throughput, rel=1e-5)
@@ -62,15 +62,15 @@ def test_without_counts_the_experiments_own_are_taken(file: Path):
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ((), "does not say on what it will run: give --device"),
+        ((), "--device is required to predict from an experiment"),
         (("--device", "H20"), "device 'H20' is not known; did you mean 'H200'"),
         (("--device", "H200", "--workers", "0"), "worker counts must be at least 1, given 0"),
-        (("--device", "H200", "--workers", "a"), "whole numbers"),
-        (("--link", "nvlink4"), "go with --device"),
+        (("--device", "H200", "--workers", "a"), "expected comma-separated integers"),
+        (("--link", "nvlink4"), "require --device"),
         (("--device", "H200", "--ppp-comp", "-1"), "ppp_comp"),
-        (("--device", "H200", "--hold-out", "2"), "are for a bundle"),
+        (("--device", "H200", "--hold-out", "2"), "apply to bundles only"),
         (("--device", "H200", "--network", "nothing"), "network 'nothing' is not known"),
-        (("--device", "H200", "--software", "jax"), "--software 'jax': known are"),
+        (("--device", "H200", "--software", "jax"), "--software 'jax': expected one of"),
     ],
 )
 def test_bad_input_is_one_clear_line(file: Path, options: tuple[str, ...], said: str):
@@ -121,7 +121,7 @@ def test_paleo_on_a_bundle_is_blind(tmp_path: Path):
 
     def step(point: Point) -> float:
         assert point.batch_per_worker
-        found = predict_step(find("resnet50"), truth, batch=point.batch_per_worker, workers=point.workers)
+        found = predict_step(find_network("resnet50"), truth, batch=point.batch_per_worker, workers=point.workers)
         return found.step_ms / 1e3
 
     of = experiment("p", workers=[1, 2, 4], workload=RESNET, windows=1, steps_per_window=3, repetitions=2)

@@ -25,7 +25,7 @@ from scalecurve_api.spec.scaling import Mode
 from scalecurve_models.fitting.least_squares import Array
 
 
-class Form(Protocol):
+class ScalingLaw(Protocol):
     """One law."""
 
     @property
@@ -105,28 +105,30 @@ def _pairs(workers: Array) -> Array:
     return workers * (workers - 1)
 
 
-LINEAR: Form = Overhead("linear", "S = N", (), ())
-AMDAHL: Form = Overhead("amdahl", "S = 1/(s + (1-s)/N)", ("s",), (_one_less,), at_most=1.0)
-GUSTAFSON: Form = Gustafson()
-USL: Form = Overhead("usl", "S = N/(1 + σ(N-1) + κN(N-1))", ("sigma", "kappa"), (_one_less, _pairs))
-RING: Form = Overhead("ring", "T(N)/T(1) = 1 + ρ(1-1/N) + λ(N-1)", ("rho", "lambda"), (_bandwidth, _one_less))
-RING_STRONG: Form = Overhead("ring", "T(N)/T(1) = 1/N + ρ(1-1/N) + λ(N-1)", ("rho", "lambda"), (_one_less, _pairs))
+LINEAR: ScalingLaw = Overhead("linear", "S = N", (), ())
+AMDAHL: ScalingLaw = Overhead("amdahl", "S = 1/(s + (1-s)/N)", ("s",), (_one_less,), at_most=1.0)
+GUSTAFSON: ScalingLaw = Gustafson()
+USL: ScalingLaw = Overhead("usl", "S = N/(1 + σ(N-1) + κN(N-1))", ("sigma", "kappa"), (_one_less, _pairs))
+RING: ScalingLaw = Overhead("ring", "T(N)/T(1) = 1 + ρ(1-1/N) + λ(N-1)", ("rho", "lambda"), (_bandwidth, _one_less))
+RING_STRONG: ScalingLaw = Overhead(
+    "ring", "T(N)/T(1) = 1/N + ρ(1-1/N) + λ(N-1)", ("rho", "lambda"), (_one_less, _pairs)
+)
 
 NAMES = ("linear", "amdahl", "gustafson", "usl", "ring")
 
 
-def forms(mode: Mode = Mode.weak) -> tuple[Form, ...]:
+def laws_of(mode: Mode = Mode.weak) -> tuple[ScalingLaw, ...]:
     """All laws, fewest parameters first."""
     return (LINEAR, AMDAHL, GUSTAFSON, USL, RING if mode is Mode.weak else RING_STRONG)
 
 
-def form_of(name: str, mode: Mode = Mode.weak) -> Form:
+def find_law(name: str, mode: Mode = Mode.weak) -> ScalingLaw:
     """A law by its name.
 
     Raises:
         ValueError: for another name, with the names there are.
     """
-    found = next((form for form in forms(mode) if form.name == name), None)
+    found = next((form for form in laws_of(mode) if form.name == name), None)
     if found is None:
         raise ValueError(f"no law {name!r}; laws: {', '.join(NAMES)}")
     return found

@@ -31,7 +31,7 @@ def activations(entry: LayerCount) -> str:
     return f"{_product(entry.output)} = {prod(entry.output):,}" if len(entry.output) > 1 else f"{entry.output[0]:,}"
 
 
-def what(entry: LayerCount) -> str:
+def describe(entry: LayerCount) -> str:
     """The layer's type with what it was told: ``conv 3x3 /2 x64``."""
     layer = entry.layer
     match layer:

@@ -42,9 +42,10 @@ def find_optimum(
         if not eligible:
             medians = [float(np.median(draws_of(candidate, goal.limited))) for candidate in usable]
             nearest = max(range(len(usable)), key=lambda i: (keeps[i], -medians[i]))
+            limit, closest = _LIMITS[goal.limited], count(usable[nearest].workers, "worker")
             caveat = (
-                f"no worker count meets the {_LIMITS[goal.limited]} in {formatting.percent(CERTAIN, 0)} of simulations; "
-                f"{count(usable[nearest].workers, 'worker')} comes closest ({formatting.percent(keeps[nearest], 0)})"
+                f"no worker count meets the {limit} in {formatting.percent(CERTAIN, 0)} of simulations; "
+                f"{closest} comes closest ({formatting.percent(keeps[nearest], 0)})"
             )
             return Optimum(series, scope, goal.name, None, None, (), caveat)
     draws = np.stack([draws_of(candidate, goal.least) for candidate in eligible])

@@ -1,5 +1,3 @@
-"""Custom programs under every launcher that needs no torch."""
-
 from __future__ import annotations
 
 import os
@@ -21,7 +19,11 @@ from scalecurve_api.spec.trial import TrialSpec
 from tests.worker.worker_ranks import SCRIPTS, launch, make_trial, rank_environment, records
 
 pytestmark = pytest.mark.processes
+
+
 PURE = [sys.executable, str(SCRIPTS / "pure.py")]
+
+
 EXEC = [sys.executable, "-m", "scalecurve_worker.process.exec", *PURE]
 
 
@@ -108,13 +110,6 @@ def test_mpirun_with_mpi4py(tmp_path: Path) -> None:
     assert [record.backend for record in found] == ["mpi", "mpi"]
     assert found[0].environment == found[1].environment
     assert not (tmp_path / "meeting").exists()
-
-
-def test_a_command_that_does_not_exist(tmp_path: Path) -> None:
-    done = launch(tmp_path, [*EXEC[:3], "no-such-program"], make_trial(), fails=True)
-    assert done.returncode == 127
-    assert "workload.command: cannot run 'no-such-program': No such file or directory" in done.stderr
-    assert '"reason":"BadWorkload"' in (tmp_path / failure_file(0)).read_text()
 
 
 def test_a_rank_is_ready_once_its_world_is_joined(tmp_path: Path) -> None:

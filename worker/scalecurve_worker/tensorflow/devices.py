@@ -31,7 +31,7 @@ def choose_devices(device: Device, first: int, replicas: int) -> Devices:
     gpus = [] if device is Device.cpu else tf.config.list_physical_devices("GPU")
     if device is Device.gpu and not gpus:
         build = "sees no GPU" if tf.test.is_built_with_cuda() else "is built without CUDA"
-        raise WorkloadError(f"workload.device: gpu is asked for, and TensorFlow here {build}; allowed: cpu, auto")
+        raise WorkloadError(f"workload.device: gpu requested, but TensorFlow here {build}; allowed: cpu, auto")
     if gpus:
         mine = gpus[first % len(gpus) :][:replicas]
         if len(mine) < replicas:

@@ -66,7 +66,7 @@ def mirrored(workload: Workload, devices: Devices, communicator: Communicator) -
     asked = workload.cross_device_ops or CrossDeviceOps.default
     if asked is CrossDeviceOps.nccl and not devices.on_gpu:
         raise WorkloadError(
-            "workload.crossDeviceOps: nccl is asked for, and these replicas are on CPUs, where TensorFlow has no "
+            "workload.crossDeviceOps: nccl needs GPUs, but these replicas are on CPUs, where TensorFlow has no "
             "NcclAllReduce; allowed: default, hierarchical-copy, reduction-to-one-device"
         )
     ops = getattr(tf.distribute, _CROSS_DEVICE_OPS[asked])() if asked in _CROSS_DEVICE_OPS else None
@@ -78,7 +78,7 @@ def multi_worker_mirrored(workload: Workload, devices: Devices, communicator: Co
     asked = workload.communication or Communication.auto
     if asked is Communication.nccl and not devices.on_gpu:
         raise WorkloadError(
-            "workload.communication: nccl is asked for, and this rank drives a CPU, where TensorFlow would take its "
+            "workload.communication: nccl needs a GPU, but this rank drives a CPU, where TensorFlow would take its "
             "ring instead; allowed: auto, ring"
         )
     address = OwnAddress()

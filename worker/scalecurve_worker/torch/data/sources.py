@@ -106,7 +106,7 @@ def open_data(
         DataError: unknown source, a path or file that is absent or damaged, a request that the source cannot meet.
     """
     if source not in SOURCES:
-        raise DataError(f"data source {source!r} is not known; known are {', '.join(SOURCES)}")
+        raise DataError(f"data source {source!r} is unknown; expected one of {', '.join(SOURCES)}")
     if split not in get_args(Split):
         raise DataError(f"{source}: split {split!r}: expected train or val")
     if batch < 1 or not 0 <= rank < world or seed < 0:

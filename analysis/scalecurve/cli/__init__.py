@@ -1,7 +1,8 @@
-"""The one door to everything: ``scalecurve VERB``. Each verb is loaded when it is called, so that help is quick."""
+"""The command line, ``scalecurve VERB``. A verb is imported when it is called, which keeps help fast."""
 
 from __future__ import annotations
 
+import difflib
 import importlib
 import os
 import sys
@@ -10,56 +11,27 @@ from typing import Any
 
 import click
 
-# verb -> (what it does, in a line)
-VERBS: dict[str, str] = {
-    "validate": "Check experiments: every error with its line and what is allowed.",
-    "plan": "Show the ordered trials of an experiment, with time and cost.",
-    "run": "Run an experiment on this machine's GPUs or CPUs.",
-    "quickstart": "Run a first experiment that fits this machine, and write its report.",
-    "status": "Show how far a bundle has come, or an experiment in a cluster.",
-    "watch": "Follow an experiment in a cluster until it ends.",
-    "pull": "Fetch the records of an experiment in a cluster into a bundle.",
-    "pack": "Pack a bundle into one file, which every verb opens.",
-    "unpack": "Unpack a packed bundle into a folder.",
-    "report": "Write the report of one or several bundles: HTML, Markdown, CSV, plots.",
-    "compare": "Say which points changed beyond noise between two bundles.",
-    "diagnose": "Look for stragglers, drift, bimodal steps and short warm-ups.",
-    "allreduce": "Show the all-reduce microbenchmark: latency, algbw, busbw.",
-    "training": "Show accuracy, epochs and time to a target, data, noise scale, quantization.",
-    "cost": "Show cost and time of every point, the cheapest and the fastest.",
-    "network": "Show the arithmetic of a network: shapes, parameters, FLOPs, receptive fields.",
-    "predict": "Predict step time and scaling, also before anything ran.",
-    "fit": "Fit every model to the measured points, and show predicted beside measured.",
-    "recommend": "Say which worker count is cheapest and which fastest, and how sure that is.",
-    "doctor": "Say what this machine or a cluster has, and whether an experiment could start.",
-}
-
-EXIT_FAILED = 1
-EXIT_INPUT = 2
-EXIT_ENVIRONMENT = 3
-EXIT_INTERRUPTED = 130
+from scalecurve.cli.exit_codes import EXIT_ENVIRONMENT, EXIT_FAILED, EXIT_INTERRUPTED
+from scalecurve.cli.output import fail
+from scalecurve.cli.verbs import verbs
 
 
 class LazyGroup(click.Group):
-    """Lists verbs from a table and imports ``scalecurve.cli.<verb>`` only when one is called."""
+    """Lists verbs from tables and imports the module of a verb only when it is called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """The verbs, in the order of the table."""
-        return list(VERBS)
+        return list(verbs())
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Import the module of the verb."""
-        if cmd_name not in VERBS:
+        if cmd_name not in verbs():
             return None
-        package = "scalecurve_models" if cmd_name in ("network", "predict", "fit", "recommend") else "scalecurve"
-        command = importlib.import_module(f"{package}.cli.{cmd_name}").command
+        command = importlib.import_module(verbs()[cmd_name].module).command
         assert isinstance(command, click.Command)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Help lines from the table: nothing is imported for them."""
         with formatter.section("Verbs"):
-            formatter.write_dl(list(VERBS.items()))
+            formatter.write_dl([(name, verb.help) for name, verb in verbs().items()])
 
     def invoke(self, ctx: click.Context) -> Any:
         """Ctrl-C has its own exit code; click's would be that of a failed trial."""
@@ -73,12 +45,10 @@ class LazyGroup(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """An unknown verb is met with the nearest one."""
-        import difflib
-
-        if args and args[0] not in VERBS and not args[0].startswith("-"):
-            near = difflib.get_close_matches(args[0], list(VERBS), n=1)
+        if args and args[0] not in verbs() and not args[0].startswith("-"):
+            near = difflib.get_close_matches(args[0], list(verbs()), n=1)
             hint = f" Did you mean {near[0]!r}?" if near else ""
-            raise click.UsageError(f"No verb {args[0]!r}.{hint} Verbs: {', '.join(VERBS)}.", ctx)
+            raise click.UsageError(f"No verb {args[0]!r}.{hint} Verbs: {', '.join(verbs())}.", ctx)
         return super().resolve_command(ctx, args)
 
 
@@ -110,8 +80,6 @@ def main(args: list[str] | None = None) -> Any:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(EXIT_FAILED)
     except OSError as error:
-        # What no verb has words of its own for: a path that the system refuses, a full disk behind the output.
-        from scalecurve.cli.output import fail
-
-        said = error.strerror or str(error)
-        fail(f"{error.filename}: {said}" if error.filename else f"the system refused: {said}", EXIT_ENVIRONMENT)
+        # What no verb handles itself: a path that the system refuses, a full disk behind the output.
+        reason = error.strerror or str(error)
+        fail(f"{error.filename}: {reason}" if error.filename else reason, EXIT_ENVIRONMENT)

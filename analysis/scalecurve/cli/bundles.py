@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from scalecurve.cli import EXIT_INPUT
+from scalecurve.cli.exit_codes import EXIT_INPUT
 from scalecurve.cli.output import complain, fail
 
 if TYPE_CHECKING:

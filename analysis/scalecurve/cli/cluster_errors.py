@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from scalecurve.cli import EXIT_ENVIRONMENT, EXIT_INPUT
+from scalecurve.cli.exit_codes import EXIT_ENVIRONMENT, EXIT_INPUT
 from scalecurve.cli.output import fail
 from scalecurve.cluster.connection import ClusterError
 from scalecurve.cluster.experiments import NotThere

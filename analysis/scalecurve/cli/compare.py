@@ -7,8 +7,8 @@ from pathlib import Path
 
 import click
 
-from scalecurve.cli import EXIT_FAILED, EXIT_INPUT
 from scalecurve.cli.bundles import open_all
+from scalecurve.cli.exit_codes import EXIT_FAILED, EXIT_INPUT
 from scalecurve.cli.output import Real, fail, output_option, show
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from scalecurve.cli import EXIT_ENVIRONMENT, EXIT_INPUT
+from scalecurve.cli.exit_codes import EXIT_ENVIRONMENT, EXIT_INPUT
 from scalecurve.cli.output import complain, fail, load_experiment, output_option, overlay_option, show
 from scalecurve.cluster.connection import Where, cluster_options
 

@@ -7,9 +7,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from scalecurve.cli import EXIT_INPUT
+from scalecurve.cli.exit_codes import EXIT_INPUT
 from scalecurve.cli.output import Real, fail
+<<<<<<< HEAD
 from scalecurve_models.cli.arguments import input_errors
+=======
+>>>>>>> 3dd7ce5 (Find verbs by entry points, and keep the models out of the core)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -114,11 +117,18 @@ def _asked(
 
 
 def _of_file(reference: str, dataset_samples: int | None, epochs: int | None) -> Asked:
+    from scalecurve.hardware.entries import EntryError
     from scalecurve.hardware.prices import find_price, price_table, prices
 
     if reference == "list":
         click.echo(price_table(prices()).text(), nl=False)
         raise SystemExit(0)
+<<<<<<< HEAD
     with input_errors():
+=======
+    try:
+>>>>>>> 3dd7ce5 (Find verbs by entry points, and keep the models out of the core)
         price = find_price(reference)
+    except EntryError as error:
+        fail(str(error), EXIT_INPUT)
     return Asked(price.cost(dataset_samples, epochs), price)

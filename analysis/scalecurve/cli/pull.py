@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from scalecurve.cli import EXIT_FAILED, EXIT_INPUT
+from scalecurve.cli.exit_codes import EXIT_FAILED, EXIT_INPUT
 from scalecurve.cli.output import complain, fail, progress_bar
 from scalecurve.cluster.connection import Where, cluster_options
 

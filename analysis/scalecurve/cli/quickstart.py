@@ -11,7 +11,7 @@ from pathlib import Path
 
 import click
 
-from scalecurve.cli import EXIT_ENVIRONMENT, EXIT_INPUT, EXIT_INTERRUPTED
+from scalecurve.cli.exit_codes import EXIT_ENVIRONMENT, EXIT_INPUT, EXIT_INTERRUPTED
 from scalecurve.cli.output import fail
 
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from scalecurve.cli import EXIT_ENVIRONMENT, EXIT_INPUT
 from scalecurve.cli.bundles import bundles_or_experiments_argument, open_all
+from scalecurve.cli.exit_codes import EXIT_ENVIRONMENT, EXIT_INPUT
 from scalecurve.cli.output import fail
 from scalecurve.cli.price import Asked, price_options
 from scalecurve.cluster.connection import Where, cluster_options

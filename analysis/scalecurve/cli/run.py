@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from scalecurve.cli import EXIT_INPUT, EXIT_INTERRUPTED
+from scalecurve.cli.exit_codes import EXIT_INPUT, EXIT_INTERRUPTED
 from scalecurve.cli.output import complain, fail, load_experiment, output_option, overlay_option, show
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from scalecurve.cli import EXIT_INPUT
+from scalecurve.cli.exit_codes import EXIT_INPUT
 from scalecurve.cli.output import fail, progress_bar
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from scalecurve.cli import EXIT_INPUT
+from scalecurve.cli.exit_codes import EXIT_INPUT
 from scalecurve.cli.output import FORMS, overlay_option, show
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from scalecurve.cli import EXIT_ENVIRONMENT, EXIT_INPUT
+from scalecurve.cli.exit_codes import EXIT_ENVIRONMENT, EXIT_INPUT
 from scalecurve.cli.output import fail
 
 if TYPE_CHECKING:

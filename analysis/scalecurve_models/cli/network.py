@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from scalecurve.cli import EXIT_INPUT
+from scalecurve.cli.exit_codes import EXIT_INPUT
 from scalecurve.cli.output import fail, output_option, show
 from scalecurve_models.cli.arguments import device_option, input_errors, integers, network_named, precision_option
 

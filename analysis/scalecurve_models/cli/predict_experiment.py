@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from scalecurve.cli import EXIT_INPUT
 from scalecurve.cli.bundles import open_all
+from scalecurve.cli.exit_codes import EXIT_INPUT
 from scalecurve.cli.output import fail, load_experiment, output_option, overlay_option, show
 from scalecurve.cli.price import price_options
 from scalecurve_models.cli.arguments import input_errors, integers, network_named, platform_of, ppp_options

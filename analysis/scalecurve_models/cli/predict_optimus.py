@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from scalecurve.cli import EXIT_INPUT
+from scalecurve.cli.exit_codes import EXIT_INPUT
 from scalecurve.cli.output import Real, fail, output_option, show
 from scalecurve_models.cli.arguments import input_errors, integers, numbers
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from scalecurve.cli import EXIT_INPUT
+from scalecurve.cli.exit_codes import EXIT_INPUT
 from scalecurve.cli.output import Real, fail, output_option, show
 from scalecurve_models.cli.arguments import (
     device_option,

@@ -9,7 +9,8 @@ from click.testing import CliRunner, Result
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from scalecurve.cli import EXIT_INPUT, cli
+from scalecurve.cli import cli
+from scalecurve.cli.exit_codes import EXIT_INPUT
 from scalecurve_models.fit.points_file import fit_file
 from scalecurve_models.fitting.least_squares import FitError
 from scalecurve_models.optimus.speed import speed

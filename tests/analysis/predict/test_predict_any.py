@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from scalecurve.cli import EXIT_INPUT, cli
+from scalecurve.cli import cli
+from scalecurve.cli.exit_codes import EXIT_INPUT
 from scalecurve.hardware.devices import find_device, find_link
 from scalecurve_api.spec.trial import Point
 from scalecurve_models.networks import find_network

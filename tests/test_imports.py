@@ -13,24 +13,16 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from scalecurve.cli import VERBS, cli
+import scalecurve
+from scalecurve.cli import cli
+from scalecurve.cli.verbs import CORE, verbs
 
 ROOT = Path(__file__).parents[1]
 HEAVY = {"pandas", "numpy", "scipy", "torch", "kubernetes", "kopf", "matplotlib", "pyarrow", "pydantic", "rich", "yaml"}
 
-# What stands behind a verb under its own name; other verbs have scalecurve.<verb>.<verb>.
-ELSEWHERE = {
-    "validate": "scalecurve.checks.validation",
-    "plan": "scalecurve.planning",
-    "run": "scalecurve_local",
-    "watch": "scalecurve.cluster.watch",
-    "pull": "scalecurve.cluster.pull",
-    "pack": "scalecurve.bundle.pack",
-    "unpack": "scalecurve.bundle.pack",
-}
 GROUPS = ("network", "predict")
 # Quickstart is two runs and a report, each with its own function; doctor looks at this machine and makes no numbers.
-WITHOUT = (*GROUPS, "quickstart", "doctor")
+WITHOUT = ("quickstart", "doctor")
 
 
 def test_imports_go_one_way():
@@ -82,32 +74,38 @@ def test_rooms_load_what_they_need_and_no_more(program: str, without: set[str]):
     assert not loaded(program) & without
 
 
-@pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.parametrize("verb", verbs())
 def test_every_verb_has_its_command_and_its_help(verb: str):
-    command = importlib.import_module(f"scalecurve.cli.{verb}").command
+    command = importlib.import_module(verbs()[verb].module).command
     assert isinstance(command, click.Command)
     assert command.name == verb
     shown = CliRunner().invoke(cli, [verb, "--help"], prog_name="scalecurve")
     assert shown.exit_code == 0, shown.output
     assert shown.output.startswith(f"Usage: scalecurve {verb} ")
     assert "-h, --help" in shown.output
-    assert len(VERBS[verb]) <= 80
+    assert len(verbs()[verb].help) <= 80
     assert isinstance(command, click.Group) == (verb in GROUPS)
 
 
 @pytest.mark.parametrize("group", GROUPS)
 def test_every_verb_of_a_group_has_its_help(group: str):
-    command = importlib.import_module(f"scalecurve.cli.{group}").command
+    command = importlib.import_module(verbs()[group].module).command
     for name in command.list_commands(click.Context(command)):
         shown = CliRunner().invoke(cli, [group, name, "--help"], prog_name="scalecurve")
         assert shown.exit_code == 0, shown.output
         assert shown.output.startswith(f"Usage: scalecurve {group} {name} ")
 
 
-@pytest.mark.parametrize("verb", [verb for verb in VERBS if verb not in WITHOUT])
+def test_the_package_offers_its_version_and_its_functions():
+    assert scalecurve.__version__
+    assert {name for name in dir(scalecurve) if not name.startswith("_")} >= set(CORE) - set(WITHOUT)
+    with pytest.raises(AttributeError, match="no attribute 'frobnicate'"):
+        scalecurve.frobnicate  # noqa: B018
+
+
+@pytest.mark.parametrize("verb", [verb for verb in CORE if verb not in WITHOUT])
 def test_every_verb_has_a_python_function_of_its_name(verb: str):
-    module = importlib.import_module(ELSEWHERE.get(verb, f"scalecurve.{verb}"))
-    function = getattr(module, verb)
+    function = getattr(scalecurve, verb)
     assert inspect.isfunction(function)
     assert function.__doc__
     assert all(p.annotation is not p.empty for p in inspect.signature(function).parameters.values())

@@ -1,1 +1,63 @@
-"""Reads a bundle of records and says what it shows: tables, fits, comparisons and reports."""
+"""ScaleCurve in Python: the verbs of the command line as functions, imported when they are first used.
+
+``scalecurve.open_bundles(["results/mine"])`` opens what ``scaling``, ``cost``, ``allreduce``, ``training``,
+``compare``, ``diagnose``, ``status`` and ``report`` take.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from scalecurve.bundle.open import open_bundle as open_bundle
+    from scalecurve.bundle.open import open_bundles as open_bundles
+    from scalecurve.bundle.pack import pack as pack
+    from scalecurve.bundle.pack import unpack as unpack
+    from scalecurve.checks.compare import compare as compare
+    from scalecurve.checks.diagnose import diagnose as diagnose
+    from scalecurve.checks.validation import validate as validate
+    from scalecurve.cluster.pull import pull as pull
+    from scalecurve.cluster.watch import watch as watch
+    from scalecurve.curves.allreduce import allreduce as allreduce
+    from scalecurve.curves.compute import scaling as scaling
+    from scalecurve.curves.cost import cost as cost
+    from scalecurve.curves.progress import status as status
+    from scalecurve.planning import plan as plan
+    from scalecurve.reporting import report as report
+    from scalecurve.training_results import training as training
+
+_MODULES = {
+    "allreduce": "scalecurve.curves.allreduce",
+    "compare": "scalecurve.checks.compare",
+    "cost": "scalecurve.curves.cost",
+    "diagnose": "scalecurve.checks.diagnose",
+    "open_bundle": "scalecurve.bundle.open",
+    "open_bundles": "scalecurve.bundle.open",
+    "pack": "scalecurve.bundle.pack",
+    "plan": "scalecurve.planning",
+    "pull": "scalecurve.cluster.pull",
+    "report": "scalecurve.reporting",
+    "run": "scalecurve_local",
+    "scaling": "scalecurve.curves.compute",
+    "status": "scalecurve.curves.progress",
+    "training": "scalecurve.training_results",
+    "unpack": "scalecurve.bundle.pack",
+    "validate": "scalecurve.checks.validation",
+    "watch": "scalecurve.cluster.watch",
+}
+__all__ = ["__version__", *_MODULES]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("scalecurve")
+    if name not in _MODULES:
+        raise AttributeError(f"module 'scalecurve' has no attribute {name!r}")
+    return getattr(importlib.import_module(_MODULES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -8,7 +8,8 @@ from click.testing import CliRunner
 from scalecurve.bundle.open import open_bundle
 from scalecurve.checks.diagnose import diagnose
 from scalecurve.cli import cli
-from scalecurve.reporting.sections import compose, find
+from scalecurve.reporting.compose import compose
+from scalecurve.reporting.findings import analyze
 from scalecurve_api.planning.plan import make_plan
 from scalecurve_api.spec.trial import TrialPhase
 from scalecurve_models.fitting.least_squares import FitError
@@ -78,7 +79,7 @@ def test_a_recommendation_from_single_runs_says_so(tmp_path: Path):
 
 def test_a_report_shows_no_models_that_nothing_tested(tmp_path: Path):
     of = experiment("two", modes=["weak"], workers=[1, 2], windows=2, steps_per_window=3)
-    content = compose(find([open_bundle(write_bundle(tmp_path, of, Truth(), tables=False))]), draw=False)
+    content = compose(analyze([open_bundle(write_bundle(tmp_path, of, Truth(), tables=False))]), draw=False)
     (section,) = [section for section in content.sections if section.name == "predicted"]
     assert section.tables == ()
     assert "No model could be tested" in section.sentences[0]

@@ -261,7 +261,7 @@ def test_many_ranks_and_many_series_are_drawn(tmp_path: Path):
     )
     folder = write_bundle(tmp_path / "b", of, evaluations=accuracies)
     report(open_bundles([folder]), tmp_path / "out")
-    assert "1 more are in the table of steps" in (tmp_path / "out" / "report.md").read_text()
+    assert "The first 8 series; 1 more in the table." in (tmp_path / "out" / "report.md").read_text()
 
 
 def test_analysis_is_quick_to_import():

@@ -8,7 +8,8 @@ import pytest
 from scalecurve.bundle.open import Bundle, distinct_labels, open_bundle
 from scalecurve.render.table import Column, Table
 from scalecurve.reporting import report
-from scalecurve.reporting.sections import compose, find
+from scalecurve.reporting.compose import compose
+from scalecurve.reporting.findings import analyze
 from scalecurve_api.record.rank import Evaluation
 from scalecurve_api.spec.trial import TrialSpec
 from scalecurve_models.comparison.published import comparable_curves, published_curves, published_table
@@ -33,7 +34,7 @@ def four(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_throughput_run_time_and_cost_have_an_error_at_every_count_for_every_model(h200: Bundle):
-    content = compose(find([h200]), draw=False)
+    content = compose(analyze([h200]), draw=False)
     tables = {table.name: table for table in content.tables}
     rows = tables["predicted"].plain()["rows"]
     for series in ("strong", "weak"):
@@ -52,7 +53,7 @@ def test_throughput_run_time_and_cost_have_an_error_at_every_count_for_every_mod
 
 
 def test_a_model_that_the_points_cannot_tell_says_so(h200: Bundle):
-    content = compose(find([h200]), draw=False)
+    content = compose(analyze([h200]), draw=False)
     judged = {
         (row["series"], row["model"]): row
         for table in content.tables
@@ -113,7 +114,7 @@ def test_time_to_a_target_is_drawn_where_runs_reached_it(tmp_path: Path):
 
     of = experiment("target", workers=[1, 2, 4], modes=["strong"], measure={"accuracy": {"epochs": 12, "target": 0.9}})
     folder = write_bundle(tmp_path / "b", of, Truth(), evaluations=evaluations, tables=False)
-    content = compose(find([open_bundle(folder)]), png=False)
+    content = compose(analyze([open_bundle(folder)]), png=False)
     assert {"loss", "time-to-target"} <= {plot.name for plot in content.plots}
     (targets,) = [table for table in content.tables if table.name == "targets"]
     assert [row["seconds"] for row in targets.plain()["rows"]] == pytest.approx([12, 6, 3])
@@ -129,7 +130,7 @@ def test_too_many_curves_are_left_to_the_verb(four: Path, monkeypatch: pytest.Mo
 def test_two_bundles_have_tables_and_curves_of_both(four: Path, tmp_path: Path):
     other = tmp_path / "other"
     shutil.copytree(four, other)
-    content = compose(find(distinct_labels([open_bundle(four), open_bundle(other)])), png=False)
+    content = compose(analyze(distinct_labels([open_bundle(four), open_bundle(other)])), png=False)
     labels = {"four", "four#2"}
     (predicted,) = [table for table in content.tables if table.name == "predicted"]
     assert {row["experiment"] for row in predicted.plain()["rows"]} == labels

@@ -77,7 +77,7 @@ def test_a_full_disk_behind_the_output_is_said(desk: Desk, words: list[str]):
     with Path("/dev/full").open("w") as full:
         process = desk.begin(*words, stdout=full)
         _, err = process.communicate(timeout=60)
-    assert (process.returncode, err) == (3, "scalecurve: the system refused: No space left on device\n")
+    assert (process.returncode, err) == (3, "scalecurve: No space left on device\n")
 
 
 def test_terminals_that_lack_a_character_are_shown_its_code(desk: Desk, bundle: Path):

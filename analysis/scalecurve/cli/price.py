@@ -9,10 +9,6 @@ import click
 
 from scalecurve.cli.exit_codes import EXIT_INPUT
 from scalecurve.cli.output import Real, fail
-<<<<<<< HEAD
-from scalecurve_models.cli.arguments import input_errors
-=======
->>>>>>> 3dd7ce5 (Find verbs by entry points, and keep the models out of the core)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -123,11 +119,7 @@ def _of_file(reference: str, dataset_samples: int | None, epochs: int | None) ->
     if reference == "list":
         click.echo(price_table(prices()).text(), nl=False)
         raise SystemExit(0)
-<<<<<<< HEAD
-    with input_errors():
-=======
     try:
->>>>>>> 3dd7ce5 (Find verbs by entry points, and keep the models out of the core)
         price = find_price(reference)
     except EntryError as error:
         fail(str(error), EXIT_INPUT)

@@ -36,10 +36,11 @@ def report(
         raise ValueError(f"formats: given {', '.join(unknown)}; allowed: {', '.join(FORMATS)}")
     if not bundles:
         raise ValueError("a report needs at least one bundle, given none")
-    from scalecurve.reporting.sections import compose, find
+    from scalecurve.reporting.compose import compose
+    from scalecurve.reporting.findings import analyze
 
     content = compose(
-        find(distinct_labels(bundles), price, price_notes),
+        analyze(distinct_labels(bundles), price, price_notes),
         draw=bool({"html", "png", "svg"} & set(formats)),
         png="png" in formats,
     )

@@ -6,7 +6,7 @@ from typing import Any
 
 from scalecurve.render import formatting as spelling
 from scalecurve.render.table import Column, Mark, Table
-from scalecurve.reporting.sections import Content
+from scalecurve.reporting.content import Content
 from scalecurve.statistics import Estimate
 
 SHORT = 24

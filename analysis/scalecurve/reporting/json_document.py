@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from scalecurve.render.table import to_json
-from scalecurve.reporting.sections import Content
+from scalecurve.reporting.content import Content
 
 
 def tree(content: Content) -> str:

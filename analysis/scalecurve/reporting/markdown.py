@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from scalecurve.render.table import markdown_text
-from scalecurve.reporting.sections import Content
+from scalecurve.reporting.content import Content
 
 
 def document(content: Content, image: str) -> str:

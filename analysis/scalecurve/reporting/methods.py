@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
+from scalecurve.reporting.findings import Findings
 from scalecurve.statistics import Method
-
-if TYPE_CHECKING:
-    from scalecurve.reporting.sections import Findings
 
 _INTERVALS = {
     Method.REPETITIONS: "Student's t on the repetitions' seconds per sample (log scale)",
@@ -17,9 +14,9 @@ _INTERVALS = {
 }
 
 
-def methods(found: Findings) -> Iterator[str]:
+def methods(findings: Findings) -> Iterator[str]:
     """Only what this report uses."""
-    points = [p for series in found.scaling.series for p in series.measured]
+    points = [p for series in findings.scaling.series for p in series.measured]
     if points:
         yield (
             "Throughput is samples over wall time of the timed windows, over all workers; a window opens and closes "
@@ -49,28 +46,20 @@ def methods(found: Findings) -> Iterator[str]:
         yield "MFU is FLOPs of training (1 multiply-add = 2 FLOPs) over the device's dense peak in this precision."
     if any(p.energy_j for p in points):
         yield "Energy is the devices' own counters over the timed windows; hosts, networks and cooling are not in it."
-    if found.costs.known:
+    if findings.costs.known:
         yield (
             "Time of an epoch is its samples over throughput; cost is time × workers × the price of a worker's hour. "
             "A count is called as cheap or as fast within noise when its interval reaches into the best one's."
         )
-    if found.allreduce.points:
+    if findings.allreduce.points:
         yield (
             "All-reduce: algbw = bytes/time, busbw = algbw·2(n-1)/n, GB = 1e9 bytes, time of the slowest rank, results "
             "checked against a sum worked out by hand (the conventions of nccl-tests)."
         )
-    if found.modelled.judged:
+    if findings.digests.rows:
         yield (
-            "A prediction beside a measurement was made by a fit that did not see that point; the best model of a "
-            "curve has the smallest mean error at such points. Run time and cost follow from the predicted throughput. "
-            "What the points cannot tell has no value, and the note beside it says why."
-        )
-    if found.modelled.published:
-        yield "Published curves are others' printed figures of the same network; none was measured or checked here."
-    if found.digests.rows:
-        yield (
-            f"Step times are of {found.digests.rows:,} rows in {len(found.digests.of):,} tables, each checked against "
-            "its sha256. Under Diagnosis stands only what is beyond noise, autocorrelation counted, and "
-            "large enough to matter."
+            f"Step times come from {findings.digests.rows:,} rows in {len(findings.digests.of):,} tables, each checked "
+            "against its sha256. Diagnosis lists only what exceeds noise, autocorrelation included, and is large "
+            "enough to matter."
         )
     yield "Only Succeeded trials enter a curve. Records are checked against their digest when they are read."

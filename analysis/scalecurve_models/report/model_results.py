@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from scalecurve.bundle.open import Bundle
 from scalecurve.render.table import Cell, Table
+from scalecurve.reporting.findings import Findings
 from scalecurve.statistics.estimate import Estimate
 from scalecurve_api.spec.experiment import Cost
 from scalecurve_models.collectives.comparison import (
@@ -74,6 +75,11 @@ def _four_digits(cell: Cell) -> Cell:
         low, high = (None if end is None else float(f"{end:.4g}") for end in (cell.low, cell.high))
         return replace(cell, value=float(f"{cell.value:.4g}"), low=low, high=high)
     return float(f"{cell:.4g}") if isinstance(cell, float) else cell
+
+
+def model_results(findings: Findings) -> Modelled:
+    """The fits of a report's bundles; call it as ``findings.once(model_results)``."""
+    return model(findings.bundles, findings.price)
 
 
 def model(bundles: Sequence[Bundle], price: Cost | None = None) -> Modelled:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from scalecurve.reporting.drawing import axis, canvas
-from scalecurve.reporting.drawing.canvas import Plot
+from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
+
+from scalecurve.reporting.drawing import Drawing, Sheet, Style, axis, first, level_line, style, theme
+from scalecurve.reporting.findings import Findings
+from scalecurve.reporting.registry import plot
 from scalecurve_models.comparison.compare_models import HELD_OUT, LEFT_OUT, ModelCurve, SeriesComparison
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+from scalecurve_models.report.model_results import model_results
 
 MOST_PANELS = 8
 LINEAR = "linear"
@@ -22,36 +23,32 @@ _CAPTION = (
 )
 
 
-def predicted(curves: Sequence[SeriesComparison], png: bool) -> Iterator[Plot]:
+@plot("predicted", section="predicted", order=10)
+def predicted(findings: Findings) -> Drawing | None:
     """Every model on every curve of more than one point."""
-    from matplotlib.lines import Line2D
-
+    curves = findings.once(model_results).shown
     if not curves:
-        return
-    shown = curves[:MOST_PANELS]
+        return None
+    shown, left_out = first(curves, MOST_PANELS, "curves")
     several = len({each.series.bundle for each in curves}) > 1
     names = list(dict.fromkeys(model.name for each in curves for model in each.prediction.models))
     drawn = [name for name in names if name != LINEAR and any(_curve(each, name) for each in shown)]
-    columns, rows = canvas.legend_shape(["measured", *drawn], canvas.figure_width(len(shown), 2))
-    figure, panels = canvas.panels(len(shown), 2, rows)
-    for panel, each in zip(panels, shown, strict=True):
-        _panel(panel, each, {name: canvas.style(index) for index, name in enumerate(drawn)})
+    sheet = Sheet(len(shown), ["measured", *drawn])
+    for panel, each in zip(sheet.panels, shown, strict=True):
+        _panel(panel, each, {name: style(index) for index, name in enumerate(drawn)})
     before = [f"{each.series.bundle}: " if several else "" for each in shown]
-    canvas.name_panels(panels, [each.series.name for each in shown], before)
-    panels[0].set_ylabel("Efficiency")
-    handles = [Line2D([], [], color=canvas.INK, marker="o", linestyle="none", label="measured")]
+    sheet.name_panels([each.series.name for each in shown], before)
+    sheet.panels[0].set_ylabel("Efficiency")
+    sheet.handles["measured"] = Line2D([], [], color=theme.INK, marker="o", linestyle="none", label="measured")
     for index, name in enumerate(drawn):
-        look = canvas.style(index)
-        handles.append(
-            Line2D([], [], color=look.color, linestyle=look.line, marker=look.marker, mfc=canvas.PAPER, label=name)
+        look = style(index)
+        sheet.handles[name] = Line2D(
+            [], [], color=look.color, linestyle=look.line, marker=look.marker, mfc=theme.PAPER, label=name
         )
-    canvas.legend(figure, handles, columns)
-    left_out = len(curves) - len(shown)
-    caption = _CAPTION + (f" The first {MOST_PANELS} curves; {left_out} more are in the tables." if left_out else "")
-    yield canvas.finish(figure, "predicted", "Predicted beside measured", caption, png)
+    return sheet.drawing("Predicted beside measured", _CAPTION + left_out)
 
 
-def _panel(axes: Axes, comparison: SeriesComparison, looks: dict[str, canvas.Style]) -> None:
+def _panel(axes: Axes, comparison: SeriesComparison, looks: dict[str, Style]) -> None:
     measured = dict(comparison.measured)
     base = comparison.series.baseline if comparison.series.baseline in measured else min(measured)
     one = measured[base] / base
@@ -60,7 +57,7 @@ def _panel(axes: Axes, comparison: SeriesComparison, looks: dict[str, canvas.Sty
         return rate / workers / one
 
     axis.workers_axis(axes, list(measured))
-    axes.axhline(1, color=canvas.FAINT, linewidth=1, linestyle=(0, (4, 3)), zorder=1)
+    level_line(axes, 1)
     heights = [1.0, *(share(n, rate) for n, rate in measured.items())]
     for order, (name, look) in enumerate(looks.items()):
         curve = _curve(comparison, name)
@@ -81,16 +78,16 @@ def _panel(axes: Axes, comparison: SeriesComparison, looks: dict[str, canvas.Sty
         ]
         heights += [y for _, y in blind]
         if blind:
-            style: Any = {"color": look.color, "marker": look.marker, "mfc": canvas.PAPER, "linestyle": "none"}
-            axes.plot(*zip(*blind, strict=True), **style, zorder=4)
-    axes.plot(list(measured), [share(*item) for item in measured.items()], "o", color=canvas.INK, zorder=5)
+            hollow: Any = {"color": look.color, "marker": look.marker, "mfc": theme.PAPER, "linestyle": "none"}
+            axes.plot(*zip(*blind, strict=True), **hollow, zorder=4)
+    axes.plot(list(measured), [share(*item) for item in measured.items()], "o", color=theme.INK, zorder=5)
     inside = [min(_MOST_EFFICIENCY, height) for height in heights]
     low, high = min(inside), max(inside)
     air = max(0.01, (high - low) * 0.08)
     axis.linear_axis(axes, "y", max(0.0, low - air), high + air, lambda value: f"{round(value * 100, 1):g} %")
 
 
-def _band(axes: Axes, curve: ModelCurve, share: Any, look: canvas.Style) -> None:
+def _band(axes: Axes, curve: ModelCurve, share: Any, look: Style) -> None:
     ends = [
         (n, share(n, low), share(n, min(high, 10 * rate)))
         for n, rate, low, high in zip(curve.workers, curve.throughput, curve.low, curve.high, strict=True)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Collection, Sequence
 
-from scalecurve.render import formatting as spelling
+from matplotlib.axes import Axes
+from matplotlib.ticker import FixedFormatter, FixedLocator, NullLocator
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+from scalecurve.render import formatting
 
 MOST_TICKS = 9
 _FITS = 7
@@ -28,6 +27,29 @@ def workers_axis(axes: Axes, counts: Sequence[int], label: bool = True) -> None:
         axes.set_xlabel("Workers")
 
 
+def epoch_axis(axes: Axes, last: int, air: float = 1.03) -> None:
+    """Epochs from 0, ticks at whole ones."""
+    axes.set_xlim(0, last * air)
+    ticks = whole_ticks(last)
+    fixed_ticks(axes, "x", ticks, [f"{tick:,.0f}" for tick in ticks])
+    axes.set_xlabel("Epoch")
+
+
+def message_axis(axes: Axes, sizes: Collection[int]) -> None:
+    """log2 over message sizes in bytes."""
+    counts = sorted(set(sizes))
+    axes.set_xscale("log", base=2)
+    axes.set_xlim(counts[0] / 2**0.6, counts[-1] * 2**0.6)
+    ticks = thinned(counts, 6)
+    fixed_ticks(axes, "x", ticks, [formatting.size(tick) for tick in ticks])
+    axes.set_xlabel("Message")
+
+
+def percent(share: float) -> str:
+    """A tick of a share."""
+    return f"{short(share * 100)} %"
+
+
 def thinned(counts: Sequence[int], most: int = MOST_TICKS) -> list[int]:
     """At most ``most`` of the counts, none closer than a quarter of an octave: the ends and what stands apart."""
     apart = 0.25
@@ -41,7 +63,9 @@ def thinned(counts: Sequence[int], most: int = MOST_TICKS) -> list[int]:
         apart *= 1.5
 
 
-def log_axis(axes: Axes, which: str, low: float, high: float, spell: Callable[[float], str] = spelling.number) -> None:
+def log_axis(
+    axes: Axes, which: str, low: float, high: float, spell: Callable[[float], str] = formatting.number
+) -> None:
     """A log axis over [low, high] with about five round ticks, and a little air."""
     air = max((high / low) ** 0.06, 1.04)
     low, high = low / air, high * air
@@ -75,7 +99,7 @@ def linear_ticks(low: float, high: float, wanted: int = 6) -> list[float]:
 
 
 def linear_axis(
-    axes: Axes, which: str, low: float, high: float, spell: Callable[[float], str] = spelling.number
+    axes: Axes, which: str, low: float, high: float, spell: Callable[[float], str] = formatting.number
 ) -> None:
     """A linear axis with about five round ticks."""
     getattr(axes, f"set_{which}lim")(low, high)
@@ -114,8 +138,6 @@ def _decades(low: float, high: float, steps: Sequence[float]) -> list[float]:
 
 def fixed_ticks(axes: Axes, which: str, ticks: Sequence[float], labels: Sequence[str]) -> None:
     """Exactly these ticks, none between them."""
-    from matplotlib.ticker import FixedFormatter, FixedLocator, NullLocator
-
     axis = axes.xaxis if which == "x" else axes.yaxis
     axis.set_major_locator(FixedLocator(list(ticks)))
     axis.set_major_formatter(FixedFormatter(list(labels)))

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+
+from matplotlib.axes import Axes
 
 from scalecurve.curves.compute import PointResult, SeriesResult
-from scalecurve.reporting.drawing import canvas
+from scalecurve.reporting import theme
+from scalecurve.reporting.drawing import marks
 from scalecurve.statistics import Estimate
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
 Value = Callable[[PointResult], Estimate | None]
-_DASHES: Any = (0, (4, 3))
 
 
 def proportional(axes: Axes, series: SeriesResult, value: Value, color: str) -> list[float]:
@@ -21,7 +19,7 @@ def proportional(axes: Axes, series: SeriesResult, value: Value, color: str) -> 
     return _from_base(axes, series, value, color, lambda count: count / series.baseline)
 
 
-def inverse(axes: Axes, series: SeriesResult, value: Value, color: str) -> list[float]:
+def inverse_proportional(axes: Axes, series: SeriesResult, value: Value, color: str) -> list[float]:
     """From the baseline's value down in proportion."""
     return _from_base(axes, series, value, color, lambda count: series.baseline / count)
 
@@ -30,14 +28,14 @@ def diagonal(axes: Axes, series: SeriesResult, value: Value, color: str) -> list
     """A speed-up of N/N0 at N."""
     low, high = _ends(series)
     heights = [low / series.baseline, high / series.baseline]
-    axes.plot([low, high], heights, color=canvas.FAINT, linewidth=1, linestyle=_DASHES, zorder=1)
+    axes.plot([low, high], heights, color=theme.FAINT, linewidth=1, linestyle=theme.DASHED, zorder=1)
     _word(axes, high, heights[1])
     return heights
 
 
 def hundred(axes: Axes, series: SeriesResult, value: Value, color: str) -> list[float]:
     """An efficiency of 1."""
-    axes.axhline(1, color=canvas.FAINT, linewidth=1, linestyle=_DASHES, zorder=1)
+    marks.level_line(axes, 1)
     _word(axes, _ends(series)[1], 1)
     return [1.0]
 
@@ -50,7 +48,7 @@ def _from_base(
     if base is None or high == low:
         return []
     heights = [base.value * factor(low), base.value * factor(high)]
-    axes.plot([low, high], heights, color=color, linewidth=0.9, alpha=0.6, linestyle=_DASHES, zorder=1)
+    axes.plot([low, high], heights, color=color, linewidth=0.9, alpha=0.6, linestyle=theme.DASHED, zorder=1)
     return heights
 
 
@@ -62,4 +60,4 @@ def _ends(series: SeriesResult) -> tuple[int, int]:
 def _word(axes: Axes, x: float, y: float) -> None:
     """A word right of the end of an ideal line, once in a panel; intervals stand left of it."""
     if not axes.texts:
-        axes.annotate("ideal", (x, y), (9, 2), textcoords="offset points", color=canvas.FAINT, fontsize=8.5)
+        axes.annotate("ideal", (x, y), (9, 2), textcoords="offset points", color=theme.FAINT, fontsize=8.5)

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+
+from matplotlib.axes import Axes
 
 from scalecurve.curves.compute import SeriesResult
 from scalecurve.reporting.drawing import axis
 from scalecurve.statistics import Estimate
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 _FARTHEST = 3.0
 

@@ -2,63 +2,55 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
-from scalecurve.reporting.drawing import axis, canvas
-from scalecurve.reporting.drawing.canvas import Plot
+from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
+
+from scalecurve.reporting.drawing import Drawing, Sheet, axis, level_line, style
 from scalecurve.reporting.drawing.shown_points import drawn_points
-from scalecurve.training_results import PointTraining
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.lines import Line2D
+from scalecurve.reporting.findings import Findings
+from scalecurve.reporting.registry import plot
 
 
-def accuracy(points: Sequence[PointTraining], png: bool) -> Iterator[Plot]:
+@plot("accuracy", section="accuracy", order=20)
+def accuracy(findings: Findings) -> Drawing | None:
     """Every repetition is a thin line, the first of a point carries its marks; error over epochs has its own plot."""
-    if not points:
-        return
-    shown, left_out = drawn_points(points)
+    if not findings.training.points:
+        return None
+    shown, left_out = drawn_points(findings.training.points)
     targets = {p.target for p in shown if p.target is not None}
     everything = [e for p in shown for run in p.runs for e in run]
     fitted = [e.train_accuracy for e in everything if e.train_accuracy is not None]
-    count = 2 if fitted else 1
-    columns, rows = canvas.legend_shape([p.label for p in shown], canvas.figure_width(count, 2))
-    figure, panels = canvas.panels(count, 2, rows)
-    by_time = panels[-1]
-    handles = []
+    sheet = Sheet(2 if fitted else 1, [p.label for p in shown])
+    over_epochs, by_time = sheet.panels[0], sheet.panels[-1]
     for index, p in enumerate(shown):
         for number, run in enumerate(p.runs):
             line = _line(by_time, index, number, [(e.wall_s, e.accuracy) for e in run])
             if number == 0:
                 line.set_label(p.label)
-                handles.append(line)
+                sheet.handles[p.label] = line
             learnt = [(float(e.epoch), e.train_accuracy) for e in run if e.train_accuracy is not None]
             if learnt:
-                _line(panels[0], index, number, learnt)
+                _line(over_epochs, index, number, learnt)
     _upright(by_time, [e.accuracy for e in everything], targets)
     for target in targets:
-        by_time.axhline(target, color=canvas.FAINT, linewidth=1, linestyle=(0, (4, 3)), zorder=1)
+        level_line(by_time, target)
     axis.linear_axis(by_time, "x", 0, max(e.wall_s for e in everything) * 1.03, axis.short)
     by_time.set_xlabel("Training time (s), evaluation left out")
     by_time.set_ylabel("Accuracy, held-out data")
     if fitted:
-        _upright(panels[0], fitted, set())
-        last = max(e.epoch for e in everything)
-        panels[0].set_xlim(0, last * 1.03)
-        axis.fixed_ticks(panels[0], "x", axis.whole_ticks(last), [f"{tick:,.0f}" for tick in axis.whole_ticks(last)])
-        panels[0].set_xlabel("Epoch")
-        panels[0].set_ylabel("Accuracy, training data")
-    canvas.legend(figure, handles, columns)
+        _upright(over_epochs, fitted, set())
+        axis.epoch_axis(over_epochs, max(e.epoch for e in everything))
+        over_epochs.set_ylabel("Accuracy, training data")
     caption = "Repetitions are the thin lines."
     caption += " Training data are counted as they were trained on, by the model that each step had." if fitted else ""
     caption += " The level dashed line is the target." if targets else ""
-    yield canvas.finish(figure, "accuracy", "Accuracy", caption + left_out, png)
+    return sheet.drawing("Accuracy", caption + left_out)
 
 
 def _line(axes: Axes, index: int, number: int, places: Sequence[tuple[float, float]]) -> Line2D:
-    look = canvas.style(index)
+    look = style(index)
     (line,) = axes.plot(
         [at for at, _ in places],
         [value for _, value in places],

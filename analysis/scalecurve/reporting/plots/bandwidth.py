@@ -2,33 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 from scalecurve.curves.allreduce import AllReduceReport, PointBandwidth, SizeResult
-from scalecurve.render import formatting as spelling
-from scalecurve.reporting.drawing import axis, canvas
-from scalecurve.reporting.drawing.canvas import Plot
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+from scalecurve.render import formatting
+from scalecurve.reporting.drawing import Drawing, Sheet, axis, first, style
+from scalecurve.reporting.findings import Findings
+from scalecurve.reporting.registry import plot
 
 MOST_CURVES = 12
 
 
-def bandwidth(report: AllReduceReport, png: bool) -> Iterator[Plot]:
+@plot("allreduce", section="allreduce", order=10)
+def bandwidth(findings: Findings) -> Drawing | None:
     """busbw and time over the message size; the band is the spread over repetitions."""
+    report = findings.allreduce
     curves = [curve for p in report.points for curve in _by_place(p, report)]
     if not curves:
-        return
-    left_out = len(curves) - MOST_CURVES
-    curves = curves[:MOST_CURVES]
-    labels = [label for label, _ in curves]
-    columns, rows = canvas.legend_shape(labels, canvas.figure_width(2, 2))
-    figure, (left, right) = canvas.panels(2, 2, rows)
-    handles = []
-    for index, (_, sizes) in enumerate(curves):
-        look = canvas.style(index)
+        return None
+    shown, left_out = first(curves, MOST_CURVES, "curves")
+    sheet = Sheet(2, [label for label, _ in shown] if len(shown) > 1 else [])
+    left, right = sheet.panels
+    for index, (label, sizes) in enumerate(shown):
+        look = style(index)
         places = [s.bytes for s in sizes]
         for axes, spreads in ((left, [s.busbw for s in sizes]), (right, [s.time_us for s in sizes])):
             low, high = [s.least for s in spreads], [s.most for s in spreads]
@@ -40,25 +36,22 @@ def bandwidth(report: AllReduceReport, png: bool) -> Iterator[Plot]:
                 linestyle=look.line,
                 marker=look.marker,
                 markersize=3.6,
-                label=labels[index],
+                label=label,
             )
-        handles.append(line)
-    everything = [s for _, sizes in curves for s in sizes]
+        sheet.handles |= {label: line} if len(shown) > 1 else {}
+    everything = [s for _, sizes in shown for s in sizes]
     for axes in (left, right):
-        _sizes_axis(axes, everything)
+        axis.message_axis(axes, [s.bytes for s in everything])
     axis.linear_axis(left, "y", 0, max(s.busbw.most for s in everything) * 1.06, axis.short)
     times = [value for s in everything for value in (s.time_us.least, s.time_us.most) if value > 0]
-    axis.log_axis(right, "y", min(times), max(times), lambda us: spelling.seconds(us / 1e6))
+    axis.log_axis(right, "y", min(times), max(times), lambda us: formatting.seconds(us / 1e6))
     left.set_ylabel("Bus bandwidth (GB/s)")
     right.set_ylabel("Time")
-    if len(curves) > 1:
-        canvas.legend(figure, handles, columns)
     caption = (
         "Median over repetitions, the band from the least to the most; bus bandwidth is bytes/time·2(n-1)/n, "
         "time is the slowest rank's."
     )
-    caption += f" The first {MOST_CURVES} curves; {left_out} more are in the table." if left_out > 0 else ""
-    yield canvas.finish(figure, "allreduce", "All-reduce", caption, png)
+    return sheet.drawing("All-reduce", caption + left_out)
 
 
 def _by_place(p: PointBandwidth, report: AllReduceReport) -> Iterator[tuple[str, list[SizeResult]]]:
@@ -72,12 +65,3 @@ def _by_place(p: PointBandwidth, report: AllReduceReport) -> Iterator[tuple[str,
             parts.append(f"({p.point.layout})" if p.point.nodes > 1 else "")
             parts.append(("in place" if in_place else "out of place") if both else "")
             yield " ".join(part for part in parts if part), sizes
-
-
-def _sizes_axis(axes: Axes, sizes: Sequence[SizeResult]) -> None:
-    counts = sorted({s.bytes for s in sizes})
-    axes.set_xscale("log", base=2)
-    axes.set_xlim(counts[0] / 2**0.6, counts[-1] * 2**0.6)
-    ticks = axis.thinned(counts, 6)
-    axis.fixed_ticks(axes, "x", ticks, [spelling.size(tick) for tick in ticks])
-    axes.set_xlabel("Message")

@@ -2,42 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
-from scalecurve.curves.compute import PointResult, Scaling, SeriesResult
+from matplotlib.axes import Axes
+
+from scalecurve.curves.compute import PointResult, SeriesResult
 from scalecurve.curves.series_matching import side_by_side
-from scalecurve.reporting.drawing import axis, canvas
-from scalecurve.reporting.drawing.canvas import Plot
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+from scalecurve.reporting.drawing import Drawing, Sheet, axis, first, theme
+from scalecurve.reporting.findings import Findings
+from scalecurve.reporting.registry import plot
 
 MOST_PANELS = 8
-COMPUTE, EXPOSED, WHOLE = canvas.PALETTE[5], canvas.PALETTE[1], canvas.GRID
+COMPUTE, EXPOSED, WHOLE = theme.PALETTE[5], theme.PALETTE[1], theme.GRID
 _CAPTION = (
     "Mean step of the timed windows. Exposed communication is what a step takes less with the all-reduce taken out, "
     "in alternated windows of the same trials; bars are its intervals."
 )
 
 
-def split(result: Scaling, png: bool) -> Iterator[Plot]:
-    """The stacked bars, where any point knows its exposed communication."""
-    shown = side_by_side([series for series in result.series if any(p.exposed_s for p in series.points)])
-    if not shown:
-        return
-    left_out = len(shown) - MOST_PANELS
-    shown = shown[:MOST_PANELS]
-    several = len({series.bundle for series in result.series}) > 1
-    figure, panels = canvas.panels(len(shown), 2, legend_rows=1)
-    handles: dict[str, object] = {}
-    for panel, series in zip(panels, shown, strict=True):
-        handles |= _panel(panel, series)
-    before = [f"{series.bundle}: " if several else "" for series in shown]
-    canvas.name_panels(panels, [series.name for series in shown], before)
-    canvas.legend(figure, list(handles.values()), len(handles))
-    caption = _CAPTION + (f" The first {MOST_PANELS} series; {left_out} more are in the table." if left_out > 0 else "")
-    yield canvas.finish(figure, "split", "Compute and exposed communication", caption, png)
+@plot("split", section="time", order=10)
+def breakdown(findings: Findings) -> Drawing | None:
+    """The stacked bars, where the exposed communication of any point was measured."""
+    series_shown = [series for series in findings.curves.series if any(p.exposed_s for p in series.points)]
+    if not series_shown:
+        return None
+    shown, left_out = first(side_by_side(series_shown), MOST_PANELS, "series")
+    several = len(findings.bundles) > 1
+    sheet = Sheet(len(shown), legend_rows=1)
+    for panel, series in zip(sheet.panels, shown, strict=True):
+        sheet.handles |= _panel(panel, series)
+    sheet.name_panels([series.name for series in shown], [f"{series.bundle}: " if several else "" for series in shown])
+    return sheet.drawing("Compute and exposed communication", _CAPTION + left_out)
 
 
 def _panel(axes: Axes, series: SeriesResult) -> dict[str, object]:
@@ -53,7 +48,7 @@ def _panel(axes: Axes, series: SeriesResult) -> dict[str, object]:
         heights = [part[index] * factor for part in bars]
         if any(heights):
             drawn = axes.bar(
-                places, heights, 0.62, bottom=floor, color=color, hatch=hatch, edgecolor=canvas.PAPER, linewidth=0.6
+                places, heights, 0.62, bottom=floor, color=color, hatch=hatch, edgecolor=theme.PAPER, linewidth=0.6
             )
             handles[label] = drawn
             drawn.set_label(label)
@@ -90,4 +85,4 @@ def _interval_bars(axes: Axes, points: Sequence[PointResult], factor: float) -> 
             ends = [min(whole, max(0.0, whole - side)) * factor for side in (exposed.high, exposed.low)]
             lines.append((place, *ends))
     if lines:
-        axes.vlines(*zip(*lines, strict=True), color=canvas.INK, linewidth=1.1, zorder=3)
+        axes.vlines(*zip(*lines, strict=True), color=theme.INK, linewidth=1.1, zorder=3)

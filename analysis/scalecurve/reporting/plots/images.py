@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from math import prod
 from typing import Any
 
 import numpy as np
+from matplotlib.figure import Figure
 
-from scalecurve.reporting.drawing import canvas
-from scalecurve.reporting.drawing.canvas import Plot
+from scalecurve.reporting.drawing import Drawing
+from scalecurve.reporting.drawing.sheet import DPI
+from scalecurve.reporting.findings import Findings
+from scalecurve.reporting.registry import plot
 from scalecurve.training_results import PointTraining
 from scalecurve.training_results.tables import class_name
 from scalecurve_api.record.rank import DatasetFacts, Picture
@@ -24,24 +27,25 @@ _CHANGED = "The top row is as in the data set, with its class; under it the same
 _UNCHANGED = "Images of the data set with their class; training steps saw them as they are."
 
 
-def pictures(points: Sequence[PointTraining], png: bool) -> Iterator[Plot]:
+@plot("pictures", section="data", order=10)
+def images(findings: Findings) -> Drawing | None:
     """A row of originals, and under it one for each way in which the points changed them."""
-    known = [(p, p.records[0].dataset) for p in points]
+    known = [(p, p.records[0].dataset) for p in findings.training.points]
     found = [(p, facts) for p, facts in known if facts is not None and facts.pictures]
     if not found:
-        return
+        return None
     rows = _rows(found)
-    wide = min(MOST_COLUMNS, max(len(images) for _, images in rows))
+    wide = min(MOST_COLUMNS, max(len(shown) for _, shown in rows))
     width = LABEL_WIDTH + wide * (SIDE + GAP) + EDGE
     height = NAME_ROW + len(rows) * (SIDE + GAP) + EDGE
-    figure = _figure(width, height)
+    figure = Figure(figsize=(width, height), dpi=DPI)
     facts = found[0][1]
-    for row, (label, images) in enumerate(rows):
+    for row, (label, shown) in enumerate(rows):
         bottom = height - NAME_ROW - (row + 1) * (SIDE + GAP)
         figure.text(
             (LABEL_WIDTH - 0.1) / width, (bottom + SIDE / 2) / height, label, ha="right", va="center", fontsize=8
         )
-        for column, image in enumerate(images[:wide]):
+        for column, image in enumerate(shown[:wide]):
             left = LABEL_WIDTH + column * (SIDE + GAP)
             axes = figure.add_axes((left / width, bottom / height, SIDE / width, SIDE / height))
             axes.set_axis_off()
@@ -51,7 +55,7 @@ def pictures(points: Sequence[PointTraining], png: bool) -> Iterator[Plot]:
                 name = class_name(facts, facts.pictures[column].label)
                 axes.set_title(name[:14], fontsize=8, fontweight="normal", pad=3)
     caption = _CHANGED if len(rows) > 1 else _UNCHANGED
-    yield canvas.finish(figure, "pictures", "Training images", caption, png)
+    return Drawing(figure, "Training images", caption)
 
 
 def _rows(found: Sequence[tuple[PointTraining, DatasetFacts]]) -> list[tuple[str, list[Any]]]:
@@ -86,9 +90,3 @@ def _image(picture: Picture, encoded: str) -> Any:
 def _broken(label: str) -> str:
     """Over several lines at its commas."""
     return "\n".join(part[:30] for part in label.split(", "))
-
-
-def _figure(width: float, height: float) -> Any:
-    from matplotlib.figure import Figure
-
-    return Figure(figsize=(width, height), dpi=canvas.DPI)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
-from scalecurve.curves.cost import CostReport, SeriesCost
-from scalecurve.reporting.drawing import axis, canvas
-from scalecurve.reporting.drawing.canvas import Plot
+from scalecurve.curves.cost import SeriesCost
+from scalecurve.reporting.drawing import WIDE_PANEL, Drawing, Sheet, axis, style
+from scalecurve.reporting.findings import Findings
+from scalecurve.reporting.registry import plot
 
 _CAPTION = (
     "Each mark is a worker count, by its number; further left is faster, further down cheaper. The line joins the "
@@ -19,26 +20,25 @@ Mark = tuple[int, float, float]
 """Workers, hours, money."""
 
 
-def pareto(costs: CostReport, png: bool) -> Iterator[Plot]:
+@plot("pareto", section="cost", order=30)
+def pareto(findings: Findings) -> Drawing | None:
     """Of the whole training, an epoch or a million samples: what is known of every curve."""
-    shown = [series for series in costs.series if series.front and len(series.series.measured) > 1]
+    shown = [series for series in findings.costs.series if series.front and len(series.series.measured) > 1]
     if not shown or len({series.currency for series in shown}) != 1:
-        return
+        return None
     unit, samples = _work(shown)
     several = len({series.series.bundle for series in shown}) > 1
     labels = [f"{each.series.bundle}, {each.series.name}" if several else each.series.name for each in shown]
-    width = canvas.figure_width(2, 2) - canvas.LEFT - canvas.RIGHT
-    columns, rows = canvas.legend_shape(labels, width)
-    figure, (axes,) = canvas.panels(1, 1, rows, width=width)
-    handles, every = [], []
+    sheet = Sheet(labels=labels, width=WIDE_PANEL)
+    (axes,) = sheet.panels
+    every = []
     for index, (label, series) in enumerate(zip(labels, shown, strict=True)):
-        look = canvas.style(index)
+        look = style(index)
         marks = _marks(series, samples[index])
         front = sorted((mark for mark in marks if mark[0] in series.front), key=lambda mark: mark[1])
-        (line,) = axes.plot(
+        (sheet.handles[label],) = axes.plot(
             *_places(front), color=look.color, marker=look.marker, linestyle=look.line, label=label, zorder=3
         )
-        handles.append(line)
         if beaten := [mark for mark in marks if mark not in front]:
             axes.plot(*_places(beaten), color=look.color, marker=look.marker, linestyle="none", alpha=_BEATEN)
         for workers, hours, money in marks:
@@ -49,8 +49,7 @@ def pareto(costs: CostReport, png: bool) -> Iterator[Plot]:
         axis.log_axis(axes, which, min(values), max(values), axis.short)
     axes.set_xlabel(f"Time of {unit} (h)")
     axes.set_ylabel(f"Cost of {unit} ({shown[0].currency})")
-    canvas.legend(figure, handles, columns)
-    yield canvas.finish(figure, "pareto", "Cost against time", _CAPTION, png)
+    return sheet.drawing("Cost against time", _CAPTION)
 
 
 def _work(shown: Sequence[SeriesCost]) -> tuple[str, list[float]]:

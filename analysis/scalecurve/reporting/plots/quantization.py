@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from matplotlib.axes import Axes
 
-from scalecurve.reporting.drawing import axis, canvas
-from scalecurve.reporting.drawing.canvas import Plot
+from scalecurve.reporting.drawing import Drawing, Sheet, axis, first, interval_bars, level_line, style, theme
+from scalecurve.reporting.findings import Findings
+from scalecurve.reporting.registry import plot
 from scalecurve.statistics.mean import mean
 from scalecurve.training_results import PointTraining
 from scalecurve.training_results.quantization import STAGES, facts_of, float_accuracy, rows_of, share
 from scalecurve_api.record.rank import LayerHistogram
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 MOST_POINTS = 4
 LAYERS = 4
@@ -27,31 +24,30 @@ _HISTOGRAMS = (
 )
 
 
-def quantized(points: Sequence[PointTraining], png: bool) -> Iterator[Plot]:
-    """A row of two panels for each point, and the histograms of the first."""
-    found = [p for p in points if rows_of(p)]
-    if not found:
-        return
-    shown = found[:MOST_POINTS]
+@plot("quantization", section="quantization", order=10)
+def quantization(findings: Findings) -> Drawing | None:
+    """A row of two panels for each point."""
+    quantized = _quantized(findings)
+    if not quantized:
+        return None
+    shown, left_out = first(quantized, MOST_POINTS, "points")
     labels = [
         title
         for stage, title in STAGES.items()
         if any(stage in stages for p in shown for stages in rows_of(p).values())
     ]
-    columns, rows = canvas.legend_shape(labels, canvas.figure_width(2, 2))
-    figure, panels = canvas.panels(2 * len(shown), 2, rows)
-    handles: dict[str, object] = {}
+    sheet = Sheet(2 * len(shown), labels)
     for index, p in enumerate(shown):
-        by_accuracy, by_error = panels[2 * index : 2 * index + 2]
-        handles |= _panel(by_accuracy, p, of_error=False)
-        handles |= _panel(by_error, p, of_error=True)
-        for panel in (by_accuracy, by_error) if len(found) > 1 else ():
+        by_accuracy, by_error = sheet.panels[2 * index : 2 * index + 2]
+        sheet.handles |= _panel(by_accuracy, p, of_error=False)
+        sheet.handles |= _panel(by_error, p, of_error=True)
+        for panel in (by_accuracy, by_error) if len(quantized) > 1 else ():
             panel.set_title(p.label, loc="left")
-    canvas.legend(figure, [handles[label] for label in labels], columns)
-    more = len(found) - len(shown)
-    caption = _CAPTION + (f" The first {MOST_POINTS} points; {more} more are in the table." if more else "")
-    yield canvas.finish(figure, "quantization", "Accuracy and error over bits", caption, png)
-    yield from _histograms(shown[0], png)
+    return sheet.drawing("Accuracy and error over bits", _CAPTION + left_out)
+
+
+def _quantized(findings: Findings) -> list[PointTraining]:
+    return [p for p in findings.training.points if rows_of(p)]
 
 
 def _panel(axes: Axes, p: PointTraining, *, of_error: bool) -> dict[str, object]:
@@ -65,11 +61,11 @@ def _panel(axes: Axes, p: PointTraining, *, of_error: bool) -> dict[str, object]
             for bits in widths:
                 rows = table.get((bits, scheme), {}).get(stage)
                 if rows:
-                    found = mean([row.error for row in rows], p.level, least=0) if of_error else share(p, rows)
-                    points.append((bits, found))
+                    value = mean([row.error for row in rows], p.level, least=0) if of_error else share(p, rows)
+                    points.append((bits, value))
             if not points:
                 continue
-            look = canvas.style(index)
+            look = style(index)
             dashed = scheme == "channel"
             # Apart by a little, so that intervals at one width do not hide one another.
             places = [bits + (index - 1) * 0.1 + (0.05 if dashed else 0) for bits, _ in points]
@@ -77,22 +73,17 @@ def _panel(axes: Axes, p: PointTraining, *, of_error: bool) -> dict[str, object]
                 places,
                 [value.value for _, value in points],
                 color=look.color,
-                linestyle="none" if stage == "torch" else canvas.DASHES[1] if dashed else "-",
+                linestyle="none" if stage == "torch" else theme.DASHES[1] if dashed else "-",
                 linewidth=1.3,
                 marker=look.marker,
                 markersize=4,
-                markerfacecolor=canvas.PAPER if dashed else look.color,
+                markerfacecolor=theme.PAPER if dashed else look.color,
                 label=title,
             )
             handles.setdefault(title, line)
             heights += [value.value for _, value in points]
-            bars = [
-                (at, value.low, value.high)
-                for at, (_, value) in zip(places, points, strict=True)
-                if value.low is not None and value.high is not None and value.low < value.high
-            ]
-            if bars:
-                axes.vlines(*zip(*bars, strict=True), color=look.color, linewidth=2.4, alpha=0.25)
+            bars = ((at, value.low, value.high) for at, (_, value) in zip(places, points, strict=True))
+            interval_bars(axes, bars, look.color, width=2.4, alpha=0.25)
     axes.set_xlim(widths[-1] + 0.5, widths[0] - 0.5)
     axis.fixed_ticks(axes, "x", widths, [str(bits) for bits in widths])
     axes.set_xlabel("Bits")
@@ -100,46 +91,43 @@ def _panel(axes: Axes, p: PointTraining, *, of_error: bool) -> dict[str, object]
         axes.set_ylabel("Error of the logits")
         positive = [height for height in heights if height > 0]
         if positive:
-            axis.log_axis(axes, "y", min(positive), max(positive), _percent)
+            axis.log_axis(axes, "y", min(positive), max(positive), axis.percent)
     else:
         axes.set_ylabel("Accuracy")
-        axis.linear_axis(axes, "y", 0, 1.03, _percent)
-        axes.axhline(float_accuracy(p).value, color=canvas.FAINT, linewidth=1, linestyle=(0, (4, 3)), zorder=1)
+        axis.linear_axis(axes, "y", 0, 1.03, axis.percent)
+        level_line(axes, float_accuracy(p).value)
     return handles
 
 
-def _histograms(p: PointTraining, png: bool) -> Iterator[Plot]:
-    found = facts_of(p)[0].histograms
-    layers = list(dict.fromkeys(each.layer for each in found))
+@plot("quantization-histograms", section="quantization", order=20)
+def histograms(findings: Findings) -> Drawing | None:
+    """Weights and activations of a few layers of the first point."""
+    quantized = _quantized(findings)
+    by_place = {(str(h.kind), h.layer): h for h in facts_of(quantized[0])[0].histograms} if quantized else {}
+    layers = list(dict.fromkeys(layer for _, layer in by_place))
     if not layers:
-        return
+        return None
     count = min(LAYERS, len(layers))
     chosen = [layers[round(i * (len(layers) - 1) / max(1, count - 1))] for i in range(count)]
-    figure, panels = canvas.panels(2 * count, count, width=2.0, height=1.7)
-    by_place = {(str(each.kind), each.layer): each for each in found}
+    sheet = Sheet(2 * count, columns=count, width=2.0, height=1.7)
     for row, kind in enumerate(("weights", "activations")):
         for column, layer in enumerate(chosen):
-            panel = panels[row * count + column]
-            each = by_place.get((kind, layer))
-            if each is not None:
-                _bars(panel, each, canvas.PALETTE[row])
+            panel = sheet.panels[row * count + column]
+            if histogram := by_place.get((kind, layer)):
+                _bars(panel, histogram, theme.PALETTE[row])
             panel.set_title(layer if row == 0 else "", loc="left", fontsize=9)
             panel.set_xlabel("Weight" if kind == "weights" else "Activation")
     more = len(layers) - count
     caption = _HISTOGRAMS + (f" {count} layers of {len(layers)}; the record has the others." if more else "")
-    yield canvas.finish(figure, "quantization-histograms", f"Weights and activations: {p.label}", caption, png)
+    return sheet.drawing(f"Weights and activations: {quantized[0].label}", caption)
 
 
-def _bars(axes: Axes, each: LayerHistogram, color: str) -> None:
-    bins = len(each.counts)
-    step = (each.high - each.low) / bins
-    edges = [each.low + step * index for index in range(bins + 1)]
-    axes.stairs([max(count, 0.5) for count in each.counts], edges, baseline=0.5, fill=True, color=color)
-    axis.log_axis(axes, "y", 0.5, max(2.0, *each.counts), axis.short)
-    axes.set_xlim(each.low, each.high)
-    ticks = axis.linear_ticks(each.low, each.high, 4)
+def _bars(axes: Axes, histogram: LayerHistogram, color: str) -> None:
+    bins = len(histogram.counts)
+    step = (histogram.high - histogram.low) / bins
+    edges = [histogram.low + step * index for index in range(bins + 1)]
+    axes.stairs([max(count, 0.5) for count in histogram.counts], edges, baseline=0.5, fill=True, color=color)
+    axis.log_axis(axes, "y", 0.5, max(2.0, *histogram.counts), axis.short)
+    axes.set_xlim(histogram.low, histogram.high)
+    ticks = axis.linear_ticks(histogram.low, histogram.high, 4)
     axis.fixed_ticks(axes, "x", ticks, [axis.short(tick) for tick in ticks])
-
-
-def _percent(value: float) -> str:
-    return f"{axis.short(value * 100)} %"

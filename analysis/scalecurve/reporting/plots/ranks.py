@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+
+from matplotlib.axes import Axes
 
 from scalecurve.bundle.measurement import MeasuredSeries
 from scalecurve.bundle.step_summary import Digests, StepDigest
 from scalecurve.bundle.steps import QUANTILES
 from scalecurve.curves.series_matching import side_by_side
-from scalecurve.reporting.drawing import axis, canvas
-from scalecurve.reporting.drawing.canvas import Plot
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+from scalecurve.reporting.drawing import Drawing, Sheet, axis, first, theme
+from scalecurve.reporting.findings import Findings
+from scalecurve.reporting.registry import plot
 
 MOST_PANELS = 8
 MOST_BOXES = 32
@@ -29,25 +27,23 @@ class _Panel:
     digest: StepDigest
 
 
-def step_times(series: Sequence[MeasuredSeries], digests: Digests, png: bool) -> Iterator[Plot]:
+@plot("step-times", section="time", order=20)
+def step_times(findings: Findings) -> Drawing | None:
     """The distributions at the largest measured worker count of each series."""
-    several = len({each.bundle for each in series}) > 1
-    shown = [panel for each in side_by_side(series) if (panel := _choose(each, digests, several))]
+    several = len({series.bundle for series in findings.measured}) > 1
+    chosen = [_choose(series, findings.digests, several) for series in side_by_side(findings.measured)]
+    shown, left_out = first([panel for panel in chosen if panel], MOST_PANELS, "series")
     if not shown:
-        return
-    left_out = len(shown) - MOST_PANELS
-    shown = shown[:MOST_PANELS]
-    figure, panels = canvas.panels(len(shown), 2)
-    for axes, panel in zip(panels, shown, strict=True):
+        return None
+    sheet = Sheet(len(shown))
+    for axes, panel in zip(sheet.panels, shown, strict=True):
         (_boxes if len(panel.digest.ranks) <= MOST_BOXES else _band)(axes, panel.digest)
-    canvas.name_panels(panels, [p.series for p in shown], [p.before for p in shown], [p.after for p in shown])
+    sheet.name_panels([p.series for p in shown], [p.before for p in shown], [p.after for p in shown])
     caption = (
         "The repetition of median throughput at the largest count. Each rank's timed steps: line 5 to 95 %, box the "
         "middle half, bar the median, dot 99 %; the dashed line is the median of the slowest rank."
     )
-    if left_out > 0:
-        caption += f" The first {MOST_PANELS} series; {left_out} more are in the table of steps."
-    yield canvas.finish(figure, "step-times", "Step time by rank", caption, png)
+    return sheet.drawing("Step time by rank", caption + left_out)
 
 
 def _choose(series: MeasuredSeries, digests: Digests, several: bool) -> _Panel | None:
@@ -70,14 +66,14 @@ def _boxes(axes: Axes, digest: StepDigest) -> None:
     factor = _unit(axes, digest)
     rows = [[value * factor for value in rank] for rank in digest.ranks]
     places = list(range(len(rows)))
-    color = canvas.PALETTE[0]
+    color = theme.PALETTE[0]
     axes.vlines(places, [r[_P5] for r in rows], [r[_P95] for r in rows], color=color, linewidth=1.2, zorder=2)
     thick = max(2.0, min(14.0, 150 / len(rows)))
     low, high = [r[_P25] for r in rows], [r[_P75] for r in rows]
     axes.vlines(places, low, high, color=color, linewidth=thick, alpha=0.55, zorder=2)
     median = [r[_P50] for r in rows]
     half = min(0.36, 0.012 * thick * max(4, len(rows)) / 4)
-    axes.hlines(median, [p - half for p in places], [p + half for p in places], color=canvas.INK, linewidth=1.6)
+    axes.hlines(median, [p - half for p in places], [p + half for p in places], color=theme.INK, linewidth=1.6)
     axes.plot(places, [r[_P99] for r in rows], ".", color=color, markersize=4)
     _finish(axes, digest, factor, max(r[_P99] for r in rows), min(r[_P5] for r in rows))
     axis.category_limits(axes, len(rows))
@@ -88,17 +84,17 @@ def _band(axes: Axes, digest: StepDigest) -> None:
     factor = _unit(axes, digest)
     rows = [[value * factor for value in rank] for rank in digest.ranks]
     places = list(range(len(rows)))
-    color = canvas.PALETTE[0]
+    color = theme.PALETTE[0]
     axes.fill_between(places, [r[_P5] for r in rows], [r[_P95] for r in rows], color=color, alpha=0.2, linewidth=0)
     axes.fill_between(places, [r[_P25] for r in rows], [r[_P75] for r in rows], color=color, alpha=0.4, linewidth=0)
-    axes.plot(places, [r[_P50] for r in rows], color=canvas.INK, linewidth=1.2)
+    axes.plot(places, [r[_P50] for r in rows], color=theme.INK, linewidth=1.2)
     _finish(axes, digest, factor, max(r[_P95] for r in rows), min(r[_P5] for r in rows))
     axes.set_xlim(0, len(rows) - 1)
 
 
 def _finish(axes: Axes, digest: StepDigest, factor: float, high: float, low: float) -> None:
     slowest = digest.slowest[_P50] * factor
-    axes.axhline(slowest, color=canvas.PALETTE[1], linewidth=1, linestyle=(0, (4, 3)), zorder=1)
+    axes.axhline(slowest, color=theme.PALETTE[1], linewidth=1, linestyle=theme.DASHED, zorder=1)
     air = max((high - low) * 0.08, high * 0.01)
     axis.linear_axis(axes, "y", max(0.0, low - air), max(high, slowest) + air, axis.short)
     count = len(digest.ranks)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from statistics import fmean
 
-from scalecurve.reporting.drawing import axis, canvas
-from scalecurve.reporting.drawing.canvas import Plot
+from scalecurve.reporting.drawing import Drawing, Sheet, axis, level_line, style
 from scalecurve.reporting.drawing.shown_points import drawn_points
+from scalecurve.reporting.findings import Findings
+from scalecurve.reporting.registry import plot
 from scalecurve.training_results import PointTraining
 
 WIDTH, HEIGHT = 7.4, 3.7
@@ -15,18 +16,19 @@ LOG_FROM = 8.0
 """A log axis where the largest error is this many times the smallest."""
 
 
-def errors(points: Sequence[PointTraining], png: bool) -> Iterator[Plot]:
+@plot("error", section="accuracy", order=10)
+def validation_error(findings: Findings) -> Drawing | None:
     """One panel, wide enough for a dozen points."""
+    points = findings.training.points
     if not points:
-        return
+        return None
     shown, left_out = drawn_points(points)
-    columns, rows = canvas.legend_shape([p.label for p in shown], canvas.figure_width(1, 1, WIDTH))
-    figure, (axes,) = canvas.panels(1, 1, rows, width=WIDTH, height=HEIGHT)
+    sheet = Sheet(labels=[p.label for p in shown], width=WIDTH, height=HEIGHT)
+    (axes,) = sheet.panels
     every = [1 - e.accuracy for p in shown for run in p.runs for e in run]
     low, high = min(every), max(every)
-    handles = []
     for index, p in enumerate(shown):
-        look = canvas.style(index)
+        look = style(index)
         if len(p.runs) > 1:
             for run in p.runs:
                 axes.plot(
@@ -37,7 +39,7 @@ def errors(points: Sequence[PointTraining], png: bool) -> Iterator[Plot]:
                     alpha=0.4,
                 )
         epochs, means = mean_error(p)
-        (line,) = axes.plot(
+        (sheet.handles[p.label],) = axes.plot(
             epochs,
             means,
             color=look.color,
@@ -47,23 +49,18 @@ def errors(points: Sequence[PointTraining], png: bool) -> Iterator[Plot]:
             markevery=max(1, len(epochs) // 14),
             label=p.label,
         )
-        handles.append(line)
     targets = sorted({p.target for p in shown if p.target is not None})
     ends = [low, high, *(1 - target for target in targets if target < 1)]
     if low > 0 and high > LOG_FROM * low:
-        axis.log_axis(axes, "y", min(ends), max(ends), _percent)
+        axis.log_axis(axes, "y", min(ends), max(ends), axis.percent)
     else:
         air = max(0.002, (max(ends) - min(ends)) * 0.05)
-        axis.linear_axis(axes, "y", max(0.0, min(ends) - air), min(1.0, max(ends) + air), _percent)
+        axis.linear_axis(axes, "y", max(0.0, min(ends) - air), min(1.0, max(ends) + air), axis.percent)
     for target in targets:
-        axes.axhline(1 - target, color=canvas.FAINT, linewidth=1, linestyle=(0, (4, 3)), zorder=1)
-    last = max(p.epochs for p in shown)
-    axes.set_xlim(0, last * 1.03)
-    axis.fixed_ticks(axes, "x", axis.whole_ticks(last), [f"{tick:,.0f}" for tick in axis.whole_ticks(last)])
-    axes.set_xlabel("Epoch")
+        level_line(axes, 1 - target)
+    axis.epoch_axis(axes, max(p.epochs for p in shown))
     axes.set_ylabel("Validation error")
-    canvas.legend(figure, handles, columns)
-    yield canvas.finish(figure, "error", "Validation error", _caption(points, bool(targets)) + left_out, png)
+    return sheet.drawing("Validation error", _caption(points, bool(targets)) + left_out)
 
 
 def mean_error(p: PointTraining) -> tuple[list[int], list[float]]:
@@ -81,7 +78,3 @@ def _caption(points: Sequence[PointTraining], targets: bool) -> str:
     if any(len(p.runs) > 1 for p in points):
         caption += " Thick lines are means over the repetitions, as far as all of them went; thin lines are each one."
     return caption + (" The level dashed line is the target." if targets else "")
-
-
-def _percent(value: float) -> str:
-    return f"{axis.short(value * 100)} %"

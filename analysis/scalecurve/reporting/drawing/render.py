@@ -1,0 +1,72 @@
+"""A drawing as SVG and PNG: the same figure gives the same bytes (no date, fixed ids)."""
+
+from __future__ import annotations
+
+import io
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import matplotlib
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.backends.backend_svg import FigureCanvasSVG
+
+from scalecurve.reporting.content import Plot
+from scalecurve.reporting.drawing.sheet import Drawing
+from scalecurve.reporting.theme import FAINT, INK, PAPER
+
+SETTINGS: dict[str, Any] = {
+    "font.family": "sans-serif",
+    "font.sans-serif": ["DejaVu Sans"],
+    "font.size": 9.0,
+    "svg.fonttype": "none",
+    "svg.hashsalt": "scalecurve",
+    "text.color": INK,
+    "axes.edgecolor": FAINT,
+    "axes.labelcolor": INK,
+    "axes.titlesize": 10.0,
+    "axes.titleweight": "bold",
+    "axes.linewidth": 0.8,
+    "axes.facecolor": PAPER,
+    "axes.unicode_minus": True,
+    "figure.facecolor": PAPER,
+    "savefig.facecolor": PAPER,
+    "xtick.color": FAINT,
+    "ytick.color": FAINT,
+    "xtick.labelcolor": INK,
+    "ytick.labelcolor": INK,
+    "xtick.major.size": 3.0,
+    "ytick.major.size": 3.0,
+    "legend.frameon": False,
+    "lines.linewidth": 1.6,
+    "lines.markersize": 5.0,
+    "path.simplify": True,
+    "text.parse_math": False,
+}
+
+
+@contextmanager
+def plot_settings() -> Iterator[None]:
+    """matplotlib's defaults with ours on top, whatever the user's matplotlibrc says."""
+    with matplotlib.rc_context(), warnings.catch_warnings():
+        # Letters that the font lacks are drawn by the browser, from the text in the SVG.
+        warnings.filterwarnings("ignore", message="Glyph .* missing from font", category=UserWarning)
+        matplotlib.rcdefaults()
+        parameters: Any = matplotlib.rcParams  # its keys are typed one by one, differently in each version
+        parameters.update(SETTINGS)
+        yield
+
+
+def render(name: str, drawing: Drawing, png: bool) -> Plot:
+    """SVG, and PNG where it is needed."""
+    data = None
+    if png:  # before the SVG, whose canvas sets the figure to 72 dots an inch
+        raster = io.BytesIO()
+        agg: Any = FigureCanvasAgg(drawing.figure)
+        agg.print_png(raster, metadata={"Software": None})
+        data = raster.getvalue()
+    out = io.StringIO()
+    vector: Any = FigureCanvasSVG(drawing.figure)
+    vector.print_svg(out, metadata={"Date": None, "Creator": None})
+    return Plot(name, drawing.title, drawing.caption, out.getvalue(), data)

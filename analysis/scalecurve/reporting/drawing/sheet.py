@@ -1,0 +1,130 @@
+"""A figure of equal panels with a legend under them.
+
+matplotlib's object interface only (no pyplot, no global state). Layout is computed here rather than by
+``tight_layout``, which draws every text twice. All lengths are inches.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from scalecurve.render.labels import shortened
+from scalecurve.reporting.theme import GRID
+
+PANEL_WIDTH, PANEL_HEIGHT = 3.9, 2.9
+LEFT, RIGHT, TOP, BOTTOM, GAP_X, GAP_Y = 0.78, 0.2, 0.34, 0.48, 0.82, 0.9
+WIDE_PANEL = 2 * PANEL_WIDTH + GAP_X
+RIGHT_AXIS = 0.75
+LEGEND_ROW = 0.21
+SMALL_TITLE = 8.0
+# Bold letters that fit over a panel at 10 and at 8 points.
+TITLE_CHARACTERS, SMALL_TITLE_CHARACTERS = 44, 56
+DPI = 144
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """A finished figure, its title and the caption under it."""
+
+    figure: Figure
+    title: str
+    caption: str
+
+
+class Sheet:
+    """``count`` panels in rows of ``columns``; ``labels`` are what the legend will hold, which needs room for them.
+
+    Without ``labels`` there is no legend, or one of ``legend_rows`` rows. Drawing code fills ``panels``, and
+    ``handles`` with the artists of the legend by their labels.
+    """
+
+    def __init__(
+        self,
+        count: int = 1,
+        labels: Sequence[str] = (),
+        *,
+        columns: int = 2,
+        width: float = PANEL_WIDTH,
+        height: float = PANEL_HEIGHT,
+        right: float = RIGHT,
+        legend_rows: int = 0,
+    ) -> None:
+        self.labels = list(labels)
+        self.handles: dict[str, Any] = {}
+        self._legend_columns = 0
+        columns = min(columns, count)
+        content = columns * width + (columns - 1) * GAP_X
+        if labels:
+            self._legend_columns, legend_rows = legend_shape(labels, LEFT + content + RIGHT)
+        rows = -(-count // columns)
+        total_width = LEFT + content + right
+        foot = BOTTOM + legend_rows * LEGEND_ROW + (0.03 if legend_rows else 0)
+        total_height = TOP + rows * height + (rows - 1) * GAP_Y + foot
+        self.figure = Figure(figsize=(total_width, total_height), dpi=DPI)
+        self.panels: list[Axes] = []
+        for index in range(count):
+            row, column = divmod(index, columns)
+            left = LEFT + column * (width + GAP_X)
+            bottom = foot + (rows - 1 - row) * (height + GAP_Y)
+            place = (left / total_width, bottom / total_height, width / total_width, height / total_height)
+            self.panels.append(_plain_axes(self.figure, place))
+
+    def name_panels(self, names: Sequence[str], before: Sequence[str] = (), after: Sequence[str] = ()) -> None:
+        """Put the names of series over the panels, shortened together; ``before`` and ``after`` stay as they are.
+
+        A long name gets two smaller lines, and is cut where it does not fit them.
+        """
+        short, _ = shortened(names)
+        for index, (panel, name) in enumerate(zip(self.panels, names, strict=True)):
+            title = (before[index] if before else "") + short[name] + (after[index] if after else "")
+            if len(title) <= TITLE_CHARACTERS:
+                panel.set_title(title, loc="left")
+            else:
+                lines = textwrap.wrap(title, SMALL_TITLE_CHARACTERS, max_lines=2, placeholder=" …")
+                panel.set_title("\n".join(lines), loc="left", fontsize=SMALL_TITLE)
+
+    def drawing(self, title: str, caption: str) -> Drawing:
+        """Add the legend and finish."""
+        handles = [self.handles[label] for label in self.labels or self.handles if label in self.handles]
+        if handles:
+            self.figure.legend(
+                handles=handles,
+                loc="lower center",
+                ncols=self._legend_columns or len(handles),
+                bbox_to_anchor=(0.5, 0.0),
+                borderaxespad=0.25,
+                handlelength=2.6,
+                columnspacing=1.6,
+                fontsize=8.5,
+            )
+        return Drawing(self.figure, title, caption)
+
+
+def first(items: Sequence[T], most: int, noun: str) -> tuple[Sequence[T], str]:
+    """The first ``most`` items, and a sentence for the caption that says how many are left out."""
+    more = len(items) - most
+    return items[:most], f" The first {most} {noun}; {more} more in the table." if more > 0 else ""
+
+
+def legend_shape(labels: Sequence[str], width: float) -> tuple[int, int]:
+    """(columns, rows) of a legend with these labels in a figure of this width."""
+    entry = 0.55 + 0.075 * max(map(len, labels))
+    columns = max(1, min(len(labels), int(width / entry)))
+    return columns, -(-len(labels) // columns)
+
+
+def _plain_axes(figure: Figure, place: tuple[float, float, float, float]) -> Axes:
+    axes = figure.add_axes(place)
+    for side in ("top", "right"):
+        axes.spines[side].set_visible(False)
+    axes.grid(axis="y", color=GRID, linewidth=0.8)
+    axes.set_axisbelow(True)
+    return axes

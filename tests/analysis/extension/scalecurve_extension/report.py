@@ -1,0 +1,15 @@
+from scalecurve.reporting.drawing import Drawing, Sheet
+from scalecurve.reporting.findings import Findings
+from scalecurve.reporting.registry import Body, plot, section
+
+
+@section("weather", "Weather", order=15)
+def weather_section(findings: Findings) -> Body:
+    return Body(sentences=("It was dry.",), methods=("The weather was looked up.",))
+
+
+@plot("weather", section="weather", order=10)
+def weather_plot(findings: Findings) -> Drawing | None:
+    sheet = Sheet()
+    sheet.panels[0].plot([1, 2], [3, 4])
+    return sheet.drawing("Weather", "A line.")

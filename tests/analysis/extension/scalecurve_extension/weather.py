@@ -1,0 +1,7 @@
+import click
+
+
+@click.command("weather")
+def command() -> None:
+    """Show the weather."""
+    click.echo("dry")

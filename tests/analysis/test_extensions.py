@@ -1,0 +1,99 @@
+"""Packages add verbs, sections and plots by entry points; the core works with none, the models included."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from synthetic import Truth, experiment, write_bundle
+
+from scalecurve.reporting import registry
+from scalecurve.reporting.drawing import Drawing
+from scalecurve.reporting.findings import Findings
+
+EXTENSION = Path(__file__).parent / "extension"
+ABSENT = """
+import importlib.abc, importlib.metadata, sys
+class Absent(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path=None, target=None):
+        if name.partition('.')[0] == 'scalecurve_models':
+            raise ModuleNotFoundError(name)
+sys.meta_path.insert(0, Absent())
+importlib.metadata.entry_points = lambda **_: ()
+"""
+MAIN = "from scalecurve.cli import main; main()"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    spec = experiment("ext", modes=["weak"], workers=[1, 2], repetitions=2, windows=2, steps_per_window=5)
+    return write_bundle(tmp_path_factory.mktemp("ext") / "b", spec, Truth(), tables=False)
+
+
+def scalecurve(code: str, *arguments: str | Path, path: Path | None = None) -> subprocess.CompletedProcess[str]:
+    entries = [*([str(path)] if path else []), *filter(None, [os.environ.get("PYTHONPATH")])]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(entries), "COLUMNS": "100"}
+    return subprocess.run(
+        [sys.executable, "-c", code, *map(str, arguments)], env=environment, capture_output=True, text=True, timeout=60
+    )
+
+
+def test_the_core_works_without_the_models(folder: Path, tmp_path: Path):
+    shown = scalecurve(ABSENT + MAIN, "--help")
+    assert shown.returncode == 0, shown.stderr
+    assert "cost" in shown.stdout
+    assert "recommend" not in shown.stdout
+    refused = scalecurve(ABSENT + MAIN, "fit", folder)
+    assert refused.returncode == 2
+    assert "No verb 'fit'" in refused.stderr
+    written = scalecurve(ABSENT + MAIN, "report", folder, "--out", tmp_path)
+    assert written.returncode == 0, written.stderr
+    page = (tmp_path / "report.md").read_text()
+    assert "## Scaling" in page
+    assert "Predicted" not in page
+    assert (tmp_path / "plots" / "efficiency.svg").is_file()
+
+
+def test_a_package_adds_a_verb_a_section_and_a_plot(folder: Path, tmp_path: Path):
+    shown = scalecurve(MAIN, "--help", path=EXTENSION)
+    assert "weather     Show the weather." in shown.stdout
+    assert scalecurve(MAIN, "weather", path=EXTENSION).stdout == "dry\n"
+    written = scalecurve(MAIN, "report", folder, "--out", tmp_path, path=EXTENSION)
+    assert written.returncode == 0, written.stderr
+    page = (tmp_path / "report.md").read_text()
+    assert page.index("## Scaling") < page.index("## Weather") < page.index("## How the numbers were obtained")
+    assert "![Weather](plots/weather.png)" in page
+    assert "- It was dry." in page
+    assert "- The weather was looked up." in page
+
+
+def test_a_package_that_cannot_be_imported_is_named(tmp_path: Path):
+    broken = tmp_path / "broken-1.0.dist-info"
+    broken.mkdir()
+    (broken / "METADATA").write_text("Metadata-Version: 2.1\nName: broken\nVersion: 1.0\n")
+    (broken / "entry_points.txt").write_text("[scalecurve.commands]\nbroken = no_such_module:VERBS\n")
+    shown = scalecurve(MAIN, "--help", path=tmp_path)
+    assert shown.returncode == 0
+    assert "scalecurve: the verbs of no_such_module:VERBS cannot be loaded" in shown.stderr
+
+
+def test_a_plot_of_a_section_that_does_not_exist_is_an_error(monkeypatch: pytest.MonkeyPatch):
+    registry.all_plots()
+    monkeypatch.setattr(registry, "_plots", dict(registry._plots))
+
+    @registry.plot("typo", section="scalling", order=1)
+    def typo(findings: Findings) -> Drawing | None:
+        return None
+
+    with pytest.raises(ValueError, match=r"plot 'typo': no section 'scalling'; did you mean 'scaling'\? \(sections: "):
+        registry.all_plots()
+
+
+def test_a_name_is_registered_once():
+    names = [source.name for source in registry.all_plots()]
+    assert len(names) == len(set(names))
+    with pytest.raises(ValueError, match="plot 'cost' is already registered"):
+        registry.plot("cost", section="cost", order=1)(lambda findings: None)
+    with pytest.raises(ValueError, match="section 'cost' is already registered"):
+        registry.section("cost", "Cost", order=1)(lambda findings: registry.Body())

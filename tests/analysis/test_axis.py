@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scalecurve.reporting.drawing import axis, scales
-from scalecurve.reporting.drawing.canvas import PALETTE, style
+from scalecurve.reporting.theme import PALETTE, style
 from scalecurve.statistics.estimate import Estimate, Method
 
 

@@ -31,7 +31,7 @@ from scalecurve.statistics import (
     warm_up,
 )
 from scalecurve.statistics.mean import mean
-from scalecurve.statistics.synthetic import SyntheticPoint
+from tests.analysis.synthetic_points import SyntheticPoint
 
 FIVE = (50,) * 5
 UNEQUAL = (FIVE, (50, 30, 20, 60), (80, 50, 20, 50, 40, 60))

@@ -10,7 +10,6 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, Validation
 from pydantic.alias_generators import to_camel
 
 M = TypeVar("M", bound="Model")
-Scalar = str | int | float | bool
 Count = Annotated[int, Field(ge=1, le=1 << 40, strict=True)]
 Natural = Annotated[int, Field(ge=0, le=1_000_000_000, strict=True)]
 Real = Annotated[float, Field(strict=True)]

@@ -1,6 +1,6 @@
 """Draws of whole bundles of known truth, in memory: real trial records around synthetic wall times.
 
-A curve is one worker and several, three trials of each. Their step times come from `scalecurve.statistics.synthetic`;
+A curve is one worker and several, three trials of each. Their step times come from `tests.analysis.synthetic_points`;
 everything between a record's windows and the interval is the program's own.
 """
 
@@ -13,11 +13,11 @@ from pathlib import Path
 from scalecurve.bundle.open import Bundle, Trial
 from scalecurve.curves.compute import scaling
 from scalecurve.statistics import RepetitionTotals
-from scalecurve.statistics.synthetic import SyntheticPoint
 from scalecurve_api.planning.plan import make_plan
 from scalecurve_api.record.rank import WindowKind
 from scalecurve_api.record.trial_record import TrialRecord, TrialWindow
 from tests.analysis.synthetic import Truth, experiment, run
+from tests.analysis.synthetic_points import SyntheticPoint
 
 WORKERS = 4
 BASE_STEP_S = 0.1

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from scalecurve.statistics import RepetitionTotals, changed, changes, holm, throughput
-from scalecurve.statistics.synthetic import SyntheticPoint
 from tests.analysis.points_by_hand import point_of
+from tests.analysis.synthetic_points import SyntheticPoint
 
 
 class TestChanges:

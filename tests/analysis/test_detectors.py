@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scalecurve.statistics import autocorrelation, bimodality, drift, slow_ranks, stragglers, warm_up
-from scalecurve.statistics.synthetic import SyntheticPoint
+from tests.analysis.synthetic_points import SyntheticPoint
 
 
 def steps_of(count: int, steps: int, **model) -> np.ndarray:

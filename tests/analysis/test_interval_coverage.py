@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from scalecurve.statistics import RepetitionTotals, difference, efficiency, ratio, throughput
-from scalecurve.statistics.synthetic import SyntheticPoint
+from tests.analysis.synthetic_points import SyntheticPoint
 
 DRAWS = 2000
 FIVE = (50,) * 5

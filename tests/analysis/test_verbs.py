@@ -130,7 +130,7 @@ class TestCompare:
         found = compare(first, second, threshold=0.05)
         assert [p.verdict for p in found.points] == ["same within noise", "same within noise", "slower"]
         assert found.past_threshold
-        assert [p.point.workers for p in found.slower_past_threshold] == [4]
+        assert [p.point.workers for p in found.points if p.change.past_threshold and p.change.slower] == [4]
         assert compare(first, second, threshold=0.5).past_threshold is False
         assert compare(first, first).past_threshold is False
 

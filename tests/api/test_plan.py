@@ -210,7 +210,6 @@ def test_the_order_of_trials_of_a_known_plan() -> None:
     orders = ["".join(str(trial.point.workers) for trial in plan.trials[i : i + 3]) for i in (0, 3, 6)]
     # Stays as it is from release to release: an interrupted experiment is resumed under the same plan.
     assert orders == ["412", "124", "241"]
-    assert plan.worker_runs == 21
 
 
 def test_another_seed_gives_another_order_and_other_data() -> None:

@@ -13,9 +13,9 @@ from scalecurve_api.record.journal import (
     StepRow,
     body,
     read_rank,
-    read_rows,
 )
 from tests.api.rank_records import journal_of, row
+from tests.step_journal import read_rows
 
 INT32, INT64 = st.integers(-(1 << 31), (1 << 31) - 1), st.integers(-(1 << 63), (1 << 63) - 1)
 rows = st.lists(

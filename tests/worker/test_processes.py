@@ -13,9 +13,10 @@ from pathlib import Path
 import pytest
 
 from scalecurve_api.contract import failure_file, journal_file, rank_file, ready_file
-from scalecurve_api.record.journal import StepRow, read_rows
+from scalecurve_api.record.journal import StepRow
 from scalecurve_api.record.rank import RankRecord, RankTopology
 from scalecurve_api.spec.trial import TrialSpec
+from tests.step_journal import read_rows
 from tests.worker.worker_ranks import SCRIPTS, launch, make_trial, rank_environment, records
 
 pytestmark = pytest.mark.processes

@@ -49,11 +49,6 @@ class Comparison:
     differences: tuple[Difference, ...]
 
     @property
-    def slower_past_threshold(self) -> tuple[PointChange, ...]:
-        """Points that lost more than the threshold, beyond noise."""
-        return tuple(p for p in self.points if p.change.past_threshold and p.change.slower)
-
-    @property
     def past_threshold(self) -> bool:
         """Whether a point changed by more than the threshold in either direction, beyond noise: exit code 1."""
         return any(p.change.past_threshold for p in self.points)

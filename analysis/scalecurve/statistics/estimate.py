@@ -72,10 +72,6 @@ class Estimate:
     repetitions: int
 
     @property
-    def has_interval(self) -> bool:
-        return self.low is not None and self.high is not None
-
-    @property
     def within_run_only(self) -> bool:
         """True when the interval says nothing of how another run would differ."""
         return self.method is Method.WITHIN_RUN

@@ -129,12 +129,6 @@ class Plan:
         """Every trial's name, in order, without building a trial."""
         return self.trials.names
 
-    @property
-    def worker_runs(self) -> int:
-        """Sum of worker counts over trials: times seconds a trial gives worker-seconds."""
-        repetitions = len(self.trials) // max(1, len(self.points))
-        return repetitions * sum(point.workers for point in self.points)
-
 
 def layouts_of(spec: ExperimentSpec, workers: int) -> list[tuple[int, int]]:
     """``(nodes, workers a node)`` under which ``workers`` run; empty where the placement gives no such count."""

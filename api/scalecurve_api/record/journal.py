@@ -7,8 +7,6 @@ at the end of the file and is lost when its writer is killed; that is why steps 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
-from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 MAGIC = b"SBSTEPS1"
@@ -71,11 +69,3 @@ def body(data: bytes) -> memoryview:
     """The whole rows after the header; a torn last row is left out."""
     whole = (len(data) - HEADER.size) // ROW.size * ROW.size
     return memoryview(data)[HEADER.size : HEADER.size + whole]
-
-
-def read_rows(path: Path) -> Iterator[StepRow]:
-    """Every whole row of a journal on disk."""
-    data = path.read_bytes()
-    read_rank(data, str(path))
-    for fields in ROW.iter_unpack(body(data)):
-        yield StepRow(*fields)

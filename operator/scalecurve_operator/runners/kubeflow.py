@@ -19,7 +19,6 @@ from scalecurve_operator.runners.runner_kind import Manifest
 GROUP = "kubeflow.org"
 REPLICA_TYPE = "training.kubeflow.org/replica-type"
 REPLICA_INDEX = "training.kubeflow.org/replica-index"
-JOB_ROLE = "training.kubeflow.org/job-role"
 
 
 def job(kind: str, version: str, request: Request, spec: Mapping[str, Any], **run_policy: Any) -> Manifest:

@@ -5,8 +5,9 @@ from pathlib import Path
 import pytest
 
 from scalecurve_api.contract import failure_file, journal_file, rank_file
-from scalecurve_api.record.journal import StepRow, read_rank, read_rows
+from scalecurve_api.record.journal import StepRow, read_rank
 from scalecurve_worker.record.recorder import Recorder
+from tests.step_journal import read_rows
 
 
 def test_rows_are_in_the_file_as_soon_as_appended(tmp_path: Path) -> None:

@@ -9,12 +9,12 @@ import pytest
 
 import scalecurve_worker as scalecurve
 from scalecurve_api.contract import OUT_ENV, TRIAL_ENV, journal_file, rank_file
-from scalecurve_api.record.journal import read_rows
 from scalecurve_api.record.rank import RankRecord, WindowKind
 from scalecurve_worker.process.failure import WorkloadError
 from scalecurve_worker.record.session import Session
 from scalecurve_worker.sdk.bench import Bench, batch_size
 from scalecurve_worker.steps.timing import HostClock, Span
+from tests.step_journal import read_rows
 from tests.worker.worker_ranks import SCRIPTS, launch, make_trial, rank_environment
 
 

@@ -14,11 +14,11 @@ import pytest
 
 from scalecurve_api.contract import ROLE_ENV, journal_file, rank_file
 from scalecurve_api.programs.processes import asides, processes_of
-from scalecurve_api.record.journal import read_rows
 from scalecurve_api.record.outcome import Outcome
 from scalecurve_api.record.rank import RankRecord
 from scalecurve_api.record.verdict import Verdict, judge
 from scalecurve_api.spec.trial import TrialSpec
+from tests.step_journal import read_rows
 from tests.worker.worker_ranks import make_trial, rank_environment
 
 SCRIPTS = Path(__file__).parent / "scripts"

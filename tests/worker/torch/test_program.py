@@ -12,7 +12,6 @@ import pytest
 import torch
 
 from scalecurve_api.contract import EVALUATIONS_FILE, OUT_ENV, TRIAL_ENV, failure_file, journal_file
-from scalecurve_api.record.journal import read_rows
 from scalecurve_api.record.outcome import Outcome
 from scalecurve_api.record.rank import Evaluation, RankFailure, WindowKind
 from scalecurve_api.record.verdict import judge
@@ -21,6 +20,7 @@ from scalecurve_worker.process.failure import WorkloadError
 from scalecurve_worker.sdk.bench import LEAD_STEPS
 from scalecurve_worker.torch.process_group import leave_group
 from scalecurve_worker.torch.program import run
+from tests.step_journal import read_rows
 from tests.worker.worker_ranks import SCRIPTS, launch, make_trial, rank_environment, records, torchrun
 
 pytestmark = pytest.mark.processes

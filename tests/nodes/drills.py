@@ -21,8 +21,6 @@ from tools.devcluster.nodes.cluster import RealCluster
 from tools.devcluster.nodes.installed import restricted_namespace
 from tools.devcluster.nodes.pod_experiments import YIELDING, manifest
 from tools.devcluster.waiting import wait_until
-
-# isort: split
 from tools.images import build as images
 
 Object = dict[str, Any]

@@ -284,7 +284,7 @@ def test_a_node_that_is_cut_off(alone: RealCluster, installed: Installed) -> Non
     """Not the operator's own node: another operator would come only when Kubernetes gives that node up, after 6 min."""
     drill = Drill.begin(alone, "cut-off", functools.partial(of_mpi, deadlineSeconds=_DEADLINE_S))
     drill.until_stepping()
-    safe = installed.pod()["spec"]["nodeName"]
+    safe = installed.pods()[-1]["spec"]["nodeName"]
     (node,) = [pod["spec"]["nodeName"] for pod in drill.pods() if pod["spec"]["nodeName"] != safe]
     alone.link(node, up=False)
     try:

@@ -11,10 +11,8 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-import mpi4py.MPI  # noqa: F401  (before Horovod, which looks for its library elsewhere)
-
-# isort: split
 import horovod.torch as hvd
+import mpi4py.MPI  # noqa: F401  (before Horovod, which looks for its library elsewhere)
 from horovod.torch.optimizer import _DistributedOptimizer as Distributed
 
 from scalecurve_api.spec.trial import TrialSpec

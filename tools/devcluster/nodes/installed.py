@@ -12,8 +12,6 @@ from tools.devcluster import toolchain
 from tools.devcluster.nodes.cluster import RealCluster
 from tools.devcluster.nodes.existing import ExistingCluster
 from tools.devcluster.waiting import wait_until
-
-# isort: split
 from tools.images import build as images
 
 CHART = Path(__file__).parents[3] / "charts" / "scalecurve"
@@ -76,11 +74,11 @@ class Installed:
 
     # -- use
 
-    def pod(self) -> Object:
-        """The operator's pod, the newest where there are two."""
+    def pods(self) -> list[Object]:
+        """The operator's pods, oldest first; none for a moment after one was deleted."""
         query = "labelSelector=app.kubernetes.io/component=operator"
-        found = self.cluster.rest.call("GET", f"/api/v1/namespaces/{NAMESPACE}/pods?{query}")["items"]
-        return dict(max(found, key=lambda pod: pod["metadata"]["creationTimestamp"]))
+        pods = self.cluster.rest.call("GET", f"/api/v1/namespaces/{NAMESPACE}/pods?{query}")["items"]
+        return sorted(pods, key=lambda pod: str(pod["metadata"]["creationTimestamp"]))
 
     def log(self) -> str:
         """What its operator has logged, of its newest container."""
@@ -88,15 +86,18 @@ class Installed:
 
     def replace(self) -> None:
         """Kill the operator's pod at once; its Deployment makes another, which is ready when this returns."""
-        before = self.pod()["metadata"]["name"]
-        self.cluster.kubectl("-n", NAMESPACE, "delete", "pod", before, "--grace-period=0", "--force")
+        before = [pod["metadata"]["name"] for pod in self.pods()]
+        self.cluster.kubectl("-n", NAMESPACE, "delete", "pod", *before, "--grace-period=0", "--force")
 
         def another() -> bool:
-            pod = self.pod()
-            states = pod.get("status", {}).get("containerStatuses") or [{}]
-            return pod["metadata"]["name"] != before and bool(states[0].get("ready"))
+            return any(_is_ready(pod) for pod in self.pods() if pod["metadata"]["name"] not in before)
 
         wait_until(another, "another operator", _READY_S)
+
+
+def _is_ready(pod: Object) -> bool:
+    statuses = pod.get("status", {}).get("containerStatuses", [])
+    return bool(statuses) and all(status.get("ready") for status in statuses)
 
 
 def restricted_namespace(cluster: RealCluster | ExistingCluster, name: str) -> str:

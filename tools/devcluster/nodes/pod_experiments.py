@@ -9,8 +9,6 @@ from typing import Any
 
 from scalecurve_api.programs.horovod import TAPE, WRAPPER
 from tools.devcluster.nodes.installed import PROGRAMS
-
-# isort: split
 from tools.images import build as images
 from tools.images import recipe
 

@@ -28,8 +28,6 @@ from tools.devcluster.nodes.installed import Installed, restricted_namespace
 from tools.devcluster.nodes.moments import Moments
 from tools.devcluster.nodes.pod_experiments import image_of
 from tools.devcluster.nodes.stages import Stages
-
-# isort: split
 from tools.images import build as images
 
 _STANDING = (sys.executable, "-m", "tools.devcluster.nodes.standing")

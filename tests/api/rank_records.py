@@ -65,6 +65,7 @@ def rank_record(rank: int, of: TrialSpec, **changes: Any) -> RankRecord:
         "parameter_checksum": "abc",
         "finite_loss": True,
         "foreign_load": 0.01,
+        "stolen_load": 0.0,
         "started_ns": BEGIN - 9 * SECOND,
         "first_step_ns": BEGIN - SECOND,
         "ended_ns": BEGIN + 9 * SECOND,

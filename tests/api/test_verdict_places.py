@@ -1,5 +1,7 @@
 """Runs whose ranks stood elsewhere than asked, crowded together, or were disturbed there."""
 
+import pytest
+
 from scalecurve_api.record.rank import DeviceSamples, RankRecord
 from scalecurve_api.record.verdict import judge
 from scalecurve_api.spec.trial import TrialPhase
@@ -138,6 +140,21 @@ def test_a_noisy_neighbour_on_the_cores() -> None:
     )
 
 
+def test_cpu_steal_is_no_neighbour() -> None:
+    assert invalid(two(stolen_load=0.4)) == ("CpuSteal", "the hypervisor took 40% of the cores of rank 1, allowed 25%")
+
+
+@pytest.mark.parametrize(
+    ("foreign", "steal", "reason", "detail"),
+    [
+        (0.2, 0.1, "NoisyNeighbour", "other processes took 20% of the cores of rank 1, and the hypervisor 10%"),
+        (0.1, 0.2, "CpuSteal", "the hypervisor took 20% of the cores of rank 1, and other processes 10%"),
+    ],
+)
+def test_the_larger_share_names_what_both_took(foreign: float, steal: float, reason: str, detail: str) -> None:
+    assert invalid(two(foreign_load=foreign, stolen_load=steal)) == (reason, f"{detail}, allowed 25%")
+
+
 def test_how_much_is_noise_is_for_the_experiment_to_say() -> None:
     strict = trial({"measure": {**MEASURE, "maxForeignLoad": 0.0}})
     assert invalid(ranks_of(strict), strict)[0] == "NoisyNeighbour"
@@ -160,4 +177,4 @@ def test_load_beside_a_gpu_is_told_and_allowed() -> None:
 
 def test_a_load_that_could_not_be_read() -> None:
     verdict = judge(TWO, ranks_of(TWO, foreign_load=None), GOOD)
-    assert of(verdict, "NoisyNeighbour") == (None, "the load of others on these cores could not be read")
+    assert of(verdict, "NoisyNeighbour") == (None, "what other processes took of these cores could not be read")

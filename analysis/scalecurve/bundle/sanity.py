@@ -64,6 +64,8 @@ def _values(record: TrialRecord) -> Iterator[Value]:
             yield f"deviceSamples[{index}].smMhzMean", samples.sm_mhz_mean, 0, 1e6
     for rank, load in enumerate(record.foreign_load):
         yield f"foreignLoad[{rank}]", load, 0, 1e6
+    for rank, load in enumerate(record.stolen_load):
+        yield f"stolenLoad[{rank}]", load, 0, 1e6
     yield from _of_summary(record)
 
 

@@ -154,6 +154,15 @@ def _shared_cores(trial: Trial) -> _Noticed | None:
     return _Noticed("shared cores", trial.name, None, evidence, advice)
 
 
+def _stolen_cores(trial: Trial) -> _Noticed | None:
+    loads = [load for load in (trial.record.stolen_load if trial.record else []) if load is not None]
+    if not loads or max(loads) < SHARED_CORES:
+        return None
+    evidence = f"the hypervisor gave up to {spelling.percent(max(loads), 0)} of a worker's cores to other guests"
+    advice = "run on a host with dedicated cores, or at another time; nothing on this machine helps"
+    return _Noticed("stolen cores", trial.name, None, evidence, advice)
+
+
 def _drift(trial: Trial, found: StepDigest) -> _Noticed | None:
     seen = found.drift
     if seen is None or not seen.drifting:
@@ -233,7 +242,7 @@ def _stragglers(trial: Trial, found: StepDigest) -> _Noticed | None:
     return _Noticed("stragglers", trial.name, seen.cost, evidence, advice)
 
 
-_LOOKS_AT_RECORDS: tuple[Callable[[Trial], _Noticed | None], ...] = (_never_steady, _shared_cores)
+_LOOKS_AT_RECORDS: tuple[Callable[[Trial], _Noticed | None], ...] = (_never_steady, _shared_cores, _stolen_cores)
 _LOOKS_AT_STEPS: tuple[Callable[[Trial, StepDigest], _Noticed | None], ...] = (
     _drift,
     _modes,

@@ -83,6 +83,7 @@ def assemble(
         checks=list(verdict.checks),
         device_samples=[record.device_samples for record in ordered],
         foreign_load=[record.foreign_load for record in ordered],
+        stolen_load=[record.stolen_load for record in ordered],
         summary=summarize(trial, ordered, windows, journals),
         timeline=_timeline(ordered, outcome),
         exit_codes=outcome.exit_codes,

@@ -238,7 +238,8 @@ class RankRecord(Model):
     finite_loss: bool | None = None
     last_loss: float | None = None
     peak_memory_bytes: int | None = None
-    foreign_load: float | None = Field(default=None, description="share of this rank's cores that others took")
+    foreign_load: float | None = Field(default=None, description="share of this rank's cores that other processes took")
+    stolen_load: float | None = Field(default=None, description="share of them that the hypervisor gave to others")
     device_samples: DeviceSamples | None = None
     metrics_port: int | None = None
     evaluations: list[Evaluation] = []

@@ -130,6 +130,7 @@ class TrialRecord(Model):
     checks: list[Check] = []
     device_samples: list[DeviceSamples | None] = []
     foreign_load: list[float | None] = []
+    stolen_load: list[float | None] = []
     evaluations: list[Evaluation] = []
     dataset: DatasetFacts | None = None
     noise_scale: list[NoiseScaleRow] = []

@@ -62,6 +62,7 @@ def _checks(trial: TrialSpec, ranks: Sequence[RankRecord], outcome: Outcome) -> 
     yield trained.finite_loss(ranks)
     yield placed.throttled(ranks)
     yield placed.neighbours(trial, ranks)
+    yield placed.stolen(trial, ranks)
     yield _software(ranks)
     if outcome.engine_version is not None:
         yield _version(ranks[0].versions.get("scalecurve"), outcome.engine_version)

@@ -49,5 +49,5 @@ class Measure(Model):
         default=0.25,
         ge=0,
         le=1,
-        description="share of this trial's cores that other processes may take before it is Invalid; 1 is off",
+        description="share of this trial's cores that others or the hypervisor may take before it is Invalid; 1 is off",
     )

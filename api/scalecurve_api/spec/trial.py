@@ -51,6 +51,7 @@ class InvalidReason(StrEnum):
     non_finite_loss = "NonFiniteLoss"
     throttled = "Throttled"
     noisy_neighbour = "NoisyNeighbour"
+    cpu_steal = "CpuSteal"
     records_missing = "RecordsMissing"
 
 

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scalecurve_worker.monitor.cpu_load import CpuMeter, CpuUse, busy_seconds, foreign_share
+from scalecurve_worker.monitor.cpu_load import CpuMeter, CpuUse, foreign_share, stolen_share
 from scalecurve_worker.monitor.metrics import BUCKETS, MetricsError, StepCounters, open_metrics
 from scalecurve_worker.monitor.nvml import DeviceMonitor, Sample, summarise, visible_uuid
 from scalecurve_worker.process.identity import RankIdentity
@@ -24,26 +24,24 @@ from scalecurve_worker.record.session import Session
 from scalecurve_worker.rendezvous.communicator import SingleProcess
 from tests.worker.worker_ranks import make_trial
 
-STAT = "cpu  9 9 9 9 9 9 9 9 0 0\ncpu0 100 20 30 999 999 50 60 5 0 0\ncpu1 1 2 3 4 5 6 7 8 0 0\nintr 12\n"
-
-
-def test_busy_time_leaves_out_waiting_and_interrupts() -> None:
-    assert busy_seconds(STAT, [0], 100) == pytest.approx(1.55)
-    assert busy_seconds(STAT, [0, 1], 100) == pytest.approx(1.69)
-    assert busy_seconds(STAT, [7], 100) is None
-    assert busy_seconds("", [], 100) is None
-
 
 @given(st.floats(0, 100), st.floats(0, 100), st.floats(1, 50), st.integers(1, 64))
 def test_a_share_is_a_share(busy: float, own: float, wall: float, cores: int) -> None:
-    share = foreign_share(CpuUse(busy, own, wall), cores, own)
+    share = foreign_share(CpuUse(busy, 0.0, own, wall), cores, own)
     assert share is not None
     assert 0 <= share <= 1
     assert busy > own or share == 0
 
 
+def test_what_the_hypervisor_took_is_not_a_neighbours() -> None:
+    use = CpuUse(busy_s=1.0, stolen_s=0.8, own_s=1.0, wall_s=2.0)
+    assert foreign_share(use, 2, 1.0) == 0
+    assert stolen_share(use, 2) == pytest.approx(0.2)
+    assert stolen_share(use._replace(wall_s=0.9), 2) is None
+
+
 def test_too_short_to_tell() -> None:
-    assert foreign_share(CpuUse(0.5, 0.0, 0.9), 1, 0.0) is None
+    assert foreign_share(CpuUse(0.5, 0.0, 0.0, 0.9), 1, 0.0) is None
 
 
 def test_a_neighbour_on_the_same_core_is_seen() -> None:

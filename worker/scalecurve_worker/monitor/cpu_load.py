@@ -1,4 +1,4 @@
-"""How much of this rank's cores other processes took, from the kernel's own counters."""
+"""How much of this rank's cores other processes and the hypervisor took, from the kernel's own counters."""
 
 from __future__ import annotations
 
@@ -9,18 +9,17 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from scalecurve_api.record.cpu_time import cpu_time
+
 LEAST_WALL_S = 1.0
 """The counters move in ticks of 10 ms: over a shorter time their steps would be taken for load."""
 
-# Fields of a cpu line in /proc/stat (man 5 proc): user, nice, system, and steal, which another guest took.
-# Interrupt time is left out: the kernel charges it to nobody, and this trial's own network traffic causes it.
-_BUSY_FIELDS = (0, 1, 2, 7)
-
 
 class CpuUse(NamedTuple):
-    """CPU seconds used on some cores, and by this process with its children, over ``wall_s`` seconds."""
+    """CPU seconds of some cores: used, stolen by the hypervisor, and used by this process with its children."""
 
     busy_s: float
+    stolen_s: float
     own_s: float
     wall_s: float
 
@@ -49,20 +48,15 @@ class CpuMeter:
     def _read(self) -> CpuUse | None:
         if sys.platform != "linux":
             return None
-        busy = busy_seconds(Path("/proc/stat").read_text(), self._cores, os.sysconf("SC_CLK_TCK"))
-        return None if busy is None else CpuUse(busy, _own_seconds(), time.monotonic())
+        spent = cpu_time(Path("/proc/stat").read_text(), self._cores, os.sysconf("SC_CLK_TCK"))
+        return None if spent is None else CpuUse(*spent, _own_seconds(), time.monotonic())
 
 
-def busy_seconds(stat: str, cores: Sequence[int], ticks: int) -> float | None:
-    """CPU seconds that ``cores`` were busy since boot, from the text of /proc/stat; None where a core is missing."""
-    found: dict[str, int] = {}
-    for line in stat.splitlines():
-        name, *fields = line.split()
-        if name.startswith("cpu") and len(fields) >= 8:
-            found[name] = sum(int(fields[field]) for field in _BUSY_FIELDS)
-    if not cores or any(f"cpu{core}" not in found for core in cores):
+def stolen_share(mine: CpuUse, cores: int) -> float | None:
+    """Share of ``cores`` that the hypervisor gave to other guests while they had work."""
+    if mine.wall_s < LEAST_WALL_S or cores < 1:
         return None
-    return sum(found[f"cpu{core}"] for core in cores) / ticks
+    return min(1.0, max(0.0, mine.stolen_s / (mine.wall_s * cores)))
 
 
 def foreign_share(mine: CpuUse, cores: int, own_of_sharers_s: float) -> float | None:

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from scalecurve_api.record.rank import DeviceSamples, RankTopology
-from scalecurve_worker.monitor.cpu_load import CpuMeter, foreign_share
+from scalecurve_worker.monitor.cpu_load import CpuMeter, foreign_share, stolen_share
 from scalecurve_worker.monitor.nvml import DeviceMonitor
 from scalecurve_worker.rendezvous.communicator import Communicator
 
@@ -46,24 +46,25 @@ class HostMonitor:
     def close(self) -> None:
         self._cpu.end()
 
-    def found(self, ranks: Communicator) -> tuple[float | None, list[DeviceSamples | None]]:
-        """Share of the cores that others took, and samples of every device; ranks that share them are not others.
+    def found(self, ranks: Communicator) -> tuple[float | None, float | None, list[DeviceSamples | None]]:
+        """Shares of the cores that other processes and the hypervisor took, and samples of every device.
 
-        Every rank calls it, once. The share is None where the load cannot be read.
+        Ranks that share the cores are not others. Every rank calls it, once. A share is None where it cannot be read.
         """
         used = self._cpu.used()
         mine = [self._host, self._cores, self._devices, used.own_s if used else None]
         beside = [each for each in ranks.all_gather(mine) if each[0] == self._host]
-        load = None
+        load = stolen = None
         if used is not None:
             sharers = [own or 0.0 for _, cores, _, own in beside if not set(cores).isdisjoint(self._cores)]
             load = foreign_share(used, len(self._cores), sum(sharers))
+            stolen = stolen_share(used, len(self._cores))
         ranks_on = Counter(device for each in beside for device in each[2])
         samples = [
             monitor.result(ranks_on[device]) if monitor else None
             for monitor, device in zip(self._monitors, self._devices, strict=True)
         ]
-        return load, samples
+        return load, stolen, samples
 
     def _energy_mj(self) -> list[int | None]:
         return [monitor.energy_mj() if monitor else None for monitor in self._monitors]

@@ -79,6 +79,7 @@ class Measured:
     finite_loss: bool | None = None
     last_loss: float | None = None
     foreign_load: float | None = None
+    stolen_load: float | None = None
     device_samples: DeviceSamples | None = None
     first_step_ns: int | None = None
 

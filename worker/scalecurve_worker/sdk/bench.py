@@ -149,7 +149,7 @@ class Bench:
         measured.last_loss = self._losses.last
         if self._alternate and self._alternate.kind in self._step_s:
             measured.exposed_method = self._alternate.method
-        measured.foreign_load, samples = self._surroundings.found(self.session.communicator)
+        measured.foreign_load, measured.stolen_load, samples = self._surroundings.found(self.session.communicator)
         sums = [measured.parameter_checksum] * len(samples) if isinstance(checksum, str | None) else list(checksum)
         record = self.session.finish(
             [

@@ -22,7 +22,7 @@ def follow(cluster: ClusterMembership, identity: RankIdentity, devices: Devices)
     meter = CpuMeter(seat.cores)
     while True:
         used = meter.used()
-        word = cluster.from_chief(cluster.everybody([seat.host, seat.cores, *(used or (None, None, None))]))
+        word = cluster.from_chief(cluster.everybody([seat.host, seat.cores, *(used or [None] * 4)]))
         if word == BEGIN:
             meter.begin()
         elif word == END:

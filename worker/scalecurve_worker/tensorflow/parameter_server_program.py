@@ -19,7 +19,7 @@ from scalecurve_api.programs.tensorflow import GRPC
 from scalecurve_api.record.journal import WARMUP_WINDOW, StepRow
 from scalecurve_api.record.rank import RankRecord, RankTopology, Window, WindowKind
 from scalecurve_api.spec.trial import TrialSpec
-from scalecurve_worker.monitor.cpu_load import CpuMeter, CpuUse, foreign_share
+from scalecurve_worker.monitor.cpu_load import CpuMeter, CpuUse, foreign_share, stolen_share
 from scalecurve_worker.process.startup import allowed_cores
 from scalecurve_worker.record.session import Measured, Session
 from scalecurve_worker.rendezvous.communicator import SingleProcess
@@ -104,7 +104,7 @@ class Chief:
         facts.initial_checksum, after = before, self._checksum()
         facts.options["staleness"] = {str(behind): count for behind, count in sorted(self._staleness.items())}
         facts.options["meanStaleness"] = sum(k * n for k, n in self._staleness.items()) / self._staleness.total()
-        foreign = self._foreign_loads()
+        loads = self._loads()
         record = self._session.finish(
             [
                 Measured(
@@ -113,7 +113,8 @@ class Chief:
                     parameter_checksum=after,
                     finite_loss=worker.finite,
                     last_loss=worker.last_loss,
-                    foreign_load=foreign[rank],
+                    foreign_load=loads[rank][0],
+                    stolen_load=loads[rank][1],
                     first_step_ns=self._first_step_ns,
                 )
                 for rank, worker in enumerate(self._workers)
@@ -216,20 +217,21 @@ class Chief:
         said = self._cluster.everybody(word)
         if word == END:
             self._meter.end()
-        self._own = [self._session.topology.host, allowed_cores(), *(used or (None, None, None))]
+        self._own = [self._session.topology.host, allowed_cores(), *(used or [None] * 4)]
         return said
 
-    def _foreign_loads(self) -> list[float | None]:
-        """Load of others on each worker's cores; the chief and the servers of this trial are not others."""
+    def _loads(self) -> list[tuple[float | None, float | None]]:
+        """Shares of each worker's cores that others (not this trial's chief and servers) and the hypervisor took."""
         said = self._say(END)
         said[self._cluster.workers] = self._own
-        found: list[float | None] = []
+        found: list[tuple[float | None, float | None]] = []
         for _, cores, *used in said[: self._cluster.workers]:
             if used[0] is None:
-                found.append(None)
+                found.append((None, None))
                 continue
-            beside = [each[3] or 0.0 for each in said if not set(each[1]).isdisjoint(cores)]
-            found.append(foreign_share(CpuUse(*used), len(cores), sum(beside)))
+            beside = [each[4] or 0.0 for each in said if not set(each[1]).isdisjoint(cores)]
+            use = CpuUse(*used)
+            found.append((foreign_share(use, len(cores), sum(beside)), stolen_share(use, len(cores))))
         return found
 
     def _checksum(self) -> str:

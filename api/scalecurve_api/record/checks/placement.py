@@ -96,12 +96,29 @@ def neighbours(trial: TrialSpec, ranks: Sequence[RankRecord]) -> Check:
     others = [r.topology.rank for r in ranks if r.device_samples is not None and r.device_samples.other_processes]
     if others:
         return Check(name=name, passed=False, detail=f"other processes on the device of rank {few(others)}")
-    loads = {record.topology.rank: record.foreign_load for record in ranks if record.foreign_load is not None}
-    if not loads:
-        return Check(name=name, passed=None, detail="the load of others on these cores could not be read")
-    worst = max(loads, key=lambda rank: loads[rank])
+    return _within_limit(trial, ranks, name, "foreign_load", "stolen_load")
+
+
+def stolen(trial: TrialSpec, ranks: Sequence[RankRecord]) -> Check:
+    """The hypervisor left this machine its cores."""
+    return _within_limit(trial, ranks, InvalidReason.cpu_steal.value, "stolen_load", "foreign_load")
+
+
+_TAKERS = {"foreign_load": "other processes", "stolen_load": "the hypervisor"}
+
+
+def _within_limit(trial: TrialSpec, ranks: Sequence[RankRecord], name: str, share: str, other: str) -> Check:
+    """A share of the cores is within the limit; so is its sum with a smaller ``other``, for both slow a rank down."""
+    taken = []
+    for record in ranks:
+        if (load := getattr(record, share)) is not None:
+            less = getattr(record, other) or 0.0
+            taken.append((load + less if load >= less else load, record.topology.rank, load, less))
+    if not taken:
+        return Check(name=name, passed=None, detail=f"what {_TAKERS[share]} took of these cores could not be read")
+    most, rank, load, less = max(taken)
     limit = trial.measure.max_foreign_load
-    detail = f"other processes took {loads[worst]:.0%} of the cores of rank {worst}, allowed {limit:.0%}"
-    if ranks[0].topology.device.startswith("cpu"):
-        return Check(name=name, passed=loads[worst] <= limit or limit >= 1, detail=detail)
-    return Check(name=name, passed=True, detail=detail)
+    besides = f", and {_TAKERS[other]} {less:.0%}" if most > limit >= load else ""
+    detail = f"{_TAKERS[share]} took {load:.0%} of the cores of rank {rank}{besides}, allowed {limit:.0%}"
+    on_cpu = ranks[0].topology.device.startswith("cpu")
+    return Check(name=name, passed=not on_cpu or most <= limit or limit >= 1, detail=detail)

@@ -1,1 +1,1 @@
-"""TODO-DOCSTRING"""
+"""The one Kubernetes client of ScaleCurve, for the operator (asyncio) and for the command line (blocking)."""

@@ -1,8 +1,7 @@
-"""One operator at a time: a Lease that this one holds, renews, and steps down without.
+"""Leader election by a Lease, as Kubernetes' own components do it: hold it, renew it, stop without it.
 
-kopf's peering freezes two operators of equal rank instead of letting one work; a Lease is what Kubernetes' own
-components use. The time of others' clocks is never read: a lease counts as dead when its holder's version of it has
-not changed for its duration, measured here (as client-go does it).
+The clocks of others are never read: a lease counts as expired if its version has not changed for its duration,
+measured here (as client-go does). kopf's peering freezes two operators of equal priority instead of letting one work.
 """
 
 from __future__ import annotations
@@ -13,34 +12,44 @@ import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 
-from scalecurve_kube.client import LEASES, Cluster, Object, Refused, Unreachable
-from scalecurve_operator.metrics import LEADING
+from scalecurve_kube.cluster import Cluster
+from scalecurve_kube.errors import Refused, Unreachable
+from scalecurve_kube.resources import LEASES, Object
 
 logger = logging.getLogger(__name__)
 
 
-class Leadership:
-    """The lease as this process knows it."""
+class LeaderElector:
+    """The lease as this process knows it; ``on_change`` is called with whether it leads."""
 
-    def __init__(self, cluster: Cluster, namespace: str, name: str, identity: str, seconds: float) -> None:
-        self.cluster, self.namespace, self.name = cluster, namespace, name
-        self.identity, self.seconds = identity, seconds
+    def __init__(
+        self,
+        cluster: Cluster,
+        namespace: str,
+        name: str,
+        identity: str,
+        seconds: float,
+        on_change: Callable[[bool], None] = lambda leading: None,
+    ) -> None:
+        self.cluster = cluster
+        self.namespace = namespace
+        self.name = name
+        self.identity = identity
+        self.seconds = seconds
+        self.on_change = on_change
         self.lease: Object | None = None
         self.renewed = 0.0
-        self.holder: str | None = None
-        """who holds it, when it is not us"""
 
     @property
-    def held(self) -> bool:
-        """Whether it is ours for now, by our own clock."""
+    def leading(self) -> bool:
+        """Whether the lease is ours for now, by our own clock."""
         return self.lease is not None and time.monotonic() - self.renewed < self.seconds
 
-    async def acquire(self, waiting: Callable[[str], None]) -> None:
-        """Return once the lease is ours; ``waiting`` is told who has it, or why it cannot be had."""
-        seen: tuple[str, float] | None = None
-        told = None
+    async def acquire(self, standby: Callable[[str], None]) -> None:
+        """Return once the lease is ours; ``standby`` is called with who holds it, or why it cannot be taken."""
+        version, unchanged_since, reason = None, 0.0, None
         while True:
-            patience = self.seconds
+            duration = self.seconds
             try:
                 lease = await self.cluster.get(LEASES, self.namespace, self.name)
                 if lease is None:
@@ -48,79 +57,73 @@ class Leadership:
                         return
                     continue
                 spec = lease["spec"]
-                holder, version = spec.get("holderIdentity") or "", lease["metadata"]["resourceVersion"]
-                if seen is None or seen[0] != version:
-                    seen = (version, time.monotonic())
-                patience = float(spec.get("leaseDurationSeconds") or self.seconds)
-                if holder in ("", self.identity) or time.monotonic() - seen[1] >= patience:
+                holder = spec.get("holderIdentity") or ""
+                duration = float(spec.get("leaseDurationSeconds") or self.seconds)
+                if lease["metadata"]["resourceVersion"] != version:
+                    version, unchanged_since = lease["metadata"]["resourceVersion"], time.monotonic()
+                if holder in ("", self.identity) or time.monotonic() - unchanged_since >= duration:
                     if await self._take(lease):
                         return
                     continue
-                self.holder = holder
-                why = f"is held by {holder}"
+                current = f"is held by {holder}"
             except (Refused, Unreachable) as error:
-                why = f"cannot be had: {error}"
-            if why != told:
-                told = why
-                waiting(why)
-            await asyncio.sleep(min(1.0, patience / 5))
+                current = f"cannot be taken: {error}"
+            if current != reason:
+                reason = current
+                standby(reason)
+            await asyncio.sleep(min(1.0, duration / 5))
 
     async def keep(self) -> None:
-        """Renew for ever; returns when the lease is lost, and then nothing more may be written."""
+        """Renew forever; returns when the lease is lost, and then nothing more may be written."""
         await asyncio.sleep(self.seconds / 3)
         while await self._renew():
             await asyncio.sleep(self.seconds / 3)
         self.lease = None
-        LEADING.set(0)
+        self.on_change(False)
+
+    async def release(self) -> None:
+        """Let the next operator begin at once."""
+        lease, self.lease = self.lease, None
+        self.on_change(False)
+        if lease is not None:
+            try:
+                released = {**lease, "spec": {**lease["spec"], "holderIdentity": ""}}
+                await self.cluster.replace(LEASES, self.namespace, released)
+            except (Refused, Unreachable) as error:
+                logger.warning("the lease was not released: %s", error)
 
     async def _renew(self) -> bool:
-        """Renew, again and again while it is ours: the answer to an earlier try may only have been lost."""
+        """Retry while the lease is ours: only the answer to an earlier try may have been lost."""
         path = LEASES.path(self.namespace, self.name)
         while self.lease is not None and (left := self.seconds - (time.monotonic() - self.renewed)) > 0:
             try:
                 if await self._take(self.lease, patience_s=left):
                     return True
-                found: Object = await self.cluster.request("GET", path, patience_s=left)
-                if found["spec"].get("holderIdentity") != self.identity:
+                current: Object = await self.cluster.request("GET", path, patience_s=left)
+                if current["spec"].get("holderIdentity") != self.identity:
                     logger.error("the lease %s/%s was taken by another operator", self.namespace, self.name)
                     return False
-                self.lease = found
+                self.lease = current
             except (Refused, Unreachable) as error:
                 logger.warning("the lease %s/%s was not renewed: %s", self.namespace, self.name, error)
             await asyncio.sleep(min(0.2, self.seconds / 20))
         logger.error("the lease %s/%s could not be renewed in time", self.namespace, self.name)
         return False
 
-    async def release(self) -> None:
-        """Let the next operator begin at once."""
-        lease, self.lease = self.lease, None
-        LEADING.set(0)
-        if lease is not None:
-            try:
-                await self.cluster.replace(LEASES, self.namespace, _with(lease, holderIdentity=""))
-            except (Refused, Unreachable) as error:
-                logger.warning("the lease was not released: %s", error)
-
     async def _create(self) -> bool:
-        body = {
-            "apiVersion": LEASES.api_version,
-            "kind": LEASES.kind,
-            "metadata": {"name": self.name, "namespace": self.namespace},
-            "spec": self._spec(transitions=0),
-        }
-        return self._took(time.monotonic(), await self.cluster.create(LEASES, self.namespace, body))
+        began = time.monotonic()
+        body = {**LEASES.body(name=self.name, namespace=self.namespace), "spec": self._spec(transitions=0)}
+        return self._took(began, await self.cluster.create(LEASES, self.namespace, body))
 
     async def _take(self, lease: Object, patience_s: float = 5.0) -> bool:
-        ours = lease["spec"].get("holderIdentity") == self.identity
-        transitions = int(lease["spec"].get("leaseTransitions") or 0) + (0 if ours else 1)
-        began = time.monotonic()
-        new = self._spec(transitions)
+        began, old = time.monotonic(), lease["spec"]
+        ours = old.get("holderIdentity") == self.identity
+        new = self._spec(int(old.get("leaseTransitions") or 0) + (0 if ours else 1))
         if ours:
-            new["acquireTime"] = lease["spec"].get("acquireTime") or new["acquireTime"]
-        body = {**lease, "spec": {**lease["spec"], **new}}
+            new["acquireTime"] = old.get("acquireTime") or new["acquireTime"]
         try:
-            path = LEASES.path(self.namespace, self.name)
-            return self._took(began, await self.cluster.request("PUT", path, body, patience_s=patience_s))
+            body = {**lease, "spec": {**old, **new}}
+            return self._took(began, await self.cluster.replace(LEASES, self.namespace, body, patience_s))
         except Refused as refused:
             if refused.status in (404, 409):
                 return False
@@ -129,8 +132,8 @@ class Leadership:
     def _took(self, began: float, lease: Object | None) -> bool:
         if lease is None:
             return False
-        self.lease, self.renewed, self.holder = lease, began, None
-        LEADING.set(1)
+        self.lease, self.renewed = lease, began
+        self.on_change(True)
         return True
 
     def _spec(self, transitions: int) -> Object:
@@ -142,7 +145,3 @@ class Leadership:
             "acquireTime": now,
             "leaseTransitions": transitions,
         }
-
-
-def _with(lease: Object, **spec: object) -> Object:
-    return {**lease, "spec": {**lease["spec"], **spec}}

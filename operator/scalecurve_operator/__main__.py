@@ -1,4 +1,4 @@
-"""``python -m scalecurve_operator``: exit code 0 when told to stop, 1 when the lease or the watches were lost."""
+"""``python -m scalecurve_operator``: exits with 0 when told to stop, with 1 when the lease or the watches were lost."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ import logging
 import os
 import sys
 
-from scalecurve_operator.logs import set_up
+from scalecurve_operator.logs import configure
 from scalecurve_operator.settings import SettingsError, read_settings
 
 
 def main() -> int:
-    """Run until SIGTERM; 2 for settings that cannot be understood."""
+    """Run until SIGTERM; 2 for invalid settings."""
     try:
         settings = read_settings()
     except SettingsError as error:
         print(f"scalecurve operator: {error}", file=sys.stderr)
         return 2
-    set_up(settings.log_level, settings.log_format)
+    configure(settings.log_level, settings.log_format)
     from scalecurve_operator.main import Operator
 
     async def run() -> int:
@@ -26,8 +26,8 @@ def main() -> int:
         try:
             code = await Operator(settings).run()
         except Exception:
-            logging.getLogger(__name__).exception("the operator has failed")
-        # Watches of kopf 1.45.2 may survive that they are cancelled, and asyncio.run() would wait for them for ever.
+            logging.getLogger(__name__).exception("the operator failed")
+        # Watches of kopf 1.45.2 may survive their cancellation, and asyncio.run() would wait for them forever.
         logging.shutdown()
         os._exit(code)
 

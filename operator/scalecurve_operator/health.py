@@ -1,45 +1,48 @@
-"""Probes and metrics over HTTP. Alive means making progress: a living process whose watches have died is not.
+"""Probes and metrics over HTTP. Healthy means making progress: a process whose watches have died makes none.
 
 kopf's own liveness endpoint answers as long as its loop runs; its watch streams have been seen to end silently
-(nolar/kopf#1145, #1276). So every write of ours must come back through the watch of its kind in a while.
+(nolar/kopf#1145, #1276). So every write of ours must come back through the watch of its kind before long.
 """
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 
 from aiohttp import web
 
 from scalecurve_operator.metrics import exposition
 
-ECHO_S = 120.0
-TURN_S = 600.0
-ANSWER_S = 300.0
+MAX_WATCH_LAG_S = 120.0
+MAX_RECONCILE_S = 600.0
+MAX_SILENCE_S = 300.0
 
 
-def sick(
-    unechoed: dict[str, tuple[int, float]], oldest_turn_s: float, last_answer: float, leading: bool, now: float
+def unhealthy(
+    unconfirmed: dict[str, tuple[int, float]],
+    oldest_reconcile_s: float,
+    last_answer: float,
+    leading: bool,
+    now: float,
 ) -> str | None:
     """Why this process should be restarted; None while it makes progress. Times are monotonic seconds."""
-    for kind, (version, since) in unechoed.items():
-        if now - since > ECHO_S:
-            return f"the watch of {kind} has not shown version {version}, written {now - since:.0f} s ago"
-    if oldest_turn_s > TURN_S:
-        return f"a turn has been running for {oldest_turn_s:.0f} s"
-    if leading and now - last_answer > ANSWER_S:
+    for plural, (version, since) in unconfirmed.items():
+        if now - since > MAX_WATCH_LAG_S:
+            return f"the watch of {plural} has not shown version {version}, written {now - since:.0f} s ago"
+    if oldest_reconcile_s > MAX_RECONCILE_S:
+        return f"a reconcile has been running for {oldest_reconcile_s:.0f} s"
+    if leading and now - last_answer > MAX_SILENCE_S:
         return f"the API server has not answered for {now - last_answer:.0f} s"
     return None
 
 
-class Web:
+class HealthServer:
     """/metrics on one port, /healthz and /readyz on another; port 0 lets the system choose."""
 
     def __init__(
-        self, why_sick: Callable[[], str | None], why_not_ready: Callable[[], str | None], refresh: Callable[[], None]
+        self, unhealthy: Callable[[], str | None], unready: Callable[[], str | None], refresh: Callable[[], None]
     ) -> None:
-        self.why_sick, self.why_not_ready, self.refresh = why_sick, why_not_ready, refresh
-        self.runners: list[web.AppRunner] = []
+        self.unhealthy, self.unready, self.refresh = unhealthy, unready, refresh
+        self.sites: list[web.AppRunner] = []
 
     async def start(self, metrics_port: int, health_port: int) -> None:
         """Listen on every address.
@@ -54,12 +57,12 @@ class Web:
         for app, port in ((metrics, metrics_port), (health, health_port)):
             runner = web.AppRunner(app, access_log=None)
             await runner.setup()
-            self.runners.append(runner)
+            self.sites.append(runner)
             await web.TCPSite(runner, None, port).start()
 
     async def stop(self) -> None:
         """Close both ports."""
-        for runner in self.runners:
+        for runner in self.sites:
             await runner.cleanup()
 
     async def _metrics(self, _: web.Request) -> web.Response:
@@ -67,16 +70,11 @@ class Web:
         return web.Response(body=exposition(), headers={"Content-Type": "text/plain; version=0.0.4; charset=utf-8"})
 
     async def _healthz(self, _: web.Request) -> web.Response:
-        return _answer(self.why_sick())
+        return _answer(self.unhealthy())
 
     async def _readyz(self, _: web.Request) -> web.Response:
-        return _answer(self.why_not_ready())
+        return _answer(self.unready())
 
 
 def _answer(problem: str | None) -> web.Response:
     return web.Response(text=f"{problem or 'ok'}\n", status=503 if problem else 200)
-
-
-def now() -> float:
-    """The clock of this module."""
-    return time.monotonic()

@@ -1,4 +1,4 @@
-"""Structured logs: one JSON object a line, with the experiment and trial that a message is about."""
+"""Structured logs: one JSON object per line, with the experiment and trial that a message is about."""
 
 from __future__ import annotations
 
@@ -12,10 +12,9 @@ _EXPERIMENT = re.compile(r"^(?P<namespace>[a-z0-9-]+)/(?P<experiment>[a-z0-9-]+)
 
 
 class JsonLines(logging.Formatter):
-    """time, level, logger, message; namespace and experiment where the message begins with them."""
+    """Time, level, logger, message; namespace and experiment if the message begins with them."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """One line."""
         message = record.getMessage()
         entry = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
@@ -23,8 +22,8 @@ class JsonLines(logging.Formatter):
             "logger": record.name,
             "message": message,
         }
-        if found := _EXPERIMENT.match(message):
-            entry |= {"namespace": found["namespace"], "experiment": found["experiment"]}
+        if match := _EXPERIMENT.match(message):
+            entry |= {"namespace": match["namespace"], "experiment": match["experiment"]}
         for name in ("trial", "attempt"):
             if (value := getattr(record, name, None)) is not None:
                 entry[name] = value
@@ -33,10 +32,11 @@ class JsonLines(logging.Formatter):
         return json.dumps(entry, ensure_ascii=False)
 
 
-def set_up(level: str, form: str) -> None:
-    """Everything to stderr; kopf and libraries from warnings on."""
+def configure(level: str, log_format: str) -> None:
+    """Log to stderr; of kopf and the libraries only warnings and errors."""
     handler = logging.StreamHandler(sys.stderr)
     plain = logging.Formatter("%(asctime)s %(levelname)-7s %(name)s: %(message)s")
-    handler.setFormatter(JsonLines() if form == "json" else plain)
+    handler.setFormatter(JsonLines() if log_format == "json" else plain)
     logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
-    logging.getLogger("scalecurve_operator").setLevel(level)
+    for package in ("scalecurve_operator", "scalecurve_kube"):
+        logging.getLogger(package).setLevel(level)

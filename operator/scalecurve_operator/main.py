@@ -1,8 +1,6 @@
-"""Every kopf handler, and the one process around them: lease, probes, watches, worklist.
+"""The operator process: leader election, probes, initial list, watches, work queue.
 
-Handlers take note and nudge, no more. The first turn is made after ``Survey`` has listed everything: never on half a
-picture. No handler keeps state in an object (kopf's annotations, finalizers): what it takes to go on is in the trials'
-own statuses.
+Handlers only update the cache and enqueue. The first reconcile begins after ``InitialList`` has cached everything.
 """
 
 from __future__ import annotations
@@ -12,32 +10,29 @@ import logging
 import os
 import signal
 import time
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Coroutine
 from typing import Any
 
 import kopf
-from kubernetes.aio import config
-from kubernetes.aio.client import ApiClient, Configuration
+from kubernetes.aio.client import ApiClient
 
-from scalecurve_api.spec.object_names import EXPERIMENT_LABEL, TRIAL_LABEL
-from scalecurve_kube.client import EXPERIMENTS, Cluster, Object, Resource
-from scalecurve_kube.leader_election import Leadership
+from scalecurve_kube.cluster import Cluster
+from scalecurve_kube.leader_election import LeaderElector
+from scalecurve_kube.login import log_in
 from scalecurve_operator import health
-from scalecurve_operator.cache.object_cache import Key, Sightings
-from scalecurve_operator.cache.trial_index import jobs_ended
-from scalecurve_operator.cache.trim import shed
-from scalecurve_operator.reconcile.reconciler import Controller
-from scalecurve_operator.reconcile.workqueue import Worklist
-from scalecurve_operator.runners import RUNNERS
+from scalecurve_operator.cache.object_cache import ObjectCache
+from scalecurve_operator.cache.trial_index import has_ended_job
+from scalecurve_operator.metrics import LEADING, count_request
+from scalecurve_operator.reconcile.reconciler import Reconciler
+from scalecurve_operator.reconcile.workqueue import WorkQueue
 from scalecurve_operator.settings import Settings
-from scalecurve_operator.watch.initial_list import Kind, Survey, kinds
-from scalecurve_operator.watch.kopf_stubs import NoMemories, NoProgress, NothingHandled
+from scalecurve_operator.watch.handlers import handlers, kopf_settings
+from scalecurve_operator.watch.initial_list import InitialList, watched_kinds
+from scalecurve_operator.watch.kopf_stubs import NoMemories
 
 logger = logging.getLogger(__name__)
 
-_LIST_CHUNK = 250
-_LAST_WORDS_S = 3.0
-Nudge = Callable[[Key, float], None]
+_SHUTDOWN_S = 3.0
 
 
 class Operator:
@@ -45,55 +40,59 @@ class Operator:
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
-        self.sightings = Sightings()
+        self.cache = ObjectCache()
         self.stop = asyncio.Event()
         self.standby: str | None = "starting"
-        self.watching = asyncio.Event()
 
     async def run(self) -> int:
-        """Wait for the lease, then watch and work until told to stop; the exit code."""
-        self._heed_signals()
-        await _log_in()
-        async with ApiClient(_configuration()) as client:
-            self.lease = Leadership(
-                Cluster(client),
-                self.settings.lease_namespace,
-                self.settings.lease_name,
-                self.settings.identity,
-                self.settings.lease_seconds,
-            )
-            self.cluster = Cluster(client, may_write=lambda: self.lease.held)
-            self.worklist = Worklist(
-                lambda key: self.controller.turn(key), lambda key: jobs_ended(self.sightings.families.get(key))
-            )
-            self.controller = Controller(
-                self.cluster, self.settings, self.sightings, self.worklist.nudge, lambda: self.lease.held
-            )
-            web = health.Web(self._why_sick, lambda: self.standby, self.controller.show)
-            await web.start(self.settings.metrics_port, self.settings.health_port)
+        """Wait for the lease, then watch and reconcile until told to stop; the exit code."""
+        self._handle_signals()
+        # aiohttp would look for a proxy and a password in two other threads, for every request. kopf's own requests do
+        # not look either; a proxy belongs into the kubeconfig.
+        login = await log_in(trust_environment=False)
+        async with login.client as client:
+            self._build(client)
+            server = health.HealthServer(self._unhealthy, lambda: self.standby, self.reconciler.update_gauges)
+            await server.start(self.settings.metrics_port, self.settings.health_port)
             try:
                 return await self._lead()
             finally:
-                await self.worklist.close()
-                await self.lease.release()
-                await web.stop()
+                await self.queue.close()
+                await self.elector.release()
+                await server.stop()
+
+    def _build(self, client: ApiClient) -> None:
+        settings = self.settings
+        self.elector = LeaderElector(
+            Cluster(client, on_answer=count_request),
+            settings.lease_namespace,
+            settings.lease_name,
+            settings.identity,
+            settings.lease_seconds,
+            on_change=lambda leading: LEADING.set(int(leading)),
+        )
+        self.cluster = Cluster(client, may_write=lambda: self.elector.leading, on_answer=count_request)
+        self.queue = WorkQueue(
+            lambda key: self.reconciler.reconcile(key), lambda key: has_ended_job(self.cache.experiments.get(key))
+        )
+        self.reconciler = Reconciler(
+            self.cluster, settings, self.cache, self.queue.enqueue, lambda: self.elector.leading
+        )
 
     async def _lead(self) -> int:
-        if not await self._or_stopped(self.lease.acquire(self._stand_by)):
+        if not await self._unless_stopped(self.elector.acquire(self._stand_by)):
             return 0
         logger.info("holding the lease as %s", self.settings.identity)
-        keeping = asyncio.create_task(self.lease.keep(), name="lease")
-        watched = kinds(self.sightings)
-        survey = Survey(self.cluster, self.settings.namespaces, watched)
-        if not await self._or_stopped(survey.take()):
-            keeping.cancel()
+        lease = asyncio.create_task(self.elector.keep(), name="lease")
+        kinds = watched_kinds(self.cache)
+        initial = InitialList(self.cluster, self.settings.namespaces, kinds)
+        if not await self._unless_stopped(initial.load()):
+            lease.cancel()
             return 0
-        registry = handlers(watched, self.sightings, self.worklist.nudge, survey.shown)
-        settings = kopf_settings(namespaced=bool(self.settings.namespaces))
         ready = asyncio.Event()
         tasks = await kopf.spawn_tasks(
-            registry=registry,
-            settings=settings,
+            registry=handlers(kinds, self.cache, self.queue.enqueue, initial.seen),
+            settings=kopf_settings(namespaced=bool(self.settings.namespaces)),
             memories=NoMemories(),
             namespaces=list(self.settings.namespaces),
             clusterwide=not self.settings.namespaces,
@@ -101,41 +100,40 @@ class Operator:
             ready_flag=ready,
             stop_flag=self.stop,
         )
-        self._heed_signals()  # kopf has put its own handlers in their place, which tell us nothing
-        # At its end kopf would cancel every task of this process, the lease's and running turns included.
-        watches = asyncio.create_task(kopf.run_tasks(tasks, ignored=_Every()), name="kopf")
-        settling = asyncio.create_task(survey.settle(self.worklist.nudge), name="survey")
-        for key in list(self.sightings.families):
-            self.worklist.nudge(key)
-        getting_ready = asyncio.create_task(ready.wait())
-        await asyncio.wait({watches, keeping, getting_ready}, return_when=asyncio.FIRST_COMPLETED)
+        self._handle_signals()  # kopf has installed its own handlers, which tell us nothing
+        # When it ends, kopf would cancel every task of this process, the lease's and running reconciles included.
+        watches = asyncio.create_task(kopf.run_tasks(tasks, ignored=_Everything()), name="kopf")
+        checking = asyncio.create_task(initial.check_unseen(self.queue.enqueue), name="initial list")
+        for key in list(self.cache.experiments):
+            self.queue.enqueue(key)
+        await _first_of(watches, lease, asyncio.create_task(ready.wait()))
         self.standby = None
-        stopping = asyncio.create_task(self.stop.wait())
-        await asyncio.wait({watches, keeping, stopping}, return_when=asyncio.FIRST_COMPLETED)
-        if keeping.done():
-            # Another may lead already: not one more write may leave this process.
-            logger.error("the lease is lost; leaving at once")
+        await _first_of(watches, lease, asyncio.create_task(self.stop.wait()))
+        if lease.done():
+            # Another operator may already lead: not one more write may leave this process.
+            logger.error("the lease is lost; exiting at once")
             os._exit(1)
-        if not (asked := self.stop.is_set()):
-            logger.error("the watches have ended; leaving, to be started anew")
+        if not (requested := self.stop.is_set()):
+            logger.error("the watches have ended; exiting to be restarted")
         self.stop.set()
-        await self.worklist.close()
-        settling.cancel()
-        keeping.cancel()
-        # kopf 1.45.2 may wait for itself for ever: what should cancel its streams fails (clients/api.py, stream()).
-        await asyncio.wait({watches}, timeout=_LAST_WORDS_S)
+        await self.queue.close()
+        checking.cancel()
+        lease.cancel()
+        # kopf 1.45.2 may wait for itself forever: what should cancel its streams fails (clients/api.py, stream()).
+        await asyncio.wait({watches}, timeout=_SHUTDOWN_S)
         if watches.done() and not watches.cancelled() and (error := watches.exception()) is not None:
             logger.error("%s: %s", type(error).__name__, error)
-        return 0 if asked else 1
+        return 0 if requested else 1
 
-    def _heed_signals(self) -> None:
+    def _handle_signals(self) -> None:
         loop = asyncio.get_running_loop()
         for signum in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(signum, self.stop.set)
 
-    async def _or_stopped(self, work: Coroutine[Any, Any, None]) -> bool:
+    async def _unless_stopped(self, work: Coroutine[Any, Any, None]) -> bool:
+        """Whether ``work`` ended before we were told to stop."""
         task, stopping = asyncio.create_task(work), asyncio.create_task(self.stop.wait())
-        done, _ = await asyncio.wait({task, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        done = await _first_of(task, stopping)
         stopping.cancel()
         if task in done:
             task.result()
@@ -143,103 +141,27 @@ class Operator:
         task.cancel()
         return False
 
-    def _stand_by(self, why: str) -> None:
-        self.standby = f"standing by: the lease {self.lease.namespace}/{self.lease.name} {why}"
+    def _stand_by(self, reason: str) -> None:
+        self.standby = f"standing by: the lease {self.elector.namespace}/{self.elector.name} {reason}"
         logger.warning("%s", self.standby)
 
-    def _why_sick(self) -> str | None:
-        return health.sick(
-            self.sightings.unechoed,
-            self.worklist.oldest_turn_s(),
-            self.lease.cluster.last_answer,
-            self.lease.held,
+    def _unhealthy(self) -> str | None:
+        return health.unhealthy(
+            self.cache.unconfirmed,
+            self.queue.oldest_reconcile_seconds(),
+            self.elector.cluster.last_answer,
+            self.elector.leading,
             time.monotonic(),
         )
 
 
-class _Every(frozenset["asyncio.Task[Any]"]):
-    """Holds whatever it is asked for."""
+class _Everything(frozenset["asyncio.Task[Any]"]):
+    """Contains whatever is looked up."""
 
     def __contains__(self, task: object) -> bool:
         return True
 
 
-def handlers(
-    watched: Sequence[Kind], sightings: Sightings, nudge: Nudge, shown: Callable[[str], None]
-) -> kopf.OperatorRegistry:
-    """The registry: for each kind an event handler that takes note and nudges."""
-    registry = kopf.OperatorRegistry()
-    kopf.on.login(registry=registry)(_kopf_login)
-    for kind in watched:
-        _watch(registry, kind, sightings, nudge, shown)
-    return registry
-
-
-def _watch(
-    registry: kopf.OperatorRegistry, kind: Kind, sightings: Sightings, nudge: Nudge, shown: Callable[[str], None]
-) -> None:
-    resource = kind.resource
-
-    @kopf.on.event(resource.group, resource.version, resource.plural, registry=registry, id=f"note-{resource.plural}")
-    async def note(event: kopf.RawEvent, **_: Any) -> None:
-        raw: Object = event["object"]  # type: ignore[assignment]
-        sightings.echoed(resource.plural, int(raw["metadata"]["resourceVersion"]))
-        shown(raw["metadata"]["uid"])
-        if event["type"] == "DELETED":
-            key = kind.lose(raw) or _key_of(raw, resource)
-        else:
-            key = kind.see(raw)
-            shed(raw, resource.plural)  # kopf holds on to it for a while
-        if key is not None:
-            nudge(key, 0.0)
-
-
-def _key_of(raw: Object, resource: Resource) -> Key | None:
-    metadata = raw["metadata"]
-    if resource is EXPERIMENTS:
-        return Key(metadata["namespace"], metadata["name"])
-    experiment = (metadata.get("labels") or {}).get(EXPERIMENT_LABEL)
-    return Key(metadata["namespace"], experiment) if experiment else None
-
-
-def kopf_settings(namespaced: bool = False) -> kopf.OperatorSettings:
-    """What kopf is told; each line with the reason."""
-    settings = kopf.OperatorSettings()
-    # Without rights to list CRDs and namespaces, kopf begins its work only after 19 s of asking again and again.
-    settings.scanning.disabled = namespaced
-    # No copies of every object at every event, for a comparison that no handler asks for.
-    settings.persistence.diffbase_storage = NothingHandled()
-    settings.persistence.progress_storage = NoProgress()
-    settings.posting.enabled = False  # Events are few and our own; kopf's were half of a peer's writes
-    settings.watching.chunk_size = _LIST_CHUNK  # a list of thousands of trials in one piece is a spike of memory
-    settings.watching.server_timeout = 600  # a watch that died unseen is made anew in a while
-    settings.watching.connect_timeout = 30
-    settings.queueing.idle_timeout = 2.0  # a task for each object just seen: let them go early
-    settings.networking.error_backoffs = (0.1, 0.2, 0.5, 1, 2, 5, 10)
-    for runner in RUNNERS.values():
-        # As the survey does: of other people's jobs there may be very many.
-        settings.watching.label_selectors[runner.group, runner.version, runner.plural] = TRIAL_LABEL
-    return settings
-
-
-def _kopf_login(**kwargs: Any) -> Any:
-    """Without the synchronous client library, which takes 40 MiB only to be imported."""
-    return kopf.login_with_service_account(**kwargs) or kopf.login_with_kubeconfig(**kwargs)
-
-
-def _configuration() -> Configuration:
-    """The library's, without asking the environment for a proxy and ~/.netrc for a password at each request.
-
-    aiohttp does that in two other threads, one after the other. kopf's own requests do not ask either; a proxy belongs
-    into the kubeconfig.
-    """
-    configuration = Configuration.get_default_copy()
-    configuration.client_session_kwargs = {"trust_env": False}
-    return configuration
-
-
-async def _log_in() -> None:
-    if os.environ.get("KUBERNETES_SERVICE_HOST") and not os.environ.get("KUBECONFIG"):
-        config.load_incluster_config()  # type: ignore[no-untyped-call]
-    else:
-        await config.load_kube_config()  # type: ignore[no-untyped-call]
+async def _first_of(*tasks: asyncio.Task[Any]) -> set[asyncio.Task[Any]]:
+    done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    return done

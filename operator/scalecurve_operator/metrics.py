@@ -1,4 +1,4 @@
-"""What the operator tells Prometheus of itself; names as in docs/design.md, section 8."""
+"""The operator's own Prometheus metrics; names as in docs/design.md, section 8."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ TRIALS = Gauge("scalecurve_trials", "Trials of unfinished experiments by phase",
 EXPERIMENTS = Gauge("scalecurve_experiments", "Experiments by phase", ["phase"], registry=REGISTRY)
 RECONCILE = Histogram(
     "scalecurve_reconcile_seconds",
-    "One turn over one experiment",
+    "Duration of one reconcile of one experiment",
     buckets=(0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30),
     registry=REGISTRY,
 )
 TRIAL_START = Histogram(
     "scalecurve_trial_start_seconds",
-    "From a trial's turn to all its pods running",
+    "From claiming an attempt to all of its pods running",
     buckets=(0.3, 1, 3, 10, 30, 60, 120, 300, 600, 1800),
     registry=REGISTRY,
 )
 TRIALS_ENDED = Counter(
     "scalecurve_trials_ended", "Attempts that ended, by phase and reason", ["phase", "reason"], registry=REGISTRY
 )
-# There from the start: an increase from nothing to 1 is none to Prometheus.
+# Exported from the start: to Prometheus, an increase from nothing to 1 is no increase.
 TRIALS_ENDED.labels(TrialPhase.succeeded.value, "")
 for _phase, _reasons in ((TrialPhase.failed, FailedReason), (TrialPhase.invalid, InvalidReason)):
     for _reason in _reasons:
@@ -39,12 +39,17 @@ REQUESTS = Counter(
     ["method", "answer"],
     registry=REGISTRY,
 )
-ERRORS = Counter("scalecurve_reconcile_errors", "Turns that ended with an error and were repeated", registry=REGISTRY)
+RECONCILE_ERRORS = Counter("scalecurve_reconcile_errors", "Reconciles that failed and were retried", registry=REGISTRY)
 LEADING = Gauge("scalecurve_operator_leading", "1 while this operator holds its lease", registry=REGISTRY)
 
 
-def show(trials: Mapping[str, int], experiments: Mapping[str, int]) -> None:
-    """Set the gauges that count by phase; a phase that nothing is in any more goes to 0."""
+def count_request(method: str, answer: str) -> None:
+    """Count a request to the API server by its answer: a status, or ``lost``."""
+    REQUESTS.labels(method, answer).inc()
+
+
+def set_phase_gauges(trials: Mapping[str, int], experiments: Mapping[str, int]) -> None:
+    """Set the gauges that count by phase; an empty phase goes to 0."""
     for gauge, counts in ((TRIALS, trials), (EXPERIMENTS, experiments)):
         for metric in gauge.collect():
             for sample in metric.samples:
@@ -54,5 +59,5 @@ def show(trials: Mapping[str, int], experiments: Mapping[str, int]) -> None:
 
 
 def exposition() -> bytes:
-    """All of it in Prometheus' text format."""
+    """Everything in Prometheus' text format."""
     return generate_latest(REGISTRY)

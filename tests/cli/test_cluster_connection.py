@@ -152,7 +152,7 @@ def test_the_live_picture() -> None:
                     headlines=[{"series": "weak", "workers": 1, "efficiency": "100.0 %"}],
                     conditions=[
                         {"type": "Accepted", "status": "True", "reason": "Valid", "message": "4 trials planned"},
-                        {"type": "Stalled", "status": "True", "reason": "JobWaits", "message": "Insufficient gpu"},
+                        {"type": "Stalled", "status": "True", "reason": "JobWaiting", "message": "Insufficient gpu"},
                     ],
                 )
             )
@@ -161,5 +161,5 @@ def test_the_live_picture() -> None:
     assert "seen in ns: Running, 1 of 4 trials done" in shown
     assert "weak-2-1x2" in shown
     assert "100.0 %" in shown
-    assert "Stalled=True JobWaits: Insufficient gpu" in shown
+    assert "Stalled=True JobWaiting: Insufficient gpu" in shown
     assert "Accepted" not in shown

@@ -13,7 +13,8 @@ from scalecurve_api.planning.plan import make_plan
 from scalecurve_api.spec.experiment import ScalingExperiment
 from scalecurve_api.spec.job_kinds import Runner
 from scalecurve_api.spec.object_names import trial_name
-from scalecurve_operator.runners import Manifest, Reading, Request, RunnerKind, runner_for
+from scalecurve_kube.resources import resource_of
+from scalecurve_operator.runners import JobRequest, JobStatus, Manifest, RunnerKind, runner_for
 from tools.devcluster.tier import Tier
 from tools.devcluster.waiting import wait_until
 
@@ -27,7 +28,7 @@ _FEW = 4
 MEASURE = {"warmupSteps": 2, "windows": 2, "stepsPerWindow": 3, "repetitions": 1}
 
 
-def request(namespace: str, runner: Runner, workers: int = 2, name: str = "e", **spec: Any) -> Request:
+def request(namespace: str, runner: Runner, workers: int = 2, name: str = "e", **spec: Any) -> JobRequest:
     """The request for a trial of so many workers, one on a node; `spec` goes into the experiment."""
     workload = {"image": "played", **PROGRAMS[runner], **spec.pop("workload", {})}
     tree = {
@@ -46,7 +47,7 @@ def request(namespace: str, runner: Runner, workers: int = 2, name: str = "e", *
     }
     experiment = ScalingExperiment.model_validate(tree)
     trial = make_plan(experiment).trials[0]
-    return Request(name, namespace, experiment.spec, trial, trial_name(name, trial.name), 1, {}, 8 << 20)
+    return JobRequest(name, namespace, experiment.spec, trial, trial_name(name, trial.name), 1, {}, 8 << 20)
 
 
 def play(outcome: str, seconds: float = 0) -> Mapping[str, Any]:
@@ -59,7 +60,7 @@ class PlayedJob:
     """A job in the cluster."""
 
     tier: Tier
-    request: Request
+    request: JobRequest
 
     @property
     def runner(self) -> RunnerKind:
@@ -67,8 +68,7 @@ class PlayedJob:
 
     @property
     def path(self) -> str:
-        kind = self.runner
-        return f"{_collection(kind.group, kind.version, kind.plural, self.request.namespace)}/{self.request.job}"
+        return resource_of(self.runner.runner).path(self.request.namespace, self.request.job)
 
     def create(self) -> PlayedJob:
         """Create the job and what stands beside it."""
@@ -77,7 +77,7 @@ class PlayedJob:
             self.tier.rest.call("POST", f"/api/v1/namespaces/{self.request.namespace}/services", each)
         return self
 
-    def reading(self) -> Reading:
+    def reading(self) -> JobStatus:
         """The job's state now."""
         return self.runner.read(self.tier.rest.call("GET", self.path))
 
@@ -109,7 +109,7 @@ class PlayedJob:
             error.add_note(f"{len(pods)} pods: {Counter(pod['status'].get('phase') for pod in pods)}")
             raise
 
-    def ended(self) -> Reading:
+    def ended(self) -> JobStatus:
         """Its reading once it has ended."""
         self.until(lambda: self.reading().state is Job.ended, f"the end of {self.path}")
         return self.reading()
@@ -121,10 +121,6 @@ class PlayedJob:
         self.tier.rest.call("DELETE", self.path, body)
         self.until(lambda: not self.pods(), "every pod to be gone")
         return time.monotonic() - started
-
-
-def _collection(group: str, version: str, plural: str, namespace: str) -> str:
-    return f"/apis/{group}/{version}/namespaces/{namespace}/{plural}"
 
 
 def _pod_path(pod: Manifest) -> str:

@@ -58,7 +58,7 @@ def test_status_tells_points_current_trials_and_conditions(desk: Desk, kept: Kep
             kept.end(name)
     kept.end("weak-2-1x2-r2", failure=FailedReason.out_of_memory)
     kept.begin("weak-1-1x1-r2")
-    condition = {"type": "Stalled", "status": "True", "reason": "JobWaits", "message": "Insufficient nvidia.com/gpu"}
+    condition = {"type": "Stalled", "status": "True", "reason": "JobWaiting", "message": "Insufficient nvidia.com/gpu"}
     progress(
         kept,
         counts={"succeeded": 2, "failed": 1, "running": 1},
@@ -72,7 +72,7 @@ def test_status_tells_points_current_trials_and_conditions(desk: Desk, kept: Kep
     assert [(row["done"], row["failed"]) for row in tree["status"]["rows"]] == [("1/2", 0), ("2/2", 1)]
     assert tree["status"]["rows"][1]["efficiency"]["value"] == pytest.approx(0.88, abs=0.05)
     assert tree["current"]["rows"][0]["trial"] == "seeded-weak-1"
-    assert tree["conditions"]["rows"][0]["reason"] == "JobWaits"
+    assert tree["conditions"]["rows"][0]["reason"] == "JobWaiting"
     assert tree["experiments"][0]["counts"] == {"succeeded": 2, "failed": 1, "running": 1}
     assert desk("status", "seeded", "-o", "csv").out.count("\n") == 3
 

@@ -90,7 +90,7 @@ def test_experiments_of_a_pool_take_turns_in_the_order_they_came(
         time.sleep(1.1)  # creation has a resolution of a second
     wait_until(lambda: condition(all_of_them[2], "Admitted").get("status") == "False", "waiting")
     said = condition(all_of_them[2], "Admitted")
-    assert said["reason"] == "WaitsForPool"
+    assert said["reason"] == "WaitingForPool"
     assert f"{namespace}/a" in said["message"] or f"{namespace}/b" in said["message"]
     spans = [(status["startedAt"], status["endedAt"]) for status in (each.final() for each in all_of_them)]
     assert all(before[1] <= after[0] for before, after in itertools.pairwise(spans))

@@ -13,7 +13,7 @@ from scalecurve_api.record.outcome import Outcome
 from scalecurve_api.spec.job_kinds import Runner
 from scalecurve_api.spec.trial import InvalidReason, TrialPhase
 from scalecurve_operator.runners import Manifest
-from scalecurve_operator.runners import request as asking
+from scalecurve_operator.runners import job_request as asking
 from tests.cluster.played_jobs import PlayedJob, play, request
 from tools.devcluster.rest import ApiError
 from tools.devcluster.tier import Tier

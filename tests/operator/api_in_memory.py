@@ -14,7 +14,8 @@ from types import SimpleNamespace
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from scalecurve_kube.client import Cluster, Object
+from scalecurve_kube.cluster import Cluster
+from scalecurve_kube.resources import Object
 
 Answer = tuple[int, Any]
 CREATED = "2099-01-01T00:00:00Z"

@@ -11,12 +11,12 @@ from typing import Any
 from scalecurve_api.planning.plan import make_plan
 from scalecurve_api.spec.object_names import ATTEMPT_LABEL, TRIAL_LABEL, job_name, trial_name
 from scalecurve_api.spec.trial import TrialSpec
-from scalecurve_kube.client import EXPERIMENTS, PODS, TRIALS, Object
-from scalecurve_operator.cache.object_cache import Key, Sightings
-from scalecurve_operator.reconcile.reconciler import Controller
+from scalecurve_kube.resources import EXPERIMENTS, PODS, TRIALS, Object
+from scalecurve_operator.cache.object_cache import Key, ObjectCache
+from scalecurve_operator.reconcile.reconciler import Reconciler
 from scalecurve_operator.settings import Settings
 from tests.operator.api_in_memory import InMemory, Killed, Store
-from tests.operator.left_behind import announced, experiment, experiment_tree, log_of, payload_of, pod, pod_name
+from tests.operator.attempt_remains import announced, experiment, experiment_tree, log_of, payload_of, pod, pod_name
 
 NAMESPACE = "ns"
 PLURALS = (EXPERIMENTS.plural, TRIALS.plural, "jobs")
@@ -134,12 +134,12 @@ class Process:
     """An operator: what it has seen, and how far each of its watches has come."""
 
     def __init__(self, world: World, dies_at: int | None = None, served: bool = False) -> None:
-        self.world, self.sightings = world, Sightings()
+        self.world, self.cache = world, ObjectCache()
         self.cluster = InMemory(world.store, dies_at, served)
         setup = Settings(starting_seconds=0.0)
-        self.nudged: set[Key] = set()
-        self.controller = Controller(
-            self.cluster, setup, self.sightings, lambda key, after: self.nudged.add(key), lambda: True
+        self.enqueued: set[Key] = set()
+        self.reconciler = Reconciler(
+            self.cluster, setup, self.cache, lambda key, after: self.enqueued.add(key), lambda: True
         )
         self.come: dict[str, int] = {}
         for plural in PLURALS:
@@ -147,7 +147,7 @@ class Process:
 
     def _handlers(self, plural: str) -> tuple[Callable[[Object], object], Callable[[Object], object]]:
         name = {"scalingexperiments": "experiment", "scalingtrials": "trial", "jobs": "job"}[plural]
-        return getattr(self.sightings, f"see_{name}"), getattr(self.sightings, f"lose_{name}")
+        return getattr(self.cache, f"upsert_{name}"), getattr(self.cache, f"delete_{name}")
 
     def list(self, plural: str) -> None:
         """A watch begins, or begins anew after a 410: what was deleted meanwhile, nobody says."""
@@ -171,11 +171,11 @@ class Process:
             elif chance.random() < pace:
                 self.watch(plural, 10**9 if pace == 1.0 else chance.randrange(1, 6))
 
-    async def turns(self) -> None:
-        """One for each experiment. A turn that fails is repeated another time."""
+    async def reconcile(self) -> None:
+        """Each experiment once; what fails is retried next time."""
         for key in [Key(NAMESPACE, "one"), Key(NAMESPACE, "two")]:
             with suppress(Exception):
-                await self.controller.turn(key)
+                await self.reconciler.reconcile(key)
 
 
 def _copy(body: Object) -> Object:
@@ -209,7 +209,7 @@ def run(world: World, chance: random.Random, *processes: Process, troubles: floa
                     running[place] = Process(world)
                 else:
                     process.watch_some(chance, trouble, 1.0 if turn > most / 2 else pace)
-            ends = runner.run(_together([process.turns() for process in running]))
+            ends = runner.run(_together([process.reconcile() for process in running]))
             running = [Process(world) if end else process for process, end in zip(running, ends, strict=True)]
             assert len(running) > 1 or len(set(world.live())) <= 1, "two experiments of one pool at a time"
             world.go_on(chance, pace)
@@ -232,5 +232,5 @@ def settle(world: World, process: Process, play: bool = True) -> None:
     for _ in range(12):
         for plural in PLURALS:
             process.watch(plural)
-        asyncio.run(process.turns())
+        asyncio.run(process.reconcile())
         world.go_on(random.Random(0), float(play))

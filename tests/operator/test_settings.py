@@ -58,5 +58,5 @@ def test_empty_is_unset() -> None:
     ],
 )
 def test_what_cannot_be_understood_is_named(name: str, given: str) -> None:
-    with pytest.raises(SettingsError, match=f"SCALECURVE_{name}.*wanted"):
+    with pytest.raises(SettingsError, match=f"SCALECURVE_{name}.*expected"):
         read_settings({f"SCALECURVE_{name}": given})

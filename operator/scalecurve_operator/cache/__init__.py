@@ -1,1 +1,1 @@
-"""TODO-DOCSTRING"""
+"""The local object cache and the index of its trials."""

@@ -1,8 +1,8 @@
-"""What the watch streams and our own writes have shown, as little of it as deciding needs.
+"""The local object cache: what the watch streams and our own writes have shown, trimmed to what a reconcile needs.
 
-An object is remembered with the version at which it was seen, and an older one is never put over a newer, nor over
-another object made later under its name: answers to our own writes and their echo in the watch come in any order.
-Whole statuses of trials are kept only while those are open: ten thousand finished ones must fit beside.
+Every object is cached with its resource version. An older version never replaces a newer one, nor a later object of the
+same name: the answers to our own writes and their echo in the watch arrive in any order. Full statuses of trials are
+kept only while those are open, so that ten thousand finished ones fit.
 """
 
 from __future__ import annotations
@@ -15,15 +15,19 @@ from typing import Any, NamedTuple
 from scalecurve_api.lifecycle import ExperimentPhase
 from scalecurve_api.spec.object_names import ATTEMPT_LABEL, EXPERIMENT_LABEL, TRIAL_LABEL
 from scalecurve_api.spec.trial import FINAL_PHASES, FailedReason, TrialPhase
-from scalecurve_kube.client import Object
+from scalecurve_kube.resources import Object
+from scalecurve_operator.runners import RUNNERS
 
-EXPERIMENT_FINAL = frozenset(phase.value for phase in ExperimentPhase if phase.final)
-_FINAL = frozenset(phase.value for phase in FINAL_PHASES)
-_MOST_GONE = 10_000
+FINAL_TRIAL_PHASES = frozenset(phase.value for phase in FINAL_PHASES)
+_FINAL_EXPERIMENT_PHASES = frozenset(phase.value for phase in ExperimentPhase if phase.final)
+_MAX_DELETED_UIDS = 10_000
+
+Cause = tuple[FailedReason, str]
+"""Why an attempt failed, and a line about it for people."""
 
 
 class Key(NamedTuple):
-    """An experiment."""
+    """An experiment: the unit of reconciliation."""
 
     namespace: str
     name: str
@@ -33,233 +37,263 @@ class Key(NamedTuple):
 
 
 @dataclass(slots=True)
-class ExperimentSeen:
-    """The whole object: there are few of them, and the spec is asked for."""
+class CachedExperiment:
+    """The full object: there are few of them, and a reconcile needs the spec."""
 
     uid: str
     version: int
     body: Object
 
     @property
+    def spec(self) -> Object:
+        return self.body.get("spec") or {}
+
+    @property
     def status(self) -> Object:
-        """As last written; empty before the first time."""
         return self.body.get("status") or {}
 
     @property
     def generation(self) -> int:
-        """Counts changes of the spec."""
         return int(self.body["metadata"].get("generation") or 0)
 
     @property
     def created(self) -> str:
-        """RFC 3339, to the second."""
         return str(self.body["metadata"].get("creationTimestamp") or "")
 
     @property
     def deleting(self) -> bool:
-        """Whether it is on its way out."""
         return bool(self.body["metadata"].get("deletionTimestamp"))
 
     @property
     def ended(self) -> bool:
-        """Whether it is over; one that was refused before it began is not, once it has been given another spec."""
+        """Whether it is over; one that was refused before it began is not, once its spec has been changed."""
         status = self.status
-        if status.get("phase") not in EXPERIMENT_FINAL:
+        if status.get("phase") not in _FINAL_EXPERIMENT_PHASES:
             return False
         refused = status["phase"] == ExperimentPhase.failed.value and "total" not in status
         return not refused or status.get("observedGeneration") == self.generation
 
 
 @dataclass(slots=True)
-class TrialSeen:
-    """A trial that was begun. ``history`` holds (attempt, final phase) of every attempt whose result is kept."""
+class CachedTrial:
+    """A trial that was begun."""
 
     uid: str
     owner: str
     version: int
     attempts: int
     history: tuple[tuple[int, TrialPhase], ...]
+    """(attempt, final phase) of every attempt whose result was collected"""
     job_uid: str | None
     throughput: float | None
     nodes: tuple[str, ...]
     phase: str | None
     status: Object | None
-    """whole while the trial is open; None once it was seen ended"""
+    """in full while the trial is open; None once it has ended"""
+
+    @property
+    def collected(self) -> dict[int, TrialPhase]:
+        return dict(self.history)
 
 
 @dataclass(slots=True)
-class JobSeen:
-    """The job of an attempt: its object, trimmed to what reading it needs."""
+class CachedJob:
+    """The job of an attempt, trimmed to what its runner reads."""
 
     uid: str
     version: int
     attempt: int
     trial: str
     owner: str
-    """uid of the trial object that it was made for"""
+    """uid of the trial object that it was created for"""
     body: Object
     first_seen: float
     last_seen: float
-    given_up: tuple[FailedReason, str] | None = None
-    """why the controller counts it as ended, whatever it says itself"""
-    stuck: tuple[FailedReason, str] | None = None
-    """what its pods were last seen to suffer from while it was Starting: a job past its deadline has none any more"""
-    accompanied: bool = False
-    """whether this process has seen to what must stand beside it"""
+    forced_end: Cause | None = None
+    """why the operator counts it as ended, whatever its own status says"""
+    pod_problem: Cause | None = None
+    """what its pods last suffered from while it was Starting: a job past its deadline has no pods any more"""
+    has_companions: bool = False
+    """whether this process has made sure of the objects that go with it"""
+
+    @property
+    def name(self) -> str:
+        return str(self.body["metadata"]["name"])
 
     @property
     def deleting(self) -> bool:
-        """Whether it is on its way out."""
         return bool(self.body["metadata"].get("deletionTimestamp"))
 
 
 @dataclass(slots=True)
-class Family:
-    """An experiment and what belongs to it; ``touched`` names the trials to look at anew."""
+class ExperimentObjects:
+    """An experiment, its trials and their jobs; ``changed`` names the trials to look at again."""
 
-    experiment: ExperimentSeen | None = None
-    trials: dict[str, TrialSeen] = field(default_factory=dict)
-    jobs: dict[str, JobSeen] = field(default_factory=dict)
-    touched: set[str] = field(default_factory=set)
+    experiment: CachedExperiment | None = None
+    trials: dict[str, CachedTrial] = field(default_factory=dict)
+    jobs: dict[str, CachedJob] = field(default_factory=dict)
+    changed: set[str] = field(default_factory=set)
+
+    @property
+    def empty(self) -> bool:
+        return self.experiment is None and not self.trials and not self.jobs
+
+    def jobs_of(self, trial: str) -> list[CachedJob]:
+        """A trial's jobs, oldest attempt first: at most one, except for the moment in which one is replaced.
+
+        Jobs of an earlier trial object of the same name are left out; the garbage collector is about to remove them.
+        """
+        prefix, cached = f"{trial}-a", self.trials.get(trial)
+        jobs = [job for name, job in self.jobs.items() if name.startswith(prefix) and job.trial == trial]
+        jobs = [job for job in jobs if cached is None or job.owner == cached.uid]
+        return sorted(jobs, key=lambda job: job.attempt)
+
+    def abandoned(self, uid: str) -> list[str]:
+        """Trials of the experiment ``uid`` whose newest attempt has neither a job nor a result."""
+        return [
+            name
+            for name, trial in self.trials.items()
+            if trial.owner == uid and trial.attempts not in trial.collected and not self.jobs_of(name)
+        ]
+
+    def take_changed(self) -> set[str]:
+        changed, self.changed = self.changed, set()
+        return changed
 
 
-class Sightings:
-    """Everything seen, by experiment. Each ``see`` and ``lose`` gives the experiment to look at, or None."""
+class ObjectCache:
+    """All cached objects by experiment. Every change returns the key to reconcile; None if nothing is new."""
 
     def __init__(self) -> None:
-        self.families: dict[Key, Family] = {}
-        self.unechoed: dict[str, tuple[int, float]] = {}
-        """kind -> (version, monotonic time) of our oldest write that its watch stream has not shown yet"""
-        self.shown: dict[str, int] = {}
-        """kind -> the newest version that its watch stream has shown"""
-        self.gone: dict[str, None] = {}
-        """uids of what was deleted, oldest first: a stream that lags behind an answer of ours still shows them"""
+        self.experiments: dict[Key, ExperimentObjects] = {}
+        self.unconfirmed: dict[str, tuple[int, float]] = {}
+        """plural -> (version, monotonic time) of our oldest write that its watch has not shown yet"""
+        self.watched: dict[str, int] = {}
+        """plural -> the newest version that its watch has shown"""
+        self.deleted: dict[str, None] = {}
+        """uids of deleted objects, oldest first: a watch that lags behind an answer of ours still shows them"""
 
-    def family(self, key: Key) -> Family:
-        """Made when first asked for."""
-        return self.families.setdefault(key, Family())
+    def objects(self, key: Key) -> ExperimentObjects:
+        """Created on first use."""
+        return self.experiments.setdefault(key, ExperimentObjects())
 
-    def see_experiment(self, body: Object) -> Key | None:
-        """A ScalingExperiment as it is now."""
+    def upsert_experiment(self, body: Object) -> Key | None:
         metadata = body["metadata"]
         key = Key(metadata["namespace"], metadata["name"])
-        if metadata["uid"] in self.gone:
+        if metadata["uid"] in self.deleted:
             return None
-        family, version = self.family(key), int(metadata["resourceVersion"])
-        known = family.experiment
-        if known is not None and known.version >= version:
+        objects, version = self.objects(key), int(metadata["resourceVersion"])
+        if objects.experiment is not None and objects.experiment.version >= version:
             return None
         metadata.pop("managedFields", None)
-        family.experiment = ExperimentSeen(metadata["uid"], version, body)
+        objects.experiment = CachedExperiment(metadata["uid"], version, body)
         return key
 
-    def lose_experiment(self, body: Object) -> Key | None:
-        """It is gone; what it owned follows by itself."""
-        self._bury(body)
+    def delete_experiment(self, body: Object) -> Key | None:
+        """Its dependents are deleted by the garbage collector, each with an event of its own."""
+        self._remember_deleted(body)
         key = Key(body["metadata"]["namespace"], body["metadata"]["name"])
-        family = self.families.get(key)
-        if family is None or family.experiment is None or family.experiment.uid != body["metadata"]["uid"]:
+        objects = self.experiments.get(key)
+        if objects is None or objects.experiment is None or objects.experiment.uid != body["metadata"]["uid"]:
             return None
-        family.experiment = None
-        self._drop_empty(key, family)
+        objects.experiment = None
+        self._drop_empty(key, objects)
         return key
 
-    def see_trial(self, body: Object) -> Key | None:
-        """A ScalingTrial as it is now."""
+    def upsert_trial(self, body: Object) -> Key | None:
         key, name = _key(body), body["metadata"]["name"]
-        if key is None or body["metadata"]["uid"] in self.gone:
+        if key is None or body["metadata"]["uid"] in self.deleted:
             return None
-        family, version = self.family(key), int(body["metadata"]["resourceVersion"])
-        known = family.trials.get(name)
-        if known is not None and known.version >= version:
+        objects, version = self.objects(key), int(body["metadata"]["resourceVersion"])
+        cached = objects.trials.get(name)
+        if cached is not None and cached.version >= version:
             return None
-        family.trials[name] = _trial_seen(body, version, known)
-        family.touched.add(name)
+        objects.trials[name] = _trial(body, version, cached)
+        objects.changed.add(name)
         return key
 
-    def lose_trial(self, body: Object) -> Key | None:
-        """Deleted behind our back, or with its experiment."""
-        self._bury(body)
+    def delete_trial(self, body: Object) -> Key | None:
+        self._remember_deleted(body)
         key, name = _key(body), body["metadata"]["name"]
-        family = self.families.get(key) if key else None
-        known = family.trials.get(name) if family else None
-        if key is None or family is None or known is None or known.uid != body["metadata"]["uid"]:
+        objects = self.experiments.get(key) if key else None
+        cached = objects.trials.get(name) if objects else None
+        if key is None or objects is None or cached is None or cached.uid != body["metadata"]["uid"]:
             return None
-        del family.trials[name]
-        family.touched.add(name)
-        self._drop_empty(key, family)
+        del objects.trials[name]
+        objects.changed.add(name)
+        self._drop_empty(key, objects)
         return key
 
-    def see_job(self, body: Object) -> Key | None:
-        """A job of any kind as it is now."""
-        key, name = _key(body), body["metadata"]["name"]
-        labels = body["metadata"].get("labels") or {}
-        if key is None or TRIAL_LABEL not in labels or body["metadata"]["uid"] in self.gone:
+    def upsert_job(self, body: Object) -> Key | None:
+        """A job of any kind."""
+        key, metadata = _key(body), body["metadata"]
+        tags = metadata.get("labels") or {}
+        if key is None or TRIAL_LABEL not in tags or metadata["uid"] in self.deleted:
             return None
-        family, version = self.family(key), int(body["metadata"]["resourceVersion"])
-        known, now = family.jobs.get(name), time.monotonic()
-        if known is not None and known.version >= version:
-            known.last_seen = now
+        objects, version, now = self.objects(key), int(metadata["resourceVersion"]), time.monotonic()
+        cached = objects.jobs.get(metadata["name"])
+        if cached is not None and cached.version >= version:
+            cached.last_seen = now
             return None
-        same = known if known is not None and known.uid == body["metadata"]["uid"] else None
-        attempt, trial = int(labels.get(ATTEMPT_LABEL) or 1), labels[TRIAL_LABEL]
-        family.jobs[name] = JobSeen(
-            body["metadata"]["uid"],
-            version,
-            attempt,
-            trial,
-            _owner(body),
-            _trimmed(body),
-            same.first_seen if same else now,
-            now,
-            same.given_up if same else None,
-            same.stuck if same else None,
-            same is not None and same.accompanied,
+        job = CachedJob(
+            uid=metadata["uid"],
+            version=version,
+            attempt=int(tags.get(ATTEMPT_LABEL) or 1),
+            trial=tags[TRIAL_LABEL],
+            owner=_owner(body),
+            body=_trimmed_job(body),
+            first_seen=now,
+            last_seen=now,
         )
-        family.touched.add(trial)
+        if cached is not None and cached.uid == job.uid:
+            job.first_seen, job.forced_end, job.pod_problem = cached.first_seen, cached.forced_end, cached.pod_problem
+            job.has_companions = cached.has_companions
+        objects.jobs[metadata["name"]] = job
+        objects.changed.add(job.trial)
         return key
 
-    def lose_job(self, body: Object) -> Key | None:
-        """It is gone; its uid stays with its trial, so that it is known to have been there."""
-        self._bury(body)
+    def delete_job(self, body: Object) -> Key | None:
+        self._remember_deleted(body)
         return self.forget_job(body)
 
     def forget_job(self, body: Object) -> Key | None:
-        """As ``lose_job`` of one that is only asked to go: while it is on its way out it may be seen again."""
+        """Remove a job that may be shown again while it is being deleted.
+
+        Its uid stays with its trial, so that the job is known to have existed.
+        """
         key, name = _key(body), body["metadata"]["name"]
-        family = self.families.get(key) if key else None
-        known = family.jobs.get(name) if family else None
-        if key is None or family is None or known is None or known.uid != body["metadata"]["uid"]:
+        objects = self.experiments.get(key) if key else None
+        cached = objects.jobs.get(name) if objects else None
+        if key is None or objects is None or cached is None or cached.uid != body["metadata"]["uid"]:
             return None
-        del family.jobs[name]
-        trial = family.trials.get(known.trial)
-        theirs = trial is not None and (trial.uid, trial.attempts) == (known.owner, known.attempt)
-        if trial is not None and theirs and trial.job_uid is None:
-            trial.job_uid = known.uid
-        family.touched.add(known.trial)
-        self._drop_empty(key, family)
+        del objects.jobs[name]
+        trial = objects.trials.get(cached.trial)
+        if trial is not None and (trial.uid, trial.attempts) == (cached.owner, cached.attempt):
+            trial.job_uid = trial.job_uid or cached.uid
+        objects.changed.add(cached.trial)
+        self._drop_empty(key, objects)
         return key
 
-    def wrote(self, kind: str, version: int) -> None:
+    def note_write(self, plural: str, version: int) -> None:
         """Remember our oldest write that the watch has yet to show; it may have done so before we had the answer."""
-        if version > self.shown.get(kind, 0):
-            self.unechoed.setdefault(kind, (version, time.monotonic()))
+        if version > self.watched.get(plural, 0):
+            self.unconfirmed.setdefault(plural, (version, time.monotonic()))
 
-    def echoed(self, kind: str, version: int) -> None:
-        """The watch stream of ``kind`` has come to ``version``."""
-        self.shown[kind] = max(version, self.shown.get(kind, 0))
-        waiting = self.unechoed.get(kind)
-        if waiting is not None and version >= waiting[0]:
-            del self.unechoed[kind]
+    def note_watch(self, plural: str, version: int) -> None:
+        """The watch of ``plural`` has reached ``version``."""
+        self.watched[plural] = max(version, self.watched.get(plural, 0))
+        oldest = self.unconfirmed.get(plural)
+        if oldest is not None and version >= oldest[0]:
+            del self.unconfirmed[plural]
 
-    def _bury(self, body: Object) -> None:
-        self.gone[body["metadata"]["uid"]] = None
-        if len(self.gone) > _MOST_GONE:
-            del self.gone[next(iter(self.gone))]
+    def _remember_deleted(self, body: Object) -> None:
+        self.deleted[body["metadata"]["uid"]] = None
+        if len(self.deleted) > _MAX_DELETED_UIDS:
+            del self.deleted[next(iter(self.deleted))]
 
-    def _drop_empty(self, key: Key, family: Family) -> None:
-        if family.experiment is None and not family.trials and not family.jobs:
-            self.families.pop(key, None)
+    def _drop_empty(self, key: Key, objects: ExperimentObjects) -> None:
+        if objects.empty:
+            self.experiments.pop(key, None)
 
 
 def _key(body: Mapping[str, Any]) -> Key | None:
@@ -272,37 +306,33 @@ def _owner(body: Mapping[str, Any]) -> str:
     return next((str(owner["uid"]) for owner in body["metadata"].get("ownerReferences") or ()), "")
 
 
-def _trial_seen(body: Object, version: int, known: TrialSeen | None) -> TrialSeen:
+def _trial(body: Object, version: int, previous: CachedTrial | None) -> CachedTrial:
     metadata, status = body["metadata"], body.get("status") or {}
-    history = tuple((int(past["attempt"]), TrialPhase(past["phase"])) for past in status.get("history", ()))
-    attempts, uid = int(status.get("attempts") or 0), status.get("jobUid")
-    if known is not None and known.uid == metadata["uid"] and known.attempts == attempts:
-        uid = uid or known.job_uid
-    summary = status.get("summary") or {}
-    phase = status.get("phase")
-    return TrialSeen(
+    attempts, job_uid, phase = int(status.get("attempts") or 0), status.get("jobUid"), status.get("phase")
+    if previous is not None and previous.uid == metadata["uid"] and previous.attempts == attempts:
+        job_uid = job_uid or previous.job_uid
+    return CachedTrial(
         uid=metadata["uid"],
         owner=_owner(body),
         version=version,
         attempts=attempts,
-        history=history,
-        job_uid=uid,
-        throughput=summary.get("throughput"),
+        history=tuple((int(past["attempt"]), TrialPhase(past["phase"])) for past in status.get("history", ())),
+        job_uid=job_uid,
+        throughput=(status.get("summary") or {}).get("throughput"),
         nodes=tuple(status.get("nodes") or ()),
         phase=phase,
-        status=None if phase in _FINAL else status,
+        status=None if phase in FINAL_TRIAL_PHASES else status,
     )
 
 
-def _trimmed(body: Object) -> Object:
-    metadata = body["metadata"]
+def _trimmed_job(body: Object) -> Object:
+    metadata, runner = body["metadata"], RUNNERS.get(body.get("kind") or "")
     kept = {name: metadata.get(name) for name in ("name", "namespace", "uid", "deletionTimestamp", "creationTimestamp")}
-    spec = body.get("spec") or {}
-    run_policy = spec.get("runPolicy") or {}
-    trimmed = {name: spec[name] for name in ("suspend", "completions", "parallelism") if name in spec}
-    if "suspend" in run_policy:
-        trimmed["runPolicy"] = {"suspend": run_policy["suspend"]}
-    for name, roles in spec.items():
-        if name.endswith("ReplicaSpecs"):
-            trimmed[name] = {role: {"replicas": each.get("replicas", 1)} for role, each in roles.items()}
-    return {"kind": body.get("kind"), "metadata": kept, "spec": trimmed, "status": body.get("status") or {}}
+    tags = metadata["labels"]
+    kept["labels"] = {name: tags[name] for name in (EXPERIMENT_LABEL, TRIAL_LABEL, ATTEMPT_LABEL) if name in tags}
+    return {
+        "kind": body.get("kind"),
+        "metadata": kept,
+        "spec": runner.trim(body.get("spec") or {}) if runner else {},
+        "status": body.get("status") or {},
+    }

@@ -1,4 +1,4 @@
-"""The trials of one experiment by how they stand, kept so that a turn looks only at the few that are open."""
+"""The trials of one experiment indexed by state, so that a reconcile looks only at the few that are open."""
 
 from __future__ import annotations
 
@@ -6,200 +6,171 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from scalecurve_api.lifecycle import Job, Observed, rests
+from scalecurve_api.lifecycle import Decision, Job, Observed, decide, rests
 from scalecurve_api.planning.plan import Plan, make_plan
 from scalecurve_api.spec.experiment import ExperimentSpec, ScalingExperiment
 from scalecurve_api.spec.object_names import trial_name
 from scalecurve_api.spec.trial import TrialPhase, TrialSpec
-from scalecurve_operator.cache.object_cache import Family, JobSeen, TrialSeen
-from scalecurve_operator.runners import RUNNERS, RunnerKind, runner_for
-from scalecurve_operator.runners.job_state import Reading
+from scalecurve_operator.cache.object_cache import CachedJob, CachedTrial, ExperimentObjects
+from scalecurve_operator.runners import RUNNERS, JobStatus, RunnerKind, runner_for
 
-KINDS = {runner.kind: runner for runner in RUNNERS.values()}
-MOST_LOST = 3
-"""An attempt whose job vanishes is run anew so often; then the trial is Failed, for somebody does not want it."""
+MAX_LOST_JOBS = 3
+"""An attempt whose job vanishes is rerun; after so many the trial is Failed, because somebody keeps deleting it."""
 
 
 @dataclass(frozen=True)
-class Window:
-    """What ``lifecycle.decide`` is given: names in plan order, what is observed of them, and counts of the rest."""
+class Snapshot:
+    """What ``lifecycle.decide`` decides from: open and next trials in plan order, and counts of the rest."""
 
     names: tuple[str, ...]
     observed: Mapping[str, Observed]
-    settled: Mapping[TrialPhase, int]
-    unbegun: int
+    terminal: Mapping[TrialPhase, int]
+    not_started: int
 
 
 @dataclass
-class Ledger:
-    """``open`` are the trials that were begun and do not rest yet; ``settled`` counts those that do, by phase."""
+class TrialIndex:
+    """``open`` holds the positions of trials that were begun and are not terminal; ``terminal`` counts by phase."""
 
     uid: str
     generation: int
     spec: ExperimentSpec
     plan: Plan
-    index: dict[str, int]
-    """name of the ScalingTrial object -> place in the plan"""
     names: list[str]
+    """names of the ScalingTrial objects, in plan order"""
+    positions: dict[str, int]
+    """the inverse of ``names``"""
     open: set[int] = field(default_factory=set)
-    settled_phase: dict[int, TrialPhase] = field(default_factory=dict)
-    settled: Counter[TrialPhase] = field(default_factory=Counter)
+    terminal_phase: dict[int, TrialPhase] = field(default_factory=dict)
+    terminal: Counter[TrialPhase] = field(default_factory=Counter)
     throughputs: dict[int, float] = field(default_factory=dict)
-    """of succeeded trials, in samples a second"""
+    """of succeeded trials, in samples per second"""
     nodes: dict[str, dict[str, None]] = field(default_factory=dict)
-    """series -> nodes its trials have run on, in the order they came to it"""
-    first_unbegun: int = 0
+    """series -> nodes that its trials have run on, in order of first use"""
+    first_not_started: int = 0
+
+    @classmethod
+    def build(cls, experiment: ScalingExperiment, uid: str, generation: int, objects: ExperimentObjects) -> TrialIndex:
+        """An index of everything cached so far.
+
+        Raises:
+            AxisError: when a matrix value does not fit its field.
+        """
+        plan = make_plan(experiment)
+        names = [trial_name(plan.experiment, name) for name in plan.names]
+        index = cls(uid, generation, experiment.spec, plan, names, {name: i for i, name in enumerate(names)})
+        index.update(objects, {*objects.trials, *(job.trial for job in objects.jobs.values())})
+        return index
 
     def trial(self, name: str) -> TrialSpec:
-        """By the name of its object."""
-        return self.plan.trials[self.index[name]]
+        return self.plan.trials[self.positions[name]]
 
     def runner(self, name: str) -> RunnerKind:
-        """Which carries this trial."""
         return runner_for(self.spec, self.trial(name))
 
-    def note(self, family: Family, names: Iterable[str]) -> None:
-        """Look at these trials anew."""
-        for name in names:
-            if (index := self.index.get(name)) is not None:
-                self._note(index, family.trials.get(name), jobs_of(family, name))
+    def job_status(self, name: str, jobs: list[CachedJob]) -> JobStatus | None:
+        """The newest job's status, as its runner reads it."""
+        return self.runner(name).read(jobs[-1].body) if jobs else None
 
-    def _note(self, index: int, trial: TrialSeen | None, jobs: list[JobSeen]) -> None:
-        self._unsettle(index)
+    def open_names(self) -> list[str]:
+        return [self.names[position] for position in self.open]
+
+    def update(self, objects: ExperimentObjects, names: Iterable[str]) -> None:
+        """Look at these trials again."""
+        for name in names:
+            if (position := self.positions.get(name)) is not None:
+                self._update(position, objects.trials.get(name), objects.jobs_of(name))
+
+    def _update(self, position: int, trial: CachedTrial | None, jobs: list[CachedJob]) -> None:
+        if (phase := self.terminal_phase.pop(position, None)) is not None:
+            self.terminal[phase] -= 1
+            self.throughputs.pop(position, None)
         if trial is not None and trial.owner != self.uid:
             trial = None
         if trial is None and not jobs:
-            self.open.discard(index)
-            self.first_unbegun = min(self.first_unbegun, index)
+            self.open.discard(position)
+            self.first_not_started = min(self.first_not_started, position)
             return
         view = observe(trial, jobs, None)
         if trial is not None and trial.nodes:
-            self.nodes.setdefault(self.plan.trials.point(index).series, {}).update(dict.fromkeys(trial.nodes))
-        if view.job is Job.absent and view.history and rests(self.spec, view):
-            self.open.discard(index)
-            self._settle(index, view.history[-1], trial)
-        else:
-            self.open.add(index)
+            self.nodes.setdefault(self.plan.trials.point(position).series, {}).update(dict.fromkeys(trial.nodes))
+        if view.job is not Job.absent or not view.history or not rests(self.spec, view):
+            self.open.add(position)
+            return
+        self.open.discard(position)
+        phase = self.terminal_phase[position] = view.history[-1]
+        self.terminal[phase] += 1
+        if phase is TrialPhase.succeeded and trial is not None and trial.throughput:
+            self.throughputs[position] = trial.throughput
 
-    def window(self, family: Family) -> Window:
-        """The open trials and the next that were never begun, as many as could start at once."""
-        unbegun = self._next_unbegun(self.spec.parallelism)
-        places = sorted(self.open.union(unbegun))
+    def snapshot(self, objects: ExperimentObjects) -> Snapshot:
+        """The open trials, and the next that were never started, as many as could start at once."""
+        upcoming = self._next_not_started(self.spec.parallelism)
         observed = {}
-        for place in self.open:
-            name = self.names[place]
-            jobs = jobs_of(family, name)
-            observed[name] = observe(family.trials.get(name), jobs, self.reading(name, jobs))
-        begun = len(self.open) + len(self.settled_phase)
-        return Window(
-            tuple(self.names[place] for place in places),
-            observed,
-            self.settled,
-            len(self.names) - begun - len(unbegun),
+        for name in self.open_names():
+            jobs = objects.jobs_of(name)
+            observed[name] = observe(objects.trials.get(name), jobs, self.job_status(name, jobs))
+        return Snapshot(
+            names=tuple(self.names[position] for position in sorted(self.open.union(upcoming))),
+            observed=observed,
+            terminal=self.terminal,
+            not_started=len(self.names) - len(self.open) - len(self.terminal_phase) - len(upcoming),
         )
 
-    def reading(self, name: str, jobs: list[JobSeen]) -> Reading | None:
-        """What the newest job says of itself."""
-        return self.runner(name).read(jobs[-1].body) if jobs else None
+    def decide(self, objects: ExperimentObjects) -> tuple[tuple[str, ...], Decision]:
+        """What to do next, and the trials that its status lists the phases of."""
+        snapshot = self.snapshot(objects)
+        return snapshot.names, decide(
+            self.spec, snapshot.names, snapshot.observed, settled=snapshot.terminal, unbegun=snapshot.not_started
+        )
 
-    def _next_unbegun(self, most: int) -> list[int]:
-        found: list[int] = []
-        place, first = self.first_unbegun, True
-        while place < len(self.names) and len(found) < most:
-            if place not in self.open and place not in self.settled_phase:
-                if first:
-                    self.first_unbegun, first = place, False
-                found.append(place)
-            place += 1
-        if first:
-            self.first_unbegun = place
-        return found
-
-    def _settle(self, index: int, phase: TrialPhase, trial: TrialSeen | None) -> None:
-        self.settled_phase[index] = phase
-        self.settled[phase] += 1
-        if phase is TrialPhase.succeeded and trial is not None and trial.throughput:
-            self.throughputs[index] = trial.throughput
-
-    def _unsettle(self, index: int) -> None:
-        phase = self.settled_phase.pop(index, None)
-        if phase is not None:
-            self.settled[phase] -= 1
-            self.throughputs.pop(index, None)
+    def _next_not_started(self, limit: int) -> list[int]:
+        upcoming: list[int] = []
+        position = self.first_not_started
+        while position < len(self.names) and len(upcoming) < limit:
+            if position not in self.open and position not in self.terminal_phase:
+                upcoming.append(position)
+            position += 1
+        self.first_not_started = upcoming[0] if upcoming else position
+        return upcoming
 
 
-def open_ledger(experiment: ScalingExperiment, uid: str, generation: int, family: Family) -> Ledger:
-    """A ledger of everything seen so far.
-
-    Raises:
-        AxisError: when a matrix value does not fit its field.
-    """
-    plan = make_plan(experiment)
-    names = [trial_name(plan.experiment, name) for name in plan.names]
-    ledger = Ledger(uid, generation, experiment.spec, plan, {name: i for i, name in enumerate(names)}, names)
-    ledger.note(family, {*family.trials, *(job.trial for job in family.jobs.values())})
-    return ledger
+def has_ended_job(objects: ExperimentObjects | None) -> bool:
+    """Whether a result waits to be collected."""
+    jobs = objects.jobs.values() if objects is not None else ()
+    return any(job.forced_end is not None or _ended(job) for job in jobs)
 
 
-def jobs_of(family: Family, trial: str) -> list[JobSeen]:
-    """The jobs of a trial that are there, oldest attempt first: one, but for the moment in which one is removed.
-
-    Jobs of an earlier trial object of this name are none of its own; the garbage collector is about to remove them.
-    """
-    prefix, known = f"{trial}-a", family.trials.get(trial)
-    found = [job for name, job in family.jobs.items() if name.startswith(prefix) and job.trial == trial]
-    found = [job for job in found if known is None or job.owner == known.uid]
-    return sorted(found, key=lambda job: job.attempt) if len(found) > 1 else found
+def _ended(job: CachedJob) -> bool:
+    runner = RUNNERS.get(job.body["kind"])
+    return runner is not None and runner.read(job.body).state is Job.ended
 
 
-def abandoned(family: Family, uid: str) -> list[str]:
-    """Trials with neither a job nor a result of their newest attempt: not claimed, not made, or lost."""
-    return [
-        name
-        for name, trial in family.trials.items()
-        if trial.owner == uid
-        and all(attempt != trial.attempts for attempt, _ in trial.history)
-        and not jobs_of(family, name)
-    ]
+def observe(trial: CachedTrial | None, jobs: list[CachedJob], status: JobStatus | None) -> Observed:
+    """One trial as ``lifecycle`` looks at it.
 
-
-def jobs_ended(family: Family | None) -> bool:
-    """Whether somebody waits for a result: a job has ended."""
-    jobs = family.jobs.values() if family is not None else ()
-    return any(job.given_up is not None or _has_ended(job) for job in jobs)
-
-
-def _has_ended(job: JobSeen) -> bool:
-    kind = KINDS.get(job.body["kind"])
-    return kind is not None and kind.read(job.body).state is Job.ended
-
-
-def observe(trial: TrialSeen | None, jobs: list[JobSeen], reading: Reading | None) -> Observed:
-    """What ``lifecycle`` wants to know of one trial.
-
-    An attempt that was claimed, and whose job nobody has seen yet, is to be begun again under the same number: its
-    name keeps it from being made twice.
+    An attempt that was claimed, and whose job nobody has seen yet, is started again under the same number: the job's
+    name keeps it from being created twice.
     """
     history = tuple(phase for _, phase in trial.history) if trial else ()
-    collected = {attempt for attempt, _ in trial.history} if trial else set()
+    collected = trial.collected if trial else {}
     attempts = trial.attempts if trial else 0
     if jobs:
         job = jobs[-1]
-        state = reading.state if reading is not None else Job.starting
-        if state is Job.starting and trial is not None and _ran(trial, job):
-            # A job that is about to end counts a pod less for a moment.
+        state = status.state if status is not None else Job.starting
+        if state is Job.starting and trial is not None and _was_running(trial, job):
+            # A job that is about to end counts one pod less for a moment.
             state = Job.running
-        state = Job.ended if job.given_up is not None else state
+        state = Job.ended if job.forced_end is not None else state
         return Observed(max(attempts, job.attempt), history, state, job.attempt in collected)
     if trial is None or attempts == 0 or attempts in collected:
         return Observed(attempts, history)
     if trial.job_uid is None:
         return Observed(attempts - 1, history)
-    if attempts - len(history) >= MOST_LOST:
+    if attempts - len(history) >= MAX_LOST_JOBS:
         return Observed(attempts, history, Job.ended)
     return Observed(attempts, history, Job.lost)
 
 
-def _ran(trial: TrialSeen, job: JobSeen) -> bool:
-    """Whether this job was seen to run before."""
+def _was_running(trial: CachedTrial, job: CachedJob) -> bool:
     return trial.attempts == job.attempt and trial.phase == TrialPhase.running.value

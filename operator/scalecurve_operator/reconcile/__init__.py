@@ -1,1 +1,1 @@
-"""TODO-DOCSTRING"""
+"""Reconciling an experiment: decide, act, probe, report."""

@@ -1,39 +1,41 @@
-"""Which job kinds a cluster has: their operators may come and go while we run."""
+"""Which job kinds a cluster serves: their operators may be installed or removed at any time."""
 
 from __future__ import annotations
 
 import time
 
-from scalecurve_kube.client import Cluster, Resource
-from scalecurve_operator.reconcile.job_objects import resource_of
-from scalecurve_operator.runners import RUNNERS, RunnerKind
+from scalecurve_api.spec.job_kinds import Runner
+from scalecurve_kube.cluster import Cluster
+from scalecurve_kube.resources import resource_of
 
 MISSING_S = 10.0
-"""A job kind that is not installed is looked for so often."""
-_THERE_S = 300.0
+"""How often a missing job kind is looked for."""
+_PRESENT_S = 300.0
 
 
-class Installed:
-    """In one cluster, as it was found a moment ago."""
+class InstalledKinds:
+    """The job kinds of one cluster, looked up again after a while."""
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
-        self.found: dict[Resource, tuple[bool, float]] = {}
+        self.lookups: dict[Runner, tuple[bool, float]] = {}
 
-    async def missing(self, wanted: RunnerKind) -> str | None:
-        """Says that a job kind is not installed, and which are; None where it is there."""
-        if await self._has(resource_of(wanted)):
+    async def problem(self, runner: Runner) -> str | None:
+        """Says that a job kind is not installed and which are; None if it is."""
+        if await self._installed(runner):
             return None
-        there = [runner.kind for runner in RUNNERS.values() if await self._has(resource_of(runner))]
+        installed = [other.value for other in Runner if await self._installed(other)]
+        kind = runner.job_kind
         return (
-            f"this cluster has no {wanted.kind} ({wanted.plural}.{wanted.group}/{wanted.version}); "
-            f"install its operator, or use runner: {' or '.join(there)}"
+            f"this cluster has no {runner.value} ({kind.plural}.{kind.group}/{kind.version}); "
+            f"install its operator, or use runner: {' or '.join(installed)}"
         )
 
-    async def _has(self, resource: Resource) -> bool:
-        if resource.group == "batch":
+    async def _installed(self, runner: Runner) -> bool:
+        if not runner.job_kind.installed_by:
             return True
-        known = self.found.get(resource)
-        if known is None or time.monotonic() - known[1] > (_THERE_S if known[0] else MISSING_S):
-            known = self.found[resource] = (await self.cluster.has(resource), time.monotonic())
-        return known[0]
+        installed, looked_up = self.lookups.get(runner, (False, float("-inf")))
+        if time.monotonic() - looked_up > (_PRESENT_S if installed else MISSING_S):
+            installed = await self.cluster.serves(resource_of(runner))
+            self.lookups[runner] = installed, time.monotonic()
+        return installed

@@ -1,4 +1,4 @@
-"""A closer look at jobs that take long: at themselves, their pods and their events."""
+"""Probing a job that takes long: is it still there, is it past its deadline, what do its pods wait for?"""
 
 from __future__ import annotations
 
@@ -8,109 +8,98 @@ from dataclasses import dataclass
 
 from scalecurve_api.lifecycle import Job
 from scalecurve_api.spec.trial import FailedReason
-from scalecurve_kube.client import EVENTS, PODS, Cluster, Object
-from scalecurve_operator.cache.object_cache import Family, JobSeen, Key, Sightings
-from scalecurve_operator.cache.trial_index import Ledger, jobs_of
-from scalecurve_operator.reconcile import pod_diagnosis as read_pods
-from scalecurve_operator.reconcile.job_objects import labelled, request_of, resource_of, selector
-from scalecurve_operator.runners import Reading, RunnerKind
-from scalecurve_operator.runners.pod_status import current
-from scalecurve_operator.settings import Settings
-from scalecurve_operator.status import render as statuses
+from scalecurve_kube.resources import EVENTS, PODS, Object, unix_time
+from scalecurve_operator.cache.object_cache import CachedJob, Cause
+from scalecurve_operator.reconcile import pod_diagnosis
+from scalecurve_operator.reconcile.reconciliation import Reconciliation
+from scalecurve_operator.runners import JobStatus
+from scalecurve_operator.runners.pod_status import newest_pods
 
-HANGS = "that is too short for it, or some rank waits for another for ever"
-_SILENT_S = 60.0
-"""A job that no event has shown for so long is asked for."""
+HANG = "the deadline is too short, or some rank waits for another forever"
+_SILENCE_S = 60.0
+"""A job that no event has shown for so long is fetched."""
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
-    """What a closer look at a slow job found."""
+class ProbeResult:
+    """``changed`` calls for another reconcile."""
 
     waiting: str | None = None
     changed: bool = False
 
 
-class Looking:
-    """At jobs of one cluster."""
-
-    def __init__(self, cluster: Cluster, settings: Settings, sightings: Sightings) -> None:
-        self.cluster, self.settings, self.sightings = cluster, settings, sightings
-
-    async def look(self, key: Key, family: Family, ledger: Ledger, name: str) -> Look:
-        """A job that takes long: is it still there, is it too late, and what do its pods wait for?"""
-        job, runner = jobs_of(family, name)[-1], ledger.runner(name)
-        if job.deleting:
-            return Look(changed=await self._refresh(key, runner, job))
-        if time.monotonic() - job.last_seen > _SILENT_S and await self._refresh(key, runner, job):
-            return Look(changed=True)
-        reading = runner.read(job.body)
-        if reading.state in (Job.ended, Job.queued):
-            return Look()
-        late = self.time_left(ledger, name, job) <= 0
-        if reading.state is Job.running and not late:
-            return Look()
-        if late and await self._refresh(key, runner, job):
-            return Look(changed=True)  # it may have ended just then
-        request = request_of(self.settings, key, ledger, name, job.attempt)
-        pods = current(await self.cluster.list(PODS, key.namespace, labelSelector=selector(request)))
-        events: list[Object] = []
-        if len(pods) < runner.pods(request):
-            events = await self._events(key, request.job, job.uid)
-        waiting = read_pods.waiting(pods, events)
-        rejected = read_pods.rejected(events) if not job.body["status"].get("conditions") else None
-        if rejected is not None:
-            return end(family, job, FailedReason.job_rejected, rejected)
-        if reading.state is Job.starting and (hopeless := read_pods.hopeless(pods, events)) is not None:
-            return end(family, job, *hopeless)
-        job.stuck = read_pods.failure(pods, events) if reading.state is Job.starting else None
-        if late:
-            reason, said = job.stuck or (FailedReason.deadline_exceeded, waiting or HANGS)
-            return end(family, job, reason, too_late(ledger.trial(name).deadline_seconds, said))
-        return Look(waiting=waiting)
-
-    def time_left(self, ledger: Ledger, name: str, job: JobSeen) -> float:
-        """Seconds until a job is to be ended for being too late; infinite where nobody is to end it.
-
-        It is ended by us: what its own deadline ends (``Request.backstop_seconds``) leaves no last lines.
-        """
-        ends = job.deleting or job.given_up is not None
-        if ends or ledger.runner(name).read(job.body).state in (Job.ended, Job.queued):
-            return math.inf
-        # From when it was let go: what it waited in a queue before is not its own.
-        began = job.body["status"].get("startTime") or job.body["metadata"]["creationTimestamp"]
-        return statuses.unix(began) + ledger.trial(name).deadline_seconds - time.time()
-
-    async def _events(self, key: Key, job: str, uid: str) -> list[Object]:
-        """Events on a job; an MPI launcher is a Job of its own, and a quota that hits it is told there."""
-        found: list[Object] = []
-        for field in (f"involvedObject.uid={uid}", f"involvedObject.name={job}-launcher"):
-            found += await self.cluster.list(EVENTS, key.namespace, fieldSelector=field)
-        return found
-
-    async def _refresh(self, key: Key, runner: RunnerKind, job: JobSeen) -> bool:
-        """Ask for a job that the watch has long not shown; whether it is another than we thought."""
-        name = job.body["metadata"]["name"]
-        found = await self.cluster.get(resource_of(runner), key.namespace, name)
-        job.last_seen = time.monotonic()
-        if found is None:
-            return self.sightings.lose_job(labelled(key, job, job.trial)) is not None
-        return self.sightings.see_job(found) is not None
+async def probe(rec: Reconciliation, name: str) -> ProbeResult:
+    """Look at a trial's newest job, its pods and its Events."""
+    job, runner = rec.objects.jobs_of(name)[-1], rec.runner(name)
+    silent = job.deleting or time.monotonic() - job.last_seen > _SILENCE_S
+    if silent and await _refetch(rec, name, job):
+        return ProbeResult(changed=True)
+    status = runner.read(job.body)
+    if job.deleting or status.state in (Job.ended, Job.queued):
+        return ProbeResult()
+    late = time_left(rec, name, job) <= 0
+    if status.state is Job.running and not late:
+        return ProbeResult()
+    if late and await _refetch(rec, name, job):
+        return ProbeResult(changed=True)  # it may have ended just then
+    request = rec.job_request(name, job.attempt)
+    pods = newest_pods(await rec.cluster.list(PODS, rec.key.namespace, labelSelector=request.pod_selector))
+    events = await _events(rec, job) if len(pods) < runner.pods(request) else []
+    waiting = pod_diagnosis.waiting(pods, events)
+    starting = status.state is Job.starting
+    job.pod_problem = pod_diagnosis.failure(pods, events) if starting else None
+    cause = None
+    if not job.body["status"].get("conditions") and (rejection := pod_diagnosis.rejected(events)) is not None:
+        cause = FailedReason.job_rejected, rejection
+    elif starting and (hopeless := pod_diagnosis.hopeless(pods, events)) is not None:
+        cause = hopeless
+    elif late:
+        reason, problem = job.pod_problem or (FailedReason.deadline_exceeded, waiting or HANG)
+        cause = reason, deadline_message(rec.trial_spec(name).deadline_seconds, problem)
+    if cause is None:
+        return ProbeResult(waiting)
+    job.forced_end = cause
+    rec.objects.changed.add(name)
+    return ProbeResult(changed=True)
 
 
-def end(family: Family, job: JobSeen, reason: FailedReason, message: str) -> Look:
-    """From now on this job counts as ended, whatever it says."""
-    job.given_up = (reason, message)
-    family.touched.add(job.trial)
-    return Look(changed=True)
+def time_left(rec: Reconciliation, name: str, job: CachedJob) -> float:
+    """Seconds until a job is to be ended for exceeding its deadline; infinite if it is ending anyway.
+
+    We end it: a job that its own deadline ends (``JobRequest.backstop_seconds``) leaves no last lines.
+    """
+    ending = job.deleting or job.forced_end is not None
+    if ending or rec.runner(name).read(job.body).state in (Job.ended, Job.queued):
+        return math.inf
+    # From when it was released: time in a queue does not count.
+    began = job.body["status"].get("startTime") or job.body["metadata"]["creationTimestamp"]
+    return unix_time(began) + rec.trial_spec(name).deadline_seconds - time.time()
 
 
-def stuck(job: JobSeen, reading: Reading | None, deadline: int) -> tuple[FailedReason, str] | None:
-    """A job that ended by its deadline while it was still Starting: what its pods suffered from, seen before."""
-    late = reading is not None and reading.reason is FailedReason.deadline_exceeded
-    return (job.stuck[0], too_late(deadline, job.stuck[1])) if late and job.stuck is not None else None
+def deadline_cause(job: CachedJob, status: JobStatus | None, deadline: int) -> Cause | None:
+    """For a job that its own deadline ended while it was Starting: what its pods last suffered from."""
+    if job.pod_problem is None or status is None or status.reason is not FailedReason.deadline_exceeded:
+        return None
+    return job.pod_problem[0], deadline_message(deadline, job.pod_problem[1])
 
 
-def too_late(deadline: int, said: str) -> str:
-    """What is said of a job past its deadline."""
-    return f"did not end within deadlineSeconds, {deadline}" + (f": {said}" if said else "")
+def deadline_message(deadline: int, problem: str) -> str:
+    """What is reported of a job past its deadline."""
+    return f"did not end within deadlineSeconds, {deadline}" + (f": {problem}" if problem else "")
+
+
+async def _events(rec: Reconciliation, job: CachedJob) -> list[Object]:
+    """Events about a job; an MPI launcher is a Job of its own, and a quota that blocks it is reported there."""
+    events: list[Object] = []
+    for field in (f"involvedObject.uid={job.uid}", f"involvedObject.name={job.name}-launcher"):
+        events += await rec.cluster.list(EVENTS, rec.key.namespace, fieldSelector=field)
+    return events
+
+
+async def _refetch(rec: Reconciliation, name: str, job: CachedJob) -> bool:
+    """Fetch a job that the watch has not shown for long; whether it differs from the cached one."""
+    current = await rec.fetch_job(name, job.name)
+    job.last_seen = time.monotonic()
+    if current is None:
+        return rec.cache.delete_job(job.body) is not None
+    return rec.cache.upsert_job(current) is not None

@@ -1,6 +1,6 @@
-"""A record's payload -> a verdict; as a function, and as a process for what is large: ``python -m ...judge``.
+"""A record's payload -> a verdict: as a function or, for a large one, as a process: ``python -m ...judge``.
 
-The process reads a line of JSON and the payload from stdin, and writes the judgement as JSON.
+The process reads a line of JSON and the payload from stdin, and writes the judgment as JSON.
 """
 
 from __future__ import annotations
@@ -19,14 +19,13 @@ from scalecurve_api.spec.trial import TrialPhase, TrialSpec
 
 
 @dataclass(frozen=True)
-class Judgement:
-    """The verdict, and what the record says was left out of it."""
+class Judgment:
+    """The verdict, and what the record lists as left out."""
 
     verdict: Verdict
     left_out: tuple[str, ...] = ()
 
     def wire(self) -> dict[str, Any]:
-        """As JSON."""
         verdict = self.verdict
         return {
             "phase": verdict.phase.value,
@@ -37,36 +36,35 @@ class Judgement:
         }
 
     @staticmethod
-    def from_wire(wire: Mapping[str, Any]) -> Judgement:
-        """The inverse of ``wire``."""
+    def from_wire(wire: Mapping[str, Any]) -> Judgment:
         checks = tuple(Check.model_validate(check) for check in wire["checks"])
         verdict = Verdict(TrialPhase(wire["phase"]), wire["reason"], wire["message"], checks)
-        return Judgement(verdict, tuple(wire["leftOut"]))
+        return Judgment(verdict, tuple(wire["leftOut"]))
 
 
-def judge_payload(trial: TrialSpec, payload: bytes | None, outcome: Outcome) -> Judgement:
-    """The verdict on one attempt; a payload that is missing, foreign or damaged counts as no records."""
+def judge_payload(trial: TrialSpec, payload: bytes | None, outcome: Outcome) -> Judgment:
+    """The verdict on one attempt; a missing, foreign or damaged payload counts as no records."""
     if payload is None:
-        return Judgement(_with_reason(judge(trial, {}, outcome), outcome))
+        return Judgment(_with_reason(judge(trial, {}, outcome), outcome))
     try:
         envelope = unseal_ranks(payload)
         if (envelope.trial, envelope.attempt) != (trial.name, outcome.attempt):
-            raise EnvelopeError(f"the record is of {envelope.trial}, attempt {envelope.attempt}")
+            raise EnvelopeError(f"the record belongs to attempt {envelope.attempt} of {envelope.trial}")
     except EnvelopeError as error:
         outcome = outcome.model_copy(update={"message": outcome.message or str(error)})
-        return Judgement(_with_reason(judge(trial, {}, outcome), outcome))
-    return Judgement(judge(trial, envelope.ranks, outcome), envelope.left_out)
+        return Judgment(_with_reason(judge(trial, {}, outcome), outcome))
+    return Judgment(judge(trial, envelope.ranks, outcome), envelope.left_out)
 
 
 def _with_reason(verdict: Verdict, outcome: Outcome) -> Verdict:
-    """Say why there are no records, where the run itself ended well."""
+    """Add why there are no records to the verdict on a run that ended well."""
     if verdict.phase is not TrialPhase.invalid or not outcome.message:
         return verdict
     return Verdict(verdict.phase, verdict.reason, f"{verdict.message}: {outcome.message}", verdict.checks)
 
 
 def main() -> int:
-    """Judge what stdin brings."""
+    """Judge the attempt on stdin."""
     request = json.loads(sys.stdin.buffer.readline())
     payload = sys.stdin.buffer.read(request["bytes"])
     trial, outcome = TrialSpec.model_validate(request["trial"]), Outcome.model_validate(request["outcome"])

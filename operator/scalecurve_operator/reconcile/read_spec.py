@@ -1,4 +1,4 @@
-"""A ScalingExperiment object -> the typed experiment, with every rule checked; what cannot run is said here."""
+"""A ScalingExperiment object -> the typed experiment, with every rule checked, or why it cannot run."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from pydantic import ValidationError
 from scalecurve_api.spec.experiment import ScalingExperiment
 from scalecurve_api.validation import rules
 
-_MOST = 3
+_MAX_PROBLEMS = 3
 
 
 class NotRunnable(ValueError):
-    """An experiment that can never run; the message names the fields, what was given and what is allowed."""
+    """An experiment that can never run; the message names the fields, their values and what is allowed."""
 
 
 def read_experiment(body: Mapping[str, Any]) -> ScalingExperiment:
@@ -27,11 +27,12 @@ def read_experiment(body: Mapping[str, Any]) -> ScalingExperiment:
     try:
         experiment = ScalingExperiment.model_validate(wire)
     except ValidationError as error:
-        said = [f"{_path(entry['loc'])}: {entry['msg']}" for entry in error.errors(include_url=False)]
-        raise NotRunnable(_some(said)) from error
-    found = rules.check(experiment)
-    if found:
-        raise NotRunnable(_some([f"{_path(path)}: {given}; allowed: {allowed}" for path, given, allowed, _ in found]))
+        problems = [f"{_path(entry['loc'])}: {entry['msg']}" for entry in error.errors(include_url=False)]
+        raise NotRunnable(_summary(problems)) from error
+    if broken := rules.check(experiment):
+        raise NotRunnable(
+            _summary([f"{_path(path)}: {value}; allowed: {allowed}" for path, value, allowed, _ in broken])
+        )
     return experiment
 
 
@@ -39,6 +40,6 @@ def _path(parts: tuple[Any, ...]) -> str:
     return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in parts).lstrip(".")
 
 
-def _some(said: list[str]) -> str:
-    more = f"; and {len(said) - _MOST} more" if len(said) > _MOST else ""
-    return "; ".join(said[:_MOST]) + more
+def _summary(problems: list[str]) -> str:
+    more = f"; and {len(problems) - _MAX_PROBLEMS} more" if len(problems) > _MAX_PROBLEMS else ""
+    return "; ".join(problems[:_MAX_PROBLEMS]) + more

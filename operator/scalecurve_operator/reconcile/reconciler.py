@@ -1,8 +1,7 @@
-"""One turn over one experiment: look, let ``lifecycle`` decide, act; until nothing is left to do. Level-triggered.
+"""Reconciling an experiment: decide what to do next, do it, until nothing is left to do. Level-triggered.
 
-All state is in the cluster and in ``Sightings``; a turn may be cut anywhere, by a kill too, and the next one goes on.
-An attempt's number is claimed in its trial's status, against the version seen, before its job is created: whoever
-looks at an older version is refused, and so nobody runs a trial twice.
+All state is in the cluster and in the object cache. A reconcile may be interrupted anywhere, by a kill too, and the
+next one goes on: what an attempt has reached is in its trial's status.
 """
 
 from __future__ import annotations
@@ -13,228 +12,246 @@ from collections import Counter
 from collections.abc import Callable, Sequence, Set
 from functools import partial
 
-from scalecurve_api.lifecycle import Action, Clean, Collect, Start, Stop, decide
-from scalecurve_kube.client import EXPERIMENTS, Cluster, Object, Refused
-from scalecurve_operator.cache.object_cache import ExperimentSeen, Family, Key, Sightings
-from scalecurve_operator.cache.trial_index import Ledger, abandoned, open_ledger
-from scalecurve_operator.metrics import RECONCILE, show
-from scalecurve_operator.reconcile.actions import Acting
-from scalecurve_operator.reconcile.admission import Admission
-from scalecurve_operator.reconcile.installed_kinds import MISSING_S, Installed
-from scalecurve_operator.reconcile.job_probe import Looking
-from scalecurve_operator.reconcile.open_trials import Tending
+from scalecurve_api.lifecycle import Action, Clean, Collect, Start, Stop
+from scalecurve_kube.cluster import Cluster
+from scalecurve_kube.errors import Refused
+from scalecurve_kube.resources import EXPERIMENTS, Object, unix_time
+from scalecurve_operator.admission.admission import ADMITTED, Admission
+from scalecurve_operator.cache.object_cache import CachedExperiment, ExperimentObjects, Key, ObjectCache
+from scalecurve_operator.cache.trial_index import TrialIndex
+from scalecurve_operator.metrics import RECONCILE, set_phase_gauges
+from scalecurve_operator.reconcile import actions, open_trials, status_writer
+from scalecurve_operator.reconcile.installed_kinds import MISSING_S, InstalledKinds
 from scalecurve_operator.reconcile.read_spec import NotRunnable, read_experiment
-from scalecurve_operator.reconcile.reconciliation import IN_THE_WAY, REFUSED, Turning
-from scalecurve_operator.reconcile.status_writer import PUBLISH_EVERY_S, Publishing
-from scalecurve_operator.reconcile.task_pool import AT_ONCE, Hands
-from scalecurve_operator.reconcile.trial_objects import Conflict, InTheWay
+from scalecurve_operator.reconcile.reconciliation import NAME_TAKEN, REFUSED, Reconciliation
+from scalecurve_operator.reconcile.status_writer import PUBLISH_INTERVAL_S
+from scalecurve_operator.reconcile.task_pool import CONCURRENCY, TaskPool
+from scalecurve_operator.reconcile.trial_objects import Conflict, NameTaken
 from scalecurve_operator.settings import Settings
-from scalecurve_operator.status import render as statuses
-from scalecurve_operator.status.events import Notices
+from scalecurve_operator.status.render import condition
 
-_IN_THE_WAY_S = 2.0
-"""What stands in a trial's way is looked at so often."""
+_NAME_TAKEN_S = 2.0
+"""How often to look whether a name has become free."""
+_CONFLICT_S = 0.5
 
 logger = logging.getLogger(__name__)
 
 
-class Controller:
-    """Turns over experiments; ``nudge(key, after)`` asks for a further one."""
+class Reconciler:
+    """Reconciles experiments; ``enqueue(key, after)`` asks for another reconcile."""
 
     def __init__(
         self,
         cluster: Cluster,
         settings: Settings,
-        sightings: Sightings,
-        nudge: Callable[[Key, float], None],
+        cache: ObjectCache,
+        enqueue: Callable[[Key, float], None],
         leading: Callable[[], bool],
     ) -> None:
-        self.cluster, self.settings, self.sightings, self.nudge, self.leading = (
-            cluster,
-            settings,
-            sightings,
-            nudge,
-            leading,
-        )
-        self.turning: dict[Key, Turning] = {}
-        self.admission = Admission(settings, sightings)
-        notices = Notices(cluster)
-        self.acting = Acting(cluster, settings, sightings, notices)
-        self.tending = Tending(settings, self.acting, Looking(cluster, settings, sightings), nudge)
-        self.publishing = Publishing(cluster, sightings, notices, nudge)
-        self.installed = Installed(cluster)
+        self.cluster = cluster
+        self.settings = settings
+        self.cache = cache
+        self.enqueue = enqueue
+        self.leading = leading
+        self.open: dict[Key, Reconciliation] = {}
+        self.admission = Admission(settings, cache)
+        self.installed = InstalledKinds(cluster)
 
-    def show(self) -> None:
-        """Bring the gauges up to date, as a scrape is about to read them."""
-        trials: Counter[str] = Counter()
-        for turning in self.turning.values():
-            trials.update(turning.published.get("counts") or {})
-        seen = [family.experiment for family in self.sightings.families.values() if family.experiment is not None]
-        experiments = Counter(str(each.status.get("phase") or "Pending").lower() for each in seen)
-        show(
-            {phase.capitalize(): n for phase, n in trials.items()}, {p.capitalize(): n for p, n in experiments.items()}
-        )
-
-    async def turn(self, key: Key) -> None:
+    async def reconcile(self, key: Key) -> None:
         """Bring one experiment as far as it goes for now."""
         if not self.leading():
             return
-        family = self.sightings.families.get(key)
-        seen = family.experiment if family is not None else None
-        if family is None or seen is None or seen.deleting:
-            self._leave(key)
+        objects = self.cache.experiments.get(key)
+        experiment = objects.experiment if objects is not None else None
+        if objects is None or experiment is None or experiment.deleting:
+            self._close(key)
             return
         with RECONCILE.time():
-            if seen.ended and not self._unfinished(family, seen):
-                await self._after_the_end(key, family, seen)
+            if experiment.ended and not _unfinished(objects, experiment):
+                await self._expire(key, experiment)
+                return
+            try:
+                rec = self._open(key, objects, experiment)
+            except NotRunnable as problem:
+                await self._refuse(key, objects, experiment, str(problem))
             else:
-                await self._run(key, family, seen)
-                if (seen.body.get("spec") or {}).get("suspend"):
-                    self._make_room(key)
+                await self._advance(rec, experiment)
+            if experiment.spec.get("suspend"):
+                self._release_slot(key)
 
-    async def _run(self, key: Key, family: Family, seen: ExperimentSeen) -> None:
-        try:
-            turning = self._turning(key, family, seen)
-        except NotRunnable as refusal:
-            await self.acting.remove(key, family)
-            await self.publishing.refuse(key, seen, refusal)
-            self._leave(key)
-            return
-        ledger = turning.ledger
-        conditions = [statuses.condition("Accepted", True, "Valid", f"{len(ledger.names)} trials planned")]
-        missing = await self._missing_runner(key, ledger)
-        until = time.monotonic() + PUBLISH_EVERY_S
-        turning.beginning.clear()
-        turning.hindered.clear()
-        turning.refusal = None
-        async with Hands(AT_ONCE) as hands:
+    async def _advance(self, rec: Reconciliation, experiment: CachedExperiment) -> None:
+        """Act on trials until there is nothing to do, look after the open ones, and publish the status."""
+        rec.begin()
+        accepted = condition("Accepted", True, "Valid", f"{len(rec.index.names)} trials planned")
+        missing = await self._missing_runner(rec)
+        interrupted = await self._act_on_trials(rec, experiment, can_start=missing is None)
+        admitted = missing or self.admission.condition(rec.key, rec.index.spec, rec.final)
+        await open_trials.ensure_companions(rec)
+        changed = await open_trials.probe_jobs(rec)
+        await open_trials.report_progress(rec)
+        await status_writer.publish(rec, [accepted, admitted])
+        if rec.final:
+            self._close(rec.key)
+        if changed or interrupted:
+            rec.enqueue()
+        if rec.refusal is not None:
+            # Reported above; now the reconcile fails, so that it is retried with backoff.
+            raise rec.refusal
+
+    async def _act_on_trials(self, rec: Reconciliation, experiment: CachedExperiment, *, can_start: bool) -> bool:
+        """Decide and act until nothing is left to do; True if that was interrupted so that the status stays current.
+
+        Short trials, many at a time, always leave something to do, and status and deadlines must not wait for them.
+        """
+        deadline = time.monotonic() + PUBLISH_INTERVAL_S
+        async with TaskPool(CONCURRENCY) as pool:
             while True:
-                ledger.note(family, self._touched(family))
-                window = ledger.window(family)
-                decision = decide(
-                    ledger.spec, window.names, window.observed, settled=window.settled, unbegun=window.unbegun
-                )
-                wants = missing is None and not ledger.spec.suspend and not decision.status.phase.final
-                may_start = wants and self.admission.ask(key, seen, bool(family.jobs))
-                actions = [each for each in decision.actions if may_start or not isinstance(each, Start)]
-                if decision.status.phase.final:
-                    # Cancelled between the claim of an attempt and its job: nothing else would ever end it.
-                    actions += [Stop(name) for name in abandoned(family, ledger.uid) if name in ledger.index]
-                # Short trials, many at a time, always leave something to do: status and deadlines must not wait.
-                late = time.monotonic() > until and not decision.status.phase.final
-                for action in () if late else _allowed(actions, turning.beginning & hands.tasks.keys()):
-                    if isinstance(action, Start):
-                        turning.beginning.add(action.trial)
-                        turning.started_at = turning.started_at or time.time()
-                    hands.take(action.trial, partial(self._act, key, family, turning, action))
-                if not hands.tasks:
-                    break
-                await hands.some_done(lambda: bool(family.touched))
-        ended = decision.status.phase.final
-        conditions.append(missing or self.admission.condition(key, seen, ledger.spec, ended))
-        await self.tending.accompany(key, family, turning)
-        overdue = await self.tending.look_after(key, family, turning)
-        await self.tending.progress(key, family, turning, decision, window.names)
-        await self.publishing.publish(key, family, turning, decision, window.names, conditions)
-        if ended:
-            self._leave(key)
-        if overdue or (late and actions):
-            self.nudge(key, 0.0)
-        if turning.refusal is not None:
-            raise turning.refusal
+                rec.decide()
+                pending = self._pending_actions(rec, experiment, can_start)
+                interrupted = not rec.final and time.monotonic() > deadline
+                if not interrupted:
+                    self._submit(rec, pool, pending)
+                if not pool.tasks:
+                    return interrupted and bool(pending)
+                await pool.wait(lambda: bool(rec.objects.changed))
 
-    def _turning(self, key: Key, family: Family, seen: ExperimentSeen) -> Turning:
-        known = self.turning.get(key)
-        if known is None or (known.ledger.uid, known.ledger.generation) != (seen.uid, seen.generation):
-            family.touched.clear()
-            ledger = open_ledger(read_experiment(seen.body), seen.uid, seen.generation, family)
-            known = self.turning[key] = Turning(ledger)
-        return known
+    def _pending_actions(self, rec: Reconciliation, experiment: CachedExperiment, can_start: bool) -> list[Action]:
+        """The decided actions, without starts that the pool does not admit."""
+        may_start = (
+            can_start
+            and not rec.index.spec.suspend
+            and not rec.final
+            and self.admission.admit(rec.key, experiment, bool(rec.objects.jobs))
+        )
+        pending = [action for action in rec.decision.actions if may_start or not isinstance(action, Start)]
+        if rec.final:
+            # Cancelled between the claim of an attempt and its job: nothing else would ever end it.
+            abandoned = rec.objects.abandoned(rec.index.uid)
+            pending += [Stop(name) for name in abandoned if name in rec.index.positions]
+        return pending
 
-    def _touched(self, family: Family) -> set[str]:
-        touched, family.touched = family.touched, set()
-        return touched
-
-    async def _act(self, key: Key, family: Family, turning: Turning, action: Action) -> bool:
-        """Carry an action out; False where it has to wait."""
-        ledger, name = turning.ledger, action.trial
-        try:
+    def _submit(self, rec: Reconciliation, pool: TaskPool, pending: Sequence[Action]) -> None:
+        for action in _within_parallelism(pending, rec.starting & pool.tasks.keys()):
             if isinstance(action, Start):
-                return await self.acting.start(key, family, ledger, name, action.attempt)
-            if isinstance(action, Collect):
-                return await self.acting.collect(key, family, ledger, name)
-            if isinstance(action, Stop):
-                return await self.acting.collect(key, family, ledger, name, cancelled=True)
-            assert isinstance(action, Clean)
-            return await self.acting.clean(key, family, ledger, name)
-        except InTheWay as found:
-            turning.hindered[name] = IN_THE_WAY, str(found)
-            self.nudge(key, _IN_THE_WAY_S)
-            return False
+                rec.starting.add(action.trial)
+                rec.started_at = rec.started_at or time.time()
+            pool.submit(action.trial, partial(self._act, rec, action))
+
+    async def _act(self, rec: Reconciliation, action: Action) -> bool:
+        """Carry out an action; False if it has to wait for another reconcile."""
+        name = action.trial
+        try:
+            return await _perform(rec, action)
+        except NameTaken as problem:
+            rec.blocked[name] = NAME_TAKEN, str(problem)
+            rec.enqueue(_NAME_TAKEN_S)
         except Refused as refused:
-            # Told first, and then the turn has failed: it is repeated, later each time.
-            turning.hindered[name], turning.refusal = (REFUSED, f"the API server refuses: {refused.message}"), refused
-            return False
+            rec.blocked[name] = REFUSED, str(refused)
+            rec.refusal = refused
         except Conflict as conflict:
-            logger.info("%s: %s; looking again", key, conflict)
-            self.nudge(key, 0.5)
-            return False
+            logger.info("%s: %s; reconciling again", rec.key, conflict)
+            rec.enqueue(_CONFLICT_S)
         finally:
             if not isinstance(action, Start):
-                turning.checked.pop(name, None)
-                turning.waits.pop(name, None)
+                rec.probed.pop(name, None)
+                rec.waiting.pop(name, None)
+        return False
 
-    async def _missing_runner(self, key: Key, ledger: Ledger) -> Object | None:
-        """A condition that says which job kind is not installed, and which are; None when all is there."""
-        missing = await self.installed.missing(ledger.runner(ledger.names[0]))
-        if missing is None:
+    async def _missing_runner(self, rec: Reconciliation) -> Object | None:
+        """A condition that says which job kind is not installed; None if it is."""
+        problem = await self.installed.problem(rec.runner(rec.index.names[0]).runner)
+        if problem is None:
             return None
-        self.nudge(key, MISSING_S)
-        self._make_room(key)
-        return statuses.condition("Admitted", False, "RunnerMissing", missing)
+        rec.enqueue(MISSING_S)
+        self._release_slot(rec.key)
+        return condition(ADMITTED, False, "RunnerMissing", problem)
 
-    def _unfinished(self, family: Family, seen: ExperimentSeen) -> bool:
-        """Whether a finished experiment still has jobs to remove, or attempts to end."""
-        return "total" in seen.status and bool(family.jobs or abandoned(family, seen.uid))
+    async def _refuse(self, key: Key, objects: ExperimentObjects, experiment: CachedExperiment, problem: str) -> None:
+        await actions.delete_jobs(self.cluster, key, objects)
+        if not await status_writer.refuse(self.cluster, self.cache, key, experiment, problem):
+            self.enqueue(key, 0.0)
+        self._close(key)
 
-    async def _after_the_end(self, key: Key, family: Family, seen: ExperimentSeen) -> None:
-        self._leave(key)
-        ttl = (seen.body.get("spec") or {}).get("ttlSecondsAfterFinished")
-        ended = seen.status.get("endedAt")
+    async def _expire(self, key: Key, experiment: CachedExperiment) -> None:
+        """Delete an ended experiment once its time to live is over."""
+        self._close(key)
+        ttl, ended = experiment.spec.get("ttlSecondsAfterFinished"), experiment.status.get("endedAt")
         if ttl is None or ended is None:
             return
-        left = statuses.unix(ended) + ttl - time.time()
+        left = unix_time(ended) + ttl - time.time()
         if left > 0:
-            self.nudge(key, left + 0.1)
+            self.enqueue(key, left + 0.1)
         else:
-            await self.cluster.delete(EXPERIMENTS, key.namespace, key.name, "Background", seen.uid)
+            await self.cluster.delete(EXPERIMENTS, key.namespace, key.name, "Background", experiment.uid)
 
-    def _leave(self, key: Key) -> None:
-        """Forget what only an unfinished experiment needs, and let the next of its pool have its turn."""
-        self.turning.pop(key, None)
-        self._make_room(key)
+    def _open(self, key: Key, objects: ExperimentObjects, experiment: CachedExperiment) -> Reconciliation:
+        """The reconciliation in progress, or a new one if the object or its spec is another now."""
+        rec = self.open.get(key)
+        if rec is None or (rec.index.uid, rec.index.generation) != (experiment.uid, experiment.generation):
+            objects.take_changed()
+            spec = read_experiment(experiment.body)
+            index = TrialIndex.build(spec, experiment.uid, experiment.generation, objects)
+            rec = Reconciliation(key, objects, index, self.cluster, self.cache, self.settings, self.enqueue)
+            self.open[key] = rec
+        rec.objects = objects
+        return rec
 
-    def _make_room(self, key: Key) -> None:
-        """Let the next of its pool have its turn, once nothing of this one's jobs is in the way."""
-        family = self.sightings.families.get(key)
-        if family is not None and family.experiment is not None and family.jobs:
+    def _close(self, key: Key) -> None:
+        """Forget what only an unfinished experiment needs, and let the next one of its pool begin."""
+        self.open.pop(key, None)
+        self._release_slot(key)
+
+    def _release_slot(self, key: Key) -> None:
+        """Let the next one of its pool begin, unless this one still has jobs."""
+        objects = self.cache.experiments.get(key)
+        if objects is not None and objects.experiment is not None and objects.jobs:
             return
         for other in self.admission.leave(key):
-            self.nudge(other, 0.0)
+            self.enqueue(other, 0.0)
+
+    def update_gauges(self) -> None:
+        """Bring the gauges up to date for a scrape."""
+        trials: Counter[str] = Counter()
+        for rec in self.open.values():
+            trials.update(rec.published.get("counts") or {})
+        experiments = Counter(
+            str(objects.experiment.status.get("phase") or "Pending")
+            for objects in self.cache.experiments.values()
+            if objects.experiment is not None
+        )
+        set_phase_gauges({phase.capitalize(): count for phase, count in trials.items()}, experiments)
 
 
-def _allowed(actions: Sequence[Action], beginning: Set[str]) -> list[Action]:
-    """Actions to take up beside attempts that are just being begun.
+def _unfinished(objects: ExperimentObjects, experiment: CachedExperiment) -> bool:
+    """Whether an ended experiment still has jobs to delete or attempts to end."""
+    return "total" in experiment.status and bool(objects.jobs or objects.abandoned(experiment.uid))
 
-    As many attempts may begin as ``decide`` names, and those under way, of which it cannot see a job yet, are among
-    them: even where it names others by now, for trials were deleted, there is no more room than that.
+
+async def _perform(rec: Reconciliation, action: Action) -> bool:
+    match action:
+        case Start(name, attempt):
+            await actions.start(rec, name, attempt)
+        case Collect(name):
+            await actions.collect(rec, name)
+        case Stop(name):
+            await actions.collect(rec, name, cancelled=True)
+        case Clean(name):
+            return await actions.clean(rec, name)
+    return True
+
+
+def _within_parallelism(pending: Sequence[Action], starting: Set[str]) -> list[Action]:
+    """The actions that may run beside attempts that are just being started.
+
+    ``decide`` names as many starts as there are free places, and cannot see yet the jobs of those under way: they take
+    some of these places, even where it names other trials by now because trials were deleted.
     """
-    room = sum(isinstance(action, Start) for action in actions) - len(beginning)
+    places = sum(isinstance(action, Start) for action in pending) - len(starting)
     allowed = []
-    for action in actions:
-        if isinstance(action, Start) and action.trial not in beginning:
-            if room <= 0:
+    for action in pending:
+        if isinstance(action, Start) and action.trial not in starting:
+            if places <= 0:
                 continue
-            room -= 1
+            places -= 1
         allowed.append(action)
     return allowed

@@ -1,110 +1,102 @@
-"""An experiment's own status: when it is due, what it says, and written against the object that it is of."""
+"""Writing an experiment's status: when it is due, what it says, and against the object that it belongs to."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Sequence
 
-from scalecurve_api.lifecycle import Decision
-from scalecurve_kube.client import EXPERIMENTS, Cluster, Object, Refused
-from scalecurve_operator.cache.object_cache import ExperimentSeen, Family, Key, Sightings
-from scalecurve_operator.cache.trial_index import jobs_of
-from scalecurve_operator.reconcile.read_spec import NotRunnable
-from scalecurve_operator.reconcile.reconciliation import Turning
-from scalecurve_operator.status import render as statuses
-from scalecurve_operator.status.events import Notices
+from scalecurve_kube.cluster import Cluster
+from scalecurve_kube.errors import Refused
+from scalecurve_kube.resources import EXPERIMENTS, Object
+from scalecurve_operator.cache.object_cache import CachedExperiment, Key, ObjectCache
+from scalecurve_operator.reconcile.reconciliation import Reconciliation
+from scalecurve_operator.status import events, render
 from scalecurve_operator.status.headlines import best_efficiency, headlines
 
-PUBLISH_EVERY_S = 2.0
+PUBLISH_INTERVAL_S = 2.0
 
 
-class Publishing:
-    """Of every experiment in one cluster; ``nudge(key, after)`` asks for a further turn."""
+async def publish(rec: Reconciliation, conditions: Sequence[Object]) -> None:
+    """Write the status if it says something new, but no more often than people can read."""
+    experiment, status, now = rec.objects.experiment, rec.decision.status, time.monotonic()
+    if experiment is None or experiment.uid != rec.index.uid:
+        return
+    due = rec.published_at + PUBLISH_INTERVAL_S
+    first = not rec.published and not experiment.status.get("phase")
+    if not (first or rec.final or now >= due or experiment.status.get("phase") != status.phase.value):
+        rec.enqueue(due - now)
+        return
+    new = _render(rec, experiment, [*conditions, *_stalled(rec), *_complete(rec)])
+    if new in (experiment.status, rec.published):
+        return
+    # The Event goes first: whoever takes over after a kill finds the phase already written, and reports nothing.
+    await events.experiment_ended(rec.cluster, rec.key, experiment.uid, experiment.status, new)
+    if not await write(rec.cluster, rec.cache, rec.key, experiment, new):
+        rec.enqueue()
+    rec.published, rec.published_at = new, now
 
-    def __init__(
-        self, cluster: Cluster, sightings: Sightings, notices: Notices, nudge: Callable[[Key, float], None]
-    ) -> None:
-        self.cluster, self.sightings, self.notices, self.nudge = cluster, sightings, notices, nudge
 
-    async def publish(
-        self,
-        key: Key,
-        family: Family,
-        turning: Turning,
-        decision: Decision,
-        names: tuple[str, ...],
-        conditions: list[Object],
-    ) -> None:
-        """Write the status where it says something new, and not more often than people can read."""
-        seen, status, ledger, now = family.experiment, decision.status, turning.ledger, time.monotonic()
-        if seen is None or seen.uid != ledger.uid:
-            return
-        due = turning.published_at + PUBLISH_EVERY_S
-        first = not turning.published and not seen.status.get("phase")
-        if not (first or status.phase.final or now >= due or seen.status.get("phase") != status.phase.value):
-            self.nudge(key, due - now)
-            return
-        current = [
-            statuses.current_trial(name, ledger.trial(name), phase, trial.status or {})
-            for name, phase in zip(names, status.phases, strict=True)
-            if not phase.final and (trial := family.trials.get(name)) is not None and jobs_of(family, name)
-        ]
-        if turning.hindered:
-            name, (reason, why) = next(iter(sorted(turning.hindered.items())))
-            conditions.append(statuses.condition("Stalled", True, reason, f"{name}: {why}"))
-        elif turning.waits:
-            name, why = next(iter(sorted(turning.waits.items())))
-            conditions.append(statuses.condition("Stalled", True, "JobWaits", f"{name}: {why}"))
-        if status.phase.final:
-            conditions.append(statuses.condition("Complete", True, status.phase.value, status.message))
-        entries = headlines(ledger.spec, ledger.plan, ledger.throughputs)
-        before, wall = seen.status, time.time()
-        generation = ledger.generation
-        new = statuses.experiment(
-            before,
-            generation,
-            status,
-            current,
-            entries,
-            best_efficiency(entries),
-            statuses.conditions(before, conditions, generation, wall),
-            wall,
-            began=turning.started_at,
-        )
-        if new == before or new == turning.published:
-            return
-        # First, for whoever is killed in between finds the phase written and has nothing to tell any more.
-        await self.notices.experiment(key, seen, before, new)
-        await self._write(key, seen, new)
-        turning.published, turning.published_at = new, now
+def _render(rec: Reconciliation, experiment: CachedExperiment, conditions: Sequence[Object]) -> Object:
+    before, generation, wall = experiment.status, rec.index.generation, time.time()
+    current = [
+        render.current_trial(name, rec.trial_spec(name), phase, trial.status or {})
+        for name, phase in zip(rec.names, rec.decision.status.phases, strict=True)
+        if not phase.final and (trial := rec.objects.trials.get(name)) is not None and rec.objects.jobs_of(name)
+    ]
+    entries = headlines(rec.index.spec, rec.index.plan, rec.index.throughputs)
+    return render.experiment(
+        before,
+        generation,
+        rec.decision.status,
+        current,
+        entries,
+        best_efficiency(entries),
+        render.conditions(before, conditions, generation, wall),
+        wall,
+        rec.started_at,
+    )
 
-    async def refuse(self, key: Key, seen: ExperimentSeen, refusal: NotRunnable) -> None:
-        """Say of an experiment that it can never run."""
-        condition = statuses.condition("Accepted", False, "InvalidSpec", str(refusal))
-        status = statuses.refused(seen.status, seen.generation, str(refusal), condition, time.time())
-        await self._write(key, seen, status)
-        await self.notices.experiment(key, seen, {}, status)
 
-    async def _write(self, key: Key, seen: ExperimentSeen, status: Object) -> None:
-        body = {
-            "apiVersion": EXPERIMENTS.api_version,
-            "kind": EXPERIMENTS.kind,
-            # The uid keeps a status from an experiment that was deleted and made anew under the same name.
-            "metadata": {"name": key.name, "namespace": key.namespace, "uid": seen.uid},
-            "status": status,
-        }
-        try:
-            written = await self.cluster.apply(EXPERIMENTS, key.namespace, body, "status")
-        except Refused as refused:
-            if refused.status not in (404, 409):
-                raise
-            # A watch that began anew has not told that it was deleted, or made anew.
-            found = await self.cluster.get(EXPERIMENTS, key.namespace, key.name)
-            if found is None:
-                self.sightings.lose_experiment(seen.body)
-            else:
-                self.sightings.see_experiment(found)
-            self.nudge(key, 0.0)
-            return
-        self.sightings.see_experiment(written)
-        self.sightings.wrote(EXPERIMENTS.plural, int(written["metadata"]["resourceVersion"]))
+def _stalled(rec: Reconciliation) -> list[Object]:
+    if rec.blocked:
+        name, (reason, problem) = min(rec.blocked.items())
+    elif rec.waiting:
+        (name, problem), reason = min(rec.waiting.items()), "JobWaiting"
+    else:
+        return []
+    return [render.condition("Stalled", True, reason, f"{name}: {problem}")]
+
+
+def _complete(rec: Reconciliation) -> list[Object]:
+    status = rec.decision.status
+    return [render.condition("Complete", True, status.phase.value, status.message)] if rec.final else []
+
+
+async def refuse(cluster: Cluster, cache: ObjectCache, key: Key, experiment: CachedExperiment, problem: str) -> bool:
+    """Write that an experiment can never run; False if that has to be repeated."""
+    condition = render.condition("Accepted", False, "InvalidSpec", problem)
+    status = render.refused(experiment.status, experiment.generation, problem, condition, time.time())
+    written = await write(cluster, cache, key, experiment, status)
+    await events.experiment_ended(cluster, key, experiment.uid, {}, status)
+    return written
+
+
+async def write(cluster: Cluster, cache: ObjectCache, key: Key, experiment: CachedExperiment, status: Object) -> bool:
+    """Write a status; False if the cache was behind the cluster, and now is not."""
+    # The uid keeps the status from another experiment that was created under the same name since.
+    body = EXPERIMENTS.body(name=key.name, namespace=key.namespace, uid=experiment.uid)
+    try:
+        written = await cluster.apply(EXPERIMENTS, key.namespace, {**body, "status": status}, "status")
+    except Refused as refused:
+        if refused.status not in (404, 409):
+            raise
+        # A watch that started over never reported that it was deleted or replaced.
+        current = await cluster.get(EXPERIMENTS, key.namespace, key.name)
+        if current is None:
+            cache.delete_experiment(experiment.body)
+        else:
+            cache.upsert_experiment(current)
+        return False
+    cache.upsert_experiment(written)
+    cache.note_write(EXPERIMENTS.plural, int(written["metadata"]["resourceVersion"]))
+    return True

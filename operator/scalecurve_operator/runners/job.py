@@ -11,26 +11,22 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from scalecurve_api import contract, lifecycle
-from scalecurve_api.spec import object_names as objects
-from scalecurve_operator.runners.job_state import Reading, conditions, ended
+from scalecurve_api import contract
+from scalecurve_api.spec.job_kinds import Runner
+from scalecurve_api.spec.object_names import ATTEMPT_LABEL, TRIAL_LABEL
+from scalecurve_operator.runners.job_request import JobRequest
+from scalecurve_operator.runners.job_status import SUSPENDED, JobStatus, ended, true_conditions, underway
 from scalecurve_operator.runners.kueue import queue_labels
 from scalecurve_operator.runners.pod_template import COORDINATOR_PORT, worker_template
-from scalecurve_operator.runners.request import Request
 from scalecurve_operator.runners.runner_kind import Manifest
-
-INDEX = "batch.kubernetes.io/job-completion-index"
 
 
 class IndexedJob:
-    """Pod i holds the workers from i times workers-a-pod on; all find pod 0 by its name under the Service."""
+    """Pod i carries the workers from i * workers_per_pod on; all find pod 0 by its name under the Service."""
 
-    kind = "Job"
-    group = "batch"
-    version = "v1"
-    plural = "jobs"
+    runner = Runner.job
 
-    def render(self, request: Request) -> Manifest:
+    def render(self, request: JobRequest) -> Manifest:
         """The Job; its controller numbers the pods and names their hosts ``<job>-<index>``."""
         pods = request.pods
         host = f"{request.job}-0.{request.job}" if pods > 1 else "localhost"
@@ -57,7 +53,7 @@ class IndexedJob:
             },
         }
 
-    def companions(self, request: Request, job: Mapping[str, Any]) -> list[Manifest]:
+    def companions(self, request: JobRequest, job: Mapping[str, Any]) -> list[Manifest]:
         """The Service that gives the pods their names, where there is more than one."""
         if request.pods == 1:
             return []
@@ -70,39 +66,34 @@ class IndexedJob:
                 # Pods look for one another before any is ready.
                 "publishNotReadyAddresses": True,
                 "selector": {
-                    objects.TRIAL_LABEL: request.trial_object,
-                    objects.ATTEMPT_LABEL: str(request.attempt),
+                    TRIAL_LABEL: request.trial_object,
+                    ATTEMPT_LABEL: str(request.attempt),
                 },
             },
         }
         return [service]
 
-    def read(self, job: Mapping[str, Any]) -> Reading:
+    def read(self, job: Mapping[str, Any]) -> JobStatus:
         """Ended at the first sign of it; running when every pod is ready or done."""
-        holds = conditions(job)
-        for kind in ("Complete", "SuccessCriteriaMet"):
-            if kind in holds:
-                return ended(job, holds[kind], succeeded=True)
-        for kind in ("Failed", "FailureTarget"):
-            if kind in holds:
-                return ended(job, holds[kind], succeeded=False)
-        spec, status = job.get("spec") or {}, job.get("status") or {}
+        conditions, spec, status = true_conditions(job), job.get("spec") or {}, job.get("status") or {}
+        for kind in ("Complete", "SuccessCriteriaMet", "Failed", "FailureTarget"):
+            if kind in conditions:
+                return ended(conditions[kind], succeeded=kind in ("Complete", "SuccessCriteriaMet"))
         if spec.get("suspend"):
-            return Reading(lifecycle.Job.queued, message="suspended: waits to be admitted")
-        there = status.get("ready", 0) + status.get("succeeded", 0)
-        running = there >= spec.get("completions", 1)
-        return Reading(lifecycle.Job.running if running else lifecycle.Job.starting)
+            return SUSPENDED
+        return underway(status.get("ready", 0) + status.get("succeeded", 0) >= spec.get("completions", 1))
 
-    def pods(self, request: Request) -> int:
-        """As many as carry workers."""
+    def trim(self, spec: Mapping[str, Any]) -> Manifest:
+        return {name: spec[name] for name in ("suspend", "completions") if name in spec}
+
+    def pods(self, request: JobRequest) -> int:
         return request.pods
 
     def recording_pod(self, pods: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
-        """Pod 0."""
         return next((pod for pod in pods if _index(pod) == "0"), None)
 
 
 def _index(pod: Mapping[str, Any]) -> str | None:
-    metadata = pod["metadata"]
-    found = (metadata.get("labels") or {}).get(INDEX) or (metadata.get("annotations") or {}).get(INDEX)
-    return None if found is None else str(found)
+    metadata, (label,) = pod["metadata"], Runner.job.job_kind.index_labels
+    index = (metadata.get("labels") or {}).get(label) or (metadata.get("annotations") or {}).get(label)
+    return None if index is None else str(index)

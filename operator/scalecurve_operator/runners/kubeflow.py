@@ -1,6 +1,6 @@
-"""What the job kinds of kubeflow.org have in common: replicas by name, a run policy, conditions.
+"""What the job kinds of kubeflow.org have in common: replicas by role, a run policy, conditions.
 
-None of their conditions says why a run failed; that is read from the pods, which cleanPodPolicy None leaves there.
+None of their conditions says why a run failed; that is read from the pods, which cleanPodPolicy None preserves.
 """
 
 from __future__ import annotations
@@ -9,97 +9,119 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from scalecurve_api import lifecycle
+from scalecurve_api.spec.job_kinds import Runner
 from scalecurve_api.spec.trial import FailedReason
-from scalecurve_operator.runners.job_state import Reading, conditions, ended
+from scalecurve_operator.runners.job_request import JobRequest
+from scalecurve_operator.runners.job_status import SUSPENDED, JobStatus, ended, true_conditions, underway
 from scalecurve_operator.runners.kueue import queue_labels
-from scalecurve_operator.runners.request import Request
+from scalecurve_operator.runners.pod_status import labels_of
 from scalecurve_operator.runners.runner_kind import Manifest
 
-GROUP = "kubeflow.org"
 REPLICA_TYPE = "training.kubeflow.org/replica-type"
 REPLICA_INDEX = "training.kubeflow.org/replica-index"
 
 
-def job(kind: str, version: str, request: Request, spec: Mapping[str, Any], **run_policy: Any) -> Manifest:
-    """A job whose pods stay when it ends, so that what they left can be collected; whoever collects deletes it.
+class KubeflowRunner:
+    """A job kind with ``replica_specs``, the field that holds its replicas by role."""
 
-    cleanPodPolicy Running was seen to delete failed pods too, and workers that end just after their master.
+    runner: Runner
+    replica_specs: str
 
-    No backoffLimit here: restartPolicy Never keeps a pod from starting twice, and training-operator before 1.9.4
-    deletes all pods of a job that reaches its backoffLimit, whatever cleanPodPolicy says (kubeflow/trainer#3419).
-    """
-    return {
-        "apiVersion": f"{GROUP}/{version}",
-        "kind": kind,
-        "metadata": {
-            "name": request.job,
-            "namespace": request.namespace,
-            "labels": {**request.labels, **queue_labels(request)},
-        },
-        "spec": {
-            "runPolicy": {
-                "cleanPodPolicy": "None",
-                "activeDeadlineSeconds": request.backstop_seconds,
-                **run_policy,
-                **({"suspend": True} if request.spec.queue else {}),
+    def job(
+        self, request: JobRequest, replicas: Mapping[str, Any], run_policy: Mapping[str, Any] = {}, **spec: Any
+    ) -> Manifest:
+        """A job whose pods stay when it ends, so that their logs can be collected; the collector deletes it.
+
+        cleanPodPolicy Running was seen to delete failed pods too, and workers that end just after their master.
+
+        No backoffLimit here: restartPolicy Never keeps a pod from starting twice, and training-operator before 1.9.4
+        deletes all pods of a job that reaches its backoffLimit, whatever cleanPodPolicy says (kubeflow/trainer#3419).
+        """
+        kind = self.runner.job_kind
+        policy = {"cleanPodPolicy": "None", "activeDeadlineSeconds": request.backstop_seconds, **run_policy}
+        if request.spec.queue:
+            policy["suspend"] = True
+        return {
+            "apiVersion": f"{kind.group}/{kind.version}",
+            "kind": self.runner.value,
+            "metadata": {
+                "name": request.job,
+                "namespace": request.namespace,
+                "labels": {**request.labels, **queue_labels(request)},
             },
-            **spec,
-        },
-    }
+            "spec": {"runPolicy": policy, **spec, self.replica_specs: dict(replicas)},
+        }
+
+    def companions(self, request: JobRequest, job: Mapping[str, Any]) -> list[Manifest]:
+        """None: the job's operator creates its Services."""
+        return []
+
+    def pods(self, request: JobRequest) -> int:
+        return request.pods
+
+    def read(self, job: Mapping[str, Any]) -> JobStatus:
+        """By conditions and counts.
+
+        The operators' own condition Running comes with the first pod, and after a short run may never come.
+        """
+        return replace(self._read(job), resumed_at=_resumed_at(job))
+
+    def trim(self, spec: Mapping[str, Any]) -> Manifest:
+        suspend = (spec.get("runPolicy") or {}).get("suspend")
+        roles = (spec.get(self.replica_specs) or {}).items()
+        counts = {role: {"replicas": replica.get("replicas", 1)} for role, replica in roles}
+        return {"runPolicy": {} if suspend is None else {"suspend": suspend}, self.replica_specs: counts}
+
+    def _read(self, job: Mapping[str, Any]) -> JobStatus:
+        conditions, spec, status = true_conditions(job), job.get("spec") or {}, job.get("status") or {}
+        # A job of which one replica failed and another succeeded can have both.
+        if "Failed" in conditions:
+            return _failed(ended(conditions["Failed"], succeeded=False))
+        if "Succeeded" in conditions:
+            return ended(conditions["Succeeded"], succeeded=True)
+        if (spec.get("runPolicy") or {}).get("suspend"):
+            return SUSPENDED
+        counts = {name: counts or {} for name, counts in (status.get("replicaStatuses") or {}).items()}
+        up = {name: count.get("active", 0) + count.get("succeeded", 0) for name, count in counts.items()}
+        expected = {name: replica.get("replicas", 1) for name, replica in (spec.get(self.replica_specs) or {}).items()}
+        return underway(bool(expected) and all(up.get(name, 0) >= count for name, count in expected.items()))
 
 
 def replicas(count: int, template: Mapping[str, Any]) -> dict[str, Any]:
-    """Pods of one role, each started once."""
+    """Pods of one role; none is restarted."""
     return {"replicas": count, "restartPolicy": "Never", "template": dict(template)}
 
 
-def read(job: Mapping[str, Any], specs: str) -> Reading:
-    """State by conditions and counts; ``specs`` names the field with the replicas.
-
-    The operators' own condition Running comes with the first pod, and after a short run may never come.
-    """
-    return replace(_read(job, specs), resumed_at=_resumed_at(job))
-
-
-def _read(job: Mapping[str, Any], specs: str) -> Reading:
-    holds, spec, status = conditions(job), job.get("spec") or {}, job.get("status") or {}
-    # A job of which one replica failed and another succeeded can hold both.
-    if "Failed" in holds:
-        return _failed(ended(job, holds["Failed"], succeeded=False))
-    if "Succeeded" in holds:
-        return ended(job, holds["Succeeded"], succeeded=True)
-    if (spec.get("runPolicy") or {}).get("suspend"):
-        return Reading(lifecycle.Job.queued, message="suspended: waits to be admitted")
-    counted = (status.get("replicaStatuses") or {}).items()
-    there = {name: (each or {}).get("active", 0) + (each or {}).get("succeeded", 0) for name, each in counted}
-    wanted = {name: each.get("replicas", 1) for name, each in (spec.get(specs) or {}).items()}
-    running = bool(wanted) and all(there.get(name, 0) >= count for name, count in wanted.items())
-    return Reading(lifecycle.Job.running if running else lifecycle.Job.starting)
-
-
-def replica(pods: Sequence[Mapping[str, Any]], *roles: str) -> Mapping[str, Any] | None:
-    """Replica 0 of the first of ``roles`` that is there."""
+def replica_zero(pods: Sequence[Mapping[str, Any]], *roles: str) -> Mapping[str, Any] | None:
+    """Replica 0 of the first of ``roles`` that exists."""
     for role in roles:
         for pod in pods:
-            labels = pod["metadata"].get("labels") or {}
+            labels = labels_of(pod)
             if labels.get(REPLICA_TYPE, "").lower() == role and labels.get(REPLICA_INDEX, "0") == "0":
                 return pod
     return None
 
 
+def with_deadline(template: Mapping[str, Any], request: JobRequest) -> dict[str, Any]:
+    """The deadline on the pod itself, which the kubelet enforces, and which preserves the pod.
+
+    training-operator 1.9 looks at the job's own only when something else happens to it: the queue that should wake it
+    drops what is added for later (``FakeWorkQueue.AddAfter``), and a hung job outlives any deadline.
+    """
+    return {**template, "spec": {**template["spec"], "activeDeadlineSeconds": request.backstop_seconds}}
+
+
 def _resumed_at(job: Mapping[str, Any]) -> str | None:
-    for each in (job.get("status") or {}).get("conditions") or ():
-        if each["type"] == "Suspended" and each.get("status") == "False":
-            return str(each["lastTransitionTime"])
+    for condition in (job.get("status") or {}).get("conditions") or ():
+        if condition["type"] == "Suspended" and condition.get("status") == "False":
+            return str(condition["lastTransitionTime"])
     return None
 
 
-def _failed(reading: Reading) -> Reading:
-    reason = reading.reason
-    # training-operator says a deadline in words only, mpi-operator an eviction by a reason of its own.
-    if "active longer than specified deadline" in reading.message:
-        reason = FailedReason.deadline_exceeded
-    elif reading.message.startswith("MPIJobEvicted"):
-        reason = FailedReason.evicted
-    return replace(reading, reason=reason)
+def _failed(status: JobStatus) -> JobStatus:
+    # training-operator reports a deadline in words only, mpi-operator an eviction by a reason of its own.
+    if "active longer than specified deadline" in status.message:
+        return replace(status, reason=FailedReason.deadline_exceeded)
+    if status.message.startswith("MPIJobEvicted"):
+        return replace(status, reason=FailedReason.evicted)
+    return status

@@ -15,11 +15,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from scalecurve_api import contract
-from scalecurve_api.spec import object_names as objects
-from scalecurve_operator.runners import kubeflow
-from scalecurve_operator.runners.job_state import Reading
+from scalecurve_api.spec.job_kinds import Runner
+from scalecurve_operator.runners.job_request import JobRequest
+from scalecurve_operator.runners.kubeflow import KubeflowRunner, replicas
+from scalecurve_operator.runners.pod_status import role_of
 from scalecurve_operator.runners.pod_template import COORDINATOR_PORT, LAUNCHER, template, worker_template
-from scalecurve_operator.runners.request import Request
 from scalecurve_operator.runners.runner_kind import Manifest
 
 HOSTFILE = "/etc/mpi/hostfile"
@@ -27,7 +27,6 @@ SSH_PORT = 2222
 """Above 1024: sshd runs as an ordinary user, without any capability."""
 SSH_FOLDER = "/home/mpiuser/.ssh"
 SSHD_ENTRY = ("python", "-m", "scalecurve_worker.launch.sshd")
-_REPLICAS = "mpiReplicaSpecs"
 # Enough for mpirun's connections to 512 pods and one record; it waits while the workers compute.
 _LAUNCHER_RESOURCES = {
     "requests": {"cpu": "100m", "memory": "256Mi"},
@@ -35,15 +34,13 @@ _LAUNCHER_RESOURCES = {
 }
 
 
-class MPIJob:
+class MPIJob(KubeflowRunner):
     """Worker pods of slotsPerWorker ranks, beside a launcher that carries none."""
 
-    kind = "MPIJob"
-    group = kubeflow.GROUP
-    version = "v2beta1"
-    plural = "mpijobs"
+    runner = Runner.mpi_job
+    replica_specs = "mpiReplicaSpecs"
 
-    def render(self, request: Request) -> Manifest:
+    def render(self, request: JobRequest) -> Manifest:
         """The job. No pod of it runs as root, even to lock memory: ranks that sshd starts would not gain by it."""
         meet = {contract.COORDINATOR_ENV: f"{request.job}-worker-0.{request.job}:{COORDINATOR_PORT}"}
         launcher = template(
@@ -65,31 +62,17 @@ class MPIJob:
             ports=[{"name": "ssh", "containerPort": SSH_PORT}],
             readinessProbe={"tcpSocket": {"port": SSH_PORT}, "periodSeconds": 1},
         )
-        spec = {
-            "slotsPerWorker": request.workers_per_pod,
-            "launcherCreationPolicy": "WaitForWorkersReady",
-            "sshAuthMountPath": SSH_FOLDER,
-            _REPLICAS: {
-                "Launcher": kubeflow.replicas(1, launcher),
-                "Worker": kubeflow.replicas(request.pods, worker),
-            },
-        }
-        return kubeflow.job(self.kind, self.version, request, spec, backoffLimit=0)
+        return self.job(
+            request,
+            {"Launcher": replicas(1, launcher), "Worker": replicas(request.pods, worker)},
+            {"backoffLimit": 0},
+            slotsPerWorker=request.workers_per_pod,
+            launcherCreationPolicy="WaitForWorkersReady",
+            sshAuthMountPath=SSH_FOLDER,
+        )
 
-    def companions(self, request: Request, job: Mapping[str, Any]) -> list[Manifest]:
-        """None: the operator makes the Service, the host file and the keys."""
-        return []
-
-    def read(self, job: Mapping[str, Any]) -> Reading:
-        """By conditions and counts."""
-        return kubeflow.read(job, _REPLICAS)
-
-    def pods(self, request: Request) -> int:
-        """Those that carry workers, and the launcher."""
-        return request.pods + 1
+    def pods(self, request: JobRequest) -> int:
+        return request.pods + self.runner.job_kind.launcher_pods
 
     def recording_pod(self, pods: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
-        """The launcher."""
-        return next(
-            (pod for pod in pods if (pod["metadata"].get("labels") or {}).get(objects.ROLE_LABEL) == LAUNCHER), None
-        )
+        return next((pod for pod in pods if role_of(pod) == LAUNCHER), None)

@@ -1,4 +1,4 @@
-"""Reading one pod's object: its containers' ends and waits, its place, its labels. Pure."""
+"""Reading one pod's object: how its containers ended, what they wait for, its index and role. Pure."""
 
 from __future__ import annotations
 
@@ -6,68 +6,69 @@ import signal
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
-from scalecurve_api.spec import object_names as objects
+from scalecurve_api.spec.job_kinds import Runner
+from scalecurve_api.spec.object_names import ROLE_LABEL
 
 Pod = Mapping[str, Any]
 P = TypeVar("P", bound=Mapping[str, Any])
 
-_INDEX = "batch.kubernetes.io/job-completion-index"
-_REPLICA_INDEX = "training.kubeflow.org/replica-index"
-_REPLICA_TYPE = "training.kubeflow.org/replica-type"
+_INDEX_LABELS = frozenset(label for runner in Runner for label in runner.job_kind.index_labels)
+_LEADERS = frozenset(filter(None, (runner.job_kind.leader_label for runner in Runner)))
 
 
 def status_of(pod: Pod) -> Mapping[str, Any]:
-    """What was reported of it; empty before that."""
+    """The pod's status; empty before it has one."""
     return pod.get("status") or {}
 
 
 def labels_of(pod: Pod) -> Mapping[str, str]:
-    """Its labels."""
+    """The pod's labels."""
     return pod["metadata"].get("labels") or {}
 
 
 def name_of(pod: Pod) -> str:
-    """Its name."""
+    """The pod's name."""
     return str(pod["metadata"]["name"])
 
 
 def node_of(pod: Pod) -> str | None:
-    """Where it was put, if it was."""
+    """The node that the pod was assigned to."""
     return (pod.get("spec") or {}).get("nodeName")
 
 
 def where(pod: Pod) -> str:
-    """The pod and its node, as a sentence names them."""
+    """The pod and its node, for a message."""
     node = node_of(pod)
     return f"pod {name_of(pod)} on {node}" if node else f"pod {name_of(pod)}"
 
 
 def more(pods: Sequence[object]) -> str:
-    """How many stand behind the first, as a sentence goes on."""
+    """How many there are behind the first, for a message."""
     return f" and {len(pods) - 1} more" if len(pods) > 1 else ""
 
 
-def place_of(pod: Pod) -> tuple[bool, int]:
-    """Orders pods as their workers are numbered: a PyTorchJob's master stands before worker 0."""
+def position_of(pod: Pod) -> tuple[bool, int]:
+    """Sorts pods as their workers are numbered: a leader (PyTorchJob's master) comes before worker 0."""
     labels = labels_of(pod)
-    index = str(labels.get(_INDEX) or labels.get(_REPLICA_INDEX) or 0)
-    return labels.get(_REPLICA_TYPE, "master").lower() != "master", int(index) if index.isdigit() else 0
+    index = next((labels[label] for label in _INDEX_LABELS if label in labels), "0")
+    leads = any(labels.get(label, "").lower() == value for label, value in _LEADERS)
+    return not leads, int(index) if index.isdigit() else 0
 
 
 def role_of(pod: Pod) -> str:
-    """What it does in its trial: ``worker`` where nothing else is said."""
-    return labels_of(pod).get(objects.ROLE_LABEL, "worker")
+    """What the pod does in its trial."""
+    return labels_of(pod).get(ROLE_LABEL, "worker")
 
 
-def current(pods: Sequence[P]) -> list[P]:
-    """Of the pods of one place the newest: a job that its queue let go again still has old ones that are going.
+def newest_pods(pods: Sequence[P]) -> list[P]:
+    """The newest pod of each position: a job that its queue released again still has old ones that are terminating.
 
-    On a node that is cut off they stay for long, under other names or under those of their successors.
+    On a node that is cut off those stay for long, under other names or under those of their successors.
     """
     newest: dict[tuple[object, ...], P] = {}
     for pod in pods:
-        known = newest.get(key := (role_of(pod), place_of(pod)))
-        if known is None or _age(pod) > _age(known):
+        other = newest.get(key := (role_of(pod), position_of(pod)))
+        if other is None or _age(pod) > _age(other):
             newest[key] = pod
     kept = {id(pod) for pod in newest.values()}
     return [pod for pod in pods if id(pod) in kept]
@@ -78,47 +79,45 @@ def _age(pod: Pod) -> tuple[str, bool]:
     return str(metadata.get("creationTimestamp") or ""), "deletionTimestamp" not in metadata
 
 
-def ends(pod: Pod, which: str = "containerStatuses") -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Containers that ended, by name."""
-    for each in status_of(pod).get(which) or ():
-        if end := (each.get("state") or {}).get("terminated"):
-            yield each["name"], end
+def terminations(pod: Pod, field: str = "containerStatuses") -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Name and termination of every container that ended."""
+    for container in status_of(pod).get(field) or ():
+        if termination := (container.get("state") or {}).get("terminated"):
+            yield container["name"], termination
 
 
-def bad_ends(pod: Pod) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Containers that ended with another code than 0, by name."""
-    return ((name, end) for name, end in ends(pod) if end.get("exitCode"))
-
-
-def terminated(pod: Pod, container: str) -> Mapping[str, Any] | None:
-    """The end of one container."""
-    return dict(ends(pod)).get(container)
+def failed_terminations(pod: Pod) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Those with an exit code other than 0."""
+    return ((name, termination) for name, termination in terminations(pod) if termination.get("exitCode"))
 
 
 def ended_at(pod: Pod) -> str:
-    """RFC 3339, so in order as text; a pod without containers' ends comes after those that have them."""
-    return min((str(end.get("finishedAt") or "~") for _, end in bad_ends(pod)), default="~")
+    """RFC 3339, so it sorts as text; a pod without terminated containers comes last."""
+    return min((str(end.get("finishedAt") or "~") for _, end in failed_terminations(pod)), default="~")
 
 
-def waits(pod: Pod) -> Iterator[tuple[str, str, str]]:
-    """Containers that cannot start: ``(name, reason, message)``, init containers first."""
-    for which in ("initContainerStatuses", "containerStatuses"):
-        for each in status_of(pod).get(which) or ():
-            if held := (each.get("state") or {}).get("waiting"):
-                yield each["name"], held.get("reason", ""), held.get("message", "")
+def waiting_containers(pod: Pod) -> Iterator[tuple[str, str, str]]:
+    """Name, reason and message of every container that cannot start, init containers first."""
+    for field in ("initContainerStatuses", "containerStatuses"):
+        for container in status_of(pod).get(field) or ():
+            if waiting := (container.get("state") or {}).get("waiting"):
+                yield container["name"], waiting.get("reason", ""), waiting.get("message", "")
+
+
+def condition_of(pod: Pod, kind: str) -> Mapping[str, Any] | None:
+    """The pod's condition of this type."""
+    return next((entry for entry in status_of(pod).get("conditions") or () if entry.get("type") == kind), None)
 
 
 def disruption_of(pod: Pod) -> Mapping[str, Any] | None:
     """The condition of a pod that the cluster takes away: preempted, drained, its node gone."""
-    for condition in status_of(pod).get("conditions") or ():
-        if condition.get("type") == "DisruptionTarget" and condition.get("status") == "True":
-            return dict(condition)
-    return None
+    condition = condition_of(pod, "DisruptionTarget")
+    return condition if condition is not None and condition.get("status") == "True" else None
 
 
-def signal_of(end: Mapping[str, Any]) -> signal.Signals | None:
+def signal_of(termination: Mapping[str, Any]) -> signal.Signals | None:
     """The signal that ended a container: 128 + n, as the runtime reports it."""
-    number = end.get("signal") or (end.get("exitCode") or 0) - 128
+    number = termination.get("signal") or (termination.get("exitCode") or 0) - 128
     try:
         return signal.Signals(number)
     except ValueError:

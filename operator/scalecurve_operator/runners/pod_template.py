@@ -12,7 +12,7 @@ from scalecurve_api.programs.processes import asides
 from scalecurve_api.spec import object_names as objects
 from scalecurve_api.spec.quantity import times, value
 from scalecurve_operator.runners.affinity import worker_affinity
-from scalecurve_operator.runners.request import Request, RequestError
+from scalecurve_operator.runners.job_request import JobRequest, JobRequestError
 
 POD_ENTRY = ("python", "-m", "scalecurve_worker.launch.pod")
 WORKER = "worker"
@@ -26,23 +26,23 @@ COORDINATOR_PORT = 29500
 USER = 1000
 """Every image's user, whatever it says itself: ``runAsNonRoot`` alone would refuse images that say root."""
 GRACE_SECONDS = 10
-_MOST_TEXT = 120_000
+_MAX_VARIABLE = 120_000
 """Linux starts no program with a variable of 128 KiB or more (MAX_ARG_STRLEN)."""
 _HOST_RESOURCES = ("cpu", "memory", "ephemeral-storage")
 
 
-def worker_template(request: Request, container: str, **more: Any) -> dict[str, Any]:
-    """A pod with its share of the workers; ``more`` as for ``template``."""
-    resources = for_workers(request, request.workers_per_pod)
+def worker_template(request: JobRequest, container: str, **fields: Any) -> dict[str, Any]:
+    """A pod with its share of the workers; ``fields`` as for ``template``."""
+    resources = worker_resources(request, request.workers_per_pod)
     if request.metrics_port and not asides(request.trial.workload):
-        more["ports"] = [*more.get("ports", ()), *metrics_ports(request, request.workers_per_pod)]
-    made = template(request, container, WORKER, resources=resources, **more)
-    made["spec"].update(worker_affinity(request))
-    return made
+        fields["ports"] = [*fields.get("ports", ()), *metrics_ports(request, request.workers_per_pod)]
+    pod = template(request, container, WORKER, resources=resources, **fields)
+    pod["spec"].update(worker_affinity(request))
+    return pod
 
 
 def template(
-    request: Request,
+    request: JobRequest,
     container: str,
     role: str,
     *,
@@ -54,15 +54,14 @@ def template(
 ) -> dict[str, Any]:
     """Pod template of one container; ``fields`` are added to the container as they are.
 
-    ``root`` says whether it runs as root; left out: only where memory is to be locked, for a capability that is
-    added reaches no other user's processes.
+    By default it runs as root only to lock memory: an added capability reaches no other user's processes.
     """
     pod = request.spec.pod
     root = pod.lock_memory if root is None else root
     volumes, mounts = _volumes(request)
     spec: dict[str, Any] = {
         "automountServiceAccountToken": False,
-        # A variable for every Service of the namespace would reach the ranks, and their number is not ours.
+        # Variables for every Service of the namespace would reach the ranks, however many there are.
         "enableServiceLinks": False,
         "terminationGracePeriodSeconds": GRACE_SECONDS,
         "securityContext": _pod_security(root),
@@ -86,7 +85,7 @@ def template(
     }
     if pod.image_pull_policy:
         spec["containers"][0]["imagePullPolicy"] = pod.image_pull_policy
-    spec.update(_placing(request))
+    spec.update(_scheduling(request))
     return {
         "metadata": {
             "labels": {**pod.labels, **request.labels, objects.ROLE_LABEL: role},
@@ -96,79 +95,81 @@ def template(
     }
 
 
-def metrics_ports(request: Request, workers: int) -> list[dict[str, Any]]:
-    """One for each worker that the pod keeps the record of; a PodMonitor picks them by name."""
+def metrics_ports(request: JobRequest, workers: int) -> list[dict[str, Any]]:
+    """One per worker that the pod records; a PodMonitor selects them by name."""
     return [{"name": f"metrics-{index}", "containerPort": request.metrics_port + index} for index in range(workers)]
 
 
-def for_workers(request: Request, count: int) -> dict[str, Any]:
-    """Resources of ``count`` workers; requests are the limits, so that no pod is squeezed by its neighbours.
+def worker_resources(request: JobRequest, count: int) -> dict[str, Any]:
+    """Resources of ``count`` workers; requests equal limits, so that neighbors cannot squeeze a pod.
 
     Raises:
-        RequestError: for a limit that is no quantity.
+        JobRequestError: for a limit that is not a quantity.
     """
     return _resources({name: _times(request, name, count) for name in request.trial.resources.limits})
 
 
-def for_one_host_process(request: Request) -> dict[str, Any]:
-    """Resources of a process that drives no device: a worker's share of the host, where one is given."""
+def host_process_resources(request: JobRequest) -> dict[str, Any]:
+    """Resources of a process that drives no device: a worker's share of the host."""
     names = [name for name in request.trial.resources.limits if name in _HOST_RESOURCES]
     return _resources({name: _times(request, name, 1) for name in names})
 
 
-def environment(request: Request, own: Mapping[str, str]) -> list[dict[str, Any]]:
-    """Variables of a container. The pod entry hands the user's to the ranks; they stand here for who looks here."""
+def environment(request: JobRequest, extra: Mapping[str, str]) -> list[dict[str, Any]]:
+    """Variables of a container. The pod entry passes the user's to the ranks; here they are for people to see."""
     trial = request.trial
-    found = {
+    variables = {
         contract.TRIAL_ENV: _trial(request),
         contract.ENGINE_VERSION_ENV: request.engine_version,
         contract.ATTEMPT_ENV: str(request.attempt),
         contract.PODS_ENV: str(request.pods),
         contract.OUT_ENV: OUT,
         contract.BUDGET_ENV: str(request.record_bytes),
-        **own,
+        **extra,
     }
     if "cpu" in trial.resources.limits:
-        found[contract.THREADS_ENV] = str(_threads(request))
+        variables[contract.THREADS_ENV] = str(_threads(request))
     if request.metrics_port:
-        found[contract.METRICS_PORT_ENV] = str(request.metrics_port)
+        variables[contract.METRICS_PORT_ENV] = str(request.metrics_port)
     if request.linger_seconds:
-        found[contract.METRICS_LINGER_ENV] = f"{request.linger_seconds:g}"
+        variables[contract.METRICS_LINGER_ENV] = f"{request.linger_seconds:g}"
     if request.spec.results:
-        found[contract.RESULTS_ENV] = request.spec.results.path
-    found |= {name: text for name, text in trial.workload.env.items() if not contract.places(name)}
+        variables[contract.RESULTS_ENV] = request.spec.results.path
+    variables |= {name: text for name, text in trial.workload.env.items() if not contract.places(name)}
     return [
-        *({"name": name, "value": literal(text)} for name, text in found.items()),
+        *({"name": name, "value": literal(text)} for name, text in variables.items()),
         {"name": contract.POD_NAME_ENV, "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
         {"name": contract.NODE_NAME_ENV, "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}},
     ]
 
 
-def _trial(request: Request) -> str:
-    # The pod hands the whole to its ranks, in a variable again.
-    whole = len(canonical_json(request.trial.wire()))
-    if whole > _MOST_TEXT:
-        allowed = f"at most {_MOST_TEXT} bytes for the whole trial, and it has {whole}"
-        raise RequestError(f"spec.workload: {allowed}; keep long commands and variables in files of the image")
+def _trial(request: JobRequest) -> str:
+    # The pod passes the full trial to its ranks, again in a variable.
+    size = len(canonical_json(request.trial.wire()))
+    if size > _MAX_VARIABLE:
+        raise JobRequestError(
+            f"spec.workload: the trial has {size} bytes, at most {_MAX_VARIABLE} are allowed; "
+            "keep long commands and variables in files of the image"
+        )
     return canonical_json(request.trial.sent())
 
 
 def literal(text: str) -> str:
-    """Spelled so that the process gets ``text``: the kubelet reads ``$(NAME)`` as a reference, ``$$`` as ``$``."""
+    """Escaped for the kubelet, which reads ``$(NAME)`` as a reference and ``$$`` as ``$``."""
     return text.replace("$", "$$")
 
 
-def _threads(request: Request) -> int:
-    """As many for one worker as for many: torchrun sets 1 when it starts several, and none when it starts one."""
+def _threads(request: JobRequest) -> int:
+    """The same for one worker as for many: torchrun sets 1 when it starts several, and none when it starts one."""
     cores = value(request.trial.resources.limits["cpu"])
     return max(1, int(cores.to_integral_value(ROUND_FLOOR)))
 
 
-def _times(request: Request, name: str, count: int) -> str:
+def _times(request: JobRequest, name: str, count: int) -> str:
     try:
         return times(request.trial.resources.limits[name], count)
     except ValueError as error:
-        raise RequestError(f"spec.resources.limits.{name}: {error}") from None
+        raise JobRequestError(f"spec.resources.limits.{name}: {error}") from None
 
 
 def _resources(limits: dict[str, str]) -> dict[str, Any]:
@@ -184,17 +185,17 @@ def _pod_security(root: bool) -> dict[str, Any]:
         "runAsUser": USER,
         "runAsGroup": USER,
         "fsGroup": USER,
-        # Without it the kubelet walks a whole data set to change its owner, before the clock of a pod's start stops.
+        # Without it the kubelet walks an entire data set to change its owner before the pod starts.
         "fsGroupChangePolicy": "OnRootMismatch",
         **profile,
     }
 
 
-def _volumes(request: Request) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+def _volumes(request: JobRequest) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     pod, results = request.spec.pod, request.spec.results
     memory = {"medium": "Memory", **({"sizeLimit": pod.shared_memory} if pod.shared_memory else {})}
     volumes: list[dict[str, Any]] = [
-        # The runtime's own /dev/shm has 64 MiB: NCCL and data loaders die of that, with a bus error.
+        # The runtime's own /dev/shm has 64 MiB: NCCL and data loaders die of a bus error.
         {"name": "shm", "emptyDir": memory},
         {"name": "out", "emptyDir": {}},
         {"name": "tmp", "emptyDir": {}},
@@ -214,9 +215,9 @@ def _volumes(request: Request) -> tuple[list[dict[str, Any]], list[dict[str, Any
     return volumes, mounts
 
 
-def _placing(request: Request) -> dict[str, Any]:
+def _scheduling(request: JobRequest) -> dict[str, Any]:
     pod = request.spec.pod
-    found: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "nodeSelector": dict(pod.node_selector),
         "tolerations": [toleration.wire() for toleration in pod.tolerations],
         "imagePullSecrets": [{"name": name} for name in pod.image_pull_secrets],
@@ -226,5 +227,5 @@ def _placing(request: Request) -> dict[str, Any]:
         "runtimeClassName": pod.runtime_class_name,
     }
     if pod.host_network:
-        found |= {"hostNetwork": True, "dnsPolicy": "ClusterFirstWithHostNet"}
-    return {name: given for name, given in found.items() if given}
+        fields |= {"hostNetwork": True, "dnsPolicy": "ClusterFirstWithHostNet"}
+    return {name: value for name, value in fields.items() if value}

@@ -5,42 +5,41 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-from scalecurve_operator.runners.job_state import Reading
-from scalecurve_operator.runners.request import Request
+from scalecurve_api.spec.job_kinds import Runner
+from scalecurve_operator.runners.job_request import JobRequest
+from scalecurve_operator.runners.job_status import JobStatus
 
 Manifest = dict[str, Any]
 
 
 class RunnerKind(Protocol):
-    """One kind of job; ``group``, ``version`` and ``plural`` are where the API server keeps it."""
+    """One kind of job; ``runner.job_kind`` has the facts that other packages need too."""
 
     @property
-    def kind(self) -> str: ...
-    @property
-    def group(self) -> str: ...
-    @property
-    def version(self) -> str: ...
-    @property
-    def plural(self) -> str: ...
+    def runner(self) -> Runner: ...
 
-    def render(self, request: Request) -> Manifest:
+    def render(self, request: JobRequest) -> Manifest:
         """The job, with labels, without owner.
 
         Raises:
-            RequestError: when no job can be made of it; the message names the field.
+            JobRequestError: when no job can carry the trial; the message names the field.
         """
         ...
 
-    def companions(self, request: Request, job: Mapping[str, Any]) -> list[Manifest]:
-        """What must stand beside the created ``job``, to be owned by it."""
+    def companions(self, request: JobRequest, job: Mapping[str, Any]) -> list[Manifest]:
+        """Services to create beside the created ``job``, which will own them."""
         ...
 
-    def read(self, job: Mapping[str, Any]) -> Reading:
-        """The job's state, from its object alone."""
+    def read(self, job: Mapping[str, Any]) -> JobStatus:
+        """The job's status, from its object alone."""
         ...
 
-    def pods(self, request: Request) -> int:
-        """How many pods it makes, launchers and servers included."""
+    def trim(self, spec: Mapping[str, Any]) -> Manifest:
+        """The part of the job's spec that ``read`` needs: all that the cache keeps of it."""
+        ...
+
+    def pods(self, request: JobRequest) -> int:
+        """How many pods it creates, launchers and servers included."""
         ...
 
     def recording_pod(self, pods: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:

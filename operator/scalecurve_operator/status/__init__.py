@@ -1,1 +1,1 @@
-"""TODO-DOCSTRING"""
+"""What the operator writes for people: statuses, headlines and Events."""

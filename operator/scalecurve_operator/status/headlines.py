@@ -1,4 +1,4 @@
-"""How far each series scales so far, for a status: the numbers with their uncertainty are the report's business."""
+"""How well each series scales so far, for the status; the report has the uncertainties."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from collections.abc import Mapping
 from scalecurve_api.crds.status import one_line
 from scalecurve_api.planning.plan import Plan, baseline_of
 from scalecurve_api.spec.experiment import ExperimentSpec
-from scalecurve_kube.client import Object
+from scalecurve_kube.resources import Object
 
 
 def headlines(spec: ExperimentSpec, plan: Plan, throughputs: Mapping[int, float]) -> list[Object]:
-    """One entry a series that has a measured point, at its largest worker count, best efficiency first.
+    """One entry per measured series, at its largest measured worker count, best efficiency first.
 
-    ``throughputs`` is in samples a second, by place in the plan. Repetitions are joined by their geometric mean, as
-    the report does; an entry without its baseline has a throughput only.
+    ``throughputs`` is in samples per second by position in the plan. Repetitions are averaged geometrically, as in the
+    report; an entry without its baseline has a throughput only.
     """
     measured: dict[str, dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
     modes: dict[str, str] = {}
@@ -24,21 +24,18 @@ def headlines(spec: ExperimentSpec, plan: Plan, throughputs: Mapping[int, float]
         point = plan.trials.point(index)
         measured[point.series][point.workers].append(throughput)
         modes[point.series] = point.mode.value
-    asked: dict[str, set[int]] = defaultdict(set)
+    planned: dict[str, set[int]] = defaultdict(set)
     for point in plan.points:
-        asked[point.series].add(point.workers)
-    found = [
-        (efficiency, entry)
+        planned[point.series].add(point.workers)
+    ranked = [
+        _headline(series, modes[series], by_workers, baseline_of(spec, sorted(planned[series])))
         for series, by_workers in measured.items()
-        for efficiency, entry in [
-            _headline(series, modes[series], by_workers, baseline_of(spec, sorted(asked[series])))
-        ]
     ]
-    return [entry for _, entry in sorted(found, key=lambda pair: (-pair[0], pair[1]["series"]))]
+    return [entry for _, entry in sorted(ranked, key=lambda pair: (-pair[0], pair[1]["series"]))]
 
 
 def best_efficiency(entries: list[Object]) -> str | None:
-    """Of the best series, with its worker count."""
+    """The efficiency of the best series, with its worker count."""
     for entry in entries:
         if "efficiency" in entry:
             return one_line(f"{entry['efficiency']} at {entry['workers']}", 64)
@@ -54,13 +51,13 @@ def _headline(series: str, mode: str, by_workers: Mapping[int, list[float]], bas
         "workers": workers,
         "throughput": one_line(f"{throughput:,.1f}/s", 64),
     }
-    alone = _mean(by_workers[baseline]) if baseline in by_workers else 0.0
-    if not alone or workers == baseline:
+    reference = _mean(by_workers[baseline]) if baseline in by_workers else 0.0
+    if not reference or workers == baseline:
         return -1.0, entry
-    speed_up = throughput / alone
+    speed_up = throughput / reference
     efficiency = speed_up * baseline / workers
-    spelled = {"speedUp": f"{speed_up:.2f}", "efficiency": f"{efficiency:.1%}"}
-    return efficiency, entry | {name: one_line(text, 64) for name, text in spelled.items()}
+    texts = {"speedUp": f"{speed_up:.2f}", "efficiency": f"{efficiency:.1%}"}
+    return efficiency, entry | {name: one_line(text, 64) for name, text in texts.items()}
 
 
 def _mean(values: list[float]) -> float:

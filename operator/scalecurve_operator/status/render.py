@@ -1,9 +1,9 @@
-"""Statuses as written to the API server, as plain JSON; ``scalecurve_api.crds.status`` declares every field. Pure."""
+"""Statuses as written to the API server, as JSON; ``scalecurve_api.crds.status`` declares every field. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import UTC, datetime
+from dataclasses import dataclass
 
 from scalecurve_api.crds.status import (
     MAX_CURRENT,
@@ -16,14 +16,21 @@ from scalecurve_api.crds.status import (
 from scalecurve_api.lifecycle import Status
 from scalecurve_api.record.verdict import Verdict
 from scalecurve_api.spec.trial import TrialPhase, TrialSpec
-from scalecurve_kube.client import Object
+from scalecurve_kube.resources import Object, timestamp
 
+_MAX_TIMELINE = 64
 _OF_ONE_ATTEMPT = ("reason", "message", "jobUid", "nodes", "throughput", "summary", "record", "timeline", "endedAt")
 
 
-def timestamp(seconds: float) -> str:
-    """RFC 3339 in UTC, to the second, of Unix time."""
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+@dataclass(frozen=True)
+class AttemptResult:
+    """What the trial's status says about an attempt that has ended."""
+
+    verdict: Verdict
+    summary: Object | None
+    record: Object
+    nodes: tuple[str, ...]
+    ended_at: float
 
 
 def claimed(status: Mapping[str, object], attempt: int, job: str, now: float) -> Object:
@@ -34,36 +41,27 @@ def claimed(status: Mapping[str, object], attempt: int, job: str, now: float) ->
         "attempts": attempt,
         "job": job,
         "startedAt": timestamp(now),
-        "timeline": [_moment(TrialPhase.starting, now)],
+        "timeline": [_event(TrialPhase.starting, now)],
     }
 
 
 def progressed(
-    status: Mapping[str, object], phase: TrialPhase, job_uid: str, message: str | None, now: float
+    status: Mapping[str, object], phase: TrialPhase, job_uid: str, waiting: str | None, now: float
 ) -> Object:
-    """The job is queued, starting or running; ``message`` says what it waits for."""
+    """The job is queued, starting or running; ``waiting`` says what it waits for."""
     new = {name: value for name, value in status.items() if name != "message"}
     new |= {"phase": phase.value, "jobUid": job_uid}
-    if message:
-        new["message"] = one_line(message, 512)
+    if waiting:
+        new["message"] = one_line(waiting, 512)
     if status.get("phase") != phase.value:
-        new["timeline"] = [*_list(status.get("timeline")), _moment(phase, now)][-64:]
+        new["timeline"] = [*_list(status.get("timeline")), _event(phase, now)][-_MAX_TIMELINE:]
     return new
 
 
-def ended(
-    status: Mapping[str, object],
-    attempt: int,
-    verdict: Verdict,
-    *,
-    job_uid: str | None,
-    summary: Object | None,
-    record: Object | None,
-    nodes: Sequence[str],
-    ended_at: float,
-) -> Object:
+def ended(status: Mapping[str, object], attempt: int, result: AttemptResult, job_uid: str | None) -> Object:
     """The attempt's result is kept: it joins the history."""
-    past: Object = {"attempt": attempt, "phase": verdict.phase.value, "endedAt": timestamp(ended_at)}
+    verdict, moment = result.verdict, timestamp(result.ended_at)
+    past: Object = {"attempt": attempt, "phase": verdict.phase.value, "endedAt": moment}
     if verdict.reason:
         past["reason"] = one_line(verdict.reason, 64)
     if verdict.message:
@@ -72,18 +70,18 @@ def ended(
     new |= {
         "phase": verdict.phase.value,
         "history": [*_list(status.get("history")), past][-MAX_HISTORY:],
-        "endedAt": timestamp(ended_at),
-        "timeline": [*_list(status.get("timeline")), _moment(verdict.phase, ended_at)][-64:],
+        "endedAt": moment,
+        "timeline": [*_list(status.get("timeline")), _event(verdict.phase, result.ended_at)][-_MAX_TIMELINE:],
     }
     optional: Object = {
         "reason": past.get("reason"),
         "message": one_line(verdict.message, 512) if verdict.message else None,
         "jobUid": job_uid,
-        "nodes": [node for node in nodes if len(node) <= 63][:MAX_NODES] or None,
-        "summary": summary,
-        "record": _bounded(record),
-        # What did not succeed enters no curve, and no table either.
-        "throughput": _throughput(summary) if verdict.phase is TrialPhase.succeeded else None,
+        "nodes": [node for node in result.nodes if len(node) <= 63][:MAX_NODES] or None,
+        "summary": result.summary,
+        "record": _bounded(result.record),
+        # Only a succeeded trial enters a curve or a table.
+        "throughput": _throughput(result.summary) if verdict.phase is TrialPhase.succeeded else None,
     }
     return new | {name: value for name, value in optional.items() if value is not None}
 
@@ -97,9 +95,9 @@ def experiment(
     best: str | None,
     conditions: Sequence[Object],
     now: float,
-    began: float | None = None,
+    started_at: float | None = None,
 ) -> Object:
-    """The progress of an experiment; ``began`` is when its first trial did, where that is known better than now."""
+    """The progress of an experiment; ``started_at`` is when its first trial began, if that is known."""
     new: Object = {
         "observedGeneration": generation,
         "phase": status.phase.value,
@@ -114,9 +112,10 @@ def experiment(
     }
     if best:
         new["bestEfficiency"] = best
-    begun = any(count for phase, count in status.counts.items() if phase is not TrialPhase.pending)
-    if started := before.get("startedAt") or (timestamp(began or now) if begun else None):
-        new["startedAt"] = started
+    if "startedAt" in before:
+        new["startedAt"] = before["startedAt"]
+    elif any(count for phase, count in status.counts.items() if phase is not TrialPhase.pending):
+        new["startedAt"] = timestamp(started_at or now)
     if status.phase.final:
         new["endedAt"] = before.get("endedAt") or timestamp(now)
     return new
@@ -145,35 +144,34 @@ def refused(before: Mapping[str, object], generation: int, message: str, conditi
     }
 
 
-def condition(kind: str, holds: bool | None, reason: str, message: str) -> Object:
-    """A condition as it is now; when it became so, ``conditions`` knows."""
-    spelled = "Unknown" if holds is None else str(holds)
-    return {"type": kind, "status": spelled, "reason": reason, "message": one_line(message, 512)}
+def condition(kind: str, holds: bool, reason: str, message: str) -> Object:
+    """A condition as it is now; ``conditions`` adds since when."""
+    return {"type": kind, "status": str(holds), "reason": reason, "message": one_line(message, 512)}
 
 
-def conditions(before: Mapping[str, object], now_hold: Sequence[Object], generation: int, now: float) -> list[Object]:
+def conditions(before: Mapping[str, object], entries: Sequence[Object], generation: int, now: float) -> list[Object]:
     """Kubernetes' standard list: a transition time moves only when the status of a condition does."""
-    known = {str(entry["type"]): entry for entry in _list(before.get("conditions"))}
-    found = []
-    for entry in now_hold:
-        old = known.get(entry["type"])
+    previous = {str(entry["type"]): entry for entry in _list(before.get("conditions"))}
+    dated = []
+    for entry in entries:
+        old = previous.get(entry["type"])
         since = old["lastTransitionTime"] if old and old["status"] == entry["status"] else timestamp(now)
-        found.append(entry | {"lastTransitionTime": since, "observedGeneration": generation})
-    return found
+        dated.append(entry | {"lastTransitionTime": since, "observedGeneration": generation})
+    return dated
 
 
-def holds(status: Mapping[str, object], kind: str) -> bool:
+def is_true(status: Mapping[str, object], kind: str) -> bool:
     """Whether a condition was True when the status was written."""
     return any(entry["type"] == kind and entry["status"] == "True" for entry in _list(status.get("conditions")))
 
 
-def _moment(phase: TrialPhase, now: float) -> Object:
+def _event(phase: TrialPhase, now: float) -> Object:
     return {"phase": phase.value, "atNs": int(now * 1e9)}
 
 
-def _bounded(record: Object | None) -> Object | None:
-    """What was left out is said by the record, in whatever length."""
-    if record is None or "leftOut" not in record:
+def _bounded(record: Object) -> Object:
+    """The record itself lists everything that was left out."""
+    if "leftOut" not in record:
         return record
     return record | {"leftOut": [one_line(text, 128) for text in record["leftOut"][:MAX_LEFT_OUT]]}
 
@@ -188,8 +186,3 @@ def _throughput(summary: Object | None) -> str | None:
 
 def _list(value: object) -> list[Object]:
     return list(value) if isinstance(value, list) else []
-
-
-def unix(moment: str) -> float:
-    """Unix time of an RFC 3339 timestamp."""
-    return datetime.fromisoformat(moment.replace("Z", "+00:00")).timestamp()

@@ -1,1 +1,1 @@
-"""TODO-DOCSTRING"""
+"""Kopf, its handlers and the initial list: everything that fills the cache."""

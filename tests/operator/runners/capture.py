@@ -19,8 +19,9 @@ from typing import Any
 
 from scalecurve_api.lifecycle import Job
 from scalecurve_api.spec.job_kinds import Runner
-from scalecurve_operator.runners import RUNNERS, Request
-from scalecurve_operator.runners import request as asking
+from scalecurve_kube.resources import resource_of
+from scalecurve_operator.runners import RUNNERS, JobRequest
+from scalecurve_operator.runners import job_request as asking
 from tests.operator.runners.runner_cases import request
 from tools.devcluster.tier import Tier
 
@@ -40,7 +41,7 @@ class Play:
     def __init__(self, tier: Tier, runner: Runner, scenario: str, **options: Any) -> None:
         self.rest, self.kind, self.name = tier.rest, RUNNERS[runner], f"{runner.value.lower()}-{scenario}"
         self.namespace = tier.namespace(self.name)
-        self.request: Request = request(runner=runner, **{**SMALL, **options})
+        self.request: JobRequest = request(runner=runner, **{**SMALL, **options})
 
     def path(self, group: str, version: str, plural: str) -> str:
         root = f"/apis/{group}/{version}" if group else f"/api/{version}"
@@ -49,11 +50,11 @@ class Play:
     def create(self) -> Play:
         tree = self.kind.render(self.request)
         tree["metadata"]["namespace"] = self.namespace
-        self.rest.call("POST", self.path(self.kind.group, self.kind.version, self.kind.plural), tree)
+        self.rest.call("POST", resource_of(self.kind.runner).path(self.namespace), tree)
         return self
 
     def job(self) -> Tree:
-        where = self.path(self.kind.group, self.kind.version, self.kind.plural)
+        where = resource_of(self.kind.runner).path(self.namespace)
         return dict(self.rest.call("GET", f"{where}/{self.request.job}"))
 
     def pods(self) -> list[Tree]:

@@ -10,7 +10,7 @@ from scalecurve_api.planning.plan import expand_points
 from scalecurve_api.spec.experiment import ScalingExperiment
 from scalecurve_api.spec.job_kinds import Runner
 from scalecurve_api.spec.trial import TrialSpec
-from scalecurve_operator.runners import RUNNERS, Request
+from scalecurve_operator.runners import RUNNERS, JobRequest
 
 IMAGES = {name: f"ghcr.io/scalecurve/worker-{name}:0.1.0" for name in ("torch", "tensorflow", "horovod", "allreduce")}
 GPU = {"limits": {"nvidia.com/gpu": 1, "cpu": "3500m", "memory": "16Gi"}}
@@ -79,7 +79,7 @@ CASES: dict[str, tuple[Runner, dict[str, Any]]] = {
 
 def request(
     workers: int = 1, nodes: tuple[str, ...] = (), attempt: int = 1, runner: Runner | None = None, **spec: Any
-) -> Request:
+) -> JobRequest:
     """The request for the first trial with so many workers; ``spec`` replaces fields of the experiment."""
     tree = {
         "apiVersion": "scalecurve.dev/v1alpha1",
@@ -108,7 +108,7 @@ def request(
         resources=experiment.spec.resources,
         deadline_seconds=experiment.spec.deadline_seconds,
     )
-    return Request(
+    return JobRequest(
         experiment="resnet",
         namespace="team-a",
         spec=experiment.spec,
@@ -122,7 +122,7 @@ def request(
     )
 
 
-def case(name: str) -> Request:
+def case(name: str) -> JobRequest:
     """The request of a golden case."""
     runner, options = CASES[name]
     return request(runner=runner, **options)

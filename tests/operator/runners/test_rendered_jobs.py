@@ -22,7 +22,7 @@ from scalecurve_api.spec import object_names as objects
 from scalecurve_api.spec.job_kinds import Runner
 from scalecurve_api.spec.quantity import times, value
 from scalecurve_api.spec.trial import TrialSpec
-from scalecurve_operator.runners import RUNNERS, RequestError, runner_for
+from scalecurve_operator.runners import RUNNERS, JobRequestError, runner_for
 from tests.operator.runners.runner_cases import CASES, case, manifests, request, spelled
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -157,23 +157,25 @@ def test_requests_are_the_limits() -> None:
 
 
 def test_a_limit_that_is_no_quantity_is_refused_by_name() -> None:
-    with pytest.raises(RequestError, match=r"spec\.resources\.limits\.memory: '4 GB': a Kubernetes quantity is wanted"):
+    with pytest.raises(
+        JobRequestError, match=r"spec\.resources\.limits\.memory: '4 GB': a Kubernetes quantity is wanted"
+    ):
         job(Runner.job, resources={"limits": {"memory": "4 GB"}})
 
 
 def test_an_image_is_missing() -> None:
-    with pytest.raises(RequestError, match=r"spec\.workload\.image: missing, .* for program 'custom'"):
+    with pytest.raises(JobRequestError, match=r"spec\.workload\.image: missing, .* for program 'custom'"):
         job(Runner.job, workload={"program": "custom", "command": ["true"]})
 
 
 def test_workers_that_do_not_divide_over_pods_are_refused() -> None:
-    with pytest.raises(RequestError, match=r"spec\.placement\.podsPerNode: 3: 8 workers do not divide over 3 pods"):
+    with pytest.raises(JobRequestError, match=r"spec\.placement\.podsPerNode: 3: 8 workers do not divide over 3 pods"):
         job(Runner.pytorch_job, workers=8, placement={"podsPerNode": 3})
 
 
 def test_a_trial_that_no_process_could_be_given_is_refused() -> None:
     env = {f"V{number}": "x" * 30_000 for number in range(5)}
-    with pytest.raises(RequestError, match=r"spec\.workload: at most 120000 bytes"):
+    with pytest.raises(JobRequestError, match=r"spec\.workload: the trial has \d+ bytes, at most 120000"):
         job(Runner.job, workload={"env": env})
 
 
@@ -196,7 +198,7 @@ def test_one_tensorflow_worker_is_configured_like_many() -> None:
 
 def test_a_job_without_a_runner_is_a_job() -> None:
     asked = request(workers=2)
-    assert runner_for(asked.spec, asked.trial).kind == "Job"
+    assert runner_for(asked.spec, asked.trial).runner is Runner.job
     assert set(RUNNERS) == set(Runner)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from scalecurve_api.spec.job_kinds import Runner
-from scalecurve_operator.reconcile import pod_diagnosis as read_pods
+from scalecurve_operator.reconcile import pod_diagnosis
 from scalecurve_operator.runners import RUNNERS
 from tests.operator.runners.runner_cases import request
 
@@ -30,7 +30,7 @@ def schedule(tier: Any, known: tuple[str, ...] = (), wanted: int | None = None, 
     while True:
         pods = list(tier.rest.call("GET", f"/api/v1/namespaces/{namespace}/pods")["items"])
         unplaced = [pod for pod in pods if not pod["spec"].get("nodeName") and pod["status"].get("conditions")]
-        placed = read_pods.placement(pods)
+        placed = pod_diagnosis.placement(pods)
         if len(pods) == asked.pods and len(placed) + len(unplaced) == asked.pods:
             assert len(placed) == (asked.pods if wanted is None else wanted)
             remove(tier, namespace)
@@ -51,7 +51,7 @@ def remove(tier: Any, namespace: str) -> None:
 
 
 def spread(pods: list[dict[str, Any]]) -> list[int]:
-    return sorted(Counter(read_pods.placement(pods).values()).values())
+    return sorted(Counter(pod_diagnosis.placement(pods).values()).values())
 
 
 def test_one_pod_a_node(tier: Any) -> None:
@@ -61,7 +61,7 @@ def test_one_pod_a_node(tier: Any) -> None:
 def test_more_pods_than_nodes_stay_unplaced(tier: Any) -> None:
     pods = schedule(tier, workers=5, wanted=4, placement={"workersPerNode": 1})
     assert spread(pods) == [1, 1, 1, 1]
-    assert "didn't match pod anti-affinity rules" in (read_pods.waiting(pods) or "")
+    assert "didn't match pod anti-affinity rules" in (pod_diagnosis.waiting(pods) or "")
 
 
 def test_two_pods_a_node_fill_as_few_nodes(tier: Any) -> None:
@@ -83,12 +83,12 @@ def test_a_series_nests(tier: Any) -> None:
     known: tuple[str, ...] = ("node-2", "node-0", "node-1")
     for workers in (1, 2, 3):
         placement = {"workersPerNode": 1, "nesting": "prefer"}
-        found = read_pods.nodes(schedule(tier, known, workers=workers, placement=placement))
+        found = pod_diagnosis.nodes(schedule(tier, known, workers=workers, placement=placement))
         assert set(found) == set(known[:workers])
     four = schedule(tier, known, workers=4, placement={"workersPerNode": 1, "nesting": "require"})
-    assert set(read_pods.nodes(four)) == {*known, "node-3"}
+    assert set(pod_diagnosis.nodes(four)) == {*known, "node-3"}
 
 
 def test_a_required_nesting_waits_for_its_nodes(tier: Any) -> None:
     pods = schedule(tier, ("gone",), workers=1, wanted=0, placement={"workersPerNode": 1, "nesting": "require"})
-    assert "didn't match Pod's node affinity" in (read_pods.waiting(pods) or "")
+    assert "didn't match Pod's node affinity" in (pod_diagnosis.waiting(pods) or "")

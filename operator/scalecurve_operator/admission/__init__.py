@@ -1,0 +1,1 @@
+"""Which experiments may run now."""

@@ -1,0 +1,96 @@
+"""Everything that rendering a job needs to know, and what follows from it alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from scalecurve_api import GROUP
+from scalecurve_api.release import release
+from scalecurve_api.spec import object_names as objects
+from scalecurve_api.spec.experiment import ExperimentSpec
+from scalecurve_api.spec.trial import TrialSpec
+
+BACKSTOP_S = 60
+
+
+class JobRequestError(ValueError):
+    """No job can carry the trial; the message names the field."""
+
+
+@dataclass(frozen=True)
+class JobRequest:
+    """One attempt of one trial, to be carried by a job."""
+
+    experiment: str
+    namespace: str
+    spec: ExperimentSpec
+    trial: TrialSpec
+    trial_object: str
+    """name of the ScalingTrial object"""
+    attempt: int
+    images: Mapping[str, str]
+    """program -> image, for experiments that name none"""
+    record_bytes: int
+    nodes: tuple[str, ...] = ()
+    """nodes that the series has used so far, in order of first use"""
+    metrics_port: int = 0
+    """port of /metrics of a pod's first worker, further workers count up; 0 is none"""
+    engine_version: str = field(default_factory=release)
+    linger_seconds: float = 0.0
+    """how long workers stay up after their last step, for a last scrape"""
+
+    @property
+    def job(self) -> str:
+        return objects.job_name(self.trial_object, self.attempt)
+
+    @property
+    def pods(self) -> int:
+        """Pods that carry workers."""
+        return self.trial.point.nodes * self.spec.placement.pods_per_node
+
+    @property
+    def workers_per_pod(self) -> int:
+        """Workers per pod.
+
+        Raises:
+            JobRequestError: when they do not divide evenly (``rules`` refuses such an experiment).
+        """
+        workers = self.trial.point.workers
+        if workers % self.pods:
+            pods_per_node = self.spec.placement.pods_per_node
+            raise JobRequestError(
+                f"spec.placement.podsPerNode: {pods_per_node}: {workers} workers do not divide over {self.pods} pods"
+            )
+        return workers // self.pods
+
+    @property
+    def backstop_seconds(self) -> int:
+        """The job's own deadline, after the trial's: in case no operator is there to end it with its last lines."""
+        return self.trial.deadline_seconds + BACKSTOP_S
+
+    @property
+    def image(self) -> str:
+        """Image of the pods.
+
+        Raises:
+            JobRequestError: when neither the experiment nor the operator names an image.
+        """
+        program = self.trial.workload.program.value
+        image = self.trial.workload.image or self.images.get(program)
+        if not image:
+            raise JobRequestError(
+                f"spec.workload.image: missing, and this operator has no image for program {program!r}"
+            )
+        return image
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """Labels of the job and of all its pods."""
+        return objects.labels(self.experiment, self.trial_object, self.attempt)
+
+    @property
+    def pod_selector(self) -> str:
+        """Label selector of the attempt's pods."""
+        ours = {name: value for name, value in self.labels.items() if name.startswith(f"{GROUP}/")}
+        return ",".join(f"{name}={value}" for name, value in ours.items())

@@ -1,8 +1,8 @@
 """Diagnosing pods and Events: why they failed, what they wait for, where they ran. Pure.
 
-Job conditions hold no reason, so it is read here. What is nearest to the cause wins: exhausted memory as the kernel or a
-rank reports it, a pod that the cluster took away, a rank killed from outside, then whatever a rank could still report,
-then exit codes; among equals the pod that ended first. Pods that their job's controller stops because another
+Job conditions hold no reason, so it is read here. What is nearest to the cause wins: exhausted memory as the kernel or
+a rank reports it, a pod that the cluster took away, a rank killed from outside, then whatever a rank could still
+report, then exit codes; among equals the pod that ended first. Pods that their job's controller stops because another
 failed end last and count last.
 """
 
@@ -67,7 +67,7 @@ _CANNOT_RUN = ("StartError", "ContainerCannotRun")
 def failure(pods: Sequence[Pod], events: Sequence[Event] = (), *, resumed_at: str | None = None) -> Cause | None:
     """Why the pods failed or cannot start; None if nothing of the kind shows.
 
-    ``events`` are the job's own; they tell why pods are missing. ``resumed_at`` (RFC 3339) is when its queue released it.
+    ``events`` are the job's own; they tell why pods are missing. Its queue released it at ``resumed_at`` (RFC 3339).
     """
     bad = failed(pods)
     return (

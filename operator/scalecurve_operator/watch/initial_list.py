@@ -1,8 +1,8 @@
 """Listing everything once before kopf watches, so that no reconcile works from half of the objects.
 
 kopf's own means, ``kopf.index``, parks every object in a task of its own until all are listed, and wakes all of them
-for each one (``aiotoggles.ToggleSet`` of 1.45): the start took time quadratic in the objects, minutes with five thousand
-finished trials. So we list page by page, and kopf lists once more after us.
+for each one (``aiotoggles.ToggleSet`` of 1.45): the time of a start was quadratic in the objects, minutes with five
+thousand finished trials. So we list page by page, and kopf lists once more after us.
 """
 
 from __future__ import annotations

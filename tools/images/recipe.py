@@ -56,7 +56,7 @@ class Recipe:
 _CODE = "code"
 """The stage that copies our own code."""
 _IMAGE = "worker-"
-"""How a stage's name begins that is an image, besides the last one, which has the name of the folder."""
+"""How the names of stages begin that are images; a last stage without a name is one, by the name of its folder."""
 
 
 def names() -> list[str]:
@@ -80,8 +80,10 @@ def _all(images: Path | None = None) -> dict[str, Recipe]:
     found = {}
     for path in sorted((images or IMAGES).glob("*/Containerfile")):
         every = containerfile.stages(path.read_text())
-        named = {stage.name: stage for stage in every if stage.name.startswith(_IMAGE)}
-        for name, last in {**named, path.parent.name: every[-1]}.items():
+        last_stages = {stage.name: stage for stage in every if stage.name.startswith(_IMAGE)}
+        if not every[-1].name:
+            last_stages[path.parent.name] = every[-1]
+        for name, last in last_stages.items():
             found[name] = Recipe(name, path, tuple(containerfile.needed(every, last)))
     return found
 

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from scalecurve.bundle.open import open_bundle
-from scalecurve.curves.compute import SeriesResult, scaling
+from scalecurve.curves.compute import scaling
+from scalecurve.curves.results import SeriesResult
 from scalecurve.curves.tables import split_table
 from scalecurve.render import formatting as spelling
 from scalecurve.statistics.estimate import Estimate, Method

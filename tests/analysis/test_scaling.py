@@ -3,7 +3,8 @@ from pathlib import Path
 import pytest
 
 from scalecurve.bundle.open import open_bundle, open_bundles
-from scalecurve.curves.compute import Scaling, scaling
+from scalecurve.curves.compute import scaling
+from scalecurve.curves.results import ScalingResult
 from scalecurve.curves.tables import scaling_table, side_by_side_table, split_table
 from scalecurve_api.planning.plan import make_plan
 from scalecurve_api.record.rank import WindowKind
@@ -15,7 +16,7 @@ from tests.analysis.synthetic import Truth, experiment, write_bundle
 EXACT = Truth(step_s=lambda p: 0.1, exposed_share=lambda p: 0.25, step_cv=0, repetition_cv=0)
 
 
-def result(folder: Path, of: ScalingExperiment, truth: Truth = EXACT, **more: object) -> Scaling:
+def result(folder: Path, of: ScalingExperiment, truth: Truth = EXACT, **more: object) -> ScalingResult:
     return scaling([open_bundle(write_bundle(folder, of, truth, tables=False, **more))])  # type: ignore[arg-type]
 
 

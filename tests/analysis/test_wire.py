@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from scalecurve.bundle.open import open_bundle
-from scalecurve.curves.allreduce import AllReduceReport, PointBandwidth, SizeResult, Spread
+from scalecurve.curves.allreduce import AllReduceReport, PointBandwidth, RepetitionRange, SizeResult
 from scalecurve.curves.compute import scaling
 from scalecurve.curves.traffic import wire_table
 from scalecurve_api.record.rank import Traffic
@@ -23,8 +23,8 @@ def sending(record: TrialRecord) -> TrialRecord:
 
 
 def alone(point: Point, busbw: float) -> AllReduceReport:
-    spread = Spread(busbw, busbw, busbw)
-    size = SizeResult(1 << 20, True, 1, Spread(1, 1, 1), 1, spread, spread, 0)
+    spread = RepetitionRange(busbw, busbw, busbw)
+    size = SizeResult(1 << 20, True, 1, RepetitionRange(1, 1, 1), 1, spread, spread, 0)
     return AllReduceReport((PointBandwidth("other", point, (size,)),))
 
 

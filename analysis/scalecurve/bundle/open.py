@@ -12,7 +12,7 @@ from pathlib import Path
 
 from scalecurve.bundle.files import BundleFiles, FolderFiles
 from scalecurve.bundle.packed import PackedFiles, is_packed
-from scalecurve.bundle.problem import BundleError, FileError, Problem
+from scalecurve.bundle.problem import BundleError, FileError, UnusableFile
 from scalecurve.bundle.record_file import (
     EXPERIMENT_FILE,
     MAX_EXPERIMENT_BYTES,
@@ -84,7 +84,7 @@ class Bundle:
     experiment: ScalingExperiment | None
     plan: Plan | None
     trials: tuple[Trial, ...]
-    problems: tuple[Problem, ...]
+    problems: tuple[UnusableFile, ...]
 
 
 def open_bundle(path: str | os.PathLike[str]) -> Bundle:
@@ -95,7 +95,7 @@ def open_bundle(path: str | os.PathLike[str]) -> Bundle:
     """
     root = Path(path)
     files = files_of(root)
-    problems: list[Problem] = []
+    problems: list[UnusableFile] = []
     experiment, plan = _planned(files, problems)
     name = experiment.metadata.name if experiment else None
     planned = {_run_of(trial): trial for trial in plan.trials} if plan else {}
@@ -147,14 +147,14 @@ def files_of(root: Path) -> BundleFiles:
     return FolderFiles(root)
 
 
-def _planned(files: BundleFiles, problems: list[Problem]) -> tuple[ScalingExperiment | None, Plan | None]:
+def _planned(files: BundleFiles, problems: list[UnusableFile]) -> tuple[ScalingExperiment | None, Plan | None]:
     try:
         experiment = parse_experiment(files.read(EXPERIMENT_FILE, MAX_EXPERIMENT_BYTES))
         if count_trials(experiment.spec, limit=MAX_TRIALS) > MAX_TRIALS:
             raise FileError(f"plans more than {MAX_TRIALS} trials, which no engine runs")
         return experiment, make_plan(experiment)
     except (FileError, AxisError) as error:
-        problems.append(Problem(EXPERIMENT_FILE, f"{error}; what was planned is unknown, recorded trials are shown"))
+        problems.append(UnusableFile(EXPERIMENT_FILE, f"{error}; the plan is unknown, recorded trials are shown"))
         return None, None
 
 
@@ -177,7 +177,7 @@ def _recorded(
     files: BundleFiles,
     experiment: str | None,
     planned: dict[Run, TrialSpec] | None,
-    problems: list[Problem],
+    problems: list[UnusableFile],
 ) -> Iterator[Trial]:
     """Trials whose record can be used; everything else under ``trials/`` becomes a problem."""
     for name in _trial_folders(files, problems):
@@ -186,7 +186,7 @@ def _recorded(
             record = parse_record(files.read(file, MAX_RECORD_BYTES))
             _check_belongs(record, name, experiment, planned)
         except FileError as error:
-            problems.append(Problem(printable(file), str(error)))
+            problems.append(UnusableFile(printable(file), str(error)))
         else:
             yield Trial(record.trial, root / TRIALS_FOLDER / name, record, files)
 
@@ -195,16 +195,16 @@ def _batch(trial: TrialSpec) -> tuple[int | None, int | None]:
     return trial.point.global_batch, trial.point.batch_per_worker
 
 
-def _trial_folders(files: BundleFiles, problems: list[Problem]) -> list[str]:
+def _trial_folders(files: BundleFiles, problems: list[UnusableFile]) -> list[str]:
     """Names of trials' folders; hidden entries are an engine's business."""
     try:
         entries = files.entries(TRIALS_FOLDER)
     except FileError as error:
-        problems.append(Problem(TRIALS_FOLDER, str(error)))
+        problems.append(UnusableFile(TRIALS_FOLDER, str(error)))
         return []
     visible = {name: is_folder for name, is_folder in entries.items() if not name.startswith(".")}
     problems += [
-        Problem(f"{TRIALS_FOLDER}/{printable(name)}", "not a trial's folder: ignored")
+        UnusableFile(f"{TRIALS_FOLDER}/{printable(name)}", "not a trial's folder: ignored")
         for name, is_folder in visible.items()
         if not is_folder
     ]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, order=True)
-class Problem:
+class UnusableFile:
     """A file that could not be used: ``file`` is relative to the bundle, ``what`` says what happened and what to do."""
 
     file: str
@@ -21,4 +21,4 @@ class BundleError(ValueError):
 
 
 class FileError(ValueError):
-    """A file of a bundle that cannot be used; becomes a ``Problem`` where the file's name is known."""
+    """A file of a bundle that cannot be used; becomes a ``UnusableFile`` where the file's name is known."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from scalecurve.bundle.open import Bundle, Trial, printable
-from scalecurve.bundle.problem import FileError, Problem
+from scalecurve.bundle.problem import FileError, UnusableFile
 from scalecurve.bundle.steps import StepTable, quantiles, read_steps, read_table
 from scalecurve.statistics import (
     Bimodality,
@@ -60,7 +60,7 @@ class Digests:
     """Digests by (bundle's label, trial), and the tables that could not be used by bundle."""
 
     of: Mapping[tuple[str, str], StepDigest]
-    problems: tuple[tuple[str, Problem], ...]
+    problems: tuple[tuple[str, UnusableFile], ...]
 
     @property
     def rows(self) -> int:
@@ -77,7 +77,7 @@ def digest_all(bundles: Sequence[Bundle], threads: int = THREADS) -> Digests:
         found = list(pool.map(_one, (trial for _, trial in jobs)))
     pa.default_memory_pool().release_unused()
     of: dict[tuple[str, str], StepDigest] = {}
-    problems: list[tuple[str, Problem]] = []
+    problems: list[tuple[str, UnusableFile]] = []
     for (label, trial), (result, wrong) in zip(jobs, found, strict=True):
         problems += [(label, problem) for problem in wrong]
         if result is not None:
@@ -117,13 +117,13 @@ def _has_tables(trial: Trial) -> bool:
     return trial.good and trial.record is not None and bool(trial.record.files)
 
 
-def _one(trial: Trial) -> tuple[StepDigest | None, list[Problem]]:
+def _one(trial: Trial) -> tuple[StepDigest | None, list[UnusableFile]]:
     """The digest of a trial's steps; its evaluations stand in the record, their table is only verified.
 
     So is the step table of the all-reduce program: messages of 8 B and of 1 GiB have no step time in common.
     """
     found: StepDigest | None = None
-    problems: list[Problem] = []
+    problems: list[UnusableFile] = []
     alike = trial.spec.workload.program is not Program.allreduce
     for name in sorted(trial.record.files if trial.record else ()):
         try:
@@ -132,7 +132,7 @@ def _one(trial: Trial) -> tuple[StepDigest | None, list[Problem]]:
             elif name in (STEPS_FILE, EVALS_FILE):
                 read_table(trial, name)
         except FileError as error:
-            problems.append(Problem(f"trials/{printable(trial.folder.name)}/{name}", str(error)))
+            problems.append(UnusableFile(f"trials/{printable(trial.folder.name)}/{name}", str(error)))
     return found, problems
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from scalecurve.bundle.measurement import MeasuredPoint, measure
 from scalecurve.bundle.open import Bundle, distinct_labels
@@ -14,7 +13,7 @@ from scalecurve.statistics import Change, Estimate, changes, throughput
 from scalecurve_api.spec.trial import Point
 
 if TYPE_CHECKING:
-    import pandas as pd
+    pass
 
 
 @dataclass(frozen=True)
@@ -56,10 +55,6 @@ class Comparison:
     def table(self) -> Table:
         """One row a point."""
         return _table(self)
-
-    def frame(self) -> pd.DataFrame:
-        """The table as a pandas DataFrame with every digit."""
-        return self.table().frame()
 
 
 def compare(before: Bundle, after: Bundle, threshold: float = 0.0, level: float = 0.95) -> Comparison:

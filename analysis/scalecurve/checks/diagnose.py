@@ -11,17 +11,13 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from scalecurve.bundle.measurement import MeasuredPoint, measure
 from scalecurve.bundle.open import Bundle, Trial
-from scalecurve.bundle.problem import Problem
+from scalecurve.bundle.problem import UnusableFile
 from scalecurve.bundle.step_summary import Digests, StepDigest, digest_all
 from scalecurve.render import formatting as spelling
 from scalecurve.render.table import Column, Table
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 DISAGREEMENT = 0.05
 """Repetitions whose throughputs spread by more than this (relative, largest to smallest) are reported."""
@@ -30,7 +26,7 @@ SHARED_CORES = 0.1
 
 
 @dataclass(frozen=True)
-class Finding:
+class Anomaly:
     """One thing noticed at a point, in ``trials`` of its ``of`` Succeeded ones: evidence in numbers, and advice.
 
     ``severity`` is the relative effect on step time that the evidence shows, None where it shows none; findings are
@@ -52,19 +48,15 @@ class Finding:
 class Diagnosis:
     """All findings, the gravest first, the tables that could not be read, and how many trials ended as what else."""
 
-    findings: tuple[Finding, ...]
+    findings: tuple[Anomaly, ...]
     trials: int
     rows: int
-    problems: tuple[tuple[str, Problem], ...]
+    problems: tuple[tuple[str, UnusableFile], ...]
     left_out: tuple[tuple[str, int], ...] = ()
 
     def table(self) -> Table:
         """One row a finding."""
         return _table(self)
-
-    def frame(self) -> pd.DataFrame:
-        """The table as a pandas DataFrame with every digit."""
-        return self.table().frame()
 
 
 @dataclass(frozen=True)
@@ -83,7 +75,7 @@ def diagnose(bundles: Sequence[Bundle]) -> Diagnosis:
 
 def diagnose_from(bundles: Sequence[Bundle], digests: Digests) -> Diagnosis:
     """The same with digests that are there already."""
-    findings: list[Finding] = []
+    findings: list[Anomaly] = []
     for bundle in bundles:
         for series in measure(bundle):
             for point in series.points:
@@ -99,7 +91,7 @@ def _left_out(bundles: Sequence[Bundle]) -> tuple[tuple[str, int], ...]:
     return tuple(sorted(ends.items(), key=lambda pair: (-pair[1], pair[0])))
 
 
-def _of_point(bundle: str, series: str, point: MeasuredPoint, digests: Digests) -> Iterator[Finding]:
+def _of_point(bundle: str, series: str, point: MeasuredPoint, digests: Digests) -> Iterator[Anomaly]:
     """Findings of one point: the same thing in several of its trials is one finding, with the worst as evidence."""
     noticed: dict[str, list[_Noticed]] = {}
     trials = [trial for trial in point.trials if trial.good]
@@ -116,7 +108,7 @@ def _of_point(bundle: str, series: str, point: MeasuredPoint, digests: Digests) 
     for kind, several in noticed.items():
         worst = max(several, key=lambda n: (_weight(n.severity), n.trial))
         names = tuple(n.trial for n in several if n.trial)
-        yield Finding(
+        yield Anomaly(
             bundle=bundle,
             kind=kind,
             series=series,

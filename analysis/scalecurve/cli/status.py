@@ -15,7 +15,7 @@ from scalecurve.cluster.connection import Where, cluster_options
 
 if TYPE_CHECKING:
     from scalecurve.cluster.experiments import Watched
-    from scalecurve.curves.progress import Status
+    from scalecurve.curves.progress import Progress
     from scalecurve.render.table import Table
 
 
@@ -41,7 +41,7 @@ def command(given: tuple[Path, ...], where: Where, output: str) -> None:
     show([_joined(states), *_tables(watched, extra)], output, extra)
 
 
-def _in_cluster(names: Sequence[str], where: Where) -> tuple[list[Watched], list[Status]]:
+def _in_cluster(names: Sequence[str], where: Where) -> tuple[list[Watched], list[Progress]]:
     """Experiments as they are now, and their points as their trials' statuses tell."""
     if not names:
         return [], []
@@ -76,7 +76,7 @@ def _with_names(watched: Sequence[Watched], tables: list[Table]) -> Table:
     return _merged([each.name for each in watched], tables)
 
 
-def _joined(states: list[Status]) -> Table:
+def _joined(states: list[Progress]) -> Table:
     """One table of the points of them all."""
     table = _merged([state.bundle for state in states], [state.table() for state in states])
     return table if len(states) == 1 else replace(table, title="Points")

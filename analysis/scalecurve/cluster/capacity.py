@@ -21,7 +21,7 @@ _NOT_DEVICES = ("hugepages-", "attachable-volumes-", "kubernetes.io/")
 
 
 @dataclass(frozen=True)
-class Node:
+class NodeCapacity:
     """A node that pods of the experiment may go to: what it offers, and what of it no pod has asked for."""
 
     name: str
@@ -42,7 +42,7 @@ class Fit:
 
 def usable_nodes(
     nodes: Iterable[Mapping[str, Any]], pods: Iterable[Mapping[str, Any]], spec: ExperimentSpec | None
-) -> list[Node]:
+) -> list[NodeCapacity]:
     """Ready, schedulable nodes that the experiment's node selector and tolerations allow."""
     taken: defaultdict[str, dict[str, Decimal]] = defaultdict(dict)
     for pod in pods:
@@ -56,7 +56,7 @@ def usable_nodes(
         offers = _amounts((node.get("status") or {}).get("allocatable"))
         name = node["metadata"]["name"]
         free = {what: amount - taken[name].get(what, Decimal(0)) for what, amount in offers.items()}
-        found.append(Node(name, offers, free))
+        found.append(NodeCapacity(name, offers, free))
     return found
 
 
@@ -71,7 +71,7 @@ def requests(pod: Mapping[str, Any]) -> dict[str, Decimal]:
     return {**total, "pods": Decimal(1)}
 
 
-def fits(spec: ExperimentSpec, nodes: Sequence[Node]) -> list[Fit]:
+def fits(spec: ExperimentSpec, nodes: Sequence[NodeCapacity]) -> list[Fit]:
     """Each layout of the experiment, in the order of the plan."""
     shapes = dict.fromkeys((point.nodes, point.workers_per_node) for point in expand_points(spec))
     out = []
@@ -90,7 +90,7 @@ def fits(spec: ExperimentSpec, nodes: Sequence[Node]) -> list[Fit]:
     return out
 
 
-def devices(nodes: Iterable[Node], wanted: Iterable[str] = ()) -> dict[str, Counter[int]]:
+def devices(nodes: Iterable[NodeCapacity], wanted: Iterable[str] = ()) -> dict[str, Counter[int]]:
     """Extended resources -> how many of them a node offers -> how many nodes do."""
     found: dict[str, Counter[int]] = {}
     for node in nodes:

@@ -28,7 +28,7 @@ _RIGHTS = (
 
 
 @dataclass(frozen=True)
-class Finding:
+class Check:
     """``good`` is False for what stops an experiment, None for what is not needed or could not be looked at."""
 
     what: str
@@ -55,7 +55,7 @@ class Patient:
         return (self.experiment.spec.runner or DEFAULT_RUNNER) if self.experiment else None
 
 
-def doctor(cluster: Cluster, experiment: ScalingExperiment | None = None) -> list[Finding]:
+def doctor(cluster: Cluster, experiment: ScalingExperiment | None = None) -> list[Check]:
     """Everything that can be found out.
 
     Raises:
@@ -67,44 +67,44 @@ def doctor(cluster: Cluster, experiment: ScalingExperiment | None = None) -> lis
         try:
             found += look(patient)
         except Refused as refused:
-            found.append(Finding(what, refused.message, None, "ask for the right to read it; it could not be checked"))
+            found.append(Check(what, refused.message, None, "ask for the right to read it; it could not be checked"))
     return found
 
 
-def table(cluster: Cluster, findings: list[Finding]) -> Table:
+def table(cluster: Cluster, findings: list[Check]) -> Table:
     """One row a finding."""
     columns = (Column("what", "What"), Column("found", "Found"), Column("good", "Good", "flag"), Column("do", "To do"))
     rows = tuple((each.what, each.found, each.good, each.do or None) for each in findings)
     return Table("cluster", f"Namespace {cluster.namespace} of {cluster.name}", columns, rows)
 
 
-def _server(patient: Patient) -> Iterator[Finding]:
+def _server(patient: Patient) -> Iterator[Check]:
     found = patient.cluster.request("GET", "/version")
     digits = "".join(letter for letter in str(found.get("minor", "")) if letter.isdigit())
     old = digits.isdigit() and int(digits) < _OLDEST_MINOR
     do = f"ScaleCurve needs Kubernetes 1.{_OLDEST_MINOR} or newer" if old else ""
-    yield Finding("API server", str(found.get("gitVersion", "unknown version")), not old, do)
+    yield Check("API server", str(found.get("gitVersion", "unknown version")), not old, do)
 
 
-def _definitions(patient: Patient) -> Iterator[Finding]:
+def _definitions(patient: Patient) -> Iterator[Check]:
     group = patient.cluster.get(f"/apis/{_GROUP}")
     versions = [each["version"] for each in (group or {}).get("versions", [])]
     if _VERSION not in versions:
         said = f"served in {', '.join(versions)}, not {_VERSION}" if versions else "not installed"
-        yield Finding("definitions", said, False, _INSTALL)
+        yield Check("definitions", said, False, _INSTALL)
         return
     kinds = _plurals(patient.cluster, _GROUP, _VERSION)
     missing = [plural for plural in ("scalingexperiments", "scalingtrials") if plural not in kinds]
     if missing:
-        yield Finding("definitions", f"{', '.join(missing)} not installed", False, _INSTALL)
+        yield Check("definitions", f"{', '.join(missing)} not installed", False, _INSTALL)
     else:
-        yield Finding("definitions", f"scalingexperiments, scalingtrials in {', '.join(versions)}")
+        yield Check("definitions", f"scalingexperiments, scalingtrials in {', '.join(versions)}")
 
 
-def _operator(patient: Patient) -> Iterator[Finding]:
+def _operator(patient: Patient) -> Iterator[Check]:
     leases = _leases(patient.cluster)
     if not leases:
-        yield Finding("operator", "none has ever run here", False, _INSTALL)
+        yield Check("operator", "none has ever run here", False, _INSTALL)
     for lease in leases:
         yield _holder(lease, datetime.now(UTC))
 
@@ -114,31 +114,31 @@ def _leases(cluster: Cluster) -> list[Object]:
     return list(cluster.list("/apis/coordination.k8s.io/v1/leases", **name))
 
 
-def _holder(lease: Mapping[str, Any], now: datetime) -> Finding:
+def _holder(lease: Mapping[str, Any], now: datetime) -> Check:
     spec, namespace = lease.get("spec") or {}, lease["metadata"]["namespace"]
     who = spec.get("holderIdentity")
     logs = f"kubectl -n {namespace} get pods; kubectl -n {namespace} logs -l app.kubernetes.io/component=operator"
     if not who or not spec.get("renewTime"):
-        return Finding("operator", f"in {namespace}: stopped, nobody holds its lease", False, logs)
+        return Check("operator", f"in {namespace}: stopped, nobody holds its lease", False, logs)
     age = (now - datetime.fromisoformat(spec["renewTime"].replace("Z", "+00:00"))).total_seconds()
     patience = max(30.0, 3.0 * float(spec.get("leaseDurationSeconds") or 10))
     said = f"{who} in {namespace}, seen {clock(age)} ago"
     if age > patience:
-        return Finding("operator", f"{said}: it has stopped, or clocks differ", False, logs)
-    return Finding("operator", said)
+        return Check("operator", f"{said}: it has stopped, or clocks differ", False, logs)
+    return Check("operator", said)
 
 
-def _runners(patient: Patient) -> Iterator[Finding]:
+def _runners(patient: Patient) -> Iterator[Check]:
     for runner in Runner:
         kind, needed = runner.job_kind, runner is patient.runner
         if kind.plural in _plurals(patient.cluster, kind.group, kind.version):
-            yield Finding(f"runner {runner.value}", f"{kind.plural}.{kind.group}/{kind.version}")
+            yield Check(f"runner {runner.value}", f"{kind.plural}.{kind.group}/{kind.version}")
         else:
             do = f"install {kind.installed_by}" + (", or set spec.runner: Job, which needs nothing" if needed else "")
-            yield Finding(f"runner {runner.value}", "not installed", False if needed else None, do)
+            yield Check(f"runner {runner.value}", "not installed", False if needed else None, do)
 
 
-def _nodes(patient: Patient) -> Iterator[Finding]:
+def _nodes(patient: Patient) -> Iterator[Check]:
     cluster, spec = patient.cluster, patient.spec
     every = list(cluster.list("/api/v1/nodes"))
     busy: list[Object] = []
@@ -158,46 +158,46 @@ def _nodes(patient: Patient) -> Iterator[Finding]:
     ]
     said = f"{len(nodes)} of {len(every)} ready for pods{selected}: {', '.join(offered) or 'no devices'}{unknown}"
     do = "look at spec.pod.nodeSelector and tolerations, and at kubectl get nodes"
-    yield Finding("nodes", said, bool(nodes), "" if nodes else do)
+    yield Check("nodes", said, bool(nodes), "" if nodes else do)
     for fit in capacity.fits(spec, nodes) if spec else ():
         yield _layout(fit)
 
 
-def _layout(fit: capacity.Fit) -> Finding:
+def _layout(fit: capacity.Fit) -> Check:
     asked = ", ".join(f"{amount:f} {what}" for what, amount in fit.needs.items() if what != "pods")
     need = f"needs {_nodes_of(fit.nodes)}" + (f" with {asked} each" if asked else "")
     what = f"layout {fit.layout}"
     if fit.ever < fit.nodes:
         do = f"take {fit.layout} out, ask for less in spec.resources, or add nodes"
-        return Finding(what, f"{need}; {fit.ever} can ever have it", False, do)
+        return Check(what, f"{need}; {fit.ever} can ever have it", False, do)
     if fit.now < fit.nodes:
-        return Finding(what, f"{need}; {fit.now} have it free now", None, "its trials wait until others end")
-    return Finding(what, f"{need}; {fit.now} have it free now")
+        return Check(what, f"{need}; {fit.now} have it free now", None, "its trials wait until others end")
+    return Check(what, f"{need}; {fit.now} have it free now")
 
 
 def _nodes_of(count: int) -> str:
     return f"{count} node{'s' if count != 1 else ''}"
 
 
-def _quota(patient: Patient) -> Iterator[Finding]:
+def _quota(patient: Patient) -> Iterator[Check]:
     quotas = list(patient.cluster.list(patient.cluster.path("/api/v1", "resourcequotas")))
     if not quotas:
-        yield Finding("quota", f"none in {patient.cluster.namespace}")
+        yield Check("quota", f"none in {patient.cluster.namespace}")
         return
     names = ", ".join(quota["metadata"]["name"] for quota in quotas)
     if patient.spec is None:
-        yield Finding("quota", names, None, "name an experiment to have it compared")
+        yield Check("quota", names, None, "name an experiment to have it compared")
         return
     never, now = capacity.over_quota(patient.spec, quotas)
     for said in never:
-        yield Finding("quota", said, False, "ask for less, or have the quota raised")
+        yield Check("quota", said, False, "ask for less, or have the quota raised")
     for said in now:
-        yield Finding("quota", said, None, "its trials wait until others end")
+        yield Check("quota", said, None, "its trials wait until others end")
     if not never and not now:
-        yield Finding("quota", f"{names}: the largest point fits")
+        yield Check("quota", f"{names}: the largest point fits")
 
 
-def _rights(patient: Patient) -> Iterator[Finding]:
+def _rights(patient: Patient) -> Iterator[Check]:
     cluster = patient.cluster
     for verb, group, resource, purpose in _RIGHTS:
         asked = {"namespace": cluster.namespace, "verb": verb, "group": group, "resource": resource}
@@ -212,17 +212,17 @@ def _rights(patient: Patient) -> Iterator[Finding]:
         )
         name = f"{verb} {resource}" + (f".{group}" if group else "")
         if (review.get("status") or {}).get("allowed"):
-            yield Finding("permission", f"you may {name}")
+            yield Check("permission", f"you may {name}")
         else:
             do = f"ask for the role edit in {cluster.namespace}, to {purpose}"
-            yield Finding("permission", f"you may not {name}", False if verb == "create" else None, do)
+            yield Check("permission", f"you may not {name}", False if verb == "create" else None, do)
 
 
-def _security(patient: Patient) -> Iterator[Finding]:
+def _security(patient: Patient) -> Iterator[Check]:
     namespace = patient.cluster.get(f"/api/v1/namespaces/{quote(patient.cluster.namespace)}")
     if namespace is None:
         do = f"kubectl create namespace {patient.cluster.namespace}"
-        yield Finding("namespace", f"there is no {patient.cluster.namespace}", False, do)
+        yield Check("namespace", f"there is no {patient.cluster.namespace}", False, do)
         return
     level = (namespace["metadata"].get("labels") or {}).get("pod-security.kubernetes.io/enforce", "privileged")
     pod = patient.spec.pod if patient.spec else None
@@ -230,32 +230,32 @@ def _security(patient: Patient) -> Iterator[Finding]:
     over = [name for name, wanted in asked.items() if wanted]
     if over and level != "privileged":
         do = f"take it out, or label the namespace pod-security.kubernetes.io/enforce=privileged (it has {level})"
-        yield Finding("Pod Security", f"{level} refuses {' and '.join(over)}", False, do)
+        yield Check("Pod Security", f"{level} refuses {' and '.join(over)}", False, do)
     else:
-        yield Finding("Pod Security", f"enforces {level}: the pods of trials keep to it")
+        yield Check("Pod Security", f"enforces {level}: the pods of trials keep to it")
 
 
-def _queue(patient: Patient) -> Iterator[Finding]:
+def _queue(patient: Patient) -> Iterator[Check]:
     if patient.spec is None or patient.spec.queue is None:
         return
     cluster, name = patient.cluster, patient.spec.queue
     group = cluster.get("/apis/kueue.x-k8s.io")
     if group is None:
-        yield Finding("queue", "Kueue is not installed", False, "install Kueue, or take spec.queue out")
+        yield Check("queue", "Kueue is not installed", False, "install Kueue, or take spec.queue out")
         return
     version = group["preferredVersion"]["version"]
     found = cluster.get(cluster.path(f"/apis/kueue.x-k8s.io/{version}", "localqueues", name))
     if found is None:
-        yield Finding("queue", f"no local queue {name} in {cluster.namespace}", False, "kubectl get localqueues")
+        yield Check("queue", f"no local queue {name} in {cluster.namespace}", False, "kubectl get localqueues")
         return
     conditions = (found.get("status") or {}).get("conditions") or []
     stopped = next((c for c in conditions if c.get("type") == "Active" and c.get("status") == "False"), None)
     waiting = (found.get("status") or {}).get("pendingWorkloads", 0)
     said = f"{name}: {waiting} workloads wait" + (f"; inactive: {stopped.get('message', '')}" if stopped else "")
-    yield Finding("queue", said, stopped is None, f"kubectl describe localqueue {name}" if stopped else "")
+    yield Check("queue", said, stopped is None, f"kubectl describe localqueue {name}" if stopped else "")
 
 
-def _claims(patient: Patient) -> Iterator[Finding]:
+def _claims(patient: Patient) -> Iterator[Check]:
     if patient.spec is None:
         return
     mounted = [mount.claim for mount in patient.spec.pod.claims]
@@ -263,13 +263,13 @@ def _claims(patient: Patient) -> Iterator[Finding]:
     for name in dict.fromkeys(mounted):
         found = patient.cluster.get(patient.cluster.path("/api/v1", "persistentvolumeclaims", name))
         if found is None:
-            yield Finding("claim", f"no PersistentVolumeClaim {name}", False, "create it, or name another in the spec")
+            yield Check("claim", f"no PersistentVolumeClaim {name}", False, "create it, or name another in the spec")
             continue
         modes = ", ".join(found["spec"].get("accessModes") or [])
         several = capacity.largest(patient.spec)
         alone = "Many" not in modes and several is not None and several.nodes > 1
         do = "pods on several nodes mount it: take one with ReadWriteMany or ReadOnlyMany" if alone else ""
-        yield Finding("claim", f"{name}: {modes}", not alone, do)
+        yield Check("claim", f"{name}: {modes}", not alone, do)
 
 
 def _plurals(cluster: Cluster, group: str, version: str) -> list[str]:
@@ -277,7 +277,7 @@ def _plurals(cluster: Cluster, group: str, version: str) -> list[str]:
     return [str(each["name"]) for each in (found or {}).get("resources", [])]
 
 
-_LOOKS: tuple[tuple[str, Callable[[Patient], Iterator[Finding]]], ...] = (
+_LOOKS: tuple[tuple[str, Callable[[Patient], Iterator[Check]]], ...] = (
     ("definitions", _definitions),
     ("operator", _operator),
     ("runners", _runners),

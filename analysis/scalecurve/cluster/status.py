@@ -14,7 +14,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from scalecurve.bundle.open import Bundle, Trial
-from scalecurve.bundle.problem import Problem
+from scalecurve.bundle.problem import UnusableFile
 from scalecurve.cluster.experiments import BegunTrial, Watched
 from scalecurve.render.progress import clock
 from scalecurve.render.table import Column, Table
@@ -28,7 +28,7 @@ from scalecurve_api.spec.trial import TrialPhase, TrialSpec
 def bundle_of(watched: Watched, begun: Iterable[BegunTrial]) -> Bundle:
     """The experiment as if its records were here, as far as statuses tell."""
     trials = {trial.trial: trial for trial in begun}
-    problems: list[Problem] = []
+    problems: list[UnusableFile] = []
     plan = _plan(watched, problems)
     specs: Sequence[TrialSpec] = plan.trials if plan else [trials[name].spec for name in sorted(trials)]
     known = [Trial(spec, Path(spec.name), _record(spec, trials.get(spec.name), problems)) for spec in specs]
@@ -125,18 +125,18 @@ def age(since: str | None, now: datetime | None = None) -> str | None:
     return clock(((now or datetime.now(UTC)) - then).total_seconds())
 
 
-def _plan(watched: Watched, problems: list[Problem]) -> Plan | None:
+def _plan(watched: Watched, problems: list[UnusableFile]) -> Plan | None:
     try:
         if count_trials(watched.experiment.spec, limit=MAX_TRIALS) <= MAX_TRIALS:
             return make_plan(watched.experiment)
         said = f"plans more than {MAX_TRIALS} trials, which no engine runs"
     except AxisError as error:
         said = str(error)
-    problems.append(Problem("spec", said))
+    problems.append(UnusableFile("spec", said))
     return None
 
 
-def _record(spec: TrialSpec, trial: BegunTrial | None, problems: list[Problem]) -> TrialRecord | None:
+def _record(spec: TrialSpec, trial: BegunTrial | None, problems: list[UnusableFile]) -> TrialRecord | None:
     """What a status says of a trial that has ended."""
     if trial is None or not trial.phase.final:
         return None
@@ -145,7 +145,7 @@ def _record(spec: TrialSpec, trial: BegunTrial | None, problems: list[Problem]) 
         if trial.status.get("summary") is not None:
             summary = Summary.model_validate(trial.status["summary"])
     except ValidationError:
-        problems.append(Problem(trial.name, "its summary is not understood by this version"))
+        problems.append(UnusableFile(trial.name, "its summary is not understood by this version"))
     return TrialRecord(
         trial=spec,
         attempt=last_attempt(trial.status) or 1,

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
-from typing import TYPE_CHECKING
 
 from scalecurve.bundle.open import Bundle
 from scalecurve.render import formatting as spelling
@@ -16,14 +15,11 @@ from scalecurve.render.table import Column, Table
 from scalecurve_api.record.rank import AllReduceRow
 from scalecurve_api.spec.trial import Point
 
-if TYPE_CHECKING:
-    import pandas as pd
-
 _NONE = "No Succeeded trial measured the all-reduce alone: program: allreduce does."
 
 
 @dataclass(frozen=True)
-class Spread:
+class RepetitionRange:
     """Median, smallest and largest over repetitions (not an interval)."""
 
     median: float
@@ -41,10 +37,10 @@ class SizeResult:
     bytes: int
     in_place: bool
     repetitions: int
-    time_us: Spread
+    time_us: RepetitionRange
     time_us_p95: float
-    algbw: Spread
-    busbw: Spread
+    algbw: RepetitionRange
+    busbw: RepetitionRange
     errors: int
     messages: int = 1
 
@@ -67,10 +63,6 @@ class AllReduceReport:
     def table(self) -> Table:
         """One row a message size."""
         return _table(self)
-
-    def frame(self) -> pd.DataFrame:
-        """The table as a pandas DataFrame with every digit."""
-        return self.table().frame()
 
 
 def allreduce(bundles: Sequence[Bundle]) -> AllReduceReport:
@@ -108,8 +100,8 @@ def _sizes(runs: Sequence[Sequence[AllReduceRow]]) -> tuple[SizeResult, ...]:
     )
 
 
-def _spread(values: Sequence[float]) -> Spread:
-    return Spread(median(values), min(values), max(values))
+def _spread(values: Sequence[float]) -> RepetitionRange:
+    return RepetitionRange(median(values), min(values), max(values))
 
 
 def _table(report: AllReduceReport) -> Table:

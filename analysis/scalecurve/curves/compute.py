@@ -8,141 +8,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from scalecurve.bundle.measurement import MeasuredPoint, MeasuredSeries, measure
 from scalecurve.bundle.open import Bundle, Trial
-from scalecurve.bundle.problem import Problem
 from scalecurve.curves.headline import headline, notes
+from scalecurve.curves.results import ExcludedTrial, PointResult, ScalingResult, SeriesResult, TrialCounts
 from scalecurve.statistics.estimate import Estimate
 from scalecurve.statistics.intervals import difference, efficiency, ratio, throughput
 from scalecurve.statistics.mean import mean
-from scalecurve_api.spec.scaling import Mode
-from scalecurve_api.spec.trial import Point, TrialPhase
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from scalecurve.render.table import Table
+from scalecurve_api.spec.trial import TrialPhase
 
 
-@dataclass(frozen=True)
-class Counts:
-    """How the trials of a point stand."""
-
-    planned: int
-    succeeded: int
-    failed: int
-    invalid: int
-    cancelled: int
-    unfinished: int
-
-
-@dataclass(frozen=True)
-class PointResult:
-    """What is known of one point; None is what was not measured.
-
-    ``throughput`` and ``plain_throughput`` are samples/s over all workers, ``step_s``, ``compute_s`` and ``exposed_s``
-    seconds a step, ``effective_batch`` samples really used a step, ``energy_j`` joules a sample, ``to_target_s``
-    training seconds to the target accuracy of the runs that reached it, ``missed_target`` how many did not where others
-    did. ``computing`` is the efficiency of the steps without the all-reduce against the baseline's, so that efficiency
-    is ``computing`` times what communication leaves of it.
-    """
-
-    point: Point
-    counts: Counts
-    throughput: Estimate | None = None
-    step_s: Estimate | None = None
-    speedup: Estimate | None = None
-    efficiency: Estimate | None = None
-    effective_batch: float | None = None
-    compute_s: Estimate | None = None
-    exposed_s: Estimate | None = None
-    exposed_share: Estimate | None = None
-    computing: Estimate | None = None
-    plain_throughput: Estimate | None = None
-    mfu: Estimate | None = None
-    energy_j: Estimate | None = None
-    peak_memory_bytes: int | None = None
-    best_accuracy: float | None = None
-    to_target_s: Estimate | None = None
-    missed_target: int = 0
-
-    @property
-    def workers(self) -> int:
-        """The worker count."""
-        return self.point.workers
-
-    @property
-    def measured(self) -> bool:
-        """Whether it has a place on the curve."""
-        return self.throughput is not None
-
-
-@dataclass(frozen=True)
-class SeriesResult:
-    """One curve, points by ascending worker count; ``notes`` explain what a reader may stumble over."""
-
-    bundle: str
-    name: str
-    mode: Mode
-    baseline: int
-    sample_unit: str
-    trains: bool
-    points: tuple[PointResult, ...]
-    headline: str
-    notes: tuple[str, ...]
-
-    @property
-    def measured(self) -> tuple[PointResult, ...]:
-        """The points that have numbers."""
-        return tuple(point for point in self.points if point.measured)
-
-
-@dataclass(frozen=True)
-class Excluded:
-    """A trial that ended and enters no curve, and why."""
-
-    bundle: str
-    trial: str
-    series: str
-    workers: int
-    phase: str
-    reason: str
-    message: str
-
-
-@dataclass(frozen=True)
-class Scaling:
-    """All curves of one or several bundles, what was left out of them, and which files could not be read."""
-
-    series: tuple[SeriesResult, ...]
-    excluded: tuple[Excluded, ...]
-    problems: tuple[tuple[str, Problem], ...]
-
-    def curves(self) -> Scaling:
-        """The same with the series that train something only."""
-        return replace(self, series=tuple(series for series in self.series if series.trains))
-
-    def table(self) -> Table:
-        """One row a point: throughput, step time, speed-up, efficiency, batch."""
-        from scalecurve.curves.tables import scaling_table
-
-        return scaling_table(self)
-
-    def frame(self) -> pd.DataFrame:
-        """The table as a pandas DataFrame with every digit."""
-        return self.table().frame()
-
-    def unfinished(self) -> int:
-        """Trials still to come (or whose record cannot be used)."""
-        return sum(point.counts.unfinished for series in self.series for point in series.points)
-
-
-def scaling(bundles: Sequence[Bundle], level: float = 0.95) -> Scaling:
+def scaling(bundles: Sequence[Bundle], level: float = 0.95) -> ScalingResult:
     """Curves with intervals of the given level; the bundles' labels must differ (``open_bundles`` sees to it)."""
-    return Scaling(
+    return ScalingResult(
         series=tuple(series_result(s, level) for bundle in bundles for s in measure(bundle)),
         excluded=tuple(_excluded(bundle.label, t) for bundle in bundles for t in bundle.trials if _left_out(t)),
         problems=tuple((bundle.label, problem) for bundle in bundles for problem in bundle.problems),
@@ -167,7 +46,7 @@ def series_result(series: MeasuredSeries, level: float = 0.95) -> SeriesResult:
 
 
 def _point_result(measured: MeasuredPoint, base: MeasuredPoint | None, baseline: int, level: float) -> PointResult:
-    counts = Counts(
+    counts = TrialCounts(
         planned=len(measured.trials),
         succeeded=measured.ended_as(TrialPhase.succeeded),
         failed=measured.ended_as(TrialPhase.failed),
@@ -243,10 +122,10 @@ def _left_out(trial: Trial) -> bool:
     return trial.record is not None and not trial.good
 
 
-def _excluded(bundle: str, trial: Trial) -> Excluded:
+def _excluded(bundle: str, trial: Trial) -> ExcludedTrial:
     record = trial.record
     assert record is not None
-    return Excluded(
+    return ExcludedTrial(
         bundle=bundle,
         trial=trial.name,
         series=trial.spec.point.series,

@@ -7,17 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from scalecurve.bundle.open import Bundle
-from scalecurve.curves.compute import PointResult, Scaling, SeriesResult, scaling
+from scalecurve.curves.compute import scaling
+from scalecurve.curves.results import PointResult, ScalingResult, SeriesResult
 from scalecurve.curves.tables import build, or_pending
 from scalecurve.render.table import Cell, Column, Table
 from scalecurve.statistics import Estimate
 from scalecurve_api.spec.experiment import Cost
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 DATASET_OPTION = "datasetSamples"
 """Key of ``TrialRecord.options`` under which a program says how many samples an epoch of its data set has."""
@@ -68,7 +65,7 @@ class SeriesCost:
 class CostReport:
     """Costs of every curve of one or several bundles; ``said`` is what is known of the price: its date, its source."""
 
-    scaling: Scaling
+    scaling: ScalingResult
     series: tuple[SeriesCost, ...]
     said: tuple[str, ...] = ()
 
@@ -81,10 +78,6 @@ class CostReport:
         """One row a point."""
         return _table(self)
 
-    def frame(self) -> pd.DataFrame:
-        """The table as a pandas DataFrame with every digit."""
-        return self.table().frame()
-
 
 def cost(
     bundles: Sequence[Bundle], price: Cost | None = None, level: float = 0.95, *, said: Sequence[str] = ()
@@ -94,7 +87,7 @@ def cost(
 
 
 def cost_of(
-    result: Scaling, bundles: Sequence[Bundle], price: Cost | None = None, said: Sequence[str] = ()
+    result: ScalingResult, bundles: Sequence[Bundle], price: Cost | None = None, said: Sequence[str] = ()
 ) -> CostReport:
     """The same for curves that are there already."""
     by_label = {bundle.label: bundle for bundle in bundles}

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from scalecurve.bundle.measurement import MeasuredSeries
+from scalecurve.curves.results import PointResult
 from scalecurve.render import formatting as spelling
 from scalecurve.statistics.estimate import Estimate
 from scalecurve_api.spec.scaling import Mode
-
-if TYPE_CHECKING:
-    from scalecurve.curves.compute import PointResult
-
 
 _ALONE = ", by one repetition: how another would differ is not known"
 

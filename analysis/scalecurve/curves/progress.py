@@ -3,26 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from scalecurve.bundle.open import Bundle
-from scalecurve.bundle.problem import Problem
-from scalecurve.curves.compute import Counts, PointResult, Scaling, SeriesResult, scaling
+from scalecurve.bundle.problem import UnusableFile
+from scalecurve.curves.compute import scaling
+from scalecurve.curves.results import PointResult, ScalingResult, SeriesResult, TrialCounts
 from scalecurve.curves.tables import build, or_pending
 from scalecurve.render.table import Cell, Column, Table
 
 if TYPE_CHECKING:
-    import pandas as pd
+    pass
 
 
 @dataclass(frozen=True)
-class Status:
+class Progress:
     """The whole bundle at a glance; ``headline`` is one sentence."""
 
     bundle: str
-    counts: Counts
-    scaling: Scaling
-    problems: tuple[Problem, ...]
+    counts: TrialCounts
+    scaling: ScalingResult
+    problems: tuple[UnusableFile, ...]
     headline: str
 
     @property
@@ -34,16 +34,12 @@ class Status:
         """One row a point."""
         return _table(self)
 
-    def frame(self) -> pd.DataFrame:
-        """The table as a pandas DataFrame with every digit."""
-        return self.table().frame()
 
-
-def status(bundle: Bundle, level: float = 0.95) -> Status:
+def status(bundle: Bundle, level: float = 0.95) -> Progress:
     """Where a bundle stands; cheap enough to be asked while the experiment runs (no step table is read)."""
     result = scaling([bundle], level)
     counts = [p.counts for series in result.series for p in series.points]
-    total = Counts(
+    total = TrialCounts(
         planned=sum(c.planned for c in counts),
         succeeded=sum(c.succeeded for c in counts),
         failed=sum(c.failed for c in counts),
@@ -51,10 +47,10 @@ def status(bundle: Bundle, level: float = 0.95) -> Status:
         cancelled=sum(c.cancelled for c in counts),
         unfinished=sum(c.unfinished for c in counts),
     )
-    return Status(bundle.label, total, result, bundle.problems, _headline(bundle, total))
+    return Progress(bundle.label, total, result, bundle.problems, _headline(bundle, total))
 
 
-def _headline(bundle: Bundle, total: Counts) -> str:
+def _headline(bundle: Bundle, total: TrialCounts) -> str:
     done = total.planned - total.unfinished
     bad = [
         f"{number} {word}"
@@ -67,7 +63,7 @@ def _headline(bundle: Bundle, total: Counts) -> str:
     return ", ".join([known, *bad])
 
 
-def _table(state: Status) -> Table:
+def _table(state: Progress) -> Table:
     columns = (
         Column("done", "Done"),
         Column("failed", "Failed", "count"),

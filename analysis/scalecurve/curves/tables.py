@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from scalecurve.bundle.problem import Problem
-from scalecurve.curves.compute import PointResult, Scaling, SeriesResult
+from scalecurve.bundle.problem import UnusableFile
+from scalecurve.curves.results import PointResult, ScalingResult, SeriesResult
 from scalecurve.curves.series_matching import identities
 from scalecurve.render.table import PENDING, Cell, Column, Table
 from scalecurve.statistics.estimate import Estimate
@@ -19,7 +19,7 @@ _WHERE = (
 )
 
 
-def scaling_table(result: Scaling) -> Table:
+def scaling_table(result: ScalingResult) -> Table:
     """Throughput, step time, speed-up and efficiency of every point, with the batch it really used."""
     columns = (
         Column("trials", "Good trials"),
@@ -51,7 +51,7 @@ def scaling_table(result: Scaling) -> Table:
     return build(result, "scaling", "Scaling", columns, row, notes)
 
 
-def _baselines(result: Scaling) -> list[str]:
+def _baselines(result: ScalingResult) -> list[str]:
     """Which worker count speed-up is measured against: one sentence where it is the same everywhere."""
     counts = {series.baseline for series in result.series}
     if len(counts) == 1:
@@ -60,7 +60,7 @@ def _baselines(result: Scaling) -> list[str]:
     return [f"The baseline of {series.name} is {series.baseline} workers." for series in result.series]
 
 
-def split_table(result: Scaling) -> Table:
+def split_table(result: ScalingResult) -> Table:
     """Where the time of a step goes, and how well the device is used."""
     columns = (
         Column("step_ms", "Step", "number", "ms", interval=True),
@@ -84,7 +84,7 @@ def split_table(result: Scaling) -> Table:
     return build(result, "split", "Compute, communication and use of the device", columns, row)
 
 
-def side_by_side_table(result: Scaling) -> Table:
+def side_by_side_table(result: ScalingResult) -> Table:
     """Strong and weak scaling of the same thing in one row; empty where there is only one mode."""
     pairs = identities(result.series)
     several = len({identity.label for identity in pairs.values()}) > 1
@@ -111,7 +111,7 @@ def side_by_side_table(result: Scaling) -> Table:
     return Table("modes", "Strong and weak side by side", tuple(columns), tuple(rows))
 
 
-def excluded_table(result: Scaling) -> Table:
+def excluded_table(result: ScalingResult) -> Table:
     """Trials that enter no curve, and why."""
     columns = (
         _bundle_column(e.bundle for e in result.excluded),
@@ -126,7 +126,7 @@ def excluded_table(result: Scaling) -> Table:
     return Table("excluded", "Invalid, Failed and Cancelled trials", columns, tuple(rows), notes)
 
 
-def problem_table(result: Scaling, further: Sequence[tuple[str, Problem]] = ()) -> Table:
+def problem_table(result: ScalingResult, further: Sequence[tuple[str, UnusableFile]] = ()) -> Table:
     """Files that could not be used; ``further`` are those found while reading step tables."""
     problems = (*result.problems, *further)
     columns = (
@@ -139,7 +139,7 @@ def problem_table(result: Scaling, further: Sequence[tuple[str, Problem]] = ()) 
 
 
 def build(
-    result: Scaling, name: str, title: str, columns: Sequence[Column], row: RowOf, notes: Sequence[str] = ()
+    result: ScalingResult, name: str, title: str, columns: Sequence[Column], row: RowOf, notes: Sequence[str] = ()
 ) -> Table:
     """A table of one row a point; people see the experiment only where it tells rows apart."""
     rows = [
@@ -167,6 +167,6 @@ def _scaled(estimate: Estimate | None, factor: float) -> Estimate | None:
     return None if estimate is None else estimate.scaled(factor)
 
 
-def _unit(result: Scaling, suffix: str) -> str:
+def _unit(result: ScalingResult, suffix: str) -> str:
     units = {series.sample_unit for series in result.series}
     return (units.pop() if len(units) == 1 else "samples or tokens") + suffix

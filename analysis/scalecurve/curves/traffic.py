@@ -7,7 +7,7 @@ from statistics import median
 
 from scalecurve.bundle.open import Bundle
 from scalecurve.curves.allreduce import AllReduceReport
-from scalecurve.curves.compute import PointResult, Scaling, SeriesResult
+from scalecurve.curves.results import PointResult, ScalingResult, SeriesResult
 from scalecurve.curves.tables import build, or_pending
 from scalecurve.render.table import Cell, Column, Table
 
@@ -21,7 +21,7 @@ _NOTES = (
 _SHARE = "Used: the average over the step as a share of the largest bus bandwidth of an all-reduce of as many workers."
 
 
-def wire_table(result: Scaling, bundles: Sequence[Bundle], alone: AllReduceReport) -> Table:
+def wire_table(result: ScalingResult, bundles: Sequence[Bundle], alone: AllReduceReport) -> Table:
     """Bytes on the wire, and bandwidths, of every point of several workers whose records say what was sent."""
     sent = _sent(bundles)
     best = _best(alone)

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Literal, get_args
 
-from scalecurve.hardware.entries import Entry, EntryError, Month, Positive, find_entry, shipped_entries
+from scalecurve.hardware.entries import EntryError, Month, Positive, SourcedEntry, find_entry, shipped_entries
 
 Precision = Literal["fp32", "tf32", "bf16", "fp16"]
 HardwareError = EntryError
@@ -20,7 +20,7 @@ _RATE = re.compile(
 )
 
 
-class Device(Entry):
+class DeviceSpec(SourcedEntry):
     """A device: peaks in GFLOPS by precision, memory bandwidth in GB/s, clock in MHz."""
 
     as_of: Month | None = None
@@ -39,7 +39,7 @@ class Device(Entry):
         raise HardwareError(f"device {self.key}: no peak for {precision!r}; it has {', '.join(self.gflops)}")
 
 
-class Link(Entry):
+class Link(SourcedEntry):
     """A link: what one worker sends in one direction, in Gbit/s."""
 
     as_of: Month | None = None
@@ -52,9 +52,9 @@ class Link(Entry):
 
 
 @lru_cache(maxsize=1)
-def devices() -> Mapping[str, Device]:
+def devices() -> Mapping[str, DeviceSpec]:
     """Every shipped device."""
-    return shipped_entries("devices.yaml", Device)
+    return shipped_entries("devices.yaml", DeviceSpec)
 
 
 @lru_cache(maxsize=1)
@@ -63,9 +63,9 @@ def links() -> Mapping[str, Link]:
     return shipped_entries("links.yaml", Link)
 
 
-def find_device(reference: str) -> Device:
+def find_device(reference: str) -> DeviceSpec:
     """A shipped device by its key, or the one of a YAML file of the same form. Raises HardwareError."""
-    return find_entry(reference, "device", devices(), Device)
+    return find_entry(reference, "device", devices(), DeviceSpec)
 
 
 def find_link(reference: str) -> Link:

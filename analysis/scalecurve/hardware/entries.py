@@ -21,7 +21,7 @@ class EntryError(ValueError):
     """A name that is not known, or a file that describes none: one line."""
 
 
-class Entry(BaseModel):
+class SourcedEntry(BaseModel):
     """What all have: a key, and where the figures are from."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
@@ -32,7 +32,7 @@ class Entry(BaseModel):
     note: str = ""
 
 
-AnyEntry = TypeVar("AnyEntry", bound=Entry)
+AnyEntry = TypeVar("AnyEntry", bound=SourcedEntry)
 
 
 def shipped_entries(file: str, kind: type[AnyEntry]) -> dict[str, AnyEntry]:

@@ -11,7 +11,7 @@ from pydantic import BeforeValidator, Field
 
 from scalecurve.bundle.open import Bundle
 from scalecurve.hardware.devices import find_device
-from scalecurve.hardware.entries import Entry, EntryError, find_entry, shipped_entries
+from scalecurve.hardware.entries import EntryError, SourcedEntry, find_entry, shipped_entries
 from scalecurve.hardware.names import folded
 from scalecurve.render import formatting as spelling
 from scalecurve.render.table import Cell, Column, Table
@@ -28,7 +28,7 @@ def _as_date(value: Any) -> Any:
         raise ValueError("a day is wanted, as 2026-11-09") from error
 
 
-class Price(Entry):
+class Price(SourcedEntry):
     """What ``accelerators`` of one kind cost together for an hour, on ``date``, by ``source``."""
 
     accelerator: Annotated[str, Field(min_length=1)]

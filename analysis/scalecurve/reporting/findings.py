@@ -12,8 +12,9 @@ from scalecurve.bundle.step_summary import Digests, digest_all
 from scalecurve.checks.comparability import Difference, differences
 from scalecurve.checks.diagnose import Diagnosis, diagnose_from
 from scalecurve.curves.allreduce import AllReduceReport, allreduce
-from scalecurve.curves.compute import Scaling, scaling
+from scalecurve.curves.compute import scaling
 from scalecurve.curves.cost import CostReport, cost_of
+from scalecurve.curves.results import ScalingResult
 from scalecurve.training_results import Training, of_series
 from scalecurve_api.spec.experiment import Cost
 
@@ -27,8 +28,8 @@ class Findings:
     bundles: tuple[Bundle, ...]
     price: Cost | None
     measured: tuple[MeasuredSeries, ...]
-    scaling: Scaling
-    curves: Scaling
+    scaling: ScalingResult
+    curves: ScalingResult
     costs: CostReport
     allreduce: AllReduceReport
     digests: Digests

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from scalecurve.checks.environment import check_table
-from scalecurve.curves.compute import SeriesResult
 from scalecurve.curves.cost import SeriesCost
+from scalecurve.curves.results import SeriesResult
 from scalecurve.render import formatting
 from scalecurve.render.labels import shortened
 from scalecurve.reporting.findings import Findings

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from scalecurve.bundle.measurement import MeasuredSeries, measure
 from scalecurve.bundle.open import Bundle
@@ -14,9 +13,6 @@ from scalecurve.training_results.by_workers import worker_tables
 from scalecurve.training_results.outcome import PointTraining, labelled
 from scalecurve.training_results.quantization import quantization_tables
 from scalecurve.training_results.tables import accuracy_table, class_table, data_table, noise_table
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 __all__ = ["PointTraining", "Training", "of_series", "training"]
 
@@ -56,10 +52,6 @@ class Training:
     def of_quantization(self) -> tuple[Table, ...]:
         """Accuracy and size, and the logits' error, by bits, scheme and stage."""
         return _shown(*quantization_tables(self.points))
-
-    def frame(self) -> pd.DataFrame:
-        """The first table as a pandas DataFrame with every digit."""
-        return accuracy_table(self.points).frame()
 
 
 def training(bundles: Sequence[Bundle], level: float = 0.95) -> Training:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from scalecurve.bundle.open import Bundle
-from scalecurve.bundle.problem import Problem
+from scalecurve.bundle.problem import UnusableFile
 from scalecurve_api.programs.data import DataSource
 from scalecurve_api.programs.workload import Program
 from scalecurve_api.record.trial_record import TrialRecord
@@ -68,7 +68,7 @@ class LearningFit:
     left_out: tuple[LeftOutDepth, ...]
     critical: CriticalBatch | None
     notes: tuple[str, ...]
-    problems: tuple[Problem, ...]
+    problems: tuple[UnusableFile, ...]
 
 
 def fit_learning(

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from scalecurve.bundle.open import Bundle, Trial
-from scalecurve.bundle.problem import FileError, Problem
+from scalecurve.bundle.problem import FileError, UnusableFile
 from scalecurve.bundle.steps import read_table
 from scalecurve_api.record.tables import STEPS_FILE
 from scalecurve_api.record.trial_record import TrialRecord
@@ -58,20 +58,20 @@ def depth_and_family(model: str) -> tuple[int | None, str]:
 
 def learning_curves(
     bundle: Bundle, of_steps: Callable[[TrialRecord], bool] = lambda record: True
-) -> tuple[tuple[LearningCurve, ...], tuple[Problem, ...]]:
+) -> tuple[tuple[LearningCurve, ...], tuple[UnusableFile, ...]]:
     """The curve of every good trial that has one, and the tables that could not be read.
 
     Without evaluations the losses of steps are read, of the trials that ``of_steps`` names.
     """
     curves: list[LearningCurve] = []
-    problems: list[Problem] = []
+    problems: list[UnusableFile] = []
     for trial in bundle.trials:
         if not trial.good or trial.record is None:
             continue
         try:
             curves += _curves(trial, trial.record, of_steps)
         except FileError as error:
-            problems.append(Problem(f"trials/{trial.name}/{STEPS_FILE}", str(error)))
+            problems.append(UnusableFile(f"trials/{trial.name}/{STEPS_FILE}", str(error)))
     return tuple(curves), tuple(problems)
 
 

@@ -9,7 +9,7 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from scalecurve.hardware.devices import Device, Precision
+from scalecurve.hardware.devices import DeviceSpec, Precision
 from scalecurve_models.networks.graph import Network
 from scalecurve_models.paleo.terms import Charge, Revision, check_ppp, layer_terms
 
@@ -31,7 +31,7 @@ class Rates:
     value_bytes: int = 4
 
     @classmethod
-    def of(cls, device: Device, ppp: float = 1.0, precision: Precision = "fp32") -> Rates:
+    def of(cls, device: DeviceSpec, ppp: float = 1.0, precision: Precision = "fp32") -> Rates:
         """Raises PaleoError for a PPP that is not positive, HardwareError for a precision without a peak."""
         check_ppp("ppp", ppp)
         return cls(
@@ -113,7 +113,7 @@ def costs_of(network: Network, revision: Revision = "head", corrected: bool = Fa
     )
 
 
-def update_ms(parameter_bytes: int, device: Device, pipeline: bool = False) -> float:
+def update_ms(parameter_bytes: int, device: DeviceSpec, pipeline: bool = False) -> float:
     """Milliseconds of w -= rate * gradient: two FLOPs a parameter, three moves, at full peak whatever the PPP."""
     rates = Rates.of(device)
     flops = 2 * (parameter_bytes // PARAMETER_BYTES)

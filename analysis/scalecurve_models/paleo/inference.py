@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from scalecurve.hardware.devices import Device, Precision
+from scalecurve.hardware.devices import DeviceSpec, Precision
 from scalecurve_models.networks.counting import Convention, totals
 from scalecurve_models.networks.graph import Network
 from scalecurve_models.paleo.costs import Rates, costs_of
@@ -21,7 +21,7 @@ class InferenceRate:
     """
 
     network: Network
-    device: Device
+    device: DeviceSpec
     convention: Convention
     batch: int
     flops: int
@@ -36,7 +36,7 @@ class InferenceRate:
 
 def inference_rate(
     network: Network,
-    device: Device,
+    device: DeviceSpec,
     *,
     batch: int = 64,
     ppp: float = SOFTWARE["tensorflow"][0],

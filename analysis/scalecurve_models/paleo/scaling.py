@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
-from scalecurve.hardware.devices import Device, Link, Precision
+from scalecurve.hardware.devices import DeviceSpec, Link, Precision
 from scalecurve_models.networks.graph import Network
 from scalecurve_models.paleo.communication import SCHEMES, exchange_ms
 from scalecurve_models.paleo.costs import Rates, costs_of, update_ms
@@ -25,7 +25,7 @@ class Platform:
     an algorithm (Winograd) does with fewer operations than are counted. Raises PaleoError unless both are positive.
     """
 
-    device: Device
+    device: DeviceSpec
     link: Link
     ppp_comp: float = 0.62
     ppp_comm: float = 0.72

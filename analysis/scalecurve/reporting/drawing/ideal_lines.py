@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from matplotlib.axes import Axes
 
-from scalecurve.curves.compute import PointResult, SeriesResult
+from scalecurve.curves.results import PointResult, SeriesResult
 from scalecurve.reporting import theme
 from scalecurve.reporting.drawing import marks
 from scalecurve.statistics import Estimate

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from matplotlib.axes import Axes
 
-from scalecurve.curves.compute import SeriesResult
+from scalecurve.curves.results import SeriesResult
 from scalecurve.reporting.drawing import axis
 from scalecurve.statistics import Estimate
 

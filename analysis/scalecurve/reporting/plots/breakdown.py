@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from matplotlib.axes import Axes
 
-from scalecurve.curves.compute import PointResult, SeriesResult
+from scalecurve.curves.results import PointResult, SeriesResult
 from scalecurve.curves.series_matching import side_by_side
 from scalecurve.reporting.drawing import Drawing, Sheet, axis, first, theme
 from scalecurve.reporting.findings import Findings

@@ -9,7 +9,7 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.ticker import FixedFormatter, FixedLocator, NullLocator
 
-from scalecurve.curves.compute import Scaling, SeriesResult
+from scalecurve.curves.results import ScalingResult, SeriesResult
 from scalecurve.curves.series_matching import identities
 from scalecurve.reporting.drawing import Drawing, Sheet, axis, interval_bars, style
 from scalecurve.reporting.drawing.ideal_lines import Value, diagonal, hundred, inverse_proportional, proportional
@@ -127,7 +127,7 @@ def _compared(findings: Findings) -> bool:
     return any(len({p.workers for p in series.points if p.speedup}) > 1 for series in findings.curves.series)
 
 
-def _unit(curves: Scaling) -> str:
+def _unit(curves: ScalingResult) -> str:
     units = {series.sample_unit for series in curves.series}
     return units.pop() if len(units) == 1 else "samples"
 
@@ -139,7 +139,7 @@ def _cost_value(findings: Findings, name: str) -> Value:
     return lambda p: values[id(p)]
 
 
-def _draw(curves: Scaling, quantity: _Quantity) -> Drawing | None:
+def _draw(curves: ScalingResult, quantity: _Quantity) -> Drawing | None:
     value = quantity.value
     shown = [series for series in curves.series if any(value(p) for p in series.points)]
     if not shown:

@@ -1,0 +1,113 @@
+"""What is known of scaling curves: points, series, and trials that enter no curve."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from scalecurve.bundle.problem import UnusableFile
+from scalecurve.statistics.estimate import Estimate
+from scalecurve_api.spec.scaling import Mode
+from scalecurve_api.spec.trial import Point
+
+
+@dataclass(frozen=True)
+class TrialCounts:
+    """How the trials of a point stand."""
+
+    planned: int
+    succeeded: int
+    failed: int
+    invalid: int
+    cancelled: int
+    unfinished: int
+
+
+@dataclass(frozen=True)
+class PointResult:
+    """What is known of one point; None is what was not measured.
+
+    ``throughput`` and ``plain_throughput`` are samples/s over all workers, ``step_s``, ``compute_s`` and ``exposed_s``
+    seconds a step, ``effective_batch`` samples really used a step, ``energy_j`` joules a sample, ``to_target_s``
+    training seconds to the target accuracy of the runs that reached it, ``missed_target`` how many did not where others
+    did. ``computing`` is the efficiency of the steps without the all-reduce against the baseline's, so that efficiency
+    is ``computing`` times what communication leaves of it.
+    """
+
+    point: Point
+    counts: TrialCounts
+    throughput: Estimate | None = None
+    step_s: Estimate | None = None
+    speedup: Estimate | None = None
+    efficiency: Estimate | None = None
+    effective_batch: float | None = None
+    compute_s: Estimate | None = None
+    exposed_s: Estimate | None = None
+    exposed_share: Estimate | None = None
+    computing: Estimate | None = None
+    plain_throughput: Estimate | None = None
+    mfu: Estimate | None = None
+    energy_j: Estimate | None = None
+    peak_memory_bytes: int | None = None
+    best_accuracy: float | None = None
+    to_target_s: Estimate | None = None
+    missed_target: int = 0
+
+    @property
+    def workers(self) -> int:
+        """The worker count."""
+        return self.point.workers
+
+    @property
+    def measured(self) -> bool:
+        """Whether it has a place on the curve."""
+        return self.throughput is not None
+
+
+@dataclass(frozen=True)
+class SeriesResult:
+    """One curve, points by ascending worker count; ``notes`` explain what a reader may stumble over."""
+
+    bundle: str
+    name: str
+    mode: Mode
+    baseline: int
+    sample_unit: str
+    trains: bool
+    points: tuple[PointResult, ...]
+    headline: str
+    notes: tuple[str, ...]
+
+    @property
+    def measured(self) -> tuple[PointResult, ...]:
+        """The points that have numbers."""
+        return tuple(point for point in self.points if point.measured)
+
+
+@dataclass(frozen=True)
+class ExcludedTrial:
+    """A trial that ended and enters no curve, and why."""
+
+    bundle: str
+    trial: str
+    series: str
+    workers: int
+    phase: str
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True)
+class ScalingResult:
+    """All curves of one or several bundles, what was left out of them, and which files could not be read."""
+
+    series: tuple[SeriesResult, ...]
+    excluded: tuple[ExcludedTrial, ...]
+    problems: tuple[tuple[str, UnusableFile], ...]
+
+    def curves(self) -> ScalingResult:
+        """The same with the series that train something only."""
+        return replace(self, series=tuple(series for series in self.series if series.trains))
+
+    def unfinished(self) -> int:
+        """Trials still to come (or whose record cannot be used)."""
+        return sum(point.counts.unfinished for series in self.series for point in series.points)

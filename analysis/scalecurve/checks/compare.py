@@ -12,9 +12,6 @@ from scalecurve.render.table import Column, Table
 from scalecurve.statistics import Change, Estimate, changes, throughput
 from scalecurve_api.spec.trial import Point
 
-if TYPE_CHECKING:
-    pass
-
 
 @dataclass(frozen=True)
 class PointChange:

@@ -61,7 +61,7 @@ def _undecided(speedup: Estimate, ideal: float) -> str:
     """A warning where the interval leaves everything open that one asks a speed-up for."""
     if speedup.low is None or speedup.high is None or speedup.low > 1 or speedup.high < ideal:
         return ""
-    return "; that decides nothing, for the interval holds both no gain and the ideal"
+    return "; inconclusive: the interval includes both no speed-up and ideal speed-up"
 
 
 def _batch(points: Sequence[PointResult], workers: int) -> float | None:

@@ -11,9 +11,6 @@ from scalecurve.curves.results import PointResult, ScalingResult, SeriesResult, 
 from scalecurve.curves.tables import build, or_pending
 from scalecurve.render.table import Cell, Column, Table
 
-if TYPE_CHECKING:
-    pass
-
 
 @dataclass(frozen=True)
 class Progress:

@@ -25,7 +25,7 @@ from typing import Any
 
 import scalecurve_worker as scalecurve
 from scalecurve_api.contract import METRICS_PORT_ENV, OUT_ENV, TRIAL_ENV
-from scalecurve_api.programs.workload import Workload
+from scalecurve_api.programs.custom import CustomWorkload
 from scalecurve_api.spec.measure import Measure
 from scalecurve_api.spec.trial import Point, TrialSpec
 
@@ -146,7 +146,7 @@ def environment(steps: int, folder: Path) -> Iterator[None]:
         point=Point(mode="weak", workers=1, nodes=1, workers_per_node=1, series="weak", name="weak-1-1x1"),
         repetition=0,
         seed=0,
-        workload=Workload(program="custom", command=["benchmark"]),
+        workload=CustomWorkload(program="custom", command=["benchmark"]),
         measure=Measure(windows=1, steps_per_window=steps, warmup_steps=0, max_warmup_steps=0),
     )
     wanted = {TRIAL_ENV: json.dumps(trial.wire()), OUT_ENV: str(folder), METRICS_PORT_ENV: "0"}

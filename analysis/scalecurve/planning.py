@@ -14,7 +14,8 @@ from scalecurve.bundle.open import Bundle
 from scalecurve.render.table import PENDING, Cell, Column, Table
 from scalecurve_api.model import canonical_json
 from scalecurve_api.planning.plan import Plan, make_plan
-from scalecurve_api.programs.workload import Program
+from scalecurve_api.programs.allreduce import AllReduceWorkload
+from scalecurve_api.programs.horovod import TorchTraining
 from scalecurve_api.record.trial_record import TrialRecord
 from scalecurve_api.spec.experiment import ScalingExperiment
 from scalecurve_api.spec.trial import TrialSpec
@@ -96,13 +97,14 @@ def plan(
 def steps_of(trial: TrialSpec) -> int:
     """Steps of a trial when its warm-up is stable at once: timed windows, and as many without communication."""
     measure = trial.measure
-    if trial.workload.program is Program.allreduce:
-        sizes, size = 0, trial.workload.sizes.min_bytes
-        while size <= trial.workload.sizes.max_bytes:
-            sizes, size = sizes + 1, size * trial.workload.sizes.factor
-        return sizes * 2 * (trial.workload.sizes.iterations + trial.workload.sizes.warmup)
+    if isinstance(trial.workload, AllReduceWorkload):
+        sizes = trial.workload.sizes
+        messages, size = 0, sizes.min_bytes
+        while size <= sizes.max_bytes:
+            messages, size = messages + 1, size * sizes.factor
+        return messages * 2 * (sizes.iterations + sizes.warmup)
     timed = measure.windows * measure.steps_per_window
-    splits = measure.exposed_communication and trial.workload.program in (Program.torch, Program.horovod)
+    splits = measure.exposed_communication and isinstance(trial.workload, TorchTraining)
     alternated = timed if splits else 0
     return measure.warmup_steps + timed + alternated
 

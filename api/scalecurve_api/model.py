@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import copy
 import json
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, TypeVar, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 from pydantic.alias_generators import to_camel
+from pydantic.fields import FieldInfo
 
 M = TypeVar("M", bound="Model")
 Count = Annotated[int, Field(ge=1, le=1 << 40, strict=True)]
@@ -31,6 +32,27 @@ class Model(BaseModel):
     def wire(self) -> dict[str, Any]:
         """The camelCase JSON form, with what is None left out."""
         return self.model_dump(mode="json", by_alias=True, exclude_none=True)
+
+    def field_value(self, path: str) -> Any:
+        """The wire form of a field named as on the wire, such as ``options.commHook``; None where there is none."""
+        value: Any = self
+        for name in path.split("."):
+            kind = type(value)
+            names = {field.alias: key for key, field in kind.model_fields.items()} if isinstance(value, Model) else {}
+            value = getattr(value, names.get(name, ""), None)
+        return value.wire() if isinstance(value, Model) else value
+
+
+def fields_by_name(kind: type[BaseModel]) -> dict[str, FieldInfo]:
+    """A model's fields by their names on the wire."""
+    return {field.alias or name: field for name, field in kind.model_fields.items()}
+
+
+def model_in(annotation: Any) -> type[Model] | None:
+    """The model that a field's annotation holds, if it holds one."""
+    if isinstance(annotation, type) and issubclass(annotation, Model):
+        return annotation
+    return next((model for argument in get_args(annotation) if (model := model_in(argument)) is not None), None)
 
 
 def understood(kind: type[M], wire: dict[str, Any]) -> tuple[M, tuple[str, ...]]:

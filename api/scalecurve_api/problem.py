@@ -1,16 +1,18 @@
-"""One thing wrong with an input: where, what was given, what is allowed, and the nearest right spelling."""
+"""One thing wrong with an input: where, what was given, what is allowed, and the nearest valid spelling."""
 
 from __future__ import annotations
 
 import json
 from dataclasses import dataclass
 
+Path = tuple[str | int, ...]
+
 
 class Nothing:
     """Stands for a field that was left out, which is not the word "nothing"."""
 
     def __str__(self) -> str:
-        """As people read it."""
+        """The text that messages show."""
         return "nothing"
 
 
@@ -19,21 +21,38 @@ NOTHING = Nothing()
 
 @dataclass(frozen=True)
 class Problem:
-    """An error for people; ``str`` is one line."""
+    """A validation error; ``str`` is one line. ``path`` is empty where the input as a whole is wrong."""
 
-    file: str
-    line: int | None
-    field: str
+    path: Path
     given: object
     allowed: str
     suggestion: str | None = None
+    file: str = ""
+    line: int | None = None
+
+    @property
+    def field(self) -> str:
+        """The path as people write it."""
+        return spell(self.path)
 
     def __str__(self) -> str:
         """``file:line: field: given X; allowed: Y (did you mean Z?)``."""
-        where = self.file if self.line is None else f"{self.file}:{self.line}"
+        place = self.file if self.line is None else f"{self.file}:{self.line}"
         hint = f" (did you mean {self.suggestion!r}?)" if self.suggestion else ""
-        head = f"{where}: {self.field}: " if self.field else f"{where}: "
+        head = "".join(f"{part}: " for part in (place, self.field) if part)
         return printable(f"{head}given {shorten(self.given)}; allowed: {self.allowed}{hint}")
+
+
+def spell(path: Path) -> str:
+    """A field path as people write it: ``spec.scaling.workers[2]``."""
+    text = ""
+    for part in path:
+        if isinstance(part, int):
+            text += f"[{part}]"
+        else:
+            plain = part and part.isprintable() and " " not in part
+            text += ("." if text else "") + (part if plain else json.dumps(part))
+    return text
 
 
 def shorten(value: object, most: int = 120) -> str:

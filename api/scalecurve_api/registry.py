@@ -54,14 +54,14 @@ class Registry(Generic[T]):
         self.group = group
         self.kind = kind
         self._base = base
-        self._built_in = built_in
+        self.built_in = built_in
         self._loaded: dict[str, T] = {}
 
     @cached_property
     def _installed(self) -> dict[str, EntryPoint]:
         points: dict[str, EntryPoint] = {}
         for point in sorted(entry_points(group=self.group), key=lambda point: (point.name, point.value)):
-            if point.name in self._built_in or point.name in points:
+            if point.name in self.built_in or point.name in points:
                 other = _source(points[point.name]) if point.name in points else "the built-in one"
                 warnings.warn(f"{_source(point)} is ignored: {self.kind} {point.name!r} is {other}", stacklevel=2)
             else:
@@ -70,11 +70,11 @@ class Registry(Generic[T]):
 
     def names(self) -> tuple[str, ...]:
         """Every registered name: the built-in ones, then those of installed packages in alphabetical order."""
-        return (*self._built_in, *self._installed)
+        return (*self.built_in, *self._installed)
 
     def __contains__(self, name: object) -> bool:
         """Whether ``name`` is registered; its package may still fail to load."""
-        return name in self._built_in or name in self._installed
+        return isinstance(name, str) and (name in self.built_in or name in self._installed)
 
     def get(self, name: str) -> T:
         """The entry of this name.
@@ -83,7 +83,7 @@ class Registry(Generic[T]):
             RegistryError: the name is unknown, or its package cannot be loaded.
         """
         if name not in self._loaded:
-            if (entry := self._built_in.get(name)) is not None:
+            if (entry := self.built_in.get(name)) is not None:
                 self._loaded[name] = load(entry) if isinstance(entry, str) else entry
             elif name in self._installed:
                 self._loaded[name] = self._load(self._installed[name])

@@ -16,8 +16,10 @@ _WORDING = (
     (r"^String should match pattern '\^\[\^\\x00\].*", "text without NUL characters"),
     (r"^String should match pattern '(.+)'$", r"text that matches \1"),
     (r"^a valid (\w+).*", r"a \1"),
+    (r"^(True|False)$", lambda match: match[1].lower()),
     (r"\ba integer\b", "a whole number"),
     (r"\ba dictionary\b", "a mapping"),
+    (r"<\w+\.\w+: ('[^']*')>", r"\1"),
     (r" after validation, not (\d+)$", r", and there are \1"),
 )
 

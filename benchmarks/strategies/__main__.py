@@ -23,7 +23,6 @@ from pathlib import Path
 
 from benchmarks.strategies.cases import Case, again, causes, everywhere, grouped, on_cpus, on_gpus
 from benchmarks.strategies.rows import HEAD, Row, fill, lines_of
-from scalecurve_api.programs.processes import one_process, processes_of
 from scalecurve_api.record.rank import RankRecord
 from scalecurve_api.spec.trial import TrialSpec
 
@@ -184,7 +183,7 @@ def command(case: Case, trial: TrialSpec | None) -> list[str]:
     program = ["-m", name, *further]
     if trial is None and not case.ranked:
         return [sys.executable, *program]
-    processes = case.workers if trial is None else processes_of(trial.workload, trial.point.workers)
+    processes = case.workers if trial is None else trial.workload.processes(trial.point.workers)
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--local-addr=127.0.0.1"]
     return [*torchrun, f"--nproc-per-node={processes}", *program]
 
@@ -195,7 +194,7 @@ def environment(trial: TrialSpec | None, out: Path, devices: Sequence[int], cpu:
     gpus = max(len(devices), _gpus()) if not cpu else len(devices)
     each = max(1, len(cores) // gpus)
     own = [cores[at * each : (at + 1) * each] or cores for at in devices]
-    if trial and one_process(trial.workload):
+    if trial and trial.workload.one_process:
         own = [sorted({core for part in own for core in part})]
     sets = ";".join(",".join(map(str, part)) for part in own)
     chosen = {} if cpu else {"CUDA_VISIBLE_DEVICES": ",".join(map(str, devices))}

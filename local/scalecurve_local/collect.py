@@ -9,8 +9,6 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from scalecurve_api import contract
-from scalecurve_api.programs.collectives import launcher_of
-from scalecurve_api.programs.processes import asides, processes_of
 from scalecurve_api.programs.workload import Launcher
 from scalecurve_api.record import journal
 from scalecurve_api.record.assemble import Assembled, assemble
@@ -37,7 +35,7 @@ def collect(trial: TrialSpec, attempt: Attempt) -> TrialRecord:
     ranks, wrong = attempt.ranks(workers)
     journals, foreign = _sound(attempt.journals(workers))
     logs = {str(rank): end_of_log(attempt.rank_log(rank)) for rank in range(workers)}
-    logs |= {role: end_of_log(attempt.role_log(role)) for role in asides(trial.workload)}
+    logs |= {role: end_of_log(attempt.role_log(role)) for role in trial.workload.roles}
     logs["launcher"] = end_of_log(attempt.launcher_log)
     ending = _ending(trial, attempt, logs, journals)
     wrong |= foreign
@@ -75,7 +73,7 @@ def _ending(trial: TrialSpec, attempt: Attempt, logs: Mapping[str, str], journal
         return Ending(None, "", {})
     return judge_ending(
         report,
-        launcher_of(trial.workload) is not Launcher.processes,
+        trial.workload.resolved_launcher is not Launcher.processes,
         workers,
         attempt.failures(workers),
         logs,
@@ -86,8 +84,8 @@ def _ending(trial: TrialSpec, attempt: Attempt, logs: Mapping[str, str], journal
 
 def _names(trial: TrialSpec) -> list[str]:
     """The processes of a trial in the order they are started in, where no launcher starts them."""
-    ranks = range(processes_of(trial.workload, trial.point.workers))
-    return [*map(str, ranks), *asides(trial.workload)]
+    ranks = range(trial.workload.processes(trial.point.workers))
+    return [*map(str, ranks), *trial.workload.roles]
 
 
 def _standing(trial: TrialSpec, attempt: Attempt, journals: Mapping[int, bytes]) -> str:
@@ -137,7 +135,7 @@ def _keep(attempt: Attempt, assembled: Assembled, trial: TrialSpec) -> None:
     durable.make_folder(building / LOGS)
     for rank in range(trial.point.workers):
         _copy_log(attempt.rank_log(rank), building / LOGS)
-    for role in asides(trial.workload):
+    for role in trial.workload.roles:
         _copy_log(attempt.role_log(role), building / LOGS)
     _copy_log(attempt.launcher_log, building / LOGS)
     for name, data in assembled.tables.items():

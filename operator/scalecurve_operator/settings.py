@@ -8,18 +8,16 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from scalecurve_api.programs.workload import Program
-
 DEFAULT_SLOTS = 1
 _MAX_RECORD_BYTES = 50_000_000
 """A bit less than the ConfigMaps that a trial's status can name can hold."""
 _IMAGES = "ghcr.io/scalecurve"
 _DEFAULT_IMAGES = {
-    Program.torch: f"{_IMAGES}/worker-torch:latest",
-    Program.allreduce: f"{_IMAGES}/worker-torch:latest",
-    Program.custom: f"{_IMAGES}/worker-torch:latest",
-    Program.tensorflow: f"{_IMAGES}/worker-tensorflow:latest",
-    Program.horovod: f"{_IMAGES}/worker-horovod:latest",
+    "torch": f"{_IMAGES}/worker-torch:latest",
+    "allreduce": f"{_IMAGES}/worker-torch:latest",
+    "custom": f"{_IMAGES}/worker-torch:latest",
+    "tensorflow": f"{_IMAGES}/worker-tensorflow:latest",
+    "horovod": f"{_IMAGES}/worker-horovod:latest",
 }
 
 
@@ -35,7 +33,7 @@ class Settings:
     """watched namespaces; empty is the whole cluster"""
     pools: Mapping[str, int] = field(default_factory=dict)
     """pool -> experiments that may run at once; other pools have ``DEFAULT_SLOTS``"""
-    images: Mapping[str, str] = field(default_factory=lambda: {p.value: image for p, image in _DEFAULT_IMAGES.items()})
+    images: Mapping[str, str] = field(default_factory=lambda: dict(_DEFAULT_IMAGES))
     identity: str = "operator"
     lease_namespace: str = "default"
     lease_name: str = "scalecurve-operator"
@@ -65,10 +63,7 @@ def read_settings(environment: Mapping[str, str] = os.environ) -> Settings:
         SettingsError: naming the variable.
     """
     get = _Reader(environment)
-    images = {
-        program.value: get.text(f"IMAGE_{program.value.upper()}", default)
-        for program, default in _DEFAULT_IMAGES.items()
-    }
+    images = {program: get.text(f"IMAGE_{program.upper()}", default) for program, default in _DEFAULT_IMAGES.items()}
     namespace = environment.get("POD_NAMESPACE") or "default"
     return Settings(
         namespaces=tuple(filter(None, (part.strip() for part in get.text("NAMESPACES", "").split(",")))),

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from scalecurve.planning import steps_of
 from scalecurve.quickstart import starters, usable_cores, worker_counts
 from scalecurve_api.planning.plan import make_plan
-from scalecurve_api.programs.workload import Device
+from scalecurve_api.programs.workload import DeviceType
 from scalecurve_api.validation.validate import validate_text
 from scalecurve_local.devices.cores import Cores
 from scalecurve_local.devices.gpus import Gpu
@@ -26,7 +26,7 @@ def test_every_machine_gets_experiments_that_are_right_and_fit_it(gpus: int, cor
         plan = make_plan(experiment)
         assert max(point.workers for point in plan.points) >= 2
         assert experiment.spec.measure.repetitions == 3
-        assert experiment.spec.workload.device is (Device.gpu if gpus >= 2 else Device.cpu)
+        assert experiment.spec.workload.device is (DeviceType.gpu if gpus >= 2 else DeviceType.cpu)
         assert not any(share.oversubscribed for share in allot(plan.trials, machine, False).shares.values())
         assert max(map(steps_of, plan.trials)) <= 500, "a quickstart is to be quick"
     assert said.startswith(f"{gpus} GPUs: " if gpus >= 2 else "one GPU" if gpus else "no GPU")

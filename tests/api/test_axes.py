@@ -1,29 +1,29 @@
 import pytest
 
-from scalecurve_api.planning.axes import AXIS_NAMES, AxisError, known_axis, resolve, same_value, spell_value
+from scalecurve_api.planning.axes import AxisError, axis_names, known_axis, resolve, same_value, spell_value
+from scalecurve_api.programs.torch import TorchWorkload
 from scalecurve_api.programs.workload import Workload
 from scalecurve_api.spec.scaling import Batch
 
+TORCH = axis_names(["torch"])
+
 
 def test_known_axes() -> None:
-    assert known_axis("precision")
-    assert known_axis("options.compile")
-    assert known_axis("batch.global")
-    assert known_axis("env.NCCL_ALGO")
-    assert not known_axis("env.")
-    assert not known_axis("options")
-    assert not known_axis("command")
-    assert not known_axis("data.shape"), "a list is no value of an axis"
+    for name in ("precision", "options.compile", "batch.global", "env.NCCL_ALGO"):
+        assert known_axis(name, TORCH)
+    for name in ("env.", "options", "command", "data.shape", "crossDeviceOps"):
+        assert not known_axis(name, TORCH), "lists, mappings and other programs' fields are no axes"
+    assert "crossDeviceOps" in axis_names(["torch", "tensorflow", "nothing", 3])
 
 
-@pytest.mark.parametrize("name", AXIS_NAMES)
+@pytest.mark.parametrize("name", TORCH)
 def test_every_axis_takes_its_own_default(name: str) -> None:
     outer, _, inner = name.partition(".")
-    whole = {**Workload().wire(), "batch": {"global": 16, "perWorker": 4}}
+    whole = {**TorchWorkload().wire(), "batch": {"global": 16, "perWorker": 4}}
     value = whole.get(outer, {}).get(inner) if inner else whole.get(outer)
     if value is not None:
-        workload, batch = resolve(Workload(), Batch.model_validate(whole["batch"]), {name: value})
-        assert (workload, batch.wire()) == (Workload(), whole["batch"])
+        workload, batch = resolve(TorchWorkload(), Batch.model_validate(whole["batch"]), {name: value})
+        assert (workload, batch.wire()) == (TorchWorkload(), whole["batch"])
 
 
 def test_axes_are_written_over_what_stands_there() -> None:
@@ -37,12 +37,12 @@ def test_axes_are_written_over_what_stands_there() -> None:
 
 
 def test_nothing_to_write_changes_nothing() -> None:
-    workload, batch = Workload(), Batch()
+    workload, batch = TorchWorkload(), Batch()
     assert resolve(workload, batch, {})[0] is workload
 
 
 def test_switches_in_the_environment_are_spelled_as_in_yaml() -> None:
-    assert resolve(Workload(), Batch(), {"env.A": True})[0].env == {"A": "true"}
+    assert resolve(TorchWorkload(), Batch(), {"env.A": True})[0].env == {"A": "true"}
     assert [spell_value(each) for each in (True, 1, 1.5, "x")] == ["true", "1", "1.5", "x"]
 
 
@@ -60,13 +60,13 @@ def test_switches_in_the_environment_are_spelled_as_in_yaml() -> None:
 )
 def test_a_value_that_does_not_fit_names_its_axis(name: str, value: str | int, allowed: str) -> None:
     with pytest.raises(AxisError) as caught:
-        resolve(Workload(), Batch(), {"allReduce": "ring", name: value})
+        resolve(TorchWorkload(), Batch(), {"allReduce": "ring", name: value})
     assert (caught.value.name, caught.value.value, caught.value.allowed) == (name, value, allowed)
 
 
 def test_the_blame_falls_on_the_right_variable() -> None:
     with pytest.raises(AxisError) as caught:
-        resolve(Workload(), Batch(), {"env.A": "good", "env.AB": "bad\0"})
+        resolve(TorchWorkload(), Batch(), {"env.A": "good", "env.AB": "bad\0"})
     assert caught.value.name == "env.AB"
 
 

@@ -11,10 +11,10 @@ from pydantic import BaseModel
 from scalecurve_api.crds.generate import HEADER, experiment_crd, files, main, trial_crd
 from scalecurve_api.crds.status import MAX_BYTES, ExperimentStatus, TrialStatus
 from scalecurve_api.crds.structural import PRESERVE, SchemaError, structural_schema
-from scalecurve_api.planning.axes import AXIS_NAMES
+from scalecurve_api.planning.axes import axis_names
 from scalecurve_api.planning.plan import make_plan
-from scalecurve_api.programs.workload import AllReduce, Workload
-from scalecurve_api.spec.experiment import ExperimentSpec
+from scalecurve_api.programs.collectives import AllReduce
+from scalecurve_api.programs.workload import PROGRAMS, Workload
 from scalecurve_api.validation.validate import validate_text
 from tests.api.kube_schema import disagreements, unbounded, unstructural
 
@@ -140,12 +140,12 @@ def test_the_spec_of_a_trial_is_frozen() -> None:
 
 def test_what_a_user_writes_is_bounded() -> None:
     bounded_by_their_pattern = [".placement.layouts.items", ".cost.currency"]
-    assert list(unbounded(structural_schema(ExperimentSpec))) == bounded_by_their_pattern
+    assert list(unbounded(at(schema_of(experiment_crd()), "spec"))) == bounded_by_their_pattern
 
 
 def test_every_known_axis_has_the_type_of_its_field() -> None:
     matrix = at(schema_of(experiment_crd()), "spec", "matrix")
-    assert tuple(matrix["properties"]) == AXIS_NAMES
+    assert tuple(matrix["properties"]) == axis_names(PROGRAMS.names())
     assert matrix[PRESERVE] is True
     assert matrix["properties"]["options.compile"]["items"] == {"type": "boolean"}
     assert matrix["properties"]["batch.global"]["items"]["minimum"] == 1
@@ -157,7 +157,8 @@ def test_environment_variables_are_not_pruned() -> None:
     assert env["additionalProperties"]["type"] == "string"
 
 
-def test_defaults_are_those_of_the_model() -> None:
+@pytest.mark.parametrize("program", PROGRAMS.names())
+def test_the_defaults_that_an_api_server_fills_in_are_the_programs_own(program: str) -> None:
     def filled(schema: dict[str, Any]) -> Any:
         default = schema.get("default")
         if not isinstance(default, dict):
@@ -165,8 +166,19 @@ def test_defaults_are_those_of_the_model() -> None:
         inner = {name: filled(field) for name, field in schema.get("properties", {}).items()}
         return {name: value for name, value in inner.items() if value is not None}
 
+    schema = at(schema_of(experiment_crd()), "spec", "workload")
+    minimal = {"program": program} | ({"command": ["x"]} if program == "custom" else {})
+    assert Workload.model_validate({**filled(schema), **minimal}) == Workload.model_validate(minimal)
+
+
+def test_a_field_of_some_programs_says_of_which_and_has_its_default_in_words() -> None:
     workload = at(schema_of(experiment_crd()), "spec", "workload")
-    assert filled(workload) == Workload().wire()
+    assert at(workload, "options", "compile")["description"].endswith(
+        "Only for program torch and horovod. Default: false."
+    )
+    assert at(workload, "crossDeviceOps")["description"].endswith("Only for program tensorflow.")
+    assert at(workload, "options", "commHook")["enum"][:3] == ["none", "fp16", "bf16"]
+    assert "Only" not in at(workload, "precision")["description"]
 
 
 @pytest.mark.parametrize("path", EXPERIMENTS, ids=lambda path: path.stem)

@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scalecurve_api.validation.document import MAX_BYTES, MAX_DEPTH, Document, read_documents, spell
+from scalecurve_api.problem import spell
+from scalecurve_api.validation.document import MAX_BYTES, MAX_DEPTH, Document, read_documents
 
 
 def one(text: str) -> Document:

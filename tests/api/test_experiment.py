@@ -7,7 +7,9 @@ from scalecurve_api.spec.experiment import Resources
 from scalecurve_api.spec.trial import ScalingTrial
 
 
-@pytest.mark.parametrize("given", [{"command": ["a\0b"]}, {"env": {"A": "\0"}}, {"data": {"path": "/a\0"}}])
+@pytest.mark.parametrize(
+    "given", [{"program": "custom", "command": ["a\0b"]}, {"env": {"A": "\0"}}, {"data": {"path": "/a\0"}}]
+)
 def test_what_no_process_could_be_given_is_refused(given: dict[str, object]) -> None:
     with pytest.raises(ValidationError, match="should match pattern"):
         Workload.model_validate(given)

@@ -331,4 +331,4 @@ def test_windows_of_epochs_have_the_steps_of_their_point() -> None:
 
 def test_an_epoch_of_less_than_one_batch_is_refused() -> None:
     found = check(experiment({"scaling/batch": {"perWorker": 48}, "measure": {"epochSamples": 90}}))
-    assert [(path, given) for path, given, _, _ in found] == [(("spec", "measure", "epochSamples"), 90)]
+    assert [(problem.path, problem.given) for problem in found] == [(("spec", "measure", "epochSamples"), 90)]

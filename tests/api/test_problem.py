@@ -6,9 +6,11 @@ from hypothesis import strategies as st
 
 from scalecurve_api.problem import Problem, printable, shorten
 
+PATH = ("spec", "scaling", "workes")
+
 
 def test_a_problem_is_one_line_with_all_there_is_to_know() -> None:
-    problem = Problem("a.yaml", 7, "spec.scaling.workes", "an unknown field", "one of modes, workers", "workers")
+    problem = Problem(PATH, "an unknown field", "one of modes, workers", "workers", file="a.yaml", line=7)
     assert str(problem) == (
         "a.yaml:7: spec.scaling.workes: given an unknown field; allowed: one of modes, workers "
         "(did you mean 'workers'?)"
@@ -16,13 +18,13 @@ def test_a_problem_is_one_line_with_all_there_is_to_know() -> None:
 
 
 def test_what_is_not_known_is_left_out() -> None:
-    assert str(Problem("a.yaml", None, "", "two\nlines here", "one")) == "a.yaml: given two lines here; allowed: one"
+    assert str(Problem((), "two\nlines here", "one", file="a.yaml")) == "a.yaml: given two lines here; allowed: one"
 
 
 @settings(max_examples=50)
 @given(st.text(st.characters()), st.text(st.characters()), st.recursive(st.text() | st.floats() | st.none(), st.lists))
 def test_a_problem_can_always_be_printed(file: str, field: str, given: object) -> None:
-    line = str(Problem(file, 1, field, given, "something"))
+    line = str(Problem((field,), given, "something", file=file, line=1))
     assert line.encode()
     assert len(line.splitlines()) == 1
     assert line.isprintable()

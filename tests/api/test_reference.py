@@ -3,7 +3,7 @@ from pathlib import Path
 
 from scalecurve_api.crds.reference import main, page
 from scalecurve_api.crds.structural import structural_schema
-from scalecurve_api.programs.workload import Strategy
+from scalecurve_api.programs.workload import DeviceType
 from scalecurve_api.spec.experiment import ExperimentSpec
 
 COMMITTED = Path(__file__).parents[2] / "docs/reference/experiment.md"
@@ -31,7 +31,7 @@ def test_every_field_of_the_spec_has_a_row() -> None:
 
 def test_choices_defaults_and_bounds_are_told() -> None:
     text = page()
-    assert " \\| ".join(f"`{name}`" for name in Strategy) in text
+    assert " \\| ".join(f"`{name}`" for name in DeviceType) in text
     assert "| `deadlineSeconds` | integer, ≥ 1, ≤ 31,536,000 | `3600` |" in text
     assert "| `workers` | list of integer, ≥ 1, ≤ 65,536, at most 64 | required |" in text
     assert "`WrongPlacement`" in text

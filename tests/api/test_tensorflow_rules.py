@@ -6,10 +6,8 @@ from typing import Any
 
 import pytest
 
-from scalecurve_api.programs.legality import STRATEGIES
-from scalecurve_api.programs.processes import asides, processes_of
-from scalecurve_api.programs.tensorflow import CLASSES, carrier_of
-from scalecurve_api.programs.workload import Program, Strategy, Workload
+from scalecurve_api.programs.tensorflow import CLASSES, TensorFlowWorkload
+from scalecurve_api.programs.workload import Workload
 from scalecurve_api.record.rank import RankRecord
 from scalecurve_api.record.verdict import judge
 from tests.api.example_experiments import problems
@@ -23,42 +21,42 @@ def tensorflow(strategy: str = "multi-worker-mirrored", **more: Any) -> dict[str
 @pytest.mark.parametrize(
     ("changes", "field", "allowed"),
     [
-        (tensorflow(precision="fp16"), "spec.workload.precision", "fp32, tf32 or bf16 with program tensorflow"),
+        (tensorflow(precision="fp16"), "spec.workload.precision", "'fp32', 'tf32' or 'bf16' for program tensorflow"),
         (tensorflow(model="gpt2_tiny"), "spec.workload.model", "for program tensorflow"),
         (tensorflow(model="googlenet"), "spec.workload.model", "one of resnet18, resnet34"),
         (tensorflow("parameter-server", data={"source": "image-folder", "path": "/data"}), "spec.workload.data.source",
          "synthetic with TensorFlow's parameter servers"),
-        (tensorflow(options={"compile": True}), "spec.workload.options.compile", "has no such option"),
-        (tensorflow(options={"bucketCapMb": 1.0}), "spec.workload.options.bucketCapMb", "has no such option"),
-        (tensorflow(options={"commHook": "fp16"}), "spec.workload.options.commHook", "has no such option"),
-        (tensorflow(options={"gradientAccumulation": 2}), "spec.workload.options.gradientAccumulation", "no such"),
-        (tensorflow(options={"batchNorm": "broadcast"}), "spec.workload.options.batchNorm", "local with program"),
-        (tensorflow(launcher="torchrun"), "spec.workload.launcher", "processes for program tensorflow"),
+        (tensorflow(options={"compile": True}), "spec.workload.options.compile", "compile is a field of program torch"),
+        (tensorflow(options={"bucketCapMb": 1.0}), "spec.workload.options.bucketCapMb", "goes with strategy horovod"),
+        (tensorflow(options={"commHook": "fp16"}), "spec.workload.options.commHook", "none: fp16 goes with"),
+        (tensorflow(options={"gradientAccumulation": 2}), "spec.workload.options.gradientAccumulation", "a field of"),
+        (tensorflow(options={"batchNorm": "broadcast"}), "spec.workload.options.batchNorm", "'local' for program"),
+        (tensorflow(launcher="torchrun"), "spec.workload.launcher", "'mpirun' or 'processes'"),
         (tensorflow(launcher="mpirun"), "spec.workload.launcher", "processes for program tensorflow"),
         (tensorflow() | {"runner": "MPIJob"}, "spec.runner", "PyTorchJob or TFJob or Job"),
         (tensorflow("parameter-server") | {"runner": "Job"}, "spec.runner", "TFJob"),
         (tensorflow("mirrored") | {"placement/podsPerNode": 2, "scaling/workers": [2, 4]},
          "spec.placement.podsPerNode", "1 for strategy mirrored"),
-        (tensorflow("parameter-server", parameterServer={"updates": "synchronous"}), "spec.workload.parameterServer",
-         "servers alone with program tensorflow"),
+        (tensorflow("parameter-server", parameterServer={"updates": "synchronous"}),
+         "spec.workload.parameterServer.updates", "updates is a field of program torch"),
         (tensorflow("parameter-server", backend="nccl"), "spec.workload.backend", "gradients are carried by grpc"),
         (tensorflow(communication="ring", backend="nccl"), "spec.workload.backend", "gradients are carried by ring"),
         (tensorflow("mirrored", backend="mpi"), "spec.workload.backend", "gradients are carried by nccl"),
-        (tensorflow("horovod", backend="gloo"), "spec.workload.backend", "one of auto, nccl, mpi"),
+        (tensorflow("horovod", backend="gloo"), "spec.workload.backend", "'auto', 'nccl' or 'mpi'"),
         (tensorflow("horovod", backend="nccl", device="cpu"), "spec.workload.backend", "NCCL needs GPUs"),
         (tensorflow("horovod", launcher="processes"), "spec.workload.launcher", "mpirun with strategy horovod"),
-        (tensorflow("horovod", launcher="torchrun"), "spec.workload.launcher", "mpirun with strategy horovod"),
+        (tensorflow("horovod", launcher="torchrun"), "spec.workload.launcher", "'mpirun' or 'processes'"),
         (tensorflow("horovod") | {"runner": "TFJob"}, "spec.runner", "MPIJob"),
-        (tensorflow("horovod", allReduce="ring"), "spec.workload.allReduce", "and Horovod what its library has"),
-        (tensorflow("horovod", crossDeviceOps="nccl"), "spec.workload.crossDeviceOps", "strategy mirrored only"),
-        (tensorflow("horovod", communication="ring"), "spec.workload.communication", "multi-worker-mirrored only"),
-        (tensorflow("horovod", precision="fp16"), "spec.workload.precision", "fp32, tf32 or bf16"),
-        (tensorflow("horovod", options={"commHook": "powersgd"}), "spec.workload.options.commHook", "none or fp16"),
+        (tensorflow("horovod", allReduce="ring"), "spec.workload.allReduce", "allReduce is a field of program torch"),
+        (tensorflow("horovod", crossDeviceOps="nccl"), "spec.workload.crossDeviceOps", "goes with strategy mirrored"),
+        (tensorflow("horovod", communication="ring"), "spec.workload.communication", "goes with strategy multi-"),
+        (tensorflow("horovod", precision="fp16"), "spec.workload.precision", "'fp32', 'tf32' or 'bf16'"),
+        (tensorflow("horovod", options={"commHook": "powersgd"}), "spec.workload.options.commHook", "'none' or 'fp16'"),
         (tensorflow("horovod", options={"gradientAccumulation": 2}), "spec.workload.options.gradientAccumulation",
-         "no such option"),
-        ({"workload": {"program": "torch", "strategy": "horovod"}}, "spec.workload.strategy", "one of ddp, single"),
+         "a field of program torch"),
+        ({"workload": {"program": "torch", "strategy": "horovod"}}, "spec.workload.strategy", "'ddp', 'single'"),
         (tensorflow("parameter-server", data={"source": "digits"}) | {"measure": {"accuracy": {"epochs": 1}}},
-         "spec.measure.accuracy", "left out with TensorFlow's parameter servers"),
+         "spec.measure.accuracy", "left out: TensorFlow's parameter servers"),
     ],
 )  # fmt: skip
 def test_what_the_program_would_have_to_ignore_is_refused(changes: dict[str, Any], field: str, allowed: str) -> None:
@@ -108,21 +106,19 @@ def workload(strategy: str, **more: Any) -> Workload:
     ],
 )
 def test_what_must_carry_the_sums(given: Workload, on_cpu: str | None, on_gpu: str | None) -> None:
-    assert carrier_of(given, given.strategy, False) == on_cpu
-    assert carrier_of(given, given.strategy, True) == on_gpu
+    assert (given.carrier(on_gpu=False), given.carrier(on_gpu=True)) == (on_cpu, on_gpu)
 
 
 def test_every_strategy_has_its_class() -> None:
-    assert set(CLASSES) == set(STRATEGIES[Program.tensorflow])
+    assert set(CLASSES) == set(TensorFlowWorkload.strategies)
 
 
 def test_processes_of_a_trial() -> None:
-    assert processes_of(workload("mirrored"), 8) == 1
-    assert processes_of(workload("multi-worker-mirrored"), 8) == 8
-    assert processes_of(workload("horovod"), 8) == 8
-    assert asides(workload("multi-worker-mirrored")) == asides(workload("horovod")) == ()
-    assert asides(workload("parameter-server", parameterServer={"servers": 2})) == ("chief", "server-0", "server-1")
-    assert asides(Workload(program=Program.custom, strategy=Strategy.parameter_server)) == ()
+    assert workload("mirrored").processes(8) == 1
+    assert workload("multi-worker-mirrored").processes(8) == 8
+    assert workload("horovod").processes(8) == 8
+    assert workload("multi-worker-mirrored").roles == workload("horovod").roles == ()
+    assert workload("parameter-server", parameterServer={"servers": 2}).roles == ("chief", "server-0", "server-1")
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,7 @@ def training(strategy: str = "ddp", program: str = "torch", measure: dict[str, A
         (training("fsdp", transfer={"train": "head"}), "spec.workload.transfer.train", "single, ddp, dp, zero1"),
         (training("fsdp", transfer={"checkpoint": "a.pt"}), "spec.workload.transfer.checkpoint", "it is fsdp"),
         (training("mirrored", "tensorflow", data={"source": "digits", "cutout": 2}), "spec.workload.data.cutout",
-         "program torch only"),
+         "cutout is a field of program torch"),
         (training("fsdp", measure={"quantization": {}}), "spec.measure.accuracy.quantization", "it is fsdp"),
         (training("zero1", measure={"noiseScale": True}), "spec.measure.accuracy.noiseScale", "ddp or single"),
         (training(measure={"noiseScale": True}), "spec.measure.accuracy.noiseScale", "where a point has 1 worker"),

@@ -16,6 +16,7 @@ from pydantic import BaseModel, ValidationError
 
 from scalecurve_api.model import Model, canonical_json, understood
 from scalecurve_api.planning.plan import make_plan
+from scalecurve_api.programs.workload import PROGRAMS
 from scalecurve_api.record import envelope
 from scalecurve_api.record.assemble import assemble
 from scalecurve_api.record.envelope import EnvelopeError, seal, unseal, unseal_ranks
@@ -64,6 +65,10 @@ def test_a_field_that_an_older_worker_does_not_know_is_not_sent_while_it_has_its
 def test_no_default_changes_for_an_older_worker_takes_its_own() -> None:
     """``SCALECURVE_GOLDEN=write`` adds new fields. Another default wants another name, or to be sent always."""
     known, now = json.loads(DEFAULTS.read_text()), dict(defaults(TrialSpec))
+    for program in PROGRAMS.names():
+        of_program = dict(defaults(PROGRAMS.get(program), "workload."))
+        assert {path: now.get(path, value) for path, value in of_program.items()} == of_program
+        now |= of_program
     if os.environ.get("SCALECURVE_GOLDEN") == "write":
         known = {**now, **known}
         DEFAULTS.write_text(json.dumps(known, indent=1, sort_keys=True) + "\n")

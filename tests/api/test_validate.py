@@ -33,7 +33,7 @@ def test_all_problems_at_once_each_with_its_line() -> None:
     text = EXAMPLE.replace("[weak]", "[waek]").replace("perWorker: 8", "perWorker: eight")
     assert [str(problem) for problem in validate_text(text, "file.yaml").problems] == [
         "file.yaml:6: spec.scaling.modes[0]: given \"waek\"; allowed: 'strong' or 'weak' (did you mean 'weak'?)",
-        "file.yaml:5: spec.scaling.workers: given nothing; allowed: required: worker counts, one point each",
+        "file.yaml:5: spec.scaling.workers: given nothing; allowed: required. worker counts, one point each",
         'file.yaml:8: spec.scaling.batch.perWorker: given "eight"; allowed: a whole number',
         "file.yaml:7: spec.scaling.workes: given an unknown field 'workes'; "
         "allowed: one of modes, workers, batch, baseline (did you mean 'workers'?)",
@@ -76,10 +76,10 @@ def test_what_is_no_mapping(text: str, given: object) -> None:
     ("changes", "field", "given", "allowed", "suggestion"),
     [
         ({"sclaing": {}}, "spec.sclaing", "an unknown field 'sclaing'", "one of scaling, placement", "scaling"),
-        ({"workload/modle": "vgg16"}, "spec.workload.modle", "an unknown field", "one of program, strategy", "model"),
+        ({"workload/modle": "vgg16"}, "spec.workload.modle", "an unknown field", "one of program, model", "model"),
         ({"measure/warmUpSteps": 1}, "spec.measure.warmUpSteps", "an unknown field", "warmupSteps", "warmupSteps"),
         ({"workload/data/shpae": [1]}, "spec.workload.data.shpae", "an unknown field", "source, path, shape", "shape"),
-        ({"workload/strategy": "fdsp"}, "spec.workload.strategy", "fdsp", "'single', 'ddp'", "fsdp"),
+        ({"workload/strategy": "fdsp"}, "spec.workload.strategy", "fdsp", "'ddp', 'single'", "fsdp"),
         ({"workload/program": "pytorch"}, "spec.workload.program", "pytorch", "'torch', 'tensorflow'", "torch"),
         ({"workload/precision": "BF16"}, "spec.workload.precision", "BF16", "'fp32', 'tf32'", "bf16"),
         ({"runner": "pytorchjob"}, "spec.runner", "pytorchjob", "'MPIJob', 'PyTorchJob'", "PyTorchJob"),
@@ -93,7 +93,7 @@ def test_what_is_no_mapping(text: str, given: object) -> None:
         ({"scaling/workers": 2}, "spec.scaling.workers", 2, "a list", None),
         ({"scaling/workers": list(range(1, 66))}, "spec.scaling.workers", "[1, 2,",
          "at most 64 items, and there are 65", None),
-        ({"scaling/workers": REMOVED}, "spec.scaling.workers", "nothing", "required: worker counts", None),
+        ({"scaling/workers": REMOVED}, "spec.scaling.workers", "nothing", "required. worker counts", None),
         ({"scaling": REMOVED}, "spec.scaling", "nothing", "required", None),
         ({"scaling": None}, "spec.scaling", None, "a mapping", None),
         ({"scaling/baseline": "smallest"}, "spec.scaling.baseline", "smallest", "'auto' or a whole number", None),
@@ -118,8 +118,10 @@ def test_what_is_no_mapping(text: str, given: object) -> None:
         ({"resources/limits": {"nvidia.com/gpu": [1]}}, "spec.resources.limits.nvidia.com/gpu", "[1]", "a whole number",
          None),
         ({"suspend": "no"}, "spec.suspend", "no", "a boolean", None),
-        ({"workload/command": "python train.py"}, "spec.workload.command", "python train.py", "a list", None),
-        ({"workload/command": ["a\0"]}, "spec.workload.command[0]", "\\u0000", "text without NUL characters", None),
+        ({"workload": {"program": "custom", "command": "python train.py"}}, "spec.workload.command", "python train.py",
+         "a list", None),
+        ({"workload": {"program": "custom", "command": ["a\0"]}}, "spec.workload.command[0]", "\\u0000",
+         "text without NUL characters", None),
         ({"workload/env": {"A=B": "1"}}, "spec.workload.env.A=B", "A=B", "the name of an environment variable", None),
         ({"workload/env": {"A": 1}}, "spec.workload.env.A", 1, "a string", None),
         ({"workload/model": ""}, "spec.workload.model", '""', "at least 1 character", None),

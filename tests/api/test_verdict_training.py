@@ -14,18 +14,18 @@ from tests.api.rank_records import GOOD, rank_record, ranks_of, trial, window
 
 
 def test_wrong_backend() -> None:
-    assert invalid(ranks_of(TWO, backend="mpi")) == ("WrongBackend", "used mpi, asked for gloo")
-    assert invalid(two(backend=None)) == ("WrongBackend", "used gloo, none, asked for gloo")
+    assert invalid(ranks_of(TWO, backend="mpi")) == ("WrongBackend", "used mpi, expected gloo")
+    assert invalid(two(backend=None)) == ("WrongBackend", "used gloo, none, expected gloo")
 
 
 def test_auto_means_nccl_on_gpus() -> None:
     ranks = {rank: rank_record(rank, TWO, device=f"GPU-{rank}", backend="gloo") for rank in range(2)}
-    assert invalid(ranks)[:2] == ("WrongBackend", "used gloo, asked for nccl")
+    assert invalid(ranks)[:2] == ("WrongBackend", "used gloo, expected nccl")
 
 
 def test_a_named_backend_is_held_to() -> None:
     named = trial({"workload": {"program": "allreduce", "backend": "mpi"}})
-    assert of(judge(named, ranks_of(named), GOOD), "WrongBackend") == (False, "used gloo, asked for mpi")
+    assert of(judge(named, ranks_of(named), GOOD), "WrongBackend") == (False, "used gloo, expected mpi")
 
 
 def test_one_worker_needs_no_backend() -> None:
@@ -73,7 +73,7 @@ def test_a_program_that_reports_no_loss() -> None:
 
 
 def test_wrong_strategy() -> None:
-    assert invalid(ranks_of(TWO, strategy=None)) == ("WrongStrategy", "wrapped by none, not by DistributedDataParallel")
+    assert invalid(ranks_of(TWO, strategy=None)) == ("WrongStrategy", "wrapped by none, not DistributedDataParallel")
     assert invalid(two(strategy="DataParallel"))[0] == "WrongStrategy"
 
 
@@ -82,9 +82,9 @@ def test_horovod_must_be_around_the_optimizer_and_say_what_carried_the_sums() ->
     good = {"strategy": "DistributedOptimizer", "backend": "mpi"}
     assert judge(horovod, ranks_of(horovod, **good), GOOD).reason is None
     bare = judge(horovod, ranks_of(horovod, **{**good, "strategy": None}), GOOD)
-    assert (bare.reason, bare.message) == ("WrongStrategy", "wrapped by none, not by DistributedOptimizer")
+    assert (bare.reason, bare.message) == ("WrongStrategy", "wrapped by none, not DistributedOptimizer")
     other = judge(horovod, ranks_of(horovod, **{**good, "backend": "gloo"}), GOOD)
-    assert (other.reason, other.message) == ("WrongBackend", "used gloo, asked for mpi")
+    assert (other.reason, other.message) == ("WrongBackend", "used gloo, expected mpi")
     good["backend"] = "nccl"
     on_gpus = {rank: rank_record(rank, horovod, device=f"GPU-{rank}", **good) for rank in range(2)}
     assert judge(horovod, on_gpus, GOOD).reason is None
@@ -158,9 +158,9 @@ def test_parameter_servers_that_took_every_gradient() -> None:
     ("changes", "reason", "said"),
     [
         ({"pushes": 5}, "ReplicasDiverged", "parameter server 0 took 12 gradients, and the workers sent 10"),
-        ({"servers": []}, "ReplicasDiverged", "0 parameter servers gave counts, asked for 1"),
+        ({"servers": []}, "ReplicasDiverged", "0 parameter servers reported counts, expected 1"),
         ({"servers": [counted(parameters=19)]}, "ReplicasDiverged", "servers hold 19 parameters of 20"),
-        ({"backend": "gloo"}, "WrongBackend", "used gloo, asked for parameter servers by tcp"),
+        ({"backend": "gloo"}, "WrongBackend", "used gloo, expected tcp"),
     ],
 )
 def test_parameter_servers_that_did_not(changes: dict[str, Any], reason: str, said: str) -> None:

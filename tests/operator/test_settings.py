@@ -1,13 +1,13 @@
 import pytest
 
-from scalecurve_api.programs.workload import Program
+from scalecurve_api.programs.workload import PROGRAMS
 from scalecurve_operator.settings import SettingsError, read_settings
 
 
 def test_nothing_set_is_the_default() -> None:
     settings = read_settings({})
     assert settings.namespaces == ()
-    assert set(settings.images) == {program.value for program in Program}
+    assert set(settings.images) == set(PROGRAMS.names())
     assert (settings.slots("default"), settings.lease_seconds, settings.log_format) == (1, 10.0, "json")
     assert settings.lease_namespace == "default"
 

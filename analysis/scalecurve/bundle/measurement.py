@@ -12,7 +12,6 @@ from functools import cached_property
 from scalecurve.bundle.open import Bundle, Trial
 from scalecurve.statistics.estimate import RepetitionTotals
 from scalecurve_api.planning.plan import baseline_of
-from scalecurve_api.programs.workload import Program
 from scalecurve_api.record.rank import WindowKind
 from scalecurve_api.record.trial_record import TrialRecord, TrialWindow
 from scalecurve_api.spec.experiment import ExperimentSpec
@@ -114,7 +113,7 @@ class MeasuredSeries:
     @property
     def trains(self) -> bool:
         """Whether it trains something; the all-reduce microbenchmark has no curve."""
-        return any(trial.spec.workload.program is not Program.allreduce for p in self.points for trial in p.trials)
+        return any(trial.spec.workload.takes_batch for p in self.points for trial in p.trials)
 
     def base_point(self) -> MeasuredPoint | None:
         """The point that speed-up is measured against, None where it was not measured."""

@@ -17,6 +17,7 @@ from scalecurve.bundle.problem import FileError
 from scalecurve.bundle.sanity import check_plausible
 from scalecurve_api import API_VERSION, VERSION
 from scalecurve_api.model import canonical_json
+from scalecurve_api.programs.old_records import without_foreign_fields
 from scalecurve_api.record.trial_record import RECORD_SCHEMA, TrialRecord
 from scalecurve_api.spec.experiment import ScalingExperiment
 from scalecurve_api.validation.document import read_documents
@@ -45,7 +46,7 @@ def parse_experiment(data: bytes) -> ScalingExperiment:
     if _version_of(tree.get("apiVersion")) == VERSION:
         tree = {**tree, "apiVersion": API_VERSION}
     try:
-        return ScalingExperiment.model_validate(tree)
+        return ScalingExperiment.model_validate({**tree, "spec": without_foreign_fields(tree.get("spec"))})
     except (ValidationError, RecursionError) as error:
         raise FileError(f"not a ScalingExperiment: {_first_error(error)}") from error
 

@@ -22,7 +22,6 @@ from scalecurve.statistics import (
     stragglers,
     warm_up,
 )
-from scalecurve_api.programs.workload import Program
 from scalecurve_api.record.tables import EVALS_FILE, STEPS_FILE
 
 if TYPE_CHECKING:
@@ -124,7 +123,7 @@ def _one(trial: Trial) -> tuple[StepDigest | None, list[UnusableFile]]:
     """
     found: StepDigest | None = None
     problems: list[UnusableFile] = []
-    alike = trial.spec.workload.program is not Program.allreduce
+    alike = trial.spec.workload.takes_batch
     for name in sorted(trial.record.files if trial.record else ()):
         try:
             if name == STEPS_FILE and alike:

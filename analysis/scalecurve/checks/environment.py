@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from scalecurve.bundle.open import Bundle
 from scalecurve.render.table import Column, Table
-from scalecurve_api.programs.workload import Payload, Program
 from scalecurve_api.record.trial_record import TrialRecord
 
 
@@ -71,13 +70,12 @@ def check_table(bundles: Sequence[Bundle]) -> Table:
 def _facts(record: TrialRecord) -> Iterator[tuple[str, str]]:
     yield "engine", record.engine
     workload = record.trial.workload
-    yield "program", workload.program.value
-    alone = workload.program is Program.allreduce
-    if workload.command is None:
-        if not alone or workload.sizes.payload is not Payload.sizes:
+    yield "program", workload.program
+    if workload.runs:
+        if workload.models() is not None:
             yield "model", workload.model
         yield "precision", workload.precision.value
-        if not alone:
+        if workload.takes_batch:
             yield "data", workload.data.source.value
     if record.strategy:
         yield "strategy", record.strategy

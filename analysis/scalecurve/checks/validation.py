@@ -80,7 +80,7 @@ def _read_overlay(file: Path) -> Document | Checked:
 
 
 def _unread(file: Path, given: str, allowed: str) -> Checked:
-    return Checked(str(file), "", (), (Problem(str(file), None, "", given, allowed),))
+    return Checked(str(file), "", (), (Problem((), given, allowed, file=str(file)),))
 
 
 class _Unreadable(Exception):

@@ -93,7 +93,7 @@ def requested_algorithms(bundle: Bundle) -> dict[str, str]:
     """
     found: dict[str, str] = {}
     for trial in bundle.trials:
-        asked = trial.spec.workload.all_reduce.value
+        asked = trial.spec.workload.field_value("allReduce")
         if trial.record is not None and trial.record.backend == "nccl" and asked == "tree":
             asked = "double-tree"
         if asked in ALGORITHMS:

@@ -10,7 +10,6 @@ import numpy as np
 from scalecurve.bundle.open import Bundle
 from scalecurve.bundle.problem import UnusableFile
 from scalecurve_api.programs.data import DataSource
-from scalecurve_api.programs.workload import Program
 from scalecurve_api.record.trial_record import TrialRecord
 from scalecurve_api.spec.trial import Point
 from scalecurve_models.fitting.least_squares import Array, FitError, mean_absolute
@@ -98,7 +97,7 @@ def _place(point: Point) -> tuple[str, int, str]:
 
 def _of_noise(record: TrialRecord) -> bool:
     workload = record.trial.workload
-    return workload.program is not Program.custom and workload.data.source is DataSource.synthetic
+    return bool(workload.runs) and workload.data.source is DataSource.synthetic
 
 
 def _point(

@@ -83,7 +83,7 @@ def _series(
     strong = trial.point.mode is Mode.strong
     batch = trial.point.global_batch if strong else trial.point.batch_per_worker
     if batch is None:
-        raise FitError(f"predict: series {name!r} has no batch: {trial.workload.program.value} is not training")
+        raise FitError(f"predict: series {name!r} has no batch: {trial.workload.program} is not training")
     here = replace(platform, precision=trial.workload.precision.value)
     peak = replace(here, ppp_comp=1.0, ppp_comm=1.0)
     sent = costs_of(network, "head", False).parameter_bytes

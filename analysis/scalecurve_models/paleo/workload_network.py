@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from scalecurve_api.programs.workload import Program, Workload
+from scalecurve_api.programs.workload import Workload
 from scalecurve_models.networks import Network, NetworkError, network_of_model
-
-_TRAINING = (Program.torch, Program.tensorflow, Program.horovod)
 
 
 def network_of(workload: Workload) -> Network:
@@ -14,10 +12,8 @@ def network_of(workload: Workload) -> Network:
     Raises:
         NetworkError: a program without a built-in network, a model that is no CNN, or a shape that it does not take.
     """
-    if workload.program not in _TRAINING:
-        raise NetworkError(
-            f"program {workload.program.value} has no network that is known here: name one with --network"
-        )
+    if not workload.runs or not workload.takes_batch:
+        raise NetworkError(f"program {workload.program} has no network that is known here: name one with --network")
     network = network_of_model(workload.model)
     shape = workload.data.shape
     if shape is None:

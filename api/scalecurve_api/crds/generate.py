@@ -14,7 +14,9 @@ from scalecurve_api import GROUP, VERSION
 from scalecurve_api.crds import cel
 from scalecurve_api.crds.status import ExperimentStatus, TrialStatus
 from scalecurve_api.crds.structural import PRESERVE, Schema, structural_schema
-from scalecurve_api.planning.axes import AXIS_NAMES
+from scalecurve_api.crds.workload import workload_schema
+from scalecurve_api.planning.axes import axis_names
+from scalecurve_api.programs.workload import PROGRAMS
 from scalecurve_api.spec.experiment import ExperimentSpec, ScalingExperiment
 from scalecurve_api.spec.trial import ScalingTrial, TrialSpec
 
@@ -28,6 +30,7 @@ Column = dict[str, Any]
 def experiment_crd() -> dict[str, Any]:
     """``ScalingExperiment``, short name ``sx``."""
     spec = structural_schema(ExperimentSpec)
+    spec["properties"]["workload"] = workload_schema()
     _type_axes(spec)
     spec["x-kubernetes-validations"] = cel.SPEC_RULES
     always = {*spec["required"], *(name for name, field in spec["properties"].items() if "default" in field)}
@@ -51,6 +54,8 @@ def experiment_crd() -> dict[str, Any]:
 def trial_crd() -> dict[str, Any]:
     """``ScalingTrial``, short name ``sxt``."""
     spec = structural_schema(TrialSpec)
+    spec["properties"]["workload"] = workload_schema()
+    del spec["properties"]["workload"]["default"]
     spec["x-kubernetes-validations"] = cel.IMMUTABLE
     columns = [
         _column("Point", ".spec.point.name"),
@@ -144,7 +149,7 @@ def _type_axes(spec: Schema) -> None:
     most = _axis_length()
     matrix["properties"] = {
         name: {"type": "array", "minItems": 1, "maxItems": most, "items": _bare(_field(spec, name))}
-        for name in AXIS_NAMES
+        for name in axis_names(PROGRAMS.names())
     }
     assert matrix[PRESERVE]
 

@@ -2,66 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Container, Iterable, Iterator, Mapping
+from typing import Any, get_args, get_origin
 
 from pydantic import ValidationError
 
-from scalecurve_api.model import Model
-from scalecurve_api.programs.data import Data
-from scalecurve_api.programs.optimizer import Optimizer
-from scalecurve_api.programs.options import Options
-from scalecurve_api.programs.workload import ParameterServer, Sizes, Transfer, Workload
+from scalecurve_api.model import Model, fields_by_name, model_in
+from scalecurve_api.programs.workload import PROGRAMS, Workload
 from scalecurve_api.spec.experiment import AxisValue
 from scalecurve_api.spec.scaling import Batch
 from scalecurve_api.text import plain
 
-_NESTED: dict[str, type[Model]] = {
-    "data": Data,
-    "optimizer": Optimizer,
-    "options": Options,
-    "transfer": Transfer,
-    "parameterServer": ParameterServer,
-    "sizes": Sizes,
-    "batch": Batch,
-}
-# Lists and mappings: the values of an axis are scalars.
-_NOT_AXES = frozenset(
-    {
-        "data",
-        "data.shape",
-        "optimizer",
-        "optimizer.milestones",
-        "options",
-        "transfer",
-        "parameterServer",
-        "sizes",
-        "env",
-        "command",
-    }
-)
 RESERVED = ("mode", "workers", "layout")
+_COLLECTIONS = (list, dict)
 
 
-def _wire_names(model: type[Model]) -> Iterator[str]:
-    for field in model.model_fields.values():
-        assert field.alias is not None
-        yield field.alias
+def axes_of(model: type[Model]) -> Iterator[str]:
+    """The fields that an axis can set: scalars, in the model or in models inside it."""
+    for name, field in fields_by_name(model).items():
+        kinds = {get_origin(part) for part in (field.annotation, *get_args(field.annotation))}
+        if (inner := model_in(field.annotation)) is not None:
+            yield from (f"{name}.{axis}" for axis in axes_of(inner))
+        elif kinds.isdisjoint(_COLLECTIONS):
+            yield name
 
 
-AXIS_NAMES: tuple[str, ...] = tuple(
-    name
-    for name in (
-        *_wire_names(Workload),
-        *(f"{outer}.{inner}" for outer, model in _NESTED.items() for inner in _wire_names(model)),
-    )
-    if name not in _NOT_AXES
-)
+def axis_names(programs: Iterable[object]) -> tuple[str, ...]:
+    """Every axis of these programs; names of none are passed over."""
+    known = [name for name in programs if isinstance(name, str) and name in PROGRAMS]
+    workload = (axis for name in known for axis in axes_of(PROGRAMS.get(name)))
+    return tuple(dict.fromkeys((*workload, *(f"batch.{axis}" for axis in axes_of(Batch)))))
 
 
-def known_axis(name: str) -> bool:
+def known_axis(name: str, names: Container[str]) -> bool:
     """Whether ``name`` may stand in ``spec.matrix``; ``env.NAME`` sets an environment variable."""
-    return name in AXIS_NAMES or (name.startswith("env.") and len(name) > len("env."))
+    return name in names or (name.startswith("env.") and len(name) > len("env."))
 
 
 def resolve(workload: Workload, batch: Batch, axes: Mapping[str, AxisValue]) -> tuple[Workload, Batch]:
@@ -72,7 +47,9 @@ def resolve(workload: Workload, batch: Batch, axes: Mapping[str, AxisValue]) -> 
     """
     if not axes:
         return workload, batch
-    tree: dict[str, Any] = {**workload.wire(), "batch": batch.wire()}
+    # Without defaults: the program itself may be an axis, and another one has other fields.
+    set_fields = workload.model_dump(mode="json", by_alias=True, exclude_none=True, exclude_defaults=True)
+    tree: dict[str, Any] = {**set_fields, "batch": batch.wire()}
     for name, value in axes.items():
         outer, dot, inner = name.partition(".")
         if not dot:
@@ -86,9 +63,9 @@ def resolve(workload: Workload, batch: Batch, axes: Mapping[str, AxisValue]) -> 
         raise _axis_error(error, axes) from error
 
 
-def same_value(given: AxisValue, value: AxisValue) -> bool:
+def same_value(first: AxisValue, second: AxisValue) -> bool:
     """Whether both mean the same: 2 and 2.0 do, 1 and true do not."""
-    return given == value and isinstance(given, bool) == isinstance(value, bool)
+    return first == second and isinstance(first, bool) == isinstance(second, bool)
 
 
 def spell_value(value: AxisValue) -> str:

@@ -199,9 +199,10 @@ def _check_axes(spec: ExperimentSpec, points: Sequence[Point]) -> None:
     tried: set[tuple[str, str]] = set()
     for point in points:
         for name, value in point.axes.items():
-            if (key := (name, canonical_json(value))) not in tried:
+            program = {"program": point.axes["program"]} if "program" in point.axes else {}
+            if (key := (name, canonical_json([value, program]))) not in tried:
                 tried.add(key)
-                resolve(spec.workload, spec.scaling.batch, {name: value})
+                resolve(spec.workload, spec.scaling.batch, {**program, name: value})
     if points:
         resolve(spec.workload, spec.scaling.batch, points[0].axes)
 

@@ -1,18 +1,25 @@
-"""Which all-reduce each collective library offers, and what starts the ranks that use it."""
+"""Which all-reduce each collective library offers."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from enum import StrEnum
 
-from scalecurve_api.programs.workload import (
-    AllReduce,
-    Backend,
-    Device,
-    Launcher,
-    Program,
-    Strategy,
-    Workload,
-)
+from scalecurve_api.problem import Problem
+from scalecurve_api.programs.workload import Backend, DeviceType, Workload
+
+
+class AllReduce(StrEnum):
+    """The all-reduce algorithm of the collective library, or a pattern composed of its other collectives."""
+
+    auto = "auto"
+    ring = "ring"
+    tree = "tree"
+    recursive_doubling = "recursive-doubling"
+    rabenseifner = "rabenseifner"
+    parameter_server = "parameter-server"
+    hierarchical = "hierarchical"
+
 
 PATTERNS = (AllReduce.parameter_server, AllReduce.hierarchical)
 """Composed of the library's other collectives by ``program: allreduce``, whatever the library."""
@@ -30,68 +37,21 @@ _OFFERED = {
 }
 
 
-def over_mpi(workload: Workload) -> bool:
-    """Whether MPI itself carries the program's messages: from host memory, by ranks that mpirun started."""
-    return workload.program is Program.allreduce and workload.backend is Backend.mpi
+def resolved_backend(backend: Backend, on_gpu: bool) -> Backend:
+    """The library that ``auto`` means: NCCL on GPUs, gloo on CPUs."""
+    if backend is not Backend.auto:
+        return backend
+    return Backend.nccl if on_gpu else Backend.gloo
 
 
-def over_horovod(workload: Workload) -> bool:
-    """Whether Horovod carries gradients, between ranks that mpirun started."""
-    with_tensorflow = workload.program is Program.tensorflow and workload.strategy is Strategy.horovod
-    return workload.program is Program.horovod or with_tensorflow
-
-
-def launcher_of(workload: Workload) -> Launcher:
-    """The launcher that is named, or the program's own."""
-    if workload.launcher is not None:
-        return workload.launcher
-    if over_mpi(workload) or over_horovod(workload):
-        return Launcher.mpirun
-    return Launcher.processes if workload.program in (Program.custom, Program.tensorflow) else Launcher.torchrun
-
-
-def illegal_collectives(workload: Workload, workers: int, nodes: int) -> Iterator[tuple[str, object, str]]:
-    """Yield ``(field, given, what is allowed)`` for a library asked for what it has not."""
-    yield from _algorithm(workload, workers, nodes)
-    if over_mpi(workload):
-        yield from _mpi(workload)
-
-
-def _algorithm(workload: Workload, workers: int, nodes: int) -> Iterator[tuple[str, object, str]]:
-    asked, program, backend = workload.all_reduce, workload.program, workload.backend
-    if program in (Program.custom, Program.horovod) or asked is AllReduce.auto:
-        return
-    if program is Program.tensorflow:
-        allowed = "auto: TensorFlow takes workload.communication, and Horovod what its library has"
-        yield "workload.allReduce", asked.value, allowed
-        return
-    if asked in PATTERNS:
-        if program is not Program.allreduce:
-            yield "workload.allReduce", asked.value, "goes with program allreduce only"
-        elif asked is AllReduce.hierarchical and workers > 1 and nodes == 1:
-            yield (
-                "workload.allReduce",
-                asked.value,
-                "a layout of several nodes (spec.placement): inside a node, then across",
-            )
-        return
-    if backend is Backend.auto:
-        # Settled on the machine: NCCL on GPUs, gloo on CPUs.
-        backend = Backend.gloo if workload.device is Device.cpu else Backend.nccl
+def algorithm_problem(workload: Workload, algorithm: AllReduce) -> Iterator[Problem]:
+    """Report an algorithm that the workload's library does not have."""
+    backend = resolved_backend(workload.backend, workload.device is not DeviceType.cpu)
     offered = _OFFERED[backend]
-    if asked not in offered:
-        names = [each.value for each in offered]
-        why = {
-            Backend.gloo: f"{' or '.join(names)}: gloo on CPUs has no {asked.value} all-reduce",
-            Backend.nccl: f"{', '.join(names)} with NCCL; {asked.value} goes with program allreduce, backend mpi",
+    if algorithm not in offered:
+        reasons = {
+            Backend.gloo: f"{' or '.join(offered)}: gloo on CPUs has no {algorithm} all-reduce",
+            Backend.nccl: f"{', '.join(offered)} with NCCL; {algorithm} needs program allreduce with backend mpi",
+            Backend.mpi: f"one of {', '.join(offered)} with MPI",
         }
-        yield "workload.allReduce", asked.value, why[backend]
-
-
-def _mpi(workload: Workload) -> Iterator[tuple[str, object, str]]:
-    if launcher_of(workload) is not Launcher.mpirun:
-        yield "workload.launcher", launcher_of(workload).value, "mpirun with backend mpi: it starts MPI's ranks"
-    if workload.device is Device.gpu:
-        yield "workload.device", "gpu", "cpu or auto with backend mpi: its messages lie in host memory"
-    if workload.sizes.dtype != "float32":
-        yield "workload.sizes.dtype", workload.sizes.dtype, "float32 with backend mpi: MPI adds up no 16-bit numbers"
+        yield workload.problem("allReduce", reasons[backend])

@@ -1,4 +1,4 @@
-"""What a workload's step consumes: where samples come from and what they go through."""
+"""What a training step consumes: where samples come from and how they are transformed."""
 
 from __future__ import annotations
 
@@ -19,9 +19,14 @@ class DataSource(StrEnum):
     cifar10 = "cifar10"
     image_folder = "image-folder"
 
+    @property
+    def on_disk(self) -> bool:
+        """Whether it is read from a folder that the experiment names."""
+        return self in (DataSource.fashion_mnist, DataSource.cifar10, DataSource.image_folder)
+
 
 class Augmentation(StrEnum):
-    """What training images go through; ``auto`` is standard where a mirrored image means the same, else none."""
+    """Random changes to training images; ``auto`` is standard where a mirrored image means the same, else none."""
 
     auto = "auto"
     none = "none"
@@ -29,22 +34,39 @@ class Augmentation(StrEnum):
 
 
 class Data(Model):
-    """What a step consumes."""
+    """Where samples come from, and their shape."""
 
-    source: DataSource = DataSource.synthetic
-    path: FilePath | None = Field(default=None, description="folder of a data set on disk")
+    source: DataSource = Field(
+        default=DataSource.synthetic, description="Where samples come from; synthetic ones cost no input time."
+    )
+    path: FilePath | None = Field(default=None, description="Folder of a data set on disk.")
     shape: list[Count] | None = Field(
-        default=None, min_length=1, max_length=4, description="shape of one sample, as [3, 224, 224]"
+        default=None,
+        min_length=1,
+        max_length=4,
+        description="Shape of one sample, such as [3, 224, 224]; the model's own by default.",
     )
-    classes: Annotated[int, Field(ge=2, le=1_000_000, strict=True)] | None = None
+    classes: Annotated[int, Field(ge=2, le=1_000_000, strict=True)] | None = Field(
+        default=None,
+        description="Number of classes, or size of the vocabulary; the model's own by default.",
+    )
+
+
+class TorchData(Data):
+    """Where samples come from, their shape, and how training images are augmented."""
+
     augmentation: Augmentation = Field(
-        default=Augmentation.auto, description="standard: crop at random and mirror training images"
+        default=Augmentation.auto, description="standard crops and mirrors training images at random."
     )
-    cutout: Natural = Field(default=0, description="side in pixels of a square blotted out of each training image")
+    cutout: Natural = Field(default=0, description="Side, in pixels, of a square blotted out of each training image.")
     instances: Annotated[int, Field(ge=1, le=1024, strict=True)] = Field(
-        default=1, description="differently augmented copies of each sample in one batch, which grows so many times"
+        default=1,
+        description="Differently augmented copies of each sample in one batch, which grows by the same factor.",
     )
     validation: Real | None = Field(
-        default=None, gt=0, lt=1, description="image-folder without train and val: share of each class held out"
+        default=None,
+        gt=0,
+        lt=1,
+        description="For an image-folder without train and val: share of each class held out for validation.",
     )
-    split_seed: Natural = Field(default=0, description="which images are held out")
+    split_seed: Natural = Field(default=0, description="Seed that selects the images held out for validation.")

@@ -1,14 +1,19 @@
-"""What Horovod 0.28.1 can do, started by mpirun: program horovod, around the models of program torch, and strategy
-horovod of program tensorflow."""
+"""``program: horovod``: the models of program torch, spread by Horovod 0.28.1 over ranks that mpirun started."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from enum import Enum
+from collections.abc import Iterator, Sequence
+from typing import ClassVar, Literal
 
-from scalecurve_api.programs.collectives import launcher_of
-from scalecurve_api.programs.options import BatchNorm, CommHook, Options
-from scalecurve_api.programs.workload import AllReduce, Backend, Device, Launcher, Precision, Workload
+from pydantic import Field
+
+from scalecurve_api.problem import Problem
+from scalecurve_api.programs.collectives import AllReduce
+from scalecurve_api.programs.data import Augmentation, Data
+from scalecurve_api.programs.model_catalog import MODELS
+from scalecurve_api.programs.optimizer import TorchOptimizer
+from scalecurve_api.programs.torch import BatchNormMode, CommHook, TorchWorkload, TrainingOptions, Transfer
+from scalecurve_api.programs.workload import Backend, DeviceType, Launcher, Precision, Workload
 
 VERSION = "0.28.1"
 """The one release that is built and tried; its last, of June 2023."""
@@ -17,53 +22,142 @@ WRAPPER = "DistributedOptimizer"
 """What ``RankRecord.strategy`` must say of program horovod."""
 
 TAPE = "DistributedGradientTape"
-"""The same of program tensorflow."""
+"""The same of program tensorflow with strategy horovod."""
 
 MISSING = "Horovod is not installed here; `make horovod` builds it"
 PART_MISSING = "Horovod is installed here without its part for {}; `make horovod` builds it"
 
-_OPTIMIZERS = ("sgd", "adamw", "adagrad")
-HOOKS = (CommHook.none, CommHook.fp16)
-_FOREIGN_OPTIONS = (
-    "static_graph",
-    "gradient_as_bucket_view",
-    "comm_hook_rank",
-    "comm_hook_density",
-    "fsdp_group_mb",
-    "keep_threads",
-)
+MPI_BACKENDS = Literal[Backend.auto, Backend.nccl, Backend.mpi]
+"""Horovod 0.28.1 crashes when gloo sums and MPI has started the ranks."""
+HALF_HOOKS = Literal[CommHook.none, CommHook.fp16]
 
 
-def carrier_of(workload: Workload, on_gpu: bool) -> str:
-    """What must carry the sums, as ``RankRecord.backend``: NCCL on GPUs and MPI on CPUs, unless one is named."""
-    if workload.backend is not Backend.auto:
-        return workload.backend.value
+def horovod_carrier(backend: Backend, on_gpu: bool) -> str:
+    """What must carry the sums: NCCL on GPUs and MPI on CPUs, unless one is named."""
+    if backend is not Backend.auto:
+        return backend.value
     return "nccl" if on_gpu else "mpi"
 
 
-def illegal_horovod(workload: Workload) -> Iterator[tuple[str, object, str]]:
-    """Yield ``(field, given, what is allowed)`` for what Horovod would ignore, or answer with an error of its own."""
-    options = workload.options
-    if launcher_of(workload) is not Launcher.mpirun:
-        yield "workload.launcher", launcher_of(workload).value, "mpirun with program horovod: it starts its ranks"
-    if workload.precision is Precision.fp16:
-        # Gradients are scaled back before the optimizer's step, which is where Horovod waits for their sums.
-        yield "workload.precision", "fp16", "fp32, tf32 or bf16 with program horovod"
-    if workload.optimizer.name not in _OPTIMIZERS:
-        allowed = ", ".join(_OPTIMIZERS)
-        yield "workload.optimizer.name", workload.optimizer.name, f"one of {allowed} with program horovod"
-    if workload.all_reduce is not AllReduce.auto and (workload.device is Device.cpu or workload.backend is Backend.mpi):
-        yield "workload.allReduce", workload.all_reduce.value, "auto with program horovod, unless NCCL carries the sums"
-    elif workload.all_reduce not in (AllReduce.auto, AllReduce.ring, AllReduce.tree):
-        yield "workload.allReduce", workload.all_reduce.value, "auto, ring or tree with program horovod"
-    if options.comm_hook not in HOOKS:
-        yield "workload.options.commHook", options.comm_hook.value, "none or fp16 with program horovod"
-    if options.batch_norm not in (None, BatchNorm.local):
-        yield "workload.options.batchNorm", options.batch_norm.value, "local with program horovod: each rank's own"
-    if options.channels_last:
-        yield "workload.options.channelsLast", True, "false with program horovod: it refuses tensors in another order"
-    for name in _FOREIGN_OPTIONS:
-        field, given = Options.model_fields[name], getattr(options, name)
-        if given != field.default:
-            plain = given.value if isinstance(given, Enum) else given
-            yield f"workload.options.{field.alias}", plain, "left out: Horovod has no such option"
+class HorovodData(Data):
+    """Where samples come from, and their shape."""
+
+    # What the loader of program torch also asks for; Horovod's program has no such fields.
+    @property
+    def augmentation(self) -> Augmentation:
+        """The default."""
+        return Augmentation.auto
+
+    @property
+    def cutout(self) -> int:
+        """None."""
+        return 0
+
+    @property
+    def instances(self) -> int:
+        """One copy of each sample."""
+        return 1
+
+    @property
+    def validation(self) -> float | None:
+        """No share is held out."""
+        return None
+
+    @property
+    def split_seed(self) -> int:
+        """Of no effect."""
+        return 0
+
+
+class HorovodOptimizer(TorchOptimizer):
+    """The update rule."""
+
+    name: Literal["sgd", "adamw", "adagrad"] = Field(default="sgd", description="The update rule.")
+    decay_norm: Literal[True] = Field(
+        default=True, description="Apply weight decay to biases and to the parameters of norms too."
+    )
+
+
+class HorovodOptions(TrainingOptions):
+    """Options of program horovod; the same for every worker count."""
+
+    # Horovod refuses tensors in another order.
+    channels_last: Literal[False] = Field(default=False, description="Store images with the channels last.")
+    comm_hook: HALF_HOOKS = Field(default=CommHook.none, description="How gradients are compressed for the all-reduce.")
+    batch_norm: Literal[BatchNormMode.local] | None = Field(
+        default=None,
+        description="Running statistics of batch norm; by default broadcast for ddp and zero1, local otherwise.",
+    )
+
+
+class HorovodWorkload(Workload):
+    """A model of program torch, trained by PyTorch and spread by Horovod."""
+
+    runs: ClassVar[str] = "scalecurve_worker.extras.horovod.torch_program:run"
+    requires: ClassVar[str] = "torch"
+
+    program: Literal["horovod"]
+    data: HorovodData = Field(default=HorovodData(), description="Where samples come from, and their shape.")
+    # Gradients are scaled back before the optimizer's step, which is where Horovod waits for their sums: no fp16.
+    precision: Literal[Precision.fp32, Precision.tf32, Precision.bf16] = Field(
+        default=Precision.fp32, description="Arithmetic of the forward and backward pass."
+    )
+    backend: MPI_BACKENDS = Field(default=Backend.auto, description="The collective library; auto is NCCL on GPUs.")
+    all_reduce: Literal[AllReduce.auto, AllReduce.ring, AllReduce.tree] = Field(
+        default=AllReduce.auto, description="The algorithm that the collective library is told to use."
+    )
+    optimizer: HorovodOptimizer = Field(default=HorovodOptimizer(), description="The update rule.")
+    options: HorovodOptions = Field(default=HorovodOptions(), description="Options of the program.")
+    launcher: Literal[Launcher.mpirun] | None = Field(
+        default=None, description="What starts the processes on one machine; the program's own by default."
+    )
+
+    @property
+    def transfer(self) -> Transfer:
+        """Training starts from fresh parameters."""
+        return Transfer()
+
+    @property
+    def gradient_accumulation(self) -> int:
+        """Backward passes whose gradients are added up before an update."""
+        return self.options.gradient_accumulation
+
+    @property
+    def batch_norm(self) -> BatchNormMode:
+        """Each rank has its own statistics."""
+        return BatchNormMode.local
+
+    @property
+    def resolved_launcher(self) -> Launcher:
+        """Ranks are started by mpirun."""
+        return Launcher.mpirun
+
+    @property
+    def over_horovod(self) -> bool:
+        """Horovod carries gradients."""
+        return True
+
+    def carrier(self, on_gpu: bool) -> str:
+        """The collective library."""
+        return horovod_carrier(self.backend, on_gpu)
+
+    def wrapper(self) -> str:
+        """Horovod's optimizer."""
+        return WRAPPER
+
+    def models(self) -> Sequence[str]:
+        """Models that are built by PyTorch."""
+        return MODELS
+
+    def problems(self, workers: int, nodes: int) -> Iterator[Problem]:
+        """Every rule that this workload breaks."""
+        yield from super().problems(workers, nodes)
+        on_cpu = self.device is DeviceType.cpu or self.backend is Backend.mpi
+        if self.all_reduce is not AllReduce.auto and on_cpu:
+            yield self.problem("allReduce", "auto, unless NCCL carries the sums")
+        for allowed in self.optimizer.wrong_milestones():
+            yield self.problem("optimizer.milestones", allowed)
+
+
+TorchTraining = TorchWorkload | HorovodWorkload
+"""Workloads that train a model of the torch catalog."""

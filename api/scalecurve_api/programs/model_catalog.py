@@ -35,3 +35,25 @@ MODELS: tuple[str, ...] = (
     "resnet56",
     "resnet110",
 )
+
+TENSORFLOW_MODELS: tuple[str, ...] = (
+    "resnet18",
+    "resnet34",
+    "resnet50",
+    "resnet101",
+    "resnet152",
+    "vgg16",
+    "vgg19",
+    "alexnet",
+    "resnet20_cifar",
+    "resnet32_cifar",
+    "resnet44_cifar",
+    "resnet56_cifar",
+    "resnet110_cifar",
+    "mlp",
+    "resnet20",
+    "resnet32",
+    "resnet44",
+    "resnet56",
+    "resnet110",
+)

@@ -1,34 +1,34 @@
-"""What runs in every worker: a program, how it is spread, and the libraries that carry its collectives."""
+"""What runs in every worker: the fields that all programs share, and what the rest of the project asks of a program.
+
+``program`` says which class a workload is of. Each program's module has its class: the fields it adds, its
+legality, and what its runs must report. Another package adds a program by an entry point in ``scalecurve.programs``
+that names a subclass of ``Workload``.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from enum import StrEnum
-from typing import Annotated, Literal
+from typing import Annotated, Any, ClassVar, Literal, get_origin
 
-from pydantic import Field, StrictBool, StringConstraints
+from pydantic import Field, ModelWrapValidatorHandler, StringConstraints, ValidationError, model_validator
+from pydantic_core import InitErrorDetails
 
-from scalecurve_api.model import Count, FilePath, Model
+from scalecurve_api.model import Model
+from scalecurve_api.problem import Problem
+from scalecurve_api.programs.accuracy import Accuracy
 from scalecurve_api.programs.data import Data
-from scalecurve_api.programs.optimizer import Optimizer
-from scalecurve_api.programs.options import Options
+from scalecurve_api.registry import Registry, RegistryError
 
 # No program can be started with a NUL in its arguments or its environment.
 Text = Annotated[str, StringConstraints(pattern=r"^[^\x00]*$", max_length=32_768)]
 Variable = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_.-]*$", max_length=256)]
-
-
-class Program(StrEnum):
-    """The built-in training programs, or the user's own command."""
-
-    torch = "torch"
-    tensorflow = "tensorflow"
-    horovod = "horovod"
-    allreduce = "allreduce"
-    custom = "custom"
+DEFAULT_PROGRAM = "torch"
+ACCURACY = ("spec", "measure", "accuracy")
 
 
 class Strategy(StrEnum):
-    """Ways to spread training over workers; which program knows which is in ``legality``."""
+    """Ways to spread training over workers; each program has its own."""
 
     single = "single"
     ddp = "ddp"
@@ -42,6 +42,11 @@ class Strategy(StrEnum):
     horovod = "horovod"
 
 
+ONE_WORKER = (Strategy.single, Strategy.one_device)
+ONE_PROCESS = (Strategy.dp, Strategy.mirrored)
+"""One process drives every worker: each worker is then a replica in it, with a record of its own."""
+
+
 class Precision(StrEnum):
     """Arithmetic of the forward and backward pass; tf32 is fp32 storage with TF32 matrix units."""
 
@@ -51,7 +56,7 @@ class Precision(StrEnum):
     fp16 = "fp16"
 
 
-class Device(StrEnum):
+class DeviceType(StrEnum):
     """What one worker drives."""
 
     auto = "auto"
@@ -68,35 +73,6 @@ class Backend(StrEnum):
     mpi = "mpi"
 
 
-class AllReduce(StrEnum):
-    """The all-reduce algorithm asked of the collective library, or a pattern composed of its other collectives."""
-
-    auto = "auto"
-    ring = "ring"
-    tree = "tree"
-    recursive_doubling = "recursive-doubling"
-    rabenseifner = "rabenseifner"
-    parameter_server = "parameter-server"
-    hierarchical = "hierarchical"
-
-
-class CrossDeviceOps(StrEnum):
-    """TensorFlow's cross-device reduction."""
-
-    default = "default"
-    nccl = "nccl"
-    hierarchical_copy = "hierarchical-copy"
-    reduction_to_one_device = "reduction-to-one-device"
-
-
-class Communication(StrEnum):
-    """TensorFlow's collective implementation."""
-
-    auto = "auto"
-    ring = "ring"
-    nccl = "nccl"
-
-
 class Launcher(StrEnum):
     """How the processes of a trial are started on one machine."""
 
@@ -105,90 +81,155 @@ class Launcher(StrEnum):
     processes = "processes"
 
 
-class Trained(StrEnum):
-    """Which parameters of a pretrained model change."""
-
-    all = "all"
-    head = "head"
-    scratch = "scratch"
-
-
-class Transfer(Model):
-    """Start from trained parameters, with a new head for the classes of the data."""
-
-    checkpoint: FilePath | None = Field(
-        default=None, description="state dict of the same architecture, as measure.accuracy.checkpoints writes"
-    )
-    train: Trained = Field(
-        default=Trained.all, description="head: everything else is frozen; scratch: the checkpoint is not used"
-    )
-
-
-class Updates(StrEnum):
-    """When a parameter server changes its parameters: with every worker's gradient, or with each as it comes."""
-
-    synchronous = "synchronous"
-    asynchronous = "asynchronous"
-
-
-class ParameterServer(Model):
-    """Strategy parameter-server: who holds the parameters, and when they change."""
-
-    servers: Annotated[int, Field(ge=1, le=256, strict=True)] = Field(
-        default=1, description="processes that hold a share of the parameters each; they are not workers"
-    )
-    updates: Updates = Field(default=Updates.asynchronous, description="program torch has both")
-    backup_workers: Annotated[int, Field(ge=0, le=65536, strict=True)] = Field(
-        default=0, description="synchronous: so many of the slowest gradients of a step are not waited for"
-    )
-    staleness_aware: StrictBool = Field(
-        default=False, description="asynchronous: divide the learning rate by a gradient's staleness"
-    )
-
-
-class Payload(StrEnum):
-    """What the all-reduce microbenchmark sends: a ladder of sizes, or the gradients of a model."""
-
-    sizes = "sizes"
-    gradients = "gradients"
-    buckets = "buckets"
-
-
-class Sizes(Model):
-    """Message sizes of the all-reduce microbenchmark, in bytes; nccl-tests' conventions."""
-
-    payload: Payload = Field(
-        default=Payload.sizes,
-        description="from minBytes to maxBytes, or the gradients of workload.model: each tensor, or DDP's buckets",
-    )
-
-    min_bytes: Count = 8
-    max_bytes: Count = 1 << 30
-    factor: Annotated[int, Field(ge=2, le=1024, strict=True)] = 2
-    iterations: Annotated[int, Field(ge=1, le=100_000, strict=True)] = 20
-    warmup: Annotated[int, Field(ge=0, le=100_000, strict=True)] = 5
-    dtype: Literal["float32", "bfloat16", "float16"] = "float32"
-
-
 class Workload(Model):
     """What runs in every worker: a built-in program, or the user's own image and command."""
 
-    program: Program = Program.torch
-    strategy: Strategy | None = Field(default=None, description="left out: ddp, or the program's own")
-    model: str = Field(default="resnet18", min_length=1, max_length=100)
-    data: Data = Data()
-    precision: Precision = Precision.fp32
-    device: Device = Device.auto
-    backend: Backend = Backend.auto
-    all_reduce: AllReduce = AllReduce.auto
-    cross_device_ops: CrossDeviceOps | None = None
-    communication: Communication | None = None
-    optimizer: Optimizer = Optimizer()
-    options: Options = Options()
-    transfer: Transfer = Transfer()
-    parameter_server: ParameterServer = ParameterServer()
-    sizes: Sizes = Sizes()
-    launcher: Launcher | None = Field(default=None, description="left out: torchrun, or mpirun for backend mpi")
-    image: str | None = Field(default=None, min_length=1, max_length=500)
-    command: list[Text] | None = Field(default=None, min_length=1, max_length=1000)
-    env: dict[Variable, Text] = Field(default={}, max_length=200)
+    runs: ClassVar[str] = ""
+    """``module:function`` that carries out a trial on one rank; empty where the trial names a command."""
+    requires: ClassVar[str] = ""
+    """The framework that must be importable where it runs."""
+    strategies: ClassVar[tuple[Strategy, ...]] = ()
+    """The first is the default."""
+    takes_batch: ClassVar[bool] = True
+    """Whether it trains on batches of the size that the experiment sets."""
+    counts_samples: ClassVar[bool] = True
+    """Whether each window must have exactly steps x batch samples."""
+
+    program: str = Field(description="The training program, or custom for your own command.")
+    model: str = Field(default="resnet18", min_length=1, max_length=100, description="Name of the model.")
+    data: Data = Field(default=Data(), description="Where samples come from, and their shape.")
+    precision: Precision = Field(default=Precision.fp32, description="Arithmetic of the forward and backward pass.")
+    device: DeviceType = Field(default=DeviceType.auto, description="What one worker drives; auto prefers a GPU.")
+    backend: Backend = Field(default=Backend.auto, description="The collective library; auto is NCCL on GPUs.")
+    launcher: Launcher | None = Field(
+        default=None, description="What starts the processes on one machine; the program's own by default."
+    )
+    image: str | None = Field(
+        default=None, min_length=1, max_length=500, description="Container image; the operator's own by default."
+    )
+    env: dict[Variable, Text] = Field(default={}, max_length=200, description="Environment variables of every process.")
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _dispatch(cls, value: Any, handler: ModelWrapValidatorHandler[Workload]) -> Workload:
+        """Validate as the class that ``program`` names."""
+        if cls is not Workload or not isinstance(value, dict):
+            return handler(value)
+        name = value.get("program", DEFAULT_PROGRAM)
+        if name not in PROGRAMS:
+            expected = ", ".join(map(repr, PROGRAMS.names()))
+            detail = InitErrorDetails(type="enum", loc=("program",), input=name, ctx={"expected": expected})
+            raise ValidationError.from_exception_data("Workload", [detail])
+        try:
+            kind = PROGRAMS.get(name)
+        except RegistryError as error:
+            raise ValueError(str(error)) from error
+        return kind.model_validate(value)
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
+        """Refuse a program whose name would get lost where defaults are left out."""
+        field = cls.model_fields["program"]
+        named = get_origin(field.annotation) is Literal
+        if named and not field.is_required() and field.default != DEFAULT_PROGRAM:
+            raise TypeError(f"{cls.__name__}.program must have no default: trials are sent without defaults")
+
+    @property
+    def resolved_strategy(self) -> Strategy | None:
+        """The strategy that runs: the one that is named, or else the program's first."""
+        return self.strategies[0] if self.strategies else None
+
+    @property
+    def resolved_launcher(self) -> Launcher:
+        """The launcher that is named, or else the program's own."""
+        return self.launcher or Launcher.processes
+
+    @property
+    def over_mpi(self) -> bool:
+        """Whether MPI itself carries the program's messages: from host memory, by ranks that mpirun started."""
+        return False
+
+    @property
+    def over_horovod(self) -> bool:
+        """Whether Horovod carries gradients, between ranks that mpirun started."""
+        return False
+
+    @property
+    def needs_mpirun(self) -> bool | None:
+        """Whether its job must start ranks with mpirun (True) or must not (False)."""
+        return True if self.resolved_launcher is Launcher.mpirun else None
+
+    @property
+    def needs_parameter_servers(self) -> bool:
+        """Whether its job must have a chief and parameter servers."""
+        return False
+
+    @property
+    def one_process(self) -> bool:
+        """Whether one process drives every worker."""
+        return self.resolved_strategy in ONE_PROCESS
+
+    def processes(self, workers: int) -> int:
+        """Processes that carry ``workers`` workers of one machine or one pod."""
+        return 1 if self.one_process else workers
+
+    @property
+    def gradient_accumulation(self) -> int:
+        """Parts that the batch of each worker must divide into."""
+        return 1
+
+    @property
+    def roles(self) -> tuple[str, ...]:
+        """Processes of a trial that are no workers, by their ``SCALECURVE_ROLE``."""
+        return ()
+
+    def carrier(self, on_gpu: bool) -> str | None:
+        """What must carry the sums, as ``RankRecord.backend``; None where it is not checked."""
+        return None
+
+    def wrapper(self) -> str | None:
+        """What ``RankRecord.strategy`` must say; None where it is not checked."""
+        return None
+
+    def models(self) -> Sequence[str] | None:
+        """Names that ``model`` may have; None where the program decides for itself."""
+        return None
+
+    def problems(self, workers: int, nodes: int) -> Iterator[Problem]:
+        """Every rule that this workload breaks on ``workers`` workers of ``nodes`` nodes.
+
+        What is settled only on the machine (``auto``) is not judged here.
+        """
+        strategy, cpu = self.resolved_strategy, self.device is DeviceType.cpu
+        if strategy in ONE_WORKER and workers > 1:
+            yield self.problem("strategy", f"1 worker only, and the experiment has a point with {workers}")
+        if strategy in ONE_WORKER + ONE_PROCESS and nodes > 1:
+            yield self.problem("strategy", f"one node only, and the layout has {nodes}")
+        if cpu and self.backend is Backend.nccl:
+            yield self.problem("backend", "gloo or mpi on device cpu: NCCL needs GPUs")
+        if cpu and self.precision in (Precision.tf32, Precision.fp16):
+            yield self.problem("precision", "fp32 or bf16 on device cpu")
+
+    def accuracy_problems(self, accuracy: Accuracy, workers: int) -> Iterator[Problem]:
+        """Every rule that ``measure.accuracy`` breaks with this workload."""
+        for name, value in accuracy.extras.items():
+            yield Problem((*ACCURACY, name), value, f"left out: program {self.program} does not measure it")
+
+    def problem(self, field: str, allowed: str) -> Problem:
+        """A problem with one field of the workload, named as in YAML: ``options.commHook``."""
+        value = self.resolved_strategy if field == "strategy" else self.field_value(field)
+        return Problem(("spec", "workload", *field.split(".")), value, allowed)
+
+
+PROGRAMS: Registry[type[Workload]] = Registry(
+    "scalecurve.programs",
+    "program",
+    Workload,
+    {
+        "torch": "scalecurve_api.programs.torch:TorchWorkload",
+        "tensorflow": "scalecurve_api.programs.tensorflow:TensorFlowWorkload",
+        "horovod": "scalecurve_api.programs.horovod:HorovodWorkload",
+        "allreduce": "scalecurve_api.programs.allreduce:AllReduceWorkload",
+        "custom": "scalecurve_api.programs.custom:CustomWorkload",
+    },
+)

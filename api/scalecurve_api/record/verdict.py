@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from scalecurve_api.programs.workload import Program
+from scalecurve_api.programs.allreduce import AllReduceWorkload
 from scalecurve_api.record.checks import placement as placed
 from scalecurve_api.record.checks import training as trained
 from scalecurve_api.record.checks.frozen_layers import frozen_unchanged
@@ -74,7 +74,7 @@ def _records(trial: TrialSpec, ranks: Sequence[RankRecord]) -> Check:
     missing = sorted(set(range(trial.point.workers)) - found)
     if missing:
         return Check(name=name, passed=False, detail=f"no record from rank {few(missing)} of {trial.point.workers}")
-    if trial.workload.program is Program.allreduce:
+    if isinstance(trial.workload, AllReduceWorkload):
         rows = len(ranks[0].allreduce)
         return Check(name=name, passed=rows > 0, detail=f"{rows} message sizes measured")
     want = trial.measure.windows

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import ConfigDict, Field, StrictBool, StrictFloat, StrictInt, StrictStr, StringConstraints
+from pydantic import ConfigDict, Field, SerializeAsAny, StrictBool, StrictFloat, StrictInt, StrictStr, StringConstraints
 
 from scalecurve_api.model import Count, Model, Natural, Real
+from scalecurve_api.programs.torch import TorchWorkload
 from scalecurve_api.programs.workload import Workload
 from scalecurve_api.spec.job_kinds import Runner
 from scalecurve_api.spec.measure import Measure
@@ -59,7 +60,7 @@ class ExperimentSpec(Model):
 
     scaling: Scaling
     placement: Placement = Placement()
-    workload: Workload = Workload()
+    workload: SerializeAsAny[Workload] = TorchWorkload()
     matrix: dict[str, Annotated[list[AxisValue], Field(min_length=1, max_length=1000)]] = Field(
         default={}, max_length=16, description="further axes: field of the workload -> values"
     )

@@ -6,28 +6,8 @@ from typing import Annotated
 
 from pydantic import Field, StrictBool
 
-from scalecurve_api.model import Count, FilePath, Model, Natural, Real
-
-
-class Quantization(Model):
-    """After training: the model in integers of fewer and fewer bits, judged on the validation set."""
-
-    bits: list[Annotated[int, Field(ge=2, le=16, strict=True)]] = Field(
-        default=[8, 7, 6, 5, 4, 3, 2], min_length=1, max_length=15
-    )
-    calibration_batches: Annotated[int, Field(ge=1, le=10_000, strict=True)] = Field(
-        default=8, description="training batches that the ranges of activations are taken from"
-    )
-
-
-class Accuracy(Model):
-    """Train to accuracy after timing: fresh parameters, an evaluation after every epoch."""
-
-    epochs: Annotated[int, Field(ge=1, le=100_000, strict=True)] = 10
-    target: Real | None = Field(default=None, gt=0, le=1, description="stop and report the time to this")
-    checkpoints: FilePath | None = Field(default=None, description="folder for the trained parameters of each trial")
-    quantization: Quantization | None = None
-    noise_scale: StrictBool = Field(default=False, description="measure the gradient noise scale while training")
+from scalecurve_api.model import Count, Model, Natural, Real
+from scalecurve_api.programs.accuracy import Accuracy
 
 
 class Measure(Model):

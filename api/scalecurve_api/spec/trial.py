@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import StringConstraints
+from pydantic import SerializeAsAny, StringConstraints, model_validator
 
 from scalecurve_api.model import Model
+from scalecurve_api.programs.old_records import without_foreign_fields
 from scalecurve_api.programs.workload import Workload
 from scalecurve_api.spec.experiment import AxisValue, Cost, Metadata, Resources
 from scalecurve_api.spec.job_kinds import Runner
 from scalecurve_api.spec.measure import Measure
 from scalecurve_api.spec.scaling import Mode
+
+W = TypeVar("W", bound=Workload)
 
 
 class TrialPhase(StrEnum):
@@ -102,12 +105,27 @@ class TrialSpec(Model):
     point: Point
     repetition: int
     seed: int
-    workload: Workload
+    workload: SerializeAsAny[Workload]
     measure: Measure
     cost: Cost | None = None
     runner: Runner | None = None
     resources: Resources = Resources()
     deadline_seconds: int = 3600
+
+    @model_validator(mode="before")
+    @classmethod
+    def _read_old(cls, value: Any) -> Any:
+        return without_foreign_fields(value)
+
+    def workload_as(self, kind: type[W]) -> W:
+        """The workload, for a program that runs only its own.
+
+        Raises:
+            TypeError: when it is of another program.
+        """
+        if not isinstance(self.workload, kind):
+            raise TypeError(f"program {self.workload.program} is not a {kind.__name__}")
+        return self.workload
 
     def sent(self) -> dict[str, Any]:
         """As it goes to a worker of perhaps another version: without what has its default.

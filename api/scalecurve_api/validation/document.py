@@ -6,7 +6,6 @@ PyYAML's node tree is walked instead of its loader, so that duplicate keys are r
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -14,13 +13,11 @@ from typing import Any
 
 import yaml
 
-from scalecurve_api.problem import Problem
+from scalecurve_api.problem import Path, Problem
 
 MAX_BYTES = 1 << 20
 MAX_NODES = 200_000
 MAX_DEPTH = 64
-
-Path = tuple[str | int, ...]
 
 
 @dataclass
@@ -52,9 +49,9 @@ _MAX_BITS = 4096
 
 
 class _Refused(Exception):
-    def __init__(self, problem: Problem) -> None:
-        super().__init__(problem.allowed)
-        self.problem = problem
+    def __init__(self, line: int, path: Path, given: object, allowed: str) -> None:
+        super().__init__(allowed)
+        self.line, self.path, self.given, self.allowed = line, path, given, allowed
 
 
 class _TooDeep(Exception):
@@ -85,26 +82,28 @@ _Loader.yaml_implicit_resolvers = {
 def read_documents(text: str, file: str) -> tuple[list[Document], list[Problem]]:
     """Every document of a YAML text, or what is wrong with it; never raises on bad input."""
     if len(text) > MAX_BYTES:
-        return [], [Problem(file, None, "", f"{len(text)} characters", f"at most {MAX_BYTES}")]
+        return [], [Problem((), f"{len(text)} characters", f"at most {MAX_BYTES}", file=file)]
     documents: list[Document] = []
     try:
         loader = _Loader(text)
         while loader.check_node():
             documents.append(_document(loader, loader.get_node(), file))
-    except _Refused as refused:
-        return documents, [refused.problem]
+    except _Refused as error:
+        return documents, [Problem(error.path, error.given, error.allowed, file=file, line=error.line)]
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         said = " ".join(part for part in (error.context, error.problem) if part)
-        return documents, [Problem(file, mark.line + 1 if mark else None, "", said, "well-formed YAML")]
+        return documents, [Problem((), said, "well-formed YAML", file=file, line=mark.line + 1 if mark else None)]
     except _TooDeep:
-        line = loader.get_mark().line + 1
-        return documents, [Problem(file, line, "", "deeper nesting", f"values nested at most {MAX_DEPTH} deep")]
+        line, allowed = loader.get_mark().line + 1, f"values nested at most {MAX_DEPTH} deep"
+        return documents, [Problem((), "deeper nesting", allowed, file=file, line=line)]
     except yaml.reader.ReaderError as error:
         line, character = text.count("\n", 0, error.position) + 1, f"the character U+{ord(text[error.position]):04X}"
-        return documents, [Problem(file, line, "", character, "printable text, or an escape in double quotes")]
+        return documents, [
+            Problem((), character, "printable text, or an escape in double quotes", file=file, line=line)
+        ]
     except yaml.YAMLError as error:
-        return documents, [Problem(file, None, "", " ".join(str(error).split()), "well-formed YAML")]
+        return documents, [Problem((), " ".join(str(error).split()), "well-formed YAML", file=file)]
     # An empty document beside others is what a stray '---' leaves.
     return [each for each in documents if each.value is not None or len(documents) == 1], []
 
@@ -112,31 +111,31 @@ def read_documents(text: str, file: str) -> tuple[list[Document], list[Problem]]
 def _document(loader: _Loader, root: Any, file: str) -> Document:
     lines: dict[Path, int] = {}
     counted = [0]
-    value = _value(loader, root, (), lines, counted, file)
+    value = _value(loader, root, (), lines, counted)
     return Document(file, value, lines)
 
 
-def _value(loader: _Loader, node: yaml.Node, path: Path, lines: dict[Path, int], counted: list[int], file: str) -> Any:
+def _value(loader: _Loader, node: yaml.Node, path: Path, lines: dict[Path, int], counted: list[int]) -> Any:
     line = node.start_mark.line + 1
     lines.setdefault(path, line)
     counted[0] += 1
     if counted[0] > MAX_NODES or len(path) > MAX_DEPTH:
-        where = f"at most {MAX_NODES} values, nested at most {MAX_DEPTH} deep"
-        raise _Refused(Problem(file, line, spell(path), "a document that grows beyond that", where))
+        allowed = f"at most {MAX_NODES} values, nested at most {MAX_DEPTH} deep"
+        raise _Refused(line, path, "a document that grows beyond that", allowed)
     if node.tag not in _PLAIN:
-        raise _Refused(Problem(file, line, spell(path), f"the tag {_short_tag(node.tag)}", "plain values without tags"))
+        raise _Refused(line, path, f"the tag {_short_tag(node.tag)}", "plain values without tags")
     if isinstance(node, yaml.MappingNode):
         mapping: dict[str, Any] = {}
-        for key, child in _pairs(loader, node, path, file):
+        for key, child in _pairs(loader, node, path):
             lines[(*path, key)] = child[0]
-            mapping[key] = _value(loader, child[1], (*path, key), lines, counted, file)
+            mapping[key] = _value(loader, child[1], (*path, key), lines, counted)
         return mapping
     if isinstance(node, yaml.SequenceNode):
-        return [_value(loader, child, (*path, i), lines, counted, file) for i, child in enumerate(node.value)]
-    return _scalar(loader, node, path, file)
+        return [_value(loader, child, (*path, i), lines, counted) for i, child in enumerate(node.value)]
+    return _scalar(loader, node, path)
 
 
-def _scalar(loader: _Loader, node: yaml.Node, path: Path, file: str) -> Any:
+def _scalar(loader: _Loader, node: yaml.Node, path: Path) -> Any:
     try:
         value = loader.construct_object(node)
     except (ValueError, LookupError, AttributeError, yaml.YAMLError):
@@ -144,11 +143,11 @@ def _scalar(loader: _Loader, node: yaml.Node, path: Path, file: str) -> Any:
         value = None
     given, line = str(node.value), node.start_mark.line + 1
     if isinstance(value, int) and value.bit_length() > _MAX_BITS:
-        raise _Refused(Problem(file, line, spell(path), given, "a number of a size that can be meant"))
+        raise _Refused(line, path, given, "a number of a size that can be meant")
     if value is None and node.tag != "tag:yaml.org,2002:null":
-        raise _Refused(Problem(file, line, spell(path), given, f"a value that can be read as {_short_tag(node.tag)}"))
+        raise _Refused(line, path, given, f"a value that can be read as {_short_tag(node.tag)}")
     if isinstance(value, str) and not _encodable(value):
-        raise _Refused(Problem(file, line, spell(path), value, "text of whole Unicode characters"))
+        raise _Refused(line, path, value, "text of whole Unicode characters")
     return value
 
 
@@ -160,19 +159,17 @@ def _encodable(text: str) -> bool:
     return not any("\ud800" <= character <= "\udfff" for character in text)
 
 
-def _pairs(
-    loader: _Loader, node: yaml.MappingNode, path: Path, file: str
-) -> Iterator[tuple[str, tuple[int, yaml.Node]]]:
+def _pairs(loader: _Loader, node: yaml.MappingNode, path: Path) -> Iterator[tuple[str, tuple[int, yaml.Node]]]:
     seen: set[str] = set()
     for key_node, child in node.value:
         line = key_node.start_mark.line + 1
         if not isinstance(key_node, yaml.ScalarNode):
-            raise _Refused(Problem(file, line, spell(path), "a key that is a list or a mapping", "a plain name"))
+            raise _Refused(line, path, "a key that is a list or a mapping", "a plain name")
         key = str(key_node.value)
         if not _encodable(key):
-            raise _Refused(Problem(file, line, spell(path), key, "a key of whole Unicode characters"))
+            raise _Refused(line, path, key, "a key of whole Unicode characters")
         if key in seen:
-            raise _Refused(Problem(file, line, spell((*path, key)), "given twice", "once"))
+            raise _Refused(line, (*path, key), "given twice", "once")
         seen.add(key)
         yield key, (line, child)
 
@@ -201,16 +198,3 @@ def write_documents(values: Iterable[Any]) -> str:
     return yaml.dump_all(
         values, Dumper=_Dumper, sort_keys=False, default_flow_style=None, width=120, allow_unicode=True
     )
-
-
-def spell(path: Path) -> str:
-    """A field path as people write it: ``spec.scaling.workers[2]``."""
-    text = ""
-    for part in path:
-        if isinstance(part, int):
-            text += f"[{part}]"
-        else:
-            text += ("." if text else "") + (
-                part if part and part.isprintable() and " " not in part else json.dumps(part)
-            )
-    return text

@@ -10,8 +10,8 @@ import copy
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from scalecurve_api.problem import NOTHING, Problem, shorten
-from scalecurve_api.validation.document import Document, Path, read_documents
+from scalecurve_api.problem import NOTHING, Path, Problem, shorten
+from scalecurve_api.validation.document import Document, read_documents
 
 _ALLOWED = "an overlay: one mapping of the fields that differ from the experiment"
 
@@ -23,11 +23,11 @@ def read_overlay(text: str, file: str) -> tuple[Document | None, list[Problem]]:
         return None, problems
     if len(documents) != 1:
         given = f"{len(documents)} documents" if documents else "an empty file"
-        return None, [Problem(file, None, "document", given, _ALLOWED)]
+        return None, [Problem(("document",), given, _ALLOWED, file=file)]
     (overlay,) = documents
     if not isinstance(overlay.value, dict):
         given = "an empty document" if overlay.value is None else overlay.value
-        return None, [Problem(file, overlay.line(()), "document", given, _ALLOWED)]
+        return None, [Problem(("document",), given, _ALLOWED, file=file, line=overlay.line(()))]
     return overlay, []
 
 
@@ -49,7 +49,7 @@ def _changed_kind(document: Document, overlay: Document) -> Iterator[Problem]:
         if name in overlay.value and overlay.value[name] != document.value.get(name):
             file, line = overlay.place((name,))
             allowed = f"{shorten(document.value.get(name, NOTHING))}, as in {document.file}: no overlay changes it"
-            yield Problem(file, line, name, overlay.value[name], allowed)
+            yield Problem((name,), overlay.value[name], allowed, file=file, line=line)
 
 
 def _merge(value: Any, patch: Any) -> Any:

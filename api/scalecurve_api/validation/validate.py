@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, get_args
+from dataclasses import dataclass, replace
+from typing import Any
 
 from pydantic import ValidationError
 
-from scalecurve_api.model import Model
-from scalecurve_api.problem import NOTHING, Problem
+from scalecurve_api.model import Model, fields_by_name, model_in
+from scalecurve_api.problem import NOTHING, Path, Problem
+from scalecurve_api.programs.workload import DEFAULT_PROGRAM, PROGRAMS, Workload
 from scalecurve_api.spec.experiment import ScalingExperiment
 from scalecurve_api.text import did_you_mean, few, plain
-from scalecurve_api.validation.document import Document, Path, read_documents, spell
+from scalecurve_api.validation.document import Document, read_documents
 from scalecurve_api.validation.overlay import lay_over
 from scalecurve_api.validation.rules import check
 
@@ -37,7 +38,7 @@ def validate_text(text: str, file: str, overlays: Sequence[Document] = ()) -> Va
     values: list[Any] = []
     taken: dict[tuple[str | None, str], int | None] = {}
     if not documents and not problems:
-        problems = [Problem(file, None, "document", "an empty file", "a ScalingExperiment")]
+        problems = [Problem(("document",), "an empty file", "a ScalingExperiment", file=file)]
     for alone in documents:
         document, refused = lay_over(alone, overlays)
         values.append(document.value)
@@ -56,13 +57,14 @@ def _same_name(
     experiment: ScalingExperiment, document: Document, taken: dict[tuple[str | None, str], int | None]
 ) -> Iterator[Problem]:
     """Of two experiments of one name in a namespace kubectl keeps the last, and says nothing."""
-    named = (experiment.metadata.namespace, experiment.metadata.name)
-    place = document.place(("metadata", "name"))
-    if named in taken:
-        at = f", on line {taken[named]}" if taken[named] else ""
-        yield Problem(*place, "metadata.name", named[1], f"another name: an experiment above has this one{at}")
+    name = (experiment.metadata.namespace, experiment.metadata.name)
+    file, line = document.place(("metadata", "name"))
+    if name in taken:
+        at = f", on line {taken[name]}" if taken[name] else ""
+        allowed = f"another name: an experiment above has this one{at}"
+        yield Problem(("metadata", "name"), name[1], allowed, file=file, line=line)
     else:
-        taken[named] = place[1]
+        taken[name] = line
 
 
 def _blamed(found: list[Problem], alone: list[Problem]) -> list[Problem]:
@@ -78,18 +80,20 @@ def validate_document(document: Document) -> tuple[ScalingExperiment | None, lis
     """Check one document: the shape first, and when that is right the rules over several fields."""
     if not isinstance(document.value, dict):
         given = "an empty document" if document.value is None else document.value
-        return None, [Problem(document.file, document.line(()), "document", given, "a ScalingExperiment (a mapping)")]
+        return None, [_placed(Problem(("document",), given, "a ScalingExperiment (a mapping)"), document)]
     if not {"apiVersion", "kind"} & document.value.keys():
         allowed = "a ScalingExperiment, which has both; an overlay is given beside its experiment, as --overlay FILE"
-        return None, [Problem(*document.place(()), "document", "neither apiVersion nor kind", allowed)]
+        return None, [_placed(Problem(("document",), "neither apiVersion nor kind", allowed), document)]
     try:
         experiment = ScalingExperiment.model_validate(document.value)
     except ValidationError as error:
         return None, list(_shape_problems(error, document))
-    return experiment, [
-        Problem(*document.place(path), spell(path), given, allowed, suggestion)
-        for path, given, allowed, suggestion in check(experiment)
-    ]
+    return experiment, [_placed(problem, document) for problem in check(experiment)]
+
+
+def _placed(problem: Problem, document: Document) -> Problem:
+    file, line = document.place(problem.path)
+    return replace(problem, file=file, line=line)
 
 
 def _shape_problems(error: ValidationError, document: Document) -> Iterator[Problem]:
@@ -98,11 +102,11 @@ def _shape_problems(error: ValidationError, document: Document) -> Iterator[Prob
     for entry in error.errors(include_url=False):
         grouped.setdefault(_real_path(entry, document.value), []).append(dict(entry))
     for path, entries in grouped.items():
-        allowed, suggestion = _allowed(path, entries)
+        allowed, suggestion = _allowed(path, entries, document.value)
         given: object = NOTHING if entries[0]["type"] == "missing" else entries[0]["input"]
         if entries[0]["type"] == "extra_forbidden":
             given = f"an unknown field {path[-1]!r}"
-        yield Problem(*document.place(path), spell(path), given, allowed, suggestion)
+        yield _placed(Problem(path, given, allowed, suggestion), document)
 
 
 def _real_path(entry: Mapping[str, Any], value: Any) -> Path:
@@ -121,13 +125,19 @@ def _real_path(entry: Mapping[str, Any], value: Any) -> Path:
     return tuple(path)
 
 
-def _allowed(path: Path, entries: list[Mapping[str, Any]]) -> tuple[str, str | None]:
+def _allowed(path: Path, entries: list[Mapping[str, Any]], document: Any) -> tuple[str, str | None]:
     first = entries[0]
+    model = _model_at(path[:-1], document)
+    fields = fields_by_name(model) if model else {}
     if first["type"] == "extra_forbidden":
-        known = _fields_at(path[:-1])
-        return f"one of {few(known, 60)}", did_you_mean(str(path[-1]), known)
+        name = str(path[-1])
+        allowed = f"one of {few(fields, 60)}"
+        if path[:2] == ("spec", "workload") and (owners := _owners(path[2:])):
+            return f"{allowed}; {name} is a field of program {' and '.join(owners)}", None
+        return allowed, did_you_mean(name, fields)
     if first["type"] == "missing":
-        return "required" + _description(path), None
+        description = fields[str(path[-1])].description if path[-1] in fields else None
+        return "required" + (f". {description}" if description else ""), None
     texts = list(dict.fromkeys(plain(str(entry["msg"])) for entry in entries))
     suggestion = None
     if isinstance(first["input"], str):
@@ -135,36 +145,33 @@ def _allowed(path: Path, entries: list[Mapping[str, Any]]) -> tuple[str, str | N
             word for entry in entries for word in re.findall(r"'([^']+)'", str(entry.get("ctx", {}).get("expected")))
         ]
         suggestion = did_you_mean(first["input"], words)
-    return " or ".join(texts), suggestion
+    narrowed = path[:2] == ("spec", "workload") and first["type"] == "literal_error"
+    program = document["spec"]["workload"].get("program", DEFAULT_PROGRAM) if narrowed else ""
+    return " or ".join(texts) + (f" for program {program}" if narrowed else ""), suggestion
 
 
-def _model_at(path: Path) -> type[Model] | None:
-    model: type[Model] = ScalingExperiment
+def _model_at(path: Path, document: Any) -> type[Model] | None:
+    model: type[Model] | None = ScalingExperiment
     for part in path:
-        if isinstance(part, int):
+        if model is None or isinstance(part, int):
             continue
-        field = next((f for f in model.model_fields.values() if f.alias == part), None)
-        inner = None if field is None else _model_in(field.annotation)
-        if inner is None:
-            return None
-        model = inner
+        document = document.get(part) if isinstance(document, dict) else None
+        field = fields_by_name(model).get(part)
+        model = None if field is None else model_in(field.annotation)
+        if model is Workload and isinstance(document, dict):
+            name = document.get("program", DEFAULT_PROGRAM)
+            model = PROGRAMS.get(name) if name in PROGRAMS else None
     return model
 
 
-def _model_in(annotation: Any) -> type[Model] | None:
-    if isinstance(annotation, type) and issubclass(annotation, Model):
-        return annotation
-    return next((found for arg in get_args(annotation) if (found := _model_in(arg)) is not None), None)
-
-
-def _fields_at(path: Path) -> list[str]:
-    model = _model_at(path)
-    return [field.alias for field in model.model_fields.values() if field.alias] if model else []
-
-
-def _description(path: Path) -> str:
-    model = _model_at(path[:-1])
-    for field in model.model_fields.values() if model else ():
-        if field.alias == path[-1] and field.description:
-            return f": {field.description}"
-    return ""
+def _owners(path: Path) -> list[str]:
+    """The built-in programs that have this field of the workload."""
+    owners = []
+    for program in PROGRAMS.built_in:
+        model: type[Model] | None = PROGRAMS.get(program)
+        for part in path[:-1]:
+            field = fields_by_name(model).get(str(part)) if model else None
+            model = model_in(field.annotation) if field else None
+        if model is not None and path[-1] in fields_by_name(model):
+            owners.append(program)
+    return owners

@@ -10,8 +10,7 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from scalecurve_api.programs.collectives import over_mpi
-from scalecurve_api.programs.workload import Backend, Device
+from scalecurve_api.programs.workload import Backend, DeviceType
 from scalecurve_api.spec.experiment import Resources
 from scalecurve_api.spec.trial import TrialSpec
 from scalecurve_local.devices.cores import Cores
@@ -106,16 +105,16 @@ def _wants_gpu(trial: TrialSpec, machine: Machine) -> bool:
     if asked is not None and str(asked) not in ("0", "1"):
         raise BadInput(f"spec.resources.limits.{GPU_RESOURCE}: given {asked}; allowed: 1, as a worker drives one GPU")
     needs = {
-        "spec.workload.device: gpu": workload.device is Device.gpu,
+        "spec.workload.device: gpu": workload.device is DeviceType.gpu,
         "spec.workload.backend: nccl": workload.backend is Backend.nccl,
         f"spec.resources.limits.{GPU_RESOURCE}: {asked}": str(asked) == "1",
     }
     why = [name for name, needed in needs.items() if needed]
-    if workload.device is Device.cpu:
+    if workload.device is DeviceType.cpu:
         if workload.backend is Backend.nccl:
             raise BadInput("spec.workload.backend: given nccl; allowed on device cpu: gloo or mpi, as NCCL needs GPUs")
         return False
-    if over_mpi(workload):
+    if workload.over_mpi:
         return False
     if why and not machine.gpus:
         raise Unavailable(f"{why[0]} asks for a GPU, and none is visible on this machine")

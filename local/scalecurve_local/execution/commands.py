@@ -8,10 +8,9 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from scalecurve_api.programs.collectives import launcher_of, over_horovod, over_mpi
+from scalecurve_api.programs.custom import CustomWorkload
 from scalecurve_api.programs.horovod import MISSING, PART_MISSING
-from scalecurve_api.programs.processes import asides, processes_of
-from scalecurve_api.programs.workload import Launcher, Program, Workload
+from scalecurve_api.programs.workload import Launcher, Workload
 from scalecurve_api.spec.trial import TrialSpec
 from scalecurve_local.attempt import Attempt, Command
 from scalecurve_local.errors import Unavailable
@@ -41,24 +40,24 @@ def check_installed(trials: Sequence[TrialSpec]) -> None:
     Raises:
         Unavailable: when mpirun, mpi4py, torch, TensorFlow or Horovod is wanted and missing.
     """
-    launchers = {launcher_of(trial.workload) for trial in trials}
+    launchers = {trial.workload.resolved_launcher for trial in trials}
     if Launcher.mpirun in launchers:
         find_mpirun()
-    if any(over_mpi(trial.workload) for trial in trials) and importlib.util.find_spec("mpi4py") is None:
+    if any(trial.workload.over_mpi for trial in trials) and importlib.util.find_spec("mpi4py") is None:
         raise Unavailable(
             "spec.workload.backend: mpi needs mpi4py, which is not installed (pip install -e '.[mpi]' in the clone)"
         )
-    if any(trial.workload.program is Program.tensorflow for trial in trials) and not _installed("tensorflow"):
+    required = {trial.workload.requires: trial.workload.program for trial in trials if not trial.workload.over_mpi}
+    if "tensorflow" in required and not _installed("tensorflow"):
         raise Unavailable(
             "spec.workload.program: tensorflow needs TensorFlow, which is not installed here "
             "(pip install -e '.[tensorflow]' in the clone)"
         )
-    for workload in (trial.workload for trial in trials if over_horovod(trial.workload)):
+    for workload in (trial.workload for trial in trials if trial.workload.over_horovod):
         _check_horovod(workload)
-    torch = {trial.workload.program for trial in trials if not over_mpi(trial.workload)}
-    built_in = torch & {Program.torch, Program.allreduce}
-    if (built_in or Launcher.torchrun in launchers) and importlib.util.find_spec("torch") is None:
-        who = f"spec.workload.program: {min(built_in).value}" if built_in else "spec.workload.launcher: torchrun"
+    if ("torch" in required or Launcher.torchrun in launchers) and importlib.util.find_spec("torch") is None:
+        program = required.get("torch")
+        who = f"spec.workload.program: {program}" if program else "spec.workload.launcher: torchrun"
         raise Unavailable(f"{who} needs torch, which is not installed here (pip install -e '.[torch]' in the clone)")
 
 
@@ -69,18 +68,18 @@ def commands(trial: TrialSpec, attempt: Attempt) -> list[Command]:
         Unavailable: when mpirun is asked for and not installed.
     """
     workers, env = trial.point.workers, trial.workload.env
-    launcher = launcher_of(trial.workload)
+    launcher = trial.workload.resolved_launcher
     if launcher is Launcher.processes:
         return [
             *(
                 Command(
                     argv=_program(trial), env={**rank_environment(rank, trial), **env}, log=str(attempt.rank_log(rank))
                 )
-                for rank in range(processes_of(trial.workload, workers))
+                for rank in range(trial.workload.processes(workers))
             ),
             *(
                 Command(argv=_program(trial), env={**role_environment(role), **env}, log=str(attempt.role_log(role)))
-                for role in asides(trial.workload)
+                for role in trial.workload.roles
             ),
         ]
     logs = str(attempt.launcher_log.parent)
@@ -107,9 +106,8 @@ def commands(trial: TrialSpec, attempt: Attempt) -> list[Command]:
 
 
 def _check_horovod(workload: Workload) -> None:
-    with_tensorflow = workload.program is Program.tensorflow
-    where = "spec.workload.strategy" if with_tensorflow else "spec.workload.program"
-    framework = "tensorflow" if with_tensorflow else "torch"
+    framework = workload.requires
+    where = "spec.workload.strategy" if framework == "tensorflow" else "spec.workload.program"
     found = importlib.util.find_spec("horovod")
     if found is None or found.origin is None:
         raise Unavailable(f"{where}: {MISSING}")
@@ -136,8 +134,8 @@ def find_mpirun() -> str:
 
 
 def _program(trial: TrialSpec) -> list[str]:
-    if trial.workload.program is Program.custom:
-        return [*_python("scalecurve_worker.process.exec"), *(trial.workload.command or [])]
+    if isinstance(trial.workload, CustomWorkload):
+        return [*_python("scalecurve_worker.process.exec"), *trial.workload.command]
     return _python("scalecurve_worker")
 
 

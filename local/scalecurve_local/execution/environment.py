@@ -12,7 +12,6 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from scalecurve_api import contract
-from scalecurve_api.programs.processes import processes_of
 from scalecurve_api.spec.trial import TrialSpec
 from scalecurve_local.devices.shares import Share
 
@@ -73,7 +72,7 @@ def trial_environment(
 
 def rank_environment(rank: int, trial: TrialSpec) -> dict[str, str]:
     """What a process needs that no launcher tells it: the number of its rank, and of the processes."""
-    world = str(processes_of(trial.workload, trial.point.workers))
+    world = str(trial.workload.processes(trial.point.workers))
     return {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": world, "LOCAL_WORLD_SIZE": world}
 
 

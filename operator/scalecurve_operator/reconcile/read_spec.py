@@ -7,6 +7,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from scalecurve_api.problem import spell
 from scalecurve_api.spec.experiment import ScalingExperiment
 from scalecurve_api.validation import rules
 
@@ -27,17 +28,11 @@ def read_experiment(body: Mapping[str, Any]) -> ScalingExperiment:
     try:
         experiment = ScalingExperiment.model_validate(wire)
     except ValidationError as error:
-        problems = [f"{_path(entry['loc'])}: {entry['msg']}" for entry in error.errors(include_url=False)]
+        problems = [f"{spell(entry['loc'])}: {entry['msg']}" for entry in error.errors(include_url=False)]
         raise NotRunnable(_summary(problems)) from error
     if broken := rules.check(experiment):
-        raise NotRunnable(
-            _summary([f"{_path(path)}: {value}; allowed: {allowed}" for path, value, allowed, _ in broken])
-        )
+        raise NotRunnable(_summary([str(problem) for problem in broken]))
     return experiment
-
-
-def _path(parts: tuple[Any, ...]) -> str:
-    return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in parts).lstrip(".")
 
 
 def _summary(problems: list[str]) -> str:

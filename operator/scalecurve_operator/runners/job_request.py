@@ -76,7 +76,7 @@ class JobRequest:
         Raises:
             JobRequestError: when neither the experiment nor the operator names an image.
         """
-        program = self.trial.workload.program.value
+        program = self.trial.workload.program
         image = self.trial.workload.image or self.images.get(program)
         if not image:
             raise JobRequestError(

@@ -8,7 +8,6 @@ from typing import Any
 
 from scalecurve_api import contract
 from scalecurve_api.model import canonical_json
-from scalecurve_api.programs.processes import asides
 from scalecurve_api.spec import object_names as objects
 from scalecurve_api.spec.quantity import times, value
 from scalecurve_operator.runners.affinity import worker_affinity
@@ -34,7 +33,7 @@ _HOST_RESOURCES = ("cpu", "memory", "ephemeral-storage")
 def worker_template(request: JobRequest, container: str, **fields: Any) -> dict[str, Any]:
     """A pod with its share of the workers; ``fields`` as for ``template``."""
     resources = worker_resources(request, request.workers_per_pod)
-    if request.metrics_port and not asides(request.trial.workload):
+    if request.metrics_port and not request.trial.workload.roles:
         fields["ports"] = [*fields.get("ports", ()), *metrics_ports(request, request.workers_per_pod)]
     pod = template(request, container, WORKER, resources=resources, **fields)
     pod["spec"].update(worker_affinity(request))

@@ -12,7 +12,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from scalecurve_api import contract
-from scalecurve_api.programs.processes import asides
 from scalecurve_api.spec.job_kinds import Runner
 from scalecurve_operator.runners.job_request import JobRequest
 from scalecurve_operator.runners.kubeflow import KubeflowRunner, replica_zero, replicas, with_deadline
@@ -75,7 +74,7 @@ def _ports(request: JobRequest) -> dict[str, Any]:
 
 def _servers(request: JobRequest) -> int:
     """How many parameter servers there are; the chief is the other process that is no worker."""
-    return max(0, len(asides(request.trial.workload)) - 1)
+    return max(0, len(request.trial.workload.roles) - 1)
 
 
 def _single_worker_config() -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scalecurve_api.programs.workload import Sizes
+from scalecurve_api.programs.allreduce import Sizes
 from scalecurve_worker.collectives.allreduce import (
     Messages,
     contribution,

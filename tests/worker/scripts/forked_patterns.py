@@ -10,7 +10,7 @@ import torch
 import torch.distributed as dist
 from torch._C._distributed_c10d import FileStore
 
-from scalecurve_api.programs.workload import AllReduce
+from scalecurve_api.programs.collectives import AllReduce
 from scalecurve_worker.collectives.torch_patterns import all_reduce_of
 
 

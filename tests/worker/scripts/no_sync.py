@@ -5,9 +5,9 @@ import sys
 import torch
 import torch.distributed as dist
 
-from scalecurve_api.programs.optimizer import Optimizer
-from scalecurve_api.programs.options import Options
-from scalecurve_api.programs.workload import Precision, Workload
+from scalecurve_api.programs.optimizer import TorchOptimizer
+from scalecurve_api.programs.torch import TorchOptions, TorchWorkload
+from scalecurve_api.programs.workload import Precision
 from scalecurve_worker.rendezvous.torch_store import TorchCommunicator
 from scalecurve_worker.torch.alternates import NoSync
 from scalecurve_worker.torch.checksum import parameter_checksum
@@ -20,9 +20,9 @@ from scalecurve_worker.torch.training import Trainer
 CPU = torch.device("cpu")
 
 
-def trainer(options: Options) -> Trainer:
+def trainer(options: TorchOptions) -> Trainer:
     torch.manual_seed(0)
-    workload = Workload(options=options, optimizer=Optimizer(name="adamw", learning_rate=0.001))
+    workload = TorchWorkload(options=options, optimizer=TorchOptimizer(name="adamw", learning_rate=0.001))
     spread = ddp(build("resnet20", input_shape=[3, 8, 8]), CPU, workload)
     return Trainer(spread, spread.module, Precision.fp32, CPU)
 
@@ -39,7 +39,7 @@ dist.init_process_group("gloo")
 ranks = TorchCommunicator()
 failed = []
 for static_graph, view, parts in ((False, False, 1), (False, True, 2), (True, True, 1), (True, False, 2)):
-    options = Options(static_graph=static_graph, gradient_as_bucket_view=view)
+    options = TorchOptions(static_graph=static_graph, gradient_as_bucket_view=view)
     data = batches(parts)
     straight, broken = trainer(options), trainer(options)
     for batch in data:

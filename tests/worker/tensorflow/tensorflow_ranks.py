@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 
 from scalecurve_api.contract import ROLE_ENV, journal_file, rank_file
-from scalecurve_api.programs.processes import asides, processes_of
 from scalecurve_api.record.outcome import Outcome
 from scalecurve_api.record.rank import RankRecord
 from scalecurve_api.record.verdict import Verdict, judge
@@ -43,9 +42,9 @@ def run_ranks(
     out: Path, trial: TrialSpec, program: tuple[str, ...] = PROGRAM, *, fails: bool = False, **variables: str
 ) -> list[str]:
     """Start every process of a trial, and give what each printed once all have ended as expected."""
-    processes = processes_of(trial.workload, trial.point.workers)
+    processes = trial.workload.processes(trial.point.workers)
     roles = [{"RANK": str(rank), "LOCAL_RANK": str(rank)} for rank in range(processes)]
-    roles += [{ROLE_ENV: role} for role in asides(trial.workload)]
+    roles += [{ROLE_ENV: role} for role in trial.workload.roles]
     with socket.create_server(("127.0.0.1", 0)) as reserved:
         port = str(reserved.getsockname()[1])
     world = {"WORLD_SIZE": str(processes), "LOCAL_WORLD_SIZE": str(processes), "MASTER_PORT": port}

@@ -8,7 +8,7 @@ import pytest
 import torch.distributed as dist
 from torch import nn
 
-from scalecurve_api.programs.options import BatchNorm
+from scalecurve_api.programs.torch import BatchNormMode
 from scalecurve_api.programs.workload import Workload
 from scalecurve_worker.torch import traffic
 from scalecurve_worker.torch.device import choose_device
@@ -35,8 +35,8 @@ def test_statistics_of_two_norms() -> None:
     assert sent.wire_bytes == 6000 + 3 * 72 + 1.5 * 64
 
 
-@pytest.mark.parametrize(("norm", "more"), [(BatchNorm.broadcast, 4 * (2 + 2) + 8), (BatchNorm.local, 0)])
-def test_what_a_wrapped_model_sends(tmp_path: Path, norm: BatchNorm, more: int) -> None:
+@pytest.mark.parametrize(("norm", "more"), [(BatchNormMode.broadcast, 4 * (2 + 2) + 8), (BatchNormMode.local, 0)])
+def test_what_a_wrapped_model_sends(tmp_path: Path, norm: BatchNormMode, more: int) -> None:
     """A batch norm of two channels: two means, two variances, and the number of batches as int64."""
     dist.init_process_group("gloo", init_method=f"file://{tmp_path}/meet", rank=0, world_size=1)
     try:

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from scalecurve_api.contract import OUT_ENV
-from scalecurve_api.programs.workload import Trained, Transfer
+from scalecurve_api.programs.torch import Trainable, Transfer
 from scalecurve_api.record.checks.frozen_layers import frozen_unchanged
 from scalecurve_api.record.rank import RankRecord
 from scalecurve_api.spec.trial import TrialSpec
@@ -79,7 +79,7 @@ def test_a_checkpoint_comes_back_with_its_head_where_that_fits(tmp_path: Path, c
 
 def test_from_scratch_the_checkpoint_is_not_read() -> None:
     model = net(1)
-    assert begin(model, Transfer(checkpoint="nowhere.pt", train=Trained.scratch), NET, SHAPE, 10) == {}
+    assert begin(model, Transfer(checkpoint="nowhere.pt", train=Trainable.scratch), NET, SHAPE, 10) == {}
 
 
 def damaged(file: Path) -> None:
@@ -166,7 +166,7 @@ def test_names_of_torchvision_are_ours(name: str, blocks: tuple[int, ...], convo
 
 def test_frozen_layers_take_no_part(tmp_path: Path) -> None:
     model = net(1)
-    begin(model, Transfer(train=Trained.head), NET, SHAPE, 10)
+    begin(model, Transfer(train=Trainable.head), NET, SHAPE, 10)
     before = frozen_checksum(model)
     train_mode(model)
     optimizer = torch.optim.AdamW(model.parameters(), lr=0.1, weight_decay=0.1)

@@ -9,12 +9,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from scalecurve_api.programs import horovod, tensorflow
-from scalecurve_api.programs.legality import strategy_of
-from scalecurve_api.programs.workload import Program
+from scalecurve_api.programs.allreduce import AllReduceWorkload
 from scalecurve_api.record import journal
 from scalecurve_api.record.assemble import combine_windows, summarize
-from scalecurve_api.record.checks.training import WRAPPERS
 from scalecurve_api.record.rank import AllReduceRow, RankRecord, RankTopology, Warmup, Window, WindowKind
 from scalecurve_api.record.trial_record import Summary
 from scalecurve_api.spec.trial import TrialSpec
@@ -96,7 +93,7 @@ def play_record(trial: TrialSpec, places: Sequence[Place], begin_ns: int, outcom
 
 
 def _windows(trial: TrialSpec) -> list[WindowKind]:
-    if trial.workload.program is Program.allreduce:
+    if isinstance(trial.workload, AllReduceWorkload):
         return []
     measure = trial.measure
     pair = [WindowKind.train]
@@ -137,8 +134,8 @@ def _rank_record(
         trial=trial.name,
         world=world,
         topology=topology,
-        backend=_backend(trial, on_gpu) if workers > 1 else None,
-        strategy=_wrapper(trial),
+        backend=trial.workload.carrier(on_gpu) if workers > 1 else None,
+        strategy=trial.workload.wrapper(),
         versions={"played": "1"},
         environment={"OMP_NUM_THREADS": "1"},
         windows=windows,
@@ -148,34 +145,16 @@ def _rank_record(
         exposed_method="played" if WindowKind.no_communication in kinds else None,
         finite_loss=outcome is not Outcome.not_finite,
         foreign_load=0.0,
-        allreduce=_sizes(trial) if rank == 0 and trial.workload.program is Program.allreduce else [],
+        allreduce=_sizes(trial) if rank == 0 else [],
         started_ns=begin_ns,
         first_step_ns=begin_ns + _SECOND,
         ended_ns=last,
     )
 
 
-def _backend(trial: TrialSpec, on_gpu: bool) -> str:
-    match trial.workload.program:
-        case Program.tensorflow:
-            return tensorflow.carrier_of(trial.workload, strategy_of(trial.workload), on_gpu)
-        case Program.horovod:
-            return horovod.carrier_of(trial.workload, on_gpu)
-    named = trial.workload.backend.value
-    return named if named != "auto" else "nccl" if on_gpu else "gloo"
-
-
-def _wrapper(trial: TrialSpec) -> str | None:
-    strategy = strategy_of(trial.workload)
-    match trial.workload.program:
-        case Program.tensorflow:
-            return tensorflow.CLASSES.get(strategy)
-        case Program.horovod:
-            return horovod.WRAPPER
-    return WRAPPERS.get(strategy)
-
-
 def _sizes(trial: TrialSpec) -> list[AllReduceRow]:
+    if not isinstance(trial.workload, AllReduceWorkload):
+        return []
     sizes, workers = trial.workload.sizes, max(2, trial.point.workers)
     rows, size = [], sizes.min_bytes
     while size <= sizes.max_bytes:

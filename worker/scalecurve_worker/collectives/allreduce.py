@@ -12,7 +12,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
-from scalecurve_api.programs.workload import AllReduce, Sizes
+from scalecurve_api.programs.allreduce import Sizes
+from scalecurve_api.programs.collectives import AllReduce
 from scalecurve_api.record.journal import NO_LOSS, StepRow
 from scalecurve_api.record.rank import AllReduceRow, Window, WindowKind
 from scalecurve_worker.process.failure import WorkloadError

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from scalecurve_api.programs.workload import AllReduce, Payload, Workload
+from scalecurve_api.programs.allreduce import AllReduceWorkload, Payload
+from scalecurve_api.programs.collectives import AllReduce
 from scalecurve_api.spec.trial import TrialSpec
 from scalecurve_worker.collectives.allreduce import Benchmark, check_nodes, granule_of, host_bytes
 from scalecurve_worker.collectives.mpi_patterns import all_reduce_of
@@ -23,7 +24,7 @@ Array = npt.NDArray[Any]
 
 def run(trial: TrialSpec) -> None:
     """Measure every size on this rank."""
-    workload = trial.workload
+    workload = trial.workload_as(AllReduceWorkload)
     elements = _elements(workload)
     ask_for(workload.all_reduce)
     mpi = load()
@@ -78,7 +79,7 @@ class MPILibrary:
         return HostClock(unix)
 
 
-def _elements(workload: Workload) -> list[int] | None:
+def _elements(workload: AllReduceWorkload) -> list[int] | None:
     """Of a model's messages, where they are asked for: the one thing here that takes torch."""
     if workload.sizes.payload is Payload.sizes:
         return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from scalecurve_api.programs.workload import AllReduce
+from scalecurve_api.programs.collectives import AllReduce
 
 Carried = Callable[[Any], None]
 

@@ -13,7 +13,7 @@ import ctypes
 import os
 from pathlib import Path
 
-from scalecurve_api.programs.workload import AllReduce
+from scalecurve_api.programs.collectives import AllReduce
 from scalecurve_worker.process.failure import WorkloadError
 
 _MCA = "OMPI_MCA_"

@@ -7,14 +7,14 @@ from collections.abc import Sequence
 import torch
 from torch._C._distributed_c10d import _DEFAULT_FIRST_BUCKET_BYTES, _compute_bucket_assignment_by_size
 
-from scalecurve_api.programs.workload import Payload, Workload
+from scalecurve_api.programs.allreduce import AllReduceWorkload, Payload
 from scalecurve_worker.process.failure import WorkloadError
 from scalecurve_worker.torch import models
 
 _MIB = 1 << 20
 
 
-def gradient_elements(workload: Workload) -> list[int]:
+def gradient_elements(workload: AllReduceWorkload) -> list[int]:
     """Elements of each message, in the order in which a backward pass has them: the last layer's come first."""
     try:
         spec = models.spec(workload.model)
@@ -29,7 +29,7 @@ def gradient_elements(workload: Workload) -> list[int]:
     return _buckets(gradients, workload)
 
 
-def _buckets(gradients: Sequence[torch.Tensor], workload: Workload) -> list[int]:
+def _buckets(gradients: Sequence[torch.Tensor], workload: AllReduceWorkload) -> list[int]:
     """As DDP's reducer lays them out after the first step: full buckets, after a small one where no size is named.
 
     Its limits are bytes of the gradients, which are float32 there; the messages have as many elements of any type.

@@ -6,7 +6,8 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from scalecurve_api.programs.workload import AllReduce, Payload
+from scalecurve_api.programs.allreduce import AllReduceWorkload, Payload
+from scalecurve_api.programs.collectives import AllReduce
 from scalecurve_api.spec.trial import TrialSpec
 from scalecurve_worker.collectives.allreduce import Benchmark, check_nodes, granule_of, host_bytes
 from scalecurve_worker.collectives.payload import gradient_elements
@@ -22,7 +23,7 @@ from scalecurve_worker.torch.process_group import ask_for_algorithm, choose_back
 
 def run(trial: TrialSpec) -> None:
     """Measure every size on this rank."""
-    workload = trial.workload
+    workload = trial.workload_as(AllReduceWorkload)
     device = choose_device(workload.device, identify().local_rank)
     backend = choose_backend(workload.backend, device)
     ask_for_algorithm(workload.all_reduce, backend)

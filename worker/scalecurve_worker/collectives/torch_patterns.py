@@ -8,7 +8,7 @@ from typing import Any
 import torch.distributed as dist
 from torch import Tensor
 
-from scalecurve_api.programs.workload import AllReduce
+from scalecurve_api.programs.collectives import AllReduce
 
 Carried = Callable[[Tensor], object]
 # Renamed in torch 2.14.

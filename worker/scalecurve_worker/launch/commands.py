@@ -7,9 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from scalecurve_api.contract import CORES_ENV, HOSTFILE_ENV, POD_INDEX_ENV, ROLE_ENV, THREADS_ENV
-from scalecurve_api.programs.collectives import launcher_of
-from scalecurve_api.programs.processes import processes_of
-from scalecurve_api.programs.workload import Launcher, Program
+from scalecurve_api.programs.custom import CustomWorkload
+from scalecurve_api.programs.workload import Launcher
 from scalecurve_api.spec.trial import TrialSpec
 from scalecurve_worker.launch.pod_role import PodKind, PodRole, PodRoleError
 from scalecurve_worker.launch.sshd import SSH_FOLDER, ssh_port
@@ -59,7 +58,7 @@ def commands(
     if place.part is PodKind.aside:
         # No rank, and the only one here: it may use every core of its pod.
         return [PodProcess(_program(trial), {**env, **meeting, ROLE_ENV: place.role, "LOCAL_WORLD_SIZE": "1"})]
-    launcher = launcher_of(trial.workload)
+    launcher = trial.workload.resolved_launcher
     if launcher is Launcher.mpirun:
         raise PodRoleError("workload.launcher: mpirun starts ranks in pods of an MPIJob only; set spec.runner: MPIJob")
     if launcher is Launcher.processes:
@@ -84,7 +83,7 @@ def _torchrun(place: PodRole) -> list[str]:
 
 
 def _processes(trial: TrialSpec, place: PodRole, env: Mapping[str, str]) -> list[PodProcess]:
-    each = processes_of(trial.workload, place.workers)
+    each = trial.workload.processes(place.workers)
     world = {"WORLD_SIZE": str(each * place.pods), "LOCAL_WORLD_SIZE": str(each)}
     first = place.index * each
     return [
@@ -116,8 +115,8 @@ def _mpirun(trial: TrialSpec, env: Mapping[str, str], mpirun: str) -> PodProcess
 
 
 def _program(trial: TrialSpec) -> list[str]:
-    if trial.workload.program is Program.custom:
-        return [*_python("scalecurve_worker.process.exec"), *(trial.workload.command or [])]
+    if isinstance(trial.workload, CustomWorkload):
+        return [*_python("scalecurve_worker.process.exec"), *trial.workload.command]
     return _python("scalecurve_worker")
 
 

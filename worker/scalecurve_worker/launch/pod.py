@@ -21,7 +21,7 @@ from pydantic import ValidationError
 
 from scalecurve_api.contract import ATTEMPT_ENV, HOSTFILE_ENV, OUT_ENV, TERMINATION_ENV, TRIAL_ENV
 from scalecurve_api.model import canonical_json
-from scalecurve_api.programs.processes import CHIEF, asides
+from scalecurve_api.programs.tensorflow import CHIEF
 from scalecurve_api.record.assemble import combine_windows, summarize
 from scalecurve_api.record.envelope import EnvelopeError, digest, unseal
 from scalecurve_api.record.log_lines import unframe
@@ -215,7 +215,7 @@ def _termination(
         envelope = unseal(payload)
     except EnvelopeError as error:
         # Where there is a chief, the record is in its log.
-        first_worker = place.part is PodKind.workers and place.index == 0 and not asides(trial.workload)
+        first_worker = place.part is PodKind.workers and place.index == 0 and not trial.workload.roles
         if place.part is PodKind.launcher or place.role == CHIEF or first_worker:
             _say(str(error))
         return said

@@ -11,7 +11,6 @@ from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from scalecurve_api.contract import METRICS_PORT_ENV
-from scalecurve_api.programs.workload import Program
 
 if TYPE_CHECKING:
     from prometheus_client.core import Metric
@@ -108,9 +107,9 @@ class Metrics:
         info.labels(
             *labels,
             trial.point.mode.value,
-            workload.program.value,
-            workload.strategy.value if workload.strategy else "",
-            "" if workload.program is Program.custom else workload.model,
+            workload.program,
+            workload.field_value("strategy") or "",
+            workload.model if workload.runs else "",
             workload.precision.value,
         ).set(1)
         try:

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from scalecurve_api.programs.accuracy import Accuracy
 from scalecurve_api.programs.data import DataSource
-from scalecurve_api.spec.measure import Accuracy
 from scalecurve_worker.data.decoding import open_image_list
 from scalecurve_worker.data.small_sets import read_images
 from scalecurve_worker.sdk.bench import Bench

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from scalecurve_api.contract import ROLE_ENV
-from scalecurve_api.programs.processes import asides
 from scalecurve_api.spec.trial import TrialSpec
 from scalecurve_worker.process.failure import WorkloadError
 from scalecurve_worker.process.identity import RankIdentity
@@ -46,7 +45,7 @@ class ClusterMembership:
         """Join, and tell all where TensorFlow will be reached."""
         self.task = task_of(identity, os.environ.get(ROLE_ENV, "").strip())
         self.workers = trial.point.workers
-        servers = len(asides(trial.workload)) - 1
+        servers = len(trial.workload.roles) - 1
         numbers = {WORKER: self.task.index, CHIEF: self.workers, SERVER: self.workers + 1 + self.task.index}
         world = self.workers + 1 + servers
         everyone = RankIdentity(numbers[self.task.kind], world, identity.local_rank)

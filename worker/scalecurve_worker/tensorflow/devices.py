@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass
 from typing import Any
 
-from scalecurve_api.programs.workload import Device, Precision
+from scalecurve_api.programs.workload import DeviceType, Precision
 from scalecurve_api.record.rank import RankTopology
 from scalecurve_worker.monitor.nvml import visible_uuid
 from scalecurve_worker.process.failure import WorkloadError
@@ -26,10 +26,10 @@ class Devices:
     """Threads that one operation computes with on the CPU, over all replicas of this process."""
 
 
-def choose_devices(device: Device, first: int, replicas: int) -> Devices:
+def choose_devices(device: DeviceType, first: int, replicas: int) -> Devices:
     """Show TensorFlow ``replicas`` GPUs from the ``first`` of this machine on, or as many logical CPUs."""
-    gpus = [] if device is Device.cpu else tf.config.list_physical_devices("GPU")
-    if device is Device.gpu and not gpus:
+    gpus = [] if device is DeviceType.cpu else tf.config.list_physical_devices("GPU")
+    if device is DeviceType.gpu and not gpus:
         build = "sees no GPU" if tf.test.is_built_with_cuda() else "is built without CUDA"
         raise WorkloadError(f"workload.device: gpu requested, but TensorFlow here {build}; allowed: cpu, auto")
     if gpus:

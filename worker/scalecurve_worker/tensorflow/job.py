@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from scalecurve_api.programs.workload import Workload
+from scalecurve_api.programs.tensorflow import TensorFlowWorkload
 from scalecurve_api.spec.trial import TrialSpec
 from scalecurve_worker.process.identity import RankIdentity
 from scalecurve_worker.rendezvous.communicator import Communicator
@@ -30,8 +30,8 @@ class TensorFlowJob:
     config: TensorFlowConfig
 
     @property
-    def workload(self) -> Workload:
-        return self.trial.workload
+    def workload(self) -> TensorFlowWorkload:
+        return self.trial.workload_as(TensorFlowWorkload)
 
     def data(self) -> SyntheticReplicas | Epochs:
         config, first = self.config, self.replication.first

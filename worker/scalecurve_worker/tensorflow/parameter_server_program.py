@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from scalecurve_api.programs.tensorflow import GRPC
+from scalecurve_api.programs.tensorflow import GRPC, TensorFlowWorkload
 from scalecurve_api.record.journal import WARMUP_WINDOW, StepRow
 from scalecurve_api.record.rank import RankRecord, RankTopology, Window, WindowKind
 from scalecurve_api.spec.trial import TrialSpec
@@ -77,7 +77,7 @@ class Chief:
     ) -> None:
         self._cluster, self._session, self._batch = cluster, session, config.batch
         self._coordinator = tf.distribute.coordinator.ClusterCoordinator(strategy)
-        rule = while_timed(trial.workload.optimizer, trial.point.workers)
+        rule = while_timed(trial.workload_as(TensorFlowWorkload).optimizer, trial.point.workers)
         self._trainer = ReplicaTrainer(strategy, config.build, rule)
         self._strategy = strategy
         with strategy.scope():

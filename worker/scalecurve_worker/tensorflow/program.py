@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from scalecurve_api.programs.legality import strategy_of
-from scalecurve_api.programs.workload import Device, Strategy
+from scalecurve_api.programs.tensorflow import TensorFlowWorkload
+from scalecurve_api.programs.workload import DeviceType, Strategy
 from scalecurve_api.spec.trial import TrialSpec
 from scalecurve_worker.data.images import DataError
 from scalecurve_worker.process.failure import WorkloadError
@@ -45,7 +45,7 @@ AGAINST_TORCH = (
 
 def run(trial: TrialSpec) -> None:
     """Train and time one trial in this process."""
-    strategy = strategy_of(trial.workload) or Strategy.one_device
+    strategy = trial.workload_as(TensorFlowWorkload).resolved_strategy
     try:
         if strategy is Strategy.parameter_server:
             _serve(trial, identify())
@@ -58,13 +58,14 @@ def run(trial: TrialSpec) -> None:
 
 
 def _replicate(trial: TrialSpec, identity: RankIdentity, strategy: Strategy) -> None:
+    workload = trial.workload_as(TensorFlowWorkload)
     replicas = trial.point.workers if strategy is Strategy.mirrored else 1
-    devices = choose_devices(trial.workload.device, identity.local_rank * replicas, replicas)
-    set_arithmetic(trial.workload.precision, devices, trial.workload.options.deterministic, trial.seed)
+    devices = choose_devices(workload.device, identity.local_rank * replicas, replicas)
+    set_arithmetic(workload.precision, devices, workload.options.deterministic, trial.seed)
     # mpirun's ranks meet through MPI.
     over_horovod = strategy is Strategy.horovod
     communicator = find_communicator(identity, out_folder()) if over_horovod else meet(trial, identity)
-    replication = strategy_for(strategy)(trial.workload, devices, communicator)
+    replication = strategy_for(strategy)(workload, devices, communicator)
     run_job(TensorFlowJob(trial, identity, devices, replication, communicator, TensorFlowConfig.of(trial)))
     # Who leaves first looks like a failure to the others' collectives.
     communicator.barrier()
@@ -73,10 +74,11 @@ def _replicate(trial: TrialSpec, identity: RankIdentity, strategy: Strategy) -> 
 
 
 def _serve(trial: TrialSpec, identity: RankIdentity) -> None:
+    workload = trial.workload_as(TensorFlowWorkload)
     cluster = ClusterMembership(trial, identity)
     lends = cluster.task.kind == WORKER
-    devices = choose_devices(trial.workload.device if lends else Device.cpu, identity.local_rank, 1)
-    set_arithmetic(trial.workload.precision, devices, trial.workload.options.deterministic, trial.seed)
+    devices = choose_devices(workload.device if lends else DeviceType.cpu, identity.local_rank, 1)
+    set_arithmetic(workload.precision, devices, workload.options.deterministic, trial.seed)
     if cluster.task.kind == CHIEF:
         lead(trial, cluster, TensorFlowConfig.of(trial))
     else:

@@ -7,7 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from scalecurve_api.programs.workload import Communication, CrossDeviceOps, Strategy, Workload
+from scalecurve_api.programs.tensorflow import Communication, CrossDeviceOps, TensorFlowWorkload
+from scalecurve_api.programs.workload import Strategy
 from scalecurve_worker.process.extras import extra
 from scalecurve_worker.process.failure import WorkloadError
 from scalecurve_worker.rendezvous.communicator import Communicator
@@ -56,12 +57,12 @@ class ReplicaStrategy:
         return self.across.rank if self.across else 0
 
 
-def one_device(workload: Workload, devices: Devices, communicator: Communicator) -> ReplicaStrategy:
+def one_device(workload: TensorFlowWorkload, devices: Devices, communicator: Communicator) -> ReplicaStrategy:
     """One replica, without any sum."""
     return ReplicaStrategy(tf.distribute.OneDeviceStrategy(devices.names[0]), None)
 
 
-def mirrored(workload: Workload, devices: Devices, communicator: Communicator) -> ReplicaStrategy:
+def mirrored(workload: TensorFlowWorkload, devices: Devices, communicator: Communicator) -> ReplicaStrategy:
     """Replicas on the devices of this process."""
     asked = workload.cross_device_ops or CrossDeviceOps.default
     if asked is CrossDeviceOps.nccl and not devices.on_gpu:
@@ -73,7 +74,9 @@ def mirrored(workload: Workload, devices: Devices, communicator: Communicator) -
     return described(tf.distribute.MirroredStrategy(devices.names, cross_device_ops=ops), devices.on_gpu)
 
 
-def multi_worker_mirrored(workload: Workload, devices: Devices, communicator: Communicator) -> ReplicaStrategy:
+def multi_worker_mirrored(
+    workload: TensorFlowWorkload, devices: Devices, communicator: Communicator
+) -> ReplicaStrategy:
     """One replica in each process, and collectives between them."""
     asked = workload.communication or Communication.auto
     if asked is Communication.nccl and not devices.on_gpu:
@@ -109,7 +112,7 @@ def described(strategy: Any, on_gpu: bool) -> ReplicaStrategy:
     return ReplicaStrategy(strategy, carrier, facts)
 
 
-Make = Callable[[Workload, Devices, Communicator], ReplicaStrategy]
+Make = Callable[[TensorFlowWorkload, Devices, Communicator], ReplicaStrategy]
 STRATEGIES: dict[Strategy, Make] = {
     Strategy.one_device: one_device,
     Strategy.mirrored: mirrored,

@@ -7,8 +7,8 @@ from itertools import islice
 import torch
 from torch import Tensor, nn
 
+from scalecurve_api.programs.accuracy import Accuracy
 from scalecurve_api.record.rank import NoiseScaleRow
-from scalecurve_api.spec.measure import Accuracy
 from scalecurve_worker.process.extras import extra
 from scalecurve_worker.record.session import Facts
 from scalecurve_worker.sdk.bench import Bench

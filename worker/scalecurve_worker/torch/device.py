@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import torch
 
-from scalecurve_api.programs.workload import Device
+from scalecurve_api.programs.workload import DeviceType
 from scalecurve_api.record.rank import RankTopology
 from scalecurve_worker.monitor.nvml import driver_version
 from scalecurve_worker.process.failure import WorkloadError
@@ -19,10 +19,10 @@ nccl_version: Callable[[], tuple[int, ...]] = torch.cuda.nccl.version
 cudnn_version: Callable[[], int | None] = torch.backends.cudnn.version
 
 
-def choose_device(device: Device, local_rank: int) -> torch.device:
+def choose_device(device: DeviceType, local_rank: int) -> torch.device:
     """The GPU of this local rank, or the CPU."""
     count = torch.cuda.device_count()
-    if device is Device.cpu or (device is Device.auto and count == 0):
+    if device is DeviceType.cpu or (device is DeviceType.auto and count == 0):
         return torch.device("cpu")
     if count == 0:
         build = "this build of torch has no CUDA" if torch.version.cuda is None else "torch sees no GPU"

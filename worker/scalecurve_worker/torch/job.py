@@ -6,8 +6,8 @@ import torch
 from torch import nn
 
 from scalecurve_api.programs.data import DataSource
-from scalecurve_api.programs.legality import strategy_of
-from scalecurve_api.programs.workload import Strategy, Workload
+from scalecurve_api.programs.horovod import TorchTraining
+from scalecurve_api.programs.workload import Strategy
 from scalecurve_api.spec.trial import TrialSpec
 from scalecurve_worker.process.failure import WorkloadError
 from scalecurve_worker.process.identity import identify
@@ -21,12 +21,14 @@ from scalecurve_worker.torch.transfer import begin, train_mode
 class TorchJob:
     """Makes what a trial of ``program: torch`` runs, or one whose own ``wrap`` spreads the same models."""
 
-    def __init__(self, trial: TrialSpec, device: torch.device, wrap: Wrap | None = None) -> None:
+    def __init__(
+        self, trial: TrialSpec, workload: TorchTraining, device: torch.device, wrap: Wrap | None = None
+    ) -> None:
         self.trial = trial
-        self.workload: Workload = trial.workload
+        self.workload = workload
         self.device = device
         self.spec = models.spec(self.workload.model)
-        self.strategy = strategy_of(self.workload) or Strategy.ddp
+        self.strategy = self.workload.resolved_strategy or Strategy.ddp
         self.batch = batch_per_worker(trial)
         self.remotes: list[RemoteParameters] = []
         self.transfer: dict[str, object] = {}
@@ -114,7 +116,7 @@ def split_batch(batch: Batch, parts: int) -> list[Batch]:
 def batch_per_worker(trial: TrialSpec) -> int:
     """Samples that a worker takes in a step."""
     batch = trial.point.batch_per_worker
-    parts = trial.workload.options.gradient_accumulation
+    parts = trial.workload.gradient_accumulation
     if batch is None:
         raise WorkloadError("scaling.batch: program torch needs global (strong) or perWorker (weak)")
     if batch % parts:

@@ -8,13 +8,13 @@ from typing import Any, overload
 import torch
 from torch import Tensor
 
-from scalecurve_api.programs.optimizer import Optimizer
+from scalecurve_api.programs.optimizer import TorchOptimizer
 
 _EPSILON = 1e-6
 
 
 def rule_of(
-    optimizer: Optimizer, workers: int = 1, device: str = "cpu"
+    optimizer: TorchOptimizer, workers: int = 1, device: str = "cpu"
 ) -> tuple[type[torch.optim.Optimizer], dict[str, Any]]:
     """The class and its arguments.
 
@@ -36,14 +36,14 @@ def rule_of(
             return torch.optim.SGD, {**common, "momentum": optimizer.momentum}
 
 
-def make_optimizer(parameters: Iterable[Tensor], optimizer: Optimizer, workers: int = 1) -> torch.optim.Optimizer:
+def make_optimizer(parameters: Iterable[Tensor], optimizer: TorchOptimizer, workers: int = 1) -> torch.optim.Optimizer:
     """An optimizer over all parameters of a model that are trained."""
     trained = [each for each in parameters if each.requires_grad]
     kind, arguments = rule_of(optimizer, workers, trained[0].device.type)
     return kind(groups_of(trained, optimizer), **arguments)
 
 
-def groups_of(parameters: Iterable[Tensor], optimizer: Optimizer) -> list[Tensor] | list[dict[str, Any]]:
+def groups_of(parameters: Iterable[Tensor], optimizer: TorchOptimizer) -> list[Tensor] | list[dict[str, Any]]:
     """All parameters that are trained, or apart from the others the vectors, which then do not decay.
 
     Biases and the parameters of norms are all the vectors that there are. That they should not decay is X. Jia et al.,

@@ -9,8 +9,8 @@ import torch
 from torch import nn
 
 from scalecurve_api.programs.data import DataSource
-from scalecurve_api.programs.legality import batch_norm_of, strategy_of
-from scalecurve_api.programs.options import CommHook, Options
+from scalecurve_api.programs.horovod import TorchTraining
+from scalecurve_api.programs.torch import CommHook, TorchWorkload, TrainingOptions
 from scalecurve_api.programs.workload import Strategy
 from scalecurve_api.record.rank import RankRecord
 from scalecurve_api.spec.trial import TrialSpec
@@ -39,30 +39,30 @@ from scalecurve_worker.torch.transfer import note_frozen
 
 def run(trial: TrialSpec) -> None:
     """Train and time one trial on this rank."""
-    workload = trial.workload
+    workload = trial.workload_as(TorchWorkload)
     device = choose_device(workload.device, identify().local_rank)
     set_arithmetic(workload.precision, device, workload.options.deterministic)
-    strategy = strategy_of(workload)
+    strategy = workload.resolved_strategy
     if strategy not in (Strategy.single, Strategy.dp):
         # With parameter servers ranks only meet in the group: no gradient goes through it.
         served = strategy is Strategy.parameter_server
         backend = "gloo" if served else choose_backend(workload.backend, device)
         ask_for_algorithm(workload.all_reduce, backend)
         join_group(backend, device)
-    carry_out(trial, device)
+    carry_out(trial, workload, device)
 
 
-def carry_out(trial: TrialSpec, device: torch.device, wrap: Wrap | None = None) -> None:
+def carry_out(trial: TrialSpec, workload: TorchTraining, device: torch.device, wrap: Wrap | None = None) -> None:
     """Run this rank's share of a trial, and leave the group; ``wrap`` spreads the model where no strategy does."""
     try:
-        run_job(TorchJob(trial, device, wrap))
+        run_job(TorchJob(trial, workload, device, wrap))
     except models.ModelError as error:
         raise WorkloadError(f"workload.model: {error}") from error
     except DataError as error:
         raise WorkloadError(f"workload.data: {error}") from error
     except Exception as error:
-        if trial.workload.data.instances > 1 and out_of_memory(error):
-            raise _too_many(trial, device, error) from error
+        if workload.data.instances > 1 and out_of_memory(error):
+            raise _too_many(trial, workload, device, error) from error
         raise
     leave_group()
 
@@ -149,7 +149,7 @@ def _note(job: TorchJob, facts: Facts, trainer: Trainer, data: Loader) -> None:
         # A sample counts once, however many of its copies a step has; so an epoch stays one pass over the set.
         facts.options["instances"] = instances
         facts.options["imagesPerWorker"] = instances * job.batch
-    if norm := batch_norm_of(job.workload):
+    if norm := job.workload.batch_norm:
         facts.options["batchNorm"] = norm.value
     if wrapped.unexposed and job.trial.measure.exposed_communication and job.trial.point.workers > 1:
         facts.options["exposedCommunication"] = f"not measured: {wrapped.unexposed}"
@@ -184,7 +184,7 @@ def _steps(
             bench.loss(trainer.update(parts))
 
 
-def recorded_options(options: Options) -> dict[str, object]:
+def recorded_options(options: TrainingOptions) -> dict[str, object]:
     """The options as requested, without those that the hook ignores, and those that the strategy records itself."""
     ignored = {"keep_threads", "fsdp_group_mb"}
     if options.comm_hook is not CommHook.powersgd:
@@ -194,8 +194,8 @@ def recorded_options(options: Options) -> dict[str, object]:
     return options.model_dump(mode="json", by_alias=True, exclude_none=True, exclude=ignored)
 
 
-def _too_many(trial: TrialSpec, device: torch.device, error: Exception) -> MemoryError:
-    instances, batch = trial.workload.data.instances, batch_per_worker(trial)
+def _too_many(trial: TrialSpec, workload: TorchTraining, device: torch.device, error: Exception) -> MemoryError:
+    instances, batch = workload.data.instances, batch_per_worker(trial)
     return MemoryError(
         f"workload.data.instances: {instances} of each of {batch} samples are {instances * batch} images a step, "
         f"which do not fit the memory of {device}: {error}"

@@ -14,9 +14,9 @@ from torch import Tensor, nn
 from torch.distributed.optim import ZeroRedundancyOptimizer
 from torch.nn.parallel import DistributedDataParallel
 
-from scalecurve_api.programs.legality import batch_norm_of
-from scalecurve_api.programs.options import BatchNorm, CommHook
-from scalecurve_api.programs.workload import Strategy, Workload
+from scalecurve_api.programs.horovod import TorchTraining
+from scalecurve_api.programs.torch import BatchNormMode, CommHook, TorchWorkload
+from scalecurve_api.programs.workload import Strategy
 from scalecurve_api.record.rank import Traffic
 from scalecurve_worker.process.extras import extra
 from scalecurve_worker.process.failure import WorkloadError
@@ -78,15 +78,15 @@ synchronized: Callable[[nn.Module], nn.Module] = nn.SyncBatchNorm.convert_sync_b
 _NAMES = inspect.signature(DistributedDataParallel.__init__).parameters
 _SYNC_BUFFERS = "forward_sync_buffers" if "forward_sync_buffers" in _NAMES else "broadcast_buffers"
 
-Wrap = Callable[[nn.Module, torch.device, Workload], WrappedModel]
+Wrap = Callable[[nn.Module, torch.device, Any], WrappedModel]
 
 
-def single(model: nn.Module, device: torch.device, workload: Workload) -> WrappedModel:
+def single(model: nn.Module, device: torch.device, workload: TorchTraining) -> WrappedModel:
     """One worker without any wrapper."""
     return WrappedModel(model, None, make_optimizer(model.parameters(), workload.optimizer))
 
 
-def ddp(model: nn.Module, device: torch.device, workload: Workload) -> WrappedModel:
+def ddp(model: nn.Module, device: torch.device, workload: TorchWorkload) -> WrappedModel:
     """DistributedDataParallel: replicas, with gradients all-reduced in buckets during the backward pass."""
     options, workers = workload.options, dist.get_world_size()
     wrapped = _replicate(model, device, workload)
@@ -104,7 +104,7 @@ def ddp(model: nn.Module, device: torch.device, workload: Workload) -> WrappedMo
     )
 
 
-def zero1(model: nn.Module, device: torch.device, workload: Workload) -> WrappedModel:
+def zero1(model: nn.Module, device: torch.device, workload: TorchWorkload) -> WrappedModel:
     """DDP with the optimizer's state shared out: every rank updates its parameters and broadcasts them.
 
     S. Rajbhandari et al., "ZeRO", arXiv:1910.02054, stage 1, as torch's ZeroRedundancyOptimizer has it.
@@ -124,10 +124,10 @@ def zero1(model: nn.Module, device: torch.device, workload: Workload) -> Wrapped
     )
 
 
-def fsdp(model: nn.Module, device: torch.device, workload: Workload) -> WrappedModel:
+def fsdp(model: nn.Module, device: torch.device, workload: TorchWorkload) -> WrappedModel:
     """FSDP2: every rank holds a share of parameters, gradients and optimizer state."""
     workers = dist.get_world_size()
-    if batch_norm_of(workload) is BatchNorm.synchronized:
+    if workload.batch_norm is BatchNormMode.synchronized:
         model = synchronized(model)
     elements = count_elements(model)
     group_mb = workload.options.fsdp_group_mb
@@ -147,7 +147,7 @@ def fsdp(model: nn.Module, device: torch.device, workload: Workload) -> WrappedM
     )
 
 
-def dp(model: nn.Module, device: torch.device, workload: Workload) -> WrappedModel:
+def dp(model: nn.Module, device: torch.device, workload: TorchWorkload) -> WrappedModel:
     """DataParallel: this process drives every GPU that it sees, and copies the model to each in every step."""
     kept = workload.options.keep_threads
     if not kept:
@@ -170,16 +170,16 @@ def count_elements(model: nn.Module) -> int:
     return sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)
 
 
-def _replicate(model: nn.Module, device: torch.device, workload: Workload) -> DistributedDataParallel:
-    options, norm = workload.options, batch_norm_of(workload)
+def _replicate(model: nn.Module, device: torch.device, workload: TorchWorkload) -> DistributedDataParallel:
+    options, norm = workload.options, workload.batch_norm
     # torch refuses this late, with an internal error (pytorch#93672).
     if options.static_graph and options.compile:
         raise WorkloadError("workload.options.staticGraph: not together with compile; set one of them to false")
-    if norm is BatchNorm.synchronized:
+    if norm is BatchNormMode.synchronized:
         model = synchronized(model)
     # Nothing changes the buffers of frozen layers.
     still = all(is_frozen(layer) for layer in model.modules() if any(True for _ in layer.buffers(recurse=False)))
-    further: dict[str, Any] = {_SYNC_BUFFERS: False} if norm is BatchNorm.local or still else {}
+    further: dict[str, Any] = {_SYNC_BUFFERS: False} if norm is BatchNormMode.local or still else {}
     return DistributedDataParallel(
         model,
         device_ids=[device] if device.type == "cuda" else None,

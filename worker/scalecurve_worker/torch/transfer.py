@@ -10,7 +10,7 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from scalecurve_api.programs.workload import Trained, Transfer
+from scalecurve_api.programs.torch import Trainable, Transfer
 from scalecurve_worker.process.failure import WorkloadError
 from scalecurve_worker.torch import models
 from scalecurve_worker.torch.checksum import tensor_bytes
@@ -101,15 +101,15 @@ def begin(
     model: nn.Module, transfer: Transfer, spec: models.ModelSpec, input_shape: tuple[int, ...], classes: int
 ) -> dict[str, object]:
     """Do what ``workload.transfer`` asks for to a freshly built model; what the record says of it."""
-    loads = transfer.checkpoint is not None and transfer.train is not Trained.scratch
-    if not loads and transfer.train is not Trained.head:
+    loads = transfer.checkpoint is not None and transfer.train is not Trainable.scratch
+    if not loads and transfer.train is not Trainable.head:
         return {}
     head = head_entries(spec, input_shape, classes)
     noted: dict[str, object] = {}
     if loads:
         assert transfer.checkpoint is not None
         noted = {"checkpoint": transfer.checkpoint, "head": load_checkpoint(model, transfer.checkpoint, head)}
-    if transfer.train is Trained.head:
+    if transfer.train is Trainable.head:
         freeze(model, head)
     trained = sum(each.numel() for each in model.parameters() if each.requires_grad)
     frozen = sum(each.numel() for each in model.parameters()) - trained

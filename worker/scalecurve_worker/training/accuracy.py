@@ -8,9 +8,9 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
+from scalecurve_api.programs.accuracy import Accuracy
 from scalecurve_api.programs.optimizer import Optimizer
 from scalecurve_api.record.rank import Evaluation, NoiseScaleRow
-from scalecurve_api.spec.measure import Accuracy
 from scalecurve_worker.sdk.bench import Bench
 from scalecurve_worker.training.learning_rate import changes, rate_at
 

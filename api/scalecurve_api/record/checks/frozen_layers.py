@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from scalecurve_api.programs.workload import Program, Trained
+from scalecurve_api.programs.torch import TorchWorkload, Trainable
 from scalecurve_api.record.rank import RankRecord
 from scalecurve_api.record.trial_record import Check
 from scalecurve_api.spec.trial import InvalidReason, TrialSpec
@@ -15,7 +15,7 @@ _MOMENTS = ("before training", "after the timed windows", "after the training to
 def frozen_unchanged(trial: TrialSpec, ranks: Sequence[RankRecord]) -> Check:
     """Compare the checksums of what ``workload.transfer.train: head`` freezes, over time and over ranks."""
     name = InvalidReason.frozen_changed.value
-    if trial.workload.program is not Program.torch or trial.workload.transfer.train is not Trained.head:
+    if not isinstance(trial.workload, TorchWorkload) or trial.workload.transfer.train is not Trainable.head:
         return Check(name=name, passed=True, detail="nothing was to be frozen")
     moments = 3 if trial.measure.accuracy is not None else 2
     first = ranks[0].frozen_checksums

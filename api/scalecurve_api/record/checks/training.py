@@ -5,64 +5,36 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from scalecurve_api.programs import horovod
-from scalecurve_api.programs.legality import strategy_of
-from scalecurve_api.programs.tensorflow import CLASSES, carrier_of
-from scalecurve_api.programs.workload import Backend, Program, Strategy, Updates
+from scalecurve_api.programs.tensorflow import TensorFlowWorkload
+from scalecurve_api.programs.torch import ParameterServerOptions, TorchWorkload, Updates
+from scalecurve_api.programs.workload import Strategy
 from scalecurve_api.record.rank import RankRecord
 from scalecurve_api.record.trial_record import Check
 from scalecurve_api.spec.trial import InvalidReason, TrialSpec
 from scalecurve_api.text import few
 
-TCP = "tcp"
-"""What carries gradients to parameter servers of program torch."""
-
-WRAPPERS: dict[Strategy | None, str] = {
-    Strategy.single: "none",
-    Strategy.ddp: "DistributedDataParallel",
-    Strategy.dp: "DataParallel",
-    Strategy.fsdp: "FSDPModule",
-    Strategy.zero1: "DistributedDataParallel + ZeroRedundancyOptimizer",
-    Strategy.parameter_server: "ParameterServer",
-}
-"""Strategy of program torch -> what ``RankRecord.strategy`` must say."""
-
 
 def backend(trial: TrialSpec, ranks: Sequence[RankRecord]) -> Check:
-    """Carried by the collective library that was asked for, or that auto means."""
+    """Carried by the collective library that was requested, or that auto means."""
     name = InvalidReason.wrong_backend.value
     used = sorted({record.backend or "none" for record in ranks})
-    if trial.workload.program is Program.custom or trial.point.workers == 1:
-        return Check(name=name, passed=True if trial.point.workers == 1 else None, detail=f"used {few(used)}")
-    want = trial.workload.backend
-    if strategy_of(trial.workload) is Strategy.dp:
-        return Check(name=name, passed=used == ["none"], detail=f"used {few(used)}; one process drives every GPU")
-    if trial.workload.program is Program.tensorflow:
-        on_gpu = not ranks[0].topology.device.startswith("cpu")
-        carrier = carrier_of(trial.workload, strategy_of(trial.workload), on_gpu)
-        return Check(name=name, passed=used == [carrier], detail=f"used {few(used)}, asked for {carrier}")
-    if trial.workload.program is Program.horovod:
-        carrier = horovod.carrier_of(trial.workload, not ranks[0].topology.device.startswith("cpu"))
-        return Check(name=name, passed=used == [carrier], detail=f"used {few(used)}, asked for {carrier}")
-    if _served(trial):
-        return Check(name=name, passed=used == [TCP], detail=f"used {few(used)}, asked for parameter servers by {TCP}")
-    if want is Backend.auto:
-        on_gpu = not ranks[0].topology.device.startswith("cpu")
-        want = Backend.nccl if on_gpu else Backend.gloo
-    return Check(name=name, passed=used == [want.value], detail=f"used {few(used)}, asked for {want.value}")
+    if trial.point.workers == 1:
+        return Check(name=name, passed=True, detail=f"used {few(used)}")
+    carrier = trial.workload.carrier(on_gpu=not ranks[0].topology.device.startswith("cpu"))
+    if carrier is None:
+        return Check(name=name, passed=None, detail=f"used {few(used)}")
+    return Check(name=name, passed=used == [carrier], detail=f"used {few(used)}, expected {carrier}")
 
 
 def strategy(trial: TrialSpec, ranks: Sequence[RankRecord]) -> Check:
-    """Wrapped by what the strategy is made of."""
+    """Wrapped by the class that the strategy is made of."""
     name = InvalidReason.wrong_strategy.value
-    workload = trial.workload
     used = sorted({record.strategy or "none" for record in ranks})
-    known = {Program.torch: WRAPPERS, Program.tensorflow: CLASSES}.get(workload.program, {})
-    want = horovod.WRAPPER if workload.program is Program.horovod else known.get(strategy_of(workload))
-    if want is None:
-        return Check(name=name, passed=None, detail=f"wrapped by {few(used)}; nothing to hold it against")
-    passed = used == [want]
-    return Check(name=name, passed=passed, detail=f"wrapped by {few(used)}" + ("" if passed else f", not by {want}"))
+    expected = trial.workload.wrapper()
+    if expected is None:
+        return Check(name=name, passed=None, detail=f"wrapped by {few(used)}; nothing to compare with")
+    passed = used == [expected]
+    return Check(name=name, passed=passed, detail=f"wrapped by {few(used)}" + ("" if passed else f", not {expected}"))
 
 
 def replicas(trial: TrialSpec, ranks: Sequence[RankRecord]) -> Check:
@@ -70,9 +42,9 @@ def replicas(trial: TrialSpec, ranks: Sequence[RankRecord]) -> Check:
     name = InvalidReason.replicas_diverged.value
     if broken := _untrained(ranks) or _shares(ranks) or _servers(trial, ranks):
         return Check(name=name, passed=False, detail=broken)
-    if strategy_of(trial.workload) is Strategy.dp:
+    if trial.workload.resolved_strategy is Strategy.dp:
         return Check(name=name, passed=None, detail="one set of parameters, copied to every GPU in each step")
-    if trial.workload.program is Program.tensorflow and strategy_of(trial.workload) is Strategy.parameter_server:
+    if isinstance(trial.workload, TensorFlowWorkload) and trial.workload.served:
         return Check(name=name, passed=None, detail="one set of parameters, on the servers")
     sums = {record.topology.rank: record.parameter_checksum for record in ranks}
     if any(value is None for value in sums.values()):
@@ -83,7 +55,8 @@ def replicas(trial: TrialSpec, ranks: Sequence[RankRecord]) -> Check:
         apart = [rank for rank, value in sums.items() if value != common]
         return Check(name=name, passed=False, detail=f"parameters of rank {few(apart)} differ from the others'")
     detail = f"parameters equal on {len(ranks)} ranks"
-    if _served(trial) and trial.workload.parameter_server.updates is Updates.asynchronous:
+    servers = _servers_of(trial)
+    if servers is not None and servers.updates is Updates.asynchronous:
         # Between two fetches the ranks' parameters differ, and nothing bounds by how much.
         detail += ", as fetched after the last update; no bound on what they differ by before"
     return Check(name=name, passed=True, detail=detail)
@@ -104,11 +77,12 @@ def _shares(ranks: Sequence[RankRecord]) -> str | None:
 
 def _servers(trial: TrialSpec, ranks: Sequence[RankRecord]) -> str | None:
     """Every gradient that a rank sent must have come to every server, and their shares make the model."""
-    if not _served(trial):
+    options = _servers_of(trial)
+    if options is None:
         return None
-    servers, asked = ranks[0].servers, trial.workload.parameter_server.servers
-    if len(servers) != asked:
-        return f"{len(servers)} parameter servers gave counts, asked for {asked}"
+    servers = ranks[0].servers
+    if len(servers) != options.servers:
+        return f"{len(servers)} parameter servers reported counts, expected {options.servers}"
     sent = sum(record.pushes or 0 for record in ranks)
     for each in servers:
         if each.gradients != sent:
@@ -120,10 +94,10 @@ def _servers(trial: TrialSpec, ranks: Sequence[RankRecord]) -> str | None:
 def samples(trial: TrialSpec, ranks: Sequence[RankRecord]) -> Check:
     """Samples of each window = steps x batch; an item of text counts as its tokens, the same number everywhere."""
     name = InvalidReason.wrong_samples.value
-    batch, program = trial.point.batch_per_worker, trial.workload.program
-    if batch is None or program in (Program.custom, Program.allreduce):
+    batch, options = trial.point.batch_per_worker, _servers_of(trial)
+    if batch is None or not trial.workload.counts_samples:
         return Check(name=name, passed=None, detail="the program counts for itself")
-    spared = trial.workload.parameter_server.backup_workers if _served(trial) else 0
+    spared = options.backup_workers if options else 0
     taking = max(1, trial.point.workers - spared)
     windows, seen = Counter[int](), Counter[int]()
     steps: dict[int, int] = {}
@@ -146,9 +120,9 @@ def samples(trial: TrialSpec, ranks: Sequence[RankRecord]) -> Check:
     return Check(name=name, passed=True, detail="steps x batch in every window")
 
 
-def _served(trial: TrialSpec) -> bool:
+def _servers_of(trial: TrialSpec) -> ParameterServerOptions | None:
     workload = trial.workload
-    return workload.program is Program.torch and strategy_of(workload) is Strategy.parameter_server
+    return workload.parameter_server if isinstance(workload, TorchWorkload) and workload.served else None
 
 
 def finite_loss(ranks: Sequence[RankRecord]) -> Check:

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scalecurve_api.programs.optimizer import Optimizer
-from scalecurve_api.programs.workload import ParameterServer, Updates
+from scalecurve_api.programs.torch import ParameterServerOptions, Updates
 from scalecurve_worker.extras.parameter_server.shard import ParameterShard, PushReply
 
 SGD = Optimizer(momentum=0.0)
@@ -19,7 +19,7 @@ RATE = 0.5
 
 def shard(workers: int = 2, rule: Optimizer = SGD, **asked: object) -> ParameterShard:
     """Three parameters, at 1, 2 and 3."""
-    made = ParameterShard(0, 3, workers, ParameterServer.model_validate(asked), rule)
+    made = ParameterShard(0, 3, workers, ParameterServerOptions.model_validate(asked), rule)
     made.begin(torch.tensor([1.0, 2.0, 3.0]))
     return made
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from torch import Tensor, nn
 
-from scalecurve_api.spec.measure import Quantization
+from scalecurve_api.programs.accuracy import Quantization
 from scalecurve_worker.extras.quantization.calibration import calibrate
 from scalecurve_worker.extras.quantization.evaluation import quantize
 from scalecurve_worker.extras.quantization.folding import check_quantizable, folded

@@ -8,7 +8,7 @@ import torch.distributed as dist
 from torch.distributed.algorithms.ddp_comm_hooks import default_hooks, powerSGD_hook
 from torch.nn.parallel import DistributedDataParallel
 
-from scalecurve_api.programs.options import CommHook, Options
+from scalecurve_api.programs.torch import CommHook, TorchOptions
 from scalecurve_api.record.rank import Traffic
 from scalecurve_worker.extras.compression.encodings import Code, EightBit, OneBit, TopK
 from scalecurve_worker.extras.compression.hooks import ErrorFeedback, bf16, error_feedback, power_sgd
@@ -18,7 +18,7 @@ FIRST_COMPRESSED = 2
 """Steps before PowerSGD begins: DDP arranges its buckets anew after the first one."""
 
 
-def compress(model: DistributedDataParallel, options: Options) -> Callable[[], Traffic] | None:
+def compress(model: DistributedDataParallel, options: TorchOptions) -> Callable[[], Traffic] | None:
     """Register the hook; what tells the traffic of a step afterwards, or None without a hook."""
     elements = sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)
     workers = dist.get_world_size()
@@ -57,7 +57,7 @@ def _power_sgd(model: DistributedDataParallel, rank: int, elements: int, workers
     return sent
 
 
-def _code(options: Options) -> Code:
+def _code(options: TorchOptions) -> Code:
     if options.comm_hook is CommHook.top_k:
         return TopK(options.comm_hook_density)
     return EightBit() if options.comm_hook is CommHook.eight_bit else OneBit()

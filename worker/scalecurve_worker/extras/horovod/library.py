@@ -18,8 +18,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from scalecurve_api.programs.horovod import MISSING, carrier_of
-from scalecurve_api.programs.workload import Workload
+from scalecurve_api.programs.horovod import MISSING, HorovodWorkload
+from scalecurve_api.programs.tensorflow import TensorFlowWorkload
 from scalecurve_worker.process.failure import WorkloadError
 from scalecurve_worker.rendezvous.mpi import load as load_mpi
 
@@ -61,14 +61,16 @@ def version() -> str:
     return importlib.metadata.version("horovod")
 
 
-def join(library: Any, workload: Workload, on_gpu: bool, probe: Callable[[str], object]) -> str:
+def join(
+    library: Any, workload: HorovodWorkload | TensorFlowWorkload, on_gpu: bool, probe: Callable[[str], object]
+) -> str:
     """Join Horovod with the ranks that mpirun started; the library that carries its sums on this device.
 
     That is read from Horovod's own timeline of ``probe``, an all-reduce of this name on the device, for what is built
     in says only what could be. The timeline is written in a first life of Horovod, because one that could be started
     later costs time in every step.
     """
-    _check(library, carrier_of(workload, on_gpu))
+    _check(library, str(workload.carrier(on_gpu)))
     # MPI counts and orders in any case, for mpirun started the ranks.
     os.environ.update(HOROVOD_CONTROLLER="mpi", HOROVOD_CPU_OPERATIONS="mpi")
     if workload.options.bucket_cap_mb is not None:

@@ -10,8 +10,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from scalecurve_api.programs.horovod import TAPE
-from scalecurve_api.programs.options import CommHook
-from scalecurve_api.programs.workload import Workload
+from scalecurve_api.programs.tensorflow import TensorFlowWorkload
+from scalecurve_api.programs.torch import CommHook
 from scalecurve_worker.extras.horovod.library import join, load, version
 from scalecurve_worker.rendezvous.communicator import Communicator
 from scalecurve_worker.tensorflow.devices import Devices
@@ -22,7 +22,7 @@ from scalecurve_worker.tensorflow.strategies import ReplicaStrategy
 class HorovodReplicas:
     """This process among those that mpirun started."""
 
-    def __init__(self, workload: Workload, devices: Devices) -> None:
+    def __init__(self, workload: TensorFlowWorkload, devices: Devices) -> None:
         """Join them."""
         self._library = load(tf, "workload.strategy")
         self._device = devices.names[0]
@@ -53,7 +53,7 @@ class HorovodReplicas:
             self._library.allreduce(tf.ones(1024), name=name)
 
 
-def horovod(workload: Workload, devices: Devices, communicator: Communicator) -> ReplicaStrategy:
+def horovod(workload: TensorFlowWorkload, devices: Devices, communicator: Communicator) -> ReplicaStrategy:
     """One replica in each process, and Horovod between them."""
     group = HorovodReplicas(workload, devices)
     facts = {"backendReadFrom": "Horovod's timeline of an all-reduce before the first step"}

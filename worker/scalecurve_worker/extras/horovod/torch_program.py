@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 
+from scalecurve_api.programs.horovod import HorovodWorkload
 from scalecurve_api.spec.trial import TrialSpec
 from scalecurve_worker.extras.horovod.library import join, load
 from scalecurve_worker.extras.horovod.torch_strategy import distributed
@@ -16,7 +17,7 @@ from scalecurve_worker.torch.program import carry_out
 
 def run(trial: TrialSpec) -> None:
     """Train and time one trial on this rank, which mpirun started."""
-    workload = trial.workload
+    workload = trial.workload_as(HorovodWorkload)
     library = load(torch, "workload.program")
     device = choose_device(workload.device, identify().local_rank)
     set_arithmetic(workload.precision, device, workload.options.deterministic)
@@ -30,5 +31,5 @@ def run(trial: TrialSpec) -> None:
         device.type == "cuda",
         lambda name: library.allreduce(torch.ones(1024, device=device), name=name),
     )
-    carry_out(trial, device, distributed(library, carrier))
+    carry_out(trial, workload, device, distributed(library, carrier))
     library.shutdown()

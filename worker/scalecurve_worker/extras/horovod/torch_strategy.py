@@ -9,9 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from scalecurve_api.programs.horovod import WRAPPER
-from scalecurve_api.programs.options import CommHook
-from scalecurve_api.programs.workload import Workload
+from scalecurve_api.programs.horovod import WRAPPER, HorovodWorkload
+from scalecurve_api.programs.torch import CommHook
 from scalecurve_worker.extras.horovod.library import version
 from scalecurve_worker.torch import traffic
 from scalecurve_worker.torch.optimizers import make_optimizer
@@ -26,7 +25,7 @@ def distributed(library: Any, carrier: str) -> Wrap:
     Parameters, buffers and the optimizer's state are rank 0's before the first step.
     """
 
-    def wrap(model: nn.Module, device: torch.device, workload: Workload) -> WrappedModel:
+    def wrap(model: nn.Module, device: torch.device, workload: HorovodWorkload) -> WrappedModel:
         options, workers = workload.options, library.size()
         half = options.comm_hook is CommHook.fp16
         plain = make_optimizer(model.parameters(), workload.optimizer, workers)

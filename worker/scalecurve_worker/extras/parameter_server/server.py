@@ -13,8 +13,8 @@ import threading
 import torch
 
 from scalecurve_api.model import Model
-from scalecurve_api.programs.optimizer import Optimizer
-from scalecurve_api.programs.workload import ParameterServer
+from scalecurve_api.programs.optimizer import TorchOptimizer
+from scalecurve_api.programs.torch import ParameterServerOptions
 from scalecurve_worker.extras.parameter_server import protocol
 from scalecurve_worker.extras.parameter_server.protocol import Closed, Header, MessageKind
 from scalecurve_worker.extras.parameter_server.shard import ParameterShard
@@ -29,8 +29,8 @@ class ServerSpec(Model):
     index: int
     elements: int
     workers: int
-    settings: ParameterServer
-    rule: Optimizer
+    settings: ParameterServerOptions
+    rule: TorchOptimizer
 
 
 def main() -> None:

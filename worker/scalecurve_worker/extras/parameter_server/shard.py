@@ -9,8 +9,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from scalecurve_api.programs.optimizer import Optimizer
-from scalecurve_api.programs.workload import ParameterServer, Updates
+from scalecurve_api.programs.optimizer import TorchOptimizer
+from scalecurve_api.programs.torch import ParameterServerOptions, Updates
 from scalecurve_api.record.rank import ServerCounts
 from scalecurve_worker.torch.optimizers import make_optimizer
 
@@ -25,7 +25,9 @@ class PushReply(NamedTuple):
 class ParameterShard:
     """Parameters with their optimizer; called by one thread for each worker."""
 
-    def __init__(self, index: int, elements: int, workers: int, settings: ParameterServer, rule: Optimizer) -> None:
+    def __init__(
+        self, index: int, elements: int, workers: int, settings: ParameterServerOptions, rule: TorchOptimizer
+    ) -> None:
         self._index = index
         self._settings = settings
         self._needed = max(1, workers - settings.backup_workers)

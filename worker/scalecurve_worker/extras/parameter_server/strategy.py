@@ -5,12 +5,12 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from scalecurve_api.programs.workload import Workload
+from scalecurve_api.programs.torch import TorchWorkload
 from scalecurve_worker.extras.parameter_server.worker import start
 from scalecurve_worker.torch.strategies import WrappedModel
 
 
-def parameter_server(model: nn.Module, device: torch.device, workload: Workload) -> WrappedModel:
+def parameter_server(model: nn.Module, device: torch.device, workload: TorchWorkload) -> WrappedModel:
     """Start the servers and join them."""
     client = start(model, workload)
     return WrappedModel(

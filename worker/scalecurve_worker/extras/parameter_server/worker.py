@@ -14,8 +14,7 @@ from typing import overload
 import torch
 from torch import Tensor, nn
 
-from scalecurve_api.programs.workload import Updates, Workload
-from scalecurve_api.record.checks.training import TCP
+from scalecurve_api.programs.torch import TCP, TorchWorkload, Updates
 from scalecurve_api.record.rank import ServerCounts, Traffic
 from scalecurve_worker.extras.parameter_server import protocol
 from scalecurve_worker.extras.parameter_server.protocol import Header, MessageKind
@@ -183,7 +182,7 @@ class ParameterServerClient:
             process.wait()
 
 
-def start(model: nn.Module, workload: Workload) -> ParameterServerClient:
+def start(model: nn.Module, workload: TorchWorkload) -> ParameterServerClient:
     """Start the servers and join them. Collective; every rank has the same model.
 
     Server s runs beside rank s modulo the worker count, on that rank's cores: servers are wrapped as evenly as

@@ -11,8 +11,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, fx, nn
 
+from scalecurve_api.programs.accuracy import Quantization
 from scalecurve_api.record.rank import QuantizationFacts, QuantizedRow
-from scalecurve_api.spec.measure import Quantization
 from scalecurve_worker.extras.quantization.calibration import calibrate, layers_of
 from scalecurve_worker.extras.quantization.folding import folded
 from scalecurve_worker.extras.quantization.integer_inference import Integers, with_whole_weights

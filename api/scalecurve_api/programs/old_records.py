@@ -1,0 +1,39 @@
+"""Reading what was written before each program had fields of its own: records then had every program's fields."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from scalecurve_api.model import Model, fields_by_name, model_in
+from scalecurve_api.programs.workload import DEFAULT_PROGRAM, PROGRAMS
+
+
+def without_foreign_fields(spec: Any) -> Any:
+    """The spec of a trial or an experiment without the workload's fields that only other programs have.
+
+    They had no effect: legality refused all but their defaults. Fields that no program has are kept, and refused.
+    """
+    workload = spec.get("workload") if isinstance(spec, dict) else None
+    name = workload.get("program", DEFAULT_PROGRAM) if isinstance(workload, dict) else None
+    if not isinstance(name, str) or name not in PROGRAMS.built_in:
+        return spec
+    programs = [PROGRAMS.get(program) for program in PROGRAMS.built_in]
+    return {**spec, "workload": _stripped(workload, PROGRAMS.get(name), programs)}
+
+
+def _stripped(value: Any, kind: type[Model], others: Sequence[type[Model]]) -> Any:
+    if not isinstance(value, dict):
+        return value
+    fields = fields_by_name(kind)
+    foreign = {name for other in others for name in fields_by_name(other)} - set(fields)
+    kept = {}
+    for name, inner in value.items():
+        if name in foreign:
+            continue
+        model = model_in(fields[name].annotation) if name in fields else None
+        if model is not None:
+            siblings = [fields_by_name(other)[name].annotation for other in others if name in fields_by_name(other)]
+            inner = _stripped(inner, model, [found for found in map(model_in, siblings) if found])
+        kept[name] = inner
+    return kept

@@ -1,0 +1,88 @@
+"""Workloads as a tagged union over their program."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+import pytest
+from pydantic import ValidationError
+
+from scalecurve_api.planning.plan import make_plan
+from scalecurve_api.programs.custom import CustomWorkload
+from scalecurve_api.programs.horovod import HorovodWorkload
+from scalecurve_api.programs.tensorflow import TensorFlowWorkload
+from scalecurve_api.programs.torch import TorchWorkload
+from scalecurve_api.programs.workload import PROGRAMS, Workload
+from scalecurve_api.spec.trial import TrialSpec
+from tests.api.example_experiments import experiment, problems
+
+
+def test_the_program_chooses_the_class() -> None:
+    assert type(Workload.model_validate({})) is TorchWorkload
+    assert type(Workload.model_validate({"program": "tensorflow"})) is TensorFlowWorkload
+    assert PROGRAMS.names() == ("torch", "tensorflow", "horovod", "allreduce", "custom")
+
+
+def test_what_is_sent_keeps_the_program() -> None:
+    for name in PROGRAMS.names():
+        wire = {"program": name} | ({"command": ["x"]} if name == "custom" else {})
+        workload = Workload.model_validate(wire)
+        sent = workload.model_dump(mode="json", by_alias=True, exclude_none=True, exclude_defaults=True)
+        assert Workload.model_validate(sent) == workload
+
+
+def test_a_program_whose_name_would_not_be_sent_is_refused() -> None:
+    with pytest.raises(TypeError, match=r"JaxWorkload\.program must have no default"):
+
+        class JaxWorkload(Workload):
+            program: Literal["jax"] = "jax"
+
+
+def test_a_program_runs_its_own_workload_only() -> None:
+    (first, *_) = make_plan(experiment()).trials
+    assert first.workload_as(TorchWorkload) is first.workload
+    with pytest.raises(TypeError, match="program torch is not a CustomWorkload"):
+        first.workload_as(CustomWorkload)
+
+
+def test_programs_can_be_an_axis() -> None:
+    changes = {"workload/options": {"compile": True}, "matrix": {"program": ["torch", "horovod"]}}
+    assert not problems(changes)
+    classes = {type(trial.workload) for trial in make_plan(experiment(changes)).trials}
+    assert classes == {TorchWorkload, HorovodWorkload}
+    for trial in make_plan(experiment(changes)).trials:
+        assert TrialSpec.model_validate(trial.sent()) == trial
+
+
+def test_an_axis_beside_a_program_axis_fits_one_of_the_programs() -> None:
+    changes = {"matrix": {"program": ["torch", "horovod"], "options.staticGraph": [False, True]}}
+    (problem,) = problems(changes)
+    assert problem.field == "spec.matrix.options.staticGraph"
+    left = {"exclude": [{"program": "horovod", "options.staticGraph": value} for value in (False, True)]}
+    assert not problems({**changes, **left})
+
+
+def test_an_axis_of_another_program_is_unknown() -> None:
+    (problem,) = problems({"matrix": {"crossDeviceOps": ["default"]}})
+    assert problem.given == "an unknown axis 'crossDeviceOps'"
+
+
+@pytest.mark.parametrize("program", ["pytorch", 3, None, [], {"a": 1}])
+def test_an_unknown_program_is_an_error_of_its_field(program: object) -> None:
+    with pytest.raises(ValidationError) as caught:
+        Workload.model_validate({"program": program})
+    assert [error["loc"] for error in caught.value.errors()] == [("program",)]
+    (problem,) = problems({"workload/program": program})
+    assert problem.field == "spec.workload.program"
+    assert "'tensorflow'" in problem.allowed
+
+
+def test_a_subclass_has_the_defaults_of_its_base() -> None:
+    class Minimal(Workload):
+        counts_samples: ClassVar[bool] = False
+        program: Literal["minimal"]
+
+    workload = Minimal(program="minimal")
+    assert (workload.resolved_strategy, workload.carrier(True), workload.wrapper(), workload.models()) == (None,) * 4
+    assert (workload.roles, workload.processes(4), workload.gradient_accumulation) == ((), 4, 1)
+    assert list(workload.problems(2, 1)) == []

@@ -9,7 +9,7 @@ from collections.abc import Coroutine, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from scalecurve_kube.address import ClusterAddress
-from scalecurve_kube.errors import ClusterError
+from scalecurve_kube.errors import ClusterError, Refused
 from scalecurve_kube.resources import Object, Resource
 
 if TYPE_CHECKING:
@@ -34,6 +34,15 @@ class BlockingCluster:
         """Objects of the namespace, or of all."""
         return _wait(self._loop, self._cluster.list(resource, "" if all_namespaces else self.namespace, **query))
 
+    def lookup(self, path: str) -> Object | None:
+        """The JSON at a path; None if there is none."""
+        try:
+            return self.request("GET", path)
+        except Refused as refused:
+            if refused.status == 404:
+                return None
+            raise
+
     def request(
         self, method: str, path: str, body: Object | None = None, query: Mapping[str, str] | None = None
     ) -> Object:
@@ -52,7 +61,7 @@ def connect(address: ClusterAddress) -> BlockingCluster:
         from scalecurve_kube.cluster import Cluster
         from scalecurve_kube.login import log_in
     except ImportError:
-        raise ClusterError("the Kubernetes client is not installed: pip install 'scalecurve[cluster]'") from None
+        raise ClusterError("the Kubernetes client is not installed: pip install -e '.[cluster]' in the clone") from None
     loop = asyncio.new_event_loop()
     threading.Thread(target=_run, args=(loop,), name="kubernetes", daemon=True).start()
 

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING
 
 import click
 
+from scalecurve.cli.cluster_options import cluster_options
 from scalecurve.cli.exit_codes import EXIT_ENVIRONMENT, EXIT_INPUT
 from scalecurve.cli.output import complain, fail, load_experiment, output_option, overlay_option, show
-from scalecurve.cluster.connection import Where, cluster_options
+from scalecurve_kube.address import ClusterAddress
 
 if TYPE_CHECKING:
     from scalecurve.render.table import Cell, Table
@@ -34,7 +35,12 @@ _PROGRAMS = ("mpirun", "nvidia-smi")
 @click.option("--oversubscribe", is_flag=True, help="Judge as `run --oversubscribe` would.")
 @output_option
 def command(
-    file: Path | None, overlays: tuple[Path, ...], in_cluster: bool, where: Where, oversubscribe: bool, output: str
+    file: Path | None,
+    overlays: tuple[Path, ...],
+    in_cluster: bool,
+    address: ClusterAddress,
+    oversubscribe: bool,
+    output: str,
 ) -> None:
     """Say what this machine has, or a cluster; with an experiment, whether it could start there.
 
@@ -44,13 +50,13 @@ def command(
     if overlays and file is None:
         fail("--overlay goes with the FILE of an experiment", EXIT_INPUT)
     experiment = load_experiment(file, overlays)[0] if file is not None else None
-    named = in_cluster or where.asked
+    named = in_cluster or address.explicit
     meant = named or (experiment is not None and experiment.spec.runner is not None)
     tables, blocked = [], False
     if not named:
         here, blocked = _here(experiment, oversubscribe)
         tables.append(here)
-    there = _there(experiment, where, meant)
+    there = _there(experiment, address, meant)
     if there is not None:
         tables.append(there[0])
         # An experiment that names a runner is for a cluster, whatever this machine has.
@@ -59,19 +65,21 @@ def command(
     sys.exit(EXIT_ENVIRONMENT if blocked else 0)
 
 
-def _there(experiment: ScalingExperiment | None, where: Where, meant: bool) -> tuple[Table, bool] | None:
+def _there(experiment: ScalingExperiment | None, address: ClusterAddress, meant: bool) -> tuple[Table, bool] | None:
     """The cluster and whether it stops the experiment; None where none is meant and none can be looked at."""
     from scalecurve.cli.cluster_errors import cluster_errors
-    from scalecurve.cluster.connection import ClusterError, connect, has_current_context
+    from scalecurve_kube.address import has_current_context
+    from scalecurve_kube.blocking import connect
+    from scalecurve_kube.errors import ClusterError
 
     if not meant and not has_current_context():
         return None
     from scalecurve.cluster.doctor import doctor, table
 
-    namespace = where.namespace or (experiment.metadata.namespace if experiment else None)
+    namespace = address.namespace or (experiment.metadata.namespace if experiment else None)
     with cluster_errors():
         try:
-            cluster = connect(replace(where, namespace=namespace))
+            cluster = connect(replace(address, namespace=namespace))
             found = doctor(cluster, experiment)
         except ClusterError as error:
             if meant:

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 
 import click
 
+from scalecurve.cli.cluster_options import cluster_options
 from scalecurve.cli.exit_codes import EXIT_FAILED, EXIT_INPUT
 from scalecurve.cli.output import complain, fail, progress_bar
-from scalecurve.cluster.connection import Where, cluster_options
+from scalecurve_kube.address import ClusterAddress
 
 if TYPE_CHECKING:
     from scalecurve.cluster.pull import Pulled
@@ -24,12 +25,12 @@ _FEW = 8
 @click.option("--into", type=click.Path(path_type=Path), help="Folder of the bundle.  [default: results/<EXPERIMENT>]")
 @cluster_options
 @click.option("-q", "--quiet", is_flag=True, help="No progress.")
-def command(name: str, into: Path | None, where: Where, quiet: bool) -> None:
+def command(name: str, into: Path | None, address: ClusterAddress, quiet: bool) -> None:
     """Fetch the records of an experiment in a cluster into a bundle; again, and only what is missing is fetched.
 
     Trials that still run are left for the next time. Exit code 1 when a record could not be had.
     """
-    pulled = fetch(name, into or default_folder(name), where, quiet)
+    pulled = fetch(name, into or default_folder(name), address, quiet)
     click.echo("report:  " + shlex.join(["scalecurve", "report", str(pulled.bundle)]))
     sys.exit(EXIT_FAILED if pulled.failed else 0)
 
@@ -39,14 +40,14 @@ def default_folder(name: str) -> Path:
     return Path("results") / name
 
 
-def fetch(name: str, bundle: Path, where: Where, quiet: bool = False) -> Pulled:
+def fetch(name: str, bundle: Path, address: ClusterAddress, quiet: bool = False) -> Pulled:
     """Pull with a progress bar, and say what was fetched and what was not; an error ends the verb."""
     from scalecurve.cli.cluster_errors import cluster_errors
     from scalecurve.cluster.experiments import find
     from scalecurve.cluster.pull import BundleRefused, pull
 
     with cluster_errors():
-        cluster, watched = find(where, name)
+        cluster, watched = find(address, name)
         try:
             with progress_bar("fetching", quiet) as progress:
                 pulled = pull(cluster, watched, bundle, progress)

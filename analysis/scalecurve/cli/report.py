@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 import click
 
 from scalecurve.cli.bundles import bundles_or_experiments_argument, open_all
+from scalecurve.cli.cluster_options import cluster_options
 from scalecurve.cli.exit_codes import EXIT_ENVIRONMENT, EXIT_INPUT
 from scalecurve.cli.output import fail
 from scalecurve.cli.price import Asked, price_options
-from scalecurve.cluster.connection import Where, cluster_options
+from scalecurve_kube.address import ClusterAddress
 
 if TYPE_CHECKING:
     from scalecurve.bundle.open import Bundle
@@ -37,7 +38,12 @@ if TYPE_CHECKING:
 )
 @price_options
 def command(
-    given: tuple[Path, ...], where: Where, into: Path | None, out: Path | None, formats: tuple[str, ...], asked: Asked
+    given: tuple[Path, ...],
+    address: ClusterAddress,
+    into: Path | None,
+    out: Path | None,
+    formats: tuple[str, ...],
+    asked: Asked,
 ) -> None:
     """Write the report: one self-contained HTML page, Markdown, CSV tables, PNG and SVG plots.
 
@@ -45,7 +51,7 @@ def command(
     """
     from scalecurve_api.problem import printable
 
-    folders = _pulled(given, where, into)
+    folders = _pulled(given, address, into)
     target = out or _default_out(Path(folders[0]))
     written = write_report(open_all(folders), target, formats, asked)
     for path in sorted(written, key=lambda path: (path.suffix != ".html", path.suffix != ".md", str(path))):
@@ -59,7 +65,7 @@ def _default_out(bundle: Path) -> Path:
     return bundle.with_name(f"{bundle.stem}-report") if bundle.is_file() else bundle / "report"
 
 
-def _pulled(given: Sequence[Path], where: Where, into: Path | None) -> list[Path]:
+def _pulled(given: Sequence[Path], address: ClusterAddress, into: Path | None) -> list[Path]:
     """The bundles, those of experiments in the cluster brought up to date."""
     from scalecurve.cli.pull import default_folder, fetch
     from scalecurve.cluster.experiments import split
@@ -69,7 +75,7 @@ def _pulled(given: Sequence[Path], where: Where, into: Path | None) -> list[Path
         fail(f"--into goes with one experiment in a cluster, and {len(names)} are named", EXIT_INPUT)
     bundles = {name: into or default_folder(name) for name in names}
     for name, bundle in bundles.items():
-        fetch(name, bundle, where)
+        fetch(name, bundle, address)
     return [bundles.get(str(path), path) for path in given]
 
 

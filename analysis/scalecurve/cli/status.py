@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from scalecurve.cli.bundles import bundles_or_experiments_argument, open_all
+from scalecurve.cli.cluster_options import cluster_options
 from scalecurve.cli.output import output_option, show
-from scalecurve.cluster.connection import Where, cluster_options
+from scalecurve_kube.address import ClusterAddress
 
 if TYPE_CHECKING:
     from scalecurve.cluster.experiments import Watched
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 @bundles_or_experiments_argument
 @cluster_options
 @output_option
-def command(given: tuple[Path, ...], where: Where, output: str) -> None:
+def command(given: tuple[Path, ...], address: ClusterAddress, output: str) -> None:
     """Show how far bundles have come, or experiments in a cluster: trials done, failed, invalid, efficiency so far.
 
     What exists as a folder is a bundle; anything else is looked for in the cluster.
@@ -32,7 +33,7 @@ def command(given: tuple[Path, ...], where: Where, output: str) -> None:
     from scalecurve.curves.progress import status
 
     folders, names = split(given)
-    watched, states = _in_cluster(names, where)
+    watched, states = _in_cluster(names, address)
     states = [*(status(bundle) for bundle in (open_all(folders) if folders else ())), *states]
     headlines = [state.headline for state in states[: len(folders)]] + [each.headline for each in watched]
     if output == "table":
@@ -41,7 +42,7 @@ def command(given: tuple[Path, ...], where: Where, output: str) -> None:
     show([_joined(states), *_tables(watched, extra)], output, extra)
 
 
-def _in_cluster(names: Sequence[str], where: Where) -> tuple[list[Watched], list[Progress]]:
+def _in_cluster(names: Sequence[str], address: ClusterAddress) -> tuple[list[Watched], list[Progress]]:
     """Experiments as they are now, and their points as their trials' statuses tell."""
     if not names:
         return [], []
@@ -53,7 +54,7 @@ def _in_cluster(names: Sequence[str], where: Where) -> tuple[list[Watched], list
     watched, states = [], []
     with cluster_errors():
         for name in names:
-            cluster, found = find(where, name)
+            cluster, found = find(address, name)
             watched.append(found)
             states.append(status(bundle_of(found, begun(cluster, name))))
     return watched, states

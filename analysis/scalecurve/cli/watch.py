@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from scalecurve.cli.cluster_options import cluster_options
 from scalecurve.cli.output import Real, complain
-from scalecurve.cluster.connection import Where, cluster_options
+from scalecurve_kube.address import ClusterAddress
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 @click.argument("name", metavar="EXPERIMENT")
 @click.option("--every", type=Real(min=0.1, max=3600), default=2.0, show_default=True, help="Seconds between looks.")
 @cluster_options
-def command(name: str, every: float, where: Where) -> None:
+def command(name: str, every: float, address: ClusterAddress) -> None:
     """Follow an experiment in a cluster until it ends: a live table, or a line for each change when not a terminal.
 
     Exit code 1 when it failed or a trial did not succeed.
@@ -35,7 +36,7 @@ def command(name: str, every: float, where: Where) -> None:
     from scalecurve.cluster.watch import watch
 
     with cluster_errors():
-        cluster, watched = find(where, name)
+        cluster, watched = find(address, name)
         with _display() as show:
             ended = watch(cluster, watched, show, _say_once(), every=every)
     headlines = headline_table(ended)

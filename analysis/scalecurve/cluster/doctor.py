@@ -6,14 +6,25 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
-from urllib.parse import quote
 
 from scalecurve.cluster import capacity
-from scalecurve.cluster.connection import Cluster, Object, Refused
 from scalecurve.render.progress import clock
 from scalecurve.render.table import Column, Table
 from scalecurve_api.spec.experiment import ExperimentSpec, ScalingExperiment
 from scalecurve_api.spec.job_kinds import DEFAULT_RUNNER, Runner
+from scalecurve_kube.blocking import BlockingCluster
+from scalecurve_kube.errors import Refused
+from scalecurve_kube.resources import (
+    ACCESS_REVIEWS,
+    CLAIMS,
+    LEASES,
+    NAMESPACES,
+    NODES,
+    PODS,
+    QUOTAS,
+    Object,
+    Resource,
+)
 
 LEASE = "scalecurve-operator"
 _GROUP, _VERSION = "scalecurve.dev", "v1alpha1"
@@ -41,7 +52,7 @@ class Check:
 class Patient:
     """The cluster, and the experiment that is to start in it, if one is given."""
 
-    cluster: Cluster
+    cluster: BlockingCluster
     experiment: ScalingExperiment | None = None
 
     @property
@@ -55,7 +66,7 @@ class Patient:
         return (self.experiment.spec.runner or DEFAULT_RUNNER) if self.experiment else None
 
 
-def doctor(cluster: Cluster, experiment: ScalingExperiment | None = None) -> list[Check]:
+def doctor(cluster: BlockingCluster, experiment: ScalingExperiment | None = None) -> list[Check]:
     """Everything that can be found out.
 
     Raises:
@@ -71,7 +82,7 @@ def doctor(cluster: Cluster, experiment: ScalingExperiment | None = None) -> lis
     return found
 
 
-def table(cluster: Cluster, findings: list[Check]) -> Table:
+def table(cluster: BlockingCluster, findings: list[Check]) -> Table:
     """One row a finding."""
     columns = (Column("what", "What"), Column("found", "Found"), Column("good", "Good", "flag"), Column("do", "To do"))
     rows = tuple((each.what, each.found, each.good, each.do or None) for each in findings)
@@ -87,7 +98,7 @@ def _server(patient: Patient) -> Iterator[Check]:
 
 
 def _definitions(patient: Patient) -> Iterator[Check]:
-    group = patient.cluster.get(f"/apis/{_GROUP}")
+    group = patient.cluster.lookup(f"/apis/{_GROUP}")
     versions = [each["version"] for each in (group or {}).get("versions", [])]
     if _VERSION not in versions:
         said = f"served in {', '.join(versions)}, not {_VERSION}" if versions else "not installed"
@@ -109,9 +120,8 @@ def _operator(patient: Patient) -> Iterator[Check]:
         yield _holder(lease, datetime.now(UTC))
 
 
-def _leases(cluster: Cluster) -> list[Object]:
-    name = {"fieldSelector": f"metadata.name={LEASE}"}
-    return list(cluster.list("/apis/coordination.k8s.io/v1/leases", **name))
+def _leases(cluster: BlockingCluster) -> list[Object]:
+    return cluster.list(LEASES, all_namespaces=True, fieldSelector=f"metadata.name={LEASE}")
 
 
 def _holder(lease: Mapping[str, Any], now: datetime) -> Check:
@@ -140,11 +150,11 @@ def _runners(patient: Patient) -> Iterator[Check]:
 
 def _nodes(patient: Patient) -> Iterator[Check]:
     cluster, spec = patient.cluster, patient.spec
-    every = list(cluster.list("/api/v1/nodes"))
+    every = cluster.list(NODES, all_namespaces=True)
     busy: list[Object] = []
     unknown = ""
     try:
-        busy = list(cluster.list("/api/v1/pods", fieldSelector="status.phase!=Succeeded,status.phase!=Failed"))
+        busy = cluster.list(PODS, all_namespaces=True, fieldSelector="status.phase!=Succeeded,status.phase!=Failed")
     except Refused:
         unknown = "; what others use of them may not be looked at"
     nodes = capacity.usable_nodes(every, busy, spec)
@@ -180,7 +190,7 @@ def _nodes_of(count: int) -> str:
 
 
 def _quota(patient: Patient) -> Iterator[Check]:
-    quotas = list(patient.cluster.list(patient.cluster.path("/api/v1", "resourcequotas")))
+    quotas = patient.cluster.list(QUOTAS)
     if not quotas:
         yield Check("quota", f"none in {patient.cluster.namespace}")
         return
@@ -201,15 +211,8 @@ def _rights(patient: Patient) -> Iterator[Check]:
     cluster = patient.cluster
     for verb, group, resource, purpose in _RIGHTS:
         asked = {"namespace": cluster.namespace, "verb": verb, "group": group, "resource": resource}
-        review = cluster.request(
-            "POST",
-            "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews",
-            {
-                "apiVersion": "authorization.k8s.io/v1",
-                "kind": "SelfSubjectAccessReview",
-                "spec": {"resourceAttributes": asked},
-            },
-        )
+        review = {**ACCESS_REVIEWS.body(), "spec": {"resourceAttributes": asked}}
+        review = cluster.request("POST", ACCESS_REVIEWS.path(), review)
         name = f"{verb} {resource}" + (f".{group}" if group else "")
         if (review.get("status") or {}).get("allowed"):
             yield Check("permission", f"you may {name}")
@@ -219,7 +222,7 @@ def _rights(patient: Patient) -> Iterator[Check]:
 
 
 def _security(patient: Patient) -> Iterator[Check]:
-    namespace = patient.cluster.get(f"/api/v1/namespaces/{quote(patient.cluster.namespace)}")
+    namespace = patient.cluster.lookup(NAMESPACES.path(name=patient.cluster.namespace))
     if namespace is None:
         do = f"kubectl create namespace {patient.cluster.namespace}"
         yield Check("namespace", f"there is no {patient.cluster.namespace}", False, do)
@@ -239,12 +242,12 @@ def _queue(patient: Patient) -> Iterator[Check]:
     if patient.spec is None or patient.spec.queue is None:
         return
     cluster, name = patient.cluster, patient.spec.queue
-    group = cluster.get("/apis/kueue.x-k8s.io")
+    group = cluster.lookup("/apis/kueue.x-k8s.io")
     if group is None:
         yield Check("queue", "Kueue is not installed", False, "install Kueue, or take spec.queue out")
         return
     version = group["preferredVersion"]["version"]
-    found = cluster.get(cluster.path(f"/apis/kueue.x-k8s.io/{version}", "localqueues", name))
+    found = cluster.get(Resource("kueue.x-k8s.io", version, "localqueues", "LocalQueue"), name)
     if found is None:
         yield Check("queue", f"no local queue {name} in {cluster.namespace}", False, "kubectl get localqueues")
         return
@@ -261,7 +264,7 @@ def _claims(patient: Patient) -> Iterator[Check]:
     mounted = [mount.claim for mount in patient.spec.pod.claims]
     mounted += [patient.spec.results.claim] if patient.spec.results else []
     for name in dict.fromkeys(mounted):
-        found = patient.cluster.get(patient.cluster.path("/api/v1", "persistentvolumeclaims", name))
+        found = patient.cluster.get(CLAIMS, name)
         if found is None:
             yield Check("claim", f"no PersistentVolumeClaim {name}", False, "create it, or name another in the spec")
             continue
@@ -272,8 +275,8 @@ def _claims(patient: Patient) -> Iterator[Check]:
         yield Check("claim", f"{name}: {modes}", not alone, do)
 
 
-def _plurals(cluster: Cluster, group: str, version: str) -> list[str]:
-    found = cluster.get(f"/apis/{group}/{version}")
+def _plurals(cluster: BlockingCluster, group: str, version: str) -> list[str]:
+    found = cluster.lookup(f"/apis/{group}/{version}")
     return [str(each["name"]) for each in (found or {}).get("resources", [])]
 
 

@@ -11,11 +11,14 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from scalecurve.cluster.connection import GROUP, Cluster, ClusterError, Object, Refused, Where, connect
 from scalecurve_api.lifecycle import ExperimentPhase
 from scalecurve_api.spec.experiment import ScalingExperiment
 from scalecurve_api.spec.object_names import EXPERIMENT_LABEL
 from scalecurve_api.spec.trial import TrialPhase, TrialSpec
+from scalecurve_kube.address import ClusterAddress
+from scalecurve_kube.blocking import BlockingCluster, connect
+from scalecurve_kube.errors import ClusterError, Refused
+from scalecurve_kube.resources import EXPERIMENTS, TRIALS, Object
 
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,38}[a-z0-9])?")
 _FEW = 20
@@ -109,7 +112,7 @@ def split(given: Sequence[Path]) -> tuple[list[Path], list[str]]:
     return [path for path in given if str(path) not in names], names
 
 
-def find(where: Where, name: str) -> tuple[Cluster, Watched]:
+def find(address: ClusterAddress, name: str) -> tuple[BlockingCluster, Watched]:
     """An experiment by the name that the user gave, where no folder is called so.
 
     Raises:
@@ -117,22 +120,22 @@ def find(where: Where, name: str) -> tuple[Cluster, Watched]:
         ClusterError: when a cluster was named and cannot be asked.
     """
     try:
-        cluster = connect(where)
+        cluster = connect(address)
     except ClusterError as error:
-        if where.asked:
+        if address.explicit:
             raise
         raise NotThere(f"{name}: no such folder, and no cluster to look for an experiment in: {error}") from error
     return cluster, read(cluster, name)
 
 
-def read(cluster: Cluster, name: str) -> Watched:
+def read(cluster: BlockingCluster, name: str) -> Watched:
     """The experiment as it is now.
 
     Raises:
         NotThere: when there is none.
         ClusterError: when the cluster cannot be asked, or keeps what this version does not understand.
     """
-    found = cluster.get(cluster.path(GROUP, "scalingexperiments", name))
+    found = cluster.get(EXPERIMENTS, name)
     if found is None:
         raise NotThere(_absent(cluster, name))
     try:
@@ -142,14 +145,14 @@ def read(cluster: Cluster, name: str) -> Watched:
     return Watched(experiment, cluster.namespace, found.get("status") or {})
 
 
-def begun(cluster: Cluster, experiment: str) -> Iterator[BegunTrial]:
+def begun(cluster: BlockingCluster, experiment: str) -> Iterator[BegunTrial]:
     """The trials that were begun, in no order.
 
     Raises:
         ClusterError: when the cluster cannot be asked.
     """
     selector = f"{EXPERIMENT_LABEL}={experiment}"
-    for found in cluster.list(cluster.path(GROUP, "scalingtrials"), labelSelector=selector):
+    for found in cluster.list(TRIALS, labelSelector=selector):
         yield BegunTrial(found["metadata"]["name"], found["spec"], found.get("status") or {})
 
 
@@ -162,13 +165,13 @@ def _not_understood(name: str, what: str, error: ValidationError) -> str:
     )
 
 
-def _absent(cluster: Cluster, name: str) -> str:
+def _absent(cluster: BlockingCluster, name: str) -> str:
     """What was looked for, where, and what is there instead."""
     looked = (
         f"{name}: no such folder, and no experiment of that name in namespace {cluster.namespace} of {cluster.name}"
     )
     try:
-        there = [each["metadata"]["name"] for each in cluster.list(cluster.path(GROUP, "scalingexperiments"))]
+        there = [each["metadata"]["name"] for each in cluster.list(EXPERIMENTS)]
     except Refused as refused:
         missing = "; ScaleCurve is not installed there: `scalecurve doctor --cluster` says more"
         return looked + (missing if refused.status == 404 else "")

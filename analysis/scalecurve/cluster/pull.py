@@ -32,7 +32,6 @@ from scalecurve.bundle.record_file import (
     parse_experiment,
     parse_record,
 )
-from scalecurve.cluster.connection import Cluster
 from scalecurve.cluster.experiments import BegunTrial, Watched, begun
 from scalecurve.cluster.status import last_attempt
 from scalecurve_api.record.assemble import Assembled, assemble
@@ -42,9 +41,10 @@ from scalecurve_api.record.outcome import Outcome
 from scalecurve_api.record.tables import sha256
 from scalecurve_api.spec.object_names import OUTCOME_KEY, RECORD_KEY, record_name
 from scalecurve_api.spec.trial import TrialPhase
+from scalecurve_kube.blocking import BlockingCluster
+from scalecurve_kube.resources import CONFIG_MAPS
 
 _AT_ONCE = 4
-_CORE = "/api/v1"
 
 Progress = Callable[[int, int], None]
 
@@ -80,7 +80,7 @@ class Pulled:
         return max(0, self.planned - known)
 
 
-def pull(cluster: Cluster, watched: Watched, bundle: Path, progress: Progress | None = None) -> Pulled:
+def pull(cluster: BlockingCluster, watched: Watched, bundle: Path, progress: Progress | None = None) -> Pulled:
     """Fetch every ended trial's record that ``bundle`` lacks. ``progress`` is called with done and total trials.
 
     Raises:
@@ -135,7 +135,7 @@ def _whole(folder: Path, name: str, attempt: int) -> bool:
 
 
 def _each(
-    cluster: Cluster, wanted: Sequence[BegunTrial], work: Path, trials: Path
+    cluster: BlockingCluster, wanted: Sequence[BegunTrial], work: Path, trials: Path
 ) -> Iterator[tuple[BegunTrial, list[str] | str]]:
     """Every trial with what was left out of its record, or with why it could not be had."""
     with ThreadPoolExecutor(_AT_ONCE) as pool:
@@ -153,7 +153,7 @@ def _each(
                 future.cancel()
 
 
-def _one(cluster: Cluster, trial: BegunTrial, work: Path, trials: Path) -> list[str]:
+def _one(cluster: BlockingCluster, trial: BegunTrial, work: Path, trials: Path) -> list[str]:
     """Fetch, check, assemble and place one trial; what was left out of its record."""
     outcome, envelope = fetch(cluster, trial)
     assembled = put_together(trial, outcome, envelope)
@@ -175,7 +175,7 @@ def _one(cluster: Cluster, trial: BegunTrial, work: Path, trials: Path) -> list[
     return assembled.record.left_out
 
 
-def fetch(cluster: Cluster, trial: BegunTrial) -> tuple[Outcome, Envelope | None]:
+def fetch(cluster: BlockingCluster, trial: BegunTrial) -> tuple[Outcome, Envelope | None]:
     """What the operator observed of the newest kept attempt, and what its ranks left, where that is there.
 
     Raises:
@@ -188,7 +188,7 @@ def fetch(cluster: Cluster, trial: BegunTrial) -> tuple[Outcome, Envelope | None
     parts: list[bytes] = []
     outcome: Outcome | None = None
     for index, name in enumerate(names):
-        found = cluster.get(cluster.path(_CORE, "configmaps", name))
+        found = cluster.get(CONFIG_MAPS, name)
         if found is None:
             raise RecordError(f"ConfigMap {name} is gone: the record was deleted in the cluster")
         try:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from scalecurve.cluster.connection import Cluster, ClusterError, Refused
 from scalecurve.cluster.experiments import NotThere, Watched, read
+from scalecurve_kube.blocking import BlockingCluster
+from scalecurve_kube.errors import ClusterError, Refused
 
 Show = Callable[[Watched], None]
 
@@ -16,7 +17,7 @@ class Deleted(NotThere):
 
 
 def watch(
-    cluster: Cluster,
+    cluster: BlockingCluster,
     watched: Watched,
     show: Show,
     unreachable: Callable[[str], None],

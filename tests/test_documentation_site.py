@@ -5,7 +5,8 @@ from types import SimpleNamespace
 
 import yaml
 
-from scalecurve.cli import VERBS
+import scalecurve
+from scalecurve.cli.verbs import verbs
 from tools.docs import hooks
 
 ROOT = Path(__file__).parents[1]
@@ -29,9 +30,15 @@ def test_other_links_stay():
 
 def test_every_verb_is_on_the_page_of_the_command_line():
     page = rewritten(hooks.VERBS_MARKER)
-    assert [verb for verb in VERBS if f"## scalecurve {verb}\n" not in page] == []
+    assert [verb for verb in verbs() if f"## scalecurve {verb}\n" not in page] == []
     assert "\n### scalecurve predict paleo\n" in page
     assert "| `-o, --output" in page
+
+
+def test_every_function_is_on_the_page_of_python():
+    page = rewritten(hooks.FUNCTIONS_MARKER).splitlines()
+    assert "::: scalecurve.bundle.open.open_bundle" in page
+    assert len([line for line in page if line.startswith("::: ")]) == len(scalecurve.__all__) - 1, "all but __version__"
 
 
 def test_every_page_stands_in_the_navigation():

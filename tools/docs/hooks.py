@@ -13,6 +13,7 @@ import click
 
 ROOT = Path(__file__).resolve().parents[2]
 VERBS_MARKER = "<!-- verbs -->"
+FUNCTIONS_MARKER = "<!-- functions -->"
 _LINK = re.compile(r"(\]\()([^)#\s:]+)((?:#[^)\s]*)?\))")
 
 
@@ -26,7 +27,7 @@ def on_config(config: Any) -> Any:
 
 
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
-    """Fill in the verbs; point links at files that are not on the site into the repository."""
+    """Fill in what is generated; point links at files that are not on the site into the repository."""
     folder = posixpath.dirname(page.file.src_uri)
 
     def link(match: re.Match[str]) -> str:
@@ -38,7 +39,10 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
         return f"{match[1]}{config.repo_url}/{kind}/main/{target}{match[3]}"
 
     text = _LINK.sub(link, markdown)
-    return text.replace(VERBS_MARKER, verbs()) if VERBS_MARKER in text else text
+    for marker, content in ((VERBS_MARKER, verbs), (FUNCTIONS_MARKER, functions)):
+        if marker in text:
+            text = text.replace(marker, content())
+    return text
 
 
 def verbs() -> str:
@@ -50,6 +54,14 @@ def verbs() -> str:
     for name in cli.list_commands(context):
         lines += _command(cli.get_command(context, name), context, name, 2)
     return "\n".join(lines) + "\n"
+
+
+def functions() -> str:
+    """What `import scalecurve` offers, for mkdocstrings."""
+    import scalecurve
+
+    offered = [getattr(scalecurve, name) for name in scalecurve.__all__ if name != "__version__"]
+    return "\n\n".join(f"::: {function.__module__}.{function.__qualname__}" for function in offered) + "\n"
 
 
 def _command(command: click.Command | None, parent: click.Context, name: str, level: int) -> Iterator[str]:

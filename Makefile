@@ -143,8 +143,9 @@ release-dry-run: $(DEV)  ## the same with image archives, and try it: quickstart
 	@$(BIN)/python -m tools.release.dry_run
 
 .PHONY: crds
-crds: $(DEV)  ## generate the CRDs and docs/reference/experiment.md from the models
+crds: $(DEV)  ## generate the CRDs, the chart's rules for jobs and docs/reference/experiment.md from the models
 	@$(BIN)/python -m scalecurve_api.crds.generate charts/scalecurve/files/crds
+	@$(BIN)/python -m tools.chart.job_rules
 	@$(BIN)/python -m scalecurve_api.crds.reference docs/reference/experiment.md
 
 .PHONY: chart

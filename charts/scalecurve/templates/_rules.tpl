@@ -1,4 +1,5 @@
-{{/* What the operator does with experiments and their children, in every namespace that it serves: no verb that it does not use. */}}
+{{/* What the operator does with experiments and their children, in every namespace that it serves: no verb that it does not use.
+The rules for jobs are generated from scalecurve_api/spec/job_kinds.py by `make crds`. */}}
 {{- define "scalecurve.rules" -}}
 - apiGroups: [scalecurve.dev]
   resources: [scalingexperiments]
@@ -12,13 +13,7 @@
 - apiGroups: [scalecurve.dev]
   resources: [scalingtrials/status]
   verbs: [patch]
-- apiGroups: [batch]
-  resources: [jobs]
-  verbs: [create, get, list, watch, delete]
-- apiGroups: [kubeflow.org]
-  resources: [mpijobs, pytorchjobs, tfjobs]
-  verbs: [create, get, list, watch, delete]
-- apiGroups: [""]
+{{ .Files.Get "files/job-rules.yaml" }}- apiGroups: [""]
   resources: [services]
   verbs: [create]
 - apiGroups: [""]

@@ -48,11 +48,17 @@ class BundleFolder:
         return self.work / "lock"
 
     def refuse_unless_writable(self) -> None:
-        """Said before a wait for devices, for which nothing is made yet, rather than after it.
+        """Checked before the run waits for devices.
 
         Raises:
-            StorageError: when the folder, or the nearest one above it that is there, is not to be written by this user.
+            BadInput: when the path is a file.
+            StorageError: when this user may not write to the folder, or to its nearest existing parent.
         """
+        if self.path.exists() and not self.path.is_dir():
+            raise BadInput(
+                f"{self.path}: is a file, and a run writes a folder: name another "
+                "(a packed bundle is resumed in the folder that `scalecurve unpack` writes)"
+            )
         there = next(folder for folder in (self.path, *self.path.parents) if os.path.exists(folder))
         if os.path.isdir(there) and not os.access(there, os.W_OK | os.X_OK):
             raise StorageError(
@@ -63,14 +69,8 @@ class BundleFolder:
         """Make what the lock needs.
 
         Raises:
-            BadInput: when the path is a file.
             StorageError: when it cannot be made.
         """
-        if self.path.exists() and not self.path.is_dir():
-            raise BadInput(
-                f"{self.path}: is a file, and a run writes a folder: name another "
-                "(a packed bundle is resumed in the folder that `scalecurve unpack` writes)"
-            )
         durable.make_folder(self.work)
 
     def refuse_unless_empty(self) -> None:

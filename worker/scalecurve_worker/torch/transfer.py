@@ -10,6 +10,7 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
+from scalecurve_api.programs.model_catalog import ModelEntry
 from scalecurve_api.programs.torch import Trainable, Transfer
 from scalecurve_worker.process.failure import WorkloadError
 from scalecurve_worker.torch import models
@@ -21,7 +22,7 @@ _FEW = 3
 Entries = dict[str, Tensor]
 
 
-def head_entries(model: models.ModelSpec, input_shape: tuple[int, ...], classes: int) -> frozenset[str]:
+def head_entries(model: ModelEntry, input_shape: tuple[int, ...], classes: int) -> frozenset[str]:
     """Names of the head's parameters: those whose shape follows the class count (of a VGG the last layer alone)."""
     if model.kind == "tokens":
         raise models.ModelError(
@@ -98,7 +99,7 @@ def frozen_checksum(model: nn.Module) -> str | None:
 
 
 def begin(
-    model: nn.Module, transfer: Transfer, spec: models.ModelSpec, input_shape: tuple[int, ...], classes: int
+    model: nn.Module, transfer: Transfer, spec: ModelEntry, input_shape: tuple[int, ...], classes: int
 ) -> dict[str, object]:
     """Do what ``workload.transfer`` asks for to a freshly built model; what the record says of it."""
     loads = transfer.checkpoint is not None and transfer.train is not Trainable.scratch

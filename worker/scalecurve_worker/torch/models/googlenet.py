@@ -90,3 +90,6 @@ class GoogLeNet(nn.Module):
         if self.training and self.auxiliary_4a is not None and self.auxiliary_4d is not None:
             return AuxiliaryLogits(logits, (self.auxiliary_4a(at_4a), self.auxiliary_4d(at_4d)))
         return logits
+
+
+googlenet = GoogLeNet

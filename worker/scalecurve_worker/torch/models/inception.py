@@ -138,3 +138,6 @@ class InceptionV3(nn.Module):
         if self.training and self.auxiliary is not None:
             return AuxiliaryLogits(logits, (self.auxiliary(at_17),))
         return logits
+
+
+inception_v3 = InceptionV3

@@ -30,7 +30,7 @@ def training_loss(
     """Cross entropy of the logits against smoothed labels, plus the weighted one of each auxiliary classifier, if any.
 
     0.3 is the weight of section 5 of C. Szegedy et al., "Going deeper with convolutions", CVPR 2015; a model's own
-    weight is ``ModelSpec.auxiliary_weight``.
+    weight is ``ModelEntry.auxiliary_weight``.
     """
     if isinstance(output, AuxiliaryLogits):
         loss = cross_entropy(output.logits, target, smoothing=smoothing)

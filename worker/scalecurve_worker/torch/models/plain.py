@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from itertools import pairwise
 from math import prod
 
@@ -130,3 +131,7 @@ class MLP(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         logits: Tensor = self.layers(x)
         return logits
+
+
+vgg16, vgg19 = partial(VGG, 16), partial(VGG, 19)
+alexnet, mlp = AlexNet, MLP

@@ -6,6 +6,8 @@ NVIDIA's reference do): a little more work, a little more accuracy, and other FL
 
 from __future__ import annotations
 
+from functools import partial
+
 import torch.nn.functional as F
 from torch import Tensor, nn
 
@@ -91,3 +93,10 @@ class ResNet(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         logits: Tensor = self.head(self.stages(self.stem(x)))
         return logits
+
+
+resnet18 = partial(ResNet, 18)
+resnet34 = partial(ResNet, 34)
+resnet50 = partial(ResNet, 50)
+resnet101 = partial(ResNet, 101)
+resnet152 = partial(ResNet, 152)

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import torch.nn.functional as F
 from torch import Tensor, nn
 
@@ -65,3 +67,10 @@ class CifarResNet(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         logits: Tensor = self.head(self.stages(self.stem(x)))
         return logits
+
+
+resnet20_cifar = partial(CifarResNet, 20)
+resnet32_cifar = partial(CifarResNet, 32)
+resnet44_cifar = partial(CifarResNet, 44)
+resnet56_cifar = partial(CifarResNet, 56)
+resnet110_cifar = partial(CifarResNet, 110)

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from scalecurve_api.programs.accuracy import Accuracy
 from scalecurve_api.record.rank import NoiseScaleRow
-from scalecurve_worker.process.extras import extra
+from scalecurve_worker.process.programs import extra
 from scalecurve_worker.record.session import Facts
 from scalecurve_worker.sdk.bench import Bench
 from scalecurve_worker.torch.checkpoints import open_folder, write_checkpoint

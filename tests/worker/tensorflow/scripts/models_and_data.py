@@ -16,8 +16,8 @@ from PIL import Image
 from scalecurve_api.programs.model_catalog import models_of
 from scalecurve_api.programs.optimizer import Optimizer
 from scalecurve_worker.data.decoding import open_image_list
-from scalecurve_worker.data.digits import read_digits
 from scalecurve_worker.data.images import DataError, ImageArrays
+from scalecurve_worker.data.small_sets import read_digits
 from scalecurve_worker.tensorflow import models
 from scalecurve_worker.tensorflow.data import image_folder as folder
 from scalecurve_worker.tensorflow.data.arrays import ArrayEpochs

@@ -16,8 +16,7 @@ from scalecurve_worker.data.small_sets import read_images
 from scalecurve_worker.torch.data.arrays import ArrayLoader
 from scalecurve_worker.torch.data.augment import PADDED, Augment
 from scalecurve_worker.torch.data.image_folder import ImageFolder
-from scalecurve_worker.torch.data.loader import DataSpec, Loader
-from scalecurve_worker.torch.data.memory_format import BatchFormat
+from scalecurve_worker.torch.data.loader import BatchFormat, DataSpec, Loader
 from scalecurve_worker.torch.data.sampler import DataShard, steps_per_epoch
 from scalecurve_worker.torch.data.synthetic import AugmentedSynthetic, SyntheticLoader, random_inputs, random_tokens
 

@@ -9,8 +9,7 @@ from math import prod
 
 from torch import Tensor, nn
 
-from scalecurve_worker.torch.models.conv_norm import conv_norm
-from scalecurve_worker.torch.models.initialization import gaussian, he_normal
+from scalecurve_worker.torch.models.layers import conv_norm, gaussian, he_normal
 
 # Channels of the 3x3 convolutions, a max pool after each group: columns D (16 layers) and E (19 layers) of table 1.
 VGG_GROUPS = {

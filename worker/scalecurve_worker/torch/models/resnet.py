@@ -11,8 +11,7 @@ from functools import partial
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from scalecurve_worker.torch.models.conv_norm import classifier_head, conv_norm
-from scalecurve_worker.torch.models.initialization import gaussian, he_normal
+from scalecurve_worker.torch.models.layers import classifier_head, conv_norm, gaussian, he_normal
 
 WIDTHS = (64, 128, 256, 512)
 BLOCKS = {18: (2, 2, 2, 2), 34: (3, 4, 6, 3), 50: (3, 4, 6, 3), 101: (3, 4, 23, 3), 152: (3, 8, 36, 3)}

@@ -10,8 +10,7 @@ from functools import partial
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from scalecurve_worker.torch.models.conv_norm import classifier_head, conv_norm
-from scalecurve_worker.torch.models.initialization import he_normal
+from scalecurve_worker.torch.models.layers import classifier_head, conv_norm, he_normal
 from scalecurve_worker.torch.models.resnet import Residual
 
 WIDTHS = (16, 32, 64)

@@ -15,7 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from scalecurve_worker.torch.models.initialization import gaussian
+from scalecurve_worker.torch.models.layers import gaussian
 from scalecurve_worker.training.models import ModelError
 
 STD = 0.02

@@ -20,9 +20,7 @@ from scalecurve_worker.tensorflow import models
 from scalecurve_worker.tensorflow.accuracy import train_to_accuracy
 from scalecurve_worker.tensorflow.checksum import replica_checksums
 from scalecurve_worker.tensorflow.clock import STEP_CLOCK, DeviceClock
-from scalecurve_worker.tensorflow.cluster import meet
-from scalecurve_worker.tensorflow.cluster_membership import CHIEF, WORKER, ClusterMembership
-from scalecurve_worker.tensorflow.cluster_server import follow
+from scalecurve_worker.tensorflow.cluster_membership import CHIEF, WORKER, ClusterMembership, follow, meet
 from scalecurve_worker.tensorflow.config import TensorFlowConfig
 from scalecurve_worker.tensorflow.data.sampler import Epochs
 from scalecurve_worker.tensorflow.data.synthetic import SyntheticReplicas

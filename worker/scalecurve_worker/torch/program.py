@@ -25,10 +25,9 @@ from scalecurve_worker.torch.alternates import NoSync, PeakMemory, Plain
 from scalecurve_worker.torch.attach import attach_torch
 from scalecurve_worker.torch.checksum import parameter_checksum
 from scalecurve_worker.torch.data import Batch, DataError, Loader
-from scalecurve_worker.torch.device import choose_device, seats_on
+from scalecurve_worker.torch.device import choose_device, seats_on, set_arithmetic
 from scalecurve_worker.torch.flops import FlopCountError, count_step_flops, device_peak_flops
 from scalecurve_worker.torch.job import TorchJob, batch_per_worker
-from scalecurve_worker.torch.precision import set_arithmetic
 from scalecurve_worker.torch.process_group import ask_for_algorithm, choose_backend, join_group, leave_group
 from scalecurve_worker.torch.sharding import local_elements
 from scalecurve_worker.torch.strategies import Wrap, single

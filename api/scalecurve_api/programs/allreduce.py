@@ -28,8 +28,8 @@ class Sizes(Model):
 
     payload: Payload = Field(
         default=Payload.sizes,
-        description="sizes go from minBytes to maxBytes; gradients are those of workload.model, one message for each "
-        "tensor, and buckets are the same in DDP's buckets.",
+        description="What is sent: sizes from minBytes to maxBytes, the gradients of workload.model, one message for "
+        "each tensor, or the same gradients in DDP's buckets.",
     )
     min_bytes: Count = Field(default=8, description="Smallest message, in bytes.")
     max_bytes: Count = Field(default=1 << 30, description="Largest message, in bytes.")

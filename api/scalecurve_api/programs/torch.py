@@ -123,7 +123,8 @@ class Transfer(Model):
         default=None, description="State dict of the same architecture, as measure.accuracy.checkpoints writes it."
     )
     train: Trainable = Field(
-        default=Trainable.all, description="head freezes everything else; scratch ignores the checkpoint."
+        default=Trainable.all,
+        description="Which parameters change; head freezes all others, and scratch ignores the checkpoint.",
     )
 
 

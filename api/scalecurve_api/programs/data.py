@@ -57,7 +57,7 @@ class TorchData(Data):
 
     augmentation: Augmentation = Field(
         default=Augmentation.auto,
-        description="Random crops and mirroring of training images; auto leaves them out where they change the meaning.",
+        description="Random crops and mirroring of training images; auto leaves out what changes their meaning.",
     )
     cutout: Natural = Field(default=0, description="Side, in pixels, of a square blotted out of each training image.")
     instances: Annotated[int, Field(ge=1, le=1024, strict=True)] = Field(

@@ -70,6 +70,26 @@ def test_nothing_tells_users_to_install_what_is_not_there():
     assert {found for pattern in installs for found in mentions(pattern)} == set()
 
 
+@pytest.mark.skipif(PLACES["published"], reason="the project is published")
+@pytest.mark.parametrize(
+    ("page", "notice"),
+    [
+        ("README.md", "Nothing is released yet"),
+        ("charts/scalecurve/README.md", "The chart is not published yet"),
+        ("docs/how-to/install.md", "Nothing is published yet"),
+        ("docs/how-to/building-images.md", "No image is published yet"),
+        ("tools/docs/overrides/main.html", "not released yet"),
+    ],
+)
+def test_pages_say_that_nothing_is_published(page: str, notice: str):
+    assert notice in TEXTS[page]
+
+
+def test_readme_builds_before_it_installs():
+    readme = TEXTS["README.md"]
+    assert 0 < readme.index("make quickstart") < readme.index("pip install") < readme.index("helm install")
+
+
 def test_all_files_name_one_version():
     assert set(check.versions(ROOT).values()) == {PYPROJECT["project"]["version"]}
 

@@ -44,19 +44,16 @@ class Planned:
 
     @property
     def hours(self) -> float | None:
-        """One trial after another."""
         known = [seconds for seconds in self.seconds if seconds is not None]
         return sum(known) / 3600 if known else None
 
     @property
     def cost(self) -> float | None:
-        """Worker-hours times the price, where both are known."""
         if self.worker_hours is None or self.per_worker_hour is None:
             return None
         return self.worker_hours * self.per_worker_hour
 
     def tables(self) -> tuple[Table, Table]:
-        """The trials in order, and the totals."""
         return _trials(self), _totals(self)
 
 
@@ -81,9 +78,9 @@ def plan(
     source = []
     if earlier is not None:
         found = sum(value is not None for value in known)
-        source.append(f"{found} of {len(known)} trials are timed as {earlier.label} ran the same point and workload")
+        source.append(f"{found} of {len(known)} trials use times from {earlier.label} (same point and workload)")
     if step_seconds is not None:
-        source.append(f"{step_seconds:g} s a step and {startup_seconds:g} s to start are taken where no run is known")
+        source.append(f"{step_seconds:g} s per step and {startup_seconds:g} s of startup assumed for all others")
     cost = experiment.spec.cost
     return Planned(
         plan=made,
@@ -155,7 +152,7 @@ def _trials(planned: Planned) -> Table:
         Column("layout", "Layout"),
         Column("repetition", "Repetition", "count"),
         Column("global_batch", "Global batch", "count"),
-        Column("batch_per_worker", "Batch a worker", "count"),
+        Column("batch_per_worker", "Batch per worker", "count"),
         Column("steps", "Steps", "count"),
         Column("seconds", "Time", "number", "s"),
     )
@@ -184,7 +181,7 @@ def _totals(planned: Planned) -> Table:
     columns = (
         Column("trials", "Trials", "count"),
         Column("points", "Points", "count"),
-        Column("hours", "Time, one after another", "number", "h"),
+        Column("hours", "Time, sequential", "number", "h"),
         Column("worker_hours", "Worker-hours", "number", "h"),
         Column("cost", "Cost", "number", planned.currency),
     )
@@ -193,9 +190,9 @@ def _totals(planned: Planned) -> Table:
     row += tuple(PENDING if value is None else value for value in values)
     notes = list(planned.source)
     if open_:
-        left_out = "" if open_ == len(planned.seconds) else " and are left out of the totals"
+        left_out = "" if open_ == len(planned.seconds) else " and are missing from the totals"
         notes.append(
-            f"{open_} of {len(planned.seconds)} trials have no time{left_out}: name one with --step-time, or an "
+            f"{open_} of {len(planned.seconds)} trials have no time estimate{left_out}: use --step-time, or an "
             "earlier bundle with --from"
         )
     if planned.per_worker_hour is None:

@@ -109,7 +109,7 @@ def test_records_are_read_by_version_whatever_the_api_group(own: Path):
 
 def test_a_record_in_the_wrong_folder_is_foreign(own: Path):
     (own / "trials" / "weak-1-1x1-r1" / "trial.json").replace(own / "trials" / "weak-2-1x2-r1" / "trial.json")
-    assert {p.what.split(":")[0] for p in open_bundle(own).problems} == {"foreign", "missing"}
+    assert {p.what.split(":")[0] for p in open_bundle(own).problems} == {"foreign record", "missing"}
 
 
 def test_a_record_of_another_experiment_is_foreign(own: Path, tmp_path: Path):
@@ -125,7 +125,7 @@ def test_a_record_that_ran_otherwise_than_planned_is_foreign(own: Path):
     (own / "experiment.yaml").write_text(text.replace("model: resnet18", "model: resnet50"))
     problems = open_bundle(own).problems
     assert len(problems) == 4
-    assert "another workload" in problems[0].what
+    assert "workload differs" in problems[0].what
 
 
 @pytest.mark.parametrize("text", ["", "a: [", "kind: Pod", "a: &a [1]\nb: *a", "\x00", "- 1"])

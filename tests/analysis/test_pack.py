@@ -183,14 +183,14 @@ class TestDistrust:
 
     def test_a_name_that_is_a_file_and_a_folder(self, packed: Path, tmp_path: Path):
         path = rebuilt(packed, tmp_path / "b.zip", lambda files: files.update({"trials": b"x"}))
-        assert "two files of one name" in refused(path)
+        assert "two files of the same name" in refused(path)
 
     @pytest.mark.filterwarnings("ignore:Duplicate name")
     def test_duplicates(self, packed: Path, tmp_path: Path):
         path = shutil.copy(packed, tmp_path / "b.zip")
         with zipfile.ZipFile(path, "a") as archive:
             archive.writestr("experiment.yaml", "another")
-        assert "two files of one name" in refused(path)
+        assert "two files of the same name" in refused(path)
 
     def test_a_bomb(self, packed: Path, tmp_path: Path):
         """The directory says 4 GB; nothing of it is unpacked to find out."""
@@ -232,13 +232,11 @@ class TestDistrust:
     def test_a_zip_of_something_else(self, tmp_path: Path):
         with zipfile.ZipFile(path := tmp_path / "b.zip", "w") as archive:
             archive.writestr("hello.txt", "hello")
-        assert refused(path) == (
-            f"holds no {SUMS_FILE}, so `scalecurve pack` did not write it; unzip it and use the folder"
-        )
+        assert refused(path) == (f"no {SUMS_FILE}, so not written by `scalecurve pack`; unzip it and use the folder")
 
     def test_a_file_that_is_no_zip(self, tmp_path: Path):
         (path := tmp_path / "b.zip").write_text("hello")
-        assert refused(path).startswith("is a file, and not a packed bundle")
+        assert refused(path).startswith("is a file but not a packed bundle")
 
     @pytest.mark.parametrize("kept", [0.1, 0.5, 0.99])
     def test_truncated(self, kept: float, packed: Path, tmp_path: Path):
@@ -285,7 +283,7 @@ class TestPacking:
             lambda: unpack(packed, there),
             lambda: unpack(packed, tmp_path / "empty"),
         ):
-            with pytest.raises(BundleError, match="exists; name another with --out"):
+            with pytest.raises(BundleError, match="already exists; choose another with --out"):
                 refusal()
         assert there.read_text() == "mine"
 
@@ -293,7 +291,7 @@ class TestPacking:
         (tmp_path / "file").write_text("x")
         (tmp_path / "folder").mkdir()
         for path, why in (
-            (packed, "is packed already"),
+            (packed, "already packed"),
             (tmp_path / "file", "is a file"),
             (tmp_path / "folder", "not a bundle"),
             (tmp_path / "none", "no such"),
@@ -305,7 +303,7 @@ class TestPacking:
     def test_a_link_is_not_followed(self, folder: Path, tmp_path: Path):
         copy = shutil.copytree(folder, tmp_path / "copy")
         (copy / "trials" / "weak-1-1x1-r1" / "logs" / "link").symlink_to("/etc/passwd")
-        with pytest.raises(BundleError, match="logs/link: is no regular file"):
+        with pytest.raises(BundleError, match="logs/link: not a regular file"):
             pack(copy, tmp_path / "b.zip")
 
     def test_a_full_disk_leaves_nothing_behind(self, packed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

@@ -70,7 +70,7 @@ def test_an_earlier_run_of_the_same_tells_how_long_each_point_takes(earlier: Pat
     for trial, seconds in zip(planned.plan.trials, planned.seconds, strict=True):
         shared = 0.9 if trial.point.workers > 1 else 1.0  # the windows without communication are a tenth quicker
         assert seconds == pytest.approx(0.1 * trial.point.workers * (steps - 10 + 10 * shared), rel=1e-6)
-    assert "6 of 6 trials are timed as synthetic ran the same point and workload" in planned.tables()[1].notes
+    assert "6 of 6 trials use times from synthetic (same point and workload)" in planned.tables()[1].notes
 
 
 def test_a_longer_measurement_takes_longer_by_its_steps(earlier: Path):
@@ -118,7 +118,7 @@ def test_a_named_step_time_fills_in_what_the_bundle_does_not_know(earlier: Path)
     assert len(known) == 6
     assert partly.hours == pytest.approx(sum(known) / 3600)
     (_, open_, _) = partly.tables()[1].notes
-    assert open_.startswith("3 of 9 trials have no time and are left out of the totals: name one with --step-time")
+    assert open_.startswith("3 of 9 trials have no time estimate and are missing from the totals: use --step-time")
 
 
 def test_failed_trials_tell_nothing(tmp_path: Path):

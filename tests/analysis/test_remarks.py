@@ -36,9 +36,9 @@ def test_the_headline_says_why_a_curve_bends(tmp_path: Path):
     last = series.points[-1]
     assert last.computing.value == pytest.approx(0.8, rel=0.01)
     assert last.efficiency.value == pytest.approx(0.72, rel=0.01)
-    said = f"computing alone would keep {spelling.percent(last.computing.value)}"
+    said = f"compute alone would keep {spelling.percent(last.computing.value)}"
     left = last.efficiency.value / last.computing.value
-    said += " (64 a worker in place of 256)"
+    said += " (64 per worker instead of 256)"
     assert series.headline.endswith(f"; {said}, communication leaves {spelling.percent(left)} of that")
     result = scaling([open_bundle(tmp_path)])
     assert ",computing," in split_table(result).csv()
@@ -63,9 +63,9 @@ def test_one_repetition_is_named_in_the_headline(tmp_path: Path):
     series = strong(tmp_path, Truth(), repetitions=1)
     assert "95 % interval" not in series.headline
     assert "(within the run only " in series.headline
-    assert ", by one repetition: how another would differ is not known" in series.headline
+    assert " (single repetition: run-to-run variation unknown)" in series.headline
     alone = strong(tmp_path / "alone", Truth(), repetitions=1, workers=[2])
-    assert alone.headline.endswith(" on 2 workers, by one repetition: how another would differ is not known")
+    assert alone.headline.endswith(" on 2 workers (single repetition: run-to-run variation unknown)")
 
 
 def test_larger_counts_without_a_good_trial_are_named(tmp_path: Path):
@@ -76,7 +76,7 @@ def test_larger_counts_without_a_good_trial_are_named(tmp_path: Path):
         if trial.point.workers > 1
     }
     (series,) = scaling([open_bundle(write_bundle(tmp_path, of, Truth(), tables=False, endings=endings))]).series
-    assert series.headline.endswith(" on 1 worker; no trial on 2, 4 workers counts")
+    assert series.headline.endswith(" on 1 worker; no valid trials at 2, 4 workers")
 
 
 @pytest.mark.parametrize(

@@ -95,7 +95,7 @@ def test_everything_is_written(written: Path):
     assert {path.stem for path in (written / "tables").iterdir()} >= {"scaling", "modes", "split", "steps", "cost"}
     page = (written / "report.html").read_text()
     assert page.count("<svg") == len(CURVES)
-    for said in ("4 workers give", "Throttled", "version of torch", "95 % interval", "How the numbers were obtained"):
+    for said in ("speed-up on 4 workers", "Throttled", "version of torch", "95 % interval", "How the numbers were"):
         assert said in page
 
 
@@ -193,7 +193,7 @@ def test_html_alone_draws_no_png(bundle_folder: Path, tmp_path: Path):
 
 
 def test_an_unknown_format_is_refused(bundle_folder: Path, tmp_path: Path):
-    with pytest.raises(ValueError, match=r"given pdf; allowed: html, md"):
+    with pytest.raises(ValueError, match=r"unknown formats: pdf; allowed: html, md"):
         report(open_bundles([bundle_folder]), tmp_path, ["pdf"])
     with pytest.raises(ValueError, match="at least one bundle"):
         report([], tmp_path)

@@ -32,7 +32,8 @@ def test_the_truth_is_found(tmp_path: Path):
     assert [p.speedup.value for p in series.points] == pytest.approx([1, 1.6, 2])
     assert [p.efficiency.value for p in series.points] == pytest.approx([1, 0.8, 0.5])
     assert [p.step_s.value for p in series.points] == pytest.approx([0.1, 0.125, 0.2])
-    assert series.headline.startswith("weak: 4 workers give 2×, efficiency 50.0 %; computing alone would keep 55.6 %")
+    start = "weak: 2× speed-up on 4 workers, efficiency 50.0 %; compute alone would keep 55.6 %"
+    assert series.headline.startswith(start)
 
 
 def test_intervals_hold_the_truth_of_noisy_trials(tmp_path: Path):
@@ -67,7 +68,7 @@ def test_the_baseline_is_the_one_that_is_named(tmp_path: Path):
     (series,) = result(tmp_path, of).series
     assert [p.speedup.value for p in series.points] == pytest.approx([0.5, 1, 2])
     assert [p.efficiency.value for p in series.points] == pytest.approx([1, 1, 1])
-    assert "give 2× that of 2" in series.headline
+    assert "2× speed-up on 4 workers over 2" in series.headline
 
 
 def test_without_its_baseline_a_series_has_no_speedup(tmp_path: Path):
@@ -107,7 +108,7 @@ def test_the_effective_batch_is_the_measured_one(tmp_path: Path):
 
     (series,) = result(tmp_path, weak(workers=[1, 2]), change=half).series
     assert [p.effective_batch for p in series.points] == [32, 64]
-    assert any("used 32 samples a step, planned were 64" in note for note in series.notes)
+    assert any("used 32 samples per step instead of the planned 64" in note for note in series.notes)
 
 
 def test_exposed_communication_comes_from_the_alternated_windows(tmp_path: Path):
@@ -138,7 +139,7 @@ def test_energy_that_some_window_does_not_know_is_left_out(tmp_path: Path):
 def test_one_repetition_is_marked(tmp_path: Path):
     (series,) = result(tmp_path, weak(repetitions=1), Truth()).series
     assert series.points[0].throughput.within_run_only
-    assert any("one repetition only at 1, 2, 4 workers" in note for note in series.notes)
+    assert any("single repetition at 1, 2, 4 workers" in note for note in series.notes)
 
 
 def test_a_record_without_timed_windows_has_no_place_on_a_curve(tmp_path: Path):
@@ -146,7 +147,7 @@ def test_a_record_without_timed_windows_has_no_place_on_a_curve(tmp_path: Path):
     assert [p.measured for p in found.series[0].points] == [False, False]
     assert scaling_table(found).spelled()[0][5] == "–"
     assert "Throughput" in scaling_table(found).text()
-    assert found.series[0].headline == "weak: nothing was measured"
+    assert found.series[0].headline == "weak: nothing measured"
 
 
 def test_windows_of_no_length_are_not_divided_by(tmp_path: Path):

@@ -15,7 +15,10 @@ LARS = "weak batch.perWorker=128 optimizer.name=lars options.reshuffle=true"
 def test_what_differs_from_the_first_series_is_said() -> None:
     shown, note = shortened([PLAIN, LARS, PLAIN])
     assert shown == {PLAIN: "weak", LARS: "weak batch.perWorker=128 optimizer.name=lars"}
-    assert note == "A series names what differs from batch.perWorker=32, optimizer.name=sgd, options.reshuffle=true."
+    assert (
+        note
+        == "Series names show only what differs from batch.perWorker=32, optimizer.name=sgd, options.reshuffle=true."
+    )
 
 
 def test_few_axes_one_series_and_unlike_series_are_named_whole() -> None:
@@ -48,6 +51,6 @@ def test_people_are_shown_the_short_name_and_programs_the_whole_one() -> None:
     table = Table("t", "T", (Column("series", "Series"),), ((PLAIN,), (LARS,)), ("First.",))
     assert "weak  \n" not in table.text()
     assert PLAIN not in table.text()
-    assert "optimizer.name=lars\nnote: First.\nnote: A series names what differs" in table.text()
+    assert "optimizer.name=lars\nnote: First.\nnote: Series names show only what differs" in table.text()
     assert PLAIN in table.csv()
     assert PLAIN in table.json()

@@ -121,11 +121,14 @@ def _rewritten(folder: Path, change) -> bytes:
     ("change", "said"),
     [
         (lambda t: t.filter(pa.compute.less(t["rank"], 2)), "3 ranks of 120 steps have more"),
-        (lambda t: t.set_column(0, "rank", pa.array(np.array(t["rank"]) + 1, pa.int32())), "rank 1 where rank 0"),
-        (lambda t: t.filter(pa.compute.not_equal(t["step"], 4)), "lacks steps between"),
-        (lambda t: t.set_column(1, "step", pa.array(np.array(t["step"]) + 90, pa.int32())), "lacks steps of window"),
+        (lambda t: t.set_column(0, "rank", pa.array(np.array(t["rank"]) + 1, pa.int32())), "rank 1, expected rank 0"),
+        (lambda t: t.filter(pa.compute.not_equal(t["step"], 4)), "misses steps between"),
+        (
+            lambda t: t.set_column(1, "step", pa.array(np.array(t["step"]) + 90, pa.int32())),
+            "is missing steps of window",
+        ),
         (lambda t: t.drop_columns(["duration_ns"]), "column duration_ns is missing"),
-        (lambda t: t.drop_columns(["step"]), "not a table of steps"),
+        (lambda t: t.drop_columns(["step"]), "not a step table"),
         (lambda t: t.set_column(4, "duration_ns", pa.array(np.zeros(len(t), np.int64))), "not positive"),
         (lambda t: t.set_column(4, "duration_ns", pa.array(["x"] * len(t))), "duration_ns is string"),
         (lambda t: t.set_column(4, "duration_ns", pa.nulls(len(t), pa.int64())), "without a duration"),
@@ -151,7 +154,7 @@ def test_a_rank_of_several_row_groups_is_joined(folder: Path):
 
 def test_a_name_that_is_no_text_is_refused(folder: Path):
     replace_table(folder, table_of(folder).read_bytes().replace(b"duration_ns", b"\x80uration_ns"))
-    with pytest.raises(FileError, match="not a table of steps"):
+    with pytest.raises(FileError, match="not a step table"):
         read_steps(three_workers(open_bundle(folder)))
 
 

@@ -19,7 +19,7 @@ def test_a_report_says_what_was_measured_on_what_and_when(tmp_path: Path):
     assert what.split(", ")[:2] == ["resnet18", "torch"]
     assert what.endswith("synthetic")
     assert "synthetic data" in what
-    assert count == "11 of 12 trials count"
+    assert count == "11 of 12 trials valid"
     assert when.startswith("measured 2026-09-")
     assert when.endswith(" UTC")
 

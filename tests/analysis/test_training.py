@@ -254,7 +254,7 @@ def test_noise_stands_only_where_every_repetition_has_it(bundle: Bundle):
 
 def test_times_that_hold_the_cost_of_the_noise_scale_are_said_to(bundle: Bundle):
     found = training([bundle])
-    assert any("times hold what that cost" in note for note in found.of_accuracy()[0].notes)
+    assert any("times include that overhead" in note for note in found.of_accuracy()[0].notes)
     without = [
         replace(p, measured=replace(p.measured, trials=tuple(map(noiseless, p.measured.trials)))) for p in found.points
     ]
@@ -347,7 +347,7 @@ def test_a_picture_that_is_none_is_black(tmp_path: Path):
 def test_the_verb_prints_the_tables(folder: Path, tmp_path: Path):
     shown = CliRunner().invoke(cli, ["training", str(folder), "-o", "md"])
     assert shown.exit_code == 0, shown.output
-    for title in ("Training to accuracy", "Gradient noise scale", "Accuracy and size in fewer bits"):
+    for title in ("Training to accuracy", "Gradient noise scale", "Accuracy and size of quantized models"):
         assert f"### {title}" in shown.output
     plain = write_bundle(tmp_path / "plain", TRAINED, tables=False)
     assert "(nothing)" in CliRunner().invoke(cli, ["training", str(plain)]).output

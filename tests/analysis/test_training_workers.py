@@ -15,7 +15,7 @@ from scalecurve.cli import cli
 from scalecurve.training_results import training
 from scalecurve.training_results.by_approach import difference
 from scalecurve.training_results.convergence import TOLERANCE, WIDTH, settled, smoothed
-from scalecurve.training_results.critical_batch import of_run, worth
+from scalecurve.training_results.critical_batch import critical_batches, noise_scale_of_run
 from scalecurve.training_results.extrapolation import extrapolate
 from scalecurve_api.record.rank import Evaluation, NoiseScaleRow
 from scalecurve_api.record.trial_record import TrialRecord
@@ -164,7 +164,7 @@ def test_tables_against_workers(tmp_path: Path) -> None:
     assert seconds == pytest.approx([6 * 2 * 1.01, 7 * 1.01, 8 / 2 * 1.01])
     beyond = {(row[2], row[3]): row for row in tables["beyond-workers"].rows}
     assert {workers for _, workers in beyond} == {8, 16}
-    found = beyond["seconds of an epoch", 8][4]
+    found = beyond["seconds per epoch", 8][4]
     assert found.value == pytest.approx(0.25 * 1.01, rel=0.01)  # type: ignore[union-attr]
     by_epoch = tables["epochs"]
     assert [row[3] for row in by_epoch.rows[:12]] == [1, 3, 4, 6, 8, 10, 11, 13, 15, 17, 18, 20]
@@ -174,7 +174,7 @@ def test_two_worker_counts_have_one_line_for_what_is_not_known(tmp_path: Path) -
     folder = write_bundle(tmp_path / "b", of([1, 2]), evaluations=learnt, tables=False)
     tables = {table.name: table for table in training([open_bundle(folder)]).tables()}
     (row,) = tables["beyond-workers"].rows
-    assert row[2:] == ("all", None, None, "not identifiable: 2 worker counts, and a trend wants 3")
+    assert row[2:] == ("all", None, None, "not identifiable: 2 worker counts; a trend needs 3")
 
 
 def test_one_worker_count_has_no_such_table(tmp_path: Path) -> None:
@@ -186,14 +186,14 @@ def test_one_worker_count_has_no_such_table(tmp_path: Path) -> None:
 def test_the_batch_beyond_which_workers_stop_paying(tmp_path: Path) -> None:
     folder = write_bundle(tmp_path / "b", of([1, 2, 4]), evaluations=learnt, change=noisy)
     bundle = open_bundle(folder)
-    (found,) = worth(training([bundle]).points)
+    (found,) = critical_batches(training([bundle]).points)
     assert found.scale == pytest.approx(SCALE * (1.1 * 1.2) ** (1 / 3))
     assert found.low is not None
     assert found.high is not None
     assert found.low < found.scale < found.high
     assert found.runs == 9
-    assert "stop paying beyond a batch of about 105" in found.sentence
-    assert ", 1 worker of 64: steps and samples are then twice their least" in found.sentence
+    assert "stop paying off at a batch of about 105" in found.sentence
+    assert ", 1 worker of 64: steps and samples are then twice their minimum" in found.sentence
     result = CliRunner().invoke(cli, ["recommend", str(folder), "--output", "json"])
     assert result.exit_code == 0, result.output
     rows = json.loads(result.stdout)["batch-worth"]["rows"]
@@ -222,10 +222,10 @@ def test_a_noise_scale_that_no_run_can_tell(tmp_path: Path) -> None:
         return record.model_copy(update={"noise_scale": rows})
 
     folder = write_bundle(tmp_path / "b", of([1, 2]), evaluations=learnt, change=untold)
-    (found,) = worth(training([open_bundle(folder)]).points)
+    (found,) = critical_batches(training([open_bundle(folder)]).points)
     assert found.scale is None
     assert "not identifiable" in found.sentence
-    assert of_run([]) is None
+    assert noise_scale_of_run([]) is None
     result = CliRunner().invoke(cli, ["recommend", str(folder)])
     assert "not identifiable" in result.output
 
@@ -264,8 +264,8 @@ def test_the_winner_and_how_far_the_others_are_behind(tmp_path: Path) -> None:
         ("head", "0.1"): None,
         ("all", "0.01"): "winner",
         ("all", "0.1"): None,
-        ("scratch", "0.01"): "best of its approach, not told apart from the winner",
-        ("scratch", "0.1"): "not told apart from the winner",
+        ("scratch", "0.01"): "best of its approach, tied with the best",
+        ("scratch", "0.1"): "tied with the best",
     }
     assert found["all", "0.01"]["behind"] is None
     assert found["head", "0.01"]["behind"].value == pytest.approx(0.11)  # type: ignore[union-attr]

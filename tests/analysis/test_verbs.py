@@ -115,7 +115,7 @@ class TestAllReduce:
 
         of = weak(workers=[2, 4], workload={"program": "allreduce"})
         table = allreduce([bundle(tmp_path, of, allreduce=wrong)]).table()
-        assert "differ from the sum" in table.notes[1]
+        assert "differ from the expected sum" in table.notes[1]
 
     def test_other_programs_have_none(self, tmp_path: Path):
         assert allreduce([bundle(tmp_path)]).points == ()
@@ -128,7 +128,7 @@ class TestCompare:
         first = bundle(tmp_path / "a", truth=before)
         second = bundle(tmp_path / "b", truth=after, seed=7)
         found = compare(first, second, threshold=0.05)
-        assert [p.verdict for p in found.points] == ["same within noise", "same within noise", "slower"]
+        assert [p.verdict for p in found.points] == ["unchanged within noise", "unchanged within noise", "slower"]
         assert found.past_threshold
         assert [p.point.workers for p in found.points if p.change.past_threshold and p.change.slower] == [4]
         assert compare(first, second, threshold=0.5).past_threshold is False
@@ -136,7 +136,7 @@ class TestCompare:
 
     def test_one_repetition_is_undecided(self, tmp_path: Path):
         one = bundle(tmp_path, weak(repetitions=1), Truth())
-        assert {p.verdict for p in compare(one, one).points} == {"undecided: a side has one repetition"}
+        assert {p.verdict for p in compare(one, one).points} == {"undecided: only one repetition on one side"}
 
     def test_points_of_one_side_only_are_named(self, tmp_path: Path):
         first = bundle(tmp_path / "a", weak(workers=[1, 2]))
@@ -179,7 +179,7 @@ class TestDiagnose:
         [
             ("drift", lambda trial, step: 1 + 0.2 * step / len(step)),
             ("warm-up too short", lambda trial, step: 1 + 0.5 * np.exp(-step / 40)),
-            ("two kinds of steps", lambda trial, step: np.where(step % 3 == 0, 1.4, 1.0)),
+            ("bimodal steps", lambda trial, step: np.where(step % 3 == 0, 1.4, 1.0)),
             ("repetitions disagree", lambda trial, step: 1 + 0.3 * trial.repetition + 0 * step),
         ],
     )
@@ -196,7 +196,7 @@ class TestDiagnose:
 
         found = diagnose([bundle(tmp_path, change=unsteady)])
         assert {(f.kind, f.workers) for f in found.findings} == {
-            (kind, workers) for kind in ("never steady", "shared cores") for workers in (1, 2, 4)
+            (kind, workers) for kind in ("never stable", "shared cores") for workers in (1, 2, 4)
         }
         assert all(len(f.trials) == f.of == 3 and f.severity is None for f in found.findings)
 

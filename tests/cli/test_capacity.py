@@ -115,7 +115,7 @@ def quota(hard: dict[str, str], **used: str) -> dict[str, Any]:
         ([quota({"services": "0"})], [], []),
         (
             [quota({"limits.cpu": "100"})],
-            ["quota q limits limits.cpu, so every pod must say how much it takes: set spec.resources.limits.cpu"],
+            ["quota q limits limits.cpu, so every pod must declare it: set spec.resources.limits.cpu"],
             [],
         ),
         ([quota({"memory": "12Gi"})], [], []),

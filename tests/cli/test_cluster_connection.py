@@ -46,7 +46,7 @@ def kubeconfig(path: Path, name: str, current: bool = True, **context: Any) -> P
 def test_without_a_kubeconfig(desk: Desk) -> None:
     said = desk.here("status", "absent", code=2).err
     assert said == (
-        "scalecurve: absent: no such folder, and no cluster to look for an experiment in: "
+        "scalecurve: absent: no such folder, and no cluster to look in: "
         "no kubeconfig: set KUBECONFIG, or use --kubeconfig\n"
     )
     assert "no kubeconfig" in desk.here("status", "absent", "-n", "mine", code=3).err
@@ -64,7 +64,7 @@ def test_without_the_client(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_a_path_is_never_a_name_of_an_experiment(desk: Desk) -> None:
     for given in ("results/absent", "Absent", "a" * 41):
-        assert "give the folder that `scalecurve run` wrote" in desk.here("status", given, code=2).err
+        assert "expected a folder written by `scalecurve run`" in desk.here("status", given, code=2).err
     (desk.folder / "there").mkdir()
     here = [desk.folder / "there", Path("absent"), Path("a/b")]
     assert split(here) == ([here[0], here[2]], ["absent"])

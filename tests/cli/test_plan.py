@@ -34,7 +34,7 @@ def test_help_names_the_default(desk: Desk):
 def test_without_times_totals_are_open_and_say_what_to_do(desk: Desk):
     file = desk.write()
     ran = desk("plan", file, code=0)
-    assert "2 of 2 trials have no time: name one with --step-time, or an earlier bundle with --from" in ran.out
+    assert "2 of 2 trials have no time estimate: use --step-time, or an earlier bundle with --from" in ran.out
     assert "no price: set spec.cost.perWorkerHour" in ran.out
     assert ran.out == desk.here("plan", file, code=0).out
     rows = desk.here("plan", file, "-o", "csv", code=0)
@@ -48,7 +48,7 @@ def test_times_come_from_an_earlier_bundle(desk: Desk, bundle: Path):
     ran = desk.here("plan", file, "--from", bundle, "-o", "json", code=0)
     assert all(0 < row["seconds"] < 60 for row in ran.json["trials"]["rows"])
     (note, _) = ran.json["totals"]["notes"]
-    assert note == "4 of 4 trials are timed as finished ran the same point and workload"
+    assert note == "4 of 4 trials use times from finished (same point and workload)"
 
 
 def test_what_is_no_experiment_or_no_bundle_is_refused(desk: Desk, bundle: Path):
@@ -60,7 +60,7 @@ def test_what_is_no_experiment_or_no_bundle_is_refused(desk: Desk, bundle: Path)
     (desk.folder / "two.yaml").write_text(
         file.read_text() + "---\n" + file.read_text().replace("name: desk", "name: other")
     )
-    assert "two.yaml: holds 2 experiments; this verb takes one" in desk.here("plan", "two.yaml", code=2).err
+    assert "two.yaml: holds 2 experiments; expected one" in desk.here("plan", "two.yaml", code=2).err
 
 
 def test_a_very_long_matrix(desk: Desk):

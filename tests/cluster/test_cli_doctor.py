@@ -70,7 +70,7 @@ def test_a_cluster_that_has_everything(desk: Desk, own_nodes: None, leased: None
     assert found["API server"]["found"].startswith("v1.")
     assert found["definitions"]["found"] == "scalingexperiments, scalingtrials in v1alpha1"
     assert found["runner PyTorchJob"]["good"] is True
-    assert found["nodes"]["found"].endswith("ready for pods that spec.pod allows: 2 with 4 nvidia.com/gpu")
+    assert found["nodes"]["found"].endswith("ready for pods matching spec.pod: 2 with 4 nvidia.com/gpu")
     assert found["layout 2x4"]["found"] == "needs 2 nodes with 4 nvidia.com/gpu each; 2 have it free now"
     assert found["Pod Security"]["good"] is True
     assert "This machine" not in desk("doctor", file).out
@@ -145,7 +145,7 @@ def test_who_may_look_at_little_is_told_so(desk: Desk, tier: Tier) -> None:
     assert found["permission"]["do"] == f"ask for the role edit in {desk.namespace}, to start experiments"
     for what in ("nodes", "operator", "quota", "Pod Security"):
         assert found[what]["good"] is None
-        assert found[what]["do"] == "ask for the right to read it; it could not be checked"
+        assert found[what]["do"] == "could not be checked; request permission to read it"
 
 
 def test_a_cluster_without_scalecurve(desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

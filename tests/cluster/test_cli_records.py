@@ -48,7 +48,7 @@ def files(folder: Path) -> dict[str, bytes]:
 
 def test_status_before_an_operator_has_seen_it(desk: Desk, kept: Kept) -> None:
     ran = desk("status", "seeded")
-    assert ran.out.startswith(f"seeded in {desk.namespace}: Pending, not seen by an operator yet\n")
+    assert ran.out.startswith(f"seeded in {desk.namespace}: Pending, not picked up by an operator yet\n")
     assert json.loads(desk("status", "seeded", "-o", "json").out)["finished"] is False
 
 
@@ -99,7 +99,7 @@ def test_folders_are_bundles_and_other_names_experiments(desk: Desk, kept: Kept)
 @pytest.mark.parametrize("verb", ["status", "watch", "pull", "report"])
 def test_what_is_not_there_is_said_with_what_is(desk: Desk, kept: Kept, verb: str) -> None:
     said = desk(verb, "sedeed", code=2).err
-    assert "sedeed: no such folder, and no experiment of that name in namespace" in said
+    assert "sedeed: no such folder, and no such experiment in namespace" in said
     assert said.endswith("there are: seeded\n")
     assert list(desk.folder.iterdir()) == []
 
@@ -127,7 +127,7 @@ def test_a_second_pull_fetches_what_is_missing(desk: Desk, kept: Kept) -> None:
     kept.begin("weak-2-1x2-r2")
     progress(kept)
     first = desk("pull", "seeded", "--into", "b").out
-    assert "still running (pull again when they have ended): weak-2-1x2-r2\nnot begun yet: 1\n" in first
+    assert "still running (pull again once they end): weak-2-1x2-r2\nnot begun yet: 1\n" in first
     before = files(desk.folder / "b")
     for name in maps:
         kept.remove(name)

@@ -32,7 +32,6 @@ class MeasuredPoint:
 
     @cached_property
     def good(self) -> tuple[TrialRecord, ...]:
-        """Records of the Succeeded trials."""
         return tuple(trial.record for trial in self.trials if trial.good and trial.record is not None)
 
     @cached_property
@@ -42,11 +41,9 @@ class MeasuredPoint:
 
     @property
     def unfinished(self) -> int:
-        """Trials without a usable record."""
         return sum(trial.record is None for trial in self.trials)
 
     def ended_as(self, phase: TrialPhase) -> int:
-        """How many trials ended so."""
         return sum(trial.phase is phase for trial in self.trials)
 
     @cached_property
@@ -56,7 +53,6 @@ class MeasuredPoint:
 
     @cached_property
     def steps(self) -> Totals:
-        """Steps and wall time of the same windows."""
         return tuple(steps_of(record, WindowKind.train) for record in self.timed)
 
     @cached_property
@@ -106,7 +102,6 @@ class MeasuredSeries:
 
     @property
     def sample_unit(self) -> str:
-        """What a sample is: samples or tokens."""
         units = {record.summary.sample_unit for p in self.points for record in p.timed if record.summary}
         return units.pop() if len(units) == 1 else "samples"
 

@@ -62,12 +62,10 @@ class Trial:
 
     @property
     def phase(self) -> TrialPhase | None:
-        """The final phase, None while there is none."""
         return None if self.record is None else self.record.phase
 
     @property
     def good(self) -> bool:
-        """Whether its numbers may enter a curve."""
         return self.phase is TrialPhase.succeeded
 
 
@@ -138,12 +136,12 @@ def files_of(root: Path) -> BundleFiles:
     if is_packed(root):
         return PackedFiles(root)
     if not root.is_dir():
-        why = "is a file, and not a packed bundle" if root.exists() else "no such folder"
+        why = "is a file but not a packed bundle" if root.exists() else "no such folder"
         raise BundleError(
-            f"{root}: {why}; give the folder that `scalecurve run` wrote, or what `scalecurve pack` made of it"
+            f"{root}: {why}; expected a folder written by `scalecurve run` or a file written by `scalecurve pack`"
         )
     if not (root / EXPERIMENT_FILE).exists() and not (root / TRIALS_FOLDER).is_dir():
-        raise BundleError(f"{root}: not a bundle: it holds neither {EXPERIMENT_FILE} nor {TRIALS_FOLDER}/")
+        raise BundleError(f"{root}: not a bundle: neither {EXPERIMENT_FILE} nor {TRIALS_FOLDER}/ found")
     return FolderFiles(root)
 
 
@@ -151,7 +149,7 @@ def _planned(files: BundleFiles, problems: list[UnusableFile]) -> tuple[ScalingE
     try:
         experiment = parse_experiment(files.read(EXPERIMENT_FILE, MAX_EXPERIMENT_BYTES))
         if count_trials(experiment.spec, limit=MAX_TRIALS) > MAX_TRIALS:
-            raise FileError(f"plans more than {MAX_TRIALS} trials, which no engine runs")
+            raise FileError(f"plans more than {MAX_TRIALS} trials, the limit of every engine")
         return experiment, make_plan(experiment)
     except (FileError, AxisError) as error:
         problems.append(UnusableFile(EXPERIMENT_FILE, f"{error}; the plan is unknown, recorded trials are shown"))
@@ -204,7 +202,7 @@ def _trial_folders(files: BundleFiles, problems: list[UnusableFile]) -> list[str
         return []
     visible = {name: is_folder for name, is_folder in entries.items() if not name.startswith(".")}
     problems += [
-        UnusableFile(f"{TRIALS_FOLDER}/{printable(name)}", "not a trial's folder: ignored")
+        UnusableFile(f"{TRIALS_FOLDER}/{printable(name)}", "not a trial folder: ignored")
         for name, is_folder in visible.items()
         if not is_folder
     ]
@@ -222,16 +220,16 @@ def _check_belongs(
     """Refuse a record of another experiment, of another trial, or of a trial that is planned otherwise."""
     trial = record.trial
     if experiment is not None and trial.experiment != experiment:
-        raise FileError(f"foreign: a record of experiment {trial.experiment!r}, this bundle is of {experiment!r}")
+        raise FileError(f"foreign record: experiment {trial.experiment!r}, but this bundle belongs to {experiment!r}")
     if trial.name != folder:
-        raise FileError(f"foreign: the record of trial {trial.name!r} in the folder of {printable(folder)!r}")
+        raise FileError(f"foreign record: trial {trial.name!r} in folder {printable(folder)!r}")
     if planned is None:
         return
     plan = planned.get(_run_of(trial))
     if plan is None:
-        raise FileError(f"foreign: {EXPERIMENT_FILE} plans no trial {trial.name!r}")
+        raise FileError(f"foreign record: {EXPERIMENT_FILE} plans no trial {trial.name!r}")
     if plan.workload != trial.workload or _batch(plan) != _batch(trial):
         what = "batch" if plan.workload == trial.workload else "workload"
-        raise FileError(f"foreign: ran with another {what} than {EXPERIMENT_FILE} plans")
+        raise FileError(f"foreign record: {what} differs from {EXPERIMENT_FILE}")
     if not record.phase.final:
-        raise FileError(f"phase is {record.phase.value}: a record is written when a trial has ended")
+        raise FileError(f"phase is {record.phase.value}: expected a phase that ends a trial")

@@ -49,12 +49,12 @@ def pack(
     """
     root, target = Path(bundle), Path(file)
     if is_packed(root):
-        raise BundleError(f"{root}: is packed already")
+        raise BundleError(f"{root}: already packed")
     files_of(root)
     _refuse_existing(target)
     names = sorted(_names(root))
     if not names:
-        raise BundleError(f"{root}: holds no files to pack")
+        raise BundleError(f"{root}: no files to pack")
     total = sum((root / name).stat().st_size for name in names)
     target.parent.mkdir(parents=True, exist_ok=True)
     with _building(target) as building:
@@ -120,7 +120,7 @@ def _names(root: Path) -> Iterator[str]:
         if any(part.startswith(".") for part in name.parts) or (path.is_dir() and not path.is_symlink()):
             continue
         if path.is_symlink() or (path.exists() and not path.is_file()):
-            raise BundleError(f"{path}: is no regular file, and a packed bundle holds nothing else")
+            raise BundleError(f"{path}: not a regular file, which a packed bundle cannot hold")
         if not is_safe(str(name)):
             raise BundleError(f"{root}: the name {str(name)!r} cannot be packed; rename the file")
         if path.exists():
@@ -137,7 +137,7 @@ def _info(name: str, path: Path | None = None) -> zipfile.ZipInfo:
 
 def _refuse_existing(target: Path) -> None:
     if target.exists():
-        raise BundleError(f"{target}: exists; name another with --out")
+        raise BundleError(f"{target} already exists; choose another with --out")
 
 
 @contextmanager

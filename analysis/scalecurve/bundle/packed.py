@@ -95,16 +95,16 @@ class PackedFiles:
         infos = self._archive.infolist()
         files = [info for info in infos if not info.is_dir()]
         if any(_is_bomb(info) for info in infos) or sum(i.compress_size for i in infos) > self.path.stat().st_size:
-            raise _broken(self.path, "declares more data than it can hold, so it is not unpacked")
+            raise _broken(self.path, "declares more data than it can hold; not unpacked")
         for info in infos:
             if not is_safe(info.filename.removesuffix("/")):
-                raise _broken(self.path, f"holds the unsafe name {info.filename[:80]!r}")
+                raise _broken(self.path, f"contains the unsafe name {info.filename[:80]!r}")
         by_name = {info.filename: info for info in files}
         if len(by_name) != len(files) or _parents(by_name) & by_name.keys():
-            raise _broken(self.path, "holds two files of one name")
+            raise _broken(self.path, "contains two files of the same name")
         if SUMS_FILE not in by_name:
             raise BundleError(
-                f"{self.path}: holds no {SUMS_FILE}, so `scalecurve pack` did not write it; unzip it and use the folder"
+                f"{self.path}: no {SUMS_FILE}, so not written by `scalecurve pack`; unzip it and use the folder"
             )
         return by_name
 
@@ -116,7 +116,7 @@ class PackedFiles:
         lines = [_SUM.fullmatch(line) for line in text.removesuffix("\n").split("\n")] if text else []
         sums = {line[2]: line[1] for line in lines if line}
         if len(sums) != len(lines):
-            raise FileError("holds a line that is no digest of a file, or two of one file")
+            raise FileError("contains a line that is not a file's digest, or two for one file")
         if differing := sorted(sums.keys() ^ (self._infos.keys() - {SUMS_FILE})):
             where = "not in the archive" if differing[0] in sums else "not listed"
             raise FileError(f"{differing[0]} is {where}")
@@ -150,4 +150,4 @@ def _is_bomb(info: zipfile.ZipInfo) -> bool:
 
 
 def _broken(path: Path, why: str) -> BundleError:
-    return BundleError(f"{path}: {why}; copy it again from where it was packed")
+    return BundleError(f"{path}: {why}; copy it again from its source")

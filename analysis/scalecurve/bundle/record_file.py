@@ -41,7 +41,7 @@ def parse_experiment(data: bytes) -> ScalingExperiment:
     if problems:
         raise FileError(f"not YAML: {problems[0]}")
     if len(documents) != 1 or not isinstance(documents[0].value, dict):
-        raise FileError(f"holds {len(documents)} documents, a bundle's holds one ScalingExperiment")
+        raise FileError(f"{len(documents)} documents; expected one ScalingExperiment")
     tree = documents[0].value
     if _version_of(tree.get("apiVersion")) == VERSION:
         tree = {**tree, "apiVersion": API_VERSION}
@@ -59,7 +59,7 @@ def parse_record(data: bytes) -> TrialRecord:
     """
     tree = _parse_json(data)
     if not isinstance(tree, dict) or "schema" not in tree:
-        raise FileError("foreign: not a trial record")
+        raise FileError("foreign record: not written by ScaleCurve")
     if _version_of(tree["schema"]) != _version_of(RECORD_SCHEMA):
         raise FileError(f"schema is {_short(tree['schema'])}, this version of ScaleCurve reads {RECORD_SCHEMA!r}")
     stated = tree.get("digest")
@@ -87,7 +87,7 @@ def _parse_json(data: bytes) -> Any:
     if not data:
         raise FileError("empty")
     if b"\\ud" in data.lower() and not _is_unicode(data):
-        raise FileError("not JSON: holds half of a surrogate pair, which is no text")
+        raise FileError("not JSON: contains half of a surrogate pair")
     try:
         return json.loads(data, parse_constant=_no_constant, parse_float=_finite)
     except json.JSONDecodeError as error:
@@ -113,7 +113,7 @@ def _is_unicode(data: bytes) -> bool:
 
 
 def _no_constant(text: str) -> NoReturn:
-    raise ValueError(f"{text} is no number")
+    raise ValueError(f"{text} is not a number")
 
 
 def _finite(text: str) -> float:

@@ -25,10 +25,10 @@ def check_plausible(record: TrialRecord) -> None:
     """
     for field, value, low, high in _values(record):
         if value is not None and not low <= value <= high:
-            raise FileError(f"{field} is {value:.6g}, which cannot be: it lies between {low:g} and {high:g}")
+            raise FileError(f"{field} is {value:.6g}, expected {low:g} to {high:g}")
     point = record.trial.point
     if point.workers != point.nodes * point.workers_per_node:
-        raise FileError(f"trial.point has {point.workers} workers, its layout {point.layout} has another number")
+        raise FileError(f"trial.point has {point.workers} workers, which its layout {point.layout} contradicts")
 
 
 def _values(record: TrialRecord) -> Iterator[Value]:
@@ -77,7 +77,6 @@ def _of_point(point: Point) -> Iterator[Value]:
 
 
 def _of_training(record: TrialRecord) -> Iterator[Value]:
-    """What was seen beside the evaluations."""
     if record.dataset is not None:
         counts = enumerate(record.dataset.class_counts)
         yield "dataset.train", record.dataset.train, 0, _COUNT

@@ -37,7 +37,7 @@ class StepDigest:
     """What is kept of a trial's steps; times in seconds, quantiles at ``steps.QUANTILES``.
 
     ``slowest`` is over the slowest rank of each timed step, ``ranks`` over each rank's own timed steps,
-    ``slowest_share`` how often each rank was the slowest. ``own_medians`` are of the steps without the all-reduce,
+    ``slowest_share`` how often each rank was the slowest. ``own_medians`` are of the steps without all-reduce,
     where ranks do not wait for each other; None where there are none. Detectors are None where there are too few steps.
     """
 
@@ -63,7 +63,6 @@ class Digests:
 
     @property
     def rows(self) -> int:
-        """Step rows read."""
         return sum(digest.rows for digest in self.of.values())
 
 
@@ -141,11 +140,11 @@ def _median(durations: Durations) -> float:
     return float(durations[middle]) / 1e9
 
 
-def _stragglers(own: Durations) -> Stragglers | None:
+def _stragglers(durations: Durations) -> Stragglers | None:
     """The slowest rank against the median rank, over at most ``STRAGGLER_STEPS`` steps spread over the run."""
     import numpy as np
 
-    if len(own) < 2 or own.shape[1] < ENOUGH_STEPS:
+    if len(durations) < 2 or durations.shape[1] < ENOUGH_STEPS:
         return None
-    some = own[:, :: max(1, own.shape[1] // STRAGGLER_STEPS)] / 1e9
+    some = durations[:, :: max(1, durations.shape[1] // STRAGGLER_STEPS)] / 1e9
     return stragglers(some.max(axis=0), np.median(some, axis=0))

@@ -31,7 +31,7 @@ MAX_ROWS = 200_000_000
 
 @dataclass(frozen=True)
 class StepTable:
-    """Durations in ns, shape (ranks, steps), of the timed steps and of the steps without the all-reduce.
+    """Durations in ns, shape (ranks, steps), of the timed steps and of the steps without all-reduce.
 
     ``own`` is None where a trial has no windows without the all-reduce: only there do ranks not wait for each other.
     """
@@ -49,7 +49,7 @@ def read_steps(trial: Trial) -> StepTable:
     """
     record = trial.record
     if record is None or STEPS_FILE not in record.files:
-        raise FileError("the record names no such table")
+        raise FileError("not named in the record")
     data = read_table(trial, STEPS_FILE)
     timed = _windows(record, WindowKind.train)
     own = _windows(record, WindowKind.no_communication)
@@ -81,7 +81,9 @@ def _windows(record: TrialRecord, kind: WindowKind) -> list[TrialWindow]:
     return [window for window in record.windows if window.kind is kind and window.steps > 0]
 
 
-def _decode(data: bytes, workers: int, timed: Sequence[TrialWindow], own: Sequence[TrialWindow]) -> StepTable:
+def _decode(
+    data: bytes, workers: int, timed: Sequence[TrialWindow], unsynchronized: Sequence[TrialWindow]
+) -> StepTable:
     import numpy as np
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -90,9 +92,9 @@ def _decode(data: bytes, workers: int, timed: Sequence[TrialWindow], own: Sequen
         file = pq.ParquetFile(pa.BufferReader(data))
         rows = file.metadata.num_rows
         if rows > MAX_ROWS:
-            raise FileError(f"{rows} rows, more than the {MAX_ROWS} of one trial that are read")
+            raise FileError(f"{rows} rows; the limit is {MAX_ROWS} per trial")
         _check_types(file.schema_arrow)
-        steps, own_steps = sum(window.steps for window in timed), sum(window.steps for window in own)
+        steps, own_steps = sum(window.steps for window in timed), sum(window.steps for window in unsynchronized)
         if workers * (steps + own_steps) > rows:
             raise FileError(f"holds {rows} rows, {workers} ranks of {steps + own_steps} steps have more")
         first: Durations = np.empty((workers, steps), dtype=np.int64)
@@ -100,18 +102,18 @@ def _decode(data: bytes, workers: int, timed: Sequence[TrialWindow], own: Sequen
         seen = 0
         for rank, start, durations in _ranks(file):
             if rank != seen or rank >= workers:
-                raise FileError(f"holds rank {rank} where rank {seen} of {workers} belongs")
+                raise FileError(f"contains rank {rank}, expected rank {seen} of {workers}")
             _pick(first[rank], start, durations, timed, rank)
-            _pick(second[rank], start, durations, own, rank)
+            _pick(second[rank], start, durations, unsynchronized, rank)
             seen += 1
     except (pa.ArrowException, OSError, KeyError, OverflowError, UnicodeDecodeError) as error:
-        raise FileError(f"not a table of steps: {str(error).splitlines()[0][:200]}") from error
+        raise FileError(f"not a step table: {str(error).splitlines()[0][:200]}") from error
     if seen != workers:
-        raise FileError(f"holds {seen} ranks of {workers}")
+        raise FileError(f"contains {seen} of {workers} ranks")
     for values in (first, second):
         if values.size and values.min() <= 0:
-            raise FileError("holds a duration that is not positive")
-    return StepTable(first, second if own else None, rows)
+            raise FileError("contains a duration that is not positive")
+    return StepTable(first, second if unsynchronized else None, rows)
 
 
 def _check_types(schema: Any) -> None:
@@ -119,7 +121,7 @@ def _check_types(schema: Any) -> None:
         index = schema.get_field_index(name)
         found = "missing" if index < 0 else str(schema.field(index).type)
         if found != wanted:
-            raise FileError(f"not a table of steps: column {name} is {found}, {wanted} is wanted")
+            raise FileError(f"not a step table: column {name} is {found}, expected {wanted}")
 
 
 def _ranks(file: Any) -> Iterator[tuple[int, int, Durations]]:
@@ -132,14 +134,14 @@ def _ranks(file: Any) -> Iterator[tuple[int, int, Durations]]:
         found, low, high = _span(file.metadata.row_group(group))
         column = file.read_row_group(group, columns=["duration_ns"], use_threads=False).column(0)
         if column.null_count:
-            raise FileError("holds a step without a duration")
+            raise FileError("contains a step without a duration")
         values = column.to_numpy()
         if found != rank:
             if parts:
                 yield rank, start, np.concatenate(parts) if len(parts) > 1 else parts[0]
             parts, rank, start = [], found, low
         elif low != following:
-            raise FileError(f"rank {rank} has steps up to {following - 1} and then from {low}")
+            raise FileError(f"rank {rank} jumps from step {following - 1} to {low}")
         parts.append(values)
         following = high + 1
     if parts:
@@ -157,7 +159,7 @@ def _span(group: Any) -> tuple[int, int, int]:
             limits[column.path_in_schema] = int(column.statistics.min), int(column.statistics.max)
     (rank, last_rank), (low, high) = limits["rank"], limits["step"]
     if rank != last_rank or high - low + 1 != group.num_rows:
-        raise FileError(f"a row group mixes ranks {rank} to {last_rank}, or lacks steps between {low} and {high}")
+        raise FileError(f"a row group mixes ranks {rank} to {last_rank}, or misses steps between {low} and {high}")
     return rank, low, high
 
 
@@ -166,6 +168,6 @@ def _pick(into: Durations, start: int, durations: Durations, windows: Sequence[T
     for window in windows:
         begin = window.first_step - start
         if begin < 0 or begin + window.steps > len(durations):
-            raise FileError(f"rank {rank} lacks steps of window {window.index}")
+            raise FileError(f"rank {rank} is missing steps of window {window.index}")
         into[at : at + window.steps] = durations[begin : begin + window.steps]
         at += window.steps

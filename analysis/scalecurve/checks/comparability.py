@@ -1,4 +1,4 @@
-"""What differs between the points of one curve but should not: software, device, clocks, placement, environment.
+"""Differences between points of the same curve but should not: software, device, clocks, placement, environment.
 
 A curve is drawn all the same; the differences stand beside it, for a bend may come from them and not from scale.
 """
@@ -71,18 +71,18 @@ def differences_between(before: Bundle, after: Bundle) -> tuple[Difference, ...]
     return tuple(found)
 
 
-def difference_table(found: Sequence[Difference]) -> Table:
+def difference_table(differences: Sequence[Difference]) -> Table:
     """One row a difference."""
-    several = len({difference.bundle for difference in found}) > 1
+    several = len({difference.bundle for difference in differences}) > 1
     columns = (
         Column("experiment", "Experiment", detail=not several),
         Column("series", "Series"),
         Column("what", "What differs"),
-        Column("values", "Value at worker counts"),
+        Column("values", "Values by worker count"),
     )
-    rows = tuple((d.bundle, d.series, d.what, d.spelled()) for d in found)
-    notes = ("A bend of the curve may come from these and not from scale.",) if rows else ()
-    return Table("comparability", "What differs between the points of one curve", columns, rows, notes)
+    rows = tuple((d.bundle, d.series, d.what, d.spelled()) for d in differences)
+    notes = ("A bend in the curve may be due to these differences rather than to scale.",) if rows else ()
+    return Table("comparability", "Differences between points of the same curve", columns, rows, notes)
 
 
 def _within(bundle: str, series: str, trials: Sequence[Trial]) -> Iterator[Difference]:
@@ -118,8 +118,8 @@ def _facets(record: TrialRecord) -> Iterator[tuple[str, str]]:
         if "batch" not in name.lower():
             yield f"setting {name}", setting if isinstance(setting, str) else json.dumps(setting, sort_keys=True)
     yield "device", _joined(rank.device_name for rank in record.topology)
-    yield "threads of a worker", _joined(str(rank.threads) for rank in record.topology)
-    yield "cores of a worker", _joined(str(len(rank.cores)) for rank in record.topology)
+    yield "threads per worker", _joined(str(rank.threads) for rank in record.topology)
+    yield "cores per worker", _joined(str(len(rank.cores)) for rank in record.topology)
     yield "engine", record.engine
     yield "nodes", str(record.trial.point.nodes)
     if record.trial.point.workers > 1 and record.backend is not None:

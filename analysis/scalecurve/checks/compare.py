@@ -11,6 +11,7 @@ from scalecurve.checks.comparability import Difference, differences_between
 from scalecurve.render.table import Column, Table
 from scalecurve.statistics import Change, Estimate, changes, throughput
 from scalecurve_api.spec.trial import Point
+from scalecurve_api.text import count
 
 
 @dataclass(frozen=True)
@@ -24,11 +25,11 @@ class PointChange:
 
     @property
     def verdict(self) -> str:
-        """``slower``, ``faster``, ``same within noise``, or ``undecided`` (fewer than two repetitions on a side)."""
+        """``slower``, ``faster``, ``unchanged within noise``, or ``undecided`` (a single repetition)."""
         if self.change.changed is None:
-            return "undecided: a side has one repetition"
+            return "undecided: only one repetition on one side"
         if not self.change.changed:
-            return "same within noise"
+            return "unchanged within noise"
         return "slower" if self.change.slower else "faster"
 
 
@@ -50,7 +51,6 @@ class Comparison:
         return any(p.change.past_threshold for p in self.points)
 
     def table(self) -> Table:
-        """One row a point."""
         return _table(self)
 
 
@@ -95,7 +95,7 @@ def _measured(bundle: Bundle) -> dict[tuple[str, int, str], MeasuredPoint]:
 
 
 def _name(point: Point) -> str:
-    workers = "1 worker" if point.workers == 1 else f"{point.workers} workers"
+    workers = count(point.workers, "worker")
     return f"{point.series}, {workers} ({point.layout})"
 
 
@@ -109,7 +109,7 @@ def _table(comparison: Comparison) -> Table:
         Column("ratio", "After / before", "percent", interval=True),
         Column("adjusted_p", "p (Holm)", "number"),
         Column("verdict", "Verdict"),
-        Column("past_threshold", "Past threshold", "flag"),
+        Column("past_threshold", "Exceeds threshold", "flag"),
     )
     rows = tuple(
         (
@@ -130,7 +130,7 @@ def _table(comparison: Comparison) -> Table:
 
 
 def _notes(comparison: Comparison) -> list[str]:
-    notes = [f"Threshold {comparison.threshold * 100:g} %, and only what is beyond noise."]
+    notes = [f"Threshold {comparison.threshold * 100:g} %, and only changes beyond noise."]
     notes += _missing("before", comparison.only_before) + _missing("after", comparison.only_after)
     notes += [f"{d.what} differs: {d.spelled()}" for d in comparison.differences]
     return notes

@@ -55,7 +55,6 @@ class Diagnosis:
     left_out: tuple[tuple[str, int], ...] = ()
 
     def table(self) -> Table:
-        """One row a finding."""
         return _table(self)
 
 
@@ -96,10 +95,10 @@ def _of_point(bundle: str, series: str, point: MeasuredPoint, digests: Digests) 
     noticed: dict[str, list[_Noticed]] = {}
     trials = [trial for trial in point.trials if trial.good]
     for trial in trials:
-        found = digests.of.get((bundle, trial.name))
-        seen = [look(trial) for look in _LOOKS_AT_RECORDS]
-        seen += [look(trial, found) for look in _LOOKS_AT_STEPS] if found else []
-        for each in seen:
+        summary = digests.of.get((bundle, trial.name))
+        noticed_here = [look(trial) for look in _LOOKS_AT_RECORDS]
+        noticed_here += [look(trial, summary) for look in _LOOKS_AT_STEPS] if summary else []
+        for each in noticed_here:
             if each:
                 noticed.setdefault(each.kind, []).append(each)
     disagreement = _repetitions(point)
@@ -130,9 +129,9 @@ def _never_steady(trial: Trial) -> _Noticed | None:
     warmup = trial.record.warmup if trial.record else None
     if warmup is None or warmup.stable:
         return None
-    evidence = f"step time had not become steady after {warmup.steps} warm-up steps, and timing began all the same"
-    advice = "raise measure.maxWarmupSteps, or look for what disturbs the machine"
-    return _Noticed("never steady", trial.name, None, evidence, advice)
+    evidence = f"step time was still unstable after {warmup.steps} warm-up steps when timing began"
+    advice = "raise measure.maxWarmupSteps, or find what disturbs the machine"
+    return _Noticed("never stable", trial.name, None, evidence, advice)
 
 
 def _shared_cores(trial: Trial) -> _Noticed | None:
@@ -140,9 +139,7 @@ def _shared_cores(trial: Trial) -> _Noticed | None:
     if not loads or max(loads) < SHARED_CORES:
         return None
     evidence = f"other processes took up to {spelling.percent(max(loads), 0)} of a worker's cores"
-    advice = (
-        "stop them, or give the trial cores of its own; measure.maxForeignLoad decides when such a trial is Invalid"
-    )
+    advice = "stop them, or reserve cores for the trial; measure.maxForeignLoad sets when such a trial is Invalid"
     return _Noticed("shared cores", trial.name, None, evidence, advice)
 
 
@@ -155,83 +152,83 @@ def _stolen_cores(trial: Trial) -> _Noticed | None:
     return _Noticed("stolen cores", trial.name, None, evidence, advice)
 
 
-def _drift(trial: Trial, found: StepDigest) -> _Noticed | None:
-    seen = found.drift
-    if seen is None or not seen.drifting:
+def _drift(trial: Trial, summary: StepDigest) -> _Noticed | None:
+    drift = summary.drift
+    if drift is None or not drift.drifting:
         return None
-    slower = seen.relative > 0
+    slower = drift.relative > 0
     evidence = (
-        f"step time {'rises' if slower else 'falls'} by {spelling.percent(abs(seen.relative))} from the first timed "
-        f"step to the last of {found.steps} (p {_p(seen.p_value)})"
+        f"step time {'rises' if slower else 'falls'} by {spelling.percent(abs(drift.relative))} from the first to the "
+        f"last of {summary.steps} timed steps (p {_p(drift.p_value)})"
     )
     advice = (
-        "look at clocks, temperature and memory growth; measure longer windows"
+        "check clocks, temperature and memory growth; use longer windows"
         if slower
-        else "it was still warming up: raise measure.warmupSteps"
+        else "still warming up: raise measure.warmupSteps"
     )
-    return _Noticed("drift", trial.name, abs(seen.relative), evidence, advice)
+    return _Noticed("drift", trial.name, abs(drift.relative), evidence, advice)
 
 
-def _modes(trial: Trial, found: StepDigest) -> _Noticed | None:
-    seen = found.modes
-    if seen is None or not seen.bimodal or seen.fast_mode is None or seen.slow_mode is None:
+def _modes(trial: Trial, summary: StepDigest) -> _Noticed | None:
+    modes = summary.modes
+    if modes is None or not modes.bimodal or modes.fast_mode is None or modes.slow_mode is None:
         return None
     evidence = (
-        f"steps are of two kinds: {spelling.seconds(seen.fast_mode)} and, {spelling.percent(seen.slow_share, 0)} of "
-        f"them, {spelling.seconds(seen.slow_mode)}"
+        f"steps come in two modes: {spelling.seconds(modes.fast_mode)} and, for "
+        f"{spelling.percent(modes.slow_share, 0)} of them, {spelling.seconds(modes.slow_mode)}"
     )
-    advice = "look for something periodic: data loading, garbage collection, logging, clocks that switch, a neighbour"
-    effect = seen.slow_share * (seen.slow_mode / seen.fast_mode - 1)
-    return _Noticed("two kinds of steps", trial.name, effect, evidence, advice)
+    advice = "look for periodic work: data loading, garbage collection, logging, clock changes, a neighbor"
+    effect = modes.slow_share * (modes.slow_mode / modes.fast_mode - 1)
+    return _Noticed("bimodal steps", trial.name, effect, evidence, advice)
 
 
-def _warm_up(trial: Trial, found: StepDigest) -> _Noticed | None:
-    seen = found.warm_up
-    if seen is None or not seen.too_short:
+def _warm_up(trial: Trial, summary: StepDigest) -> _Noticed | None:
+    warm_up = summary.warm_up
+    if warm_up is None or not warm_up.too_short:
         return None
     done = trial.record.warmup.steps if trial.record and trial.record.warmup else None
     evidence = (
-        f"the first {seen.discard} timed steps are {spelling.percent(seen.excess)} slower than the rest"
+        f"the first {warm_up.discard} timed steps are {spelling.percent(warm_up.excess)} slower than the rest"
         + (f", after {done} warm-up steps" if done is not None else "")
-        + f"; the mean step is {spelling.percent(seen.bias)} too long"
+        + f"; this inflates the mean step by {spelling.percent(warm_up.bias)}"
     )
-    wanted = (done or trial.spec.measure.warmup_steps) + seen.discard
+    needed = (done or trial.spec.measure.warmup_steps) + warm_up.discard
     return _Noticed(
-        "warm-up too short", trial.name, seen.bias, evidence, f"set measure.warmupSteps to {wanted} or more"
+        "warm-up too short", trial.name, warm_up.bias, evidence, f"set measure.warmupSteps to {needed} or more"
     )
 
 
-def _slow_rank(trial: Trial, found: StepDigest) -> _Noticed | None:
-    seen = found.slow_ranks
-    if seen is None or not seen.slow:
+def _slow_rank(trial: Trial, summary: StepDigest) -> _Noticed | None:
+    slow = summary.slow_ranks
+    if slow is None or not slow.slow:
         return None
-    rank = seen.ranks[0]
+    rank = slow.ranks[0]
     where = ""
     if trial.record is not None and rank < len(trial.record.topology):
         topology = trial.record.topology[rank]
         where = f" ({topology.device_name}, {topology.device}, on {topology.node or topology.host})"
-    windows = "steps without the all-reduce" if found.own_medians is not None else "timed steps"
+    windows = "steps without all-reduce" if summary.own_medians is not None else "timed steps"
     evidence = (
-        f"rank {rank}{where} takes {spelling.percent(seen.excess[rank])} longer than the other ranks by its median of "
-        f"the {windows}; it is the slowest in {spelling.percent(found.slowest_share[rank], 0)} of the timed steps"
-        + (f"; also slow: {', '.join(map(str, seen.ranks[1:9]))}" if len(seen.ranks) > 1 else "")
+        f"rank {rank}{where} takes {spelling.percent(slow.excess[rank])} longer than the other ranks (median of the "
+        f"{windows}) and is the slowest in {spelling.percent(summary.slowest_share[rank], 0)} of the timed steps"
+        + (f"; also slow: {', '.join(map(str, slow.ranks[1:9]))}" if len(slow.ranks) > 1 else "")
     )
-    advice = "every rank waits for it: compare its clocks, temperature, cores and neighbours; move it or leave it out"
-    return _Noticed("slow rank", trial.name, seen.excess[rank], evidence, advice)
+    advice = "every rank waits for it: compare its clocks, temperature, cores and neighbors; replace it or leave it out"
+    return _Noticed("slow rank", trial.name, slow.excess[rank], evidence, advice)
 
 
-def _stragglers(trial: Trial, found: StepDigest) -> _Noticed | None:
-    seen = found.stragglers
-    if seen is None or not seen.straggling:
+def _stragglers(trial: Trial, summary: StepDigest) -> _Noticed | None:
+    stragglers = summary.stragglers
+    if stragglers is None or not stragglers.straggling:
         return None
-    if found.slow_ranks is not None and found.slow_ranks.slow:
+    if summary.slow_ranks is not None and summary.slow_ranks.slow:
         return None  # one slow rank is the whole story
     evidence = (
-        f"{spelling.percent(seen.cost)} of the time goes by waiting for the slowest rank, a different one each time; "
-        f"{spelling.percent(seen.share)} of the steps have a rank more than 10 % behind the median"
+        f"{spelling.percent(stragglers.cost)} of the time is spent waiting for the slowest rank, a different one each "
+        f"time; in {spelling.percent(stragglers.share)} of the steps a rank is more than 10 % behind the median"
     )
-    advice = "uneven work or interrupted ranks: look at data loading, pinned cores, and other processes on the nodes"
-    return _Noticed("stragglers", trial.name, seen.cost, evidence, advice)
+    advice = "uneven work or interrupted ranks: check data loading, core pinning, and other processes on the nodes"
+    return _Noticed("stragglers", trial.name, stragglers.cost, evidence, advice)
 
 
 _LOOKS_AT_RECORDS: tuple[Callable[[Trial], _Noticed | None], ...] = (_never_steady, _shared_cores, _stolen_cores)
@@ -254,10 +251,10 @@ def _repetitions(point: MeasuredPoint) -> _Noticed | None:
     if spread < DISAGREEMENT or spread < 2 * within:
         return None
     spelled = ", ".join(spelling.number(rate) for rate in rates)
-    evidence = f"repetitions do {spelled} samples/s: {spelling.percent(spread)} from smallest to largest"
+    evidence = f"repetitions reach {spelled} samples/s, a spread of {spelling.percent(spread)}"
     if within > 0:
-        evidence += f", while the windows of one run agree to {spelling.percent(within)}"
-    advice = "something changes from run to run (placement, clocks, neighbours): fix it, or raise measure.repetitions"
+        evidence += f", while windows within a run agree to {spelling.percent(within)}"
+    advice = "something changes between runs (placement, clocks, neighbors): fix it, or raise measure.repetitions"
     return _Noticed("repetitions disagree", "", spread, evidence, advice)
 
 
@@ -276,22 +273,22 @@ def _table(diagnosis: Diagnosis) -> Table:
         Column("experiment", "Experiment", detail=not several),
         Column("series", "Series"),
         Column("workers", "Workers", "count"),
-        Column("kind", "Noticed"),
-        Column("trials", "In trials"),
+        Column("kind", "Finding"),
+        Column("trials", "Trials"),
         Column("effect", "Effect", "percent"),
         Column("evidence", "Evidence"),
-        Column("advice", "What to do"),
+        Column("advice", "Action"),
     )
     rows = tuple(
         (f.bundle, f.series, f.workers, f.kind, f"{len(f.trials)} of {f.of}", f.severity, f.evidence, f.advice)
         for f in diagnosis.findings
     )
-    looked = f"Looked at {diagnosis.rows:,} step rows of {diagnosis.trials:,} trials."
+    looked = f"Analyzed {diagnosis.rows:,} step rows of {diagnosis.trials:,} trials."
     notes = [looked]
     if diagnosis.left_out:
         ends = ", ".join(f"{count} {end}" for end, count in diagnosis.left_out)
-        notes.append(f"Not looked at, for they enter no curve: {ends}. What happened stands in each trial's message.")
+        notes.append(f"Excluded from the curves and not analyzed: {ends}. See each trial's message.")
     elif not diagnosis.trials:
-        notes.append("There was nothing to look at: no trial has ended, or none has a record that can be read.")
+        notes.append("Nothing to analyze: no trial has ended, or no record is readable.")
     notes += [*(f"{label}: {problem.file}: {problem.what}" for label, problem in diagnosis.problems)]
     return Table("diagnosis", "Diagnosis", columns, rows, tuple(notes))

@@ -53,8 +53,8 @@ def check_table(bundles: Sequence[Bundle]) -> Table:
         Column("experiment", "Experiment", detail=len(bundles) == 1),
         Column("check", "Check"),
         Column("passed", "Passed", "count"),
-        Column("not_passed", "Not passed", "count"),
-        Column("not_made", "Could not be made", "count"),
+        Column("not_passed", "Failed", "count"),
+        Column("not_made", "Not possible", "count"),
         Column("detail", "Detail"),
     )
     rows = []
@@ -63,8 +63,8 @@ def check_table(bundles: Sequence[Bundle]) -> Table:
             rows.append((bundle.label, name, passed, failed, unmade, detail))
     notes = []
     if any(row[4] for row in rows):
-        notes.append("A check that could not be made says nothing; its detail says why.")
-    return Table("checks", "Checks of the trials shown", columns, tuple(rows), tuple(notes))
+        notes.append("A check that was not possible says nothing about the trial; see its detail.")
+    return Table("checks", "Checks of the included trials", columns, tuple(rows), tuple(notes))
 
 
 def _facts(record: TrialRecord) -> Iterator[tuple[str, str]]:
@@ -72,7 +72,7 @@ def _facts(record: TrialRecord) -> Iterator[tuple[str, str]]:
     workload = record.trial.workload
     yield "program", workload.program
     if workload.runs:
-        if workload.model_framework:
+        if workload.models() is not None:
             yield "model", workload.model
         yield "precision", workload.precision.value
         if workload.takes_batch:
@@ -89,7 +89,7 @@ def _facts(record: TrialRecord) -> Iterator[tuple[str, str]]:
     if record.warmup:
         yield "warm-up", f"{record.warmup.rule}{'' if record.warmup.stable else ' (never became stable)'}"
     if record.summary and record.summary.exposed:
-        yield "all-reduce taken out by", record.summary.exposed.method
+        yield "communication removed by", record.summary.exposed.method
     for name, version in sorted(record.versions.items()):
         yield f"version of {name}", version
     for name, value in sorted(record.environment.items()):

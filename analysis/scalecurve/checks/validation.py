@@ -79,8 +79,8 @@ def _read_overlay(file: Path) -> Document | Checked:
     return overlay or Checked(str(file), "", (), tuple(problems))
 
 
-def _unread(file: Path, given: str, allowed: str) -> Checked:
-    return Checked(str(file), "", (), (Problem((), given, allowed, file=str(file)),))
+def _unread(file: Path, problem: str, allowed: str) -> Checked:
+    return Checked(str(file), "", (), (Problem((), problem, allowed, file=str(file)),))
 
 
 class _Unreadable(Exception):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import os
 import sys
@@ -14,6 +13,7 @@ import click
 from scalecurve.cli.exit_codes import EXIT_ENVIRONMENT, EXIT_FAILED, EXIT_INTERRUPTED
 from scalecurve.cli.output import fail
 from scalecurve.cli.verbs import verbs
+from scalecurve_api.text import did_you_mean
 
 
 class LazyGroup(click.Group):
@@ -46,8 +46,8 @@ class LazyGroup(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """An unknown verb is met with the nearest one."""
         if args and args[0] not in verbs() and not args[0].startswith("-"):
-            near = difflib.get_close_matches(args[0], list(verbs()), n=1)
-            hint = f" Did you mean {near[0]!r}?" if near else ""
+            near = did_you_mean(args[0], verbs())
+            hint = f" Did you mean {near!r}?" if near else ""
             raise click.UsageError(f"No verb {args[0]!r}.{hint} Verbs: {', '.join(verbs())}.", ctx)
         return super().resolve_command(ctx, args)
 

@@ -27,7 +27,7 @@ def bundles_argument(function: F) -> F:
 def bundles_or_experiments_argument(function: F) -> F:
     """``BUNDLE|EXPERIMENT...``: folders or packed files, or names of experiments in a cluster."""
     return click.argument(
-        "given", metavar="BUNDLE|EXPERIMENT...", nargs=-1, required=True, type=click.Path(path_type=Path)
+        "arguments", metavar="BUNDLE|EXPERIMENT...", nargs=-1, required=True, type=click.Path(path_type=Path)
     )(function)
 
 

@@ -20,7 +20,7 @@ from scalecurve.cli.output import Real, fail, output_option, show
     type=Real(0, 10),
     default=0.0,
     show_default=True,
-    help="Share of throughput, as 0.05: exit with 1 when a point changed by more than that, beyond noise.",
+    help="Fraction of throughput, such as 0.05: exit 1 if a point changed by more than that, beyond noise.",
 )
 @output_option
 def command(before: Path, after: Path, threshold: float, output: str) -> None:
@@ -34,5 +34,5 @@ def command(before: Path, after: Path, threshold: float, output: str) -> None:
     comparison = compare(first, second, threshold)
     show([comparison.table()], output, {"pastThreshold": comparison.past_threshold})
     if not comparison.points:
-        fail(f"{before} and {after} have measured no point in common: nothing was compared", EXIT_INPUT)
+        fail(f"{before} and {after} have no measured point in common: nothing to compare", EXIT_INPUT)
     sys.exit(EXIT_FAILED if comparison.past_threshold else 0)

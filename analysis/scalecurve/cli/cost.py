@@ -13,14 +13,14 @@ from scalecurve.cli.price import price_options
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from scalecurve.cli.price import Asked
+    from scalecurve.cli.price import PriceOverride
 
 
 @click.command("cost")
 @bundles_argument
 @price_options
 @output_option
-def command(folders: tuple[Path, ...], asked: Asked, output: str) -> None:
+def command(folders: tuple[Path, ...], price: PriceOverride, output: str) -> None:
     """Show time and cost of every point with intervals: of an epoch, of the training, to the target.
 
     Which worker count is cheapest and which fastest is said, and which no other beats in both.
@@ -28,4 +28,4 @@ def command(folders: tuple[Path, ...], asked: Asked, output: str) -> None:
     from scalecurve.curves.cost import cost
 
     bundles = open_all(folders)
-    show([cost(bundles, asked.cost, said=asked.said(bundles)).table()], output)
+    show([cost(bundles, price.cost, price_notes=price.notes(bundles)).table()], output)

@@ -30,9 +30,9 @@ _PROGRAMS = ("mpirun", "nvidia-smi")
 @click.command("doctor")
 @click.argument("file", required=False, type=click.Path(path_type=Path))
 @overlay_option
-@click.option("--cluster", "in_cluster", is_flag=True, help="Look at the cluster of the kubeconfig instead.")
+@click.option("--cluster", "in_cluster", is_flag=True, help="Check the cluster of the kubeconfig instead.")
 @cluster_options
-@click.option("--oversubscribe", is_flag=True, help="Judge as `run --oversubscribe` would.")
+@click.option("--oversubscribe", is_flag=True, help="Check as `run --oversubscribe` would.")
 @output_option
 def command(
     file: Path | None,
@@ -48,7 +48,7 @@ def command(
     kubeconfig has a current context, that cluster is shown beside this machine. Exit code 3 when it could not start.
     """
     if overlays and file is None:
-        fail("--overlay goes with the FILE of an experiment", EXIT_INPUT)
+        fail("--overlay requires an experiment FILE", EXIT_INPUT)
     experiment = load_experiment(file, overlays)[0] if file is not None else None
     named = in_cluster or address.explicit
     meant = named or (experiment is not None and experiment.spec.runner is not None)
@@ -90,7 +90,6 @@ def _there(experiment: ScalingExperiment | None, address: ClusterAddress, meant:
 
 
 def _here(experiment: ScalingExperiment | None, oversubscribe: bool) -> tuple[Table, bool]:
-    """This machine, and whether it stops the experiment."""
     from scalecurve.render.table import Column, Table
     from scalecurve_local import EngineError
 
@@ -140,13 +139,13 @@ def allotment_of(experiment: ScalingExperiment, oversubscribe: bool) -> Allotmen
 
 def _machine_rows(machine: Machine) -> list[tuple[Cell, ...]]:
     cores = machine.cores
-    quota = "" if cores.quota is None else f", a control group allows {cores.quota:g}"
+    quota = "" if cores.quota is None else f", limited to {cores.quota:g} by a control group"
     rows: list[tuple[Cell, ...]] = [
         ("system", f"{platform.system()} {platform.release()}, Python {platform.python_version()}", True),
         ("cores", f"{len(cores.siblings)} physical, {cores.threads} hardware threads{quota}", True),
     ]
     names = ", ".join(f"{gpu.name} {gpu.uuid}" for gpu in machine.gpus)
-    rows.append(("GPUs", f"{len(machine.gpus)}: {names}" if names else "none: workers get cores of the CPU", True))
+    rows.append(("GPUs", f"{len(machine.gpus)}: {names}" if names else "none: workers run on CPU cores", True))
     return rows
 
 

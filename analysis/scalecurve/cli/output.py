@@ -28,7 +28,6 @@ class Real(click.FloatRange):
     """A number in a range; not ``nan`` and not ``inf``, which pass every comparison or none."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """As a float; anything else is bad usage."""
         number = super().convert(value, param, ctx)
         if not math.isfinite(number):
             self.fail(f"{number} is not a finite number", param, ctx)
@@ -38,7 +37,7 @@ class Real(click.FloatRange):
 def output_option(function: F) -> F:
     """``--output table|json|csv|md``."""
     return click.option(
-        "-o", "--output", type=click.Choice(FORMS), default="table", show_default=True, help="Form of what is printed."
+        "-o", "--output", type=click.Choice(FORMS), default="table", show_default=True, help="Output format."
     )(function)
 
 
@@ -55,7 +54,9 @@ def show(tables: Sequence[Table], form: str, extra: dict[str, Any] | None = None
     elif form == "csv":
         click.echo(tables[0].csv(), nl=False)
         if left_out := ", ".join(table.name for table in tables[1:] if table.rows):
-            click.echo(f"scalecurve: CSV is one table, {tables[0].name}; --output json also has: {left_out}", err=True)
+            click.echo(
+                f"scalecurve: CSV holds one table, {tables[0].name}; --output json also has: {left_out}", err=True
+            )
     else:
         click.echo("\n".join(table.markdown() if form == "md" else table.text() for table in tables), nl=False)
 
@@ -99,8 +100,8 @@ def overlay_option(function: F) -> F:
         metavar="FILE",
         multiple=True,
         type=click.Path(path_type=Path),
-        help="What differs from the experiment's file, a JSON merge patch in YAML: mappings are merged, null removes, "
-        "all else is replaced. Several apply in their order.",
+        help="A JSON merge patch in YAML, applied to the experiment: mappings are merged, null removes a field, "
+        "anything else is replaced. Repeatable; applied in order.",
     )(function)
 
 
@@ -115,5 +116,5 @@ def load_experiment(file: Path, overlays: Sequence[Path] = ()) -> tuple[ScalingE
     if problems:
         sys.exit(EXIT_INPUT)
     if len(checked[0].experiments) != 1:
-        fail(f"{file}: holds {len(checked[0].experiments)} experiments; this verb takes one", EXIT_INPUT)
+        fail(f"{file}: holds {len(checked[0].experiments)} experiments; expected one", EXIT_INPUT)
     return checked[0].experiments[0], checked[0].text

@@ -12,9 +12,9 @@ from scalecurve.cli.output import fail, output_option, progress_bar, show
 
 @click.command("pack")
 @click.argument("bundle", type=click.Path(path_type=Path))
-@click.option("--out", type=click.Path(path_type=Path), help="File to write.  [default: <BUNDLE>.zip]")
+@click.option("--out", type=click.Path(path_type=Path), help="Output file.  [default: <BUNDLE>.zip]")
 @output_option
-@click.option("-q", "--quiet", is_flag=True, help="No progress.")
+@click.option("-q", "--quiet", is_flag=True, help="Do not show progress.")
 def command(bundle: Path, out: Path | None, output: str, quiet: bool) -> None:
     """Pack the records of a BUNDLE into one file: a zip with the sha256 of every file in it.
 

@@ -18,15 +18,15 @@ def _startup() -> float:
 
 @click.command("plan")
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option("--step-time", type=Real(min=0, min_open=True, max=1e9), help="Seconds of one step, for the totals.")
+@click.option("--step-time", type=Real(min=0, min_open=True, max=1e9), help="Seconds per step, for the totals.")
 @click.option(
     "--startup",
     type=Real(min=0, max=1e9),
     default=_startup,
     show_default="15",
-    help="Seconds that each trial takes beside its steps.",
+    help="Seconds per trial in addition to its steps.",
 )
-@click.option("--from", "earlier", type=click.Path(path_type=Path), help="An earlier bundle to take times from.")
+@click.option("--from", "earlier", type=click.Path(path_type=Path), help="Earlier bundle to take step times from.")
 @overlay_option
 @output_option
 def command(

@@ -22,7 +22,7 @@ F = TypeVar("F", bound="Callable[..., Any]")
 
 
 @dataclass(frozen=True)
-class Asked:
+class PriceOverride:
     """What takes the place of the experiments' own price; both None where no option says anything.
 
     ``price`` is an entry of a price file, whose date and source are told.
@@ -31,20 +31,18 @@ class Asked:
     cost: Cost | None = None
     price: Price | None = None
 
-    def said(self, bundles: Sequence[Bundle] = ()) -> tuple[str, ...]:
-        """Notes on the price, for the first table."""
-        from scalecurve.hardware.prices import remarks
+    def notes(self, bundles: Sequence[Bundle] = ()) -> tuple[str, ...]:
+        from scalecurve.hardware.prices import price_notes
 
-        return remarks(self.price, bundles) if self.price is not None else ()
+        return price_notes(self.price, bundles) if self.price is not None else ()
 
-    def noted(self, tables: Sequence[Table], bundles: Sequence[Bundle] = ()) -> list[Table]:
-        """The tables with those notes under the first."""
+    def annotated(self, tables: Sequence[Table], bundles: Sequence[Bundle] = ()) -> list[Table]:
         first, *rest = tables
-        return [replace(first, notes=(*first.notes, *self.said(bundles))), *rest]
+        return [replace(first, notes=(*first.notes, *self.notes(bundles))), *rest]
 
 
 def price_options(function: F) -> F:
-    """``--prices``, ``--per-worker-hour`` and what goes with them, given to the function as one ``asked``."""
+    """``--prices``, ``--per-worker-hour`` and what goes with them, passed to the function as one ``price``."""
 
     def collected(
         *,
@@ -55,33 +53,35 @@ def price_options(function: F) -> F:
         epochs: int | None,
         **rest: Any,
     ) -> Any:
-        asked = _asked(prices, per_worker_hour, currency, dataset_samples, epochs)
-        return function(asked=asked, **rest)
+        override = _override(prices, per_worker_hour, currency, dataset_samples, epochs)
+        return function(price=override, **rest)
 
     collected.__name__, collected.__doc__ = function.__name__, function.__doc__
     collected.__dict__.update(function.__dict__)
     for option in (
-        click.option("--epochs", type=click.IntRange(min=1), help="With a price: epochs of the whole training."),
-        click.option("--dataset-samples", type=click.IntRange(min=1), help="With a price: samples of one epoch."),
-        click.option("--currency", help="Of --per-worker-hour, in three letters.  [default: USD]"),
-        click.option("--per-worker-hour", type=Real(min=0, max=1e6), help="Another price than the experiment's."),
+        click.option("--epochs", type=click.IntRange(min=1), help="With a price: epochs of the full training."),
+        click.option("--dataset-samples", type=click.IntRange(min=1), help="With a price: samples per epoch."),
+        click.option("--currency", help="Currency of --per-worker-hour, three letters.  [default: USD]"),
+        click.option(
+            "--per-worker-hour", type=Real(min=0, max=1e6), help="Price of a worker-hour, instead of the experiment's."
+        ),
         click.option(
             "--prices",
             metavar="NAME|FILE[:NAME]",
-            help="A price with its date and source: a shipped one, or one of a YAML file. 'list' shows those shipped.",
+            help="Dated price with its source, built-in or from a YAML file; 'list' shows the built-in ones.",
         ),
     ):
         collected = option(collected)
     return collected  # type: ignore[return-value]  # click calls it by keyword
 
 
-def _asked(
+def _override(
     reference: str | None,
     per_worker_hour: float | None,
     currency: str | None,
     dataset_samples: int | None,
     epochs: int | None,
-) -> Asked:
+) -> PriceOverride:
     from pydantic import ValidationError
 
     from scalecurve_api.spec.experiment import Cost
@@ -89,16 +89,16 @@ def _asked(
 
     if reference is not None:
         if per_worker_hour is not None or currency is not None:
-            fail("--prices has a price and its currency: leave out --per-worker-hour and --currency", EXIT_INPUT)
+            fail("--prices already sets price and currency; drop --per-worker-hour and --currency", EXIT_INPUT)
         return _of_file(reference, dataset_samples, epochs)
     if per_worker_hour is None:
         if dataset_samples is not None or epochs is not None or currency is not None:
             fail(
-                "--dataset-samples, --epochs and --currency go with a price: --prices or --per-worker-hour", EXIT_INPUT
+                "--dataset-samples, --epochs and --currency require a price: --prices or --per-worker-hour", EXIT_INPUT
             )
-        return Asked()
+        return PriceOverride()
     try:
-        return Asked(
+        return PriceOverride(
             Cost(
                 per_worker_hour=per_worker_hour,
                 currency="USD" if currency is None else currency,
@@ -112,7 +112,7 @@ def _asked(
         fail(f"--{option}: given {first['input']!r}; allowed: {plain(first['msg'])}", EXIT_INPUT)
 
 
-def _of_file(reference: str, dataset_samples: int | None, epochs: int | None) -> Asked:
+def _of_file(reference: str, dataset_samples: int | None, epochs: int | None) -> PriceOverride:
     from scalecurve.hardware.entries import EntryError
     from scalecurve.hardware.prices import find_price, price_table, prices
 
@@ -123,4 +123,4 @@ def _of_file(reference: str, dataset_samples: int | None, epochs: int | None) ->
         price = find_price(reference)
     except EntryError as error:
         fail(str(error), EXIT_INPUT)
-    return Asked(price.cost(dataset_samples, epochs), price)
+    return PriceOverride(price.cost(dataset_samples, epochs), price)

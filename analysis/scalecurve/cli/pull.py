@@ -24,7 +24,7 @@ _FEW = 8
 @click.argument("name", metavar="EXPERIMENT")
 @click.option("--into", type=click.Path(path_type=Path), help="Folder of the bundle.  [default: results/<EXPERIMENT>]")
 @cluster_options
-@click.option("-q", "--quiet", is_flag=True, help="No progress.")
+@click.option("-q", "--quiet", is_flag=True, help="Do not show progress.")
 def command(name: str, into: Path | None, address: ClusterAddress, quiet: bool) -> None:
     """Fetch the records of an experiment in a cluster into a bundle; again, and only what is missing is fetched.
 
@@ -61,16 +61,16 @@ def _say(pulled: Pulled, headline: str) -> None:
     from scalecurve_api.problem import printable
 
     click.echo(headline)
-    click.echo(f"trials fetched: {len(pulled.fetched)}, there already: {len(pulled.present)}")
+    click.echo(f"trials fetched: {len(pulled.fetched)}, already present: {len(pulled.present)}")
     for what, names in (
-        ("still running (pull again when they have ended)", pulled.unfinished),
-        ("cancelled before they ran, so nothing is recorded", pulled.unrecorded),
-        ("larger than the cluster keeps, what was left out is in their records", sorted(pulled.left_out)),
+        ("still running (pull again once they end)", pulled.unfinished),
+        ("cancelled before they ran, nothing recorded", pulled.unrecorded),
+        ("truncated: larger than the cluster keeps; the record says what is missing", sorted(pulled.left_out)),
     ):
         if names:
             click.echo(f"{what}: {_few(names)}")
     if pulled.to_come:
-        click.echo(f"not begun yet: {pulled.to_come}")
+        click.echo(f"not started yet: {pulled.to_come}")
     for trial in sorted(pulled.failed):
         complain(f"{trial}: not fetched: {pulled.failed[trial]}")
     click.echo(printable(f"records: {pulled.bundle}"))

@@ -13,7 +13,7 @@ from scalecurve.cli.bundles import bundles_or_experiments_argument, open_all
 from scalecurve.cli.cluster_options import cluster_options
 from scalecurve.cli.exit_codes import EXIT_ENVIRONMENT, EXIT_INPUT
 from scalecurve.cli.output import fail
-from scalecurve.cli.price import Asked, price_options
+from scalecurve.cli.price import PriceOverride, price_options
 from scalecurve_kube.address import ClusterAddress
 
 if TYPE_CHECKING:
@@ -28,22 +28,22 @@ if TYPE_CHECKING:
     type=click.Path(path_type=Path),
     help="Bundle to pull an experiment in a cluster into.  [default: results/<EXPERIMENT>]",
 )
-@click.option("--out", type=click.Path(path_type=Path), help="Folder to write to.  [default: <BUNDLE>/report]")
+@click.option("--out", type=click.Path(path_type=Path), help="Output folder.  [default: <BUNDLE>/report]")
 @click.option(
     "--format",
     "formats",
     multiple=True,
     type=click.Choice(("html", "md", "csv", "json", "png", "svg")),
-    help="Only these forms; may be given several times. [default: all]",
+    help="Formats to write; repeatable.  [default: all]",
 )
 @price_options
 def command(
-    given: tuple[Path, ...],
+    arguments: tuple[Path, ...],
     address: ClusterAddress,
     into: Path | None,
     out: Path | None,
     formats: tuple[str, ...],
-    asked: Asked,
+    price: PriceOverride,
 ) -> None:
     """Write the report: one self-contained HTML page, Markdown, CSV tables, PNG and SVG plots.
 
@@ -51,9 +51,9 @@ def command(
     """
     from scalecurve_api.problem import printable
 
-    folders = _pulled(given, address, into)
+    folders = _pulled(arguments, address, into)
     target = out or _default_out(Path(folders[0]))
-    written = write_report(open_all(folders), target, formats, asked)
+    written = write_report(open_all(folders), target, formats, price)
     for path in sorted(written, key=lambda path: (path.suffix != ".html", path.suffix != ".md", str(path))):
         if path.suffix in (".html", ".md") or len(written) < 8:
             click.echo(printable(str(path)))
@@ -65,30 +65,30 @@ def _default_out(bundle: Path) -> Path:
     return bundle.with_name(f"{bundle.stem}-report") if bundle.is_file() else bundle / "report"
 
 
-def _pulled(given: Sequence[Path], address: ClusterAddress, into: Path | None) -> list[Path]:
+def _pulled(arguments: Sequence[Path], address: ClusterAddress, into: Path | None) -> list[Path]:
     """The bundles, those of experiments in the cluster brought up to date."""
     from scalecurve.cli.pull import default_folder, fetch
     from scalecurve.cluster.experiments import split
 
-    _, names = split(given)
+    _, names = split(arguments)
     if into is not None and len(names) != 1:
-        fail(f"--into goes with one experiment in a cluster, and {len(names)} are named", EXIT_INPUT)
+        fail(f"--into takes one experiment in a cluster, got {len(names)}", EXIT_INPUT)
     bundles = {name: into or default_folder(name) for name in names}
     for name, bundle in bundles.items():
         fetch(name, bundle, address)
-    return [bundles.get(str(path), path) for path in given]
+    return [bundles.get(str(path), path) for path in arguments]
 
 
 def write_report(
-    bundles: Sequence[Bundle], target: Path, formats: Sequence[str] = (), asked: Asked | None = None
+    bundles: Sequence[Bundle], target: Path, formats: Sequence[str] = (), price: PriceOverride | None = None
 ) -> list[Path]:
     """Write it, in all forms when none is named; a folder that cannot be written ends the verb."""
-    asked = asked or Asked()
+    price = price or PriceOverride()
     from scalecurve.reporting import FORMATS, report
 
     # It warns of a home without a cache and of fonts it looks through: neither changes a plot.
     logging.getLogger("matplotlib").setLevel(logging.ERROR)
     try:
-        return report(bundles, target, tuple(formats) or FORMATS, asked.cost, asked.said(bundles))
+        return report(bundles, target, tuple(formats) or FORMATS, price.cost, price.notes(bundles))
     except OSError as error:
         fail(f"{error.filename or target}: cannot be written: {error.strerror}", EXIT_ENVIRONMENT)

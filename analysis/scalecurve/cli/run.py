@@ -22,17 +22,17 @@ if TYPE_CHECKING:
 @click.command("run")
 @click.argument("file", type=click.Path(path_type=Path))
 @overlay_option
-@click.option("--bundle", type=click.Path(path_type=Path), help="Folder for the records. [default: results/<name>]")
-@click.option("--resume", is_flag=True, help="Continue a run that was interrupted, in the same bundle.")
-@click.option("--dry-run", is_flag=True, help="Show the plan and what each worker would get; start nothing.")
-@click.option("--oversubscribe", is_flag=True, help="Run more workers than devices; such trials come out Invalid.")
-@click.option("--no-wait", is_flag=True, help="Refuse at once when another run holds the devices.")
+@click.option("--bundle", type=click.Path(path_type=Path), help="Folder for the records.  [default: results/<name>]")
+@click.option("--resume", is_flag=True, help="Resume an interrupted run in the same bundle.")
+@click.option("--dry-run", is_flag=True, help="Show the plan and each worker's resources; start nothing.")
+@click.option("--oversubscribe", is_flag=True, help="Run more workers than devices; such trials become Invalid.")
+@click.option("--no-wait", is_flag=True, help="Fail at once if another run holds the devices.")
 @click.option(
     "--metrics-port",
     type=click.IntRange(0, 65535),
-    help="Serve /metrics of local rank 0 here, further ranks counting up; 0 lets the system choose.",
+    help="Port for /metrics of local rank 0; further ranks count up. 0 lets the system choose.",
 )
-@click.option("-q", "--quiet", is_flag=True, help="No progress.")
+@click.option("-q", "--quiet", is_flag=True, help="Do not show progress.")
 @output_option
 def command(
     file: Path,
@@ -68,9 +68,9 @@ def command(
     show_result(result, output)
     again = resume_hint(file, folder, overlays, oversubscribe=oversubscribe, metrics_port=metrics_port)
     if result.interrupted:
-        fail(f"interrupted after {result.status.message}; go on with: {again}", EXIT_INTERRUPTED)
+        fail(f"interrupted after {result.status.message}; resume with: {again}", EXIT_INTERRUPTED)
     if experiment.spec.suspend and not result.status.phase.final:
-        complain(f"{file}: spec.suspend is true, so nothing was started; take it out and go on with: {again}")
+        complain(f"{file}: spec.suspend is true, so nothing was started; remove it and resume with: {again}")
     sys.exit(result.exit_code)
 
 
@@ -100,7 +100,6 @@ def run_experiment(
     wait: bool = True,
     metrics_port: int | None = None,
     quiet: bool = False,
-    time_limit_s: float | None = None,
 ) -> RunResult:
     """Run with a live line and Ctrl-C handled; an engine's error ends the process with its exit code."""
     from scalecurve.render.progress import LiveLine
@@ -109,11 +108,11 @@ def run_experiment(
     try:
         str(bundle.absolute()).encode()
     except UnicodeEncodeError:
-        fail(f"{bundle}: a folder whose name is not UTF-8 cannot be written into records; name another", EXIT_INPUT)
+        fail(f"{bundle}: folder name is not UTF-8, which records cannot hold; choose another", EXIT_INPUT)
     stop = StopRequest()
     before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
-        with LiveLine(quiet) as line, stop.within(time_limit_s):
+        with LiveLine(quiet) as line:
             return run(
                 experiment,
                 source,
@@ -144,7 +143,7 @@ def show_result(result: RunResult, output: str) -> None:
         measured = scaling([open_bundle(result.bundle)])
     except BundleError as error:
         # Interrupted before anything was written.
-        if not (result.interrupted or result.out_of_time):
+        if not result.interrupted:
             fail(str(error), EXIT_INPUT)
         return
     tables = [scaling_table(measured)]

@@ -16,7 +16,7 @@ from scalecurve_kube.address import ClusterAddress
 
 if TYPE_CHECKING:
     from scalecurve.cluster.experiments import Watched
-    from scalecurve.curves.progress import Progress
+    from scalecurve.curves.progress import ExperimentProgress
     from scalecurve.render.table import Table
 
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 @bundles_or_experiments_argument
 @cluster_options
 @output_option
-def command(given: tuple[Path, ...], address: ClusterAddress, output: str) -> None:
+def command(arguments: tuple[Path, ...], address: ClusterAddress, output: str) -> None:
     """Show how far bundles have come, or experiments in a cluster: trials done, failed, invalid, efficiency so far.
 
     What exists as a folder is a bundle; anything else is looked for in the cluster.
@@ -32,7 +32,7 @@ def command(given: tuple[Path, ...], address: ClusterAddress, output: str) -> No
     from scalecurve.cluster.experiments import split
     from scalecurve.curves.progress import status
 
-    folders, names = split(given)
+    folders, names = split(arguments)
     watched, states = _in_cluster(names, address)
     states = [*(status(bundle) for bundle in (open_all(folders) if folders else ())), *states]
     headlines = [state.headline for state in states[: len(folders)]] + [each.headline for each in watched]
@@ -42,7 +42,7 @@ def command(given: tuple[Path, ...], address: ClusterAddress, output: str) -> No
     show([_joined(states), *_tables(watched, extra)], output, extra)
 
 
-def _in_cluster(names: Sequence[str], address: ClusterAddress) -> tuple[list[Watched], list[Progress]]:
+def _in_cluster(names: Sequence[str], address: ClusterAddress) -> tuple[list[Watched], list[ExperimentProgress]]:
     """Experiments as they are now, and their points as their trials' statuses tell."""
     if not names:
         return [], []
@@ -77,8 +77,7 @@ def _with_names(watched: Sequence[Watched], tables: list[Table]) -> Table:
     return _merged([each.name for each in watched], tables)
 
 
-def _joined(states: list[Progress]) -> Table:
-    """One table of the points of them all."""
+def _joined(states: list[ExperimentProgress]) -> Table:
     table = _merged([state.bundle for state in states], [state.table() for state in states])
     return table if len(states) == 1 else replace(table, title="Points")
 

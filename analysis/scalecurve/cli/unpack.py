@@ -12,8 +12,8 @@ from scalecurve.cli.output import fail, progress_bar
 
 @click.command("unpack")
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option("--out", type=click.Path(path_type=Path), help="Folder to write.  [default: FILE without its suffix]")
-@click.option("-q", "--quiet", is_flag=True, help="No progress.")
+@click.option("--out", type=click.Path(path_type=Path), help="Output folder.  [default: FILE without its suffix]")
+@click.option("-q", "--quiet", is_flag=True, help="Do not show progress.")
 def command(file: Path, out: Path | None, quiet: bool) -> None:
     """Unpack a packed bundle into a new folder, for example to continue it with `scalecurve run --resume`.
 

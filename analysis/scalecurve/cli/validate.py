@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     type=click.Choice([*FORMS, "yaml"]),
     default="table",
     show_default=True,
-    help="Form of what is printed; yaml: the experiments themselves, overlays merged, as kubectl takes them.",
+    help="Output format; yaml prints the experiments with overlays merged, ready for kubectl.",
 )
 def command(files: tuple[Path, ...], overlays: tuple[Path, ...], output: str) -> None:
     """Check experiments; print every error with file, line, field, what was given and what is allowed."""

@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 
 @click.command("watch")
 @click.argument("name", metavar="EXPERIMENT")
-@click.option("--every", type=Real(min=0.1, max=3600), default=2.0, show_default=True, help="Seconds between looks.")
+@click.option(
+    "--every", type=Real(min=0.1, max=3600), default=2.0, show_default=True, help="Polling interval in seconds."
+)
 @cluster_options
 def command(name: str, every: float, address: ClusterAddress) -> None:
     """Follow an experiment in a cluster until it ends: a live table, or a line for each change when not a terminal.
@@ -81,7 +83,7 @@ def _say_once() -> Callable[[str], None]:
     def say(why: str) -> None:
         if why not in said:
             said.add(why)
-            complain(f"{why}; asking on, Ctrl-C ends it")
+            complain(f"{why}; retrying, Ctrl-C stops")
 
     return say
 

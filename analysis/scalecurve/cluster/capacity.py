@@ -90,14 +90,14 @@ def fits(spec: ExperimentSpec, nodes: Sequence[NodeCapacity]) -> list[Fit]:
     return out
 
 
-def devices(nodes: Iterable[NodeCapacity], wanted: Iterable[str] = ()) -> dict[str, Counter[int]]:
+def devices(nodes: Iterable[NodeCapacity], requested: Iterable[str] = ()) -> dict[str, Counter[int]]:
     """Extended resources -> how many of them a node offers -> how many nodes do."""
-    found: dict[str, Counter[int]] = {}
+    offered: dict[str, Counter[int]] = {}
     for node in nodes:
         for what, amount in node.allocatable.items():
-            if what in wanted or ("/" in what and not what.startswith(_NOT_DEVICES)):
-                found.setdefault(what, Counter())[int(amount)] += 1
-    return found
+            if what in requested or ("/" in what and not what.startswith(_NOT_DEVICES)):
+                offered.setdefault(what, Counter())[int(amount)] += 1
+    return offered
 
 
 def largest(spec: ExperimentSpec) -> Point | None:
@@ -122,7 +122,7 @@ def over_quota(spec: ExperimentSpec, quotas: Iterable[Mapping[str, Any]]) -> tup
             if needed is None:
                 if what.removeprefix("requests.").removeprefix("limits.") in ("cpu", "memory"):
                     never.append(
-                        f"{where} limits {what}, so every pod must say how much it takes: set spec.resources.limits."
+                        f"{where} limits {what}, so every pod must declare it: set spec.resources.limits."
                         + what.rpartition(".")[2]
                     )
             elif needed > allowed:
@@ -188,11 +188,11 @@ def _add(total: dict[str, Decimal], more: Amounts) -> None:
         total[what] = total.get(what, Decimal(0)) + amount
 
 
-def _amounts(given: Mapping[str, Any] | None) -> dict[str, Decimal]:
-    found = {}
-    for what, amount in (given or {}).items():
+def _amounts(quantities: Mapping[str, Any] | None) -> dict[str, Decimal]:
+    amounts = {}
+    for what, amount in (quantities or {}).items():
         try:
-            found[what] = value(amount)
+            amounts[what] = value(amount)
         except ValueError:
             continue
-    return found
+    return amounts

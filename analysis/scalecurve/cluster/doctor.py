@@ -39,7 +39,7 @@ _RIGHTS = (
 
 
 @dataclass(frozen=True)
-class Check:
+class ClusterCheck:
     """``good`` is False for what stops an experiment, None for what is not needed or could not be looked at."""
 
     what: str
@@ -57,16 +57,14 @@ class Patient:
 
     @property
     def spec(self) -> ExperimentSpec | None:
-        """Of the experiment."""
         return self.experiment.spec if self.experiment else None
 
     @property
     def runner(self) -> Runner | None:
-        """The kind of job that the experiment needs."""
         return (self.experiment.spec.runner or DEFAULT_RUNNER) if self.experiment else None
 
 
-def doctor(cluster: BlockingCluster, experiment: ScalingExperiment | None = None) -> list[Check]:
+def doctor(cluster: BlockingCluster, experiment: ScalingExperiment | None = None) -> list[ClusterCheck]:
     """Everything that can be found out.
 
     Raises:
@@ -78,44 +76,46 @@ def doctor(cluster: BlockingCluster, experiment: ScalingExperiment | None = None
         try:
             found += look(patient)
         except Refused as refused:
-            found.append(Check(what, refused.message, None, "ask for the right to read it; it could not be checked"))
+            found.append(
+                ClusterCheck(what, refused.message, None, "could not be checked; request permission to read it")
+            )
     return found
 
 
-def table(cluster: BlockingCluster, findings: list[Check]) -> Table:
+def table(cluster: BlockingCluster, findings: list[ClusterCheck]) -> Table:
     """One row a finding."""
-    columns = (Column("what", "What"), Column("found", "Found"), Column("good", "Good", "flag"), Column("do", "To do"))
+    columns = (Column("what", "What"), Column("found", "Found"), Column("good", "Good", "flag"), Column("do", "Action"))
     rows = tuple((each.what, each.found, each.good, each.do or None) for each in findings)
     return Table("cluster", f"Namespace {cluster.namespace} of {cluster.name}", columns, rows)
 
 
-def _server(patient: Patient) -> Iterator[Check]:
+def _server(patient: Patient) -> Iterator[ClusterCheck]:
     found = patient.cluster.request("GET", "/version")
     digits = "".join(letter for letter in str(found.get("minor", "")) if letter.isdigit())
     old = digits.isdigit() and int(digits) < _OLDEST_MINOR
     do = f"ScaleCurve needs Kubernetes 1.{_OLDEST_MINOR} or newer" if old else ""
-    yield Check("API server", str(found.get("gitVersion", "unknown version")), not old, do)
+    yield ClusterCheck("API server", str(found.get("gitVersion", "unknown version")), not old, do)
 
 
-def _definitions(patient: Patient) -> Iterator[Check]:
+def _definitions(patient: Patient) -> Iterator[ClusterCheck]:
     group = patient.cluster.lookup(f"/apis/{_GROUP}")
     versions = [each["version"] for each in (group or {}).get("versions", [])]
     if _VERSION not in versions:
         said = f"served in {', '.join(versions)}, not {_VERSION}" if versions else "not installed"
-        yield Check("definitions", said, False, _INSTALL)
+        yield ClusterCheck("definitions", said, False, _INSTALL)
         return
     kinds = _plurals(patient.cluster, _GROUP, _VERSION)
     missing = [plural for plural in ("scalingexperiments", "scalingtrials") if plural not in kinds]
     if missing:
-        yield Check("definitions", f"{', '.join(missing)} not installed", False, _INSTALL)
+        yield ClusterCheck("definitions", f"{', '.join(missing)} not installed", False, _INSTALL)
     else:
-        yield Check("definitions", f"scalingexperiments, scalingtrials in {', '.join(versions)}")
+        yield ClusterCheck("definitions", f"scalingexperiments, scalingtrials in {', '.join(versions)}")
 
 
-def _operator(patient: Patient) -> Iterator[Check]:
+def _operator(patient: Patient) -> Iterator[ClusterCheck]:
     leases = _leases(patient.cluster)
     if not leases:
-        yield Check("operator", "none has ever run here", False, _INSTALL)
+        yield ClusterCheck("operator", "never ran here", False, _INSTALL)
     for lease in leases:
         yield _holder(lease, datetime.now(UTC))
 
@@ -124,31 +124,33 @@ def _leases(cluster: BlockingCluster) -> list[Object]:
     return cluster.list(LEASES, all_namespaces=True, fieldSelector=f"metadata.name={LEASE}")
 
 
-def _holder(lease: Mapping[str, Any], now: datetime) -> Check:
+def _holder(lease: Mapping[str, Any], now: datetime) -> ClusterCheck:
     spec, namespace = lease.get("spec") or {}, lease["metadata"]["namespace"]
     who = spec.get("holderIdentity")
     logs = f"kubectl -n {namespace} get pods; kubectl -n {namespace} logs -l app.kubernetes.io/component=operator"
     if not who or not spec.get("renewTime"):
-        return Check("operator", f"in {namespace}: stopped, nobody holds its lease", False, logs)
+        return ClusterCheck("operator", f"in {namespace}: stopped: its lease has no holder", False, logs)
     age = (now - datetime.fromisoformat(spec["renewTime"].replace("Z", "+00:00"))).total_seconds()
     patience = max(30.0, 3.0 * float(spec.get("leaseDurationSeconds") or 10))
-    said = f"{who} in {namespace}, seen {clock(age)} ago"
+    said = f"{who} in {namespace}, last seen {clock(age)} ago"
     if age > patience:
-        return Check("operator", f"{said}: it has stopped, or clocks differ", False, logs)
-    return Check("operator", said)
+        return ClusterCheck("operator", f"{said}: stopped, or clocks differ", False, logs)
+    return ClusterCheck("operator", said)
 
 
-def _runners(patient: Patient) -> Iterator[Check]:
+def _runners(patient: Patient) -> Iterator[ClusterCheck]:
     for runner in Runner:
         kind, needed = runner.job_kind, runner is patient.runner
         if kind.plural in _plurals(patient.cluster, kind.group, kind.version):
-            yield Check(f"runner {runner.value}", f"{kind.plural}.{kind.group}/{kind.version}")
+            yield ClusterCheck(f"runner {runner.value}", f"{kind.plural}.{kind.group}/{kind.version}")
         else:
-            do = f"install {kind.installed_by}" + (", or set spec.runner: Job, which needs nothing" if needed else "")
-            yield Check(f"runner {runner.value}", "not installed", False if needed else None, do)
+            do = f"install {kind.installed_by}" + (
+                ", or set spec.runner: Job, which needs no operator" if needed else ""
+            )
+            yield ClusterCheck(f"runner {runner.value}", "not installed", False if needed else None, do)
 
 
-def _nodes(patient: Patient) -> Iterator[Check]:
+def _nodes(patient: Patient) -> Iterator[ClusterCheck]:
     cluster, spec = patient.cluster, patient.spec
     every = cluster.list(NODES, all_namespaces=True)
     busy: list[Object] = []
@@ -156,9 +158,9 @@ def _nodes(patient: Patient) -> Iterator[Check]:
     try:
         busy = cluster.list(PODS, all_namespaces=True, fieldSelector="status.phase!=Succeeded,status.phase!=Failed")
     except Refused:
-        unknown = "; what others use of them may not be looked at"
+        unknown = "; no permission to see what is in use"
     nodes = capacity.usable_nodes(every, busy, spec)
-    selected = " that spec.pod allows" if spec and (spec.pod.node_selector or spec.pod.tolerations) else ""
+    selected = " matching spec.pod" if spec and (spec.pod.node_selector or spec.pod.tolerations) else ""
     offered = [
         f"{count} with {amount} {what}"
         for what, counts in sorted(capacity.devices(nodes, spec.resources.limits if spec else ()).items())
@@ -167,47 +169,47 @@ def _nodes(patient: Patient) -> Iterator[Check]:
         if amount
     ]
     said = f"{len(nodes)} of {len(every)} ready for pods{selected}: {', '.join(offered) or 'no devices'}{unknown}"
-    do = "look at spec.pod.nodeSelector and tolerations, and at kubectl get nodes"
-    yield Check("nodes", said, bool(nodes), "" if nodes else do)
+    do = "check spec.pod.nodeSelector and tolerations, and kubectl get nodes"
+    yield ClusterCheck("nodes", said, bool(nodes), "" if nodes else do)
     for fit in capacity.fits(spec, nodes) if spec else ():
         yield _layout(fit)
 
 
-def _layout(fit: capacity.Fit) -> Check:
+def _layout(fit: capacity.Fit) -> ClusterCheck:
     asked = ", ".join(f"{amount:f} {what}" for what, amount in fit.needs.items() if what != "pods")
     need = f"needs {_nodes_of(fit.nodes)}" + (f" with {asked} each" if asked else "")
     what = f"layout {fit.layout}"
     if fit.ever < fit.nodes:
-        do = f"take {fit.layout} out, ask for less in spec.resources, or add nodes"
-        return Check(what, f"{need}; {fit.ever} can ever have it", False, do)
+        do = f"drop {fit.layout}, lower spec.resources, or add nodes"
+        return ClusterCheck(what, f"{need}; {fit.ever} have that in total", False, do)
     if fit.now < fit.nodes:
-        return Check(what, f"{need}; {fit.now} have it free now", None, "its trials wait until others end")
-    return Check(what, f"{need}; {fit.now} have it free now")
+        return ClusterCheck(what, f"{need}; {fit.now} have that free now", None, "its trials wait for others to end")
+    return ClusterCheck(what, f"{need}; {fit.now} have that free now")
 
 
 def _nodes_of(count: int) -> str:
     return f"{count} node{'s' if count != 1 else ''}"
 
 
-def _quota(patient: Patient) -> Iterator[Check]:
+def _quota(patient: Patient) -> Iterator[ClusterCheck]:
     quotas = patient.cluster.list(QUOTAS)
     if not quotas:
-        yield Check("quota", f"none in {patient.cluster.namespace}")
+        yield ClusterCheck("quota", f"none in {patient.cluster.namespace}")
         return
     names = ", ".join(quota["metadata"]["name"] for quota in quotas)
     if patient.spec is None:
-        yield Check("quota", names, None, "name an experiment to have it compared")
+        yield ClusterCheck("quota", names, None, "pass an experiment to compare")
         return
     never, now = capacity.over_quota(patient.spec, quotas)
     for said in never:
-        yield Check("quota", said, False, "ask for less, or have the quota raised")
+        yield ClusterCheck("quota", said, False, "request less, or have the quota raised")
     for said in now:
-        yield Check("quota", said, None, "its trials wait until others end")
+        yield ClusterCheck("quota", said, None, "its trials wait for others to end")
     if not never and not now:
-        yield Check("quota", f"{names}: the largest point fits")
+        yield ClusterCheck("quota", f"{names}: the largest point fits")
 
 
-def _rights(patient: Patient) -> Iterator[Check]:
+def _rights(patient: Patient) -> Iterator[ClusterCheck]:
     cluster = patient.cluster
     for verb, group, resource, purpose in _RIGHTS:
         asked = {"namespace": cluster.namespace, "verb": verb, "group": group, "resource": resource}
@@ -215,50 +217,50 @@ def _rights(patient: Patient) -> Iterator[Check]:
         review = cluster.request("POST", ACCESS_REVIEWS.path(), review)
         name = f"{verb} {resource}" + (f".{group}" if group else "")
         if (review.get("status") or {}).get("allowed"):
-            yield Check("permission", f"you may {name}")
+            yield ClusterCheck("permission", f"you may {name}")
         else:
-            do = f"ask for the role edit in {cluster.namespace}, to {purpose}"
-            yield Check("permission", f"you may not {name}", False if verb == "create" else None, do)
+            do = f"request the role edit in {cluster.namespace}, to {purpose}"
+            yield ClusterCheck("permission", f"you may not {name}", False if verb == "create" else None, do)
 
 
-def _security(patient: Patient) -> Iterator[Check]:
+def _security(patient: Patient) -> Iterator[ClusterCheck]:
     namespace = patient.cluster.lookup(NAMESPACES.path(name=patient.cluster.namespace))
     if namespace is None:
         do = f"kubectl create namespace {patient.cluster.namespace}"
-        yield Check("namespace", f"there is no {patient.cluster.namespace}", False, do)
+        yield ClusterCheck("namespace", f"{patient.cluster.namespace} does not exist", False, do)
         return
     level = (namespace["metadata"].get("labels") or {}).get("pod-security.kubernetes.io/enforce", "privileged")
     pod = patient.spec.pod if patient.spec else None
     asked = {"spec.pod.hostNetwork": pod.host_network, "spec.pod.lockMemory": pod.lock_memory} if pod else {}
     over = [name for name, wanted in asked.items() if wanted]
     if over and level != "privileged":
-        do = f"take it out, or label the namespace pod-security.kubernetes.io/enforce=privileged (it has {level})"
-        yield Check("Pod Security", f"{level} refuses {' and '.join(over)}", False, do)
+        do = f"remove it, or label the namespace pod-security.kubernetes.io/enforce=privileged (it has {level})"
+        yield ClusterCheck("Pod Security", f"{level} refuses {' and '.join(over)}", False, do)
     else:
-        yield Check("Pod Security", f"enforces {level}: the pods of trials keep to it")
+        yield ClusterCheck("Pod Security", f"enforces {level}: trial pods comply")
 
 
-def _queue(patient: Patient) -> Iterator[Check]:
+def _queue(patient: Patient) -> Iterator[ClusterCheck]:
     if patient.spec is None or patient.spec.queue is None:
         return
     cluster, name = patient.cluster, patient.spec.queue
     group = cluster.lookup("/apis/kueue.x-k8s.io")
     if group is None:
-        yield Check("queue", "Kueue is not installed", False, "install Kueue, or take spec.queue out")
+        yield ClusterCheck("queue", "Kueue is not installed", False, "install Kueue, or remove spec.queue")
         return
     version = group["preferredVersion"]["version"]
     found = cluster.get(Resource("kueue.x-k8s.io", version, "localqueues", "LocalQueue"), name)
     if found is None:
-        yield Check("queue", f"no local queue {name} in {cluster.namespace}", False, "kubectl get localqueues")
+        yield ClusterCheck("queue", f"no local queue {name} in {cluster.namespace}", False, "kubectl get localqueues")
         return
     conditions = (found.get("status") or {}).get("conditions") or []
     stopped = next((c for c in conditions if c.get("type") == "Active" and c.get("status") == "False"), None)
     waiting = (found.get("status") or {}).get("pendingWorkloads", 0)
     said = f"{name}: {waiting} workloads wait" + (f"; inactive: {stopped.get('message', '')}" if stopped else "")
-    yield Check("queue", said, stopped is None, f"kubectl describe localqueue {name}" if stopped else "")
+    yield ClusterCheck("queue", said, stopped is None, f"kubectl describe localqueue {name}" if stopped else "")
 
 
-def _claims(patient: Patient) -> Iterator[Check]:
+def _claims(patient: Patient) -> Iterator[ClusterCheck]:
     if patient.spec is None:
         return
     mounted = [mount.claim for mount in patient.spec.pod.claims]
@@ -266,13 +268,15 @@ def _claims(patient: Patient) -> Iterator[Check]:
     for name in dict.fromkeys(mounted):
         found = patient.cluster.get(CLAIMS, name)
         if found is None:
-            yield Check("claim", f"no PersistentVolumeClaim {name}", False, "create it, or name another in the spec")
+            yield ClusterCheck(
+                "claim", f"no PersistentVolumeClaim {name}", False, "create it, or set another in the spec"
+            )
             continue
         modes = ", ".join(found["spec"].get("accessModes") or [])
         several = capacity.largest(patient.spec)
         alone = "Many" not in modes and several is not None and several.nodes > 1
-        do = "pods on several nodes mount it: take one with ReadWriteMany or ReadOnlyMany" if alone else ""
-        yield Check("claim", f"{name}: {modes}", not alone, do)
+        do = "pods on several nodes mount it: use ReadWriteMany or ReadOnlyMany" if alone else ""
+        yield ClusterCheck("claim", f"{name}: {modes}", not alone, do)
 
 
 def _plurals(cluster: BlockingCluster, group: str, version: str) -> list[str]:
@@ -280,7 +284,7 @@ def _plurals(cluster: BlockingCluster, group: str, version: str) -> list[str]:
     return [str(each["name"]) for each in (found or {}).get("resources", [])]
 
 
-_LOOKS: tuple[tuple[str, Callable[[Patient], Iterator[Check]]], ...] = (
+_LOOKS: tuple[tuple[str, Callable[[Patient], Iterator[ClusterCheck]]], ...] = (
     ("definitions", _definitions),
     ("operator", _operator),
     ("runners", _runners),

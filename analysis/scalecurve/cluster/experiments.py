@@ -38,7 +38,6 @@ class Watched:
 
     @property
     def name(self) -> str:
-        """Its name."""
         return self.experiment.metadata.name
 
     @property
@@ -48,12 +47,10 @@ class Watched:
 
     @property
     def ended(self) -> bool:
-        """Whether nothing more happens."""
         return self.phase in {phase.value for phase in ExperimentPhase if phase.final}
 
     @property
     def counts(self) -> dict[str, int]:
-        """Trials by phase, without empty ones."""
         return {name: int(count) for name, count in (self.status.get("counts") or {}).items() if count}
 
     @property
@@ -65,7 +62,7 @@ class Watched:
     @property
     def headline(self) -> str:
         """One line: where it is, its phase, what the operator says of it."""
-        said = self.status.get("message") or ("not seen by an operator yet" if not self.status else "")
+        said = self.status.get("message") or ("not picked up by an operator yet" if not self.status else "")
         return f"{self.name} in {self.namespace}: {self.phase}" + (f", {said}" if said else "")
 
 
@@ -82,7 +79,6 @@ class BegunTrial:
 
     @property
     def trial(self) -> str:
-        """The trial's own name, as in the plan."""
         return str(self.stored["name"])
 
     @cached_property
@@ -99,17 +95,16 @@ class BegunTrial:
 
     @property
     def phase(self) -> TrialPhase:
-        """Pending until the operator says something."""
         return TrialPhase(self.status.get("phase") or TrialPhase.pending)
 
 
-def split(given: Sequence[Path]) -> tuple[list[Path], list[str]]:
+def split(arguments: Sequence[Path]) -> tuple[list[Path], list[str]]:
     """Arguments that are bundles, and those that are names of experiments in the cluster.
 
     What exists as a folder or file is a bundle, and so is what can be no name.
     """
-    names = [str(path) for path in given if not path.exists() and _NAME.fullmatch(str(path))]
-    return [path for path in given if str(path) not in names], names
+    names = [str(path) for path in arguments if not path.exists() and _NAME.fullmatch(str(path))]
+    return [path for path in arguments if str(path) not in names], names
 
 
 def find(address: ClusterAddress, name: str) -> tuple[BlockingCluster, Watched]:
@@ -124,7 +119,7 @@ def find(address: ClusterAddress, name: str) -> tuple[BlockingCluster, Watched]:
     except ClusterError as error:
         if address.explicit:
             raise
-        raise NotThere(f"{name}: no such folder, and no cluster to look for an experiment in: {error}") from error
+        raise NotThere(f"{name}: no such folder, and no cluster to look in: {error}") from error
     return cluster, read(cluster, name)
 
 
@@ -135,14 +130,14 @@ def read(cluster: BlockingCluster, name: str) -> Watched:
         NotThere: when there is none.
         ClusterError: when the cluster cannot be asked, or keeps what this version does not understand.
     """
-    found = cluster.get(EXPERIMENTS, name)
-    if found is None:
+    document = cluster.get(EXPERIMENTS, name)
+    if document is None:
         raise NotThere(_absent(cluster, name))
     try:
-        experiment = ScalingExperiment.model_validate({**found, "status": None})
+        experiment = ScalingExperiment.model_validate({**document, "status": None})
     except ValidationError as error:
         raise ClusterError(_not_understood(name, "an experiment", error)) from error
-    return Watched(experiment, cluster.namespace, found.get("status") or {})
+    return Watched(experiment, cluster.namespace, document.get("status") or {})
 
 
 def begun(cluster: BlockingCluster, experiment: str) -> Iterator[BegunTrial]:
@@ -152,30 +147,28 @@ def begun(cluster: BlockingCluster, experiment: str) -> Iterator[BegunTrial]:
         ClusterError: when the cluster cannot be asked.
     """
     selector = f"{EXPERIMENT_LABEL}={experiment}"
-    for found in cluster.list(TRIALS, labelSelector=selector):
-        yield BegunTrial(found["metadata"]["name"], found["spec"], found.get("status") or {})
+    for document in cluster.list(TRIALS, labelSelector=selector):
+        yield BegunTrial(document["metadata"]["name"], document["spec"], document.get("status") or {})
 
 
-def _not_understood(name: str, what: str, error: ValidationError) -> str:
+def _not_understood(name: str, kind: str, error: ValidationError) -> str:
     first = error.errors(include_url=False)[0]
     where = ".".join(map(str, first["loc"]))
     return (
-        f"{name}: the cluster keeps {what} that this version does not understand: {where}: {first['msg']}; "
-        "install the version of scalecurve that the operator has"
+        f"{name}: the cluster has {kind} that this version does not understand: {where}: {first['msg']}; "
+        "install the operator's version of scalecurve"
     )
 
 
 def _absent(cluster: BlockingCluster, name: str) -> str:
     """What was looked for, where, and what is there instead."""
-    looked = (
-        f"{name}: no such folder, and no experiment of that name in namespace {cluster.namespace} of {cluster.name}"
-    )
+    looked = f"{name}: no such folder, and no such experiment in namespace {cluster.namespace} of {cluster.name}"
     try:
         there = [each["metadata"]["name"] for each in cluster.list(EXPERIMENTS)]
     except Refused as refused:
-        missing = "; ScaleCurve is not installed there: `scalecurve doctor --cluster` says more"
+        missing = "; ScaleCurve is not installed there: see `scalecurve doctor --cluster`"
         return looked + (missing if refused.status == 404 else "")
     few: Object | str = ", ".join(sorted(there)[:_FEW]) + (
         f" and {len(there) - _FEW} more" if len(there) > _FEW else ""
     )
-    return f"{looked}; there are: {few}" if there else f"{looked}; there is none in that namespace, see --namespace"
+    return f"{looked}; found: {few}" if there else f"{looked}; that namespace has none, see --namespace"

@@ -75,7 +75,6 @@ class Pulled:
 
     @property
     def to_come(self) -> int:
-        """Trials of the plan that were not begun."""
         known = len(self.fetched) + len(self.present) + len(self.unfinished) + len(self.unrecorded) + len(self.failed)
         return max(0, self.planned - known)
 
@@ -135,12 +134,12 @@ def _whole(folder: Path, name: str, attempt: int) -> bool:
 
 
 def _each(
-    cluster: BlockingCluster, wanted: Sequence[BegunTrial], work: Path, trials: Path
+    cluster: BlockingCluster, selected: Sequence[BegunTrial], work: Path, trials: Path
 ) -> Iterator[tuple[BegunTrial, list[str] | str]]:
     """Every trial with what was left out of its record, or with why it could not be had."""
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         running: dict[Future[list[str]], BegunTrial] = {
-            pool.submit(_one, cluster, trial, work, trials): trial for trial in wanted
+            pool.submit(_one, cluster, trial, work, trials): trial for trial in selected
         }
         try:
             for future in as_completed(running):
@@ -199,7 +198,7 @@ def fetch(cluster: BlockingCluster, trial: BegunTrial) -> tuple[Outcome, Envelop
             raise RecordError(f"ConfigMap {name} is damaged: {_brief(error)}") from error
     assert outcome is not None
     if outcome.attempt != attempt:
-        raise RecordError(f"ConfigMap {names[0]} is of attempt {outcome.attempt}, and the trial's last is {attempt}")
+        raise RecordError(f"ConfigMap {names[0]} is from attempt {outcome.attempt}, but the trial's last is {attempt}")
     return outcome, _unsealed(trial, attempt, b"".join(parts), kept)
 
 
@@ -221,7 +220,7 @@ def put_together(trial: BegunTrial, outcome: Outcome, envelope: Envelope | None)
         assembled = Assembled(judged, assembled.tables)
     if judged.phase is not trial.phase:
         raise RecordError(
-            f"the operator judged it {trial.phase.value}, and this version of scalecurve {judged.phase.value} "
+            f"the operator judged it {trial.phase.value}, this version of scalecurve {judged.phase.value} "
             f"({judged.reason}): install the operator's version"
         )
     return assembled
@@ -246,27 +245,26 @@ def _unsealed(trial: BegunTrial, attempt: int, payload: bytes, kept: Mapping[str
 
 
 def _refuse_foreign(bundle: Path, watched: Watched) -> None:
-    """Leave alone what is not this experiment's bundle."""
     if not bundle.exists():
         return
     if not bundle.is_dir():
-        raise BundleRefused(f"{bundle}: is a file, and records are pulled into a folder; name one with --into")
+        raise BundleRefused(f"{bundle}: is a file; choose a folder with --into")
     if not (bundle / EXPERIMENT_FILE).exists():
         others = sorted(entry.name for entry in bundle.iterdir() if entry.name != ".work")
         if others:
             raise BundleRefused(
-                f"{bundle}: holds {others[0]} and no {EXPERIMENT_FILE}; name another folder with --into"
+                f"{bundle}: holds {others[0]} and no {EXPERIMENT_FILE}; choose another folder with --into"
             )
         return
     try:
         there = parse_experiment(read_bytes(bundle / EXPERIMENT_FILE, MAX_EXPERIMENT_BYTES))
     except FileError as error:
-        raise BundleRefused(f"{bundle}/{EXPERIMENT_FILE}: {error}; name another folder with --into") from error
+        raise BundleRefused(f"{bundle}/{EXPERIMENT_FILE}: {error}; choose another folder with --into") from error
     if there.metadata.name != watched.name:
-        raise BundleRefused(f"{bundle}: is a bundle of {there.metadata.name}; name another folder with --into")
+        raise BundleRefused(f"{bundle}: belongs to {there.metadata.name}; choose another folder with --into")
     if there.metadata.uid != watched.experiment.metadata.uid:
         was = "another experiment of this name" if there.metadata.uid else "an experiment that ran on one machine"
-        raise BundleRefused(f"{bundle}: is a bundle of {was}; name another folder with --into")
+        raise BundleRefused(f"{bundle}: belongs to {was}; choose another folder with --into")
 
 
 def _write_experiment(bundle: Path, watched: Watched) -> None:
@@ -295,7 +293,7 @@ def _locked(bundle: Path) -> Iterator[Path]:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            raise BundleRefused(f"{bundle}: another pull or run is at work there; wait for it, or use --into") from None
+            raise BundleRefused(f"{bundle}: another pull or run is using it; wait, or use --into") from None
         work = bundle / ".work" / "pull"
         shutil.rmtree(work, ignore_errors=True)
         work.mkdir()

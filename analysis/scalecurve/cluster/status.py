@@ -78,7 +78,7 @@ def headline_table(watched: Watched) -> Table:
         )
         for each in watched.status.get("headlines") or []
     )
-    return Table("headlines", "Largest measured point of each series", columns, rows)
+    return Table("headlines", "Largest measured point per series", columns, rows)
 
 
 def condition_table(watched: Watched, now: datetime | None = None) -> Table:
@@ -129,7 +129,7 @@ def _plan(watched: Watched, problems: list[UnusableFile]) -> Plan | None:
     try:
         if count_trials(watched.experiment.spec, limit=MAX_TRIALS) <= MAX_TRIALS:
             return make_plan(watched.experiment)
-        said = f"plans more than {MAX_TRIALS} trials, which no engine runs"
+        said = f"plans more than {MAX_TRIALS} trials, the limit of every engine"
     except AxisError as error:
         said = str(error)
     problems.append(UnusableFile("spec", said))
@@ -145,7 +145,7 @@ def _record(spec: TrialSpec, trial: BegunTrial | None, problems: list[UnusableFi
         if trial.status.get("summary") is not None:
             summary = Summary.model_validate(trial.status["summary"])
     except ValidationError:
-        problems.append(UnusableFile(trial.name, "its summary is not understood by this version"))
+        problems.append(UnusableFile(trial.name, "this version does not understand its summary"))
     return TrialRecord(
         trial=spec,
         attempt=last_attempt(trial.status) or 1,

@@ -51,7 +51,7 @@ def watch(
             unreachable(str(error))
             continue
         if now.experiment.metadata.uid != watched.experiment.metadata.uid:
-            raise Deleted(f"{watched.name} was deleted, and another experiment has its name now")
+            raise Deleted(f"{watched.name} was deleted, and a new experiment has the same name")
         watched = now
 
 

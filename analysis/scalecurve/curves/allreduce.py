@@ -15,7 +15,7 @@ from scalecurve.render.table import Column, Table
 from scalecurve_api.record.rank import AllReduceRow
 from scalecurve_api.spec.trial import Point
 
-_NONE = "No Succeeded trial measured the all-reduce alone: program: allreduce does."
+_NONE = "No Succeeded trial measured all-reduce by itself; program: allreduce does."
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,6 @@ class AllReduceReport:
     points: tuple[PointBandwidth, ...]
 
     def table(self) -> Table:
-        """One row a message size."""
         return _table(self)
 
 
@@ -143,9 +142,9 @@ def _table(report: AllReduceReport) -> Table:
         for p in report.points
         for s in p.sizes
     ]
-    notes = ["Median over repetitions of each run's median; least and most are over repetitions. 1 GB is 1e9 bytes."]
+    notes = ["Median over repetitions of each run's median; min and max over repetitions. 1 GB is 1e9 bytes."]
     if any(s.errors for p in report.points for s in p.sizes):
-        notes.append("Some results differ from the sum worked out by hand: the bandwidth of a wrong sum means nothing.")
+        notes.append("Some results differ from the expected sum: the bandwidth of a wrong sum is meaningless.")
     if any(s.messages > 1 for p in report.points for s in p.sizes):
-        notes.append("Several messages: all-reduces one after another, as one step of the model sends its gradients.")
+        notes.append("Several messages: back-to-back all-reduces, the way one step of the model sends its gradients.")
     return Table("allreduce", "All-reduce", columns, tuple(rows), tuple(notes) if rows else (_NONE,))

@@ -1,6 +1,6 @@
 """What an epoch and a whole training take and cost at each worker count, and which count is cheapest and fastest.
 
-Time of an epoch = samples of the data set / throughput; cost = time × workers × price of a worker's hour.
+Epoch time = samples of the data set / throughput; cost = time × workers × price of a worker's hour.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from scalecurve.curves.tables import build, or_pending
 from scalecurve.render.table import Cell, Column, Table
 from scalecurve.statistics import Estimate
 from scalecurve_api.spec.experiment import Cost
+from scalecurve_api.text import count
 
 DATASET_OPTION = "datasetSamples"
 """Key of ``TrialRecord.options`` under which a program says how many samples an epoch of its data set has."""
@@ -63,11 +64,11 @@ class SeriesCost:
 
 @dataclass(frozen=True)
 class CostReport:
-    """Costs of every curve of one or several bundles; ``said`` is what is known of the price: its date, its source."""
+    """Costs of every curve of one or several bundles; ``price_notes`` are the date and source of the price."""
 
     scaling: ScalingResult
     series: tuple[SeriesCost, ...]
-    said: tuple[str, ...] = ()
+    price_notes: tuple[str, ...] = ()
 
     @property
     def known(self) -> bool:
@@ -75,26 +76,25 @@ class CostReport:
         return any(series.currency or series.dataset_samples for series in self.series)
 
     def table(self) -> Table:
-        """One row a point."""
         return _table(self)
 
 
 def cost(
-    bundles: Sequence[Bundle], price: Cost | None = None, level: float = 0.95, *, said: Sequence[str] = ()
+    bundles: Sequence[Bundle], price: Cost | None = None, level: float = 0.95, *, price_notes: Sequence[str] = ()
 ) -> CostReport:
-    """Cost of every point; ``price`` takes the place of what the experiments say, ``said`` are notes on it."""
-    return cost_of(scaling(bundles, level), bundles, price, said)
+    """Cost of every point; ``price`` replaces the experiments' own, ``price_notes`` say where it is from."""
+    return cost_of(scaling(bundles, level), bundles, price, price_notes)
 
 
 def cost_of(
-    result: ScalingResult, bundles: Sequence[Bundle], price: Cost | None = None, said: Sequence[str] = ()
+    result: ScalingResult, bundles: Sequence[Bundle], price: Cost | None = None, price_notes: Sequence[str] = ()
 ) -> CostReport:
     """The same for curves that are there already."""
     by_label = {bundle.label: bundle for bundle in bundles}
     series = tuple(_series_cost(each, by_label[each.bundle], price) for each in result.series)
     if price is None and any(each.currency for each in series):
-        said = ("The price is the experiment's own, which states no date and no source; --prices has dated ones.",)
-    return CostReport(result, series, tuple(said))
+        price_notes = ("The price comes from the experiment, without date or source; --prices offers dated prices.",)
+    return CostReport(result, series, tuple(price_notes))
 
 
 def merged(price: Cost | None, stated: Cost | None) -> Cost | None:
@@ -115,25 +115,32 @@ def stated_price(bundle: Bundle) -> Cost | None:
     return next((trial.spec.cost for trial in bundle.trials), None)
 
 
-def _series_cost(series: SeriesResult, bundle: Bundle, asked: Cost | None) -> SeriesCost:
-    price = merged(asked, stated_price(bundle))
-    size = (price.dataset_samples if price else None) or _own_size(bundle, series)
+def _series_cost(series: SeriesResult, bundle: Bundle, override: Cost | None) -> SeriesCost:
+    price = merged(override, stated_price(bundle))
+    size = (price.dataset_samples if price else None) or _dataset_samples(bundle, series)
     epochs = price.epochs if price else None
     points = tuple(_point_cost(p, price, size, epochs) for p in series.points)
     cheapest, as_cheap = _best([(p.result.workers, p.per_million) for p in points])
-    fastest, as_fast = _best([(p.result.workers, _seconds_a_sample(p)) for p in points])
+    fastest, as_fast = _best([(p.result.workers, _seconds_per_sample(p)) for p in points])
     currency = price.currency if price and price.per_worker_hour >= LEAST_PRICE else None
     return SeriesCost(
-        *(series, currency, size, epochs, points),
-        *(cheapest, as_cheap, fastest, as_fast),
-        front=_front([(p.result.workers, _seconds_a_sample(p), p.per_million) for p in points]),
+        series=series,
+        currency=currency,
+        dataset_samples=size,
+        epochs=epochs,
+        points=points,
+        cheapest=cheapest,
+        as_cheap=as_cheap,
+        fastest=fastest,
+        as_fast=as_fast,
+        front=_front([(p.result.workers, _seconds_per_sample(p), p.per_million) for p in points]),
         target_front=_front(
             [(p.result.workers, p.result.to_target_s, p.target_cost) for p in points if not p.result.missed_target]
         ),
     )
 
 
-def _seconds_a_sample(p: PointCost) -> Estimate | None:
+def _seconds_per_sample(p: PointCost) -> Estimate | None:
     return p.result.throughput.reciprocal() if p.result.throughput else None
 
 
@@ -143,7 +150,7 @@ def _front(points: Sequence[tuple[int, Estimate | None, Estimate | None]]) -> tu
     return tuple(n for n, time, money in known if not any(t < time and m < money for _, t, m in known))
 
 
-def _own_size(bundle: Bundle, series: SeriesResult) -> int | None:
+def _dataset_samples(bundle: Bundle, series: SeriesResult) -> int | None:
     """The size that the program states for its data set, if all trials of the series agree."""
     sizes = {
         trial.record.options.get(DATASET_OPTION)
@@ -157,8 +164,8 @@ def _own_size(bundle: Bundle, series: SeriesResult) -> int | None:
 def _point_cost(p: PointResult, price: Cost | None, size: int | None, epochs: int | None) -> PointCost:
     if p.throughput is None:
         return PointCost(p)
-    a_sample = p.throughput.reciprocal()
-    epoch_s = a_sample.scaled(size) if size else None
+    per_sample = p.throughput.reciprocal()
+    epoch_s = per_sample.scaled(size) if size else None
     total_s = epoch_s.scaled(epochs) if epoch_s and epochs else None
     if price is None or price.per_worker_hour < LEAST_PRICE:
         return PointCost(p, epoch_s, total_s)
@@ -167,7 +174,7 @@ def _point_cost(p: PointResult, price: Cost | None, size: int | None, epochs: in
         result=p,
         epoch_s=epoch_s,
         total_s=total_s,
-        per_million=a_sample.scaled(1e6 * rate),
+        per_million=per_sample.scaled(1e6 * rate),
         epoch_cost=epoch_s.scaled(rate) if epoch_s else None,
         total_cost=total_s.scaled(rate) if total_s else None,
         target_cost=p.to_target_s.scaled(rate) if p.to_target_s else None,
@@ -190,16 +197,16 @@ def _table(report: CostReport) -> Table:
     money = currencies[0] if len(currencies) == 1 else "in each experiment's currency" if currencies else ""
     by_point = {id(p.result): (series, p) for series in report.series for p in series.points}
     columns = (
-        Column("epoch_s", "An epoch", "number", "s", interval=True),
-        Column("total_h", "Whole training", "number", "h", interval=True),
-        Column("cost_per_million", "A million samples", "number", money, interval=True),
-        Column("epoch_cost", "Cost of an epoch", "number", money, interval=True),
-        Column("total_cost", "Cost of the training", "number", money, interval=True),
-        Column("target_h", "To the target", "number", "h", interval=True),
-        Column("target_cost", "Cost to the target", "number", money, interval=True),
+        Column("epoch_s", "Epoch", "number", "s", interval=True),
+        Column("total_h", "Full training", "number", "h", interval=True),
+        Column("cost_per_million", "Million samples", "number", money, interval=True),
+        Column("epoch_cost", "Epoch cost", "number", money, interval=True),
+        Column("total_cost", "Training cost", "number", money, interval=True),
+        Column("target_h", "Time to target", "number", "h", interval=True),
+        Column("target_cost", "Cost to target", "number", money, interval=True),
         Column("best", "Best at"),
-        Column("front", "Nothing is both faster and cheaper", "flag"),
-        Column("target_front", "nor to the target", "flag"),
+        Column("front", "Pareto-optimal", "flag"),
+        Column("target_front", "Pareto-optimal to target", "flag"),
     )
 
     def row(_: SeriesResult, result: PointResult) -> list[Cell]:
@@ -220,35 +227,35 @@ def _table(report: CostReport) -> Table:
 
 
 def _remark(series: SeriesCost, workers: int) -> str:
-    said = []
-    for what, best, equal in (
+    remarks = []
+    for label, best, equal in (
         ("cheapest", series.cheapest, series.as_cheap),
         ("fastest", series.fastest, series.as_fast),
     ):
         if workers == best:
-            said.append(what)
+            remarks.append(label)
         elif workers in equal:
-            said.append(f"{what}, within noise")
-    return "; ".join(said)
+            remarks.append(f"{label}, within noise")
+    return "; ".join(remarks)
 
 
 def _notes(report: CostReport) -> list[str]:
     notes = []
     for series in report.series:
-        size = f"{series.dataset_samples:,} {series.series.sample_unit} an epoch" if series.dataset_samples else None
+        size = f"{series.dataset_samples:,} {series.series.sample_unit} per epoch" if series.dataset_samples else None
         epochs = f"{series.epochs:,} epochs" if series.epochs else None
         notes.append(", ".join(part for part in (size, epochs) if part))
-    notes = [f"Counted with {note}." for note in dict.fromkeys(notes) if note]
+    notes = [f"Based on {note}." for note in dict.fromkeys(notes) if note]
     notes += [
-        f"{series.series.name}: at a worker count of {p.result.workers}, {p.result.missed_target} of "
-        f"{p.result.counts.succeeded} runs did not reach the target; the way there is that of the others, and compared "
-        "with none."
+        f"{series.series.name}: at {count(p.result.workers, 'worker')}, {p.result.missed_target} of "
+        f"{p.result.counts.succeeded} runs missed the target; time to target uses the remaining runs and is excluded "
+        "from comparisons."
         for series in report.series
         for p in series.points
         if p.result.missed_target
     ]
     if not all(series.dataset_samples for series in report.series):
-        notes.append("An epoch's length is not known: give cost.datasetSamples in the experiment.")
+        notes.append("Epoch size unknown: set cost.datasetSamples in the experiment.")
     if not all(series.currency for series in report.series):
-        notes.append("No price is known: give cost.perWorkerHour in the experiment, or --prices.")
-    return [*notes, *report.said]
+        notes.append("No price: set cost.perWorkerHour in the experiment, or use --prices.")
+    return [*notes, *report.price_notes]

@@ -13,7 +13,7 @@ from scalecurve.render.table import Cell, Column, Table
 
 
 @dataclass(frozen=True)
-class Progress:
+class ExperimentProgress:
     """The whole bundle at a glance; ``headline`` is one sentence."""
 
     bundle: str
@@ -24,15 +24,13 @@ class Progress:
 
     @property
     def finished(self) -> bool:
-        """Whether every planned trial has ended."""
         return self.counts.unfinished == 0
 
     def table(self) -> Table:
-        """One row a point."""
         return _table(self)
 
 
-def status(bundle: Bundle, level: float = 0.95) -> Progress:
+def status(bundle: Bundle, level: float = 0.95) -> ExperimentProgress:
     """Where a bundle stands; cheap enough to be asked while the experiment runs (no step table is read)."""
     result = scaling([bundle], level)
     counts = [p.counts for series in result.series for p in series.points]
@@ -44,7 +42,7 @@ def status(bundle: Bundle, level: float = 0.95) -> Progress:
         cancelled=sum(c.cancelled for c in counts),
         unfinished=sum(c.unfinished for c in counts),
     )
-    return Progress(bundle.label, total, result, bundle.problems, _headline(bundle, total))
+    return ExperimentProgress(bundle.label, total, result, bundle.problems, _headline(bundle, total))
 
 
 def _headline(bundle: Bundle, total: TrialCounts) -> str:
@@ -56,11 +54,11 @@ def _headline(bundle: Bundle, total: TrialCounts) -> str:
     ]
     known = f"{bundle.label}: {done} of {total.planned} trials done"
     if bundle.plan is None:
-        known = f"{bundle.label}: {done} trials recorded, how many were planned is unknown"
+        known = f"{bundle.label}: {done} trials recorded, number planned unknown"
     return ", ".join([known, *bad])
 
 
-def _table(state: Progress) -> Table:
+def _table(state: ExperimentProgress) -> Table:
     columns = (
         Column("done", "Done"),
         Column("failed", "Failed", "count"),

@@ -29,7 +29,7 @@ class PointResult:
     ``throughput`` and ``plain_throughput`` are samples/s over all workers, ``step_s``, ``compute_s`` and ``exposed_s``
     seconds a step, ``effective_batch`` samples really used a step, ``energy_j`` joules a sample, ``to_target_s``
     training seconds to the target accuracy of the runs that reached it, ``missed_target`` how many did not where others
-    did. ``computing`` is the efficiency of the steps without the all-reduce against the baseline's, so that efficiency
+    did. ``computing`` is the efficiency of the steps without all-reduce against the baseline's, so that efficiency
     is ``computing`` times what communication leaves of it.
     """
 
@@ -54,12 +54,10 @@ class PointResult:
 
     @property
     def workers(self) -> int:
-        """The worker count."""
         return self.point.workers
 
     @property
     def measured(self) -> bool:
-        """Whether it has a place on the curve."""
         return self.throughput is not None
 
 
@@ -79,7 +77,6 @@ class SeriesResult:
 
     @property
     def measured(self) -> tuple[PointResult, ...]:
-        """The points that have numbers."""
         return tuple(point for point in self.points if point.measured)
 
 

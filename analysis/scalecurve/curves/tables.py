@@ -22,7 +22,7 @@ _WHERE = (
 def scaling_table(result: ScalingResult) -> Table:
     """Throughput, step time, speed-up and efficiency of every point, with the batch it really used."""
     columns = (
-        Column("trials", "Good trials"),
+        Column("trials", "Valid trials"),
         Column("throughput", "Throughput", "number", _unit(result, "/s"), interval=True, keep=True),
         Column("step_ms", "Step", "number", "ms", interval=True),
         Column("speedup", "Speed-up", "number", interval=True, keep=True),
@@ -47,7 +47,7 @@ def scaling_table(result: ScalingResult) -> Table:
     notes += [f"{series.bundle}, {note}" if several else note for series in result.series for note in series.notes]
     unfinished = result.unfinished()
     if unfinished:
-        notes.append(f"{unfinished} trials are not finished; a point without any good trial shows ?")
+        notes.append(f"{unfinished} trials unfinished; a point without any valid trial shows ?")
     return build(result, "scaling", "Scaling", columns, row, notes)
 
 
@@ -66,8 +66,8 @@ def split_table(result: ScalingResult) -> Table:
         Column("step_ms", "Step", "number", "ms", interval=True),
         Column("compute_ms", "Without all-reduce", "number", "ms", interval=True),
         Column("exposed_ms", "Exposed communication", "number", "ms", interval=True),
-        Column("exposed_share", "Share of the step", "percent", interval=True),
-        Column("computing", "Efficiency of computing alone", "percent", interval=True),
+        Column("exposed_share", "Share of step", "percent", interval=True),
+        Column("computing", "Compute efficiency", "percent", interval=True),
         Column("plain_throughput", "Unwrapped, 1 worker", "number", _unit(result, "/s"), interval=True),
         Column("mfu", "MFU", "percent", interval=True),
         Column("energy_j", "Energy per sample", "number", "J", interval=True),
@@ -81,7 +81,7 @@ def split_table(result: ScalingResult) -> Table:
             *or_pending(p, p.exposed_share, p.computing, p.plain_throughput, p.mfu, p.energy_j, memory),
         ]
 
-    return build(result, "split", "Compute, communication and use of the device", columns, row)
+    return build(result, "split", "Compute, communication and device utilization", columns, row)
 
 
 def side_by_side_table(result: ScalingResult) -> Table:
@@ -122,20 +122,20 @@ def excluded_table(result: ScalingResult) -> Table:
         Column("message", "What happened"),
     )
     rows = [(e.bundle, e.trial, e.series, e.workers, e.phase, e.reason, e.message) for e in result.excluded]
-    notes = ("None of these enters a curve.",) if rows else ()
+    notes = ("None of these is part of a curve.",) if rows else ()
     return Table("excluded", "Invalid, Failed and Cancelled trials", columns, tuple(rows), notes)
 
 
 def problem_table(result: ScalingResult, further: Sequence[tuple[str, UnusableFile]] = ()) -> Table:
-    """Files that could not be used; ``further`` are those found while reading step tables."""
+    """Unusable files; ``further`` are those found while reading step tables."""
     problems = (*result.problems, *further)
     columns = (
         _bundle_column(label for label, _ in problems),
         Column("file", "File"),
-        Column("what", "What is wrong"),
+        Column("what", "Problem"),
     )
     rows = tuple((label, problem.file, problem.what) for label, problem in problems)
-    return Table("problems", "Files that could not be used", columns, rows)
+    return Table("problems", "Unusable files", columns, rows)
 
 
 def build(

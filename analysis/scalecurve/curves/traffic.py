@@ -15,10 +15,10 @@ LEAST_SHARE = 0.01
 """Of the step; less is left out of the bandwidth over exposed communication."""
 
 _NOTES = (
-    "Bytes are those that one worker sends in a step, by the record; over the step: what its link carries on average.",
-    "Over exposed communication it is more than the link did where a part of the sending is hidden behind computing.",
+    "Bytes are what one worker sends per step, from the record; over the step: the average load of its link.",
+    "Over exposed communication overstates the link's rate where part of the sending overlaps with compute.",
 )
-_SHARE = "Used: the average over the step as a share of the largest bus bandwidth of an all-reduce of as many workers."
+_SHARE = "Utilization: the average over the step as a share of the peak all-reduce bus bandwidth at that worker count."
 
 
 def wire_table(result: ScalingResult, bundles: Sequence[Bundle], alone: AllReduceReport) -> Table:
@@ -26,13 +26,13 @@ def wire_table(result: ScalingResult, bundles: Sequence[Bundle], alone: AllReduc
     sent = _sent(bundles)
     best = _best(alone)
     columns = (
-        Column("sent_mib", "Sent in a step", "number", "MiB"),
+        Column("sent_mib", "Sent per step", "number", "MiB"),
         Column("step_ms", "Step", "number", "ms", interval=True),
         Column("exposed_ms", "Exposed communication", "number", "ms", interval=True),
         Column("over_step", "Over the step", "number", "GB/s", interval=True),
         Column("over_exposed", "Over exposed communication", "number", "GB/s"),
         Column("allreduce", "All-reduce alone", "number", "GB/s"),
-        Column("used", "Used", "percent"),
+        Column("used", "Utilization", "percent"),
     )
 
     def row(series: SeriesResult, p: PointResult) -> list[Cell]:
@@ -53,7 +53,7 @@ def wire_table(result: ScalingResult, bundles: Sequence[Bundle], alone: AllReduc
             over_step.value / link if over_step and link else None,
         )
 
-    whole = build(result, "wire", "What a step sends", columns, row, (*_NOTES, *([_SHARE] if best else ())))
+    whole = build(result, "wire", "Data sent per step", columns, row, (*_NOTES, *([_SHARE] if best else ())))
     first = len(whole.columns) - len(columns)
     rows = tuple(cells for cells in whole.rows if cells[first] not in (None, 0.0))
     return Table(whole.name, whole.title, whole.columns, rows, whole.notes)

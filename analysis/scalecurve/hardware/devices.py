@@ -47,7 +47,6 @@ class Link(SourcedEntry):
 
     @property
     def bytes_per_second(self) -> float:
-        """Decimal bytes."""
         return self.gbps / 8 * 1e9
 
 
@@ -78,7 +77,7 @@ def find_link(reference: str) -> Link:
     except ValueError:
         gbps = 0.0
     if not 0 < gbps < math.inf:
-        raise HardwareError(f"link {reference!r}: a rate must be a positive number, as 25gbps or 3.1GB/s")
+        raise HardwareError(f"link {reference!r}: expected a positive rate such as 25gbps or 3.1GB/s")
     return Link(key=reference, title=f"{gbps:g} Gbit/s", gbps=gbps, source="as given")
 
 
@@ -88,4 +87,4 @@ def precision_of(name: str) -> Precision:
         if name == known:
             found: Precision = known
             return found
-    raise HardwareError(f"precision {name!r}: known are {', '.join(get_args(Precision))}")
+    raise HardwareError(f"unknown precision {name!r}; expected one of {', '.join(get_args(Precision))}")

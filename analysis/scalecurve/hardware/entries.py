@@ -40,23 +40,23 @@ def shipped_entries(file: str, kind: type[AnyEntry]) -> dict[str, AnyEntry]:
     return entries_of_text((files("scalecurve.hardware") / "data" / file).read_text(encoding="utf-8"), file, kind)
 
 
-def find_entry(reference: str, what: str, known: Mapping[str, AnyEntry], kind: type[AnyEntry]) -> AnyEntry:
+def find_entry(reference: str, kind_name: str, shipped: Mapping[str, AnyEntry], kind: type[AnyEntry]) -> AnyEntry:
     """A shipped entry by its key, or one of a YAML or JSON file: its only one, or ``FILE:KEY``. Raises EntryError."""
-    name = known_as(reference, known)
+    name = known_as(reference, shipped)
     if name is not None:
-        return known[name]
+        return shipped[name]
     file, _, key = (reference, "", "") if _is_file(reference) else reference.rpartition(":")
     if not _is_file(file):
-        raise EntryError(unknown(what, reference, known))
+        raise EntryError(unknown(kind_name, reference, shipped))
     entries = entries_of_file(Path(file), kind)
     if key:
-        found = known_as(key, entries)
-        if found is None:
-            raise EntryError(f"{file}: {unknown(what, key, entries)}")
-        return entries[found]
+        match = known_as(key, entries)
+        if match is None:
+            raise EntryError(f"{file}: {unknown(kind_name, key, entries)}")
+        return entries[match]
     if len(entries) != 1:
         which = f": name one of them as {file}:{next(iter(entries))}" if entries else ""
-        raise EntryError(f"{reference}: holds {len(entries)} entries; one {what} is wanted{which}")
+        raise EntryError(f"{reference}: {len(entries)} entries, expected one {kind_name}{which}")
     return next(iter(entries.values()))
 
 
@@ -76,11 +76,11 @@ def entries_of_text(text: str, file: str, kind: type[AnyEntry]) -> dict[str, Any
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise EntryError(f"{file}: is not YAML: {' '.join(str(error).split())}") from error
     if not isinstance(tree, dict):
-        raise EntryError(f"{file}: a mapping of names to entries is wanted")
+        raise EntryError(f"{file}: expected a mapping of names to entries")
     entries = {}
     for key, fields in tree.items():
         if not isinstance(fields, dict) or not all(isinstance(name, str) for name in fields):
-            raise EntryError(f"{file}: {key}: a mapping is wanted, given {str(fields)[:60]!r}")
+            raise EntryError(f"{file}: {key}: expected a mapping, got {str(fields)[:60]!r}")
         try:
             entries[str(key)] = kind.model_validate({"title": str(key), **fields, "key": str(key)})
         except ValidationError as error:

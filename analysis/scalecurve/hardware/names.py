@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterable
+
+from scalecurve_api.text import did_you_mean
 
 
 def folded(name: str) -> str:
@@ -12,19 +13,18 @@ def folded(name: str) -> str:
     return re.sub(r"[^a-z0-9]", "", name.lower())
 
 
-def known_as(given: str, known: Iterable[str]) -> str | None:
+def known_as(name_typed: str, names_known: Iterable[str]) -> str | None:
     """The one of ``known`` that is meant: spelt so, or alike but for case and what is no letter or digit."""
-    names = list(known)
-    if given in names:
-        return given
-    alike = [name for name in names if folded(name) == folded(given)] if folded(given) else []
+    names = list(names_known)
+    if name_typed in names:
+        return name_typed
+    alike = [name for name in names if folded(name) == folded(name_typed)] if folded(name_typed) else []
     return alike[0] if len(alike) == 1 else None
 
 
-def unknown(what: str, given: str, known: Iterable[str]) -> str:
+def unknown(kind: str, name: str, allowed: Iterable[str]) -> str:
     """One line for a name that is none of ``known``, with the nearest of them."""
-    names = list(known)
-    small = {name.lower(): name for name in names}
-    near = difflib.get_close_matches(given.lower(), list(small), n=1)
-    hint = f"; did you mean {small[near[0]]!r}?" if near else ""
-    return f"{what} {given!r} is not known{hint}; known are {', '.join(names)}"
+    names = list(allowed)
+    near = did_you_mean(name, names)
+    hint = f"; did you mean {near!r}?" if near else ""
+    return f"{kind} {name!r} is unknown{hint} (known: {', '.join(names)})"

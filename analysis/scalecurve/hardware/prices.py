@@ -1,4 +1,4 @@
-"""Prices of accelerators: data files with dates and sources, and what a price says of the runs it is put on."""
+"""Accelerator prices: data files with dates and sources, and what a price says of the runs it is put on."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from scalecurve_api.spec.experiment import Cost
 def _as_date(value: Any) -> Any:
     """A whole day, as 2026-11-09; YAML has made it a date already, JSON has not."""
     if isinstance(value, datetime.datetime) or not isinstance(value, datetime.date | str):
-        raise ValueError("a day is wanted, as 2026-11-09")
+        raise ValueError("expected a day such as 2026-11-09")
     try:
         return value if isinstance(value, datetime.date) else datetime.date.fromisoformat(value)
     except ValueError as error:
-        raise ValueError("a day is wanted, as 2026-11-09") from error
+        raise ValueError("expected a day such as 2026-11-09") from error
 
 
 class Price(SourcedEntry):
@@ -39,7 +39,6 @@ class Price(SourcedEntry):
 
     @property
     def per_accelerator_hour(self) -> float:
-        """In ``currency``."""
         return self.per_hour / self.accelerators
 
     def cost(self, dataset_samples: int | None = None, epochs: int | None = None) -> Cost:
@@ -55,9 +54,9 @@ class Price(SourcedEntry):
     def sentence(self) -> str:
         """The price with its day and source, for a note under a table."""
         whole = f" ({spelling.number(self.per_hour)} for {self.accelerators})" if self.accelerators > 1 else ""
-        hour = f"{spelling.number(self.per_accelerator_hour)} {self.currency} an accelerator-hour{whole}"
+        hour = f"{spelling.number(self.per_accelerator_hour)} {self.currency} per accelerator-hour{whole}"
         note = f" {self.note}" if self.note else ""
-        return f"Price: {self.key}, {self.title}: {hour}, seen on {self.date.isoformat()}; {self.source}.{note}"
+        return f"Price: {self.key}, {self.title}: {hour}, as of {self.date.isoformat()}; {self.source}.{note}"
 
 
 @lru_cache(maxsize=1)
@@ -75,21 +74,21 @@ def find_price(reference: str) -> Price:
     return find_entry(reference, "price", prices(), Price)
 
 
-def remarks(price: Price, bundles: Sequence[Bundle]) -> tuple[str, ...]:
+def price_notes(price: Price, bundles: Sequence[Bundle]) -> tuple[str, ...]:
     """The price in a sentence, and where it does not fit the runs: another accelerator, an instance partly used."""
-    said = [price.sentence]
+    notes = [price.sentence]
     records = [trial.record for bundle in bundles for trial in bundle.trials if trial.good and trial.record is not None]
     names = {place.device_name for record in records for place in record.topology}
     others = sorted(name for name in names if not _is_of(price, name))
     if others:
-        said.append(f"The runs were on {', '.join(others)}; the price is of {price.accelerator}.")
+        notes.append(f"The runs used {', '.join(others)}; the price is for {price.accelerator}.")
     partly = sorted({len(r.topology) for r in records if len(r.topology) % price.accelerators})
     if partly:
         counts = ", ".join(map(str, partly))
-        said.append(
-            f"Sold {price.accelerators} at a time: what {counts} workers leave idle is paid for, and not counted here."
+        notes.append(
+            f"Sold {price.accelerators} at a time: the idle rest at {counts} workers is billed but not counted here."
         )
-    return tuple(said)
+    return tuple(notes)
 
 
 def _is_of(price: Price, device: str) -> bool:
@@ -102,16 +101,16 @@ def _is_of(price: Price, device: str) -> bool:
     return folded(model) in folded(device) or folded(device) in folded(title)
 
 
-def price_table(known: Mapping[str, Price]) -> Table:
+def price_table(prices: Mapping[str, Price]) -> Table:
     """All of them, one a row."""
     columns = (
         Column("name", "Name"),
         Column("title", "What"),
         Column("accelerator", "Accelerator"),
-        Column("per_accelerator_hour", "An accelerator-hour", "number"),
+        Column("per_accelerator_hour", "Accelerator-hour", "number"),
         Column("currency", "in"),
-        Column("accelerators", "Sold at a time", "count"),
-        Column("date", "Seen on"),
+        Column("accelerators", "Sold in units of", "count"),
+        Column("date", "Date"),
         Column("source", "Source"),
     )
     rows: list[tuple[Cell, ...]] = [
@@ -119,7 +118,7 @@ def price_table(known: Mapping[str, Price]) -> Table:
             *(key, price.title, price.accelerator, price.per_accelerator_hour, price.currency, price.accelerators),
             *(price.date.isoformat(), price.source),
         )
-        for key, price in known.items()
+        for key, price in prices.items()
     ]
-    notes = ("Public list prices of their day: without taxes, storage, traffic and idle time.",)
-    return Table("prices", "Prices of accelerators", columns, tuple(rows), notes)
+    notes = ("Public list prices on that date, without taxes, storage, traffic and idle time.",)
+    return Table("prices", "Accelerator prices", columns, tuple(rows), notes)

@@ -25,20 +25,24 @@ def starters(gpus: int, cores: int) -> tuple[list[Starter], str]:
     """
     if gpus >= 2:
         counts = worker_counts(gpus)
-        said = f"{gpus} GPUs: ResNet-50 in bf16 on {_spell(counts)} of them, and real digits with accuracy"
+        said = f"{gpus} GPUs: ResNet-50 in bf16 on {_spell(counts)} of them, and digit images trained to accuracy"
         return [
             _starter("gpu", "quickstart", counts, "gpu"),
             _starter("digits", "quickstart-digits", counts, "gpu"),
         ], said
     if cores >= 2:
         counts = worker_counts(min(cores, 4))
-        why = "one GPU cannot show scaling, so CPU cores stand for workers" if gpus else "no GPU: CPU cores are workers"
-        said = f"{why}; a CIFAR ResNet on {_spell(counts)} of {cores} cores, and real digits with accuracy"
+        why = (
+            "one GPU cannot show scaling, so CPU cores act as workers"
+            if gpus
+            else "no GPU, so CPU cores act as workers"
+        )
+        said = f"{why}; a CIFAR ResNet on {_spell(counts)} of {cores} cores, and digit images trained to accuracy"
         return [
             _starter("cpu", "quickstart", counts, "cpu"),
             _starter("digits", "quickstart-digits", counts, "cpu"),
         ], said
-    raise ValueError("this machine has one core and no two GPUs: a scaling experiment needs two workers")
+    raise ValueError("this machine has one core and fewer than two GPUs; a scaling experiment needs two workers")
 
 
 def usable_cores(physical: int, threads: int) -> int:

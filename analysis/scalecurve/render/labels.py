@@ -19,7 +19,7 @@ def shortened(names: Iterable[str]) -> tuple[dict[str, str], str]:
     if not usual:
         return {name: name for name in distinct}, ""
     told = ", ".join(f"{axis}={value}" for axis, value in usual.items())
-    return {name: _without(name, usual) for name in distinct}, f"A series names what differs from {told}."
+    return {name: _without(name, usual) for name in distinct}, f"Series names show only what differs from {told}."
 
 
 def usual_values(axes: Sequence[Mapping[str, str]]) -> dict[str, str]:

@@ -34,7 +34,6 @@ class LiveLine:
         self._current = ""
 
     def __enter__(self) -> LiveLine:
-        """Begin to show."""
         if self._live is not None:
             self._live.start()
         return self
@@ -42,12 +41,10 @@ class LiveLine:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Take the live line away."""
         if self._live is not None:
             self._live.stop()
 
     def __call__(self, progress: Progress) -> None:
-        """Show one picture of the run."""
         for note in progress.notes:
             self._say_once(note)
         if not progress.counts and progress.message:
@@ -82,7 +79,7 @@ class LiveLine:
             if progress.counts.get(phase):
                 parts.append(f"{progress.counts[phase]} {phase.value.lower()}")
         if progress.message == "stopping":
-            parts.append("stopping (Ctrl-C once more: at once)")
+            parts.append("stopping (Ctrl-C again to stop at once)")
         elif progress.remaining_s is not None and progress.trial is not None:
             parts.append(f"{clock(progress.remaining_s)} left")
         if progress.trial is not None:

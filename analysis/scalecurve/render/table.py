@@ -56,12 +56,10 @@ class Column:
 
     @property
     def heading(self) -> str:
-        """The title with its unit."""
         return f"{self.title} ({self.unit})" if self.unit else self.title
 
     @property
     def numeric(self) -> bool:
-        """Whether cells are set flush right."""
         return self.kind in ("count", "number", "percent")
 
 
@@ -76,7 +74,6 @@ class Table:
     notes: tuple[str, ...] = field(default=())
 
     def spelled(self) -> list[list[str]]:
-        """Every cell as people read it."""
         return [[spell(cell, column) for cell, column in zip(row, self.columns, strict=True)] for row in self.rows]
 
     def compact(self) -> Table:
@@ -98,7 +95,6 @@ class Table:
         return replace(self, rows=rows, notes=(*self.notes, note)) if note else self
 
     def text(self) -> str:
-        """Aligned plain text for a terminal."""
         return _text(self.compact())
 
     def markdown(self, titled: bool = True) -> str:

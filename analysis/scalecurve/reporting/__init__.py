@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from scalecurve.bundle.open import Bundle, distinct_labels
+from scalecurve_api.files import write_atomic
 from scalecurve_api.spec.experiment import Cost
 
 Format = Literal["html", "md", "json", "csv", "png", "svg"]
@@ -33,9 +34,9 @@ def report(
     """
     unknown = sorted(set(formats) - set(FORMATS))
     if unknown:
-        raise ValueError(f"formats: given {', '.join(unknown)}; allowed: {', '.join(FORMATS)}")
+        raise ValueError(f"unknown formats: {', '.join(unknown)}; allowed: {', '.join(FORMATS)}")
     if not bundles:
-        raise ValueError("a report needs at least one bundle, given none")
+        raise ValueError("a report needs at least one bundle")
     from scalecurve.reporting.compose import compose
     from scalecurve.reporting.findings import analyze
 
@@ -69,12 +70,6 @@ def report(
 
 
 def _write(path: Path, data: str | bytes) -> Path:
-    """Whole or not at all: a reader never sees half a file."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    try:
-        partial.write_bytes(data.encode() if isinstance(data, str) else data)
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)
+    write_atomic(path, data)
     return path

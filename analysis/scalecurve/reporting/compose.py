@@ -35,7 +35,6 @@ def compose(findings: Findings, draw: bool = True, png: bool = True) -> Content:
 
 
 def _plots(findings: Findings, png: bool) -> dict[str, tuple[Plot, ...]]:
-    """The plots of each section."""
     from scalecurve.reporting.drawing.render import plot_settings, render
 
     rendered: dict[str, tuple[Plot, ...]] = defaultdict(tuple)

@@ -11,6 +11,7 @@ from scalecurve.render import formatting
 from scalecurve.render.labels import shortened
 from scalecurve.reporting.findings import Findings
 from scalecurve.training_results.outcome import PointTraining
+from scalecurve_api.text import count
 
 
 def headlines(findings: Findings) -> Iterator[str]:
@@ -30,7 +31,7 @@ def headlines(findings: Findings) -> Iterator[str]:
         best = max(point.sizes, key=lambda size: size.busbw.median)
         where = f"{point.bundle}, " if several else ""
         yield (
-            f"{where}all-reduce over {_workers(point.point.workers)} ({point.point.layout}): "
+            f"{where}all-reduce over {count(point.point.workers, 'worker')} ({point.point.layout}): "
             f"{formatting.number(best.busbw.median)} GB/s of bus bandwidth at {formatting.size(best.bytes)}"
         )
 
@@ -39,47 +40,39 @@ def warnings(findings: Findings) -> Iterator[str]:
     """Unusable files, excluded and unfinished trials, differences, doubtful checks, findings in step times."""
     problems = [*findings.scaling.problems, *findings.digests.problems]
     if problems:
-        yield f"{_count(len(problems), 'file')} could not be used; the rest is shown."
+        yield f"{count(len(problems), 'file')} could not be used; the rest is shown."
     if findings.scaling.excluded:
-        yield f"{_count(len(findings.scaling.excluded), 'trial')} ended as Invalid, Failed or Cancelled: in no curve."
+        yield f"{count(len(findings.scaling.excluded), 'trial')} ended Invalid, Failed or Cancelled and are excluded."
     if findings.scaling.unfinished():
-        yield f"{_count(findings.scaling.unfinished(), 'trial')} not finished; such points show ?."
+        yield f"{count(findings.scaling.unfinished(), 'trial')} unfinished; their points show ?."
     if findings.differences:
         names = ", ".join(dict.fromkeys(difference.what for difference in findings.differences))
-        yield f"Points of one curve differ in: {names}."
+        yield f"Points of the same curve differ in: {names}."
     doubtful = [str(row[1]) for row in check_table(findings.bundles).rows if row[3]]
     if doubtful:
-        yield f"Checks that did not pass in trials that are shown: {', '.join(dict.fromkeys(doubtful))}."
+        yield f"Checks failed in trials that are shown: {', '.join(dict.fromkeys(doubtful))}."
     if findings.diagnosis.findings:
         kinds = ", ".join(dict.fromkeys(finding.kind for finding in findings.diagnosis.findings))
-        yield f"Noticed in step times: {kinds}."
+        yield f"Found in step times: {kinds}."
 
 
 def _accuracy(trained: PointTraining, series: SeriesResult) -> str:
     """The accuracy of the largest worker count that was evaluated."""
-    text = f"; accuracy {formatting.percent_interval(trained.final)} after {_count(trained.epochs, 'epoch')}"
+    text = f"; accuracy {formatting.percent_interval(trained.final)} after {count(trained.epochs, 'epoch')}"
     largest = max((p.workers for p in series.points if p.measured), default=None)
-    return text if trained.point.workers == largest else f"{text} on {_workers(trained.point.workers)}"
+    return text if trained.point.workers == largest else f"{text} on {count(trained.point.workers, 'worker')}"
 
 
 def _best(costs: SeriesCost) -> str:
     """The cheapest and the fastest worker count, and which others noise hides."""
     if costs.cheapest is None or costs.fastest is None:
         return ""
-    cheapest = f"{_workers(costs.cheapest)}{_as_good(costs.as_cheap)}"
-    fastest = f"{_workers(costs.fastest)}{_as_good(costs.as_fast)}"
+    cheapest = f"{count(costs.cheapest, 'worker')}{_as_good(costs.as_cheap)}"
+    fastest = f"{count(costs.fastest, 'worker')}{_as_good(costs.as_fast)}"
     if cheapest == fastest:
         return f"; cheapest and fastest at {cheapest}"
     return f"; cheapest at {cheapest}, fastest at {fastest}"
 
 
 def _as_good(counts: Sequence[int]) -> str:
-    return f" (not told apart from {', '.join(map(str, counts))})" if counts else ""
-
-
-def _workers(number: int) -> str:
-    return _count(number, "worker")
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" + ("" if number == 1 else "s")
+    return f" (tied with {', '.join(map(str, counts))})" if counts else ""

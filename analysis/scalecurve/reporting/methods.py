@@ -10,7 +10,7 @@ from scalecurve.statistics import Method
 _INTERVALS = {
     Method.REPETITIONS: "Student's t on the repetitions' seconds per sample (log scale)",
     Method.WELCH: "Welch's t on the repetitions' seconds per sample (log scale)",
-    Method.WITHIN_RUN: "windows of a single run, which says nothing of how another run would differ",
+    Method.WITHIN_RUN: "windows of a single run, which says nothing about run-to-run variation",
 }
 
 
@@ -19,13 +19,13 @@ def methods(findings: Findings) -> Iterator[str]:
     points = [p for series in findings.scaling.series for p in series.measured]
     if points:
         yield (
-            "Throughput is samples over wall time of the timed windows, over all workers; a window opens and closes "
-            "with a barrier and a device synchronize, and its wall time is the slowest rank's. It is never a mean of "
-            "rates and never one rank's."
+            "Throughput is samples divided by wall time of the timed windows, over all workers. A window opens and "
+            "closes with a barrier and a device synchronize, and its wall time is that of the slowest rank. It is "
+            "never a mean of rates nor the rate of one rank."
         )
         yield (
-            "Speed-up is S(N) = T(N)/T(N0), efficiency E(N) = S(N)·N0/N, for strong and weak scaling alike; the "
-            "baseline N0 stands in the table."
+            "Speed-up is S(N) = T(N)/T(N0) and efficiency E(N) = S(N)·N0/N, for strong and weak scaling alike; the "
+            "table names the baseline N0."
         )
         used = sorted({p.throughput.method for p in points if p.throughput}, key=list(Method).index)
         ratios = {p.speedup.method for p in points if p.speedup} & {Method.WELCH}
@@ -34,27 +34,27 @@ def methods(findings: Findings) -> Iterator[str]:
         level = " and ".join(f"{level * 100:g} %" for level in levels)
         if spelled:
             yield (
-                f"Intervals are {level} intervals for one point at a time: {spelled}. The repetition is the unit, for "
-                "steps and windows of one run share its clocks, placement and neighbours."
+                f"Intervals are {level} intervals for one point at a time: {spelled}. The unit of replication is the "
+                "repetition, since steps and windows of one run share its clocks, placement and neighbors."
             )
     if any(p.exposed_s for p in points):
         yield (
-            "Exposed communication is step time less step time with the all-reduce taken out, in alternated windows of "
-            "the same trials with the same batch (paired t); the method's name stands under Environment."
+            "Exposed communication is step time minus step time without the all-reduce, in alternating windows of "
+            "the same trials with the same batch (paired t); Environment names the method."
         )
     if any(p.mfu for p in points):
-        yield "MFU is FLOPs of training (1 multiply-add = 2 FLOPs) over the device's dense peak in this precision."
+        yield "MFU is training FLOPs (1 multiply-add = 2 FLOPs) divided by the device's dense peak in this precision."
     if any(p.energy_j for p in points):
-        yield "Energy is the devices' own counters over the timed windows; hosts, networks and cooling are not in it."
+        yield "Energy comes from the devices' counters over the timed windows, without hosts, networks and cooling."
     if findings.costs.known:
         yield (
-            "Time of an epoch is its samples over throughput; cost is time × workers × the price of a worker's hour. "
-            "A count is called as cheap or as fast within noise when its interval reaches into the best one's."
+            "Epoch time is samples divided by throughput; cost is time × workers × price of a worker-hour. A count "
+            "is as cheap or as fast within noise if its interval overlaps the best one's."
         )
     if findings.allreduce.points:
         yield (
-            "All-reduce: algbw = bytes/time, busbw = algbw·2(n-1)/n, GB = 1e9 bytes, time of the slowest rank, results "
-            "checked against a sum worked out by hand (the conventions of nccl-tests)."
+            "All-reduce: algbw = bytes/time, busbw = algbw·2(n-1)/n, GB = 1e9 bytes, time of the slowest rank, "
+            "results checked against the expected sum (the conventions of nccl-tests)."
         )
     if findings.digests.rows:
         yield (

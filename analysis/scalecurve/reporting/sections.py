@@ -65,7 +65,7 @@ def _diagnosis(findings: Findings) -> Body:
     return Body(always=(findings.diagnosis.table(),) if findings.digests.rows else ())
 
 
-@section("left-out", "What does not count", order=150)
+@section("left-out", "Excluded trials and files", order=150)
 def _left_out(findings: Findings) -> Body:
     return Body((excluded_table(findings.scaling), problem_table(findings.scaling, findings.digests.problems)))
 

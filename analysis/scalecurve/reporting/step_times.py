@@ -24,7 +24,7 @@ def step_table(series: Sequence[MeasuredSeries], digests: Digests) -> Table:
         Column("steps", "Timed steps", "count"),
         *(Column(f"{name}_ms", title, "number", "ms") for _, title, name in _SHOWN),
         Column("max_ms", "Longest", "number", "ms"),
-        Column("waiting", "Waiting for the slowest", "percent"),
+        Column("waiting", "Wait for slowest rank", "percent"),
         Column("often_slowest", "Most often slowest"),
     )
     rows = []
@@ -38,25 +38,25 @@ def step_table(series: Sequence[MeasuredSeries], digests: Digests) -> Table:
     return Table("steps", "Step times", columns, tuple(rows), notes)
 
 
-def _numbers(known: Sequence[StepDigest]) -> tuple[int | float | str | None, ...]:
+def _numbers(digests: Sequence[StepDigest]) -> tuple[int | float | str | None, ...]:
     quantiles = [
-        median(digest.slowest[QUANTILES.index(quantile)] for digest in known) * 1e3 for quantile, _, _ in _SHOWN
+        median(digest.slowest[QUANTILES.index(quantile)] for digest in digests) * 1e3 for quantile, _, _ in _SHOWN
     ]
-    waiting = [digest.stragglers.cost for digest in known if digest.stragglers]
+    waiting = [digest.stragglers.cost for digest in digests if digest.stragglers]
     return (
-        sum(digest.steps for digest in known),
+        sum(digest.steps for digest in digests),
         *quantiles,
-        max(digest.slowest[-1] for digest in known) * 1e3,
+        max(digest.slowest[-1] for digest in digests) * 1e3,
         median(waiting) if waiting else None,
-        _slowest(known),
+        _slowest(digests),
     )
 
 
-def _slowest(known: Sequence[StepDigest]) -> str:
+def _slowest(digests: Sequence[StepDigest]) -> str:
     """The rank that is the slowest most often over all repetitions, with its share."""
-    ranks = len(known[0].ranks)
-    if ranks == 1 or any(len(digest.ranks) != ranks for digest in known):
+    ranks = len(digests[0].ranks)
+    if ranks == 1 or any(len(digest.ranks) != ranks for digest in digests):
         return ""
-    shares = [sum(digest.slowest_share[rank] for digest in known) / len(known) for rank in range(ranks)]
+    shares = [sum(digest.slowest_share[rank] for digest in digests) / len(digests) for rank in range(ranks)]
     rank = max(range(ranks), key=lambda index: (shares[index], -index))
     return f"rank {rank}: {shares[rank] * 100:.0f} %"

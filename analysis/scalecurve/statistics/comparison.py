@@ -60,15 +60,15 @@ def changes(pairs: Sequence[tuple[Point, Point]], level: float = 0.95, threshold
     ]
 
 
-def p_value(found: LogRatio) -> float | None:
+def p_value(log_ratio: LogRatio) -> float | None:
     """Two-sided p of "the ratio is 1"; None without a spread. Without any scatter it is 0 or 1."""
     from scipy.special import stdtr  # late for the sake of a quick start
 
-    if found.spread is None:
+    if log_ratio.spread is None:
         return None
-    if found.spread.variance == 0:
-        return 1.0 if found.value == 0 else 0.0
-    return float(2 * stdtr(found.spread.degrees, -abs(found.value) / math.sqrt(found.spread.variance)))
+    if log_ratio.spread.variance == 0:
+        return 1.0 if log_ratio.value == 0 else 0.0
+    return float(2 * stdtr(log_ratio.spread.degrees, -abs(log_ratio.value) / math.sqrt(log_ratio.spread.variance)))
 
 
 def holm(p_values: Sequence[float | None]) -> list[float | None]:

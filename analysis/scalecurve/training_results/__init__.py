@@ -42,11 +42,9 @@ class Training:
         return _shown(*worker_tables(self.points))
 
     def of_data(self) -> tuple[Table, ...]:
-        """Items of each split, and of each class."""
         return _shown(data_table(self.points), class_table(self.points))
 
     def of_noise(self) -> tuple[Table, ...]:
-        """The gradient noise scale by point and epoch."""
         return _shown(noise_table(self.points))
 
     def of_quantization(self) -> tuple[Table, ...]:

@@ -29,8 +29,8 @@ def approach_table(points: Sequence[PointTraining]) -> Table:
         *(Column(axis, axis.rpartition(".")[2]) for axis in others),
         Column("runs", "Runs", "count"),
         Column("final_accuracy", "Final accuracy", "percent", interval=True),
-        Column("behind", "Behind the winner", "percent", interval=True),
-        Column("place", "Place"),
+        Column("behind", "Behind the best", "percent", interval=True),
+        Column("place", "Rank"),
         Column("throughput", "Throughput", "number", "samples/s", interval=True),
     )
     rows: list[tuple[Cell, ...]] = []
@@ -44,9 +44,9 @@ def approach_table(points: Sequence[PointTraining]) -> Table:
                 (p.point.workers, str(p.point.axes[AXIS]), *axes, len(p.runs), p.final, behind, place, p.throughput)
             )
     notes = (
-        "The winner has the best mean accuracy after the last epoch, and the best of many is a little too good. Behind "
-        "it is a difference of means with Welch's interval over repetitions; where that reaches zero the two are not "
-        "told apart.",
+        "The best approach has the highest mean accuracy after the last epoch; picking the best of many is slightly "
+        "optimistic. Behind the best is a difference of means with Welch's interval over repetitions; where it "
+        "includes zero the two are tied.",
     )
     return Table("approaches", "Final accuracy by approach", columns, tuple(rows), notes if rows else ())
 
@@ -68,13 +68,13 @@ def _finals(p: PointTraining) -> list[float]:
     return [run[-1].accuracy for run in p.runs]
 
 
-def _place(p: PointTraining, found: Sequence[PointTraining], behind: Estimate | None) -> str | None:
+def _place(p: PointTraining, points: Sequence[PointTraining], behind: Estimate | None) -> str | None:
     said = []
-    own = [other for other in found if other.point.axes[AXIS] == p.point.axes[AXIS]]
+    own = [other for other in points if other.point.axes[AXIS] == p.point.axes[AXIS]]
     if len(own) > 1 and p is max(own, key=lambda other: other.final.value):
         said.append("best of its approach")
     if behind is not None and behind.low is not None and behind.low <= 0:
-        said.append("not told apart from the winner")
+        said.append("tied with the best")
     return ", ".join(said) or None
 
 

@@ -37,7 +37,7 @@ def turnaround_s(record: TrialRecord) -> float | None:
 
 
 def epochs_to_settle(p: PointTraining) -> list[int]:
-    """Epochs to a stable maximum of validation accuracy, of the runs that came to one."""
+    """Epochs to convergence of validation accuracy, of the runs that came to one."""
     return [run[index].epoch for run, index in _settled(p)]
 
 
@@ -58,12 +58,12 @@ def _against(curves: Sequence[list[PointTraining]], where: tuple[Column, ...]) -
         *where,
         Column("workers", "Workers", "count"),
         Column("global_batch", "Batch", "count"),
-        Column("training_accuracy", "On training data", "percent", interval=True),
+        Column("training_accuracy", "Training accuracy", "percent", interval=True),
         Column("final_accuracy", "Validation", "percent", interval=True),
-        Column("settled", "Settled"),
-        Column("epochs_to_settle", "Epochs to a stable maximum", "number", interval=True),
-        Column("to_settle_s", "Time to it", "number", "s", interval=True),
-        Column("epoch_s", "Time of an epoch", "number", "s", interval=True),
+        Column("settled", "Converged"),
+        Column("epochs_to_settle", "Epochs to convergence", "number", interval=True),
+        Column("to_settle_s", "Time to convergence", "number", "s", interval=True),
+        Column("epoch_s", "Epoch time", "number", "s", interval=True),
         Column("turnaround_s", "Turnaround", "number", "s", interval=True),
     )
     rows: list[tuple[Cell, ...]] = []
@@ -81,9 +81,9 @@ def _against(curves: Sequence[list[PointTraining]], where: tuple[Column, ...]) -
             )
         )
     notes = (
-        f"A run has settled at the first epoch from which on the mean of its last {WIDTH} validation accuracies stays "
+        f"A run has converged at the first epoch from which the mean of its last {WIDTH} validation accuracies stays "
         f"within {TOLERANCE * 100:g} percentage points of that mean's maximum, unless it is one of the last {WIDTH}. "
-        "Times are of the runs that settled; turnaround is the whole trial, from start to collected record.",
+        "Times cover the runs that converged; turnaround is the whole trial, from start to collected record.",
     )
     return Table("against-workers", "Accuracy against workers", columns, tuple(rows), notes if rows else ())
 
@@ -94,14 +94,14 @@ def _beyond(curves: Sequence[list[PointTraining]], where: tuple[Column, ...]) ->
         Column("quantity", "Quantity"),
         Column("workers", "Workers", "count"),
         Column("value", "Extrapolated", "number", interval=True),
-        Column("why", "Why not"),
+        Column("why", "Reason if missing"),
     )
     rows: list[tuple[Cell, ...]] = []
     for found in curves:
         first, most = found[0], max(p.point.workers for p in found)
         counts = len({p.point.workers for p in found})
         if counts < LEAST_COUNTS:
-            why = f"not identifiable: {counts} worker counts, and a trend wants {LEAST_COUNTS}"
+            why = f"not identifiable: {counts} worker counts; a trend needs {LEAST_COUNTS}"
             rows.append((first.bundle, first.series, "all", None, None, why))
             continue
         for name, of, logarithm in _QUANTITIES:
@@ -110,25 +110,25 @@ def _beyond(curves: Sequence[list[PointTraining]], where: tuple[Column, ...]) ->
                 each = extrapolate(runs, times * most, first.level, logarithm=logarithm)
                 rows.append((first.bundle, first.series, name, each.workers, _estimate(each, found), each.why or None))
     notes = (
-        "A line over log2 of the workers, by least squares through every run (through logarithms but for accuracy). It "
-        "stands only where the line through all but the largest count foretold that one, and says nothing of what no "
-        "smaller count shows, as a network that is full.",
+        "A least-squares line over log2 of the workers through every run (on a log scale except for accuracy). Shown "
+        "only if the line through all but the largest count predicted that count. It cannot foresee what no smaller "
+        "count shows, such as a saturated network.",
     )
-    return Table("beyond-workers", "At more workers than were run", columns, tuple(rows), notes if rows else ())
+    return Table("beyond-workers", "Extrapolation to more workers", columns, tuple(rows), notes if rows else ())
 
 
-def _estimate(found: Extrapolated, points: Sequence[PointTraining]) -> Estimate | None:
-    if found.value is None:
+def _estimate(extrapolated: Extrapolated, points: Sequence[PointTraining]) -> Estimate | None:
+    if extrapolated.value is None:
         return None
     least = min(len(p.runs) for p in points)
-    return Estimate(found.value, found.low, found.high, points[0].level, Method.REPETITIONS, least)
+    return Estimate(extrapolated.value, extrapolated.low, extrapolated.high, points[0].level, Method.REPETITIONS, least)
 
 
 _QUANTITIES: tuple[tuple[str, Callable[[PointTraining], Sequence[float]], bool], ...] = (
     ("validation accuracy", lambda p: [run[-1].accuracy for run in p.runs], False),
-    ("epochs to a stable maximum", epochs_to_settle, True),
-    ("seconds of an epoch", lambda p: [run[-1].wall_s / run[-1].epoch for run in p.runs if run[-1].wall_s > 0], True),
-    ("seconds to a stable maximum", lambda p: [value for value in seconds_to_settle(p) if value > 0], True),
+    ("epochs to convergence", epochs_to_settle, True),
+    ("seconds per epoch", lambda p: [run[-1].wall_s / run[-1].epoch for run in p.runs if run[-1].wall_s > 0], True),
+    ("seconds to convergence", lambda p: [value for value in seconds_to_settle(p) if value > 0], True),
 )
 
 
@@ -137,7 +137,7 @@ def _by_epoch(curves: Sequence[list[PointTraining]], where: tuple[Column, ...]) 
         *where,
         Column("workers", "Workers", "count"),
         Column("epoch", "Epoch", "count"),
-        Column("training_accuracy", "On training data", "percent", interval=True),
+        Column("training_accuracy", "Training accuracy", "percent", interval=True),
         Column("validation_accuracy", "Validation", "percent", interval=True),
         Column("training_loss", "Training loss", "number"),
         Column("validation_loss", "Validation loss", "number"),
@@ -162,6 +162,6 @@ def _by_epoch(curves: Sequence[list[PointTraining]], where: tuple[Column, ...]) 
                     fmean(e.wall_s for e in each),
                 )
             )
-    notes = ["Accuracy on training data is of the epoch's own batches, by the model as it was at each."]
-    notes += ["Not every epoch has a row; evals.parquet has all of them."] * left_out
+    notes = ["Training accuracy is that of each step's own model on its batch, over the epoch."]
+    notes += ["Not every epoch is shown; evals.parquet has all of them."] * left_out
     return Table("epochs", "Accuracy by epoch and workers", columns, tuple(rows), tuple(notes) if rows else ())

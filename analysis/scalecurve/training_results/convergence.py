@@ -31,7 +31,9 @@ def settled(accuracies: Sequence[float], width: int = WIDTH, tolerance: float = 
         ValueError: a width below 1, a negative tolerance, or accuracies that are not finite.
     """
     if width < 1 or tolerance < 0 or not all(map(math.isfinite, accuracies)):
-        raise ValueError(f"width {width}, tolerance {tolerance}: at least 1 and 0 are wanted, and finite accuracies")
+        raise ValueError(
+            f"expected width >= 1, tolerance >= 0 and finite accuracies, got width {width}, tolerance {tolerance}"
+        )
     if len(accuracies) <= 2 * width:
         return None
     smooth = smoothed(accuracies, width)

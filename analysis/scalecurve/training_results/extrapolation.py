@@ -38,16 +38,16 @@ def extrapolate(runs: Runs, workers: int, level: float = 0.95, *, logarithm: boo
     """
     known = {count: [float(value) for value in values] for count, values in sorted(runs.items()) if values}
     if any(count < 1 for count in (*known, workers)):
-        raise ValueError(f"worker counts of at least 1 are wanted, given {min(*known, workers)}")
+        raise ValueError(f"expected worker counts of at least 1, got {min(*known, workers)}")
     if logarithm and any(value <= 0 for values in known.values() for value in values):
-        raise ValueError("a logarithm is wanted of values that are not all positive")
+        raise ValueError("expected positive values for a logarithm")
     if len(known) < LEAST_COUNTS:
-        return _not(workers, f"not identifiable: {len(known)} worker counts, and a trend wants {LEAST_COUNTS}")
+        return _not(workers, f"not identifiable: {len(known)} worker counts; a trend needs {LEAST_COUNTS}")
     largest = max(known)
     before = {count: values for count, values in known.items() if count != largest}
     foretold = _line(before, largest, level, logarithm, len(known[largest]))
     if foretold is None or _line(known, workers, level, logarithm) is None:
-        return _not(workers, "not identifiable: too few repetitions to tell a trend from their scatter")
+        return _not(workers, "not identifiable: too few repetitions to separate a trend from noise")
     seen = float(np.mean([_scale(value, logarithm) for value in known[largest]]))
     if not foretold[1] <= seen <= foretold[2]:
         value, low, high = (_back(each, logarithm) for each in foretold)

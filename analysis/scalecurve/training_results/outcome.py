@@ -14,6 +14,7 @@ from scalecurve.statistics.mean import mean
 from scalecurve_api.record.rank import Evaluation
 from scalecurve_api.record.trial_record import TrialRecord
 from scalecurve_api.spec.trial import Point
+from scalecurve_api.text import count
 
 Run = list[Evaluation]
 
@@ -33,7 +34,6 @@ class PointTraining:
 
     @property
     def point(self) -> Point:
-        """Where it lies."""
         return self.measured.point
 
     @cached_property
@@ -43,23 +43,19 @@ class PointTraining:
 
     @cached_property
     def runs(self) -> tuple[Run, ...]:
-        """Evaluations of each of them."""
         return tuple(record.evaluations for record in self.records)
 
     @property
     def target(self) -> float | None:
-        """The accuracy that training was to reach."""
         asked = self.records[0].trial.measure.accuracy
         return asked.target if asked else None
 
     @property
     def epochs(self) -> int:
-        """The longest run's."""
         return max(run[-1].epoch for run in self.runs)
 
     @property
     def final(self) -> Estimate:
-        """Accuracy after the last epoch."""
         return self._share([run[-1].accuracy for run in self.runs])
 
     @property
@@ -83,7 +79,6 @@ class PointTraining:
 
     @property
     def epochs_to_target(self) -> Estimate | None:
-        """Of the runs that reached it."""
         return mean([e.epoch for e in self.reached], self.level, least=0) if self.reached else None
 
     @property
@@ -93,7 +88,6 @@ class PointTraining:
 
     @property
     def epoch_s(self) -> Estimate:
-        """Training seconds of an epoch."""
         return mean([max(0.0, run[-1].wall_s) / max(1, run[-1].epoch) for run in self.runs], self.level, least=0)
 
     @property
@@ -107,37 +101,43 @@ class PointTraining:
 
 def labelled(measured: Iterable[MeasuredSeries], level: float) -> tuple[PointTraining, ...]:
     """Points with evaluations, each under the axes in which they differ."""
-    found = [
+    measured_points = [
         (series, each)
         for series in measured
         for each in series.points
         if any(record.evaluations for record in each.good)
     ]
     several = {
-        "bundle": len({series.bundle for series, _ in found}) > 1,
-        "mode": len({series.mode for series, _ in found}) > 1,
-        "workers": len({each.point.workers for _, each in found}) > 1,
+        "bundle": len({series.bundle for series, _ in measured_points}) > 1,
+        "mode": len({series.mode for series, _ in measured_points}) > 1,
+        "workers": len({each.point.workers for _, each in measured_points}) > 1,
     }
-    layouts = len({(each.point.workers, each.point.layout) for _, each in found}) > len(
-        {each.point.workers for _, each in found}
+    layouts = len({(each.point.workers, each.point.layout) for _, each in measured_points}) > len(
+        {each.point.workers for _, each in measured_points}
     )
-    axes = [axis for axis in _axes(found) if len({str(each.point.axes.get(axis)) for _, each in found}) > 1]
-    spelled = [{axis: _plain(each.point.axes[axis]) for axis in axes if axis in each.point.axes} for _, each in found]
+    axes = [
+        axis
+        for axis in _axes(measured_points)
+        if len({str(each.point.axes.get(axis)) for _, each in measured_points}) > 1
+    ]
+    spelled = [
+        {axis: _plain(each.point.axes[axis]) for axis in axes if axis in each.point.axes} for _, each in measured_points
+    ]
     usual = usual_values(spelled)
     out = []
-    for (series, each), own in zip(found, spelled, strict=True):
+    for (series, each), own in zip(measured_points, spelled, strict=True):
         parts = [series.bundle] if several["bundle"] else []
         parts += [series.mode.value] if several["mode"] else []
         parts += [f"{axis}={value}" for axis, value in own.items() if usual.get(axis) != value]
         if several["workers"] or not parts:
-            parts.append("1 worker" if each.point.workers == 1 else f"{each.point.workers} workers")
+            parts.append(count(each.point.workers, "worker"))
         parts += [each.point.layout] if layouts else []
         out.append(PointTraining(series.bundle, series.name, ", ".join(parts), each, level))
     return tuple(out)
 
 
-def _axes(found: Sequence[tuple[MeasuredSeries, MeasuredPoint]]) -> list[str]:
-    return list(dict.fromkeys(axis for _, each in found for axis in each.point.axes))
+def _axes(measured_points: Sequence[tuple[MeasuredSeries, MeasuredPoint]]) -> list[str]:
+    return list(dict.fromkeys(axis for _, each in measured_points for axis in each.point.axes))
 
 
 def _plain(value: object) -> str:

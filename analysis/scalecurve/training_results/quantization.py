@@ -15,7 +15,7 @@ STAGES = {
     "weights": "Weights",
     "activations": "+ activations",
     "biases": "+ biases",
-    "torch": "PyTorch's own",
+    "torch": "PyTorch built-in",
 }
 Key = tuple[int, str]
 
@@ -54,10 +54,10 @@ def _accuracy(points: Sequence[PointTraining]) -> Table:
     columns = (
         *where(points),
         Column("bits", "Bits", "count"),
-        Column("scheme", "Step for each"),
+        Column("scheme", "Granularity"),
         *(Column(f"accuracy_{stage}", title, "percent", interval=True) for stage, title in STAGES.items()),
         Column("bytes", "Size", "count", "bytes"),
-        Column("of_float", "of float32", "percent"),
+        Column("of_float", "vs. float32", "percent"),
         Column("bytes_torch", "PyTorch's size", "count", "bytes"),
     )
     rows: list[tuple[Cell, ...]] = []
@@ -79,21 +79,21 @@ def _accuracy(points: Sequence[PointTraining]) -> Table:
                 )
             )
     notes = (
-        "Accuracy on held-out data by what is in whole numbers: the weights; also the activations; also the biases, "
-        "at the step of the sums they are added to. Symmetric around zero, with one step for each tensor or for each "
-        "channel of the weights; activations have one for each tensor, from the calibration batches' ends.",
-        "Size is that of all parameters, with their steps; biases keep 32 bits (64 above 8 bits).",
-        "PyTorch's own is torch.ao's default for that scheme, at 8 bits for weights and 7 for activations, with "
+        "Accuracy on held-out data by what is quantized: the weights; also the activations; also the biases, at the "
+        "scale of the sums they are added to. Symmetric around zero, one scale per tensor or per channel of the "
+        "weights; activations have one per tensor, from the range seen on the calibration batches.",
+        "Size covers all parameters and their scales; biases keep 32 bits (64 above 8 bits).",
+        "PyTorch built-in is torch.ao's default for that scheme: 8 bits for weights and 7 for activations, with "
         "zero-points.",
     )
-    return Table("quantization", "Accuracy and size in fewer bits", columns, tuple(rows), notes if rows else ())
+    return Table("quantization", "Accuracy and size of quantized models", columns, tuple(rows), notes if rows else ())
 
 
 def _error(points: Sequence[PointTraining]) -> Table:
     columns = (
         *where(points),
         Column("bits", "Bits", "count"),
-        Column("scheme", "Step for each"),
+        Column("scheme", "Granularity"),
         *(Column(f"error_{stage}", title, "percent", interval=True) for stage, title in STAGES.items()),
     )
     rows = [
@@ -109,5 +109,5 @@ def _error(points: Sequence[PointTraining]) -> Table:
         for p in points
         for (bits, scheme), stages in rows_of(p).items()
     ]
-    notes = ("Root mean square of the logits' error over that of the float32 logits.",)
-    return Table("quantization-error", "Error of the logits in fewer bits", columns, tuple(rows), notes if rows else ())
+    notes = ("Root-mean-square error of the logits relative to the float32 logits.",)
+    return Table("quantization-error", "Logit error of quantized models", columns, tuple(rows), notes if rows else ())

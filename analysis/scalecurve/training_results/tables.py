@@ -38,12 +38,12 @@ def accuracy_table(points: Sequence[PointTraining]) -> Table:
         Column("epochs", "Epochs", "count"),
         Column("final_accuracy", "Final accuracy", "percent", interval=True),
         Column("best_accuracy", "Best accuracy", "percent", interval=True),
-        Column("training_accuracy", "On training data", "percent", interval=True),
+        Column("training_accuracy", "Training accuracy", "percent", interval=True),
         Column("target", "Target", "percent"),
-        Column("reached", "Reached it"),
-        Column("epochs_to_target", "Epochs to the target", "number", interval=True),
-        Column("to_target_s", "Time to the target", "number", "s", interval=True),
-        Column("epoch_s", "Time of an epoch", "number", "s", interval=True),
+        Column("reached", "Runs that reached it"),
+        Column("epochs_to_target", "Epochs to target", "number", interval=True),
+        Column("to_target_s", "Time to target", "number", "s", interval=True),
+        Column("epoch_s", "Epoch time", "number", "s", interval=True),
         Column("throughput", "Throughput", "number", _unit(points), interval=True),
     )
     rows = [
@@ -73,9 +73,9 @@ def data_table(points: Sequence[PointTraining]) -> Table:
         Column("train", "Training items", "count"),
         Column("val", "Held-out items", "count"),
         Column("classes", "Classes", "count"),
-        Column("fewest", "Fewest of a class", "count"),
+        Column("fewest", "Smallest class", "count"),
         Column("fewest_of", "of"),
-        Column("most", "Most of a class", "count"),
+        Column("most", "Largest class", "count"),
         Column("most_of", "of"),
     )
     rows: list[tuple[Cell, ...]] = []
@@ -90,7 +90,7 @@ def data_table(points: Sequence[PointTraining]) -> Table:
 
 
 def class_table(points: Sequence[PointTraining]) -> Table:
-    """Training items of each class; a column for each data set that differs."""
+    """Training items per class; a column for each data set that differs."""
     sets = [(label, facts) for label, facts in data_sets(points) if facts.class_counts]
     few = [(label, facts) for label, facts in sets if len(facts.class_counts) <= MOST_CLASSES][:6]
     names = list(dict.fromkeys(class_name(facts, i) for _, facts in few for i in range(len(facts.class_counts))))
@@ -98,7 +98,7 @@ def class_table(points: Sequence[PointTraining]) -> Table:
     columns += [Column(f"items_{n}", label if len(few) > 1 else "Items", "count") for n, (label, _) in enumerate(few)]
     counted = [{class_name(facts, i): n for i, n in enumerate(facts.class_counts)} for _, facts in few]
     rows = tuple((name, *(counts.get(name) for counts in counted)) for name in names)
-    return Table("classes", "Training items of each class", tuple(columns), rows)
+    return Table("classes", "Training items per class", tuple(columns), rows)
 
 
 def data_sets(points: Sequence[PointTraining]) -> list[tuple[str, DatasetFacts]]:
@@ -133,7 +133,7 @@ def noise_table(points: Sequence[PointTraining]) -> Table:
         Column("gradient2", "|G|²", "number"),
         Column("trace", "tr Σ", "number"),
         Column("simple", "Noise scale", "number", "samples", interval=True, keep=True),
-        Column("known", "Known in"),
+        Column("known", "Identified in"),
     )
     rows = []
     for p in points:
@@ -154,9 +154,9 @@ def noise_table(points: Sequence[PointTraining]) -> Table:
                 )
             )
     notes = (
-        "The noise scale is tr Σ / |G|², both without bias from gradients of a small and of a large batch (McCandlish "
-        "et al., arXiv:1812.06162): beyond batches of that size more samples bring ever less. It stands only where "
-        "every repetition could tell |G|² from zero.",
+        "The noise scale is tr Σ / |G|², both estimated without bias from gradients of a small and a large batch "
+        "(McCandlish et al., arXiv:1812.06162): beyond batches of that size, more samples help less and less. Shown "
+        "only where every repetition separates |G|² from zero.",
     )
     return Table("noise-scale", "Gradient noise scale", columns, tuple(rows), notes if rows else ())
 
@@ -186,17 +186,17 @@ def _reached(p: PointTraining) -> str | None:
 
 def _notes(points: Sequence[PointTraining]) -> list[str]:
     if not points:
-        return ["No Succeeded trial was trained to accuracy: measure.accuracy asks for it."]
+        return ["No Succeeded trial was trained to accuracy; set measure.accuracy."]
     notes = [
-        "Accuracy on held-out data. Intervals are Student's t over repetitions, which differ in their seed; an "
-        "accuracy's ends stay within 0 and 100 %. The best of many epochs is a little too good."
+        "Accuracy on held-out data. Intervals are Student's t over repetitions, which differ in their seed, clipped "
+        "to 0 and 100 %. The best of many epochs is slightly optimistic."
     ]
     if any(0 < len(p.reached) < len(p.runs) for p in points):
-        notes.append("Epochs and time to the target are of the runs that reached it; the others would take longer.")
+        notes.append("Epochs and time to target cover only the runs that reached it; the others would take longer.")
     if any(record.noise_scale for p in points for record in p.records):
         notes.append(
-            "The gradient noise scale was measured while these trained: times hold what that cost, which throughput "
-            "does not, and which is another at one worker and at several."
+            "The gradient noise scale was measured during these trainings: times include that overhead, which "
+            "differs between one and several workers; throughput does not."
         )
     if any(len(p.runs) == 1 for p in points):
         notes.append("A single run has no interval.")

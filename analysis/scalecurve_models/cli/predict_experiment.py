@@ -17,7 +17,7 @@ from scalecurve_models.cli.predictors import PREDICTORS
 
 if TYPE_CHECKING:
     from scalecurve.bundle.open import Bundle
-    from scalecurve.cli.price import Asked
+    from scalecurve.cli.price import PriceOverride
     from scalecurve_models.networks import Network
     from scalecurve_models.paleo.paleo_fit import PaleoModels
     from scalecurve_models.paleo.scaling import Platform
@@ -47,7 +47,7 @@ def command(
     software: str,
     precision: str | None,
     hold_out: str | None,
-    asked: Asked,
+    price: PriceOverride,
     output: str,
 ) -> None:
     """Predict throughput, run time and cost at any worker count.
@@ -70,7 +70,7 @@ def command(
         if path.is_dir() or is_packed(path):
             if overlays:
                 fail("--overlay applies to experiments only; a bundle holds what was measured", EXIT_INPUT)
-            _predict_bundle(path, counts, platform, network, precision, integers(hold_out, "--hold-out"), asked, output)
+            _predict_bundle(path, counts, platform, network, precision, integers(hold_out, "--hold-out"), price, output)
             return
         if hold_out is not None or precision is not None:
             fail("--hold-out and --precision apply to bundles only; an experiment defines its own", EXIT_INPUT)
@@ -79,13 +79,13 @@ def command(
         from scalecurve_models.paleo.a_priori import predict_experiment
 
         experiment, _ = load_experiment(path, overlays)
-        if asked.cost is not None:
-            spec = experiment.spec.model_copy(update={"cost": merged(asked.cost, experiment.spec.cost)})
+        if price.cost is not None:
+            spec = experiment.spec.model_copy(update={"cost": merged(price.cost, experiment.spec.cost)})
             experiment = experiment.model_copy(update={"spec": spec})
         if platform is None:
             known = ", ".join(devices())
             fail(f"{path}: --device is required to predict from an experiment (devices: {known})", EXIT_INPUT)
-        show(asked.noted(predict_experiment(experiment, platform, counts, network)), output)
+        show(price.annotated(predict_experiment(experiment, platform, counts, network)), output)
 
 
 def _predict_bundle(
@@ -95,7 +95,7 @@ def _predict_bundle(
     network: Network | None,
     precision: str | None,
     hold_out: list[int],
-    asked: Asked,
+    price: PriceOverride,
     output: str,
 ) -> None:
     from scalecurve_models.comparison.tables import prediction_tables
@@ -106,8 +106,8 @@ def _predict_bundle(
     if not counts:
         fail(f"{path}: has no measured points to predict from", EXIT_INPUT)
     extra = _paleo(bundle, platform, network, precision) if platform else None
-    tables = prediction_tables(bundle, counts, asked.cost, hold_out=hold_out, extra_models=extra)
-    show(asked.noted(tables, [bundle]), output)
+    tables = prediction_tables(bundle, counts, price.cost, hold_out=hold_out, extra_models=extra)
+    show(price.annotated(tables, [bundle]), output)
 
 
 def _paleo(bundle: Bundle, platform: Platform, network: Network | None, precision: str | None) -> PaleoModels:

@@ -13,7 +13,7 @@ from scalecurve.cli.price import price_options
 from scalecurve_models.cli.arguments import input_errors, integers
 
 if TYPE_CHECKING:
-    from scalecurve.cli.price import Asked
+    from scalecurve.cli.price import PriceOverride
 
 
 @click.command("recommend")
@@ -36,7 +36,7 @@ def command(
     budget: float | None,
     noise_scale: float | None,
     hold_out: str | None,
-    asked: Asked,
+    price: PriceOverride,
     output: str,
 ) -> None:
     """Recommend the fastest and the cheapest worker count, also to a target, with the probability that each is."""
@@ -47,7 +47,7 @@ def command(
         recommendation = recommend(
             bundle,
             workers=integers(workers, "--workers"),
-            price=asked.cost,
+            price=price.cost,
             target=target,
             target_loss=target_loss,
             deadline_s=None if deadline is None else deadline * 3600,
@@ -59,4 +59,4 @@ def command(
         for optimum in recommendation.optima:
             click.echo(optimum.sentence)
         click.echo()
-    show(asked.noted(recommendation.tables(), [bundle]), output)
+    show(price.annotated(recommendation.tables(), [bundle]), output)

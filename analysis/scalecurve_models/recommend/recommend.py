@@ -15,7 +15,7 @@ from scalecurve.bundle.open import Bundle
 from scalecurve.curves.compute import scaling
 from scalecurve.render import formatting
 from scalecurve.training_results import training
-from scalecurve.training_results.critical_batch import Worth, worth
+from scalecurve.training_results.critical_batch import SeriesCriticalBatch, critical_batches
 from scalecurve_api.spec.experiment import Cost
 from scalecurve_api.text import count
 from scalecurve_models.comparison.compare_models import SeriesComparison, compare_models, idle_worker_notes
@@ -64,7 +64,7 @@ def recommend(
         raise FitError(f"recommend: {bundle.label} has no measured points to recommend from")
     if target is None and target_loss is None:
         target = _spec_target(bundle)
-    values = worth(training([bundle], level).points)
+    values = critical_batches(training([bundle], level).points)
     scales = {each.series: each.scale for each in values}
     series: list[SeriesCandidates] = []
     for comparison in comparisons:
@@ -136,7 +136,10 @@ def _unrepeated(series: SeriesCandidates) -> SeriesCandidates:
 
 
 def _notes(
-    series: Sequence[SeriesCandidates], learning: LearningFit, noise_scale: float | None, values: Sequence[Worth]
+    series: Sequence[SeriesCandidates],
+    learning: LearningFit,
+    noise_scale: float | None,
+    values: Sequence[SeriesCriticalBatch],
 ) -> list[str]:
     notes = [
         "Probability is the share of simulations in which a count wins; simulations sample the uncertainty of the "

@@ -9,7 +9,7 @@ import numpy as np
 
 from scalecurve.render import formatting
 from scalecurve.render.table import Cell, Column, Table
-from scalecurve.training_results.critical_batch import Worth, worth_table
+from scalecurve.training_results.critical_batch import SeriesCriticalBatch, critical_batch_table
 from scalecurve_api.text import count
 from scalecurve_models.fitting.least_squares import Array
 from scalecurve_models.recommend.candidates import Candidate
@@ -68,14 +68,14 @@ class Recommendation:
     bundle: str
     series: tuple[SeriesCandidates, ...]
     notes: tuple[str, ...]
-    worth: tuple[Worth, ...] = ()
+    worth: tuple[SeriesCriticalBatch, ...] = ()
 
     @property
     def optima(self) -> tuple[Optimum, ...]:
         return tuple(optimum for series in self.series for optimum in series.optima)
 
     def tables(self) -> tuple[Table, ...]:
-        worth_tables = (worth_table(self.worth),) if self.worth else ()
+        worth_tables = (critical_batch_table(self.worth),) if self.worth else ()
         return _optimum_table(self), _candidate_table(self), *worth_tables
 
 

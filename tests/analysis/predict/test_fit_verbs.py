@@ -60,7 +60,7 @@ def test_fit_prints_the_best_model_alone_unless_asked(folder: Path):
         (["fit", "nowhere.csv"], "cannot be read: No such file"),
         (["recommend", "{}", "--workers", "0"], "worker counts must be at least 1"),
         (["recommend", "{}", "--deadline", "0"], "deadline must be a finite positive number"),
-        (["recommend", "{}", "--epochs", "3"], "go with a price: --prices or --per-worker-hour"),
+        (["recommend", "{}", "--epochs", "3"], "require a price: --prices or --per-worker-hour"),
         (["recommend", "{}", "--per-worker-hour", "1", "--currency", "dollars"], "--currency: given 'dollars'"),
     ],
 )

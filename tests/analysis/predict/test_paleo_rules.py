@@ -347,7 +347,7 @@ def test_the_worker_names_the_same_peaks():
         ("A: {title: a, clock_mhz: 1, gflops: {fp7: 1}, memory_gb_s: 1, source: s}", "A: gflops.fp7"),
         ("A: {title: a, clock_mhz: 1, gflops: {fp32: .inf}, memory_gb_s: 1, source: s}", "A: gflops.fp32: "),
         ("A: 3", "A: a mapping is wanted"),
-        ("[1]", "a mapping of names to entries is wanted"),
+        ("[1]", "expected a mapping of names to entries"),
         ("{", "is not YAML"),
         ("A: {}\nB: {}", "A: source: field required"),
         ("A: {1: 2}", "A: a mapping is wanted"),

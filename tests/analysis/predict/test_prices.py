@@ -12,7 +12,7 @@ from scalecurve.cli import cli
 from scalecurve.curves.cost import cost, merged
 from scalecurve.hardware.devices import devices
 from scalecurve.hardware.entries import EntryError
-from scalecurve.hardware.prices import find_price, prices, remarks
+from scalecurve.hardware.prices import find_price, price_notes, prices
 from scalecurve.reporting import report
 from scalecurve.statistics.mean import mean
 from scalecurve_api.record.trial_record import TrialRecord
@@ -64,7 +64,7 @@ def test_the_price_of_an_accelerator_is_its_share_of_what_is_sold_together(own: 
     assert price.per_accelerator_hour == pytest.approx(3.6)
     assert price.cost(1000).per_worker_hour == pytest.approx(3.6)
     assert find_price(f"{own}:mine") == price
-    assert "3.600 EUR an accelerator-hour (14.40 for 4), seen on 2026-11-01; our contract" in price.sentence
+    assert "3.600 EUR per accelerator-hour (14.40 for 4), as of 2026-11-01; our contract" in price.sentence
 
 
 def test_a_price_file_may_be_json(tmp_path: Path):
@@ -72,7 +72,7 @@ def test_a_price_file_may_be_json(tmp_path: Path):
     entry = {"accelerator": "cpu", "per_hour": 1.5, "currency": "USD", "date": "2026-11-01", "source": "x"}
     file.write_text(json.dumps({"a": entry, "b": {**entry, "per_hour": 2}}))
     assert find_price(f"{file}:b").per_hour == 2
-    with pytest.raises(EntryError, match="holds 2 entries; one price is wanted: name one of them as"):
+    with pytest.raises(EntryError, match="2 entries, expected one price: name one of them as"):
         find_price(str(file))
 
 
@@ -84,12 +84,12 @@ def test_a_price_file_may_be_json(tmp_path: Path):
         ("per_hour: 14.4", "per_hour: .nan", "mine: per_hour: "),
         ("accelerators: 4", "accelerators: 0", "mine: accelerators: .*given '0'"),
         ("currency: EUR", "currency: euro", "mine: currency: .*given 'euro'"),
-        ("date: 2026-11-01", "date: last year", "mine: date: .*a day is wanted, as 2026-11-09, given 'last year'"),
-        ("date: 2026-11-01", "date: 2026", "mine: date: .*a day is wanted"),
+        ("date: 2026-11-01", "date: last year", "mine: date: .*expected a day such as 2026-11-09, given 'last year'"),
+        ("date: 2026-11-01", "date: 2026", "mine: date: .*expected a day"),
         (", date: 2026-11-01", "", "mine: date: field required"),
         ("source: our contract", "source: ''", "mine: source: "),
         ("source: our contract", "sauce: x", "mine: "),
-        ("mine: {", "mine: 3\nb: {", "mine: a mapping is wanted, given '3'"),
+        ("mine: {", "mine: 3\nb: {", "mine: expected a mapping, got '3'"),
         ("mine: {", "mine: {{", "is not YAML"),
     ],
 )
@@ -117,8 +117,8 @@ def test_cost_by_a_price_file_tells_its_date_and_source_and_what_does_not_fit(bu
     for row, before in zip(found["rows"], plain["rows"], strict=True):
         assert row["total_cost"]["value"] == pytest.approx(before["total_cost"]["value"] * 3.6, rel=1e-4)
     assert any("our contract" in note and "2026-11-01" in note for note in found["notes"])
-    assert any("the price is of V100" in note for note in found["notes"])
-    assert any("Sold 4 at a time: what 1, 2 workers leave idle" in note for note in found["notes"])
+    assert any("the price is for V100" in note for note in found["notes"])
+    assert any("Sold 4 at a time: the idle rest at 1, 2 workers" in note for note in found["notes"])
     assert any("states no date and no source" in note for note in plain["notes"])
 
 
@@ -128,9 +128,9 @@ def test_a_price_fits_its_own_device_by_any_of_its_names(tmp_path: Path):
     (name,) = names
     entry = find_price("hyperstack_h200")
     assert not any(
-        "The runs were on" in said for said in remarks(entry.model_copy(update={"accelerator": name}), [opened])
+        "The runs used" in said for said in price_notes(entry.model_copy(update={"accelerator": name}), [opened])
     )
-    assert any("The runs were on" in said for said in remarks(entry, [opened]))
+    assert any("The runs used" in said for said in price_notes(entry, [opened]))
 
 
 def test_the_front_holds_the_counts_that_none_beats_in_both(bundle: Path):
@@ -155,7 +155,7 @@ def test_the_way_to_the_target_has_its_cost(tmp_path: Path):
     (series,) = found.series
     assert [p.target_cost.value for p in series.points] == pytest.approx([0.4, 0.6, 1.4])
     assert series.target_front == (1, 2)
-    assert "Cost to the target" in found.table().text()
+    assert "Cost to target" in found.table().text()
 
 
 def test_a_count_whose_runs_did_not_all_reach_the_target_is_compared_with_none(tmp_path: Path):
@@ -171,9 +171,7 @@ def test_a_count_whose_runs_did_not_all_reach_the_target_is_compared_with_none(t
     (series,) = found.series
     assert [p.result.missed_target for p in series.points] == [0, 2]
     assert series.target_front == (1,)
-    assert any(
-        "weak: at a worker count of 2, 2 of 3 runs did not reach the target" in note for note in found.table().notes
-    )
+    assert any("weak: at 2 workers, 2 of 3 runs missed the target" in note for note in found.table().notes)
 
 
 def test_time_to_the_target_has_the_interval_that_training_shows(tmp_path: Path):
@@ -198,15 +196,15 @@ def test_the_only_count_is_not_called_the_best(tmp_path: Path):
 def test_a_price_that_is_not_known_is_one_line(bundle: Path, verb: str):
     result = run(verb, bundle, "--prices", "aws_p6")
     assert result.exit_code == 2
-    assert re.fullmatch(r"scalecurve: price 'aws_p6' is not known; .*known are .*\n", result.stderr)
+    assert re.fullmatch(r"scalecurve: price 'aws_p6' is unknown.* \(known: .*\)\n", result.stderr)
 
 
 def test_options_that_contradict_a_price_are_refused(bundle: Path):
     for more in (("--per-worker-hour", "1"), ("--currency", "EUR")):
         result = run("cost", bundle, "--prices", "aws_p2_xlarge", *more)
         assert result.exit_code == 2
-        assert "leave out --per-worker-hour and --currency" in result.stderr
-    assert "go with a price" in run("cost", bundle, "--epochs", "2").stderr
+        assert "drop --per-worker-hour and --currency" in result.stderr
+    assert "require a price" in run("cost", bundle, "--epochs", "2").stderr
 
 
 def test_the_shipped_prices_are_listed(bundle: Path):
@@ -224,7 +222,7 @@ def test_recommend_and_predict_tell_the_price_too(bundle: Path, own: Path):
 def test_the_report_uses_the_price_and_draws_cost_against_time(tmp_path: Path, bundle: Path, own: Path):
     price = find_price(str(own))
     opened = open_bundle(bundle)
-    written = report([opened], tmp_path, ("md", "svg"), price.cost(), remarks(price, [opened]))
+    written = report([opened], tmp_path, ("md", "svg"), price.cost(), price_notes(price, [opened]))
     text = (tmp_path / "report.md").read_text()
     assert "our contract" in text
     assert "(EUR)" in text

@@ -87,11 +87,11 @@ def round_ticks(low: float, high: float, most: int = 6) -> list[float]:
     return [tick for tick in linear_ticks(low, high, most - 1) if tick > 0]
 
 
-def linear_ticks(low: float, high: float, wanted: int = 6) -> list[float]:
+def linear_ticks(low: float, high: float, target: int = 6) -> list[float]:
     """Multiples of 1, 2, 2.5 or 5 times a power of ten within [low, high]."""
     if not high > low:
         return [low]
-    rough = (high - low) / wanted
+    rough = (high - low) / target
     power = 10 ** math.floor(math.log10(rough))
     step = next(power * k for k in (1, 2, 2.5, 5, 10) if power * k >= rough * 0.999)
     first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)

@@ -92,7 +92,6 @@ class Sheet:
                 panel.set_title("\n".join(lines), loc="left", fontsize=SMALL_TITLE)
 
     def drawing(self, title: str, caption: str) -> Drawing:
-        """Add the legend and finish."""
         handles = [self.handles[label] for label in self.labels or self.handles if label in self.handles]
         if handles:
             self.figure.legend(

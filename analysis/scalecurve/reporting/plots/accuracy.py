@@ -37,15 +37,15 @@ def accuracy(findings: Findings) -> Drawing | None:
     for target in targets:
         level_line(by_time, target)
     axis.linear_axis(by_time, "x", 0, max(e.wall_s for e in everything) * 1.03, axis.short)
-    by_time.set_xlabel("Training time (s), evaluation left out")
+    by_time.set_xlabel("Training time (s), without evaluation")
     by_time.set_ylabel("Accuracy, held-out data")
     if fitted:
         _upright(over_epochs, fitted, set())
         axis.epoch_axis(over_epochs, max(e.epoch for e in everything))
         over_epochs.set_ylabel("Accuracy, training data")
-    caption = "Repetitions are the thin lines."
-    caption += " Training data are counted as they were trained on, by the model that each step had." if fitted else ""
-    caption += " The level dashed line is the target." if targets else ""
+    caption = "Thin lines are repetitions."
+    caption += " Training accuracy is that of each step's own model on the batches it trained on." if fitted else ""
+    caption += " The dashed line is the target." if targets else ""
     return sheet.drawing("Accuracy", caption + left_out)
 
 

@@ -48,8 +48,8 @@ def bandwidth(findings: Findings) -> Drawing | None:
     left.set_ylabel("Bus bandwidth (GB/s)")
     right.set_ylabel("Time")
     caption = (
-        "Median over repetitions, the band from the least to the most; bus bandwidth is bytes/time·2(n-1)/n, "
-        "time is the slowest rank's."
+        "Median over repetitions; the band spans min to max. Bus bandwidth is bytes/time·2(n-1)/n, time is that of "
+        "the slowest rank."
     )
     return sheet.drawing("All-reduce", caption + left_out)
 

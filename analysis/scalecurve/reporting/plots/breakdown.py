@@ -15,8 +15,8 @@ from scalecurve.reporting.registry import plot
 MOST_PANELS = 8
 COMPUTE, EXPOSED, WHOLE = theme.PALETTE[5], theme.PALETTE[1], theme.GRID
 _CAPTION = (
-    "Mean step of the timed windows. Exposed communication is what a step takes less with the all-reduce taken out, "
-    "in alternated windows of the same trials; bars are its intervals."
+    "Mean step of the timed windows. Exposed communication is the step time saved by removing the all-reduce, "
+    "measured in alternating windows of the same trials; bars are its intervals."
 )
 
 

@@ -22,7 +22,7 @@ from scalecurve.statistics import Estimate
 Ideal = Callable[[Axes, SeriesResult, Value, str], list[float]]
 Scale = Callable[[Axes, Sequence[SeriesResult], Sequence[float]], None]
 _DODGE = 0.045
-_GOES_ON = " A bar that reaches an edge of the figure goes on beyond it: its ends stand in the table."
+_GOES_ON = " A bar that touches the edge extends beyond it; the table has its ends."
 _TITLES = {"strong": "Strong scaling (same global batch)", "weak": "Weak scaling (same batch per worker)"}
 
 
@@ -49,7 +49,7 @@ def speedup(findings: Findings) -> Drawing | None:
     """Where any series has two points to compare."""
     if not _compared(findings):
         return None
-    caption = "Throughput over that of the baseline; the dashed line is ideal."
+    caption = "Throughput relative to the baseline; the dashed line is ideal."
     quantity = _Quantity("Speed-up", "Speed-up", lambda p: p.speedup, caption, diagonal, ratio_scale)
     return _draw(findings.curves, quantity)
 
@@ -59,9 +59,7 @@ def efficiency(findings: Findings) -> Drawing | None:
     """Where any series has two points to compare."""
     if not _compared(findings):
         return None
-    caption = (
-        "Speed-up over the growth of the worker count; 100 % is ideal; more is kept, and explained under the table."
-    )
+    caption = "Speed-up divided by the growth in workers; 100 % is ideal, higher values are explained under the table."
     quantity = _Quantity(
         "Efficiency", "Efficiency", lambda p: p.efficiency, caption, hundred, percent_scale, dodge=True
     )
@@ -72,8 +70,8 @@ def efficiency(findings: Findings) -> Drawing | None:
 def throughput(findings: Findings) -> Drawing | None:
     """All workers together."""
     caption = (
-        "Samples over the wall time of the timed windows, all workers together; bars are intervals, "
-        "thin lines go on from each baseline in proportion."
+        "Samples divided by wall time of the timed windows, all workers together. Bars are intervals; thin lines "
+        "extrapolate each baseline proportionally."
     )
     label = f"Throughput ({_unit(findings.curves)}/s)"
     return _draw(findings.curves, _Quantity("Throughput", label, lambda p: p.throughput, caption, proportional))
@@ -85,11 +83,11 @@ def epoch(findings: Findings) -> Drawing | None:
     epochs = {series.epochs for series in findings.costs.series}
     total = epochs.pop() if len(epochs) == 1 else None
     quantity = _Quantity(
-        title="Time of an epoch" + (" and of the whole training" if total else ""),
-        label="An epoch (s)",
+        title="Epoch time" + (" and full training time" if total else ""),
+        label="Epoch (s)",
         value=_cost_value(findings, "epoch_s"),
-        caption="Samples of the data set over throughput; thin lines are ideal."
-        + (f" The right axis is the same for {total:,} epochs." if total else ""),
+        caption="Samples per epoch divided by throughput; thin lines are ideal."
+        + (f" The right axis shows {total:,} epochs." if total else ""),
         ideal=inverse_proportional,
         right=(f"{total:,} epochs (h)", total / 3600) if total else None,
     )
@@ -107,9 +105,9 @@ def cost(findings: Findings) -> Drawing | None:
     money = "/".join(currencies)
     quantity = _Quantity(
         title="Cost",
-        label=f"Cost of an epoch ({money})" if by_epoch else f"Cost of a million {_unit(findings.curves)} ({money})",
+        label=f"Cost per epoch ({money})" if by_epoch else f"Cost per million {_unit(findings.curves)} ({money})",
         value=_cost_value(findings, "epoch_cost" if by_epoch else "per_million"),
-        caption="Workers times hours times price; the lowest point is the cheapest count, a level line would be ideal.",
+        caption="Workers × hours × price. The lowest point is the cheapest worker count; a flat line would be ideal.",
         dodge=True,
     )
     return _draw(findings.curves, quantity)
@@ -118,7 +116,7 @@ def cost(findings: Findings) -> Drawing | None:
 @plot("energy", section="cost", order=40)
 def energy(findings: Findings) -> Drawing | None:
     """Where devices count their energy."""
-    caption = "What all devices used during the timed windows, by their own counters, over the samples."
+    caption = "Energy of all devices during the timed windows, from their own counters, per sample."
     label = f"Energy (J/{_unit(findings.curves).removesuffix('s')})"
     return _draw(findings.curves, _Quantity("Energy", label, lambda p: p.energy_j, caption, dodge=True))
 

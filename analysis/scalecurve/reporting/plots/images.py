@@ -23,8 +23,8 @@ MOST_COLUMNS, MOST_ROWS = 8, 6
 SIDE = 0.82
 GAP, NAME_ROW, LABEL_WIDTH, EDGE = 0.06, 0.24, 1.9, 0.1
 
-_CHANGED = "The top row is as in the data set, with its class; under it the same images as a training step saw them."
-_UNCHANGED = "Images of the data set with their class; training steps saw them as they are."
+_CHANGED = "Top row: images from the data set with their class. Below: the same images as training steps saw them."
+_UNCHANGED = "Images from the data set with their class; training steps saw them unchanged."
 
 
 @plot("pictures", section="data", order=10)
@@ -58,15 +58,15 @@ def images(findings: Findings) -> Drawing | None:
     return Drawing(figure, "Training images", caption)
 
 
-def _rows(found: Sequence[tuple[PointTraining, DatasetFacts]]) -> list[tuple[str, list[Any]]]:
+def _rows(trained_points: Sequence[tuple[PointTraining, DatasetFacts]]) -> list[tuple[str, list[Any]]]:
     """(label, images (height, width, channels)); points that show the same share a row."""
-    first = found[0][1].pictures
+    first = trained_points[0][1].pictures
     rows = [("in the data set", [_image(picture, picture.original) for picture in first])]
     trained: dict[tuple[str, ...], tuple[list[str], list[Picture]]] = {}
-    for p, facts in found:
+    for p, facts in trained_points:
         key = tuple(picture.trained for picture in facts.pictures)
         trained.setdefault(key, ([], facts.pictures))[0].append(p.label)
-    if all(picture.trained == picture.original for _, facts in found for picture in facts.pictures):
+    if all(picture.trained == picture.original for _, facts in trained_points for picture in facts.pictures):
         return rows
     for labels, shown in list(trained.values())[:MOST_ROWS]:
         label = labels[0] if len(labels) == 1 else f"{labels[0]}, and {len(labels) - 1} more"
@@ -88,5 +88,4 @@ def _image(picture: Picture, encoded: str) -> Any:
 
 
 def _broken(label: str) -> str:
-    """Over several lines at its commas."""
     return "\n".join(part[:30] for part in label.split(", "))

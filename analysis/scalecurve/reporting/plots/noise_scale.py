@@ -9,8 +9,8 @@ from scalecurve.training_results.tables import known_scale, noise_by_epoch
 
 MOST_CURVES = 8
 _CAPTION = (
-    "tr Σ / |G|² in samples, the mean over repetitions; upright bars are intervals. Where it rises above the batch of "
-    "a step, a larger batch still pays. Epochs in which a repetition could not tell |G|² from zero are left out."
+    "tr Σ / |G|² in samples, mean over repetitions; vertical bars are intervals. While it exceeds the batch of a "
+    "step, a larger batch still pays. Epochs in which a repetition cannot separate |G|² from zero are omitted."
 )
 
 

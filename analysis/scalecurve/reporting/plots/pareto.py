@@ -10,8 +10,8 @@ from scalecurve.reporting.findings import Findings
 from scalecurve.reporting.registry import plot
 
 _CAPTION = (
-    "Each mark is a worker count, by its number; further left is faster, further down cheaper. The line joins the "
-    "counts for which no other is both: the choice is among them. Pale marks are beaten in both."
+    "Each mark is a worker count. Left is faster, down is cheaper. The line joins the Pareto-optimal counts: no "
+    "other count is both faster and cheaper. Pale marks are dominated."
 )
 _BEATEN = 0.35
 _MILLION = 1e6
@@ -22,7 +22,7 @@ Mark = tuple[int, float, float]
 
 @plot("pareto", section="cost", order=30)
 def pareto(findings: Findings) -> Drawing | None:
-    """Of the whole training, an epoch or a million samples: what is known of every curve."""
+    """Of the full training, an epoch or a million samples: what is known of every curve."""
     shown = [series for series in findings.costs.series if series.front and len(series.series.measured) > 1]
     if not shown or len({series.currency for series in shown}) != 1:
         return None
@@ -55,7 +55,7 @@ def pareto(findings: Findings) -> Drawing | None:
 def _work(shown: Sequence[SeriesCost]) -> tuple[str, list[float]]:
     """What time and cost are of, and how many samples that is on each curve."""
     if all(each.dataset_samples and each.epochs for each in shown):
-        return "the whole training", [float((each.dataset_samples or 0) * (each.epochs or 0)) for each in shown]
+        return "the full training", [float((each.dataset_samples or 0) * (each.epochs or 0)) for each in shown]
     if all(each.dataset_samples for each in shown):
         return "an epoch", [float(each.dataset_samples or 0) for each in shown]
     units = {each.series.sample_unit for each in shown}

@@ -15,12 +15,12 @@ from scalecurve_api.record.rank import LayerHistogram
 MOST_POINTS = 4
 LAYERS = 4
 _CAPTION = (
-    "Means over repetitions by what is in whole numbers, with intervals (bars). Full lines: one step for each tensor; "
-    "dashed: one for each channel of the weights. Diamonds are PyTorch's own at 8 bits; the level line is float32."
+    "Means over repetitions by what is quantized; bars are intervals. Solid: one scale per tensor; dashed: one per "
+    "channel of the weights. Diamonds are PyTorch's built-in quantization at 8 bits; the horizontal line is float32."
 )
 _HISTOGRAMS = (
-    "One repetition's weights with batch norm folded in, and what left each layer on the calibration batches, in bins "
-    "of equal width; counts on a log scale."
+    "Weights of one repetition with batch norm folded in, and outputs of each layer on the calibration batches, in "
+    "bins of equal width; counts on a log scale."
 )
 
 

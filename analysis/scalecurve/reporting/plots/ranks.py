@@ -13,6 +13,7 @@ from scalecurve.curves.series_matching import side_by_side
 from scalecurve.reporting.drawing import Drawing, Sheet, axis, first, theme
 from scalecurve.reporting.findings import Findings
 from scalecurve.reporting.registry import plot
+from scalecurve_api.text import count
 
 MOST_PANELS = 8
 MOST_BOXES = 32
@@ -40,8 +41,8 @@ def step_times(findings: Findings) -> Drawing | None:
         (_boxes if len(panel.digest.ranks) <= MOST_BOXES else _band)(axes, panel.digest)
     sheet.name_panels([p.series for p in shown], [p.before for p in shown], [p.after for p in shown])
     caption = (
-        "The repetition of median throughput at the largest count. Each rank's timed steps: line 5 to 95 %, box the "
-        "middle half, bar the median, dot 99 %; the dashed line is the median of the slowest rank."
+        "The median repetition at the largest worker count. For each rank's timed steps: line 5 to 95 %, box 25 to "
+        "75 %, bar median, dot 99 %; the dashed line is the median of the slowest rank."
     )
     return sheet.drawing("Step time by rank", caption + left_out)
 
@@ -56,9 +57,10 @@ def _choose(series: MeasuredSeries, digests: Digests, several: bool) -> _Panel |
         ]
         if trials:
             _, name = sorted(trials)[(len(trials) - 1) // 2]
-            workers = "1 worker" if point.point.workers == 1 else f"{point.point.workers} workers"
             before = f"{series.bundle}: " if several else ""
-            return _Panel(before, series.name, f", {workers}", digests.of[series.bundle, name])
+            return _Panel(
+                before, series.name, f", {count(point.point.workers, 'worker')}", digests.of[series.bundle, name]
+            )
     return None
 
 

@@ -76,5 +76,7 @@ def mean_error(p: PointTraining) -> tuple[list[int], list[float]]:
 def _caption(points: Sequence[PointTraining], targets: bool) -> str:
     caption = "1 - accuracy on held-out data after every epoch."
     if any(len(p.runs) > 1 for p in points):
-        caption += " Thick lines are means over the repetitions, as far as all of them went; thin lines are each one."
-    return caption + (" The level dashed line is the target." if targets else "")
+        caption += (
+            " Thick lines are means over the repetitions, up to the last epoch of all; thin lines are single ones."
+        )
+    return caption + (" The dashed line is the target." if targets else "")

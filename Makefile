@@ -57,9 +57,36 @@ horovod: $(RUNTIME)  ## build Horovod for .venv's torch, and its TensorFlow if t
 	@$(call install,mpi)
 	@$(BIN)/python -m tools.images.horovod_wheel --install
 
+PYTEST := $(BIN)/python -m pytest -n auto --dist worksteal
+FRAMEWORKS := $(VENV)/.frameworks
+
 .PHONY: test
-test: $(DEV) cluster-tools node-tools  ## install what tests need, and run them all
-	@$(BIN)/python -m pytest $(PYTEST_ARGS)
+test: $(DEV)  ## the tests of a change, 15 minutes: all packages, real processes, and the operator from the chart (needs Go)
+	@nice $(BIN)/python -m tools.devcluster.toolchain etcd k8s helm >$(VENV)/toolchain.log 2>&1 & building=$$!; status=0; \
+	$(PYTEST) -m 'not (cluster or nodes or frameworks)' --ignore=tests/chart $(PYTEST_ARGS) || status=$$?; \
+	wait $$building || cat $(VENV)/toolchain.log; \
+	$(PYTEST) -n 0 --dist no -m 'not cluster' tests/chart $(PYTEST_ARGS) || status=$$?; exit $$status
+
+.PHONY: test-cluster
+test-cluster: $(DEV) cluster-tools  ## tests on a real control plane with played pods: operator, verbs, Prometheus, linters (needs Go)
+	@$(PYTEST) --dist loadfile -m cluster $(PYTEST_ARGS)
+
+.PHONY: test-nodes
+test-nodes: $(DEV) cluster-tools node-tools  ## tests on real nodes and in images (root, Go; images: make images)
+	@$(PYTEST) -n 0 --dist no -m nodes $(PYTEST_ARGS)
+
+$(FRAMEWORKS): $(DEV) locks/tensorflow.txt
+	@$(BIN)/python -m pip install --quiet --require-hashes -r locks/tensorflow.txt
+	@touch $@
+
+.PHONY: test-frameworks
+test-frameworks: $(FRAMEWORKS)  ## tests that need TensorFlow, and Horovod where it can be built or was
+	@$(BIN)/python -m tools.images.horovod_wheel --install $(HOROVOD_ARGS) || [ $$? -eq 3 ]
+	@$(PYTEST) -n 0 --dist no -m frameworks $(PYTEST_ARGS)
+
+.PHONY: test-all
+test-all:  ## every test: make test, test-cluster, test-frameworks, test-nodes
+	@status=0; for suite in test test-cluster test-frameworks test-nodes; do $(MAKE) $$suite || status=$$?; done; exit $$status
 
 .PHONY: cluster-tools
 cluster-tools: $(VENV)/bin/python  ## build what `make cluster` runs, once: etcd, Kubernetes, job operators (10 minutes, needs Go)
@@ -174,8 +201,8 @@ lock: $(VENV)/bin/python  ## resolve constraints*.txt and locks/ again, for Pyth
 	@$(HASHED) pyproject.toml --extra torch --constraint constraints-torch.txt --output-file locks/runtime.txt $(WITHOUT_TORCH)
 	@$(HASHED) pyproject.toml --extra torch --extra mpi --constraint constraints-torch.txt --output-file locks/mpi.txt \
 	    $(WITHOUT_TORCH)
-	@$(HASHED) pyproject.toml --extra torch --extra tensorflow --extra dev --constraint constraints-torch.txt \
-	    --constraint constraints-tensorflow.txt --output-file locks/dev.txt $(WITHOUT_TORCH)
+	@$(HASHED) pyproject.toml --extra torch --extra dev --constraint constraints-torch.txt --output-file locks/dev.txt \
+	    $(WITHOUT_TORCH)
 	@$(HASHED) pyproject.toml --extra cluster --output-file locks/cluster.txt
 	@$(HASHED) pyproject.toml --extra docs --output-file locks/docs.txt
 	@echo 'hatchling>=1.27' | $(HASHED) - --output-file locks/build.txt

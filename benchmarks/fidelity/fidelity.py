@@ -208,8 +208,8 @@ def run_harness(configuration: Configuration, repetition: int, exposed: bool, de
     from scalecurve_api.contract import METRICS_PORT_ENV, OUT_ENV, TRIAL_ENV
     from scalecurve_api.record.rank import WindowKind
     from scalecurve_worker.rendezvous.torch_store import TorchCommunicator
+    from scalecurve_worker.torch.device import set_arithmetic
     from scalecurve_worker.torch.job import TorchJob
-    from scalecurve_worker.torch.precision import set_arithmetic
     from scalecurve_worker.torch.program import run_job
 
     trial = trial_of(configuration, repetition, exposed, device.type)

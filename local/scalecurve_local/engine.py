@@ -46,6 +46,8 @@ class RunResult:
     status: Status
     records: Mapping[str, TrialRecord]
     interrupted: bool = False
+    out_of_time: bool = False
+    """A time limit, and not the user, ended it."""
     notes: tuple[str, ...] = ()
 
     @property
@@ -114,7 +116,7 @@ def run(
         found = {name: record for name in waiting.names if resume and (record := folder.published(name))}
         observed = {name: _final(record, experiment.spec) for name, record in found.items()}
         status = decide(experiment.spec, waiting.names, observed).status
-        return RunResult(folder.path, status, found, True, allotment.notes)
+        return _stopped(stop, folder.path, status, found, allotment.notes)
     finally:
         locks.release()
 
@@ -123,6 +125,13 @@ def _final(record: TrialRecord, spec: ExperimentSpec) -> Observed:
     """What is published is final, whatever attempts the policy would still have allowed."""
     attempts = 1 + max(spec.failure_policy.retries, spec.failure_policy.retry_invalid)
     return Observed(record.attempt, (record.phase,) * attempts)
+
+
+def _stopped(
+    stop: StopRequest, bundle: Path, status: Status, records: Mapping[str, TrialRecord], notes: tuple[str, ...]
+) -> RunResult:
+    by_user = stop.times > 0
+    return RunResult(bundle, status, records, by_user, not by_user, notes)
 
 
 class _Waiting:
@@ -184,8 +193,9 @@ class _Engine:
         status = decision.status
         if status.phase.final:
             durable.remove(self.folder.work)
-        interrupted = self.stop.asked and not status.phase.final
-        return RunResult(self.folder.path, status, self.records, interrupted, self.allotment.notes)
+        if self.stop.asked and not status.phase.final:
+            return _stopped(self.stop, self.folder.path, status, self.records, self.allotment.notes)
+        return RunResult(self.folder.path, status, self.records, notes=self.allotment.notes)
 
     def observe(self, name: str) -> None:
         """Read from disk where a trial stands."""
@@ -272,9 +282,10 @@ class _Engine:
 
     def pass_on_stop(self) -> None:
         """Tell the supervisor what the user asked for; once gently, the second time at once."""
-        if self.running is not None and self.stops_passed_on < self.stop.times:
+        times = max(self.stop.times, int(self.stop.asked))
+        if self.running is not None and self.stops_passed_on < times:
             self.running.ask(supervisor.KILL if self.stop.at_once else supervisor.STOP)
-            self.stops_passed_on = self.stop.times
+            self.stops_passed_on = times
 
     def end_running(self) -> None:
         """Leave nothing behind when the engine itself fails: its error is raised when all processes are gone."""

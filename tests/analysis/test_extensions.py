@@ -6,11 +6,11 @@ import sys
 from pathlib import Path
 
 import pytest
-from synthetic import Truth, experiment, write_bundle
 
 from scalecurve.reporting import registry
 from scalecurve.reporting.drawing import Drawing
 from scalecurve.reporting.findings import Findings
+from tests.analysis.synthetic import Truth, experiment, write_bundle
 
 EXTENSION = Path(__file__).parent / "extension"
 ABSENT = """

@@ -1,6 +1,7 @@
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal
 
@@ -59,6 +60,21 @@ def test_the_command_wants_one_folder(capsys: pytest.CaptureFixture[str]) -> Non
 @BOTH
 def test_the_schema_is_structural(crd: dict[str, Any]) -> None:
     assert list(unstructural(schema_of(crd), crd["spec"]["names"]["kind"])) == []
+
+
+def undescribed(schema: dict[str, Any], path: str = "") -> Iterator[str]:
+    for name, field in schema.get("properties", {}).items():
+        text = field.get("description", "")
+        if not text[:1].isupper() or not text.endswith("."):
+            yield f"{path}.{name}: {text!r}"
+        yield from undescribed(field, f"{path}.{name}")
+        if isinstance(field.get("items"), dict):
+            yield from undescribed(field["items"], f"{path}.{name}[]")
+
+
+@BOTH
+def test_every_field_has_a_sentence_that_describes_it(crd: dict[str, Any]) -> None:
+    assert list(undescribed(schema_of(crd))) == []
 
 
 @BOTH

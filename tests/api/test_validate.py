@@ -33,7 +33,8 @@ def test_all_problems_at_once_each_with_its_line() -> None:
     text = EXAMPLE.replace("[weak]", "[waek]").replace("perWorker: 8", "perWorker: eight")
     assert [str(problem) for problem in validate_text(text, "file.yaml").problems] == [
         "file.yaml:6: spec.scaling.modes[0]: given \"waek\"; allowed: 'strong' or 'weak' (did you mean 'weak'?)",
-        "file.yaml:5: spec.scaling.workers: given nothing; allowed: required. worker counts, one point each",
+        "file.yaml:5: spec.scaling.workers: given nothing; "
+        "allowed: required. Worker counts; each is a point of every curve.",
         'file.yaml:8: spec.scaling.batch.perWorker: given "eight"; allowed: a whole number',
         "file.yaml:7: spec.scaling.workes: given an unknown field 'workes'; "
         "allowed: one of modes, workers, batch, baseline (did you mean 'workers'?)",
@@ -93,7 +94,7 @@ def test_what_is_no_mapping(text: str, given: object) -> None:
         ({"scaling/workers": 2}, "spec.scaling.workers", 2, "a list", None),
         ({"scaling/workers": list(range(1, 66))}, "spec.scaling.workers", "[1, 2,",
          "at most 64 items, and there are 65", None),
-        ({"scaling/workers": REMOVED}, "spec.scaling.workers", "nothing", "required. worker counts", None),
+        ({"scaling/workers": REMOVED}, "spec.scaling.workers", "nothing", "required. Worker counts", None),
         ({"scaling": REMOVED}, "spec.scaling", "nothing", "required", None),
         ({"scaling": None}, "spec.scaling", None, "a mapping", None),
         ({"scaling/baseline": "smallest"}, "spec.scaling.baseline", "smallest", "'auto' or a whole number", None),

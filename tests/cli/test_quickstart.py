@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import os
+import re
 import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
 
 from scalecurve.cli.quickstart import fresh, last
+from scalecurve.quickstart import Starter
 
 from .conftest import HINT, Desk, processes_of, wait_for
+
+LIMIT_S = 30
 
 
 @pytest.mark.processes
@@ -25,6 +33,37 @@ def test_interrupted_it_goes_on_where_it_was(desk: Desk):
         assert HINT.findall(said[-1].err) == ["scalecurve quickstart --into 'my results' --resume"]
     assert [entry.name for entry in (desk.folder / "my results").iterdir()] == ["quickstart"]
     assert "real digits with accuracy" in said[0].out
+    assert not processes_of(desk.folder)
+
+
+@pytest.mark.processes
+def test_on_a_busy_machine_it_ends_in_time_with_a_report(desk: Desk, monkeypatch: pytest.MonkeyPatch):
+    """Far more trials than fit, of a light program; the neighbours give way (nice 19), so that some trials end."""
+    light = [
+        Starter(name, desk.write(f"{name}.yaml", name=name, measure={"repetitions": 500}).read_text())
+        for name in ("quickstart", "quickstart-digits")
+    ]
+    monkeypatch.setattr("scalecurve.quickstart.starters", lambda *_: (light, "chosen"))
+    monkeypatch.setenv("SCALECURVE_LOCKS", desk.environment["SCALECURVE_LOCKS"])
+    spin = f"import time; end = time.time() + {5 * LIMIT_S}\nwhile time.time() < end: pass"
+    neighbours = [subprocess.Popen(["nice", "-n", "19", sys.executable, "-c", spin]) for _ in os.sched_getaffinity(0)]
+    began = time.monotonic()
+    try:
+        ran = desk.here("quickstart", "--time-limit", LIMIT_S, "--quiet", code=0)
+    finally:
+        for neighbour in neighbours:
+            neighbour.kill()
+            neighbour.wait()
+    assert time.monotonic() - began < 2 * LIMIT_S
+    assert ran.out.splitlines()[0].startswith("busy: other processes use ")
+    late = re.search(
+        r"out of time: (\d+) of 1000 trials of quickstart ran; the rest: scalecurve quickstart .*--resume", ran.out
+    )
+    assert late is not None
+    assert int(late[1]) > 0
+    assert late.start() < ran.out.index("Scaling")
+    assert (desk.folder / "results/quickstart/report/report.html").exists()
+    assert "report: results/quickstart/report/report.html" in ran.out
     assert not processes_of(desk.folder)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -240,7 +241,9 @@ def test_runs_beside_each_other_share_no_port_and_no_folder(tmp_path: Path, new_
 
 
 def test_a_second_run_on_the_same_devices_waits_or_is_refused(lab: Lab, new_lab: NewLab) -> None:
-    lab.write(step_ms=40, **ONE)
+    hold = lab.folder / "hold"
+    hold.touch()
+    lab.write(f"hold:{hold}", **ONE)
     first = lab.begin()
     until(lambda: list(lab.bundle.glob(".work/*/attempt-1/rank-0.ready.json")))
     other = new_lab(lab.folder / "other")
@@ -249,9 +252,12 @@ def test_a_second_run_on_the_same_devices_waits_or_is_refused(lab: Lab, new_lab:
     assert code == 3
     assert f"process {first.pid}, bundle {lab.bundle}" in said
     assert not other.bundle.exists()
-    code, records, said = other.drive()
-    assert (code, records[T1][0]) == (0, "Succeeded")
-    assert "waiting" in said
+    second = other.begin()
+    assert second.stderr is not None
+    assert any("waiting" in line for line in second.stderr)
+    hold.unlink()
+    out, _ = second.communicate(timeout=300)
+    assert (second.returncode, json.loads(out)[T1][0]) == (0, "Succeeded")
     assert first.wait(30) == 0
     first.communicate()
     began = other.notes()[0]["at"]
@@ -260,12 +266,15 @@ def test_a_second_run_on_the_same_devices_waits_or_is_refused(lab: Lab, new_lab:
 
 
 def test_two_engines_never_share_a_bundle(lab: Lab, tmp_path: Path) -> None:
-    lab.write(step_ms=40, **ONE)
+    hold = tmp_path / "hold"
+    hold.touch()
+    lab.write(f"hold:{hold}", **ONE)
     first = lab.begin()
     until(lambda: list(lab.bundle.glob(".work/*/attempt-1/rank-0.ready.json")))
     code, _, said = lab.drive("resume", environment={"SCALECURVE_LOCKS": str(tmp_path)})
     assert code == 3
     assert "this bundle is in use by another run" in said
+    hold.unlink()
     assert first.wait(30) == 0
     first.communicate()
 

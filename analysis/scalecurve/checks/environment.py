@@ -72,7 +72,7 @@ def _facts(record: TrialRecord) -> Iterator[tuple[str, str]]:
     workload = record.trial.workload
     yield "program", workload.program
     if workload.runs:
-        if workload.models() is not None:
+        if workload.model_framework:
             yield "model", workload.model
         yield "precision", workload.precision.value
         if workload.takes_batch:

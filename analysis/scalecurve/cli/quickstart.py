@@ -3,31 +3,51 @@
 from __future__ import annotations
 
 import shlex
-import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import count, takewhile
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from scalecurve.cli.exit_codes import EXIT_ENVIRONMENT, EXIT_INPUT, EXIT_INTERRUPTED
 from scalecurve.cli.output import fail
 
+if TYPE_CHECKING:
+    from scalecurve.quickstart import Starter
+    from scalecurve_local import RunResult
+
+
+_REPORT_SHARE = 0.15
+"""of the time limit, kept for the report"""
+_FIRST_SHARE = 0.6
+"""of the time for runs: the first experiment may take so much, the second what is left"""
+
 
 @click.command("quickstart")
-@click.option("--into", type=click.Path(path_type=Path), default="results", show_default=True, help="Output folder.")
-@click.option("--resume", is_flag=True, help="Resume the last, interrupted quickstart in that folder.")
+@click.option(
+    "--into", type=click.Path(path_type=Path), default="results", show_default=True, help="Output folder."
+)
+@click.option("--resume", is_flag=True, help="Resume the last quickstart in that folder.")
+@click.option(
+    "--time-limit",
+    type=click.FloatRange(10, 86400),
+    default=180,
+    show_default=True,
+    help="Seconds for everything; trials that do not fit are left out.",
+)
 @click.option("-q", "--quiet", is_flag=True, help="Do not show progress.")
-def command(into: Path, resume: bool, quiet: bool) -> None:
-    """Run a first experiment that fits this machine with real training processes, and write its report."""
-    from scalecurve.bundle.open import open_bundles
+def command(into: Path, resume: bool, time_limit: float, quiet: bool) -> None:
+    """Run a first experiment that fits this machine with real training processes, and write its report.
+
+    Exits 0 when the report is written; its first lines say what was too noisy, and what did not fit into the time.
+    """
+    began = time.monotonic()
     from scalecurve.cli.doctor import survey
-    from scalecurve.cli.report import write_report
-    from scalecurve.cli.run import run_experiment, show_result
-    from scalecurve.quickstart import starters, usable_cores
-    from scalecurve_api.validation.validate import validate_text
+    from scalecurve.quickstart import noise, starters, usable_cores
     from scalecurve_local import EngineError
+    from scalecurve_local.devices.load import measure_load
 
     try:
         machine = survey()
@@ -38,24 +58,56 @@ def command(into: Path, resume: bool, quiet: bool) -> None:
     folder = last(into) if resume else fresh(into)
     if folder is None:
         fail(f"{into}: no quickstart to resume; drop --resume", EXIT_INPUT)
+    load = measure_load([thread for core in machine.cores.siblings for thread in core])
+    for line in noise.before(load.busy, load.stolen) if load else ():
+        click.echo(line)
     click.echo(said)
-    began, codes, bundles = time.monotonic(), [], []
-    for starter in chosen:
-        experiment = validate_text(starter.text, starter.name).experiments[0]
-        bundle = folder / starter.name
-        result = run_experiment(experiment, starter.text, bundle, resume=resume, quiet=quiet)
+    again = shlex.join(["scalecurve", "quickstart", "--into", str(into), "--resume"])
+    ending = began + time_limit * (1 - _REPORT_SHARE)
+    shares = [_FIRST_SHARE] * (len(chosen) - 1) + [1.0]
+    results = []
+    for starter, share in zip(chosen, shares, strict=True):
+        limit = max(0.0, ending - time.monotonic()) * share
+        results.append(_run(starter, folder / starter.name, again, limit, resume, quiet))
+    lines = [
+        line
+        for name, result in results
+        for line in noise.after(name, list(result.records.values()), len(result.status.phases), again)
+    ]
+    _report(results, folder, lines, began)
+
+
+def _run(
+    starter: Starter, bundle: Path, again: str, time_limit_s: float, resume: bool, quiet: bool
+) -> tuple[str, RunResult]:
+    from scalecurve.cli.run import run_experiment
+    from scalecurve_api.validation.validate import validate_text
+
+    experiment = validate_text(starter.text, starter.name).experiments[0]
+    resume = resume and bundle.exists()
+    result = run_experiment(experiment, starter.text, bundle, resume=resume, quiet=quiet, time_limit_s=time_limit_s)
+    if result.interrupted:
+        fail(f"interrupted after {result.status.message}; go on with: {again}", EXIT_INTERRUPTED)
+    return starter.name, result
+
+
+def _report(results: Sequence[tuple[str, RunResult]], folder: Path, lines: Sequence[str], began: float) -> None:
+    """Tables and the report, behind what disturbed the runs."""
+    from scalecurve.bundle.open import open_bundles
+    from scalecurve.cli.report import write_report
+    from scalecurve.cli.run import show_result
+
+    click.echo("".join(f"{line}\n" for line in lines), nl=False)
+    for _, result in results:
         show_result(result, "table")
         click.echo("")
-        if result.interrupted:
-            again = shlex.join(["scalecurve", "quickstart", "--into", str(into), "--resume"])
-            fail(f"interrupted after {result.status.message}; resume with: {again}", EXIT_INTERRUPTED)
-        codes.append(result.exit_code)
-        bundles.append(bundle)
+    bundles = [result.bundle for _, result in results if result.records]
+    if not bundles:
+        fail("no trial ended within the time limit, so there is no report", EXIT_ENVIRONMENT)
     written = write_report(open_bundles(bundles), folder / "report")
-    click.echo(f"took {time.monotonic() - began:.0f} s in total")
+    click.echo(f"total time: {time.monotonic() - began:.0f} s")
     page = next((path for path in written if path.suffix == ".html"), folder / "report")
     click.echo(f"report: {page}")
-    sys.exit(max(codes))
 
 
 def fresh(into: Path) -> Path:

@@ -100,6 +100,7 @@ def run_experiment(
     wait: bool = True,
     metrics_port: int | None = None,
     quiet: bool = False,
+    time_limit_s: float | None = None,
 ) -> RunResult:
     """Run with a live line and Ctrl-C handled; an engine's error ends the process with its exit code."""
     from scalecurve.render.progress import LiveLine
@@ -112,7 +113,7 @@ def run_experiment(
     stop = StopRequest()
     before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
-        with LiveLine(quiet) as line:
+        with LiveLine(quiet) as line, stop.within(time_limit_s):
             return run(
                 experiment,
                 source,
@@ -143,7 +144,7 @@ def show_result(result: RunResult, output: str) -> None:
         measured = scaling([open_bundle(result.bundle)])
     except BundleError as error:
         # Interrupted before anything was written.
-        if not result.interrupted:
+        if not (result.interrupted or result.out_of_time):
             fail(str(error), EXIT_INPUT)
         return
     tables = [scaling_table(measured)]

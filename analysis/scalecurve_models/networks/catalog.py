@@ -7,27 +7,14 @@ from importlib.resources import files
 from pathlib import Path
 
 from scalecurve.hardware.names import known_as, unknown
+from scalecurve_api.programs.model_catalog import MODELS
+from scalecurve_api.registry import RegistryError, load
 from scalecurve_models.networks.graph import Network
 from scalecurve_models.networks.layer import NetworkError, Shape
 from scalecurve_models.networks.reading import network_of_text, read_network
 
-SHIPPED = (
-    "alexnet", "alexnet_torchvision", "alex_v2", "alex_v2_1gpu", "alex_v2_2gpu", "alex_v2_4gpu", "alex_v2_8gpu",
-    "vgg16", "vgg19", "googlenet", "googlenet_torchvision", "inception_v3", "inception_v3_torchvision", "nin",
-    "overfeat", "resnet18", "resnet34", "resnet50", "resnet101", "resnet152", "resnet50_v1", "resnet101_v1",
-    "resnet152_v1", "resnet50_paleo",
-    "resnet20_cifar", "resnet32_cifar", "resnet44_cifar", "resnet56_cifar", "resnet110_cifar",
-    "resnet18_cifar_wide", "resnet50_cifar_wide",
-)  # fmt: skip
-
-# The worker builds torchvision's variants under the plain names.
-_OF_MODEL = {
-    "alexnet": "alexnet_torchvision",
-    "googlenet": "googlenet_torchvision",
-    "inception_v3": "inception_v3_torchvision",
-    **{f"resnet{depth}": f"resnet{depth}_cifar" for depth in (20, 32, 44, 56, 110)},
-}
-
+_FOLDER = files("scalecurve_models.networks") / "shipped"
+SHIPPED = tuple(sorted(file.name.removesuffix(".yaml") for file in _FOLDER.iterdir() if file.name.endswith(".yaml")))
 
 # Other names of shipped ones. Without a bottleneck, versions 1 and 1.5 are one network.
 _ALIASES = {
@@ -47,16 +34,22 @@ def shipped(name: str) -> Network:
 
 @lru_cache(maxsize=64)
 def _shipped(name: str) -> Network:
-    text = (files("scalecurve_models.networks") / "shipped" / f"{name}.yaml").read_text(encoding="utf-8")
+    text = (_FOLDER / f"{name}.yaml").read_text(encoding="utf-8")
     return network_of_text(text, f"{name}.yaml")
 
 
 def network_of_model(model: str) -> Network:
-    """The network that the worker's built-in model of this name is. Raises NetworkError for one that is no CNN."""
-    name = _OF_MODEL.get(model, model)
-    if name not in SHIPPED:
-        raise NetworkError(f"model {model!r} has no network here; models with one are convolutional")
-    return shipped(name)
+    """The network that the catalog names for a model. Raises NetworkError for one that has none."""
+    try:
+        reference = MODELS.get(model).network
+    except RegistryError as error:
+        raise NetworkError(str(error)) from error
+    if not reference:
+        raise NetworkError(f"model {model!r} has no network description; the models that have one are convolutional")
+    if ":" in reference:
+        network: Network = load(reference)()
+        return network
+    return shipped(reference)
 
 
 def find_network(reference: str, input_shape: Shape | None = None) -> Network:

@@ -96,9 +96,9 @@ def _crd(
         "type": "object",
         "required": ["spec"],
         "properties": {
-            "apiVersion": {"type": "string"},
-            "kind": {"type": "string"},
-            "metadata": {"type": "object"},
+            "apiVersion": {"type": "string", "description": "Group and version of the API."},
+            "kind": {"type": "string", "description": "Kind of the object."},
+            "metadata": {"type": "object", "description": "Standard object metadata."},
             "spec": spec,
             "status": structural_schema(status),
         },
@@ -148,7 +148,13 @@ def _type_axes(spec: Schema) -> None:
     matrix = spec["properties"]["matrix"]
     most = _axis_length()
     matrix["properties"] = {
-        name: {"type": "array", "minItems": 1, "maxItems": most, "items": _bare(_field(spec, name))}
+        name: {
+            "type": "array",
+            "minItems": 1,
+            "maxItems": most,
+            "items": _bare(_field(spec, name)),
+            "description": _field(spec, name)["description"],
+        }
         for name in axis_names(PROGRAMS.names())
     }
     assert matrix[PRESERVE]

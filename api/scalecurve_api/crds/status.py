@@ -56,12 +56,14 @@ ObjectName = Annotated[str, StringConstraints(max_length=253)]
 class Condition(Model):
     """Kubernetes' standard condition."""
 
-    type: Annotated[str, StringConstraints(max_length=64)]
-    status: Literal["True", "False", "Unknown"]
-    observed_generation: int | None = None
-    last_transition_time: AwareDatetime
-    reason: Annotated[str, StringConstraints(pattern=r"^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$", max_length=64)]
-    message: Line
+    type: Annotated[str, StringConstraints(max_length=64)] = Field(description="Type of the condition.")
+    status: Literal["True", "False", "Unknown"] = Field(description="Whether the condition holds.")
+    observed_generation: int | None = Field(default=None, description="Generation of the spec that it was set for.")
+    last_transition_time: AwareDatetime = Field(description="When the status last changed.")
+    reason: Annotated[str, StringConstraints(pattern=r"^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$", max_length=64)] = (
+        Field(description="One word for the last change.")
+    )
+    message: Line = Field(description="Details of the last change.")
 
 
 Conditions = Annotated[
@@ -73,99 +75,109 @@ Conditions = Annotated[
 ]
 
 
-class Counts(Model):
+class PhaseCounts(Model):
     """Trials in each phase; they add up to the total."""
 
-    pending: int = 0
-    queued: int = 0
-    starting: int = 0
-    running: int = 0
-    collecting: int = 0
-    succeeded: int = 0
-    failed: int = 0
-    invalid: int = 0
-    cancelled: int = 0
+    pending: int = Field(default=0, description="Trials that are Pending.")
+    queued: int = Field(default=0, description="Trials that are Queued.")
+    starting: int = Field(default=0, description="Trials that are Starting.")
+    running: int = Field(default=0, description="Trials that are Running.")
+    collecting: int = Field(default=0, description="Trials that are Collecting.")
+    succeeded: int = Field(default=0, description="Trials that are Succeeded.")
+    failed: int = Field(default=0, description="Trials that are Failed.")
+    invalid: int = Field(default=0, description="Trials that are Invalid.")
+    cancelled: int = Field(default=0, description="Trials that are Cancelled.")
 
 
 class Headline(Model):
     """One series at its largest measured worker count, spelled for people; the numbers are in the bundle."""
 
-    series: Title
-    mode: Mode
-    workers: int
-    efficiency: Word | None = None
-    speed_up: Word | None = None
-    throughput: Word | None = None
+    series: Title = Field(description="Name of the series.")
+    mode: Mode = Field(description="How the batch follows the worker count.")
+    workers: int = Field(description="Largest measured worker count.")
+    efficiency: Word | None = Field(default=None, description="Parallel efficiency, formatted.")
+    speed_up: Word | None = Field(default=None, description="Speed-up over the baseline, formatted.")
+    throughput: Word | None = Field(default=None, description="Throughput, formatted.")
 
 
 class CurrentTrial(Model):
     """A trial that has begun and not ended."""
 
-    name: ObjectName
-    point: Title
-    workers: int
-    phase: TrialPhase
-    attempt: int = 1
-    since: AwareDatetime | None = None
+    name: ObjectName = Field(description="Name of the ScalingTrial object.")
+    point: Title = Field(description="Name of the point.")
+    workers: int = Field(description="Number of workers.")
+    phase: TrialPhase = Field(description="Phase of the trial.")
+    attempt: int = Field(default=1, description="Number of the attempt, from 1.")
+    since: AwareDatetime | None = Field(default=None, description="When the attempt began.")
 
 
 class ExperimentStatus(Model):
     """The progress of an experiment."""
 
-    observed_generation: int | None = None
-    phase: ExperimentPhase | None = None
-    message: Line | None = None
-    total: int | None = Field(default=None, description="trials of the plan")
-    done: int | None = Field(default=None, description="trials in a final phase")
-    progress: Word | None = Field(default=None, description="done/total")
-    counts: Counts | None = None
-    best_efficiency: Word | None = Field(default=None, description="the best series at its largest worker count")
-    headlines: Annotated[list[Headline], _first(MAX_HEADLINES)] = Field(default=[], max_length=MAX_HEADLINES)
-    current: Annotated[list[CurrentTrial], _first(MAX_CURRENT)] = Field(default=[], max_length=MAX_CURRENT)
-    started_at: AwareDatetime | None = None
-    ended_at: AwareDatetime | None = None
-    conditions: Conditions = []
+    observed_generation: int | None = Field(default=None, description="Generation of the spec that this status is of.")
+    phase: ExperimentPhase | None = Field(default=None, description="Phase of the experiment.")
+    message: Line | None = Field(default=None, description="What happened last, or what is wrong.")
+    total: int | None = Field(default=None, description="Trials of the plan.")
+    done: int | None = Field(default=None, description="Trials in a final phase.")
+    progress: Word | None = Field(default=None, description="Trials in a final phase, of all.")
+    counts: PhaseCounts | None = Field(default=None, description="Trials in each phase.")
+    best_efficiency: Word | None = Field(
+        default=None, description="Efficiency of the best series at its largest worker count."
+    )
+    headlines: Annotated[list[Headline], _first(MAX_HEADLINES)] = Field(
+        default=[], max_length=MAX_HEADLINES, description="Results by series."
+    )
+    current: Annotated[list[CurrentTrial], _first(MAX_CURRENT)] = Field(
+        default=[], max_length=MAX_CURRENT, description="Trials that are running."
+    )
+    started_at: AwareDatetime | None = Field(default=None, description="When the first trial began.")
+    ended_at: AwareDatetime | None = Field(default=None, description="When the experiment ended.")
+    conditions: Conditions = Field(default=[], description="Standard conditions.")
 
 
-class Attempt(Model):
+class EndedAttempt(Model):
     """An attempt whose result is kept."""
 
-    attempt: int
-    phase: TrialPhase
-    reason: Word | None = None
-    message: Annotated[str, _line(96), StringConstraints(max_length=96)] | None = None
-    ended_at: AwareDatetime | None = None
+    attempt: int = Field(description="Number of the attempt, from 1.")
+    phase: TrialPhase = Field(description="Phase in which it ended.")
+    reason: Word | None = Field(default=None, description="Why it is Failed or Invalid.")
+    message: Annotated[str, _line(96), StringConstraints(max_length=96)] | None = Field(
+        default=None, description="Details of the reason."
+    )
+    ended_at: AwareDatetime | None = Field(default=None, description="When it ended.")
 
 
 class KeptRecord(Model):
     """Where the whole record of a trial is kept in the cluster, and how to know that it is whole."""
 
-    sha256: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
-    bytes: int
-    config_maps: list[ObjectName] = Field(default=[], max_length=MAX_PARTS, description="in the order to be joined")
-    left_out: list[Title] = Field(default=[], max_length=MAX_LEFT_OUT, description="what did not fit")
+    sha256: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")] = Field(description="Checksum of the record.")
+    bytes: int = Field(description="Size of the record.")
+    config_maps: list[ObjectName] = Field(
+        default=[], max_length=MAX_PARTS, description="ConfigMaps that hold its parts, in order."
+    )
+    left_out: list[Title] = Field(default=[], max_length=MAX_LEFT_OUT, description="What did not fit.")
 
 
 class TrialStatus(Model):
     """One trial as it stands."""
 
-    observed_generation: int | None = None
-    phase: TrialPhase | None = None
-    reason: Word | None = Field(default=None, description="why it is Failed or Invalid")
-    message: Line | None = None
-    attempts: int | None = Field(default=None, description="attempts begun, lost ones included")
-    history: list[Attempt] = Field(
-        default=[], max_length=MAX_HISTORY, description="attempts whose result is kept, oldest first"
-    )
-    job: ObjectName | None = Field(default=None, description="the newest attempt's job")
-    job_uid: Word | None = Field(default=None, description="set once the job was seen to exist")
+    observed_generation: int | None = Field(default=None, description="Generation of the spec that this status is of.")
+    phase: TrialPhase | None = Field(default=None, description="Phase of the trial.")
+    reason: Word | None = Field(default=None, description="Why it is Failed or Invalid.")
+    message: Line | None = Field(default=None, description="Details of the reason, or what it waits for.")
+    attempts: int | None = Field(default=None, description="Attempts begun, lost ones included.")
+    history: list[EndedAttempt] = Field(default=[], max_length=MAX_HISTORY, description="Ended attempts, oldest first.")
+    job: ObjectName | None = Field(default=None, description="Name of the newest attempt's job.")
+    job_uid: Word | None = Field(default=None, description="UID of that job, once it has been seen.")
     nodes: Annotated[list[Hostname], _first(MAX_NODES)] = Field(
-        default=[], max_length=MAX_NODES, description="where the newest attempt's pods ran"
+        default=[], max_length=MAX_NODES, description="Nodes on which the newest attempt's pods ran."
     )
-    throughput: Word | None = Field(default=None, description="spelled for people")
-    summary: Summary | None = None
-    record: KeptRecord | None = None
-    timeline: Annotated[list[Timeline], _first(64)] = Field(default=[], max_length=64)
-    started_at: AwareDatetime | None = None
-    ended_at: AwareDatetime | None = None
-    conditions: Conditions = []
+    throughput: Word | None = Field(default=None, description="Throughput, formatted.")
+    summary: Summary | None = Field(default=None, description="Results in numbers.")
+    record: KeptRecord | None = Field(default=None, description="Where the complete record is.")
+    timeline: Annotated[list[Timeline], _first(64)] = Field(
+        default=[], max_length=64, description="When each phase began."
+    )
+    started_at: AwareDatetime | None = Field(default=None, description="When the newest attempt began.")
+    ended_at: AwareDatetime | None = Field(default=None, description="When the trial ended.")
+    conditions: Conditions = Field(default=[], description="Standard conditions.")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from enum import StrEnum
 from typing import Annotated, ClassVar, Literal
 
@@ -11,7 +11,7 @@ from pydantic import Field
 from scalecurve_api.model import Count, Model, Real
 from scalecurve_api.problem import Problem
 from scalecurve_api.programs.collectives import AllReduce, algorithm_problem, resolved_backend
-from scalecurve_api.programs.model_catalog import MODELS
+from scalecurve_api.programs.model_catalog import Framework
 from scalecurve_api.programs.workload import Backend, DeviceType, Launcher, Workload
 
 
@@ -28,8 +28,8 @@ class Sizes(Model):
 
     payload: Payload = Field(
         default=Payload.sizes,
-        description="sizes go from minBytes to maxBytes; gradients are those of workload.model, one message for each "
-        "tensor, and buckets are the same in DDP's buckets.",
+        description="What is sent: sizes from minBytes to maxBytes, the gradients of workload.model, one message for "
+        "each tensor, or the same gradients in DDP's buckets.",
     )
     min_bytes: Count = Field(default=8, description="Smallest message, in bytes.")
     max_bytes: Count = Field(default=1 << 30, description="Largest message, in bytes.")
@@ -87,9 +87,10 @@ class AllReduceWorkload(Workload):
         """The collective library."""
         return resolved_backend(self.backend, on_gpu).value
 
-    def models(self) -> Sequence[str] | None:
-        """Models whose gradients can be the payload."""
-        return None if self.sizes.payload is Payload.sizes else MODELS
+    @property
+    def model_framework(self) -> Framework | None:
+        """Torch, where the payload is the gradients of a model."""
+        return None if self.sizes.payload is Payload.sizes else "torch"
 
     def problems(self, workers: int, nodes: int) -> Iterator[Problem]:
         """Every rule that this workload breaks."""

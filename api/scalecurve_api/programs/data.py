@@ -56,7 +56,8 @@ class TorchData(Data):
     """Where samples come from, their shape, and how training images are augmented."""
 
     augmentation: Augmentation = Field(
-        default=Augmentation.auto, description="standard crops and mirrors training images at random."
+        default=Augmentation.auto,
+        description="Random crops and mirroring of training images; auto leaves out what changes their meaning.",
     )
     cutout: Natural = Field(default=0, description="Side, in pixels, of a square blotted out of each training image.")
     instances: Annotated[int, Field(ge=1, le=1024, strict=True)] = Field(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import ClassVar, Literal
 
 from pydantic import Field
@@ -10,7 +10,7 @@ from pydantic import Field
 from scalecurve_api.problem import Problem
 from scalecurve_api.programs.collectives import AllReduce
 from scalecurve_api.programs.data import Augmentation, Data
-from scalecurve_api.programs.model_catalog import MODELS
+from scalecurve_api.programs.model_catalog import Framework
 from scalecurve_api.programs.optimizer import TorchOptimizer
 from scalecurve_api.programs.torch import BatchNormMode, CommHook, TorchWorkload, TrainingOptions, Transfer
 from scalecurve_api.programs.workload import Backend, DeviceType, Launcher, Precision, Workload
@@ -145,9 +145,10 @@ class HorovodWorkload(Workload):
         """Horovod's optimizer."""
         return WRAPPER
 
-    def models(self) -> Sequence[str]:
-        """Models that are built by PyTorch."""
-        return MODELS
+    @property
+    def model_framework(self) -> Framework:
+        """The framework that builds the model."""
+        return "torch"
 
     def problems(self, workers: int, nodes: int) -> Iterator[Problem]:
         """Every rule that this workload breaks."""

@@ -1,59 +1,158 @@
-"""Names of the models that the built-in torch program has; its registry is tested to hold exactly these."""
+"""Every model by name: what it takes, how many parameters it has, and where each framework's builder is.
+
+The one list of models. Builders are named as ``module:function`` and imported only where a model is built, so this
+module needs no framework. Another package adds a model by an entry point in ``scalecurve.models`` that names a
+``ModelEntry``.
+"""
 
 from __future__ import annotations
 
-MODELS: tuple[str, ...] = (
-    "resnet18",
-    "resnet34",
-    "resnet50",
-    "resnet101",
-    "resnet152",
-    "vgg16",
-    "vgg19",
-    "alexnet",
-    "googlenet",
-    "inception_v3",
-    "resnet20_cifar",
-    "resnet32_cifar",
-    "resnet44_cifar",
-    "resnet56_cifar",
-    "resnet110_cifar",
-    "mlp",
-    "gpt2_small",
-    "gpt2_medium",
-    "gpt2_large",
-    "gpt2_xl",
-    "llama_160m",
-    "llama_1b",
-    "llama_3b",
-    "llama_8b",
-    "gpt2_tiny",
-    "llama_tiny",
-    "resnet20",
-    "resnet32",
-    "resnet44",
-    "resnet56",
-    "resnet110",
-)
+from dataclasses import dataclass
+from typing import Literal
 
-TENSORFLOW_MODELS: tuple[str, ...] = (
-    "resnet18",
-    "resnet34",
-    "resnet50",
-    "resnet101",
-    "resnet152",
-    "vgg16",
-    "vgg19",
-    "alexnet",
-    "resnet20_cifar",
-    "resnet32_cifar",
-    "resnet44_cifar",
-    "resnet56_cifar",
-    "resnet110_cifar",
-    "mlp",
-    "resnet20",
-    "resnet32",
-    "resnet44",
-    "resnet56",
-    "resnet110",
+from scalecurve_api.registry import Registry
+
+ModelKind = Literal["image", "tokens", "vector"]
+Framework = Literal["torch", "tensorflow"]
+
+
+@dataclass(frozen=True)
+class ModelEntry:
+    """One model.
+
+    ``shape`` and ``classes`` are those of the paper; ``parameters`` is the count they give, without auxiliary
+    classifiers. ``shape`` is (channels, height, width) for an image, (length,) for tokens, anything for a vector.
+    ``smallest`` is the least height and width of an image that the layers allow.
+
+    ``torch`` is called with ``channels`` and ``classes`` for images, ``vocabulary`` and ``length`` for tokens, and
+    ``input_shape`` and ``classes`` for vectors; ``tensorflow`` with a Keras input and ``classes``. ``network`` is the
+    name of a shipped network that describes its layers, or a function that returns one.
+    """
+
+    name: str
+    family: str
+    shape: tuple[int, ...]
+    classes: int
+    parameters: int
+    torch: str = ""
+    tensorflow: str = ""
+    network: str = ""
+    kind: ModelKind = "image"
+    smallest: int = 1
+    smallest_with_auxiliary: int = 1
+    auxiliary_weight: float = 0.0
+
+
+_TORCH = "scalecurve_worker.torch.models"
+_KERAS = "scalecurve_worker.tensorflow.models"
+_IMAGENET = (3, 224, 224)
+
+
+def _resnet(depth: int, parameters: int) -> ModelEntry:
+    name = f"resnet{depth}"
+    builders = (f"{_TORCH}.resnet:{name}", f"{_KERAS}.residual:{name}", name)
+    return ModelEntry(name, "resnet", _IMAGENET, 1000, parameters, *builders)
+
+
+def _cifar_resnet(depth: int, parameters: int) -> ModelEntry:
+    name = f"resnet{depth}_cifar"
+    builders = (f"{_TORCH}.resnet_cifar:{name}", f"{_KERAS}.residual:{name}", name)
+    return ModelEntry(name, "resnet_cifar", (3, 32, 32), 10, parameters, *builders)
+
+
+def _vgg(depth: int, parameters: int) -> ModelEntry:
+    name = f"vgg{depth}"
+    builders = (f"{_TORCH}.plain:{name}", f"{_KERAS}.plain:{name}", name)
+    return ModelEntry(name, "vgg", _IMAGENET, 1000, parameters, *builders, smallest=32)
+
+
+def _transformer(
+    name: str, family: str, parameters: int, *, length: int = 1024, vocabulary: int = 50_257
+) -> ModelEntry:
+    torch = f"{_TORCH}.transformer:{name}"
+    return ModelEntry(name, family, (length,), vocabulary, parameters, torch, kind="tokens")
+
+
+def _llama(name: str, parameters: int, vocabulary: int = 128_256) -> ModelEntry:
+    return _transformer(name, "llama", parameters, length=2048, vocabulary=vocabulary)
+
+
+# Parameter counts: torchvision's for ImageNet models, the papers' or the released weights' for the others.
+_ENTRIES = (
+    _resnet(18, 11_689_512),
+    _resnet(34, 21_797_672),
+    _resnet(50, 25_557_032),
+    _resnet(101, 44_549_160),
+    _resnet(152, 60_192_808),
+    _vgg(16, 138_357_544),
+    _vgg(19, 143_667_240),
+    ModelEntry(
+        "alexnet",
+        "alexnet",
+        _IMAGENET,
+        1000,
+        61_100_840,
+        f"{_TORCH}.plain:alexnet",
+        f"{_KERAS}.plain:alexnet",
+        "alexnet_torchvision",
+        smallest=63,
+    ),
+    ModelEntry(
+        "googlenet",
+        "googlenet",
+        _IMAGENET,
+        1000,
+        6_624_904,
+        f"{_TORCH}.googlenet:googlenet",
+        network="googlenet_torchvision",
+        smallest=15,
+        smallest_with_auxiliary=15,
+        auxiliary_weight=0.3,
+    ),
+    ModelEntry(
+        "inception_v3",
+        "inception",
+        (3, 299, 299),
+        1000,
+        23_834_568,
+        f"{_TORCH}.inception:inception_v3",
+        network="inception_v3_torchvision",
+        smallest=75,
+        smallest_with_auxiliary=299,
+        # The weight of the authors' released training code; the paper gives none.
+        auxiliary_weight=0.4,
+    ),
+    _cifar_resnet(20, 269_722),
+    _cifar_resnet(32, 464_154),
+    _cifar_resnet(44, 658_586),
+    _cifar_resnet(56, 853_018),
+    _cifar_resnet(110, 1_727_962),
+    ModelEntry("mlp", "mlp", (1, 28, 28), 10, 669_706, f"{_TORCH}.plain:mlp", f"{_KERAS}.plain:mlp", kind="vector"),
+    _transformer("gpt2_small", "gpt2", 124_439_808),
+    _transformer("gpt2_medium", "gpt2", 354_823_168),
+    _transformer("gpt2_large", "gpt2", 774_030_080),
+    _transformer("gpt2_xl", "gpt2", 1_557_611_200),
+    # 160m has the shape of JackFram/llama-160m; the others are Llama 3.2 1B and 3B, and Llama 3 8B.
+    _llama("llama_160m", 162_417_408, vocabulary=32_000),
+    _llama("llama_1b", 1_235_814_400),
+    _llama("llama_3b", 3_212_749_824),
+    _llama("llama_8b", 8_030_261_248),
+    # Small enough for a CPU; the shapes are ours.
+    _transformer("gpt2_tiny", "gpt2", 132_864, length=64, vocabulary=256),
+    _transformer("llama_tiny", "llama", 115_008, length=64, vocabulary=256),
 )
+_BY_NAME = {entry.name: entry for entry in _ENTRIES}
+_ALIASES = {f"resnet{depth}": _BY_NAME[f"resnet{depth}_cifar"] for depth in (20, 32, 44, 56, 110)}
+
+MODELS: Registry[ModelEntry] = Registry("scalecurve.models", "model", ModelEntry, {**_BY_NAME, **_ALIASES})
+
+
+def built_in_models(framework: Framework) -> tuple[str, ...]:
+    """Models of this project that a framework builds, without aliases."""
+    return tuple(entry.name for entry in _ENTRIES if getattr(entry, framework))
+
+
+def models_of(framework: Framework) -> tuple[str, ...]:
+    """Names that a framework's program may be given: built-in models, aliases, and those of installed packages."""
+    names = (*_BY_NAME, *_ALIASES, *MODELS.names()[len(MODELS.built_in) :])
+    return tuple(name for name in names if name not in MODELS.built_in or getattr(MODELS.get(name), framework))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from enum import StrEnum
 from typing import ClassVar, Literal
 
@@ -13,7 +13,7 @@ from scalecurve_api.problem import Problem
 from scalecurve_api.programs.accuracy import Accuracy
 from scalecurve_api.programs.data import DataSource
 from scalecurve_api.programs.horovod import HALF_HOOKS, MPI_BACKENDS, TAPE, horovod_carrier
-from scalecurve_api.programs.model_catalog import TENSORFLOW_MODELS
+from scalecurve_api.programs.model_catalog import Framework
 from scalecurve_api.programs.optimizer import Optimizer
 from scalecurve_api.programs.torch import BatchNormMode, CommHook, ServerCount
 from scalecurve_api.programs.workload import ACCURACY, Backend, DeviceType, Launcher, Precision, Strategy, Workload
@@ -165,9 +165,10 @@ class TensorFlowWorkload(Workload):
         """The class of the strategy."""
         return CLASSES[self.resolved_strategy]
 
-    def models(self) -> Sequence[str]:
-        """Models that are built by Keras."""
-        return TENSORFLOW_MODELS
+    @property
+    def model_framework(self) -> Framework:
+        """The framework that builds the model."""
+        return "tensorflow"
 
     def accuracy_problems(self, accuracy: Accuracy, workers: int) -> Iterator[Problem]:
         """Every rule that ``measure.accuracy`` breaks with this workload."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from enum import StrEnum
 from typing import Annotated, ClassVar, Literal
 
@@ -13,7 +13,7 @@ from scalecurve_api.problem import Problem
 from scalecurve_api.programs.accuracy import Accuracy
 from scalecurve_api.programs.collectives import PATTERNS, AllReduce, algorithm_problem, resolved_backend
 from scalecurve_api.programs.data import DataSource, TorchData
-from scalecurve_api.programs.model_catalog import MODELS
+from scalecurve_api.programs.model_catalog import Framework
 from scalecurve_api.programs.optimizer import TorchOptimizer
 from scalecurve_api.programs.workload import ACCURACY, Backend, DeviceType, Launcher, Strategy, Workload
 
@@ -123,7 +123,8 @@ class Transfer(Model):
         default=None, description="State dict of the same architecture, as measure.accuracy.checkpoints writes it."
     )
     train: Trainable = Field(
-        default=Trainable.all, description="head freezes everything else; scratch ignores the checkpoint."
+        default=Trainable.all,
+        description="Which parameters change; head freezes all others, and scratch ignores the checkpoint.",
     )
 
 
@@ -225,9 +226,10 @@ class TorchWorkload(Workload):
         """The class that the strategy wraps the model in."""
         return WRAPPERS[self.resolved_strategy]
 
-    def models(self) -> Sequence[str]:
-        """Models that are built by PyTorch."""
-        return MODELS
+    @property
+    def model_framework(self) -> Framework:
+        """The framework that builds the model."""
+        return "torch"
 
     def problems(self, workers: int, nodes: int) -> Iterator[Problem]:
         """Every rule that this workload breaks."""

@@ -7,7 +7,7 @@ that names a subclass of ``Workload``.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from enum import StrEnum
 from typing import Annotated, Any, ClassVar, Literal, get_origin
 
@@ -18,6 +18,7 @@ from scalecurve_api.model import Model
 from scalecurve_api.problem import Problem
 from scalecurve_api.programs.accuracy import Accuracy
 from scalecurve_api.programs.data import Data
+from scalecurve_api.programs.model_catalog import Framework
 from scalecurve_api.registry import Registry, RegistryError
 
 # No program can be started with a NUL in its arguments or its environment.
@@ -191,8 +192,9 @@ class Workload(Model):
         """What ``RankRecord.strategy`` must say; None where it is not checked."""
         return None
 
-    def models(self) -> Sequence[str] | None:
-        """Names that ``model`` may have; None where the program decides for itself."""
+    @property
+    def model_framework(self) -> Framework | None:
+        """The framework that builds the model; None where the program decides what ``model`` means."""
         return None
 
     def problems(self, workers: int, nodes: int) -> Iterator[Problem]:

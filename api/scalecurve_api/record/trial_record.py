@@ -57,49 +57,51 @@ class TrialWindow(Model):
 class Timeline(Model):
     """When a phase began, in Unix ns."""
 
-    phase: Annotated[str, Field(max_length=64)]
-    at_ns: int
+    phase: Annotated[str, Field(max_length=64)] = Field(description="Name of the phase.")
+    at_ns: int = Field(description="When it began, in Unix nanoseconds.")
 
 
 class StepTimes(Model):
     """Over the timed windows, of the slowest rank at each step, in seconds."""
 
-    count: int
-    mean: float
-    median: float
-    p95: float
-    p99: float
-    maximum: float
+    count: int = Field(description="Number of steps.")
+    mean: float = Field(description="Mean step time, in seconds.")
+    median: float = Field(description="Median step time, in seconds.")
+    p95: float = Field(description="Step time at the 95th percentile, in seconds.")
+    p99: float = Field(description="Step time at the 99th percentile, in seconds.")
+    maximum: float = Field(description="Longest step, in seconds.")
 
 
 class Exposed(Model):
     """Seconds a step: with the all-reduce, without it, and the difference."""
 
-    method: str
-    with_s: float
-    without_s: float
-    exposed_s: float
+    method: str = Field(description="How communication was taken out of the step.")
+    with_s: float = Field(description="Seconds in a step with the all-reduce.")
+    without_s: float = Field(description="Seconds in a step without it.")
+    exposed_s: float = Field(description="Their difference.")
 
 
 class Summary(Model):
     """The few numbers that also fit a termination message (at most 4 KiB)."""
 
-    samples: int
-    wall_s: float
-    throughput: float = Field(description="samples a second over all workers, of the timed windows")
-    sample_unit: Literal["samples", "tokens"] = "samples"
-    step: StepTimes | None = None
-    exposed: Exposed | None = None
-    plain_throughput: float | None = Field(default=None, description="one worker without any wrapper")
-    mfu: float | None = None
-    energy_j: float | None = None
-    energy_j_per_sample: float | None = None
-    peak_memory_bytes: int | None = None
-    last_loss: float | None = None
-    final_accuracy: float | None = None
-    best_accuracy: float | None = None
-    seconds_to_target: float | None = None
-    peak_busbw: float | None = None
+    samples: int = Field(description="Samples in the timed windows.")
+    wall_s: float = Field(description="Seconds of the timed windows.")
+    throughput: float = Field(description="Samples per second over all workers.")
+    sample_unit: Literal["samples", "tokens"] = Field(default="samples", description="What a sample is.")
+    step: StepTimes | None = Field(default=None, description="Times of the timed steps.")
+    exposed: Exposed | None = Field(default=None, description="Exposed communication.")
+    plain_throughput: float | None = Field(default=None, description="Throughput of one worker without any wrapper.")
+    mfu: float | None = Field(default=None, description="Model FLOPs utilization.")
+    energy_j: float | None = Field(default=None, description="Energy of the timed windows, in joules.")
+    energy_j_per_sample: float | None = Field(default=None, description="Energy per sample, in joules.")
+    peak_memory_bytes: int | None = Field(default=None, description="Peak memory of the worker that used most.")
+    last_loss: float | None = Field(default=None, description="Last loss of the timed windows.")
+    final_accuracy: float | None = Field(default=None, description="Validation accuracy after the last epoch.")
+    best_accuracy: float | None = Field(default=None, description="Best validation accuracy.")
+    seconds_to_target: float | None = Field(default=None, description="Seconds of training until the target accuracy.")
+    peak_busbw: float | None = Field(
+        default=None, description="Highest bus bandwidth of the all-reduce benchmark, in GB/s."
+    )
 
 
 class TrialRecord(Model):

@@ -32,44 +32,58 @@ class Nesting(StrEnum):
 class Toleration(Model):
     """Kubernetes' own."""
 
-    key: Annotated[str, Field(max_length=317)] | None = None
-    operator: Literal["Exists", "Equal"] | None = None
-    value: Annotated[str, Field(max_length=63)] | None = None
-    effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"] | None = None
-    toleration_seconds: Annotated[int, Field(ge=0, le=31_536_000)] | None = None
+    key: Annotated[str, Field(max_length=317)] | None = Field(default=None, description="Key of the taint.")
+    operator: Literal["Exists", "Equal"] | None = Field(default=None, description="How the taint's value is compared.")
+    value: Annotated[str, Field(max_length=63)] | None = Field(default=None, description="Value of the taint.")
+    effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"] | None = Field(
+        default=None, description="Effect of the taint."
+    )
+    toleration_seconds: Annotated[int, Field(ge=0, le=31_536_000)] | None = Field(
+        default=None, description="Seconds for which a NoExecute taint is tolerated."
+    )
 
 
 class ClaimMount(Model):
     """A PersistentVolumeClaim of the experiment's namespace, such as a data set's."""
 
-    claim: DnsName
-    path: MountPath
-    read_only: StrictBool = True
+    claim: DnsName = Field(description="Name of the claim.")
+    path: MountPath = Field(description="Path at which it is mounted.")
+    read_only: StrictBool = Field(default=True, description="Mount it read-only.")
 
 
 class PodOptions(Model):
     """Set on every pod of every trial."""
 
-    node_selector: dict[LabelKey, LabelValue] = Field(default={}, max_length=32)
-    tolerations: list[Toleration] = Field(default=[], max_length=32)
-    labels: dict[LabelKey, LabelValue] = Field(default={}, max_length=32)
-    annotations: dict[LabelKey, Annotated[str, Field(max_length=4096)]] = Field(default={}, max_length=32)
-    service_account_name: DnsName | None = None
-    priority_class_name: DnsName | None = None
-    scheduler_name: DnsName | None = None
-    runtime_class_name: DnsName | None = None
-    image_pull_secrets: list[DnsName] = Field(default=[], max_length=8)
-    image_pull_policy: Literal["Always", "IfNotPresent", "Never"] | None = None
-    host_network: StrictBool = False
-    lock_memory: StrictBool = Field(default=False, description="add IPC_LOCK, which RDMA needs to pin memory")
-    shared_memory: Bytes | None = Field(
-        default=None, description="size of /dev/shm, held in memory; left out: as much as the node has"
+    node_selector: dict[LabelKey, LabelValue] = Field(
+        default={}, max_length=32, description="Labels that a node must have."
     )
-    claims: list[ClaimMount] = Field(default=[], max_length=16)
+    tolerations: list[Toleration] = Field(default=[], max_length=32, description="Taints that the pods tolerate.")
+    labels: dict[LabelKey, LabelValue] = Field(default={}, max_length=32, description="Further labels of the pods.")
+    annotations: dict[LabelKey, Annotated[str, Field(max_length=4096)]] = Field(
+        default={}, max_length=32, description="Further annotations of the pods."
+    )
+    service_account_name: DnsName | None = Field(default=None, description="Service account of the pods.")
+    priority_class_name: DnsName | None = Field(default=None, description="Priority class of the pods.")
+    scheduler_name: DnsName | None = Field(default=None, description="Scheduler of the pods.")
+    runtime_class_name: DnsName | None = Field(default=None, description="Runtime class of the pods.")
+    image_pull_secrets: list[DnsName] = Field(default=[], max_length=8, description="Secrets for pulling the image.")
+    image_pull_policy: Literal["Always", "IfNotPresent", "Never"] | None = Field(
+        default=None, description="When the image is pulled."
+    )
+    host_network: StrictBool = Field(default=False, description="Use the node's network.")
+    lock_memory: StrictBool = Field(
+        default=False, description="Add the capability IPC_LOCK, which RDMA needs to pin memory."
+    )
+    shared_memory: Bytes | None = Field(
+        default=None, description="Size of /dev/shm, which is held in memory; as much as the node has by default."
+    )
+    claims: list[ClaimMount] = Field(
+        default=[], max_length=16, description="Volume claims to mount, such as a data set's."
+    )
 
 
 class Results(Model):
     """Where whole records go besides the ConfigMaps, which hold what fits."""
 
-    claim: DnsName = Field(description="a PersistentVolumeClaim that every pod of a trial can mount")
-    path: MountPath = Field(default="/results", description="where it is mounted in the pods")
+    claim: DnsName = Field(description="A PersistentVolumeClaim that every pod of a trial can mount.")
+    path: MountPath = Field(default="/results", description="Path at which it is mounted in the pods.")

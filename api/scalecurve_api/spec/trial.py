@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import SerializeAsAny, StringConstraints, model_validator
+from pydantic import Field, SerializeAsAny, StringConstraints, model_validator
 
 from scalecurve_api.model import Model
 from scalecurve_api.programs.old_records import without_foreign_fields
@@ -81,15 +81,15 @@ class Point(Model):
     ``series`` names the curve it lies on: everything but the worker count.
     """
 
-    mode: Mode
-    workers: int
-    nodes: int
-    workers_per_node: int
-    global_batch: int | None = None
-    batch_per_worker: int | None = None
-    axes: dict[str, AxisValue] = {}
-    series: str
-    name: str
+    mode: Mode = Field(description="How the batch follows the worker count.")
+    workers: int = Field(description="Number of workers.")
+    nodes: int = Field(description="Number of nodes.")
+    workers_per_node: int = Field(description="Workers on each node.")
+    global_batch: int | None = Field(default=None, description="Samples in a step over all workers.")
+    batch_per_worker: int | None = Field(default=None, description="Samples in a step on each worker.")
+    axes: dict[str, AxisValue] = Field(default={}, description="Values of the further axes.")
+    series: str = Field(description="Name of the curve that the point is on: everything but the worker count.")
+    name: str = Field(description="Name of the point.")
 
     @property
     def layout(self) -> str:
@@ -100,17 +100,17 @@ class Point(Model):
 class TrialSpec(Model):
     """All a worker needs to know; nothing in it depends on the machine."""
 
-    experiment: str
-    name: str
-    point: Point
-    repetition: int
-    seed: int
-    workload: SerializeAsAny[Workload]
-    measure: Measure
-    cost: Cost | None = None
-    runner: Runner | None = None
-    resources: Resources = Resources()
-    deadline_seconds: int = 3600
+    experiment: str = Field(description="Name of the experiment.")
+    name: str = Field(description="Name of the trial within its experiment.")
+    point: Point = Field(description="The point that the trial measures.")
+    repetition: int = Field(description="Number of the repetition, from 0.")
+    seed: int = Field(description="Seed of parameters and data.")
+    workload: SerializeAsAny[Workload] = Field(description="What runs in every worker.")
+    measure: Measure = Field(description="How long the point is timed.")
+    cost: Cost | None = Field(default=None, description="Price of a worker.")
+    runner: Runner | None = Field(default=None, description="Kind of Kubernetes job that carries the trial.")
+    resources: Resources = Field(default=Resources(), description="Resource limits of one worker.")
+    deadline_seconds: int = Field(default=3600, description="Seconds after which the trial is Failed.")
 
     @model_validator(mode="before")
     @classmethod

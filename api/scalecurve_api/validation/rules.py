@@ -23,7 +23,9 @@ from scalecurve_api.planning.combinations import Entangled
 from scalecurve_api.planning.plan import MAX_TRIALS, count_trials, expand_points, layouts_of
 from scalecurve_api.problem import NOTHING, Path, Problem
 from scalecurve_api.programs.data import DataSource
+from scalecurve_api.programs.model_catalog import MODELS, models_of
 from scalecurve_api.programs.workload import ONE_WORKER, Workload
+from scalecurve_api.registry import RegistryError
 from scalecurve_api.spec.experiment import AxisValue, ExperimentSpec, ScalingExperiment
 from scalecurve_api.spec.job_kinds import JobKind, Runner
 from scalecurve_api.spec.scaling import Batch, Mode
@@ -238,11 +240,8 @@ def _batch_path(point: Point, name: str) -> Path:
 
 
 def _workload(spec: ExperimentSpec, workload: Workload) -> Iterator[Problem]:
-    data, models = workload.data, workload.models()
-    if models is not None and workload.model not in models:
-        allowed = f"one of {few(models, 60)} for program {workload.program}"
-        path = _in_matrix(spec, ("spec", "workload", "model"))
-        yield Problem(path, workload.model, allowed, did_you_mean(workload.model, models))
+    data = workload.data
+    yield from _model(spec, workload)
     if data.source.on_disk and data.path is None and workload.runs:
         path = _in_matrix(spec, ("spec", "workload", "data", "path"))
         yield Problem(path, NOTHING, f"the folder that holds {data.source.value}")
@@ -253,6 +252,21 @@ def _workload(spec: ExperimentSpec, workload: Workload) -> Iterator[Problem]:
     if workload.one_process and pods > 1:
         allowed = f"1 for strategy {workload.resolved_strategy}: one process drives every worker"
         yield Problem(("spec", "placement", "podsPerNode"), pods, allowed)
+
+
+def _model(spec: ExperimentSpec, workload: Workload) -> Iterator[Problem]:
+    framework, name = workload.model_framework, workload.model
+    path = _in_matrix(spec, ("spec", "workload", "model"))
+    if framework is None:
+        return
+    try:
+        if name in MODELS and getattr(MODELS.get(name), framework):
+            return
+    except RegistryError as error:
+        yield Problem(path, name, str(error))
+        return
+    models = models_of(framework)
+    yield Problem(path, name, f"one of {few(models, 60)} for program {workload.program}", did_you_mean(name, models))
 
 
 def _other_runners(workload: Workload, job: JobKind) -> Iterator[str]:

@@ -83,6 +83,8 @@ def test_a_subclass_has_the_defaults_of_its_base() -> None:
         program: Literal["minimal"]
 
     workload = Minimal(program="minimal")
-    assert (workload.resolved_strategy, workload.carrier(True), workload.wrapper(), workload.models()) == (None,) * 4
+    assert (workload.resolved_strategy, workload.carrier(True), workload.wrapper(), workload.model_framework) == (
+        None,
+    ) * 4
     assert (workload.roles, workload.processes(4), workload.gradient_accumulation) == ((), 4, 1)
     assert list(workload.problems(2, 1)) == []

@@ -2,9 +2,10 @@
 
     light.py [--step-ms 1] [--ledger FILE] [--do WHAT ...]
 
-WHAT: exit:RANK:CODE, kill:RANK:SIGNAL, hang:RANK, daemon:FILE (double-forks a sleeper and writes its pid), stubborn
-(ignores SIGTERM), junk:RANK (writes a rank record that is none), print:BYTES, memory:RANK (raises MemoryError),
-say:RANK:TEXT (writes a failure file and exits with 1), once:FILE:WHAT (does WHAT if FILE is not there yet).
+WHAT: exit:RANK:CODE, kill:RANK:SIGNAL, hang:RANK, hold:FILE (waits while it exists), stubborn (ignores SIGTERM),
+daemon:FILE (double-forks a sleeper and writes its pid), junk:RANK (writes a bad rank record), print:BYTES,
+memory:RANK (raises MemoryError), say:RANK:TEXT (writes a failure file and exits with 1),
+once:FILE:WHAT (does WHAT if FILE is not there yet).
 Every execution appends ``begin`` and ``end`` lines to the ledger; ``end`` comes after the rank record is in place.
 """
 
@@ -104,7 +105,7 @@ def misbehave(wanted: list[str], rank: int, out: Path) -> None:
             if rank == 0 and not Path(flag).exists():
                 Path(flag).touch()
                 misbehave([inner], rank, out)
-        elif name in ("daemon", "print", "stubborn"):
+        elif name in ("daemon", "hold", "print", "stubborn"):
             quirk(name, rest, rank)
         elif rest.split(":")[0] == str(rank):
             end_badly(name, rest, rank, out)
@@ -116,6 +117,9 @@ def quirk(name: str, rest: str, rank: int) -> None:
     elif name == "print":
         sys.stdout.write(("x" * 99 + "\n") * (int(rest) // 100))
         sys.stdout.flush()
+    elif name == "hold":
+        while Path(rest).exists():
+            time.sleep(0.01)
     elif rank == 0 and os.fork() == 0:
         os.setsid()
         if os.fork() == 0:

@@ -4,8 +4,11 @@ import os
 import subprocess
 import sys
 import textwrap
+from pathlib import Path
 
 import pytest
+
+from scalecurve_worker.launch.init_process import oom_kills
 
 LOOKS = """
     import os, sys
@@ -51,3 +54,16 @@ def test_a_kill_for_memory_ends_it(tmp_path: os.PathLike[str]) -> None:
         assert process.stdout.readline() == "ready\n"
         open(f"{tmp_path}/mark", "w").close()
         assert process.wait(30) == 137
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [
+        ("low 0\nhigh 0\nmax 3\noom 2\noom_kill 2\noom_group_kill 0\n", 2),
+        ("oom_kill_disable 0\nunder_oom 0\noom_kill 1\n", 1),
+        ("", 0),
+    ],
+)
+def test_kills_are_counted(tmp_path: Path, text: str, count: int) -> None:
+    (tmp_path / "events").write_text(text)
+    assert oom_kills((str(tmp_path / "absent"), str(tmp_path / "events"))) == count

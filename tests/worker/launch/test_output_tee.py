@@ -2,14 +2,11 @@ from __future__ import annotations
 
 import os
 import tempfile
-from pathlib import Path
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scalecurve_api.record.log_lines import frame, unframe
-from scalecurve_worker.launch.oom import oom_kills
 from scalecurve_worker.launch.output_tee import OutputTee
 
 
@@ -43,16 +40,3 @@ def test_all_comes_out_and_the_record_is_kept(payload: bytes, data: st.DataObjec
 def test_a_line_that_never_ends_is_not_kept() -> None:
     out, kept = passed([b"x" * 60_000] * 4)
     assert (len(out), kept) == (240_000, [])
-
-
-@pytest.mark.parametrize(
-    ("text", "count"),
-    [
-        ("low 0\nhigh 0\nmax 3\noom 2\noom_kill 2\noom_group_kill 0\n", 2),
-        ("oom_kill_disable 0\nunder_oom 0\noom_kill 1\n", 1),
-        ("", 0),
-    ],
-)
-def test_kills_are_counted(tmp_path: Path, text: str, count: int) -> None:
-    (tmp_path / "events").write_text(text)
-    assert oom_kills((str(tmp_path / "absent"), str(tmp_path / "events"))) == count

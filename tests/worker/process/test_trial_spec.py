@@ -78,7 +78,7 @@ def test_a_script_in_a_pod_is_handed_the_whole_trial(tmp_path: Path) -> None:
 
 
 def test_what_no_version_knows(monkeypatch: pytest.MonkeyPatch) -> None:
-    said = refusal(monkeypatch, "9.1.0", command="x")
-    assert said.startswith("SCALECURVE_TRIAL: not a trial: workload.command: ")
+    said = refusal(monkeypatch, "9.1.0", model="")
+    assert said.startswith("SCALECURVE_TRIAL: not a trial: workload.model: ")
     assert said.endswith(f"(this image has scalecurve {release()}, the operator 9.1.0)")
-    assert "(" not in refusal(monkeypatch, release(), command="x")
+    assert "(" not in refusal(monkeypatch, release(), model="")

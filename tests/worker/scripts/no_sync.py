@@ -9,10 +9,9 @@ from scalecurve_api.programs.optimizer import TorchOptimizer
 from scalecurve_api.programs.torch import TorchOptions, TorchWorkload
 from scalecurve_api.programs.workload import Precision
 from scalecurve_worker.rendezvous.torch_store import TorchCommunicator
-from scalecurve_worker.torch.alternates import NoSync
+from scalecurve_worker.torch.alternates import NoSync, PeakMemory
 from scalecurve_worker.torch.checksum import parameter_checksum
 from scalecurve_worker.torch.job import split_batch
-from scalecurve_worker.torch.memory import PeakMemory
 from scalecurve_worker.torch.models import build
 from scalecurve_worker.torch.strategies import ddp
 from scalecurve_worker.torch.training import Trainer

@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 
 from scalecurve_api.record.rank import WindowKind
 from scalecurve_api.spec.measure import Measure
-from scalecurve_worker.steps.schedule import SETTLING_STEPS, Block, Schedule
-from scalecurve_worker.steps.warmup import block_steps, is_stable, rule, slowest
+from scalecurve_worker.steps.schedule import SETTLING_STEPS, Block, Schedule, block_steps, is_stable, rule, slowest
 
 
 def blocks_of(schedule: Schedule, times: Callable[[Block, int], Sequence[float]]) -> list[Block]:

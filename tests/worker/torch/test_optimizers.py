@@ -7,7 +7,7 @@ import pytest
 import torch
 import torch.distributed as dist
 
-from scalecurve_api.programs.optimizer import Optimizer
+from scalecurve_api.programs.optimizer import TorchOptimizer
 from scalecurve_api.programs.workload import Workload
 from scalecurve_worker.torch.optimizers import groups_of, make_optimizer, rule_of
 from scalecurve_worker.torch.strategies import zero1
@@ -15,7 +15,7 @@ from scalecurve_worker.torch.strategies import zero1
 
 def updated(weight: torch.Tensor, gradient: torch.Tensor, steps: int, **asked: object) -> torch.Tensor:
     parameter = torch.nn.Parameter(weight.clone())
-    optimizer = make_optimizer([parameter], Optimizer.model_validate(asked))
+    optimizer = make_optimizer([parameter], TorchOptimizer.model_validate(asked))
     for _ in range(steps):
         parameter.grad = gradient.clone()
         optimizer.step()
@@ -50,7 +50,7 @@ def test_vectors_and_layers_of_zeros_still_move(name: str) -> None:
 
 
 def test_adamw_is_fused_on_gpus_alone() -> None:
-    asked = Optimizer(name="adamw")
+    asked = TorchOptimizer(name="adamw")
     assert rule_of(asked, device="cuda")[1]["fused"] is True
     assert not make_optimizer([torch.nn.Parameter(torch.zeros(1))], asked).defaults["fused"]
 
@@ -66,7 +66,9 @@ def test_without_decay_of_norms_vectors_stay_where_no_gradient_moves_them(name: 
     for decay_norm in (True, False):
         model = copy.deepcopy(NORMED)
         before = [parameter.detach().clone() for parameter in model.parameters()]
-        optimizer = make_optimizer(model.parameters(), Optimizer.model_validate({**asked, "decayNorm": decay_norm}))
+        optimizer = make_optimizer(
+            model.parameters(), TorchOptimizer.model_validate({**asked, "decayNorm": decay_norm})
+        )
         for group in optimizer.param_groups:
             group["lr"] = 0.2  # as the rules over epochs do
         for parameter in model.parameters():
@@ -80,12 +82,12 @@ def test_without_decay_of_norms_vectors_stay_where_no_gradient_moves_them(name: 
 
 def test_all_parameters_are_one_group_unless_some_do_not_decay() -> None:
     parameters = list(NORMED.parameters())
-    assert groups_of(parameters, Optimizer(weight_decay=0.1)) == parameters
-    assert groups_of(parameters, Optimizer(decay_norm=False)) == parameters
-    decayed, others = groups_of(parameters, Optimizer(weight_decay=0.1, decay_norm=False))
+    assert groups_of(parameters, TorchOptimizer(weight_decay=0.1)) == parameters
+    assert groups_of(parameters, TorchOptimizer(decay_norm=False)) == parameters
+    decayed, others = groups_of(parameters, TorchOptimizer(weight_decay=0.1, decay_norm=False))
     assert [each.dim() for each in decayed["params"]] == [4, 2]
     assert ([each.dim() for each in others["params"]], others["weight_decay"]) == ([1, 1, 1, 1], 0.0)
-    assert len(groups_of(parameters[1:2], Optimizer(weight_decay=0.1, decay_norm=False))) == 1
+    assert len(groups_of(parameters[1:2], TorchOptimizer(weight_decay=0.1, decay_norm=False))) == 1
 
 
 def test_zero_keeps_the_groups_and_follows_their_rates(tmp_path: Path) -> None:

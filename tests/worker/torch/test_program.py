@@ -122,7 +122,7 @@ def test_all_reduce_by_size(tmp_path: Path) -> None:
     [
         (
             {"program": "custom", "command": ["x"]},
-            "workload.program: custom is not built in; allowed: torch, allreduce, tensorflow, horovod",
+            "workload.program: custom runs a command, and no function",
         ),
         (
             {"options": {"staticGraph": True, "compile": True}},

@@ -19,8 +19,14 @@ from scalecurve_worker.process.failure import WorkloadError
 from scalecurve_worker.torch import evaluation, models
 from scalecurve_worker.torch.checkpoints import open_folder, write_checkpoint
 from scalecurve_worker.torch.program import run
-from scalecurve_worker.torch.torchvision_names import of_torchvision
-from scalecurve_worker.torch.transfer import begin, frozen_checksum, head_entries, load_checkpoint, train_mode
+from scalecurve_worker.torch.transfer import (
+    begin,
+    frozen_checksum,
+    head_entries,
+    load_checkpoint,
+    of_torchvision,
+    train_mode,
+)
 from tests.worker.worker_ranks import make_trial, records
 
 SHAPE = (1, 8, 8)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,13 +12,53 @@ from scalecurve_api.programs.allreduce import AllReduceWorkload, Payload
 from scalecurve_api.programs.collectives import AllReduce
 from scalecurve_api.spec.trial import TrialSpec
 from scalecurve_worker.collectives.allreduce import Benchmark, check_nodes, granule_of, host_bytes
-from scalecurve_worker.collectives.mpi_patterns import all_reduce_of
 from scalecurve_worker.collectives.open_mpi import ask_for, confirm
 from scalecurve_worker.process.failure import WorkloadError
 from scalecurve_worker.process.identity import identify
 from scalecurve_worker.record.session import Session
 from scalecurve_worker.rendezvous.mpi import load
 from scalecurve_worker.steps.timing import Clock, HostClock, UnixTime
+
+Carried = Callable[[Any], None]
+
+
+def all_reduce_of(algorithm: AllReduce, mpi: Any, per_node: int) -> Carried:
+    """What adds a message up over all ranks; ``per_node`` of them, by number, make a node."""
+    if algorithm is AllReduce.parameter_server:
+        return _through_one(mpi)
+    if algorithm is AllReduce.hierarchical:
+        return _by_nodes(mpi, per_node)
+    in_place, add, comm = mpi.IN_PLACE, mpi.SUM, mpi.COMM_WORLD
+    return lambda message: comm.Allreduce(in_place, message, add)
+
+
+def _through_one(mpi: Any) -> Carried:
+    comm, add = mpi.COMM_WORLD, mpi.SUM
+    served = comm.Get_rank() == 0
+
+    def carry(message: Any) -> None:
+        comm.Reduce(mpi.IN_PLACE if served else message, message if served else None, add, root=0)
+        comm.Bcast(message, root=0)
+
+    return carry
+
+
+def _by_nodes(mpi: Any, per_node: int) -> Carried:
+    """Reduce-scatter inside the node, all-reduce of each share across nodes, all-gather inside the node."""
+    comm, add = mpi.COMM_WORLD, mpi.SUM
+    within, across = comm.Split(comm.Get_rank() // per_node), comm.Split(comm.Get_rank() % per_node)
+    share: Any = None
+
+    def carry(message: Any) -> None:
+        nonlocal share
+        if share is None or share.size * per_node != message.size:
+            share = message[: message.size // per_node].copy()
+        within.Reduce_scatter_block(message, share, add)
+        across.Allreduce(mpi.IN_PLACE, share, add)
+        within.Allgather(share, message)
+
+    return carry
+
 
 Array = npt.NDArray[Any]
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import torch
 import torch.distributed as dist
 from torch import Tensor
@@ -11,7 +14,6 @@ from scalecurve_api.programs.collectives import AllReduce
 from scalecurve_api.spec.trial import TrialSpec
 from scalecurve_worker.collectives.allreduce import Benchmark, check_nodes, granule_of, host_bytes
 from scalecurve_worker.collectives.payload import gradient_elements
-from scalecurve_worker.collectives.torch_patterns import all_reduce_of
 from scalecurve_worker.process.identity import identify
 from scalecurve_worker.record.session import Session
 from scalecurve_worker.rendezvous.torch_store import backend_for
@@ -19,6 +21,45 @@ from scalecurve_worker.steps.timing import Clock, HostClock, UnixTime
 from scalecurve_worker.torch.clock import CudaClock
 from scalecurve_worker.torch.device import choose_device, device_identity, framework_versions
 from scalecurve_worker.torch.process_group import ask_for_algorithm, choose_backend, join_group, leave_group
+
+Carried = Callable[[Tensor], object]
+# Renamed in torch 2.14.
+_reduce_scatter: Callable[..., object] = getattr(dist, "reduce_scatter_single", None) or dist.reduce_scatter_tensor
+_all_gather: Callable[..., object] = getattr(dist, "all_gather_single", None) or dist.all_gather_into_tensor
+
+
+def all_reduce_of(algorithm: AllReduce, per_node: int) -> Carried:
+    """What adds a message up over all ranks; ``per_node`` of them, by number, make a node."""
+    if algorithm is AllReduce.parameter_server:
+        return _through_one
+    if algorithm is AllReduce.hierarchical:
+        return _by_nodes(per_node)
+    return dist.all_reduce
+
+
+def _through_one(message: Tensor) -> None:
+    dist.reduce(message, 0)
+    dist.broadcast(message, 0)
+
+
+def _by_nodes(per_node: int) -> Carried:
+    """Reduce-scatter inside the node, all-reduce of each share across nodes, all-gather inside the node."""
+    rank, world = dist.get_rank(), dist.get_world_size()
+    nodes = [list(range(first, first + per_node)) for first in range(0, world, per_node)]
+    # Every rank makes every group, in the same order.
+    within: Any = [dist.new_group(ranks) for ranks in nodes][rank // per_node]
+    across: Any = [dist.new_group(list(range(local, world, per_node))) for local in range(per_node)][rank % per_node]
+    share: Tensor | None = None
+
+    def carry(message: Tensor) -> None:
+        nonlocal share
+        if share is None or share.numel() * per_node != message.numel():
+            share = message.new_empty(message.numel() // per_node)
+        _reduce_scatter(share, message, group=within)
+        dist.all_reduce(share, group=across)
+        _all_gather(message, share, group=within)
+
+    return carry
 
 
 def run(trial: TrialSpec) -> None:

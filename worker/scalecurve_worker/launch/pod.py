@@ -29,8 +29,8 @@ from scalecurve_api.record.rank import RankFailure
 from scalecurve_api.record.termination import Termination, spell
 from scalecurve_api.spec.trial import FailedReason, TrialSpec
 from scalecurve_worker.launch.commands import DEFAULT_HOSTFILE, PodProcess, commands
+from scalecurve_worker.launch.init_process import oom_kills
 from scalecurve_worker.launch.mpirun_log_parser import lost_ranks
-from scalecurve_worker.launch.oom import oom_kills
 from scalecurve_worker.launch.output_tee import OutputTee
 from scalecurve_worker.launch.pod_role import PodKind, PodRole, PodRoleError, find_pod_role
 from scalecurve_worker.launch.sshd import DEFAULT_TERMINATION_LOG, ssh_port, wait_for_workers

@@ -1,9 +1,10 @@
-"""The function that runs a workload's program, imported when it runs."""
+"""Programs and their optional parts, each loaded when a trial uses it."""
 
 from __future__ import annotations
 
 import importlib.util
 from collections.abc import Callable
+from typing import Any
 
 from scalecurve_api.programs.workload import Workload
 from scalecurve_api.registry import load
@@ -26,3 +27,17 @@ def program(workload: Workload) -> Callable[[TrialSpec], None]:
         raise WorkloadError(f"workload.program: {workload.program} needs {framework}, which is not installed here")
     run: Callable[[TrialSpec], None] = load(target)
     return run
+
+
+EXTRAS = {
+    "comm-hook": "scalecurve_worker.extras.compression.registration:compress",
+    "horovod": "scalecurve_worker.extras.horovod.tensorflow_strategy:horovod",
+    "parameter-server": "scalecurve_worker.extras.parameter_server.strategy:parameter_server",
+    "check-quantizable": "scalecurve_worker.extras.quantization.folding:check_quantizable",
+    "quantize": "scalecurve_worker.extras.quantization.evaluation:quantize",
+}
+
+
+def extra(name: str) -> Any:
+    """The function that does this part."""
+    return load(EXTRAS[name])

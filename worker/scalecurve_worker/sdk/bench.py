@@ -13,9 +13,8 @@ from scalecurve_worker.monitor.host_monitor import HostMonitor
 from scalecurve_worker.record.session import Measured, Session
 from scalecurve_worker.record.summary import print_summary
 from scalecurve_worker.sdk.losses import Losses
-from scalecurve_worker.steps.schedule import Block, Schedule
+from scalecurve_worker.steps.schedule import Block, Schedule, slowest
 from scalecurve_worker.steps.timing import Clock
-from scalecurve_worker.steps.warmup import slowest
 
 DRAIN_NS = 400_000_000
 """The journal is at most so far behind the steps that have ended."""

@@ -1,19 +1,67 @@
-"""The processes of a trial with parameter servers: N workers, then a chief, then the servers, all in one hub."""
+"""Where the processes of a trial meet, and TensorFlow's cluster of them: workers, and with servers a chief too.
+
+TF_CONFIG is written here, alike on one machine and in the pods of any job: TFJob's own names one worker a pod, and a
+pod may carry several. A ``tf.distribute.Server`` runs on threads of its own and never ends; its process ends when the
+chief has its record.
+"""
 
 from __future__ import annotations
 
 import json
 import os
+import socket
 from dataclasses import dataclass
 from typing import Any
 
-from scalecurve_api.contract import ROLE_ENV
+from scalecurve_api.contract import ATTEMPT_ENV, PODS_ENV, ROLE_ENV
 from scalecurve_api.spec.trial import TrialSpec
+from scalecurve_worker.monitor.cpu_load import CpuMeter
 from scalecurve_worker.process.failure import WorkloadError
 from scalecurve_worker.process.identity import RankIdentity
-from scalecurve_worker.rendezvous.communicator import Communicator
-from scalecurve_worker.tensorflow.cluster import OwnAddress, meet
+from scalecurve_worker.rendezvous.communicator import Communicator, SingleProcess
+from scalecurve_worker.rendezvous.tcp import TcpCommunicator
+from scalecurve_worker.tensorflow.devices import Devices, seats_of
 from scalecurve_worker.tensorflow.framework import tf
+
+
+def meet(trial: TrialSpec, identity: RankIdentity) -> Communicator:
+    """Join the other processes of the trial."""
+    if identity.world == 1:
+        return SingleProcess()
+    host, port = os.environ.get("MASTER_ADDR", "").strip(), os.environ.get("MASTER_PORT", "").strip()
+    if not host or not port.isdigit():
+        raise WorkloadError(
+            f"rank {identity.rank} of {identity.world}: MASTER_ADDR and MASTER_PORT say where the ranks of program "
+            f"tensorflow meet; given {host!r} and {port!r}"
+        )
+    return TcpCommunicator(
+        identity.rank, identity.world, host, int(port), f"{trial.name}/{os.environ.get(ATTEMPT_ENV, '1')}"
+    )
+
+
+class OwnAddress:
+    """A port of this process that stays its own until TensorFlow's server listens there.
+
+    Bound and never listening, with SO_REUSEADDR: the kernel gives the port to nobody who asks for any port, and lets
+    gRPC's server, which sets SO_REUSEADDR, have it.
+    """
+
+    def __init__(self) -> None:
+        in_pod = os.environ.get(PODS_ENV)
+        host = socket.gethostbyname(socket.gethostname()) if in_pod else "127.0.0.1"
+        self._socket = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self._socket.bind(("" if in_pod else host, 0))
+        self.text = f"{host}:{self._socket.getsockname()[1]}"
+
+    def close(self) -> None:
+        self._socket.close()
+
+
+def tf_config(addresses: dict[str, list[str]], task: str, index: int) -> str:
+    """TF_CONFIG of one task: ``addresses`` of all, by kind of task."""
+    return json.dumps({"cluster": addresses, "task": {"type": task, "index": index}})
+
 
 WORKER, CHIEF, SERVER = "worker", "chief", "ps"
 
@@ -88,3 +136,25 @@ class ClusterMembership:
 
     def from_chief(self, values: list[Any]) -> Any:
         return values[self.workers]
+
+
+BEGIN, END, STOP = "begin", "end", "stop"
+"""What the chief says: a window opens, a window has closed, all is over."""
+
+
+def follow(cluster: ClusterMembership, identity: RankIdentity, devices: Devices) -> None:
+    """Serve until the chief says that all is over."""
+    server = cluster.serve(devices.threads, devices.on_gpu)
+    seat = seats_of(identity, devices)[0]
+    cluster.everybody([seat.model_dump(mode="json", by_alias=True)] if cluster.task.kind == WORKER else None)
+    meter = CpuMeter(seat.cores)
+    while True:
+        used = meter.used()
+        word = cluster.from_chief(cluster.everybody([seat.host, seat.cores, *(used or [None] * 4)]))
+        if word == BEGIN:
+            meter.begin()
+        elif word == END:
+            meter.end()
+        else:
+            break
+    del server

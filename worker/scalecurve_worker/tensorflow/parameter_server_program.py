@@ -23,11 +23,9 @@ from scalecurve_worker.monitor.cpu_load import CpuMeter, CpuUse, foreign_share, 
 from scalecurve_worker.process.startup import allowed_cores
 from scalecurve_worker.record.session import Measured, Session
 from scalecurve_worker.rendezvous.communicator import SingleProcess
-from scalecurve_worker.steps.schedule import Block, Schedule
-from scalecurve_worker.steps.warmup import slowest
+from scalecurve_worker.steps.schedule import Block, Schedule, slowest
 from scalecurve_worker.tensorflow.checksum import replica_checksums
-from scalecurve_worker.tensorflow.cluster_membership import ClusterMembership
-from scalecurve_worker.tensorflow.cluster_server import BEGIN, END, STOP
+from scalecurve_worker.tensorflow.cluster_membership import BEGIN, END, STOP, ClusterMembership
 from scalecurve_worker.tensorflow.config import TensorFlowConfig
 from scalecurve_worker.tensorflow.flops import step_flops
 from scalecurve_worker.tensorflow.framework import framework_versions, tf

@@ -18,12 +18,9 @@ from scalecurve_worker.sdk.bench import Bench
 from scalecurve_worker.steps.timing import HostClock
 from scalecurve_worker.tensorflow import models
 from scalecurve_worker.tensorflow.accuracy import train_to_accuracy
-from scalecurve_worker.tensorflow.alternates import NoAllReduce
 from scalecurve_worker.tensorflow.checksum import replica_checksums
 from scalecurve_worker.tensorflow.clock import STEP_CLOCK, DeviceClock
-from scalecurve_worker.tensorflow.cluster import meet
-from scalecurve_worker.tensorflow.cluster_membership import CHIEF, WORKER, ClusterMembership
-from scalecurve_worker.tensorflow.cluster_server import follow
+from scalecurve_worker.tensorflow.cluster_membership import CHIEF, WORKER, ClusterMembership, follow, meet
 from scalecurve_worker.tensorflow.config import TensorFlowConfig
 from scalecurve_worker.tensorflow.data.sampler import Epochs
 from scalecurve_worker.tensorflow.data.synthetic import SyntheticReplicas
@@ -33,7 +30,7 @@ from scalecurve_worker.tensorflow.framework import framework_versions, tf
 from scalecurve_worker.tensorflow.job import TensorFlowJob
 from scalecurve_worker.tensorflow.parameter_server_program import lead
 from scalecurve_worker.tensorflow.strategies import strategy_for
-from scalecurve_worker.tensorflow.training import ReplicaTrainer
+from scalecurve_worker.tensorflow.training import NoAllReduce, ReplicaTrainer
 from scalecurve_worker.training.learning_rate import while_timed
 
 AGAINST_TORCH = (

@@ -9,13 +9,13 @@ from typing import Any
 
 from scalecurve_api.programs.tensorflow import Communication, CrossDeviceOps, TensorFlowWorkload
 from scalecurve_api.programs.workload import Strategy
-from scalecurve_worker.process.extras import extra
 from scalecurve_worker.process.failure import WorkloadError
+from scalecurve_worker.process.programs import extra
 from scalecurve_worker.rendezvous.communicator import Communicator
-from scalecurve_worker.tensorflow.cluster import OwnAddress, tf_config
+from scalecurve_worker.tensorflow.cluster_membership import OwnAddress, tf_config
 from scalecurve_worker.tensorflow.devices import Devices
 from scalecurve_worker.tensorflow.framework import tf
-from scalecurve_worker.tensorflow.process_group import ProcessGroup
+from scalecurve_worker.tensorflow.training import ProcessGroup
 
 _CROSS_DEVICE_OPS = {
     CrossDeviceOps.nccl: "NcclAllReduce",

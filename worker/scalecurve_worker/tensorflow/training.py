@@ -2,13 +2,56 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import Any, Protocol
 
 from scalecurve_api.programs.optimizer import Optimizer
+from scalecurve_api.record.rank import WindowKind
 from scalecurve_worker.tensorflow.framework import keras, tf
-from scalecurve_worker.tensorflow.lars import Lars
-from scalecurve_worker.tensorflow.process_group import ProcessGroup
+
+
+class ProcessGroup(Protocol):
+    """This process among those that train one model."""
+
+    rank: int
+    size: int
+    versions: dict[str, str]
+
+    @property
+    def name(self) -> str | None:
+        """The class that adds up, as it is found there."""
+
+    def tape(self, tape: Any) -> Any:
+        """A tape whose gradients are the mean over all processes."""
+
+    def start_alike(self, variables: Iterable[Any]) -> None:
+        """Give Keras's variables the first process's values."""
+
+    def leave(self) -> None:
+        """Go, once all others may go too."""
+
+
+class Lars(keras.optimizers.SGD):  # type: ignore[misc]  # Keras has no types
+    """Y. You, I. Gitman, B. Ginsburg, arXiv:1708.03888, algorithm 1.
+
+    Vectors (biases, norms' weights) are neither scaled nor decayed, as everybody who reproduced it does.
+    """
+
+    def __init__(self, learning_rate: float, momentum: float, decay: float, trust: float) -> None:
+        super().__init__(learning_rate=learning_rate, momentum=momentum)
+        self._layer_decay, self._trust = decay, trust
+
+    def update_step(self, gradient: Any, variable: Any, learning_rate: Any) -> None:
+        if len(variable.shape) > 1:
+            weight = tf.convert_to_tensor(variable)
+            gradient = tf.cast(gradient, weight.dtype)
+            norm = tf.norm(weight)
+            ratio = self._trust * norm / (tf.norm(gradient) + self._layer_decay * norm + 1e-12)
+            # A layer of zeros would never move.
+            ratio = tf.where(norm > 0, ratio, tf.ones_like(ratio))
+            gradient = (gradient + self._layer_decay * weight) * ratio
+        super().update_step(gradient, variable, learning_rate)
+
 
 _CLASSES = {
     "sgd": keras.optimizers.SGD,
@@ -117,3 +160,22 @@ def _silenceable(kind: Any) -> Any:
         return kind._all_reduce_sum_gradients(self, pairs) if self.communicate else list(pairs)
 
     return type(kind.__name__, (kind,), {"communicate": True, "_all_reduce_sum_gradients": reduce})
+
+
+class NoAllReduce:
+    """Each replica goes by its own gradient; afterwards every variable is put back."""
+
+    kind = WindowKind.no_communication
+    method: str | None = "no-all-reduce"
+
+    def __init__(self, trainer: ReplicaTrainer) -> None:
+        self._trainer = trainer
+        self._kept: list[Any] = []
+
+    def enter(self) -> None:
+        self._kept = [tf.identity(variable) for variable in self._trainer.state()]
+
+    def leave(self) -> None:
+        for variable, value in zip(self._trainer.state(), self._kept, strict=True):
+            variable.assign(value)
+        self._kept = []

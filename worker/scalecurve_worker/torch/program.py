@@ -14,22 +14,20 @@ from scalecurve_api.programs.torch import CommHook, TorchWorkload, TrainingOptio
 from scalecurve_api.programs.workload import Strategy
 from scalecurve_api.record.rank import RankRecord
 from scalecurve_api.spec.trial import TrialSpec
-from scalecurve_worker.process.extras import extra
 from scalecurve_worker.process.failure import WorkloadError, out_of_memory
 from scalecurve_worker.process.identity import identify
+from scalecurve_worker.process.programs import extra
 from scalecurve_worker.record.session import Facts
 from scalecurve_worker.sdk.bench import Bench
 from scalecurve_worker.torch import models
 from scalecurve_worker.torch.accuracy import train_to_accuracy
-from scalecurve_worker.torch.alternates import NoSync, Plain
+from scalecurve_worker.torch.alternates import NoSync, PeakMemory, Plain
 from scalecurve_worker.torch.attach import attach_torch
 from scalecurve_worker.torch.checksum import parameter_checksum
 from scalecurve_worker.torch.data import Batch, DataError, Loader
-from scalecurve_worker.torch.device import choose_device, seats_on
+from scalecurve_worker.torch.device import choose_device, seats_on, set_arithmetic
 from scalecurve_worker.torch.flops import FlopCountError, count_step_flops, device_peak_flops
 from scalecurve_worker.torch.job import TorchJob, batch_per_worker
-from scalecurve_worker.torch.memory import PeakMemory
-from scalecurve_worker.torch.precision import set_arithmetic
 from scalecurve_worker.torch.process_group import ask_for_algorithm, choose_backend, join_group, leave_group
 from scalecurve_worker.torch.sharding import local_elements
 from scalecurve_worker.torch.strategies import Wrap, single

@@ -18,8 +18,8 @@ from scalecurve_api.programs.horovod import TorchTraining
 from scalecurve_api.programs.torch import BatchNormMode, CommHook, TorchWorkload
 from scalecurve_api.programs.workload import Strategy
 from scalecurve_api.record.rank import Traffic
-from scalecurve_worker.process.extras import extra
 from scalecurve_worker.process.failure import WorkloadError
+from scalecurve_worker.process.programs import extra
 from scalecurve_worker.sdk.bench import Bench
 from scalecurve_worker.torch import traffic
 from scalecurve_worker.torch.data import Batch

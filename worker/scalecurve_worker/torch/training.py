@@ -11,8 +11,8 @@ from torch import Tensor
 
 from scalecurve_api.programs.workload import Precision
 from scalecurve_worker.torch.data import Batch
+from scalecurve_worker.torch.device import autocast, scaler_for
 from scalecurve_worker.torch.models import AuxiliaryLogits, training_loss
-from scalecurve_worker.torch.precision import autocast, scaler_for
 from scalecurve_worker.torch.strategies import WrappedModel
 
 

@@ -4,24 +4,56 @@ from __future__ import annotations
 
 import hashlib
 import pickle
+import re
 from collections.abc import Collection, Mapping
 from pathlib import Path
 
 import torch
 from torch import Tensor, nn
 
+from scalecurve_api.programs.model_catalog import ModelEntry
 from scalecurve_api.programs.torch import Trainable, Transfer
 from scalecurve_worker.process.failure import WorkloadError
 from scalecurve_worker.torch import models
 from scalecurve_worker.torch.checksum import tensor_bytes
-from scalecurve_worker.torch.torchvision_names import of_torchvision
+
+_BLOCK = re.compile(r"layer([1-4])\.(\d+)\.(?:(conv|bn)(\d)|downsample\.([01]))\.(.+)")
+_TOP = {"conv1.": "stem.0.0.", "bn1.": "stem.0.1.", "fc.": "head.2."}
+
+
+def of_torchvision(entries: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """A state dict with torchvision's names for ResNet-18 to -152 renamed; any other as it is.
+
+    Stages are numbered through here and by group there: ``layer2.0.conv3.weight`` of ResNet-50 is
+    ``stages.3.body.2.0.weight``.
+    """
+    if "conv1.weight" not in entries or "layer1.0.conv1.weight" not in entries:
+        return dict(entries)
+    blocks = sorted({(int(m[1]), int(m[2])) for name in entries if (m := _BLOCK.fullmatch(name))})
+    place = {block: index for index, block in enumerate(blocks)}
+    return {_renamed(name, place): tensor for name, tensor in entries.items()}
+
+
+def _renamed(name: str, place: Mapping[tuple[int, int], int]) -> str:
+    for theirs, ours in _TOP.items():
+        if name.startswith(theirs):
+            return ours + name.removeprefix(theirs)
+    found = _BLOCK.fullmatch(name)
+    if found is None:
+        return name
+    group, index, kind, number, shortcut, rest = found.groups()
+    stage = f"stages.{place[int(group), int(index)]}"
+    if shortcut is not None:
+        return f"{stage}.shortcut.{shortcut}.{rest}"
+    return f"{stage}.body.{int(number) - 1}.{0 if kind == 'conv' else 1}.{rest}"
+
 
 _FIELD = "workload.transfer.checkpoint"
 _FEW = 3
 Entries = dict[str, Tensor]
 
 
-def head_entries(model: models.ModelSpec, input_shape: tuple[int, ...], classes: int) -> frozenset[str]:
+def head_entries(model: ModelEntry, input_shape: tuple[int, ...], classes: int) -> frozenset[str]:
     """Names of the head's parameters: those whose shape follows the class count (of a VGG the last layer alone)."""
     if model.kind == "tokens":
         raise models.ModelError(
@@ -98,7 +130,7 @@ def frozen_checksum(model: nn.Module) -> str | None:
 
 
 def begin(
-    model: nn.Module, transfer: Transfer, spec: models.ModelSpec, input_shape: tuple[int, ...], classes: int
+    model: nn.Module, transfer: Transfer, spec: ModelEntry, input_shape: tuple[int, ...], classes: int
 ) -> dict[str, object]:
     """Do what ``workload.transfer`` asks for to a freshly built model; what the record says of it."""
     loads = transfer.checkpoint is not None and transfer.train is not Trainable.scratch

@@ -1,25 +1,25 @@
-"""Looking up a model of a framework's catalog by name."""
+"""Looking up a model of the catalog for one framework."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TypeVar
-
+from scalecurve_api.programs.model_catalog import MODELS, Framework, ModelEntry, models_of
+from scalecurve_api.registry import RegistryError
 from scalecurve_api.text import did_you_mean
-
-S = TypeVar("S")
-_ALIASES = {f"resnet{depth}": f"resnet{depth}_cifar" for depth in (20, 32, 44, 56, 110)}
 
 
 class ModelError(ValueError):
     """A model that the program does not have, or a shape, class count or option that it does not take."""
 
 
-def find_model(name: str, catalog: Mapping[str, S], program: str) -> S:
-    """Look a model up; ``resnet20`` means ``resnet20_cifar``, and so the other CIFAR depths."""
-    spec = catalog.get(_ALIASES.get(name, name))
-    if spec is None:
-        near = did_you_mean(name, [*catalog, *_ALIASES])
+def find_model(name: str, framework: Framework) -> ModelEntry:
+    """Look a model up by name or alias."""
+    try:
+        entry = MODELS.get(name) if name in MODELS else None
+    except RegistryError as error:
+        raise ModelError(str(error)) from error
+    if entry is None or not getattr(entry, framework):
+        names = models_of(framework)
+        near = did_you_mean(name, names)
         hint = f"; did you mean {near!r}?" if near else ""
-        raise ModelError(f"program {program} has no model {name!r}{hint} (available: {', '.join(catalog)})")
-    return spec
+        raise ModelError(f"program {framework} has no model {name!r}{hint} (available: {', '.join(names)})")
+    return entry

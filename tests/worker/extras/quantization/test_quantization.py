@@ -12,13 +12,14 @@ from scalecurve_api.programs.accuracy import Quantization
 from scalecurve_worker.extras.quantization.calibration import calibrate
 from scalecurve_worker.extras.quantization.evaluation import quantize
 from scalecurve_worker.extras.quantization.folding import check_quantizable, folded
-from scalecurve_worker.extras.quantization.integer_inference import Integers, with_whole_weights
-from scalecurve_worker.extras.quantization.quantizer import (
+from scalecurve_worker.extras.quantization.integer_inference import (
     Grid,
+    Integers,
     Scheme,
     activation_grid,
     signed_grid,
     weight_grid,
+    with_whole_weights,
 )
 from scalecurve_worker.process.failure import WorkloadError
 from scalecurve_worker.torch.models import build

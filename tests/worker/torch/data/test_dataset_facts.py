@@ -16,8 +16,8 @@ from PIL import Image
 
 from scalecurve_api.programs.data import Augmentation
 from scalecurve_api.record.rank import Picture
-from scalecurve_worker.data.digits import read_digits
 from scalecurve_worker.data.image_list import list_images
+from scalecurve_worker.data.small_sets import read_digits
 from scalecurve_worker.torch.data import DataError, DataOptions, dataset_facts, open_data
 
 

@@ -9,8 +9,7 @@ from scalecurve_api.spec.trial import TrialSpec
 from scalecurve_worker.extras.horovod.library import join, load
 from scalecurve_worker.extras.horovod.torch_strategy import distributed
 from scalecurve_worker.process.identity import identify
-from scalecurve_worker.torch.device import choose_device
-from scalecurve_worker.torch.precision import set_arithmetic
+from scalecurve_worker.torch.device import choose_device, set_arithmetic
 from scalecurve_worker.torch.process_group import ask_for_algorithm, join_group
 from scalecurve_worker.torch.program import carry_out
 

@@ -1,4 +1,4 @@
-"""A model wrapped over workers by Horovod's ``DistributedOptimizer``."""
+"""A model spread over workers by Horovod's ``DistributedOptimizer``."""
 
 from __future__ import annotations
 

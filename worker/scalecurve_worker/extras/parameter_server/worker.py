@@ -185,7 +185,7 @@ class ParameterServerClient:
 def start(model: nn.Module, workload: TorchWorkload) -> ParameterServerClient:
     """Start the servers and join them. Collective; every rank has the same model.
 
-    Server s runs beside rank s modulo the worker count, on that rank's cores: servers are wrapped as evenly as
+    Server s runs beside rank s modulo the worker count, on that rank's cores: servers are spread as evenly as
     workers are, on one machine and over pods alike.
     """
     identity = identify()

@@ -15,8 +15,7 @@ from scalecurve_api.programs.accuracy import Quantization
 from scalecurve_api.record.rank import QuantizationFacts, QuantizedRow
 from scalecurve_worker.extras.quantization.calibration import calibrate, layers_of
 from scalecurve_worker.extras.quantization.folding import folded
-from scalecurve_worker.extras.quantization.integer_inference import Integers, with_whole_weights
-from scalecurve_worker.extras.quantization.quantizer import Scheme
+from scalecurve_worker.extras.quantization.integer_inference import Integers, Scheme, with_whole_weights
 from scalecurve_worker.extras.quantization.torch_native import NATIVE_BITS, native
 from scalecurve_worker.torch.data import Batch
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from scalecurve_worker.extras.quantization.quantizer import Scheme
+from scalecurve_worker.extras.quantization.integer_inference import Scheme
 
 NATIVE_BITS = 8
 

@@ -1,6 +1,6 @@
 """The models that the program has in Keras as in torch, layer for layer and under the same names."""
 
-from scalecurve_worker.tensorflow.models.catalog import KerasModelSpec, build, names, spec
+from scalecurve_worker.tensorflow.models.catalog import build, spec
 from scalecurve_worker.training.models import ModelError
 
-__all__ = ["KerasModelSpec", "ModelError", "build", "names", "spec"]
+__all__ = ["ModelError", "build", "spec"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from scalecurve_worker.tensorflow.framework import keras
@@ -74,3 +75,6 @@ def mlp(inputs: Any, classes: int) -> Any:
 def _hidden(x: Any, name: str, width: int, bias: str = "zeros") -> Any:
     x = keras.layers.Dense(width, kernel_initializer=gaussian(0.01), bias_initializer=bias, name=name)(x)
     return keras.layers.ReLU(name=f"{name}.relu")(x)
+
+
+vgg16, vgg19 = partial(vgg, depth=16), partial(vgg, depth=19)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from scalecurve_worker.tensorflow.framework import keras
@@ -78,3 +79,15 @@ def _cifar_block(x: Any, name: str, width: int) -> Any:
     if grows:
         x = PaddedShortcutLayer(width - int(x.shape[-1]), name=f"{name}.shortcut")(x)
     return _sum(x, y, name)
+
+
+resnet18 = partial(resnet, depth=18)
+resnet34 = partial(resnet, depth=34)
+resnet50 = partial(resnet, depth=50)
+resnet101 = partial(resnet, depth=101)
+resnet152 = partial(resnet, depth=152)
+resnet20_cifar = partial(cifar_resnet, depth=20)
+resnet32_cifar = partial(cifar_resnet, depth=32)
+resnet44_cifar = partial(cifar_resnet, depth=44)
+resnet56_cifar = partial(cifar_resnet, depth=56)
+resnet110_cifar = partial(cifar_resnet, depth=110)

@@ -12,8 +12,7 @@ from torch import Tensor
 
 from scalecurve_worker.data.images import ImageArrays
 from scalecurve_worker.torch.data.augment import Augment, Draws
-from scalecurve_worker.torch.data.loader import Batch, DataSpec, Loader
-from scalecurve_worker.torch.data.memory_format import BatchFormat, Normaliser
+from scalecurve_worker.torch.data.loader import Batch, BatchFormat, DataSpec, Loader, Normaliser
 from scalecurve_worker.torch.data.sampler import DataShard, epoch_order
 
 

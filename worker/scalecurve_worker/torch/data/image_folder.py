@@ -22,8 +22,7 @@ from scalecurve_worker.data.decoding import DEVIATION, MEAN, open_picture, pixel
 from scalecurve_worker.data.image_list import ImageList
 from scalecurve_worker.data.images import DataError
 from scalecurve_worker.torch.data.augment import Augment, Draws
-from scalecurve_worker.torch.data.loader import Batch, DataSpec, Loader
-from scalecurve_worker.torch.data.memory_format import BatchFormat, Normaliser
+from scalecurve_worker.torch.data.loader import Batch, BatchFormat, DataSpec, Loader, Normaliser
 from scalecurve_worker.torch.data.sampler import DataShard, epoch_order
 
 MOST_LOADERS = 8

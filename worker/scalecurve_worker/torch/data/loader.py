@@ -1,4 +1,4 @@
-"""What every data source gives a training program."""
+"""What every data source gives a training program, and how a batch lies in memory."""
 
 from __future__ import annotations
 
@@ -7,10 +7,41 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
 from scalecurve_worker.data.images import DataError, Split
+
+
+@dataclass(frozen=True)
+class BatchFormat:
+    """Device, type and memory format of the inputs."""
+
+    device: torch.device
+    dtype: torch.dtype
+    channels_last: bool
+
+    def lay(self, x: Tensor) -> Tensor:
+        """Bring inputs (batch, ...) to the type and, if they are images, the memory format; a no-op if they are."""
+        x = x.to(self.dtype)
+        last = self.channels_last and x.dim() == 4
+        return x.contiguous(memory_format=torch.channels_last if last else torch.contiguous_format)
+
+
+class Normaliser:
+    """(bytes - mean) / deviation by channel, as fp32, on a device; both on the scale of the bytes."""
+
+    def __init__(self, mean: Sequence[float], deviation: Sequence[float], device: torch.device) -> None:
+        self.mean = torch.tensor(mean, device=device).view(1, -1, 1, 1)
+        self.scale = 1 / torch.tensor(deviation, device=device).view(1, -1, 1, 1)
+
+    def __call__(self, images: Tensor) -> Tensor:
+        return images.float().sub_(self.mean).mul_(self.scale)
+
+    def undo(self, x: Tensor) -> Tensor:
+        return x.float() / self.scale + self.mean
+
 
 Batch = tuple[Tensor, Tensor]
 

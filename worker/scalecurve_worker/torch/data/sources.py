@@ -16,8 +16,7 @@ from scalecurve_worker.data.small_sets import read_images
 from scalecurve_worker.torch.data.arrays import ArrayLoader
 from scalecurve_worker.torch.data.augment import PADDED, Augment
 from scalecurve_worker.torch.data.image_folder import ImageFolder
-from scalecurve_worker.torch.data.loader import DataSpec, Loader
-from scalecurve_worker.torch.data.memory_format import BatchFormat
+from scalecurve_worker.torch.data.loader import BatchFormat, DataSpec, Loader
 from scalecurve_worker.torch.data.sampler import DataShard, steps_per_epoch
 from scalecurve_worker.torch.data.synthetic import AugmentedSynthetic, SyntheticLoader, random_inputs, random_tokens
 
@@ -29,7 +28,7 @@ IMAGENET_SHAPE = (3, 224, 224)
 class DataOptions:
     """How batches are made; what a source has no use for is ignored.
 
-    ``kind`` is the model's (``ModelSpec.kind``): ``tokens`` makes synthetic token numbers instead of deviates.
+    ``kind`` is the model's (``ModelEntry.kind``): ``tokens`` makes synthetic token numbers instead of deviates.
     ``pool`` is the number of distinct synthetic batches of a worker, ``items`` the size that a synthetic set claims
     to have (else the pool's). ``augmentation``, ``cutout`` and ``instances`` are for training images alone; ``auto``
     crops and mirrors those of cifar10 and image-folder, ``standard`` crops those of the other sets too, and mirrors

@@ -10,8 +10,7 @@ from collections.abc import Iterator
 import torch
 
 from scalecurve_worker.torch.data.augment import Augment, Draws
-from scalecurve_worker.torch.data.loader import Batch, DataSpec, Loader
-from scalecurve_worker.torch.data.memory_format import BatchFormat
+from scalecurve_worker.torch.data.loader import Batch, BatchFormat, DataSpec, Loader
 from scalecurve_worker.torch.data.sampler import DataShard, stream_seed
 
 

@@ -1,17 +1,14 @@
 """Model definitions: ``build`` one by name, and ``training_loss`` for what it gives."""
 
-from scalecurve_worker.torch.models.catalog import Kind, ModelSpec, build, names, spec
+from scalecurve_worker.torch.models.catalog import build, spec
 from scalecurve_worker.torch.models.loss import AuxiliaryLogits, cross_entropy, training_loss
 from scalecurve_worker.training.models import ModelError
 
 __all__ = [
     "AuxiliaryLogits",
-    "Kind",
     "ModelError",
-    "ModelSpec",
     "build",
     "cross_entropy",
-    "names",
     "spec",
     "training_loss",
 ]

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-from scalecurve_worker.torch.models.conv_norm import Branches, classifier_head, conv_norm
-from scalecurve_worker.torch.models.initialization import truncated_gaussian
+from scalecurve_worker.torch.models.layers import Branches, classifier_head, conv_norm, truncated_gaussian
 from scalecurve_worker.torch.models.loss import AuxiliaryLogits
 
 EPS = 1e-3
@@ -90,3 +89,6 @@ class GoogLeNet(nn.Module):
         if self.training and self.auxiliary_4a is not None and self.auxiliary_4d is not None:
             return AuxiliaryLogits(logits, (self.auxiliary_4a(at_4a), self.auxiliary_4d(at_4d)))
         return logits
+
+
+googlenet = GoogLeNet

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-from scalecurve_worker.torch.models.conv_norm import Branches, classifier_head, conv_norm
-from scalecurve_worker.torch.models.initialization import truncated_gaussian
+from scalecurve_worker.torch.models.layers import Branches, classifier_head, conv_norm, truncated_gaussian
 from scalecurve_worker.torch.models.loss import AuxiliaryLogits
 
 EPS = 1e-3
@@ -138,3 +137,6 @@ class InceptionV3(nn.Module):
         if self.training and self.auxiliary is not None:
             return AuxiliaryLogits(logits, (self.auxiliary(at_17),))
         return logits
+
+
+inception_v3 = InceptionV3

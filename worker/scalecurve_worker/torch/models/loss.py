@@ -18,7 +18,7 @@ class AuxiliaryLogits(NamedTuple):
 def cross_entropy(logits: Tensor, target: Tensor, *, smoothing: float = 0.0) -> Tensor:
     """Mean cross entropy: logits (batch, classes) or (batch, length, classes), target without the last axis.
 
-    ``smoothing`` is the share of each target wrapped over all classes alike: C. Szegedy et al., CVPR 2016,
+    ``smoothing`` is the share of each target spread over all classes alike: C. Szegedy et al., CVPR 2016,
     arXiv:1512.00567, section 7.
     """
     return F.cross_entropy(logits.flatten(0, -2), target.flatten(), label_smoothing=smoothing)
@@ -30,7 +30,7 @@ def training_loss(
     """Cross entropy of the logits against smoothed labels, plus the weighted one of each auxiliary classifier, if any.
 
     0.3 is the weight of section 5 of C. Szegedy et al., "Going deeper with convolutions", CVPR 2015; a model's own
-    weight is ``ModelSpec.auxiliary_weight``.
+    weight is ``ModelEntry.auxiliary_weight``.
     """
     if isinstance(output, AuxiliaryLogits):
         loss = cross_entropy(output.logits, target, smoothing=smoothing)

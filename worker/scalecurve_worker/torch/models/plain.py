@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from itertools import pairwise
 from math import prod
 
 from torch import Tensor, nn
 
-from scalecurve_worker.torch.models.conv_norm import conv_norm
-from scalecurve_worker.torch.models.initialization import gaussian, he_normal
+from scalecurve_worker.torch.models.layers import conv_norm, gaussian, he_normal
 
 # Channels of the 3x3 convolutions, a max pool after each group: columns D (16 layers) and E (19 layers) of table 1.
 VGG_GROUPS = {
@@ -130,3 +130,7 @@ class MLP(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         logits: Tensor = self.layers(x)
         return logits
+
+
+vgg16, vgg19 = partial(VGG, 16), partial(VGG, 19)
+alexnet, mlp = AlexNet, MLP

@@ -6,11 +6,12 @@ NVIDIA's reference do): a little more work, a little more accuracy, and other FL
 
 from __future__ import annotations
 
+from functools import partial
+
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from scalecurve_worker.torch.models.conv_norm import classifier_head, conv_norm
-from scalecurve_worker.torch.models.initialization import gaussian, he_normal
+from scalecurve_worker.torch.models.layers import classifier_head, conv_norm, gaussian, he_normal
 
 WIDTHS = (64, 128, 256, 512)
 BLOCKS = {18: (2, 2, 2, 2), 34: (3, 4, 6, 3), 50: (3, 4, 6, 3), 101: (3, 4, 23, 3), 152: (3, 8, 36, 3)}
@@ -91,3 +92,10 @@ class ResNet(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         logits: Tensor = self.head(self.stages(self.stem(x)))
         return logits
+
+
+resnet18 = partial(ResNet, 18)
+resnet34 = partial(ResNet, 34)
+resnet50 = partial(ResNet, 50)
+resnet101 = partial(ResNet, 101)
+resnet152 = partial(ResNet, 152)

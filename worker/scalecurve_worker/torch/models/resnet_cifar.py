@@ -5,11 +5,12 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from scalecurve_worker.torch.models.conv_norm import classifier_head, conv_norm
-from scalecurve_worker.torch.models.initialization import he_normal
+from scalecurve_worker.torch.models.layers import classifier_head, conv_norm, he_normal
 from scalecurve_worker.torch.models.resnet import Residual
 
 WIDTHS = (16, 32, 64)
@@ -65,3 +66,10 @@ class CifarResNet(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         logits: Tensor = self.head(self.stages(self.stem(x)))
         return logits
+
+
+resnet20_cifar = partial(CifarResNet, 20)
+resnet32_cifar = partial(CifarResNet, 32)
+resnet44_cifar = partial(CifarResNet, 44)
+resnet56_cifar = partial(CifarResNet, 56)
+resnet110_cifar = partial(CifarResNet, 110)

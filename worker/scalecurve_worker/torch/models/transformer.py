@@ -8,13 +8,15 @@ queries J. Ainslie et al., arXiv:2305.13245; SwiGLU N. Shazeer, arXiv:2002.05202
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from math import sqrt
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from scalecurve_worker.torch.models.initialization import gaussian
+from scalecurve_worker.torch.models.layers import gaussian
+from scalecurve_worker.training.models import ModelError
 
 STD = 0.02
 
@@ -186,3 +188,25 @@ class Llama(nn.Module):
             x = block(x, cosines, sines)
         weight = self.tokens.weight if self.head is None else self.head.weight
         return F.linear(self.norm(x), weight)
+
+
+def _gpt2(size: GPT2Size, *, vocabulary: int, length: int, context: int = 1024, dropout: float = 0.0) -> GPT2:
+    if length > context:
+        raise ModelError(f"sequence length {length}: this model has {context} positions; set option context")
+    return GPT2(size, vocabulary=vocabulary, context=context, dropout=dropout)
+
+
+def _llama(size: LlamaSize, *, vocabulary: int, length: int) -> Llama:
+    return Llama(size, vocabulary=vocabulary)
+
+
+gpt2_small = partial(_gpt2, GPT2Size(12, 768, 12))
+gpt2_medium = partial(_gpt2, GPT2Size(24, 1024, 16))
+gpt2_large = partial(_gpt2, GPT2Size(36, 1280, 20))
+gpt2_xl = partial(_gpt2, GPT2Size(48, 1600, 25))
+gpt2_tiny = partial(_gpt2, GPT2Size(2, 64, 4), context=256)
+llama_160m = partial(_llama, LlamaSize(12, 768, 12, 12, 3072, tied=False, theta=10_000.0))
+llama_1b = partial(_llama, LlamaSize(16, 2048, 32, 8, 8192, tied=True))
+llama_3b = partial(_llama, LlamaSize(28, 3072, 24, 8, 8192, tied=True))
+llama_8b = partial(_llama, LlamaSize(32, 4096, 32, 8, 14_336, tied=False))
+llama_tiny = partial(_llama, LlamaSize(2, 64, 4, 2, 192, tied=True))

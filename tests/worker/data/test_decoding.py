@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scalecurve_worker.data.crops import AREA, RATIO, middle_crop, random_crop
+from scalecurve_worker.data.decoding import AREA, RATIO, middle_crop, random_crop
 
 SIZES = st.tuples(st.integers(1, 5000), st.integers(1, 5000))
 

@@ -10,7 +10,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from scalecurve_worker.data.digits import read_digits
+from scalecurve_worker.data.small_sets import read_digits
 from scalecurve_worker.torch.data import open_data
 from scalecurve_worker.torch.models import build, training_loss
 

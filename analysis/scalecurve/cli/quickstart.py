@@ -26,9 +26,7 @@ _FIRST_SHARE = 0.6
 
 
 @click.command("quickstart")
-@click.option(
-    "--into", type=click.Path(path_type=Path), default="results", show_default=True, help="Output folder."
-)
+@click.option("--into", type=click.Path(path_type=Path), default="results", show_default=True, help="Output folder.")
 @click.option("--resume", is_flag=True, help="Resume the last quickstart in that folder.")
 @click.option(
     "--time-limit",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import random
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
@@ -183,7 +184,7 @@ class Cluster:
                 status, headers, data = await self._send(method, url, body, content_type)
             except (TimeoutError, aiohttp.ClientError, OSError) as error:
                 if not self.retry_lost or time.monotonic() + backoff > deadline:
-                    raise Unreachable(f"no answer from {self.name}: {error or type(error).__name__}") from error
+                    raise Unreachable(f"no answer from {self.name}: {_reason(error)}") from error
                 self.on_answer(method, "lost")
             else:
                 self.on_answer(method, str(status))
@@ -222,6 +223,11 @@ class Cluster:
         )
         async with response.response as answer:
             return response.status, answer.headers, await answer.read()
+
+
+def _reason(error: Exception) -> str:
+    number = getattr(error, "errno", None) or 0
+    return os.strerror(number) if number > 0 else str(error) or type(error).__name__
 
 
 def _seconds(value: str | None) -> float:

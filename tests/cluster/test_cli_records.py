@@ -332,7 +332,7 @@ def test_who_may_not_look_is_told(desk: Desk, kept: Kept, tier: Tier) -> None:
     nobody = tier.user("nobody")
     desk.where = ["--kubeconfig", str(nobody), "-n", desk.namespace]
     said = desk("status", "seeded", code=3).err
-    assert "refuses (403)" in said
+    assert "refused the request (403 Forbidden)" in said
     assert 'User "nobody" cannot get resource "scalingexperiments"' in said
 
 

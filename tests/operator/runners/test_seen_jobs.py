@@ -29,7 +29,13 @@ def kind(name: str) -> Any:
 
 
 def names(scenario: str) -> list[str]:
-    return [f"{each}-{scenario}" for each in KINDS]
+    return sorted(file.stem for file in SEEN.glob(f"*-{scenario}.json"))
+
+
+def test_every_runner_is_recorded() -> None:
+    states = ("running", "succeeded", "exit", "oom", "deadline", "evicted", "queued", "quota", "unschedulable")
+    missing = [f"{each}-{state}" for each in KINDS for state in states if f"{each}-{state}" not in names(state)]
+    assert not missing, "record real jobs: python -m tests.operator.runners.capture KIND"
 
 
 @pytest.mark.parametrize(

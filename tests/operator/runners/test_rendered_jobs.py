@@ -30,12 +30,12 @@ GOLDEN = Path(__file__).parent / "golden"
 
 def templates(tree: Any) -> Iterator[dict[str, Any]]:
     """Every pod template in a manifest."""
-    if isinstance(tree, dict):
-        if "template" in tree:
-            yield tree["template"]
+    children = tree.values() if isinstance(tree, dict) else tree if isinstance(tree, list) else ()
+    for child in children:
+        if isinstance(child, dict) and "containers" in (child.get("spec") or {}):
+            yield child
         else:
-            for each in tree.values():
-                yield from templates(each)
+            yield from templates(child)
 
 
 def env(template: dict[str, Any]) -> dict[str, str]:

@@ -102,15 +102,15 @@ def test_the_first_sign_of_a_job_that_fails_counts() -> None:
     assert (reading.state, reading.succeeded) == (Job.ended, False)
 
 
-@pytest.mark.parametrize("each", KINDS)
-def test_a_job_of_which_one_pod_is_done_still_runs(each: str) -> None:
-    job = seen(f"{each}-running")["job"]
+@pytest.mark.parametrize("name", names("running"))
+def test_a_job_of_which_one_pod_is_done_still_runs(name: str) -> None:
+    job = seen(name)["job"]
     status = job["status"]
-    if each == "job":
+    if name == "job-running":
         status |= {"active": 1, "ready": 1, "succeeded": 1}
     else:
         status["replicaStatuses"]["Worker"] = {"active": 0, "succeeded": job_workers(job)}
-    assert kind(each).read(job).state is Job.running
+    assert kind(name).read(job).state is Job.running
 
 
 def job_workers(job: dict[str, Any]) -> int:

@@ -126,7 +126,9 @@ def test_something_else_answers(server: Server, cluster: BlockingCluster, body: 
 def test_nobody_answers(server: Server, cluster: BlockingCluster) -> None:
     server.shutdown()
     server.server_close()
-    with pytest.raises(Unreachable, match=rf"no answer from http://127.0.0.1:{server.server_port} \(context c\): Connection refused$"):
+    with pytest.raises(
+        Unreachable, match=rf"no answer from http://127.0.0.1:{server.server_port} \(context c\): Connection refused$"
+    ):
         cluster.request("GET", "/version")
 
 

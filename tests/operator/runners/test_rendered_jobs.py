@@ -199,6 +199,9 @@ def test_one_tensorflow_worker_is_configured_like_many() -> None:
 def test_a_job_without_a_runner_is_a_job() -> None:
     asked = request(workers=2)
     assert runner_for(asked.spec, asked.trial).runner is Runner.job
+
+
+def test_every_runner_is_registered() -> None:
     assert set(RUNNERS) == set(Runner)
 
 

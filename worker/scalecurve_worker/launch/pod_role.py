@@ -11,7 +11,9 @@ from scalecurve_api.contract import COORDINATOR_ENV, POD_INDEX_ENV, PODS_ENV
 from scalecurve_api.spec.job_kinds import Runner
 from scalecurve_api.spec.trial import TrialSpec
 
-_INDEX_VARIABLES = (POD_INDEX_ENV, *(name for runner in Runner for name in runner.job_kind.index_variables))
+_INDEX_VARIABLES = tuple(
+    dict.fromkeys([POD_INDEX_ENV, *(name for runner in Runner for name in runner.job_kind.index_variables)])
+)
 _DEFAULT_PORT = 29500
 
 

@@ -1,0 +1,1 @@
+"""A program, a model and a plot that ScaleCurve finds by entry points."""

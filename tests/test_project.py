@@ -79,6 +79,7 @@ def test_nothing_tells_users_to_install_what_is_not_there():
         ("docs/how-to/install.md", "Nothing is published yet"),
         ("docs/how-to/building-images.md", "No image is published yet"),
         ("tools/docs/overrides/main.html", "not released yet"),
+        ("charts/scalecurve/templates/NOTES.txt", "is not published yet"),
     ],
 )
 def test_pages_say_that_nothing_is_published(page: str, notice: str):

@@ -98,7 +98,7 @@ def _crd(
         "properties": {
             "apiVersion": {"type": "string", "description": "Group and version of the API."},
             "kind": {"type": "string", "description": "Kind of the object."},
-            "metadata": {"type": "object", "description": "Standard object metadata."},
+            "metadata": {"type": "object"},  # an API server refuses more, a description too
             "spec": spec,
             "status": structural_schema(status),
         },

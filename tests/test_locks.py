@@ -12,7 +12,7 @@ LOCKS = sorted((ROOT / "locks").glob("*.txt"))
 EXTRAS = {
     "runtime": ["torch"],
     "mpi": ["torch", "mpi"],
-    "dev": ["torch", "tensorflow", "dev"],
+    "dev": ["torch", "dev"],
     "cluster": ["cluster"],
     "docs": ["docs"],
 }

@@ -31,7 +31,7 @@ SCALECURVE = Path(sys.executable).with_name("scalecurve")
 # Tests started in the background by a shell are told to ignore Ctrl-C, and so would be what they start.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 STEPS = Path(__file__).parent / "programs" / "steps.py"
-HINT = re.compile(r"go on with: (scalecurve .*)")
+HINT = re.compile(r"(?:resume|continue) with: (scalecurve .*)")
 EXIT_CODES = {0, 1, 2, 3, 130}
 CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 

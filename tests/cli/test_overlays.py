@@ -27,9 +27,9 @@ def laid(desk: Desk) -> list[str]:
 def test_every_verb_that_reads_an_experiment_reads_the_merged_one(desk: Desk, laid: list[str]):
     assert desk.here("validate", *laid, code=0).out == "full.yaml: ok (desk-small)\n"
     assert len(desk.here("plan", *laid, "-o", "json", code=0).json["trials"]["rows"]) == 2
-    assert "could start here" in desk.here("doctor", *laid, "--oversubscribe", code=0).out
+    assert "can run here" in desk.here("doctor", *laid, "--oversubscribe", code=0).out
     assert "dry run" in desk.here("run", *laid, "--dry-run", "--oversubscribe", code=0).out
-    assert "does not say on what it will run" in desk.here("predict", *laid, code=2).err
+    assert "--device is required to predict from an experiment" in desk.here("predict", *laid, code=2).err
     checked = validate([desk.folder / "full.yaml"], [desk.folder / "small.yaml"])
     assert checked[0].experiments[0].spec.measure.windows == 5
 
@@ -79,8 +79,8 @@ def test_files_that_are_too_much_together_are_refused(desk: Desk, laid: list[str
 
 def test_an_overlay_needs_an_experiment(desk: Desk, laid: list[str]):
     (desk.folder / "bundle").mkdir()
-    assert "goes with the FILE" in desk.here("doctor", *laid[1:], code=2).err
-    assert "--overlay is for an experiment" in desk.here("predict", "bundle", *laid[1:], code=2).err
+    assert "requires an experiment FILE" in desk.here("doctor", *laid[1:], code=2).err
+    assert "--overlay applies to experiments only" in desk.here("predict", "bundle", *laid[1:], code=2).err
     assert "beside its experiment, as --overlay FILE" in desk.here("run", "small.yaml", code=2).err
 
 
@@ -90,7 +90,7 @@ def test_a_run_records_the_merged_experiment_and_resumes_it_alone(desk: Desk, la
     words = ["run", *laid, "--overlay", "held.yaml"]
     folder = desk.folder / "results" / "desk-small"
     hint = desk(*words, code=0).err
-    assert hint.rstrip().endswith(f"go on with: scalecurve {' '.join(words)} --bundle results/desk-small --resume")
+    assert hint.rstrip().endswith(f"resume with: scalecurve {' '.join(words)} --bundle results/desk-small --resume")
     recorded = (folder / "experiment.yaml").read_text()
     assert recorded == desk.here("validate", *words[1:], "-o", "yaml", code=0).out
 

@@ -43,7 +43,7 @@ def test_to_the_end_then_refused_then_resumed(desk: Desk):
 
 def test_a_suspended_experiment_says_that_it_is(desk: Desk):
     ran = desk("run", desk.write(suspend=True), "--bundle", "b", code=0)
-    assert "spec.suspend is true, so nothing was started; take it out and go on with: scalecurve run " in ran.err
+    assert "spec.suspend is true, so nothing was started; remove it and resume with: scalecurve run " in ran.err
     desk.write(suspend=False)
     assert "2 of 2 trials done" in desk("run", "experiment.yaml", "--bundle", "b", "--resume", code=0).out
 

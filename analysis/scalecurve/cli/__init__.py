@@ -44,7 +44,7 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """An unknown verb is met with the nearest one."""
+        """Suggest the nearest verb for an unknown one."""
         if args and args[0] not in verbs() and not args[0].startswith("-"):
             near = did_you_mean(args[0], verbs())
             hint = f" Did you mean {near!r}?" if near else ""
@@ -62,7 +62,7 @@ def cli() -> None:
     """How does this training job scale, why does it bend, what does it cost, and can I believe the number?
 
     \b
-    Exit codes: 0 good, 1 a trial failed or a threshold was missed, 2 bad input,
+    Exit codes: 0 success, 1 a trial failed or a threshold was missed, 2 bad input,
     3 environment (no cluster, no GPU), 130 interrupted.
     """
 
@@ -76,7 +76,7 @@ def main(args: list[str] | None = None) -> Any:
     try:
         return cli.main(args=args, prog_name="scalecurve")
     except BrokenPipeError:
-        # The reader has gone (| head): nothing more to say, and no traceback at exit.
+        # The reader is gone (| head): no traceback at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(EXIT_FAILED)
     except OSError as error:

@@ -14,7 +14,7 @@ from scalecurve.cli.output import output_option, show
 @bundles_argument
 @output_option
 def command(folders: tuple[Path, ...], output: str) -> None:
-    """Show the all-reduce microbenchmark by message size: latency, algbw and busbw with their spread."""
+    """Show the all-reduce microbenchmark by message size: latency, algbw and busbw with their range."""
     from scalecurve.curves.allreduce import allreduce
 
     show([allreduce(open_all(folders)).table()], output)

@@ -1,4 +1,4 @@
-"""Arguments and opening of bundles, the same for every verb that reads them."""
+"""Bundle arguments, shared by every verb that reads bundles."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def bundles_or_experiments_argument(function: F) -> F:
 
 
 def open_all(folders: Sequence[Path]) -> tuple[Bundle, ...]:
-    """Open every bundle, and say on stderr which of their files cannot be used; a path that is none ends the verb."""
+    """Open every bundle and list unusable files on stderr; a path that is not a bundle ends the verb."""
     from scalecurve.bundle.open import open_bundles
     from scalecurve.bundle.problem import BundleError
 

@@ -24,9 +24,9 @@ from scalecurve.cli.output import Real, fail, output_option, show
 )
 @output_option
 def command(before: Path, after: Path, threshold: float, output: str) -> None:
-    """Say which points changed beyond noise; exit code 1 when one changed past the threshold.
+    """Show which points changed beyond noise; exit code 1 if one exceeds the threshold.
 
-    Two bundles without a common point are bad input (2): "nothing changed" would be no answer.
+    Two bundles without a common point are bad input (exit code 2).
     """
     from scalecurve.checks.compare import compare
 

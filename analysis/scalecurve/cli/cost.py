@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 @price_options
 @output_option
 def command(folders: tuple[Path, ...], price: PriceOverride, output: str) -> None:
-    """Show time and cost of every point with intervals: of an epoch, of the training, to the target.
+    """Show time and cost of every point with intervals: per epoch, for the full training, and to the target.
 
-    Which worker count is cheapest and which fastest is said, and which no other beats in both.
+    Marks the cheapest, the fastest and the Pareto-optimal worker counts.
     """
     from scalecurve.curves.cost import cost
 

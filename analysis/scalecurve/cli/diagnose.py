@@ -14,7 +14,7 @@ from scalecurve.cli.output import output_option, show
 @bundles_argument
 @output_option
 def command(folders: tuple[Path, ...], output: str) -> None:
-    """Look for stragglers, drift, bimodal steps, slow ranks and short warm-ups; with numbers and what to do."""
+    """Find stragglers, drift, bimodal steps, slow ranks and short warm-ups, with evidence and a suggested action."""
     from scalecurve.checks.diagnose import diagnose
 
     show([diagnose(open_all(folders)).table()], output)

@@ -42,10 +42,11 @@ def command(
     oversubscribe: bool,
     output: str,
 ) -> None:
-    """Say what this machine has, or a cluster; with an experiment, whether it could start there.
+    """Check this machine or a cluster, and whether an experiment can run there.
 
-    A cluster is looked at with --cluster or an option that names one, or when the experiment names a runner. Where a
-    kubeconfig has a current context, that cluster is shown beside this machine. Exit code 3 when it could not start.
+    Checks the cluster if --cluster or an option that names one is set, or if the experiment sets a runner. If a
+    kubeconfig has a current context, that cluster is shown next to this machine. Exit code 3 if the experiment cannot
+    run.
     """
     if overlays and file is None:
         fail("--overlay requires an experiment FILE", EXIT_INPUT)
@@ -66,7 +67,7 @@ def command(
 
 
 def _there(experiment: ScalingExperiment | None, address: ClusterAddress, meant: bool) -> tuple[Table, bool] | None:
-    """The cluster and whether it stops the experiment; None where none is meant and none can be looked at."""
+    """The cluster, and whether it blocks the experiment; None without a cluster to look at."""
     from scalecurve.cli.cluster_errors import cluster_errors
     from scalecurve_kube.address import has_current_context
     from scalecurve_kube.blocking import connect
@@ -93,7 +94,7 @@ def _here(experiment: ScalingExperiment | None, oversubscribe: bool) -> tuple[Ta
     from scalecurve.render.table import Column, Table
     from scalecurve_local import EngineError
 
-    columns = (Column("what", "What"), Column("found", "Found"), Column("good", "Good", "flag"))
+    columns = (Column("what", "What"), Column("found", "Found"), Column("good", "OK", "flag"))
     rows: list[tuple[Cell, ...]] = []
     blocked = False
     try:
@@ -105,7 +106,7 @@ def _here(experiment: ScalingExperiment | None, oversubscribe: bool) -> tuple[Ta
     if experiment is not None:
         try:
             allotment = allotment_of(experiment, oversubscribe)
-            rows.append((experiment.metadata.name, "could start here: " + "; ".join(allotment.notes), True))
+            rows.append((experiment.metadata.name, "can run here: " + "; ".join(allotment.notes), True))
         except EngineError as error:
             rows.append((experiment.metadata.name, str(error), False))
             blocked = True
@@ -155,9 +156,9 @@ def _software_rows() -> list[tuple[Cell, ...]]:
         try:
             rows.append((package, importlib.metadata.version(package), True))
         except importlib.metadata.PackageNotFoundError:
-            rows.append((package, "not installed", package != "torch"))
+            rows.append((package, "not installed", False if package == "torch" else None))
     for program in _PROGRAMS:
         beside = Path(sys.executable).with_name(program)
         found = shutil.which(program) or (str(beside) if beside.exists() else None)
-        rows.append((program, "found" if found else "not found", True))
+        rows.append((program, "found" if found else "not found", True if found else None))
     return rows

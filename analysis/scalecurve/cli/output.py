@@ -1,4 +1,4 @@
-"""How verbs read and print: files, numbers, tables in the form asked for, errors on stderr with their exit code."""
+"""Input and output of verbs: files, numbers, tables in every format, errors on stderr with their exit code."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ def output_option(function: F) -> F:
 
 
 def show(tables: Sequence[Table], form: str, extra: dict[str, Any] | None = None) -> None:
-    """Print tables: as text, as Markdown, all of them in one JSON document, or the first alone as CSV.
+    """Print tables: as text, as Markdown, all in one JSON document, or only the first as CSV.
 
-    CSV that holds a second header is read by no program, so the others are named on stderr.
+    No program reads CSV with a second header, so the other tables are named on stderr.
     """
     from scalecurve.render.table import to_json
 
@@ -62,13 +62,13 @@ def show(tables: Sequence[Table], form: str, extra: dict[str, Any] | None = None
 
 
 def fail(message: str, code: int) -> NoReturn:
-    """One line on stderr, and the exit code that belongs to it."""
+    """Print one line on stderr and exit with ``code``."""
     complain(message)
     sys.exit(code)
 
 
 def complain(message: str) -> None:
-    """One line on stderr; a path in it may hold anything, and nothing of it reaches the terminal as a command."""
+    """Print one line on stderr; control characters, as in a path, are escaped."""
     from scalecurve_api.problem import printable
 
     click.echo(f"scalecurve: {printable(message)}", err=True)
@@ -78,7 +78,7 @@ def complain(message: str) -> None:
 def progress_bar(
     description: str, quiet: bool = False, in_bytes: bool = False
 ) -> Iterator[Callable[[int, int], None] | None]:
-    """What to tell of (done, total) for a bar on stderr; None where stderr is no terminal."""
+    """A callback for (done, total) that draws a bar on stderr; None if stderr is not a terminal."""
     if quiet or not sys.stderr.isatty():
         yield None
         return
@@ -93,7 +93,7 @@ def progress_bar(
 
 
 def overlay_option(function: F) -> F:
-    """``--overlay FILE``, repeatable: what differs from the experiment's file."""
+    """``--overlay FILE``, repeatable: merge patches for the experiment."""
     return click.option(
         "--overlay",
         "overlays",
@@ -106,7 +106,7 @@ def overlay_option(function: F) -> F:
 
 
 def load_experiment(file: Path, overlays: Sequence[Path] = ()) -> tuple[ScalingExperiment, str]:
-    """The one experiment of a file with overlays, and its text; all problems are printed when it is not right."""
+    """The one experiment of a file with overlays, and its text; prints all problems and exits if it is invalid."""
     from scalecurve.checks.validation import validate
 
     checked = validate([file], overlays)

@@ -18,8 +18,8 @@ from scalecurve.cli.output import fail, output_option, progress_bar, show
 def command(bundle: Path, out: Path | None, output: str, quiet: bool) -> None:
     """Pack the records of a BUNDLE into one file: a zip with the sha256 of every file in it.
 
-    Every verb that reads a bundle opens it as it is. Reports are left out: `scalecurve report FILE` writes them again.
-    The same bundle gives the same file.
+    Every verb that reads a bundle opens it. Reports are not included; `scalecurve report FILE` rewrites them.
+    The same bundle always gives the same file.
     """
     from scalecurve.bundle.pack import pack
     from scalecurve.bundle.problem import BundleError

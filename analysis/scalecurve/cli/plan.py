@@ -37,7 +37,7 @@ def command(
     overlays: tuple[Path, ...],
     output: str,
 ) -> None:
-    """Show the ordered trials, and the totals: trials, worker-hours, cost. Nothing is started."""
+    """Show the ordered trials and the totals (trials, worker-hours, cost) without starting anything."""
     from scalecurve.planning import plan
 
     experiment, _ = load_experiment(file, overlays)

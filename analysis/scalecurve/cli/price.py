@@ -1,4 +1,4 @@
-"""A price as options give it: ``--prices NAME|FILE`` with date and source, or ``--per-worker-hour``."""
+"""Price options: ``--prices NAME|FILE`` with date and source, or ``--per-worker-hour``."""
 
 from __future__ import annotations
 

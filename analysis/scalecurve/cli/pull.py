@@ -26,9 +26,9 @@ _FEW = 8
 @cluster_options
 @click.option("-q", "--quiet", is_flag=True, help="Do not show progress.")
 def command(name: str, into: Path | None, address: ClusterAddress, quiet: bool) -> None:
-    """Fetch the records of an experiment in a cluster into a bundle; again, and only what is missing is fetched.
+    """Fetch the records of an experiment in a cluster into a bundle; only missing ones if repeated.
 
-    Trials that still run are left for the next time. Exit code 1 when a record could not be had.
+    Running trials are skipped. Exit code 1 if a record could not be fetched.
     """
     pulled = fetch(name, into or default_folder(name), address, quiet)
     click.echo("report:  " + shlex.join(["scalecurve", "report", str(pulled.bundle)]))
@@ -36,12 +36,12 @@ def command(name: str, into: Path | None, address: ClusterAddress, quiet: bool) 
 
 
 def default_folder(name: str) -> Path:
-    """Where ``run`` would put it."""
+    """The folder that ``run`` would use."""
     return Path("results") / name
 
 
 def fetch(name: str, bundle: Path, address: ClusterAddress, quiet: bool = False) -> Pulled:
-    """Pull with a progress bar, and say what was fetched and what was not; an error ends the verb."""
+    """Pull with a progress bar and print what was fetched and what was not; an error ends the verb."""
     from scalecurve.cli.cluster_errors import cluster_errors
     from scalecurve.cluster.experiments import find
     from scalecurve.cluster.pull import BundleRefused, pull

@@ -37,9 +37,9 @@ _FIRST_SHARE = 0.6
 )
 @click.option("-q", "--quiet", is_flag=True, help="Do not show progress.")
 def command(into: Path, resume: bool, time_limit: float, quiet: bool) -> None:
-    """Run a first experiment that fits this machine with real training processes, and write its report.
+    """Run a first experiment sized for this machine, with real training processes, and write its report.
 
-    Exits 0 when the report is written; its first lines say what was too noisy, and what did not fit into the time.
+    Exits 0 once the report is written; its first lines say what was too noisy and what did not fit the time limit.
     """
     began = time.monotonic()
     from scalecurve.cli.doctor import survey

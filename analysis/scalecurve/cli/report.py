@@ -47,7 +47,7 @@ def command(
 ) -> None:
     """Write the report: one self-contained HTML page, Markdown, CSV tables, PNG and SVG plots.
 
-    What exists as a folder is a bundle; the records of anything else are pulled from the cluster first.
+    Existing paths are bundles; anything else is an experiment whose records are pulled from the cluster first.
     """
     from scalecurve_api.problem import printable
 
@@ -66,7 +66,7 @@ def _default_out(bundle: Path) -> Path:
 
 
 def _pulled(arguments: Sequence[Path], address: ClusterAddress, into: Path | None) -> list[Path]:
-    """The bundles, those of experiments in the cluster brought up to date."""
+    """The bundles, after pulling those of experiments in the cluster."""
     from scalecurve.cli.pull import default_folder, fetch
     from scalecurve.cluster.experiments import split
 
@@ -82,11 +82,11 @@ def _pulled(arguments: Sequence[Path], address: ClusterAddress, into: Path | Non
 def write_report(
     bundles: Sequence[Bundle], target: Path, formats: Sequence[str] = (), price: PriceOverride | None = None
 ) -> list[Path]:
-    """Write it, in all forms when none is named; a folder that cannot be written ends the verb."""
+    """Write the report, in all formats by default; a folder that cannot be written ends the verb."""
     price = price or PriceOverride()
     from scalecurve.reporting import FORMATS, report
 
-    # It warns of a home without a cache and of fonts it looks through: neither changes a plot.
+    # It warns about missing cache folders and fonts, which change no plot.
     logging.getLogger("matplotlib").setLevel(logging.ERROR)
     try:
         return report(bundles, target, tuple(formats) or FORMATS, price.cost, price.notes(bundles))

@@ -48,7 +48,7 @@ def command(
 ) -> None:
     """Run an experiment on this machine's GPUs or CPUs, one trial at a time, and print the scaling table.
 
-    Ctrl-C stops the processes and keeps what is recorded; --resume goes on from there, also after a power cut.
+    Ctrl-C stops the processes and keeps all records; --resume continues from there, even after a power failure.
     """
     experiment, source = load_experiment(file, overlays)
     if dry_run:
@@ -82,7 +82,7 @@ def resume_hint(
     oversubscribe: bool = False,
     metrics_port: int | None = None,
 ) -> str:
-    """The command that goes on, to be typed as it stands in the same folder."""
+    """The command that resumes the run, ready to paste in the same folder."""
     laid = [word for overlay in overlays for word in ("--overlay", str(overlay))]
     words = ["scalecurve", "run", str(file), *laid, "--bundle", str(bundle), "--resume"]
     words += ["--oversubscribe"] if oversubscribe else []

@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 @cluster_options
 @output_option
 def command(arguments: tuple[Path, ...], address: ClusterAddress, output: str) -> None:
-    """Show how far bundles have come, or experiments in a cluster: trials done, failed, invalid, efficiency so far.
+    """Show the progress of bundles, or of experiments in a cluster: trials done, failed, invalid, efficiency so far.
 
-    What exists as a folder is a bundle; anything else is looked for in the cluster.
+    Existing paths are bundles; anything else is an experiment in the cluster.
     """
     from scalecurve.cluster.experiments import split
     from scalecurve.curves.progress import status
@@ -43,7 +43,7 @@ def command(arguments: tuple[Path, ...], address: ClusterAddress, output: str) -
 
 
 def _in_cluster(names: Sequence[str], address: ClusterAddress) -> tuple[list[Watched], list[ExperimentProgress]]:
-    """Experiments as they are now, and their points as their trials' statuses tell."""
+    """The experiments' current state, and their points from the statuses of their trials."""
     if not names:
         return [], []
     from scalecurve.cli.cluster_errors import cluster_errors
@@ -61,7 +61,7 @@ def _in_cluster(names: Sequence[str], address: ClusterAddress) -> tuple[list[Wat
 
 
 def _tables(watched: Sequence[Watched], extra: dict[str, Any]) -> list[Table]:
-    """What runs now and the conditions, of experiments in a cluster."""
+    """Running trials and conditions of experiments in a cluster."""
     if not watched:
         return []
     from scalecurve.cluster.status import condition_table, current_table, plain
@@ -83,7 +83,7 @@ def _joined(states: list[ExperimentProgress]) -> Table:
 
 
 def _merged(names: Sequence[str], tables: list[Table]) -> Table:
-    """One table; with several, the first column says which experiment a row is of."""
+    """Merge into one table, with a column for the experiment if there are several."""
     from scalecurve.render.table import Column
 
     if len(tables) == 1:

@@ -14,7 +14,7 @@ from scalecurve.cli.output import output_option, show
 @bundles_argument
 @output_option
 def command(folders: tuple[Path, ...], output: str) -> None:
-    """Show what training to accuracy reached: accuracy, epochs and time to the target, data, noise, quantization."""
+    """Show the results of training to accuracy: accuracy, time to target, data, noise scale, quantization."""
     from scalecurve.training_results import training
     from scalecurve.training_results.tables import accuracy_table
 

@@ -17,7 +17,7 @@ from scalecurve.cli.output import fail, progress_bar
 def command(file: Path, out: Path | None, quiet: bool) -> None:
     """Unpack a packed bundle into a new folder, for example to continue it with `scalecurve run --resume`.
 
-    Every file is verified; a damaged one ends the verb, and no folder is written.
+    Every file is verified; if one is damaged, no folder is written.
     """
     from scalecurve.bundle.pack import unpack
     from scalecurve.bundle.problem import BundleError

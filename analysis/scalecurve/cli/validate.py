@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     help="Output format; yaml prints the experiments with overlays merged, ready for kubectl.",
 )
 def command(files: tuple[Path, ...], overlays: tuple[Path, ...], output: str) -> None:
-    """Check experiments; print every error with file, line, field, what was given and what is allowed."""
+    """Check experiment files; print every error with file, line, field, value and allowed values."""
     from scalecurve.checks.validation import problem_table, validate
 
     checked = validate(files, overlays)

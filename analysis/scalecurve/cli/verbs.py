@@ -23,24 +23,22 @@ class Verb(NamedTuple):
 
 
 CORE = {
-    "validate": Verb(
-        "scalecurve.cli.validate", "Check experiment files; every error with its line and allowed values."
-    ),
-    "plan": Verb("scalecurve.cli.plan", "Show the ordered trials of an experiment, with time and cost."),
+    "validate": Verb("scalecurve.cli.validate", "Check experiment files, with a line for every error."),
+    "plan": Verb("scalecurve.cli.plan", "Show the trials of an experiment, with time and cost."),
     "run": Verb("scalecurve.cli.run", "Run an experiment on this machine's GPUs or CPUs."),
-    "quickstart": Verb("scalecurve.cli.quickstart", "Run a first experiment sized for this machine and report on it."),
-    "status": Verb("scalecurve.cli.status", "Show the progress of a bundle or of an experiment in a cluster."),
+    "quickstart": Verb("scalecurve.cli.quickstart", "Run a first experiment on this machine and report on it."),
+    "status": Verb("scalecurve.cli.status", "Show the progress of a bundle or a cluster experiment."),
     "watch": Verb("scalecurve.cli.watch", "Follow an experiment in a cluster until it ends."),
-    "pull": Verb("scalecurve.cli.pull", "Fetch the records of an experiment in a cluster into a bundle."),
-    "pack": Verb("scalecurve.cli.pack", "Pack a bundle into one file, which every verb opens."),
+    "pull": Verb("scalecurve.cli.pull", "Fetch the records of a cluster experiment into a bundle."),
+    "pack": Verb("scalecurve.cli.pack", "Pack a bundle into one file that every verb opens."),
     "unpack": Verb("scalecurve.cli.unpack", "Unpack a packed bundle into a folder."),
-    "report": Verb("scalecurve.cli.report", "Write a report on one or more bundles: HTML, Markdown, CSV, plots."),
-    "compare": Verb("scalecurve.cli.compare", "Show which points changed beyond noise between two bundles."),
+    "report": Verb("scalecurve.cli.report", "Write a report: HTML, Markdown, JSON, CSV, plots."),
+    "compare": Verb("scalecurve.cli.compare", "Show which points changed between two bundles."),
     "diagnose": Verb("scalecurve.cli.diagnose", "Find stragglers, drift, bimodal steps and short warm-ups."),
-    "allreduce": Verb("scalecurve.cli.allreduce", "Show the all-reduce microbenchmark: latency, algbw, busbw."),
-    "training": Verb("scalecurve.cli.training", "Show accuracy, time to target, data, noise scale and quantization."),
+    "allreduce": Verb("scalecurve.cli.allreduce", "Show the all-reduce benchmark: latency, algbw, busbw."),
+    "training": Verb("scalecurve.cli.training", "Show accuracy, time to target, noise scale, quantization."),
     "cost": Verb("scalecurve.cli.cost", "Show time and cost per point, the cheapest and the fastest."),
-    "doctor": Verb("scalecurve.cli.doctor", "Show what this machine or a cluster offers and whether it can run."),
+    "doctor": Verb("scalecurve.cli.doctor", "Check this machine or a cluster, and an experiment on it."),
 }
 
 

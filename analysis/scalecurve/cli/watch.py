@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 )
 @cluster_options
 def command(name: str, every: float, address: ClusterAddress) -> None:
-    """Follow an experiment in a cluster until it ends: a live table, or a line for each change when not a terminal.
+    """Follow an experiment in a cluster until it ends: a live table on a terminal, otherwise one line per change.
 
-    Exit code 1 when it failed or a trial did not succeed.
+    Exit code 1 if it failed or a trial did not succeed.
     """
     from scalecurve.cli.cluster_errors import cluster_errors
     from scalecurve.cluster.experiments import find
@@ -77,7 +77,7 @@ def _lines() -> Callable[[Watched], None]:
 
 
 def _say_once() -> Callable[[str], None]:
-    """A line when the cluster stops answering, and none while it goes on so."""
+    """One line per reason when the cluster stops answering."""
     said: set[str] = set()
 
     def say(why: str) -> None:
@@ -106,7 +106,7 @@ def _picture(watched: Watched) -> RenderableType:
 
 
 def _needs_a_look(row: tuple[object, ...]) -> bool:
-    """Whether a condition says that something is not as it should be."""
+    """Whether a condition reports a problem."""
     return row[1] == "Unknown" or (row[1] == "True") == (row[0] in _BAD_WHEN_TRUE)
 
 

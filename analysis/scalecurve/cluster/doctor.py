@@ -84,7 +84,7 @@ def doctor(cluster: BlockingCluster, experiment: ScalingExperiment | None = None
 
 def table(cluster: BlockingCluster, findings: list[ClusterCheck]) -> Table:
     """One row a finding."""
-    columns = (Column("what", "What"), Column("found", "Found"), Column("good", "Good", "flag"), Column("do", "Action"))
+    columns = (Column("what", "What"), Column("found", "Found"), Column("good", "OK", "flag"), Column("do", "Action"))
     rows = tuple((each.what, each.found, each.good, each.do or None) for each in findings)
     return Table("cluster", f"Namespace {cluster.namespace} of {cluster.name}", columns, rows)
 

@@ -1,9 +1,14 @@
-"""Which suite a test belongs to, by what it needs: `make test` runs those that need no more than it installs."""
+"""Which suite a test belongs to, by what it needs, and what CI is told of each test.
+
+`make test` runs the tests that need no more than it installs.
+"""
 
 from __future__ import annotations
 
+import json
 import os
 import time
+from pathlib import Path
 
 import pytest
 
@@ -20,6 +25,8 @@ SUITES = {
 """How a test's path begins → its suite; all others are `make test`'s."""
 DEADLINE = "SCALECURVE_TEST_DEADLINE"
 """Unix seconds after which tests are left out, each saying so: CI has only so much time."""
+LOG = "SCALECURVE_TEST_LOG"
+"""A file to which every test's outcome and duration is appended, for `tools.ci_summary`."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -36,3 +43,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pytest_runtest_setup(item: pytest.Item) -> None:
     if time.time() > float(os.environ.get(DEADLINE, "inf")):
         pytest.skip("left out: the time for this run is used up")
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    path = os.environ.get(LOG)
+    if path is None or os.environ.get("PYTEST_XDIST_WORKER"):
+        return
+    why = report.longrepr[2] if report.skipped and isinstance(report.longrepr, tuple) else ""
+    line = {"test": report.nodeid, "outcome": report.outcome, "seconds": round(report.duration, 3), "why": why}
+    with Path(path).open("a") as file:
+        file.write(json.dumps(line) + "\n")

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.images.containerfile import instructions_of, stages_of
 from tools.images import recipe
 
 PROJECT = tomllib.loads((recipe.ROOT / "pyproject.toml").read_text())["project"]
@@ -15,7 +16,7 @@ WORKERS = [name for name in recipe.names() if name.startswith("worker-")]
 
 
 def instructions(name: str) -> list[tuple[str, str]]:
-    return recipe.read(name).instructions
+    return instructions_of(name)
 
 
 def last(name: str, word: str) -> str:
@@ -30,7 +31,7 @@ def test_the_images_of_the_design_are_there() -> None:
 def test_nothing_is_fetched_that_nobody_pinned(name: str) -> None:
     words = {word for word, _ in instructions(name)}
     assert not words & {"ADD", "HEALTHCHECK", "ONBUILD", "VOLUME", "MAINTAINER"}
-    scripts = [each for source in recipe.read(name).sources for each in recipe.files(recipe.ROOT / source)]
+    scripts = [each for source in recipe.read(name).sources() for each in recipe.files(recipe.ROOT / source)]
     text = "\n".join(rest for word, rest in instructions(name) if word == "RUN")
     text += "\n".join(each.read_text() for each in scripts if each.suffix == ".sh")
     assert not re.search(r"\b(curl|wget|git clone)\b", text)
@@ -45,8 +46,8 @@ def test_nothing_is_fetched_that_nobody_pinned(name: str) -> None:
 @pytest.mark.parametrize("name", recipe.names())
 def test_the_base_is_an_argument_of_every_stage(name: str) -> None:
     assert instructions(name)[0][0] == "ARG"
-    assert recipe.read(name).arguments["BASE"].startswith("docker.io/")
-    _, code, *rest = recipe.read(name).stages
+    assert recipe.read(name).base.startswith("docker.io/")
+    _, code, *rest = stages_of(name)
     assert (code.name, code.base, rest[0].base) == ("code", "${BASE}", "${BASE}")
     assert [stage.base for stage in rest[1:]] == [stage.name for stage in rest[:-1]]
 
@@ -85,7 +86,7 @@ def test_workers_share_their_first_layers() -> None:
     ("name", "beside"), [("worker-torch", "worker-horovod"), ("worker-tensorflow", "worker-tensorflow-horovod")]
 )
 def test_a_framework_is_installed_once_for_both_images_that_have_it(name: str, beside: str) -> None:
-    plain, more = recipe.read(name).stages, recipe.read(beside).stages
+    plain, more = stages_of(name), stages_of(beside)
     assert plain[:-1] == more[:-1]
     assert not any("horovod" in rest for stage in plain for _, rest in stage.instructions)
 
@@ -115,5 +116,7 @@ def test_what_an_image_needs_is_what_the_distribution_asks_for(requirements: str
 )
 def test_a_framework_comes_with_all_that_its_extra_asks_for(name: str, optional: str) -> None:
     asked = {re.split(r"[<>=\[ ]", each)[0] for each in PROJECT["optional-dependencies"][optional]}
-    locks = "".join((recipe.ROOT / each).read_text() for each in recipe.read(name).sources if each.startswith("locks/"))
+    locks = "".join(
+        (recipe.ROOT / each).read_text() for each in recipe.read(name).sources() if each.startswith("locks/")
+    )
     assert asked <= {line.split("==")[0] for line in locks.splitlines()}

@@ -40,17 +40,21 @@ def test_an_index_that_is_named_comes_over_pips(tmp_path: Path, monkeypatch: pyt
 @pytest.mark.parametrize(
     ("name", "text"),
     [
+        ("a.list", "deb [signed-by=/k arch=amd64] http://m.example/debian bookworm main contrib\n"),
         (
-            "a.list",
-            "# deb x bookworm main\ndeb [signed-by=/k arch=amd64] http://m.example/debian bookworm main contrib\n",
+            "a.sources",
+            "Types: deb\nURIs: http://m.example/debian\nSuites: bookworm bookworm-updates\nComponents: main\n",
         ),
-        ("a.sources", "Types: deb deb-src\nURIs: http://m.example/debian\nSuites: bookworm\nComponents:\n main\n"),
     ],
 )
 def test_this_machines_mirror_is_used(tmp_path: Path, name: str, text: str) -> None:
-    (tmp_path / "sources.list.d").mkdir()
-    (tmp_path / "sources.list.d" / name).write_text(text)
-    assert debian.mirror(tmp_path) == ["deb http://m.example/debian bookworm main"]
+    folder = tmp_path / "sources.list.d"
+    folder.mkdir()
+    (folder / name).write_text(text)
+    (folder / "b.list").write_text("deb http://m.example/security bookworm-security main\n")
+    (folder / "vendor.list").write_text("deb https://vendor.example/apt vendor-bookworm main\n")
+    (folder / "old.list.disabled").write_text(text)
+    assert debian.own_sources(tmp_path) == [folder / name, folder / "b.list"]
 
 
 @pytest.mark.parametrize(
@@ -58,7 +62,6 @@ def test_this_machines_mirror_is_used(tmp_path: Path, name: str, text: str) -> N
     [
         "",
         "deb http://m.example/ubuntu noble main\n",
-        "deb-src http://m.example/debian bookworm main\n",
         "deb http://m.example/extra bookworm tools\n",
         "deb http://m.example/debian bookworm-backports main\n",
         "deb http://m.example/security bookworm-security main\n",
@@ -66,11 +69,4 @@ def test_this_machines_mirror_is_used(tmp_path: Path, name: str, text: str) -> N
 )
 def test_another_releases_mirror_is_not(tmp_path: Path, text: str) -> None:
     (tmp_path / "sources.list").write_text(text)
-    assert debian.mirror(tmp_path) == list(debian.PUBLIC)
-
-
-def test_a_source_that_is_switched_off_is_not_used(tmp_path: Path) -> None:
-    (tmp_path / "sources.list.d").mkdir()
-    text = "Enabled: no\nTypes: deb\nURIs: http://m.example/debian\nSuites: bookworm\nComponents: main\n"
-    (tmp_path / "sources.list.d" / "a.sources").write_text(text)
-    assert debian.mirror(tmp_path) == list(debian.PUBLIC)
+    assert debian.own_sources(tmp_path) == []

@@ -20,25 +20,21 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from tools.images import archive as archives
 from tools.images import bill, debian, package_index, recipe
 
 DEBOOTSTRAP = "debootstrap"
 AUTO = "auto"
 TAG = "dev"
 _PREFIX = "localhost/scalecurve"
-_PROGRAMS = {"buildah": "buildah", "mmdebstrap": "mmdebstrap"}
-"""program → Debian package"""
+_PROGRAMS = ("buildah", "mmdebstrap")
 _PROBE_S = 5
-_HOROVOD = "images/horovod"
 _MANY = 200
 """images of a storage, above which those of no archive are removed: each build leaves some, of a megabyte or two"""
 
@@ -70,17 +66,17 @@ def built(name: str, base: str = DEBOOTSTRAP, tag: str = TAG, arguments: Mapping
     Raises:
         recipe.RecipeError: there is no such image.
     """
-    found = recipe.digest(recipe.read(name), _base_key(base), tag, arguments or {})
-    return cache() / f"{name}-{found}" / f"{name}.tar"
+    digest = recipe.digest(recipe.read(name), _base_key(base), tag, arguments or {})
+    return cache() / f"{name}-{digest}" / f"{name}.tar"
 
 
 def lacking(base: str = DEBOOTSTRAP) -> str:
     """Why no image can be built here; empty if one can."""
     if sys.platform != "linux" or os.geteuid() != 0:
         return "building images needs root on Linux (buildah with chroot isolation)"
-    wanted = [program for program in _programs(base) if not shutil.which(program)]
-    if wanted and not shutil.which("apt-get"):
-        return f"building images needs {', '.join(wanted)}, and there is no apt-get to install it with"
+    missing = _missing_programs(base)
+    if missing and not shutil.which("apt-get"):
+        return f"building images needs {', '.join(missing)}, and there is no apt-get to install it with"
     return ""
 
 
@@ -95,33 +91,32 @@ def build(
 
     Raises:
         BuildError: it cannot be done here, or a build failed, whose output is on stderr.
-        archives.ArchiveError: buildah's storage is not as this version of buildah keeps it.
         recipe.RecipeError: there is no image of one of the names.
     """
-    done = {}
+    archives = {}
     for name in names:
-        with _locked(name):
+        with _locked():
             archive = built(name, base, tag, arguments)
             if not archive.exists():
                 packages = recipe.digest(recipe.read(name), _base_key(base), tag, arguments or {}, code=False)
-                if if_quick and packages != _packages_of_last(name, tag):
+                if if_quick and all(packages != _facts(folder)["packages"] for folder in _earlier(name, tag)):
                     _say(f"{name}: left out, for its packages would have to be installed first")
                     continue
-                _check(base)
-                _build(name, base, tag, index, arguments or {}, archive, packages)
-        done[name] = archive
-    return done
+                _install_programs(base)
+                _build(recipe.read(name), base, tag, index, arguments or {}, archive, packages)
+        archives[name] = archive
+    return archives
 
 
 def _build(
-    name: str, base: str, tag: str, index: str, arguments: Mapping[str, str], archive: Path, packages: str
+    image: recipe.Recipe, base: str, tag: str, index: str, arguments: Mapping[str, str], archive: Path, packages: str
 ) -> None:
-    image = reference(name, tag)
-    work = Path(tempfile.mkdtemp(prefix=f".{name}-", dir=cache()))
-    try:
-        started, made_of = time.monotonic(), recipe.read(name)
+    name = reference(image.name, tag)
+    with tempfile.TemporaryDirectory(prefix=f".{image.name}-", dir=cache()) as folder:
+        work, result = Path(folder), Path(folder) / "result"
+        result.mkdir(mode=0o755)
         given = {**arguments, "BASE": _base(base)}
-        _say(f"building {image} on {given['BASE']}")
+        _say(f"building {name} on {given['BASE']}")
         _buildah(
             "bud",
             "--isolation=chroot",
@@ -132,72 +127,44 @@ def _build(
             f"--ignorefile={recipe.IMAGES / 'containerignore'}",
             *(f"--build-arg={key}={value}" for key, value in given.items()),
             *package_index.secrets(work, index),
-            *_own_mirror(base, work),
-            *(_own_wheels(work) if _HOROVOD in made_of.sources else []),
-            f"--file={made_of.path}",
-            *([f"--target={made_of.stages[-1].name}"] if made_of.stages[-1].name else []),
-            f"--tag={image}",
+            *(_own_mirror(work) if base == DEBOOTSTRAP else []),
+            *(_own_wheels(work) if "horovod" in image.name else []),
+            f"--file={image.path}",
+            *([f"--target={image.target}"] if image.target else []),
+            f"--tag={name}",
             str(recipe.ROOT),
         )
-        (work / "pip.conf").unlink()
-        (work / "sources.list").unlink(missing_ok=True)
         _keep_wheels(work)
-        shutil.rmtree(work / "wheels", ignore_errors=True)
-        _archive(image, work, next((path / archive.name for path in _earlier(name, tag)), None))
-        seconds = round(time.monotonic() - started, 1)
-        facts = {"image": image, "base": given["BASE"], "packages": packages, "seconds": seconds}
-        (work / "image.json").write_text(json.dumps(facts, indent=2) + "\n")
-        work.chmod(0o755)
-        stale = packages != _packages_of_last(name, tag)
-        for old in _earlier(name, tag):
-            shutil.rmtree(old)
-        work.rename(archive.parent)
-        _prune(name, stale)
-    finally:
-        shutil.rmtree(work, ignore_errors=True)
-
-
-def _archive(image: str, work: Path, earlier: Path | None) -> None:
-    """Write the archive and its bill."""
-    name = image.rpartition("/")[2].partition(":")[0]
-    container = _buildah("from", image, quiet=True).stdout.strip()
-    try:
-        root = Path(_buildah("mount", container, quiet=True).stdout.strip())
-        bill.write(root, image, work / f"{name}.cdx.json", cache() / "bill")
-        _buildah("umount", container, quiet=True)
-    finally:
-        _buildah("rm", container, quiet=True)
-    archives.write(_storage(), image, work / f"{name}.tar", earlier)
-
-
-def _packages_of_last(name: str, tag: str) -> str:
-    """The digest of the packages with which the image was built last; their layers are in the storage."""
-    return next((str(_facts(path).get("packages", "")) for path in _earlier(name, tag)), "")
-
-
-def _prune(name: str, stale: bool) -> None:
-    """Remove layers of earlier builds, if they are large (``stale``) or many, and no other image is being built."""
-    if not stale and len(_buildah("images", "--all", "--quiet", quiet=True).stdout.split()) < _MANY:
-        return
-    with ExitStack() as held:
-        try:
-            for other in {*recipe.names(), "debian"} - {name}:
-                held.enter_context(_locked(other, wait=False))
-        except BlockingIOError:
-            return
+        _write_bill(name, result / f"{image.name}.cdx.json")
+        _buildah("push", "--quiet", name, f"oci-archive:{result / archive.name}:{name}")
+        facts = {"image": name, "base": given["BASE"], "packages": packages}
+        (result / "image.json").write_text(json.dumps(facts, indent=2) + "\n")
+        stale = any(packages != _facts(earlier)["packages"] for earlier in _earlier(image.name, tag))
+        for earlier in _earlier(image.name, tag):
+            shutil.rmtree(earlier)
+        result.rename(archive.parent)
+    if stale or len(_buildah("images", "--all", "--quiet", quiet=True).stdout.split()) > _MANY:
         _buildah("rmi", "--prune", check=False, quiet=True)
 
 
+def _write_bill(image: str, path: Path) -> None:
+    container = _buildah("from", image, quiet=True).stdout.strip()
+    try:
+        bill.write(Path(_buildah("mount", container, quiet=True).stdout.strip()), image, path, cache() / "bill")
+        _buildah("umount", container, quiet=True)
+    finally:
+        _buildah("rm", container, quiet=True)
+
+
 def _earlier(name: str, tag: str) -> list[Path]:
-    """Archives of the same image from other sources or bases: 6 GB each for torch, and none is asked for again."""
+    """Archives of the same image from other sources or bases: gigabytes, and none is asked for again."""
     pattern = f"{name}-" + "[0-9a-f]" * 12
-    return [path for path in cache().glob(pattern) if _facts(path).get("image") == reference(name, tag)]
+    return [path for path in cache().glob(pattern) if _facts(path)["image"] == reference(name, tag)]
 
 
 def _facts(folder: Path) -> dict[str, Any]:
-    """What is written down beside an archive; nothing where that is missing."""
-    file = folder / "image.json"
-    return dict(json.loads(file.read_text())) if file.exists() else {}
+    """What is written down beside an archive."""
+    return dict(json.loads((folder / "image.json").read_text()))
 
 
 def _base_key(base: str) -> str:
@@ -209,26 +176,28 @@ def _base(base: str) -> str:
     if base != DEBOOTSTRAP:
         return base
     image = f"{_PREFIX}/debian:{debian.digest()}"
-    with _locked("debian"):
-        if not _buildah("images", "--quiet", image, check=False, quiet=True).returncode:
-            return image
-        _say("making a Debian 12 base with mmdebstrap")
-        with tempfile.TemporaryDirectory(prefix=".debian-", dir=cache()) as folder:
-            root = Path(folder) / "root.tar"
-            debian.make(root)
-            container = _buildah("from", "scratch", quiet=True).stdout.strip()
-            _buildah("add", "--quiet", container, str(root), "/", quiet=True)
-            _buildah("commit", "--quiet", "--rm", container, image, quiet=True)
+    if not _buildah("images", "--quiet", image, check=False, quiet=True).returncode:
+        return image
+    _say("making a Debian 12 base with mmdebstrap")
+    with tempfile.TemporaryDirectory(prefix=".debian-", dir=cache()) as folder:
+        root = Path(folder) / "root.tar"
+        debian.make(root)
+        container = _buildah("from", "scratch", quiet=True).stdout.strip()
+        _buildah("add", "--quiet", container, str(root), "/", quiet=True)
+        _buildah("commit", "--quiet", "--rm", container, image, quiet=True)
     return image
 
 
-def _own_mirror(base: str, work: Path) -> list[str]:
-    """This machine's Debian mirror over the public one, while the build runs."""
-    mirror = debian.mirror()
-    if base != DEBOOTSTRAP or mirror == list(debian.PUBLIC):
+def _own_mirror(work: Path) -> list[str]:
+    """This machine's own apt sources in place of the public ones, while the build runs."""
+    sources, folder = debian.own_sources(), work / "sources.list.d"
+    if not sources:
         return []
-    (work / "sources.list").write_text("\n".join(mirror) + "\n")
-    return [f"--volume={work / 'sources.list'}:/etc/apt/sources.list:ro"]
+    folder.mkdir()
+    for path in sources:
+        shutil.copyfile(path, folder / path.name)
+    (work / "sources.list").touch()
+    return [f"--volume={work / name}:/etc/apt/{name}:ro" for name in ("sources.list", "sources.list.d")]
 
 
 def _wheels(work: Path) -> Path:
@@ -246,16 +215,16 @@ def _own_wheels(work: Path) -> list[str]:
 
 def _keep_wheels(work: Path) -> None:
     """Keep what a build has added to them: the next one has less to do."""
-    for found in _wheels(work).glob("horovod-*"):
+    for wheel in _wheels(work).glob("horovod-*"):
         with suppress(OSError):  # there already
-            found.rename(cache().parent / found.name)
+            wheel.rename(cache().parent / wheel.name)
 
 
 def choose_base(given: str, names: Sequence[str], tag: str, arguments: Mapping[str, str]) -> str:
     """``auto`` resolved: a base for which all is built, else the public one if its registry answers, else Debian's."""
     if given != AUTO:
         return given
-    public = next(value for value in (recipe.read(name).arguments.get("BASE") for name in names) if value)
+    public = recipe.read(names[0]).base
     for base in (public, DEBOOTSTRAP):
         if all(built(name, base, tag, arguments).exists() for name in names):
             return base
@@ -275,11 +244,8 @@ def choose_base(given: str, names: Sequence[str], tag: str, arguments: Mapping[s
 
 def buildah(*arguments: str) -> list[str]:
     """A command line of buildah on the storage of these images."""
-    return ["buildah", f"--root={_storage()}", f"--runroot={_storage()}-run", "--storage-driver=overlay", *arguments]
-
-
-def _storage() -> Path:
-    return cache() / "storage"
+    storage = cache() / "storage"
+    return ["buildah", f"--root={storage}", f"--runroot={storage}-run", "--storage-driver=overlay", *arguments]
 
 
 def _buildah(*arguments: str, check: bool = True, quiet: bool = False) -> subprocess.CompletedProcess[str]:
@@ -291,15 +257,15 @@ def _buildah(*arguments: str, check: bool = True, quiet: bool = False) -> subpro
     return done
 
 
-def _programs(base: str) -> list[str]:
-    return ["buildah", "mmdebstrap"] if base == DEBOOTSTRAP else ["buildah"]
+def _missing_programs(base: str) -> list[str]:
+    needed = _PROGRAMS if base == DEBOOTSTRAP else _PROGRAMS[:1]
+    return [program for program in needed if not shutil.which(program)]
 
 
-def _check(base: str) -> None:
+def _install_programs(base: str) -> None:
     if reason := lacking(base):
         raise BuildError(reason)
-    missing = [_PROGRAMS[program] for program in _programs(base) if not shutil.which(program)]
-    if missing:
+    if missing := _missing_programs(base):
         _say(f"installing {', '.join(missing)}")
         environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
         for step in (["update"], ["install", "--yes", "--no-install-recommends", *missing]):
@@ -309,11 +275,11 @@ def _check(base: str) -> None:
 
 
 @contextmanager
-def _locked(name: str, wait: bool = True) -> Iterator[None]:
-    """Two at once build each image once. Raises BlockingIOError if it is not to wait and has to."""
+def _locked() -> Iterator[None]:
+    """One build at a time: they share layers, and two at once would build an image twice."""
     cache().mkdir(parents=True, exist_ok=True)
-    with (cache() / f".{name}.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+    with (cache() / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 
 
@@ -331,16 +297,9 @@ def _say(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 
 
-def _size(path: Path) -> str:
-    size = path.stat().st_size
-    return f"{size / 1e9:.2f} GB" if size >= 1e9 else f"{size / 1e6:.0f} MB"
-
-
-def main(given: Sequence[str] | None = None) -> int:
+def main(words: Sequence[str] | None = None) -> int:
     """Exit code 0, 1 for a failed build, 2 for bad arguments, 3 where no image can be built."""
-    parser = argparse.ArgumentParser(
-        prog="tools.images.build", description="Build images as OCI archives into the cache."
-    )
+    parser = argparse.ArgumentParser(prog="tools.images.build", description="Build images as OCI archives.")
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"which (default: all): {', '.join(recipe.names())}")
     parser.add_argument("--base", default=AUTO, help="image to build on, or debootstrap (default: Python's)")
     parser.add_argument("--index", default="", help="package index; default: what pip is set up for")
@@ -350,29 +309,28 @@ def main(given: Sequence[str] | None = None) -> int:
         "--if-quick", action="store_true", help="leave out what needs packages that are not in the cache"
     )
     parser.add_argument("--clean", action="store_true", help="remove all images and layers instead")
-    options = parser.parse_args(given)
+    options = parser.parse_args(words)
     if options.clean:
         clean()
         return 0
     names = options.names or recipe.names()
     arguments = dict(pair.partition("=")[::2] for pair in options.build_arg)
-    given_base = arguments.pop("BASE", options.base)
+    base = arguments.pop("BASE", options.base)
     tag = options.tag or tag_of(arguments)
     try:
-        recipe.check_arguments([recipe.read(name) for name in names], arguments)
-        base = choose_base(given_base, names, tag, arguments)
+        base = choose_base(base, names, tag, arguments)
         if (reason := lacking(base)) and not all(built(name, base, tag, arguments).exists() for name in names):
             _say(reason)
             return 3
-        done = build(names, base, tag, options.index, arguments, options.if_quick)
-        for name, archive in done.items():
-            print(f"{reference(name, tag)}\t{_size(archive)}\t{archive}")
+        archives = build(names, base, tag, options.index, arguments, options.if_quick)
     except recipe.RecipeError as error:
         _say(str(error))
         return 2
-    except (BuildError, archives.ArchiveError, subprocess.CalledProcessError) as error:
+    except (BuildError, subprocess.CalledProcessError) as error:
         _say(str(error))
         return 1
+    for name, archive in archives.items():
+        print(f"{reference(name, tag)}\t{archive.stat().st_size / 1e6:,.0f} MB\t{archive}")
     return 0
 
 

@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from tools.images import recipe
+
 Instruction = tuple[str, str]
 """A word in capitals, and the rest of it on one line"""
 
@@ -56,3 +58,16 @@ def needed(every: Sequence[Stage], last: Stage) -> list[Stage]:
         wanted.append(stage)
         left += [named[name] for name in {stage.base, *stage.copied_from} & set(named) if named[name] not in wanted]
     return [stage for stage in every if stage in wanted]
+
+
+def stages_of(name: str) -> list[Stage]:
+    """The stages that an image of this repository is made of, the last being the image."""
+    image = recipe.read(name)
+    every = stages(image.path.read_text())
+    last = next((stage for stage in every if stage.name == image.target), every[-1]) if image.target else every[-1]
+    return needed(every, last)
+
+
+def instructions_of(name: str) -> list[Instruction]:
+    """Those of all its stages, in order."""
+    return [instruction for stage in stages_of(name) for instruction in stage.instructions]

@@ -102,7 +102,7 @@ def test_nslookup_ends_as_a_loop_wants_it(worker: Container) -> None:
 def test_an_ordinary_users_sshd_lets_mpirun_in(worker: Container) -> None:
     """Keys as mpi-operator makes them; the session has the pod's own environment and finds Open MPI's daemon."""
     start = (
-        "import socket; from scalecurve_worker import sshd; "
+        "import socket; from scalecurve_worker.launch import sshd; "
         "probe = socket.socket(); probe.bind(('', 0)); port = probe.getsockname()[1]; probe.close(); "
         "open('/tmp/port', 'w').write(str(port)); "
         "import os; os.environ['SCALECURVE_SSH_PORT'] = str(port); raise SystemExit(sshd.main())"

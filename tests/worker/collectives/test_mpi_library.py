@@ -100,12 +100,12 @@ def counted(tmp_path: Path, algorithm: str) -> dict[tuple[int, int], tuple[float
     [
         (
             {"OMPI_MCA_coll": "basic,libnbc,self,inter"},
-            "workload.allReduce: ring was asked of Open MPI by OMPI_MCA_coll_tuned_use_dynamic_rules=true, "
+            "workload.allReduce: ring was requested by OMPI_MCA_coll_tuned_use_dynamic_rules=true, "
             "and it has no such parameter",
         ),
         (
             {"RANK": "0", "WORLD_SIZE": "7", "LOCAL_RANK": "0"},
-            "workload.backend: mpirun started 7 ranks, and MPI knows 2: mpirun and mpi4py's library",
+            "workload.backend: mpirun started 7 ranks, but MPI has 2: mpirun and mpi4py's library",
         ),
     ],
 )
@@ -128,7 +128,7 @@ def test_ranks_of_a_node_that_are_not_in_one(tmp_path: Path) -> None:
         "from scalecurve_worker.__main__ import main; sys.exit(main())"
     )
     done = mpirun(tmp_path, 2, "-c", code, trial=trial(2, "hierarchical"), fails=True)
-    assert "hierarchical adds up inside a node first, and ranks 0 to 1 are on node-0, node-1" in done.stderr
+    assert "hierarchical sums within each node first, but ranks 0 to 1 are on node-0, node-1" in done.stderr
 
 
 def test_a_models_gradients_need_torch(tmp_path: Path) -> None:

@@ -73,7 +73,7 @@ IMAGES, LABELS = "train-images-idx3-ubyte", "train-labels-idx1-ubyte"
         (IMAGES, idx(np.zeros((12, 28, 28))) + b"x", "dimensions [12, 28, 28] want 9408 bytes, 9409 are there"),
         (IMAGES, idx(np.zeros((0, 28, 28))), f"{LABELS}: 12 labels for the 0 images of {IMAGES}"),
         (LABELS, idx(np.zeros(11)), f"{LABELS}: 11 labels for the 12 images of {IMAGES}"),
-        (LABELS, idx(np.full(12, 10)), f"{LABELS}: label 10: 0 to 9 is expected"),
+        (LABELS, idx(np.full(12, 10)), f"{LABELS}: label 10: expected 0 to 9"),
     ],
 )
 def test_a_damaged_fashion_mnist_is_named(tmp_path: Path, name: str, content: bytes | None, message: str) -> None:

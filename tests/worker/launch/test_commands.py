@@ -49,7 +49,7 @@ def test_ranks_of_ones_own_are_numbered_over_pods() -> None:
 
 def test_a_parameter_server_is_no_rank() -> None:
     trial = make_trial(4, workload={"program": "custom", "command": ["train"]})
-    (command,) = commands(trial, PodRole(PodKind.aside, 2, 0, 2, "h", 1, "server-1"), {"TF_CONFIG": "{}"})
+    (command,) = commands(trial, PodRole(PodKind.auxiliary, 2, 0, 2, "h", 1, "server-1"), {"TF_CONFIG": "{}"})
     assert "RANK" not in command.env
     assert command.env["TF_CONFIG"] == "{}"
     assert [command.env[name] for name in ("SCALECURVE_ROLE", "MASTER_ADDR", "MASTER_PORT")] == ["server-1", "h", "1"]

@@ -40,7 +40,7 @@ back to prterun:
         (KILLED_4, 3, "RankKilled", "killed by SIGSEGV in pod j-worker-1"),
         (LOST, 2, "RankFailed", "mpirun lost pod j-worker-1: it was deleted or killed"),
         (LOST_4, 2, "RankFailed", "mpirun lost pod j-worker-1: it was deleted or killed"),
-        (NOT_BEGUN, 4, "RankFailed", "mpirun could begin nothing in pod j-worker-2"),
+        (NOT_BEGUN, 4, "RankFailed", "mpirun could not start ranks in pod j-worker-2"),
     ],
 )
 def test_what_was_lost(text: str, rank: int, reason: str, said: str) -> None:

@@ -21,7 +21,7 @@ def passed(pieces: list[bytes]) -> tuple[bytes, list[str]]:
         os.close(write_end)
         copy.join(10)
         target.seek(0)
-        return target.read(), copy.kept
+        return target.read(), copy.marked
 
 
 @settings(max_examples=40, deadline=None)

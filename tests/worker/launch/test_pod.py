@@ -207,7 +207,7 @@ def test_a_pod_without_a_place_says_so(tmp_path: Path) -> None:
     pod = start_pod(tmp_path / "pod", make_trial(2), SCALECURVE_PODS="2")
     assert pod.end(60) == 1
     (failure,) = pod.termination.failures
-    assert (failure.reason, failure.message[:26]) == ("BadWorkload", "which of 2 pods is this: n")
+    assert (failure.reason, failure.message[:34]) == ("BadWorkload", "cannot tell which of 2 pods this is"[:34])
 
 
 @pytest.fixture
@@ -251,5 +251,5 @@ def test_a_first_pod_whose_port_is_taken_leaves_its_reason(tmp_path: Path, taken
         "SCALECURVE_COORDINATOR": f"127.0.0.1:{taken}",
     }
     line, reason = started(tmp_path, "scalecurve_worker.launch.pod", 2, 2, **where)
-    assert line.startswith(f"scalecurve: port {taken}, where the workers meet, is taken")
+    assert line.startswith(f"scalecurve: port {taken}, where the workers meet, is in use")
     assert reason.startswith("StartFailed: port")

@@ -22,7 +22,7 @@ def tf(**task: object) -> str:
 
 
 @pytest.mark.parametrize(
-    ("environment", "place"),
+    ("environment", "role"),
     [
         (
             {"JOB_COMPLETION_INDEX": "1", "SCALECURVE_COORDINATOR": "job-0.job:29500"},
@@ -35,18 +35,18 @@ def tf(**task: object) -> str:
         ),
         (
             {"TF_CONFIG": tf(type="ps", index=3), "SCALECURVE_COORDINATOR": "a:1"},
-            PodRole(PodKind.aside, 2, 0, 2, "a", 1, "server-3"),
+            PodRole(PodKind.auxiliary, 2, 0, 2, "a", 1, "server-3"),
         ),
         (
             {"TF_CONFIG": tf(type="chief", index=0), "SCALECURVE_COORDINATOR": "a:1"},
-            PodRole(PodKind.aside, 2, 0, 2, "a", 1, "chief"),
+            PodRole(PodKind.auxiliary, 2, 0, 2, "a", 1, "chief"),
         ),
         ({"K_MPI_JOB_ROLE": "launcher"}, PodRole(PodKind.launcher, 2, 0, 2, "127.0.0.1", 29500)),
         ({"SCALECURVE_POD_INDEX": "0", "RANK": "1", "MASTER_ADDR": "m"}, PodRole(PodKind.workers, 2, 0, 2, "m", 29500)),
     ],
 )
-def test_every_job_kind_says_which_pod_this_is(environment: dict[str, str], place: PodRole) -> None:
-    assert find_pod_role(FOUR, {"SCALECURVE_PODS": "2", **environment}) == place
+def test_every_job_kind_says_which_pod_this_is(environment: dict[str, str], role: PodRole) -> None:
+    assert find_pod_role(FOUR, {"SCALECURVE_PODS": "2", **environment}) == role
 
 
 def test_one_pod_needs_no_number() -> None:
@@ -57,15 +57,15 @@ def test_one_pod_needs_no_number() -> None:
     ("environment", "said"),
     [
         ({}, "SCALECURVE_PODS='': expected a whole number"),
-        ({"SCALECURVE_PODS": "3"}, "SCALECURVE_PODS=3: 4 workers do not divide"),
-        ({"SCALECURVE_PODS": "0"}, "do not divide"),
+        ({"SCALECURVE_PODS": "3"}, "SCALECURVE_PODS=3: 4 workers cannot be divided"),
+        ({"SCALECURVE_PODS": "0"}, "cannot be divided"),
         (
             {"SCALECURVE_PODS": "2"},
-            "which of 2 pods is this: none of SCALECURVE_POD_INDEX, PET_NODE_RANK, RANK, JOB_COMPLETION_INDEX",
+            "cannot tell which of 2 pods this is: set one of SCALECURVE_POD_INDEX, ",
         ),
-        ({"SCALECURVE_PODS": "2", "JOB_COMPLETION_INDEX": "2"}, "this is pod 2, and SCALECURVE_PODS=2: 0 to 1"),
+        ({"SCALECURVE_PODS": "2", "JOB_COMPLETION_INDEX": "2"}, "pod index 2 is out of range with SCALECURVE_PODS=2"),
         ({"SCALECURVE_PODS": "2", "JOB_COMPLETION_INDEX": "-1"}, "JOB_COMPLETION_INDEX='-1'"),
-        ({"SCALECURVE_PODS": "2", "JOB_COMPLETION_INDEX": "1"}, "where do 2 pods meet"),
+        ({"SCALECURVE_PODS": "2", "JOB_COMPLETION_INDEX": "1"}, "cannot tell where 2 pods meet"),
         ({"SCALECURVE_PODS": "2", "JOB_COMPLETION_INDEX": "1", "SCALECURVE_COORDINATOR": "a"}, "expected host:port"),
         ({"SCALECURVE_PODS": "2", "TF_CONFIG": "{}"}, "TF_CONFIG='{}'"),
     ],

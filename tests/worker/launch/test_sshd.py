@@ -57,7 +57,7 @@ def test_an_image_without_sshd_says_so(
     monkeypatch.setattr(sshd, "_SSHD", ())
     monkeypatch.setenv("PATH", "/nowhere")
     assert sshd.main() == 1
-    assert "this image has no sshd (package openssh-server)" in capsys.readouterr().err
+    assert "need sshd (package openssh-server), which this image lacks" in capsys.readouterr().err
 
 
 def test_workers_are_waited_for(tmp_path: Path) -> None:
@@ -109,7 +109,7 @@ def test_sshd_says_that_its_port_is_taken(
     monkeypatch.setenv(sshd.PORT_ENV, str(taken))
     monkeypatch.setenv("SCALECURVE_TERMINATION_LOG", str(tmp_path / "log"))
     assert sshd.main(str(tmp_path)) == 1
-    assert f"scalecurve: port {taken}, for sshd, is taken" in capsys.readouterr().err
+    assert f"scalecurve: port {taken}, for sshd, is in use" in capsys.readouterr().err
     assert (tmp_path / "log").read_text().startswith(f"port {taken}, for sshd")
 
 
@@ -123,4 +123,4 @@ def test_sshd_says_that_its_user_has_no_name(
     monkeypatch.setattr(pwd, "getpwuid", nobody)
     monkeypatch.setenv("SCALECURVE_TERMINATION_LOG", str(tmp_path / "log"))
     assert sshd.main(str(tmp_path)) == 1
-    assert f"no user of number {os.getuid()}; sshd wants a line for it in /etc/passwd" in capsys.readouterr().err
+    assert f"no user with ID {os.getuid()}; sshd needs an entry for it in /etc/passwd" in capsys.readouterr().err

@@ -33,7 +33,7 @@ def taken() -> Iterator[int]:
 
 def test_a_missing_host_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(
-        PreflightError, match=r"no host file .*hostfile \(No such file .*SCALECURVE_HOSTFILE names another"
+        PreflightError, match=r"no host file .*hostfile \(No such file .*SCALECURVE_HOSTFILE can name another"
     ):
         check_hostfile(tmp_path / "hostfile", 1)
 
@@ -53,9 +53,7 @@ def test_a_host_file_has_room_for_so_many(tmp_path: Path, text: str, slots: int)
     hosts = tmp_path / "hostfile"
     hosts.write_text(text)
     check_hostfile(hosts, slots)
-    with pytest.raises(
-        PreflightError, match=f"has {slots} slots, and {slots + 1} workers were asked for: slotsPerWorker"
-    ):
+    with pytest.raises(PreflightError, match=f"has {slots} slots for {slots + 1} workers: slotsPerWorker"):
         check_hostfile(hosts, slots + 1)
 
 
@@ -66,7 +64,7 @@ def test_slots_are_added_up(slots: list[int], form: str) -> None:
 
 
 def test_a_port_that_is_taken_is_named(taken: int) -> None:
-    with pytest.raises(PreflightError, match=f"^port {taken}, for sshd, is taken by another process of this pod"):
+    with pytest.raises(PreflightError, match=f"^port {taken}, for sshd, is in use by another process of this pod"):
         check_port(taken, "for sshd")
     check_port(free_port(), "for sshd")
 
@@ -74,7 +72,7 @@ def test_a_port_that_is_taken_is_named(taken: int) -> None:
 def test_shared_memory_is_missing_or_too_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert shared_memory(tmp_path / "shm").startswith(f"no {tmp_path}/shm (No such file or directory): NCCL, Open MPI")
     real = os.statvfs(tmp_path)
-    for mib, said in ((64, "holds 64 MiB: NCCL and data loaders die"), (65, "")):
+    for mib, said in ((64, "has 64 MiB: NCCL and data loaders crash"), (65, "")):
         blocks = mib * (1 << 20) // real.f_frsize
         fields = (real.f_bsize, real.f_frsize, blocks, *real[3:])
         monkeypatch.setattr(os, "statvfs", lambda path, fields=fields: os.statvfs_result(fields))
@@ -85,11 +83,9 @@ def test_shared_memory_is_missing_or_too_small(tmp_path: Path, monkeypatch: pyte
 
 def test_a_world_of_another_size_is_explained() -> None:
     assert world_size_mismatch(4, 4, {}) == ""
-    assert world_size_mismatch(4, 2, {}) == "world size 2, and 4 workers were asked for"
-    assert world_size_mismatch(4, 1, {}).endswith(
-        "; no launcher's variable is set: each worker is alone, and believes it is rank 0"
-    )
-    assert "OMPI_COMM_WORLD_SIZE=1: each worker is alone" in world_size_mismatch(4, 1, {"OMPI_COMM_WORLD_SIZE": "1"})
+    assert world_size_mismatch(4, 2, {}) == "world size is 2, expected 4"
+    assert world_size_mismatch(4, 1, {}).endswith("; no launcher's variable is set: each worker runs alone, as rank 0")
+    assert "OMPI_COMM_WORLD_SIZE=1: each worker runs alone" in world_size_mismatch(4, 1, {"OMPI_COMM_WORLD_SIZE": "1"})
 
 
 @pytest.mark.processes
@@ -101,4 +97,4 @@ def test_a_lonely_worker_says_that_it_is_alone(tmp_path: Path) -> None:
         capture_output=True,
         text=True,
     )
-    assert "scalecurve: world size 1, and 2 workers were asked for; no launcher's variable is set" in done.stderr
+    assert "scalecurve: world size is 1, expected 2; no launcher's variable is set" in done.stderr

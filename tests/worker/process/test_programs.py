@@ -25,7 +25,7 @@ def run_extension(out: Path, workload: dict[str, object], path: str, *, fails: b
 
 
 def test_a_command_is_no_function() -> None:
-    with pytest.raises(WorkloadError, match=r"workload\.program: custom runs a command, and no function"):
+    with pytest.raises(WorkloadError, match=r"workload\.program: custom runs a command, not a function"):
         program(make_trial(workload={"program": "custom", "command": ["true"]}).workload)
 
 

@@ -35,7 +35,11 @@ def test_identity_by_launcher(environment: dict[str, str], identity: RankIdentit
 
 @pytest.mark.parametrize(
     ("rank", "sets", "said"),
-    [(0, "0;x", "core numbers"), (2, "0;1", "2 sets, and this is local rank 2"), (0, "99999", "cannot take cores")],
+    [
+        (0, "0;x", "core numbers"),
+        (2, "0;1", "2 core sets, but this is local rank"),
+        (0, "99999", "cannot take cores"),
+    ],
 )
 def test_cores_that_cannot_be_taken(rank: int, sets: str, said: str) -> None:
     with pytest.raises(StartupError, match=said):

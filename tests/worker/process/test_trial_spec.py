@@ -38,7 +38,7 @@ def test_what_is_sent_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_field_that_came_since(monkeypatch: pytest.MonkeyPatch) -> None:
     said = refusal(monkeypatch, "9.1.0", pipeline={"stages": 4}, sharding="3d")
     assert said == (
-        f"SCALECURVE_TRIAL: this image's scalecurve {release()} does not know workload.pipeline, workload.sharding; "
+        f"SCALECURVE_TRIAL: this image's scalecurve {release()} does not support workload.pipeline, workload.sharding; "
         "use an image of the operator's version, 9.1.0"
     )
 
@@ -46,7 +46,7 @@ def test_a_field_that_came_since(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_value_that_came_since(monkeypatch: pytest.MonkeyPatch) -> None:
     said = refusal(monkeypatch, "9.1.0", strategy="hybrid")
     assert said == (
-        f"SCALECURVE_TRIAL: this image's scalecurve {release()} does not know workload.strategy: hybrid; "
+        f"SCALECURVE_TRIAL: this image's scalecurve {release()} does not support workload.strategy: hybrid; "
         "use an image of the operator's version, 9.1.0"
     )
 
@@ -57,7 +57,7 @@ def test_an_engine_that_does_not_say_its_version(monkeypatch: pytest.MonkeyPatch
 
 def test_builds_that_call_themselves_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     said = refusal(monkeypatch, release(), sharding="3d")
-    assert said.endswith(f"; use an image built with the operator: both call themselves {release()}")
+    assert said.endswith(f"; use an image built with the operator: both report version {release()}")
 
 
 @pytest.mark.processes

@@ -75,8 +75,8 @@ def test_a_rank_that_ends_is_missed_by_the_others() -> None:
         said[hub.rank] = str(caught.value)
 
     meet(3, do)
-    assert said[0] == "rank 0 of 3: rank 1 is gone: its connection has ended"
-    assert "rank 0 is gone" in said[2]
+    assert said[0] == "rank 0 of 3: lost rank 1: connection closed"
+    assert "lost rank 0" in said[2]
 
 
 def test_strangers_are_sent_away() -> None:

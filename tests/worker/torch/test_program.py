@@ -122,11 +122,11 @@ def test_all_reduce_by_size(tmp_path: Path) -> None:
     [
         (
             {"program": "custom", "command": ["x"]},
-            "workload.program: custom runs a command, and no function",
+            "workload.program: custom runs a command, not a function",
         ),
         (
             {"options": {"staticGraph": True, "compile": True}},
-            "workload.options.staticGraph: not together with compile; set one of them to false",
+            "workload.options.staticGraph: cannot be combined with compile; set one of them to false",
         ),
         ({"data": {"shape": [3, 9000, 9000], "classes": 3}}, None),
     ],
@@ -195,7 +195,7 @@ def test_a_loss_that_explodes_is_not_finite(alone: Path, monkeypatch: pytest.Mon
     [
         ({"strategy": "single", "model": "resnet51"}, {}, "workload.model: program torch has no model 'resnet51'"),
         ({"strategy": "single", "data": {"source": "cifar10"}}, {}, "workload.data: cifar10: path"),
-        ({"strategy": "single", "precision": "tf32"}, {}, "workload.precision: tf32 is for GPUs"),
+        ({"strategy": "single", "precision": "tf32"}, {}, "workload.precision: tf32 needs a GPU"),
         (
             {"strategy": "single", "options": {"gradientAccumulation": 3}},
             {},

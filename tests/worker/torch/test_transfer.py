@@ -16,7 +16,7 @@ from scalecurve_api.record.checks.frozen_layers import frozen_unchanged
 from scalecurve_api.record.rank import RankRecord
 from scalecurve_api.spec.trial import TrialSpec
 from scalecurve_worker.process.failure import WorkloadError
-from scalecurve_worker.torch import evaluation, models
+from scalecurve_worker.torch import accuracy, models
 from scalecurve_worker.torch.checkpoints import open_folder, write_checkpoint
 from scalecurve_worker.torch.program import run
 from scalecurve_worker.torch.transfer import (
@@ -65,7 +65,7 @@ def test_the_head_is_the_last_layer(name: str) -> None:
 
 
 def test_a_model_of_text_has_no_head() -> None:
-    with pytest.raises(models.ModelError, match="vocabulary"):
+    with pytest.raises(models.ModelError, match="supports image models only"):
         head_entries(models.spec("gpt2_tiny"), (64,), 256)
 
 
@@ -98,20 +98,20 @@ def damaged(file: Path) -> None:
     ("make", "said"),
     [
         (lambda file: None, "no such file (looked for from "),
-        (damaged, "no state dict that torch can read, or damaged: "),
-        (lambda file: file.write_bytes(b""), "no state dict that torch can read, or damaged: "),
-        (lambda file: file.write_text("weights"), "no state dict that torch can read, or damaged: "),
+        (damaged, "torch cannot read a state dict from it: "),
+        (lambda file: file.write_bytes(b""), "torch cannot read a state dict from it: "),
+        (lambda file: file.write_text("weights"), "torch cannot read a state dict from it: "),
         (lambda file: file.mkdir(), "cannot be read: Is a directory"),
-        (lambda file: torch.save(net(1), file), "no state dict that torch can read, or damaged: "),
-        (lambda file: torch.save([1, 2], file), "holds no state dict, which maps names to tensors"),
-        (lambda file: torch.save({"epoch": 3}, file), "holds no state dict, which maps names to tensors"),
+        (lambda file: torch.save(net(1), file), "torch cannot read a state dict from it: "),
+        (lambda file: torch.save([1, 2], file), "not a state dict, which maps names to tensors"),
+        (lambda file: torch.save({"epoch": 3}, file), "not a state dict, which maps names to tensors"),
         (
             lambda file: torch.save(net(1, name="resnet32").state_dict(), file),
-            "of another architecture: stages.9.body.0.0.weight is of no layer; ",
+            "different architecture: stages.9.body.0.0.weight is of no layer; ",
         ),
         (
             lambda file: torch.save({"layers.1.weight": torch.zeros(2, 3)}, file),
-            "of another architecture: stem.0.weight is missing; stem.1.weight is missing; stem.1.bias is missing and ",
+            "different architecture: stem.0.weight is missing; stem.1.weight is missing; stem.1.bias is missing and ",
         ),
     ],
 )  # fmt: skip
@@ -133,7 +133,7 @@ def test_a_checkpoint_that_does_not_fit_is_told_in_one_line(
 def test_a_folder_that_cannot_be_written_to_is_told_before_training(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(
-        WorkloadError, match=r"measure.accuracy.checkpoints: .*file/in: cannot be made: Not a directory"
+        WorkloadError, match=r"measure.accuracy.checkpoints: .*file/in: cannot be created: Not a directory"
     ):
         open_folder(str(tmp_path / "file" / "in"))
 
@@ -213,7 +213,7 @@ def test_only_the_head_changes_in_a_whole_trial(tmp_path: Path, monkeypatch: pyt
     assert found.flops_per_sample is not None
     assert found.flops_per_sample < 0.4 * record.flops_per_sample
 
-    monkeypatch.setattr(evaluation, "train_mode", lambda module: module.train())
+    monkeypatch.setattr(accuracy, "train_mode", lambda module: module.train())
     broken = trained(asked, tmp_path / "fault", monkeypatch)
     check = frozen_unchanged(asked, [broken])
     expected = "the frozen layers of rank 0 are others after the training to accuracy than before training"

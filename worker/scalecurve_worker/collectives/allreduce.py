@@ -128,7 +128,7 @@ def check_nodes(algorithm: AllReduce, session: Session, per_node: int) -> None:
         here = places[first : first + per_node]
         if len(set(here)) > 1:
             raise WorkloadError(
-                f"workload.allReduce: hierarchical adds up inside a node first, and ranks {first} to "
+                f"workload.allReduce: hierarchical sums within each node first, but ranks {first} to "
                 f"{first + len(here) - 1} are on {', '.join(sorted(set(here)))}"
             )
 

@@ -128,7 +128,7 @@ def _elements(workload: AllReduceWorkload) -> list[int] | None:
         from scalecurve_worker.collectives.payload import gradient_elements
     except ModuleNotFoundError as error:
         raise WorkloadError(
-            f"workload.sizes.payload: {workload.sizes.payload.value} needs torch, which builds workload.model, and it "
+            f"workload.sizes.payload: {workload.sizes.payload.value} needs torch to build workload.model, and torch "
             "is not installed here; allowed here: sizes"
         ) from error
     return gradient_elements(workload)
@@ -138,8 +138,8 @@ def _check_world(mpi: Any) -> None:
     launched, joined = identify().world, mpi.COMM_WORLD.Get_size()
     if launched != joined:
         raise WorkloadError(
-            f"workload.backend: mpirun started {launched} ranks, and MPI knows {joined}: "
-            f"mpirun and mpi4py's library ({' '.join(map(str, mpi.get_vendor()))}) do not belong together"
+            f"workload.backend: mpirun started {launched} ranks, but MPI has {joined}: "
+            f"mpirun and mpi4py's library ({' '.join(map(str, mpi.get_vendor()))}) do not match"
         )
 
 

@@ -50,23 +50,23 @@ def ask_for(algorithm: AllReduce) -> None:
 
 def confirm(algorithm: AllReduce, vendor: str) -> dict[str, str]:
     """What the library says it was set to, by the same names."""
-    wanted = settings(algorithm)
-    if not wanted:
+    requested = settings(algorithm)
+    if not requested:
         return {}
     if vendor != "Open MPI":
         raise WorkloadError(
-            f"workload.allReduce: {algorithm.value} is chosen through Open MPI's coll/tuned, and this is {vendor}; "
+            f"workload.allReduce: {algorithm.value} needs Open MPI's coll/tuned, but this MPI is {vendor}; "
             "allowed here: auto"
         )
     tool = _Tool()
-    found = {name: tool.read(name) for name in wanted}
-    for name, value in wanted.items():
-        if found[name] != value:
+    actual = {name: tool.read(name) for name in requested}
+    for name, value in requested.items():
+        if actual[name] != value:
             raise WorkloadError(
-                f"workload.allReduce: {algorithm.value} was asked of Open MPI by {_MCA}{name}={value}, and it has "
-                f"{found[name] or 'no such parameter'}"
+                f"workload.allReduce: {algorithm.value} was requested by {_MCA}{name}={value}, but Open MPI reports "
+                f"{actual[name] or 'no such parameter'}"
             )
-    return {name: value for name, value in found.items() if value is not None}
+    return {name: value for name, value in actual.items() if value is not None}
 
 
 class _Tool:
@@ -103,12 +103,12 @@ class _Tool:
             enumeration, ctypes.byref(items), None, ctypes.byref(length)
         ):
             return {}
-        found = {}
+        names = {}
         for item in range(items.value):
             value, text, room = ctypes.c_int(), ctypes.create_string_buffer(128), ctypes.c_int(128)
             self._mpi.MPI_T_enum_get_item(enumeration, item, ctypes.byref(value), text, ctypes.byref(room))
-            found[value.value] = text.value.decode()
-        return found
+            names[value.value] = text.value.decode()
+        return names
 
 
 def _loaded_library() -> str:
@@ -116,4 +116,4 @@ def _loaded_library() -> str:
         path = line.split(maxsplit=5)[-1]
         if Path(path).name.startswith("libmpi.so"):
             return path
-    raise WorkloadError("workload.allReduce: no libmpi.so is loaded in this process, whose settings could be read")
+    raise WorkloadError("workload.allReduce: cannot read Open MPI's settings: no libmpi.so is loaded")

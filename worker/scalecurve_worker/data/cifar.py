@@ -56,11 +56,11 @@ def _read_batch(file: Path) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
     except (OSError, *_DAMAGE) as error:
         raise DataError(f"{file}: is not a readable CIFAR-10 batch: {str(error) or type(error).__name__}") from error
     if not isinstance(content, dict):
-        raise DataError(f"{file}: holds a {type(content).__name__}: a dictionary of data and labels is expected")
+        raise DataError(f"{file}: holds a {type(content).__name__}: expected a dictionary of data and labels")
     images = _pixels(file, content.get(b"data", content.get("data")))
     labels = content.get(b"labels", content.get("labels"))
     if not isinstance(labels, list) or not all(type(label) is int and 0 <= label < 10 for label in labels):
-        raise DataError(f"{file}: labels: a list of numbers from 0 to 9 is expected")
+        raise DataError(f"{file}: labels: expected a list of numbers from 0 to 9")
     if len(labels) != len(images) or not labels:
         raise DataError(f"{file}: {len(labels)} labels for {len(images)} images")
     return images, np.array(labels, np.int64)
@@ -68,9 +68,9 @@ def _read_batch(file: Path) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
 
 def _pixels(file: Path, data: object) -> NDArray[np.uint8]:
     if not isinstance(data, _Array):
-        raise DataError(f"{file}: data: an array is expected")
+        raise DataError(f"{file}: data: expected an array")
     if data.kind not in ("u1", "|u1") or len(data.shape) != 2 or data.shape[1] != PIXELS:
-        raise DataError(f"{file}: data: {data.kind} {list(data.shape)}: bytes [items, {PIXELS}] are expected")
+        raise DataError(f"{file}: data: {data.kind} {list(data.shape)}: expected bytes [items, {PIXELS}]")
     if len(data.content) != data.shape[0] * PIXELS:
         raise DataError(f"{file}: data: {len(data.content)} bytes for shape {list(data.shape)}")
     pixels = np.frombuffer(data.content, np.uint8).copy()

@@ -38,7 +38,7 @@ def read_fashion_mnist(path: Path, split: Split) -> ImageArrays:
     if len(labels) == 0 or images[0].size == 0:
         raise DataError(f"{images_file}: holds no images")
     if labels.max() >= 10:
-        raise DataError(f"{labels_file}: label {labels.max()}: 0 to 9 is expected")
+        raise DataError(f"{labels_file}: label {labels.max()}: expected 0 to 9")
     return ImageArrays(
         images[:, None],
         labels.astype(np.int64),

@@ -47,12 +47,12 @@ def list_images(path: Path, split: Split, *, validation: float | None = None, sp
         return _held_out(path, split, validation, split_seed)
     classes = _subfolders(path / "train", path)
     folder = path / split
-    own = classes if split == "train" else _subfolders(folder, path)
-    strangers = sorted(set(own) - set(classes))
+    folders = classes if split == "train" else _subfolders(folder, path)
+    strangers = sorted(set(folders) - set(classes))
     if strangers:
         raise DataError(f"{folder / strangers[0]}: {path / 'train'} has no class of that name")
     numbers = {name: number for number, name in enumerate(classes)}
-    return _list(folder, tuple(classes), [(numbers[name], _files(folder, name)) for name in own])
+    return _list(folder, tuple(classes), [(numbers[name], _files(folder, name)) for name in folders])
 
 
 def _held_out(path: Path, split: Split, share: float, seed: int) -> ImageList:
@@ -62,7 +62,7 @@ def _held_out(path: Path, split: Split, share: float, seed: int) -> ImageList:
     for number, name in enumerate(classes):
         files = _files(path, name)
         if len(files) < 2:
-            raise DataError(f"{path / name}: holds one image; validation {share} wants at least two of each class")
+            raise DataError(f"{path / name}: holds one image; validation {share} needs at least two per class")
         held = min(max(1, round(share * len(files))), len(files) - 1)
         shuffled = np.random.default_rng((seed, number)).permutation(len(files))
         chosen = sorted(shuffled[:held] if split == "val" else shuffled[held:])
@@ -88,13 +88,13 @@ def _subfolders(folder: Path, path: Path) -> list[str]:
     if not folder.is_dir():
         raise DataError(
             f"{folder}: no such folder; image-folder reads {path}/{{train,val}}/<class>/<image>, "
-            f"or {path}/<class>/<image> where validation says what share to hold out"
+            f"or {path}/<class>/<image> with validation set to the share to hold out"
         )
     with os.scandir(folder) as entries:
-        found = sorted(entry.name for entry in entries if entry.is_dir() and not entry.name.startswith("."))
-    if not found:
+        names = sorted(entry.name for entry in entries if entry.is_dir() and not entry.name.startswith("."))
+    if not names:
         raise DataError(f"{folder}: holds no class folders")
-    return found
+    return names
 
 
 def _is_image(entry: os.DirEntry[str]) -> bool:

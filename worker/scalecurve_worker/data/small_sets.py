@@ -48,10 +48,10 @@ def _table() -> NDArray[np.float64]:
     Read from the installed package's file: importing scikit-learn takes a second and brings a second OpenMP
     runtime into the process that is to be timed.
     """
-    found = find_spec("sklearn")
-    if found is None or found.origin is None:
+    package = find_spec("sklearn")
+    if package is None or package.origin is None:
         raise DataError("digits: scikit-learn is not installed; it carries the data (pip install scikit-learn)")
-    file = Path(found.origin).parent / "datasets" / "data" / "digits.csv.gz"
+    file = Path(package.origin).parent / "datasets" / "data" / "digits.csv.gz"
     if not file.is_file():
         from sklearn.datasets import load_digits
 

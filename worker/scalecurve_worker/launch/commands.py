@@ -1,4 +1,4 @@
-"""A trial and a pod's place in it -> what the pod starts: torchrun, mpirun, or the ranks themselves."""
+"""A trial and a pod's role in it -> what the pod starts: torchrun, mpirun, or the ranks themselves."""
 
 from __future__ import annotations
 
@@ -45,47 +45,47 @@ class PodProcess:
 
 
 def commands(
-    trial: TrialSpec, place: PodRole, environment: Mapping[str, str], mpirun: str = "mpirun"
+    trial: TrialSpec, role: PodRole, environment: Mapping[str, str], mpirun: str = "mpirun"
 ) -> list[PodProcess]:
     """What the pod starts. ``environment`` is the pod's; what the user set in ``workload.env`` comes last."""
     env = {name: value for name, value in environment.items() if not _foreign(name)}
     # One worker must compute with as many threads as each of many; torchrun sets 1, but only where it starts several.
     env = {THREADS_ENV: "1", "PYTHONUNBUFFERED": "1", **env, **trial.workload.env}
-    if place.part is PodKind.launcher:
+    if role.kind is PodKind.launcher:
         return [_mpirun(trial, env, mpirun)]
-    env[POD_INDEX_ENV] = str(place.index)
-    meeting = {"MASTER_ADDR": place.host, "MASTER_PORT": str(place.port)}
-    if place.part is PodKind.aside:
+    env[POD_INDEX_ENV] = str(role.index)
+    meeting = {"MASTER_ADDR": role.host, "MASTER_PORT": str(role.port)}
+    if role.kind is PodKind.auxiliary:
         # No rank, and the only one here: it may use every core of its pod.
-        return [PodProcess(_program(trial), {**env, **meeting, ROLE_ENV: place.role, "LOCAL_WORLD_SIZE": "1"})]
+        return [PodProcess(_program(trial), {**env, **meeting, ROLE_ENV: role.task, "LOCAL_WORLD_SIZE": "1"})]
     launcher = trial.workload.resolved_launcher
     if launcher is Launcher.mpirun:
         raise PodRoleError("workload.launcher: mpirun starts ranks in pods of an MPIJob only; set spec.runner: MPIJob")
     if launcher is Launcher.processes:
-        return _processes(trial, place, {**env, **meeting})
-    return [PodProcess([*_torchrun(place), *_program(trial)], env)]
+        return _processes(trial, role, {**env, **meeting})
+    return [PodProcess([*_torchrun(role), *_program(trial)], env)]
 
 
-def _torchrun(place: PodRole) -> list[str]:
-    launcher = [*_python("torch.distributed.run"), f"--nproc-per-node={place.workers}", "--max-restarts=0"]
-    if place.pods == 1:
+def _torchrun(role: PodRole) -> list[str]:
+    launcher = [*_python("torch.distributed.run"), f"--nproc-per-node={role.workers}", "--max-restarts=0"]
+    if role.pods == 1:
         return [*launcher, "--standalone", "--local-addr=127.0.0.1", "--no-python"]
     # Static rendezvous: ranks follow the pods' numbers, so that rank 0, whose log holds the record, is in pod 0.
     # c10d numbers pods in the order they come.
     return [
         *launcher,
-        f"--nnodes={place.pods}",
-        f"--node-rank={place.index}",
-        f"--master-addr={place.host}",
-        f"--master-port={place.port}",
+        f"--nnodes={role.pods}",
+        f"--node-rank={role.index}",
+        f"--master-addr={role.host}",
+        f"--master-port={role.port}",
         "--no-python",
     ]
 
 
-def _processes(trial: TrialSpec, place: PodRole, env: Mapping[str, str]) -> list[PodProcess]:
-    each = trial.workload.processes(place.workers)
-    world = {"WORLD_SIZE": str(each * place.pods), "LOCAL_WORLD_SIZE": str(each)}
-    first = place.index * each
+def _processes(trial: TrialSpec, role: PodRole, env: Mapping[str, str]) -> list[PodProcess]:
+    each = trial.workload.processes(role.workers)
+    world = {"WORLD_SIZE": str(each * role.pods), "LOCAL_WORLD_SIZE": str(each)}
+    first = role.index * each
     return [
         PodProcess(_program(trial), {**env, **world, "RANK": str(first + local), "LOCAL_RANK": str(local)})
         for local in range(each)

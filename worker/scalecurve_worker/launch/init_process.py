@@ -45,16 +45,16 @@ def run_as_init(command: Sequence[str], kills: Callable[[], int] = oom_kills) ->
         os.set_blocking(end, False)
     signal.set_wakeup_fd(write_end, warn_on_full_buffer=False)
     signal.signal(signal.SIGCHLD, lambda number, frame: None)  # with a handler it wakes the select below
-    told: list[int] = []
+    signals: list[int] = []
     for each in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(each, lambda number, frame: told.append(number))
+        signal.signal(each, lambda number, frame: signals.append(number))
     process = subprocess.Popen(command)
     while True:
         code = _reap(process.pid)
         if code is not None:
             return code if code >= 0 else 128 - code
-        while told:
-            os.kill(process.pid, told.pop(0))  # not reaped yet: its number is its own
+        while signals:
+            os.kill(process.pid, signals.pop(0))  # not reaped yet: its number is its own
         if kills() > before:
             process.kill()
             return KILLED

@@ -26,14 +26,14 @@ def lost_ranks(lines: Iterable[str], workers: int) -> list[RankFailure]:
 
 def _lost_ranks(text: str, workers: int) -> Iterator[RankFailure]:
     for rank, host, number in _KILLED.findall(text):
-        said = f"killed by {_name(int(number))} in pod {host}"
-        yield RankFailure(rank=int(rank), reason=FailedReason.rank_killed.value, message=said)
+        message = f"killed by {_name(int(number))} in pod {host}"
+        yield RankFailure(rank=int(rank), reason=FailedReason.rank_killed.value, message=message)
     for host in _LOST.findall(text):
-        said = f"mpirun lost pod {host}: it was deleted or killed, or its node does not answer"
-        yield RankFailure(rank=_first_rank(host, workers), reason=FailedReason.rank_failed.value, message=said)
+        message = f"mpirun lost pod {host}: it was deleted or killed, or its node does not answer"
+        yield RankFailure(rank=_first_rank(host, workers), reason=FailedReason.rank_failed.value, message=message)
     for host in _NOT_BEGUN.findall(text):
-        said = f"mpirun could begin nothing in pod {host}: it ended meanwhile, or cannot connect back"
-        yield RankFailure(rank=_first_rank(host, workers), reason=FailedReason.rank_failed.value, message=said)
+        message = f"mpirun could not start ranks in pod {host}: it exited, or cannot connect back"
+        yield RankFailure(rank=_first_rank(host, workers), reason=FailedReason.rank_failed.value, message=message)
 
 
 def _name(number: int) -> str:
@@ -44,5 +44,5 @@ def _name(number: int) -> str:
 
 
 def _first_rank(host: str, workers: int) -> int:
-    found = _WORKER.search(host.partition(".")[0])
-    return int(found[1]) * workers if found else 0
+    match = _WORKER.search(host.partition(".")[0])
+    return int(match[1]) * workers if match else 0

@@ -21,8 +21,8 @@ class OutputTee(threading.Thread):
 
     def __init__(self, source: int, target: int) -> None:
         super().__init__(daemon=True)
-        self.kept: list[str] = []
-        self.last: deque[str] = deque(maxlen=_LAST)
+        self.marked: list[str] = []
+        self.tail: deque[str] = deque(maxlen=_LAST)
         """the last lines, each cut short"""
         self._source, self._target = source, target
         self._line = b""
@@ -48,9 +48,9 @@ class OutputTee(threading.Thread):
 
     def _end_line(self) -> None:
         self._write(self._line[self._written :] + b"\n")
-        self.last.append(self._line[:_WIDTH].decode(errors="replace"))
+        self.tail.append(self._line[:_WIDTH].decode(errors="replace"))
         if any(mark in self._line for mark in _MARKS):
-            self.kept.append(self._line.decode(errors="replace"))
+            self.marked.append(self._line.decode(errors="replace"))
         self._line, self._written = b"", 0
 
     def _write(self, data: bytes) -> None:

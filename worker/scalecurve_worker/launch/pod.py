@@ -60,58 +60,58 @@ def main() -> int:
         if trial is None:
             raise WorkloadError("SCALECURVE_TRIAL is not set: it holds the trial's JSON")
         attempt = number(ATTEMPT_ENV, 1)
-        place = find_pod_role(trial, os.environ)
+        role = find_pod_role(trial, os.environ)
         hostfile = Path(os.environ.get(HOSTFILE_ENV) or DEFAULT_HOSTFILE)
-        _look_around(place, hostfile)
+        _preflight(role, hostfile)
         # As a whole: what was sent lacks all that has its default, and a user's own script may read it.
         environment = {**os.environ, OUT_ENV: _out(trial, attempt), TRIAL_ENV: canonical_json(trial.wire())}
-        started = commands(trial, place, environment, _mpirun(place))
+        started = commands(trial, role, environment, _mpirun(role))
     except (WorkloadError, PodRoleError, PreflightError) as error:
-        _say(str(error))
+        _log(str(error))
         reason = FailedReason.start_failed if isinstance(error, PreflightError) else FailedReason.bad_workload
         failure = RankFailure(rank=0, reason=reason.value, message=str(error)[:1000])
-        _leave(Termination(trial=trial.name if trial else "", attempt=1, failures=[failure]))
+        _write_termination(Termination(trial=trial.name if trial else "", attempt=1, failures=[failure]))
         return 1
     killed = oom_kills()
-    if place.part is PodKind.launcher:
+    if role.kind is PodKind.launcher:
         wait_for_workers(hostfile, ssh_port(os.environ))
-    elif said := shared_memory():
-        _say(said)
-    pod = Pod(started)
-    codes = pod.wait()
-    failures = _failures(Path(environment[OUT_ENV]), pod.kept)
-    if place.part is PodKind.launcher:
-        codes = _heard(pod.last, place, failures, codes)
+    elif message := shared_memory():
+        _log(message)
+    processes = PodProcesses(started)
+    codes = processes.wait()
+    failures = _failures(Path(environment[OUT_ENV]), processes.marked)
+    if role.kind is PodKind.launcher:
+        codes = _add_lost_ranks(processes.tail, role, failures, codes)
     if any(codes) and oom_kills() > killed:
-        said = "the kernel killed a process of this pod for exceeding the pod's memory limit"
-        rank = place.index * place.workers
-        failures.insert(0, RankFailure(rank=rank, reason=FailedReason.out_of_memory.value, message=said))
-    _leave(_termination(trial, attempt, pod.kept, failures, codes, place))
+        message = "the kernel killed a process of this pod for exceeding the pod's memory limit"
+        rank = role.index * role.workers
+        failures.insert(0, RankFailure(rank=rank, reason=FailedReason.out_of_memory.value, message=message))
+    _write_termination(_termination_of(trial, attempt, processes.marked, failures, codes, role))
     return next((code if code > 0 else 128 - code for code in codes if code), 0)
 
 
-def _look_around(place: PodRole, hostfile: Path) -> None:
-    if place.part is PodKind.launcher:
+def _preflight(role: PodRole, hostfile: Path) -> None:
+    if role.kind is PodKind.launcher:
         check_user("ssh")
-        check_hostfile(hostfile, place.pods * place.workers)
-    if place.part is PodKind.workers and place.index == 0 and place.pods > 1:
-        check_port(place.port, "where the workers meet")
+        check_hostfile(hostfile, role.pods * role.workers)
+    if role.kind is PodKind.workers and role.index == 0 and role.pods > 1:
+        check_port(role.port, "where the workers meet")
 
 
-def _heard(lines: Iterable[str], place: PodRole, failures: list[RankFailure], codes: list[int]) -> list[int]:
+def _add_lost_ranks(lines: Iterable[str], role: PodRole, failures: list[RankFailure], codes: list[int]) -> list[int]:
     """Exit codes, after what mpirun said of ranks and pods that it lost has been added to ``failures``."""
-    lost = lost_ranks(lines, place.workers)
+    lost = lost_ranks(lines, role.workers)
     # What ranks could still say themselves came before mpirun noticed.
     failures.extend(lost)
     if lost and not any(codes):
-        _say("mpirun ended with code 0 though it lost part of its job")
+        _log("mpirun exited with code 0 although it lost part of its job")
         codes = [1]
     if any(codes):
         time.sleep(_SETTLE_S)
     return codes
 
 
-class Pod:
+class PodProcesses:
     """The processes of this pod, from their start to the end of the last."""
 
     def __init__(self, started: Sequence[PodProcess]) -> None:
@@ -126,13 +126,13 @@ class Pod:
             self._start(command)
 
     @property
-    def kept(self) -> list[str]:
-        return [line for copy in self._copies for line in copy.kept]
+    def marked(self) -> list[str]:
+        return [line for copy in self._copies for line in copy.marked]
 
     @property
-    def last(self) -> list[str]:
+    def tail(self) -> list[str]:
         """The last lines that its processes printed, what went to stderr behind what went to stdout."""
-        return [line for copy in self._copies for line in copy.last]
+        return [line for copy in self._copies for line in copy.tail]
 
     def wait(self) -> list[int]:
         """Exit codes, negative for signals, in the order of the commands; after one fails the others are ended."""
@@ -178,75 +178,75 @@ class Pod:
 
 def _out(trial: TrialSpec, attempt: int) -> str:
     """The folder of rank files: the same name in every pod, for mpirun gives all ranks one environment."""
-    given = os.environ.get(OUT_ENV, "").strip()
-    return given or str(Path(tempfile.gettempdir(), "scalecurve", f"{trial.name}-a{attempt}"))
+    folder = os.environ.get(OUT_ENV, "").strip()
+    return folder or str(Path(tempfile.gettempdir(), "scalecurve", f"{trial.name}-a{attempt}"))
 
 
-def _mpirun(place: PodRole) -> str:
-    if place.part is not PodKind.launcher:
+def _mpirun(role: PodRole) -> str:
+    if role.kind is not PodKind.launcher:
         return ""
     beside = Path(sys.executable).with_name("mpirun")
-    found = str(beside) if beside.exists() else shutil.which("mpirun")
-    if found is None:
-        raise WorkloadError("workload.launcher: this image has no mpirun, which a launcher of an MPIJob needs")
+    path = str(beside) if beside.exists() else shutil.which("mpirun")
+    if path is None:
+        raise WorkloadError("workload.launcher: the launcher of an MPIJob needs mpirun, which this image lacks")
     if shutil.which("ssh") is None:
-        raise WorkloadError("workload.launcher: this image has no ssh, by which mpirun reaches the workers")
-    return found
+        raise WorkloadError("workload.launcher: mpirun reaches workers through ssh, which this image lacks")
+    return path
 
 
-def _termination(
+def _termination_of(
     trial: TrialSpec,
     attempt: int,
-    kept: Iterable[str],
+    marked: Iterable[str],
     failures: list[RankFailure],
     codes: Sequence[int],
-    place: PodRole,
+    role: PodRole,
 ) -> Termination:
-    first = place.index * place.workers
+    first = role.index * role.workers
     names = [f"rank-{first + at}" for at in range(len(codes))] if len(codes) > 1 else ["pod"]
-    said = Termination(
+    termination = Termination(
         trial=trial.name,
         attempt=attempt,
         failures=failures[:8],
         exit_codes={name: code for name, code in zip(names, codes, strict=True) if code},
     )
     try:
-        payload = unframe(kept)
+        payload = unframe(marked)
         envelope = unseal(payload)
     except EnvelopeError as error:
         # Where there is a chief, the record is in its log.
-        first_worker = place.part is PodKind.workers and place.index == 0 and not trial.workload.roles
-        if place.part is PodKind.launcher or place.role == CHIEF or first_worker:
-            _say(str(error))
-        return said
+        first_worker = role.kind is PodKind.workers and role.index == 0 and not trial.workload.roles
+        if role.kind is PodKind.launcher or role.task == CHIEF or first_worker:
+            _log(str(error))
+        return termination
     ranks = [envelope.ranks[rank] for rank in sorted(envelope.ranks)]
     summary = summarize(trial, ranks, combine_windows(ranks), envelope.journals)
-    return said.model_copy(update={"sha256": digest(payload), "bytes": len(payload), "summary": summary})
+    return termination.model_copy(update={"sha256": digest(payload), "bytes": len(payload), "summary": summary})
 
 
-def _failures(out: Path, kept: Iterable[str]) -> list[RankFailure]:
+def _failures(out: Path, marked: Iterable[str]) -> list[RankFailure]:
     """The first word of each failed rank: from its file in this pod, or through mpirun from another."""
-    said: dict[int, RankFailure] = {}
+    failures: dict[int, RankFailure] = {}
     files = sorted(out.glob("rank-*.failure.json"), key=lambda path: path.stat().st_mtime_ns)
-    texts = [line.partition(FAILURE_MARK)[2] for line in kept if FAILURE_MARK in line]
+    texts = [line.partition(FAILURE_MARK)[2] for line in marked if FAILURE_MARK in line]
     for text in [*(path.read_text() for path in files), *texts]:
         try:
             failure = RankFailure.model_validate_json(text)
         except ValidationError:
             continue
-        said.setdefault(failure.rank, failure)
-    return list(said.values())
+        failures.setdefault(failure.rank, failure)
+    return list(failures.values())
 
 
-def _leave(termination: Termination) -> None:
+def _write_termination(termination: Termination) -> None:
     path = os.environ.get(TERMINATION_ENV, "").strip() or DEFAULT_TERMINATION_LOG
     try:
         Path(path).write_text(spell(termination))
     except OSError as error:
-        _say(f"no termination message: {path}: {error.strerror}")
+        _log(f"no termination message: {path}: {error.strerror}")
 
 
-def _say(line: str) -> None:
+def _log(line: str) -> None:
     print(f"scalecurve: {line}", file=sys.stderr, flush=True)
 
 

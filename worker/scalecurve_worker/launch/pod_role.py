@@ -26,7 +26,7 @@ class PodKind(Enum):
 
     workers = "workers"
     launcher = "launcher"
-    aside = "aside"
+    auxiliary = "auxiliary"
     """A parameter server, chief or evaluator of TensorFlow: it runs the program and is no worker."""
 
 
@@ -34,13 +34,13 @@ class PodKind(Enum):
 class PodRole:
     """One of ``pods`` pods, each with so many workers; ``index`` counts pods that carry workers."""
 
-    part: PodKind
+    kind: PodKind
     pods: int
     index: int
     workers: int
     host: str
     port: int
-    role: str = ""
+    task: str = ""
     """Of a pod aside: ``chief``, ``server-0`` and so on."""
 
 
@@ -48,15 +48,17 @@ def find_pod_role(trial: TrialSpec, environment: Mapping[str, str]) -> PodRole:
     """Read the variables of MPIJob, PyTorchJob, TFJob and indexed Job, or ours."""
     pods = _number(environment, PODS_ENV)
     if pods < 1 or trial.point.workers % pods:
-        raise PodRoleError(f"{PODS_ENV}={pods}: {trial.point.workers} workers do not divide over so many pods")
-    part, index, role = _part_and_index(environment, pods)
+        raise PodRoleError(
+            f"{PODS_ENV}={pods}: {trial.point.workers} workers cannot be divided evenly over {pods} pods"
+        )
+    kind, index, task = _kind_and_index(environment, pods)
     if index >= pods:
-        raise PodRoleError(f"this is pod {index}, and {PODS_ENV}={pods}: 0 to {pods - 1} are allowed")
+        raise PodRoleError(f"pod index {index} is out of range with {PODS_ENV}={pods}")
     host, port = _coordinator(environment, pods)
-    return PodRole(part, pods, index, trial.point.workers // pods, host, port, role)
+    return PodRole(kind, pods, index, trial.point.workers // pods, host, port, task)
 
 
-def _part_and_index(environment: Mapping[str, str], pods: int) -> tuple[PodKind, int, str]:
+def _kind_and_index(environment: Mapping[str, str], pods: int) -> tuple[PodKind, int, str]:
     if environment.get("K_MPI_JOB_ROLE") == "launcher":
         return PodKind.launcher, 0, ""
     if POD_INDEX_ENV not in environment and environment.get("TF_CONFIG", "").strip():
@@ -66,7 +68,7 @@ def _part_and_index(environment: Mapping[str, str], pods: int) -> tuple[PodKind,
             return PodKind.workers, _number(environment, name), ""
     if pods == 1:
         return PodKind.workers, 0, ""
-    raise PodRoleError(f"which of {pods} pods is this: none of {', '.join(_INDEX_VARIABLES)}, TF_CONFIG is set")
+    raise PodRoleError(f"cannot tell which of {pods} pods this is: set one of {', '.join(_INDEX_VARIABLES)}, TF_CONFIG")
 
 
 def _task(config: str) -> tuple[PodKind, int, str]:
@@ -77,26 +79,26 @@ def _task(config: str) -> tuple[PodKind, int, str]:
         raise PodRoleError(f"TF_CONFIG={config[:200]!r}: expected task.type and task.index") from error
     if kind == "worker":
         return PodKind.workers, index, ""
-    return PodKind.aside, 0, f"server-{index}" if kind == "ps" else kind
+    return PodKind.auxiliary, 0, f"server-{index}" if kind == "ps" else kind
 
 
 def _coordinator(environment: Mapping[str, str], pods: int) -> tuple[str, int]:
-    given = environment.get(COORDINATOR_ENV, "").strip()
-    if given:
-        host, _, port = given.rpartition(":")
+    text = environment.get(COORDINATOR_ENV, "").strip()
+    if text:
+        host, _, port = text.rpartition(":")
         if not host or not port.isdigit():
-            raise PodRoleError(f"{COORDINATOR_ENV}={given!r}: expected host:port")
+            raise PodRoleError(f"{COORDINATOR_ENV}={text!r}: expected host:port")
         return host, int(port)
     host = environment.get("MASTER_ADDR", "").strip()
     if host:
         return host, _number(environment, "MASTER_PORT") if "MASTER_PORT" in environment else _DEFAULT_PORT
     if pods > 1 and environment.get("K_MPI_JOB_ROLE") != "launcher":
-        raise PodRoleError(f"where do {pods} pods meet: neither {COORDINATOR_ENV} nor MASTER_ADDR is set")
+        raise PodRoleError(f"cannot tell where {pods} pods meet: set {COORDINATOR_ENV} or MASTER_ADDR")
     return "127.0.0.1", _DEFAULT_PORT
 
 
 def _number(environment: Mapping[str, str], name: str) -> int:
-    given = environment.get(name, "").strip()
-    if not given.isdigit():
-        raise PodRoleError(f"{name}={given!r}: expected a whole number")
-    return int(given)
+    text = environment.get(name, "").strip()
+    if not text.isdigit():
+        raise PodRoleError(f"{name}={text!r}: expected a whole number")
+    return int(text)

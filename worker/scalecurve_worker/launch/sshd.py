@@ -49,8 +49,8 @@ def main(keys: str = SSH_FOLDER) -> int:
         print(f"scalecurve: {error}", file=sys.stderr, flush=True)
         _leave(str(error))
         return 1
-    if said := shared_memory():
-        print(f"scalecurve: {said}", file=sys.stderr, flush=True)
+    if warning := shared_memory():
+        print(f"scalecurve: {warning}", file=sys.stderr, flush=True)
     # sshd executes itself anew for each connection, and wants its whole path for that.
     code = run_as_init([program, "-D", "-e", "-f", str(config)])
     if code == KILLED:
@@ -67,8 +67,8 @@ def _leave(line: str) -> None:
 
 def ssh_port(environment: Mapping[str, str]) -> int:
     """Where the workers' sshd listens; pods on the host's network may need another."""
-    given = environment.get(PORT_ENV, "")
-    return int(given) if given.isdigit() else _PORT
+    text = environment.get(PORT_ENV, "")
+    return int(text) if text.isdigit() else _PORT
 
 
 def find_sshd() -> str:
@@ -76,7 +76,7 @@ def find_sshd() -> str:
     for path in (*_SSHD, shutil.which("sshd")):
         if path and os.access(path, os.X_OK):
             return path
-    raise SshdError("this image has no sshd (package openssh-server), which workers of an MPIJob need")
+    raise SshdError("workers of an MPIJob need sshd (package openssh-server), which this image lacks")
 
 
 def prepare(folder: Path, keys: Path, port: int, environment: Mapping[str, str]) -> Path:

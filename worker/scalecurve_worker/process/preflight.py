@@ -33,13 +33,13 @@ def check_hostfile(hostfile: Path, workers: int) -> None:
     except OSError as error:
         raise PreflightError(
             f"no host file {hostfile} ({error.strerror}): mpi-operator mounts it in the launcher of an MPIJob, "
-            f"and {HOSTFILE_ENV} names another"
+            f"and {HOSTFILE_ENV} can name another"
         ) from None
     slots = sum(map(_slots, lines))
     if slots < workers:
         raise PreflightError(
-            f"{hostfile} has {slots} slots, and {workers} workers were asked for: slotsPerWorker times the number of "
-            "worker pods has to be that many"
+            f"{hostfile} has {slots} slots for {workers} workers: slotsPerWorker times the number of worker pods "
+            "must be the worker count"
         )
 
 
@@ -48,8 +48,8 @@ def _slots(line: str) -> int:
     words = line.partition("#")[0].split()
     if not words:
         return 0
-    said = re.search(r"\bslots\s*=\s*(\d+)", line) or re.search(r":(\d+)$", words[0])
-    return int(said[1]) if said else 1
+    match = re.search(r"\bslots\s*=\s*(\d+)", line) or re.search(r":(\d+)$", words[0])
+    return int(match[1]) if match else 1
 
 
 def check_port(port: int, use: str) -> None:
@@ -61,7 +61,7 @@ def check_port(port: int, use: str) -> None:
         except OSError as error:
             if error.errno == errno.EADDRINUSE:
                 raise PreflightError(
-                    f"port {port}, {use}, is taken by another process of this pod, or with hostNetwork of this node"
+                    f"port {port}, {use}, is in use by another process of this pod, or of this node with hostNetwork"
                 ) from None
             raise PreflightError(f"port {port}, {use}: {error.strerror}") from None
 
@@ -72,7 +72,7 @@ def check_user(program: str) -> None:
         pwd.getpwuid(os.getuid())
     except KeyError:
         raise PreflightError(
-            f"this image has no user of number {os.getuid()}; {program} wants a line for it in /etc/passwd"
+            f"this image has no user with ID {os.getuid()}; {program} needs an entry for it in /etc/passwd"
         ) from None
 
 
@@ -82,13 +82,13 @@ def shared_memory(path: Path = _SHARED_MEMORY) -> str:
         system = os.statvfs(path)
     except OSError as error:
         return (
-            f"no {path} ({error.strerror}): NCCL, Open MPI and data loaders want it; mount an emptyDir of medium Memory"
+            f"no {path} ({error.strerror}): NCCL, Open MPI and data loaders need it; mount an emptyDir of medium Memory"
         )
     size = system.f_blocks * system.f_frsize
     if size > _SMALL:
         return ""
     return (
-        f"{path} holds {size // _MIB} MiB: NCCL and data loaders die of that with a bus error; "
+        f"{path} has {size // _MIB} MiB: NCCL and data loaders crash with a bus error when it is full; "
         "mount an emptyDir of medium Memory (spec.pod.sharedMemory limits it)"
     )
 
@@ -100,6 +100,6 @@ def world_size_mismatch(expected: int, joined: int, environment: Mapping[str, st
     hint = ""
     if joined == 1:
         launchers = [name for name in ("WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE") if environment.get(name)]
-        told = ", ".join(f"{name}={environment[name]}" for name in launchers) or "no launcher's variable is set"
-        hint = f"; {told}: each worker is alone, and believes it is rank 0"
-    return f"world size {joined}, and {expected} workers were asked for{hint}"
+        variables = ", ".join(f"{name}={environment[name]}" for name in launchers) or "no launcher's variable is set"
+        hint = f"; {variables}: each worker runs alone, as rank 0"
+    return f"world size is {joined}, expected {expected}{hint}"

@@ -22,7 +22,7 @@ def program(workload: Workload) -> Callable[[TrialSpec], None]:
     """
     target, framework = _OVER_MPI if workload.over_mpi else (workload.runs, workload.requires)
     if not target:
-        raise WorkloadError(f"workload.program: {workload.program} runs a command, and no function")
+        raise WorkloadError(f"workload.program: {workload.program} runs a command, not a function")
     if framework and importlib.util.find_spec(framework) is None:
         raise WorkloadError(f"workload.program: {workload.program} needs {framework}, which is not installed here")
     run: Callable[[TrialSpec], None] = load(target)

@@ -81,8 +81,8 @@ def cores_of_pod(
         return ""
     if gpus if gpus is not None else any(os.path.exists(path) for path in _GPUS):
         return ""
-    own = len(cores) < (machine or os.cpu_count() or 1)
-    pods_beside = 1 if own else max(1, pods // nodes)
+    exclusive = len(cores) < (machine or os.cpu_count() or 1)
+    pods_beside = 1 if exclusive else max(1, pods // nodes)
     local = workers // pods
     each = len(cores) // (pods_beside * local)
     if pods_beside * local < 2 or each < 1:
@@ -106,9 +106,9 @@ def shares_of_cores(workers: int) -> list[list[int]]:
     With fewer cores than workers they share all of them.
     """
     cores = allowed_cores()
-    given = [part.split(",") for part in os.environ.get(CORES_ENV, "").split(";")]
-    if len(given) == workers and all(core.isdigit() for part in given for core in part):
-        parts = [sorted({int(core) for core in part}) for part in given]
+    sets = [part.split(",") for part in os.environ.get(CORES_ENV, "").split(";")]
+    if len(sets) == workers and all(core.isdigit() for part in sets for core in part):
+        parts = [sorted({int(core) for core in part}) for part in sets]
         if sorted({core for part in parts for core in part}) == cores:
             return parts
     each = len(cores) // workers
@@ -124,7 +124,7 @@ def pin(rank: int, sets: str) -> None:
     except ValueError:
         raise StartupError(f"{CORES_ENV}={sets!r}: expected core numbers, as 0,1;2,3") from None
     if rank >= len(cores):
-        raise StartupError(f"{CORES_ENV}={sets!r}: {len(cores)} sets, and this is local rank {rank}")
+        raise StartupError(f"{CORES_ENV}={sets!r}: {len(cores)} core sets, but this is local rank {rank}")
     try:
         os.sched_setaffinity(0, cores[rank])
     except OSError as error:

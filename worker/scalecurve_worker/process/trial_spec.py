@@ -24,15 +24,15 @@ def read_trial() -> TrialSpec | None:
     Raises:
         WorkloadError: a file that cannot be read, no trial in it, or one of which this version knows a part only.
     """
-    given = os.environ.get(TRIAL_ENV, "").strip()
-    if not given:
+    text = os.environ.get(TRIAL_ENV, "").strip()
+    if not text:
         return None
-    source = TRIAL_ENV if given.startswith("{") else given
+    source = TRIAL_ENV if text.startswith("{") else text
     try:
-        text = given if given.startswith("{") else Path(given).read_text()
+        text = text if text.startswith("{") else Path(text).read_text()
         return TrialSpec.model_validate_json(text)
     except OSError as error:
-        raise WorkloadError(f"{TRIAL_ENV}={given}: cannot be read: {error.strerror}") from error
+        raise WorkloadError(f"{TRIAL_ENV}={text}: cannot be read: {error.strerror}") from error
     except ValidationError as error:
         raise WorkloadError(f"{source}: {_why(error.errors(include_url=False))}") from error
 
@@ -49,10 +49,10 @@ def _why(problems: Sequence[ErrorDetails]) -> str:
     newer = [_spelled(each) for each in problems if each["type"] in (_NEWER_FIELD, *_NEWER_VALUES)]
     if len(newer) == len(problems):
         more = f" and {len(newer) - _MOST} more" if len(newer) > _MOST else ""
-        known = f"this image's scalecurve {here} does not know {', '.join(newer[:_MOST])}{more}"
+        unknown = f"this image's scalecurve {here} does not support {', '.join(newer[:_MOST])}{more}"
         if engine == here:
-            return f"{known}; use an image built with the operator: both call themselves {here}"
-        return f"{known}; use an image of the operator's version" + (f", {engine}" if engine else "")
+            return f"{unknown}; use an image built with the operator: both report version {here}"
+        return f"{unknown}; use an image of the operator's version" + (f", {engine}" if engine else "")
     first = next(each for each in problems if each["type"] not in (_NEWER_FIELD, *_NEWER_VALUES))
     versions = f" (this image has scalecurve {here}, the operator {engine})" if engine not in ("", here) else ""
     return f"not a trial: {_path(first) or 'the whole'}: {first['msg']}{versions}"

@@ -66,19 +66,19 @@ def print_lines(lines: Iterable[str]) -> None:
 
 def number(name: str, default: int) -> int:
     """A count in an environment variable."""
-    given = os.environ.get(name, "").strip()
-    if not given:
+    text = os.environ.get(name, "").strip()
+    if not text:
         return default
-    if not given.isdigit():
-        raise WorkloadError(f"{name}={given!r}: expected a whole number")
-    return int(given)
+    if not text.isdigit():
+        raise WorkloadError(f"{name}={text!r}: expected a whole number")
+    return int(text)
 
 
 def _store(trial: TrialSpec, attempt: int, ranks: dict[int, RankRecord], journals: dict[int, bytes]) -> None:
-    given = os.environ.get(RESULTS_ENV, "").strip()
-    if not given:
+    claim = os.environ.get(RESULTS_ENV, "").strip()
+    if not claim:
         return
-    folder = Path(given, f"{trial.name}-a{attempt}")
+    folder = Path(claim, f"{trial.name}-a{attempt}")
     files = {journal_file(rank): data for rank, data in journals.items()}
     files |= {rank_file(rank): _wire(record) for rank, record in ranks.items()}
     files[TRIAL_FILE] = canonical_json(trial.wire()).encode()
@@ -88,7 +88,7 @@ def _store(trial: TrialSpec, attempt: int, ranks: dict[int, RankRecord], journal
             write_atomic(folder / name, data)
     except OSError as error:
         # The record still goes through the log: a full claim costs no trial.
-        print(f"scalecurve: {RESULTS_ENV}={given}: cannot be written: {error.strerror}", file=sys.stderr, flush=True)
+        print(f"scalecurve: {RESULTS_ENV}={claim}: cannot be written: {error.strerror}", file=sys.stderr, flush=True)
 
 
 def _pack(records: Sequence[tuple[RankRecord, bytes]]) -> bytes:
@@ -97,12 +97,12 @@ def _pack(records: Sequence[tuple[RankRecord, bytes]]) -> bytes:
 
 
 def _unpack(data: bytes) -> list[tuple[RankRecord, bytes]]:
-    whole, at = zlib.decompress(data), 0
+    packed, at = zlib.decompress(data), 0
     parts: list[bytes] = []
-    while at < len(whole):
+    while at < len(packed):
         begin = at + _LENGTH.size
-        at = begin + _LENGTH.unpack_from(whole, at)[0]
-        parts.append(whole[begin:at])
+        at = begin + _LENGTH.unpack_from(packed, at)[0]
+        parts.append(packed[begin:at])
     return [(RankRecord.model_validate_json(wire), steps) for wire, steps in zip(parts[::2], parts[1::2], strict=True)]
 
 

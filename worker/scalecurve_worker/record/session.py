@@ -129,10 +129,10 @@ class Session:
         # its ranks would write over one another. The world size is the one that was really joined.
         rank = launched.rank if launched.world > 1 else self.communicator.rank
         self.identity = RankIdentity(rank, world or self.communicator.world, launched.local_rank)
-        asked = self.trial.point.workers if self.trial and rank == 0 else self.identity.world
-        if said := world_size_mismatch(asked, self.identity.world, os.environ):
+        expected = self.trial.point.workers if self.trial and rank == 0 else self.identity.world
+        if mismatch := world_size_mismatch(expected, self.identity.world, os.environ):
             # No error: the run is measured, recorded, and found Invalid for it.
-            print(f"scalecurve: {said}", file=sys.stderr, flush=True)
+            print(f"scalecurve: {mismatch}", file=sys.stderr, flush=True)
         if seats is None:
             seats = [topology(self.identity, device, device_name)]
         self.seats = [self._seat(each, index if index else each.local_rank) for index, each in enumerate(seats)]

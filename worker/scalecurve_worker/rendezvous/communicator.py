@@ -104,10 +104,10 @@ class FolderCommunicator:
         files = [self._room / f"bytes-{rank}" for rank in range(self.world)]
         files[self.rank].write_bytes(data)
         self.barrier()
-        found = [path.read_bytes() for path in files] if self.rank == 0 else []
+        parts = [path.read_bytes() for path in files] if self.rank == 0 else []
         self.barrier()
         files[self.rank].unlink()
-        return found
+        return parts
 
     def _host(self, meeting: Path) -> str:
         name = secrets.token_hex(8)

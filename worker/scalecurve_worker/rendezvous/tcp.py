@@ -53,9 +53,9 @@ class TcpCommunicator:
             values: list[Any] = json.loads(self._receive(0))
             return values
         parts = [mine, *(self._receive(rank) for rank in range(1, self.world))]
-        whole = b"[" + b",".join(parts) + b"]"
+        reply = b"[" + b",".join(parts) + b"]"
         for rank in range(1, self.world):
-            self._send(rank, whole)
+            self._send(rank, reply)
         return [json.loads(part) for part in parts]
 
     def gather(self, data: bytes) -> list[bytes]:
@@ -71,12 +71,12 @@ class TcpCommunicator:
 
     def _host(self, host: str, port: int, name: str) -> None:
         # On one machine nobody else has to reach it; in a pod it is reached by the pod's address.
-        own = host if host in ("127.0.0.1", "localhost") else ""
+        interface = host if host in ("127.0.0.1", "localhost") else ""
         give_up = time.monotonic() + self._patience_s
         with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as listener:
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:
-                listener.bind((own, port))
+                listener.bind((interface, port))
             except OSError as error:
                 raise CommunicatorError(f"rank 0: cannot listen on port {port}: {error.strerror}") from error
             listener.listen(self.world + 64)
@@ -96,9 +96,9 @@ class TcpCommunicator:
         """Take in a rank that is awaited; whoever else connects is sent away."""
         peer.settimeout(_HELLO_S)
         try:
-            said = json.loads(_receive(peer, _LARGEST_HELLO))
+            hello = json.loads(_receive(peer, _LARGEST_HELLO))
             awaited = [[name, rank, self.world] for rank in range(1, self.world) if rank not in self._peers]
-            if said not in awaited:
+            if hello not in awaited:
                 peer.close()
                 return
             _send(peer, _WELCOME)
@@ -106,7 +106,7 @@ class TcpCommunicator:
             peer.close()
             return
         _settle(peer, self._patience_s)
-        self._peers[said[1]] = peer
+        self._peers[hello[1]] = peer
 
     def _join(self, host: str, port: int, hello: bytes) -> socket.socket:
         give_up = time.monotonic() + self._patience_s
@@ -144,8 +144,8 @@ class TcpCommunicator:
             raise self._lost(rank, error) from error
 
     def _lost(self, rank: int, error: Exception) -> CommunicatorError:
-        why = f"no word for {self._patience_s:.0f} s" if isinstance(error, TimeoutError) else "its connection has ended"
-        return CommunicatorError(f"rank {self.rank} of {self.world}: rank {rank} is gone: {why}")
+        why = f"no message for {self._patience_s:.0f} s" if isinstance(error, TimeoutError) else "connection closed"
+        return CommunicatorError(f"rank {self.rank} of {self.world}: lost rank {rank}: {why}")
 
 
 def _settle(peer: socket.socket, patience_s: float) -> None:

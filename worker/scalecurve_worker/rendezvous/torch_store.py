@@ -76,9 +76,9 @@ class TorchCommunicator:
         for number, piece in enumerate(pieces):
             self._store.set(f"{name}/{self.rank}/{number}", piece)  # type: ignore[arg-type]  # bytes it takes too
         self._store.set(f"{name}/{self.rank}", str(len(pieces)))
-        found = [self._collect(f"{name}/{rank}") for rank in range(self.world)] if self.rank == 0 else []
+        parts = [self._collect(f"{name}/{rank}") for rank in range(self.world)] if self.rank == 0 else []
         self.barrier()
-        return found
+        return parts
 
     def _collect(self, name: str) -> bytes:
         parts = [f"{name}/{number}" for number in range(int(self._store.get(name)))]

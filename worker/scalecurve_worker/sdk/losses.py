@@ -50,12 +50,12 @@ class Losses:
         numbers: list[float] = []
         if on_device:
             numbers = _scalars(on_device[0]).read(on_device)
-        known = iter(numbers)
+        read = iter(numbers)
         for _ in self._unread:
-            self._note(next(known), training)
+            self._note(next(read), training)
         self._unread = []
         return [
-            self._note(next(known), training) if _on_device(value) else self._read(value, training) for value in values
+            self._note(next(read), training) if _on_device(value) else self._read(value, training) for value in values
         ]
 
     def _read(self, value: Any, training: bool) -> float:

@@ -77,13 +77,13 @@ class Validation:
     def evaluate(self, trainer: ReplicaTrainer) -> tuple[int, int, float]:
         """Correct answers, answers and summed loss over the whole validation set."""
         pairs = zip(self._model.variables, trainer.model.variables, strict=True)
-        for own, trained in pairs:
-            own.assign(components(trainer.strategy, trained)[0])
+        for variable, trained in pairs:
+            variable.assign(components(trainer.strategy, trained)[0])
         right, loss = 0, 0.0
         with tf.device(self._device):
             for inputs, targets in self._batches():
-                found, mean = self._step(inputs, targets)
-                right += int(found)
+                answers, mean = self._step(inputs, targets)
+                right += int(answers)
                 loss += float(mean) * len(targets)
         return right, self._items, loss
 

@@ -18,8 +18,8 @@ def replica_checksums(strategy: Any, model: Any) -> list[str]:
     ordered = sorted(model.trainable_variables, key=lambda variable: str(variable.path))
     digests = [hashlib.blake2b(digest_size=16) for _ in components(strategy, ordered[0])]
     for variable in ordered:
-        for digest, own in zip(digests, components(strategy, variable), strict=True):
-            values = np.ascontiguousarray(own.numpy())
+        for digest, value in zip(digests, components(strategy, variable), strict=True):
+            values = np.ascontiguousarray(value.numpy())
             digest.update(f"{variable.path}{values.shape}{values.dtype}".encode())
             digest.update(values.tobytes())
     return [digest.hexdigest() for digest in digests]

@@ -31,8 +31,8 @@ def meet(trial: TrialSpec, identity: RankIdentity) -> Communicator:
     host, port = os.environ.get("MASTER_ADDR", "").strip(), os.environ.get("MASTER_PORT", "").strip()
     if not host or not port.isdigit():
         raise WorkloadError(
-            f"rank {identity.rank} of {identity.world}: MASTER_ADDR and MASTER_PORT say where the ranks of program "
-            f"tensorflow meet; given {host!r} and {port!r}"
+            f"rank {identity.rank} of {identity.world}: program tensorflow needs MASTER_ADDR and MASTER_PORT "
+            f"to connect its ranks; got {host!r} and {port!r}"
         )
     return TcpCommunicator(
         identity.rank, identity.world, host, int(port), f"{trial.name}/{os.environ.get(ATTEMPT_ENV, '1')}"

@@ -35,7 +35,9 @@ def choose_devices(device: DeviceType, first: int, replicas: int) -> Devices:
     if gpus:
         mine = gpus[first % len(gpus) :][:replicas]
         if len(mine) < replicas:
-            raise WorkloadError(f"workload.device: {replicas} GPUs in one process, and TensorFlow sees {len(gpus)}")
+            raise WorkloadError(
+                f"workload.device: needs {replicas} GPUs in one process, but TensorFlow sees {len(gpus)}"
+            )
         tf.config.set_visible_devices(mine, "GPU")
     elif tf.config.list_physical_devices("GPU"):
         tf.config.set_visible_devices([], "GPU")
@@ -55,7 +57,7 @@ def set_arithmetic(precision: Precision, devices: Devices, deterministic: bool, 
     if precision is Precision.fp16:
         raise WorkloadError("workload.precision: fp16 is not in program tensorflow; allowed: fp32, tf32, bf16")
     if precision is Precision.tf32 and not devices.on_gpu:
-        raise WorkloadError("workload.precision: tf32 is asked for, and this rank drives a CPU; allowed: fp32, bf16")
+        raise WorkloadError("workload.precision: tf32 needs a GPU, but this rank drives a CPU; allowed: fp32, bf16")
     tf.config.experimental.enable_tensor_float_32_execution(precision is Precision.tf32)
     keras.mixed_precision.set_global_policy("mixed_bfloat16" if precision is Precision.bf16 else "float32")
     keras.utils.set_random_seed(seed)
@@ -69,12 +71,12 @@ def seats_of(identity: RankIdentity, devices: Devices) -> list[RankTopology]:
     if replicas == 1:
         return [_seat(topology(identity), devices, 0)]
     cores = shares_of_cores(replicas)
-    whole = topology(identity)
+    process = topology(identity)
     seats = []
     for replica in range(replicas):
-        own = {"rank": replica, "local_rank": replica, "cores": cores[replica]}
-        own["device"] = f"cpu:{','.join(map(str, cores[replica]))}"
-        seats.append(_seat(whole.model_copy(update=own), devices, replica))
+        place = {"rank": replica, "local_rank": replica, "cores": cores[replica]}
+        place["device"] = f"cpu:{','.join(map(str, cores[replica]))}"
+        seats.append(_seat(process.model_copy(update=place), devices, replica))
     return seats
 
 
@@ -90,5 +92,5 @@ def _seat(where: RankTopology, devices: Devices, replica: int) -> RankTopology:
 
 
 def _threads() -> int:
-    given = os.environ.get("OMP_NUM_THREADS", "")
-    return int(given) if given.isdigit() and int(given) else len(os.sched_getaffinity(0))
+    text = os.environ.get("OMP_NUM_THREADS", "")
+    return int(text) if text.isdigit() and int(text) else len(os.sched_getaffinity(0))

@@ -21,8 +21,8 @@ __all__ = ["framework_versions", "keras", "tf"]
 
 def framework_versions(on_gpu: bool) -> dict[str, str]:
     """TensorFlow and Keras, and what TensorFlow was built with where a GPU is driven."""
-    found = {"tensorflow": str(tf.__version__), "keras": str(keras.__version__)}
+    versions = {"tensorflow": str(tf.__version__), "keras": str(keras.__version__)}
     if on_gpu:
         build = tf.sysconfig.get_build_info()
-        found |= {name: str(build[f"{name}_version"]) for name in ("cuda", "cudnn") if f"{name}_version" in build}
-    return found
+        versions |= {name: str(build[f"{name}_version"]) for name in ("cuda", "cudnn") if f"{name}_version" in build}
+    return versions

@@ -61,7 +61,7 @@ class _Worker:
 def lead(trial: TrialSpec, cluster: ClusterMembership, config: TensorFlowConfig) -> RankRecord:
     """The chief's part: train, time, and write the record of every worker."""
     # They say where they are once their servers listen.
-    seats = [RankTopology.model_validate(said[0]) for said in cluster.everybody()[: cluster.workers]]
+    seats = [RankTopology.model_validate(places[0]) for places in cluster.everybody()[: cluster.workers]]
     strategy = tf.distribute.ParameterServerStrategy(cluster.resolver())
     session = Session(communicator=SingleProcess(), seats=seats, world=strategy.extended._num_workers)
     return Chief(trial, cluster, session, strategy, config).run()
@@ -144,7 +144,7 @@ class Chief:
 
     def _step(self, data: Any) -> tuple[Any, Any]:
         model, optimizer = self._trainer.model, self._trainer.optimizer
-        seen = self._updates.read_value()
+        before = self._updates.read_value()
 
         def replica_step(inputs: Any, targets: Any) -> Any:
             variables = model.trainable_variables
@@ -156,11 +156,11 @@ class Chief:
             return loss
 
         # Parameters are read after the counter: what moves it from here on was not in them.
-        with tf.control_dependencies([seen]):
+        with tf.control_dependencies([before]):
             loss = self._strategy.run(replica_step, args=next(data))
         with tf.control_dependencies([loss]):
             now = self._updates.assign_add(1, read_value=True)
-        return loss, now - 1 - seen
+        return loss, now - 1 - before
 
     def _measured_block(self, block: Block) -> list[Run]:
         self._say(BEGIN)
@@ -212,11 +212,11 @@ class Chief:
         used = self._meter.used()
         if word == BEGIN:
             self._meter.begin()
-        said = self._cluster.everybody(word)
+        replies = self._cluster.everybody(word)
         if word == END:
             self._meter.end()
         self._own = [self._session.topology.host, allowed_cores(), *(used or [None] * 4)]
-        return said
+        return replies
 
     def _loads(self) -> list[tuple[float | None, float | None]]:
         """Shares of each worker's cores that others (not this trial's chief and servers) and the hypervisor took."""

@@ -64,13 +64,13 @@ def one_device(workload: TensorFlowWorkload, devices: Devices, communicator: Com
 
 def mirrored(workload: TensorFlowWorkload, devices: Devices, communicator: Communicator) -> ReplicaStrategy:
     """Replicas on the devices of this process."""
-    asked = workload.cross_device_ops or CrossDeviceOps.default
-    if asked is CrossDeviceOps.nccl and not devices.on_gpu:
+    operation = workload.cross_device_ops or CrossDeviceOps.default
+    if operation is CrossDeviceOps.nccl and not devices.on_gpu:
         raise WorkloadError(
             "workload.crossDeviceOps: nccl needs GPUs, but these replicas are on CPUs, where TensorFlow has no "
             "NcclAllReduce; allowed: default, hierarchical-copy, reduction-to-one-device"
         )
-    ops = getattr(tf.distribute, _CROSS_DEVICE_OPS[asked])() if asked in _CROSS_DEVICE_OPS else None
+    ops = getattr(tf.distribute, _CROSS_DEVICE_OPS[operation])() if operation in _CROSS_DEVICE_OPS else None
     return described(tf.distribute.MirroredStrategy(devices.names, cross_device_ops=ops), devices.on_gpu)
 
 
@@ -78,8 +78,8 @@ def multi_worker_mirrored(
     workload: TensorFlowWorkload, devices: Devices, communicator: Communicator
 ) -> ReplicaStrategy:
     """One replica in each process, and collectives between them."""
-    asked = workload.communication or Communication.auto
-    if asked is Communication.nccl and not devices.on_gpu:
+    communication = workload.communication or Communication.auto
+    if communication is Communication.nccl and not devices.on_gpu:
         raise WorkloadError(
             "workload.communication: nccl needs a GPU, but this rank drives a CPU, where TensorFlow would take its "
             "ring instead; allowed: auto, ring"
@@ -87,7 +87,7 @@ def multi_worker_mirrored(
     address = OwnAddress()
     workers = communicator.all_gather(address.text)
     os.environ["TF_CONFIG"] = tf_config({"worker": workers}, "worker", communicator.rank)
-    implementation = getattr(tf.distribute.experimental.CommunicationImplementation, asked.name.upper())
+    implementation = getattr(tf.distribute.experimental.CommunicationImplementation, communication.name.upper())
     options = tf.distribute.experimental.CommunicationOptions(implementation=implementation)
     try:
         strategy = tf.distribute.MultiWorkerMirroredStrategy(communication_options=options)

@@ -111,8 +111,8 @@ class ReplicaTrainer:
 
     def _run(self, inputs: Any, targets: Any, communicate: bool) -> Any:
         losses = self.strategy.run(self._replica_step, args=(inputs, targets, communicate))
-        own = self.strategy.experimental_local_results(losses)
-        return own[0] if len(own) == 1 else tf.add_n(own) / len(own)
+        local_losses = self.strategy.experimental_local_results(losses)
+        return local_losses[0] if len(local_losses) == 1 else tf.add_n(local_losses) / len(local_losses)
 
     def _replica_step(self, inputs: Any, targets: Any, communicate: bool) -> Any:
         variables = self.model.trainable_variables
@@ -136,8 +136,8 @@ def cross_entropy(logits: Any, targets: Any) -> Any:
 
 def components(strategy: Any, variable: Any) -> tuple[Any, ...]:
     """The variables of TensorFlow, one for each replica of this process, behind one of Keras."""
-    found: tuple[Any, ...] = strategy.experimental_local_results(variable.value)
-    return found
+    variables: tuple[Any, ...] = strategy.experimental_local_results(variable.value)
+    return variables
 
 
 def make_optimizer(optimizer: Optimizer) -> Any:

@@ -19,7 +19,7 @@ def open_folder(path: str) -> Path:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise WorkloadError(f"{_FIELD}: {folder}: cannot be made: {error.strerror}") from error
+        raise WorkloadError(f"{_FIELD}: {folder}: cannot be created: {error.strerror}") from error
     if not os.access(folder, os.W_OK | os.X_OK):
         raise WorkloadError(f"{_FIELD}: {folder}: cannot be written to")
     return folder

@@ -44,15 +44,15 @@ def device_identity(device: torch.device) -> tuple[str, str] | tuple[None, None]
 
 def framework_versions(device: torch.device) -> dict[str, str]:
     """torch, and what it was built with where a GPU is driven."""
-    found = {"torch": str(torch.__version__)}
+    versions = {"torch": str(torch.__version__)}
     if device.type == "cuda":
-        found["cuda"] = str(torch.version.cuda)
-        found["cudnn"] = str(cudnn_version())
-        found["nccl"] = ".".join(map(str, nccl_version()))
+        versions["cuda"] = str(torch.version.cuda)
+        versions["cudnn"] = str(cudnn_version())
+        versions["nccl"] = ".".join(map(str, nccl_version()))
         driver = driver_version()
         if driver:
-            found["driver"] = driver
-    return found
+            versions["driver"] = driver
+    return versions
 
 
 def seats_on(gpus: Sequence[int]) -> list[RankTopology]:
@@ -75,7 +75,7 @@ def set_arithmetic(precision: Precision, device: torch.device, deterministic: bo
     between the two. cuDNN's search for the fastest algorithm is on, unless results must repeat bit by bit.
     """
     if device.type != "cuda" and precision in (Precision.tf32, Precision.fp16):
-        raise WorkloadError(f"workload.precision: {precision.value} is for GPUs; allowed on a CPU: fp32, bf16")
+        raise WorkloadError(f"workload.precision: {precision.value} needs a GPU; allowed on a CPU: fp32, bf16")
     tf32 = precision is Precision.tf32
     torch.backends.cuda.matmul.allow_tf32 = tf32
     torch.backends.cudnn.allow_tf32 = tf32

@@ -45,10 +45,10 @@ class NoiseMeter:
 
     def row(self, epoch: int) -> NoiseScaleRow | None:
         """What the epoch's steps give, the same on every rank; then begin another. Collective."""
-        found = torch.stack(self._steps).tolist() if self._steps else []
+        steps = torch.stack(self._steps).tolist() if self._steps else []
         self._steps = []
-        each = self._world.all_gather([[_spelled(norm) for norm in norms] for norms in zip(*found, strict=True)])
-        if not found:
+        each = self._world.all_gather([[_spelled(norm) for norm in norms] for norms in zip(*steps, strict=True)])
+        if not steps:
             return None
         small = [sum(map(float, norms)) / len(norms) for norms in zip(*(rank[0] for rank in each), strict=True)]
         return estimate(epoch, self._small, self._large, small, [float(norm) for norm in each[0][1]])

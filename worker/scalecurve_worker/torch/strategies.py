@@ -174,7 +174,7 @@ def _replicate(model: nn.Module, device: torch.device, workload: TorchWorkload) 
     options, norm = workload.options, workload.batch_norm
     # torch refuses this late, with an internal error (pytorch#93672).
     if options.static_graph and options.compile:
-        raise WorkloadError("workload.options.staticGraph: not together with compile; set one of them to false")
+        raise WorkloadError("workload.options.staticGraph: cannot be combined with compile; set one of them to false")
     if norm is BatchNormMode.synchronized:
         model = synchronized(model)
     # Nothing changes the buffers of frozen layers.

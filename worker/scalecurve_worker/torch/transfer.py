@@ -38,10 +38,10 @@ def _renamed(name: str, place: Mapping[tuple[int, int], int]) -> str:
     for theirs, ours in _TOP.items():
         if name.startswith(theirs):
             return ours + name.removeprefix(theirs)
-    found = _BLOCK.fullmatch(name)
-    if found is None:
+    match = _BLOCK.fullmatch(name)
+    if match is None:
         return name
-    group, index, kind, number, shortcut, rest = found.groups()
+    group, index, kind, number, shortcut, rest = match.groups()
     stage = f"stages.{place[int(group), int(index)]}"
     if shortcut is not None:
         return f"{stage}.shortcut.{shortcut}.{rest}"
@@ -56,15 +56,13 @@ Entries = dict[str, Tensor]
 def head_entries(model: ModelEntry, input_shape: tuple[int, ...], classes: int) -> frozenset[str]:
     """Names of the head's parameters: those whose shape follows the class count (of a VGG the last layer alone)."""
     if model.kind == "tokens":
-        raise models.ModelError(
-            f"{model.name}: workload.transfer goes with models of images: the vocabulary is no head"
-        )
+        raise models.ModelError(f"{model.name}: workload.transfer supports image models only")
     with torch.device("meta"):
-        one, other = (
+        entries, with_another_class = (
             models.build(model.name, classes=count, input_shape=input_shape).state_dict()
             for count in (classes, classes + 1)
         )
-    return frozenset(name for name, tensor in one.items() if tensor.shape != other[name].shape)
+    return frozenset(name for name, tensor in entries.items() if tensor.shape != with_another_class[name].shape)
 
 
 def load_checkpoint(model: nn.Module, file: str, head: Collection[str]) -> str:
@@ -75,21 +73,21 @@ def load_checkpoint(model: nn.Module, file: str, head: Collection[str]) -> str:
     checkpoint's is for another number of classes, and is taken over where it fits.
     """
     path = Path(file).expanduser()
-    given = of_torchvision(_read(path))
-    wanted: Entries = model.state_dict()
-    optional = {name for name in wanted if name.endswith("num_batches_tracked")}
-    apart = [f"{name} is missing" for name in wanted if name not in given and name not in optional]
-    apart += [f"{name} is of no layer" for name in given if name not in wanted]
-    fits = {name: tensor for name, tensor in given.items() if name in wanted}
-    other = [name for name in fits if fits[name].shape != wanted[name].shape]
-    apart += [f"{n} is {list(fits[n].shape)} and not {list(wanted[n].shape)}" for n in other if n not in head]
+    stored = of_torchvision(_read(path))
+    expected: Entries = model.state_dict()
+    optional = {name for name in expected if name.endswith("num_batches_tracked")}
+    apart = [f"{name} is missing" for name in expected if name not in stored and name not in optional]
+    apart += [f"{name} is of no layer" for name in stored if name not in expected]
+    fits = {name: tensor for name, tensor in stored.items() if name in expected}
+    other = [name for name in fits if fits[name].shape != expected[name].shape]
+    apart += [f"{n} is {list(fits[n].shape)} and not {list(expected[n].shape)}" for n in other if n not in head]
     if apart:
         more = f" and {len(apart) - _FEW} more" if len(apart) > _FEW else ""
-        raise WorkloadError(f"{_FIELD}: {path}: of another architecture: {'; '.join(apart[:_FEW])}{more}")
+        raise WorkloadError(f"{_FIELD}: {path}: different architecture: {'; '.join(apart[:_FEW])}{more}")
     with torch.no_grad():
         for name, tensor in fits.items():
             if name not in other:
-                wanted[name].copy_(tensor)
+                expected[name].copy_(tensor)
     return "new, for another number of classes" if other else "the checkpoint's"
 
 
@@ -111,22 +109,22 @@ def train_mode(model: nn.Module) -> nn.Module:
 
 def is_frozen(layer: nn.Module) -> bool:
     """Whether a layer has parameters of its own and none of them is trained."""
-    own = list(layer.parameters(recurse=False))
-    return bool(own) and not any(parameter.requires_grad for parameter in own)
+    parameters = list(layer.parameters(recurse=False))
+    return bool(parameters) and not any(parameter.requires_grad for parameter in parameters)
 
 
 def frozen_checksum(model: nn.Module) -> str | None:
     """Digest of names, shapes and bits of what is frozen, buffers included; None where nothing is."""
-    digest, found = hashlib.blake2b(digest_size=16), False
+    digest, frozen = hashlib.blake2b(digest_size=16), False
     for prefix, layer in sorted(model.named_modules()):
         if not is_frozen(layer):
             continue
-        found = True
-        own = (*layer.named_parameters(recurse=False), *layer.named_buffers(recurse=False))
-        for name, tensor in sorted(own, key=lambda each: each[0]):
+        frozen = True
+        tensors = (*layer.named_parameters(recurse=False), *layer.named_buffers(recurse=False))
+        for name, tensor in sorted(tensors, key=lambda each: each[0]):
             digest.update(f"{prefix}.{name}{tuple(tensor.shape)}{tensor.dtype}".encode())
             digest.update(tensor_bytes(tensor.detach()))
-    return digest.hexdigest() if found else None
+    return digest.hexdigest() if frozen else None
 
 
 def begin(
@@ -150,21 +148,21 @@ def begin(
 
 def note_frozen(checksums: list[str], model: nn.Module) -> None:
     """Add the checksum of what is frozen, where anything is. Outside of any window."""
-    found = frozen_checksum(model)
-    if found is not None:
-        checksums.append(found)
+    checksum = frozen_checksum(model)
+    if checksum is not None:
+        checksums.append(checksum)
 
 
 def _read(path: Path) -> Entries:
     try:
-        found = torch.load(path, map_location="cpu", weights_only=True)
+        state = torch.load(path, map_location="cpu", weights_only=True)
     except FileNotFoundError:
         raise WorkloadError(f"{_FIELD}: {path}: no such file (looked for from {Path.cwd()})") from None
     except OSError as error:
         raise WorkloadError(f"{_FIELD}: {path}: cannot be read: {error.strerror}") from error
     except (RuntimeError, pickle.UnpicklingError, EOFError, ValueError, KeyError) as error:
         why = str(error).strip().partition("\n")[0][:120] or type(error).__name__
-        raise WorkloadError(f"{_FIELD}: {path}: no state dict that torch can read, or damaged: {why}") from error
-    if not isinstance(found, Mapping) or not found or not all(isinstance(each, Tensor) for each in found.values()):
-        raise WorkloadError(f"{_FIELD}: {path}: holds no state dict, which maps names to tensors")
-    return {str(name): tensor for name, tensor in found.items()}
+        raise WorkloadError(f"{_FIELD}: {path}: torch cannot read a state dict from it: {why}") from error
+    if not isinstance(state, Mapping) or not state or not all(isinstance(each, Tensor) for each in state.values()):
+        raise WorkloadError(f"{_FIELD}: {path}: not a state dict, which maps names to tensors")
+    return {str(name): tensor for name, tensor in state.items()}

@@ -36,5 +36,5 @@ def test_a_message_arrives_as_it_was_sent() -> None:
 def test_a_payload_of_another_size_is_refused() -> None:
     with connected() as (left, right):
         protocol.send(left, Header(MessageKind.push), b"1234")
-        with pytest.raises(ConnectionError, match="push with 4 bytes, 8 were expected"):
+        with pytest.raises(ConnectionError, match="push: got 4 bytes, expected 8"):
             protocol.receive_into(right, protocol.receive(right), memoryview(bytearray(8)))

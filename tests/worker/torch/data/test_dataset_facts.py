@@ -110,8 +110,8 @@ def test_a_folder_of_the_other_form_is_named(tmp_path: Path) -> None:
         return str(caught.value)
 
     write_classes(tmp_path, {"ant": 3, "bee": 1})
-    assert message(validation=0.5).startswith(f"{tmp_path}/bee: holds one image; validation 0.5 wants at least two")
-    assert f"or {tmp_path}/<class>/<image> where validation says what share to hold out" in message()
+    assert message(validation=0.5).startswith(f"{tmp_path}/bee: holds one image; validation 0.5 needs at least two")
+    assert f"or {tmp_path}/<class>/<image> with validation set to the share to hold out" in message()
     (tmp_path / "train").mkdir()
     (tmp_path / "val").mkdir()
     assert message(validation=0.5).startswith(f"{tmp_path}: has train and val; validation 0.5 is for")

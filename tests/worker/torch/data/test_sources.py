@@ -91,7 +91,7 @@ def test_endless_goes_through_the_epochs() -> None:
     empty = open_data("digits", batch=1, split="val", rank=399, world=400)
     assert len(empty) == 0
     assert list(empty) == []
-    with pytest.raises(DataError, match="digits: no item of the val split is for this worker"):
+    with pytest.raises(DataError, match="digits: this worker has no item of the val split"):
         next(empty.endless())
 
 

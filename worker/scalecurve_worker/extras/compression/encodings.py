@@ -42,8 +42,8 @@ class TopK:
 
     def decode(self, message: Tensor, elements: int) -> Tensor:
         values, places = message.clone().chunk(2)
-        found = torch.zeros(elements, device=message.device)
-        return found.index_copy_(0, places.view(torch.int32).long(), values.view(torch.float32))
+        gradients = torch.zeros(elements, device=message.device)
+        return gradients.index_copy_(0, places.view(torch.int32).long(), values.view(torch.float32))
 
 
 class EightBit:

@@ -42,9 +42,9 @@ class ErrorFeedback:
             return _mean(gradients)
         index, elements, workers = bucket.index(), gradients.numel(), dist.get_world_size()
         left = self._left.get(index)
-        wanted = gradients.float() if left is None else gradients.float() + left
-        message = self.code.encode(wanted)
-        self._left[index] = wanted - self.code.decode(message, elements)
+        target = gradients.float() if left is None else gradients.float() + left
+        message = self.code.encode(target)
+        self._left[index] = target - self.code.decode(message, elements)
         self._sizes[index] = message.numel()
         messages = torch.empty(workers * message.numel(), dtype=torch.uint8, device=message.device)
         work = _all_gather(messages, message, async_op=True)

@@ -49,10 +49,10 @@ def _power_sgd(model: DistributedDataParallel, rank: int, elements: int, workers
         stats: tuple[float, int, int] = state.compression_stats()  # type: ignore[no-untyped-call]
         rate, _, compressed = stats
         reduced = round(elements / rate) if compressed else elements
-        found = traffic.all_reduced(
+        counted = traffic.all_reduced(
             reduced, workers, how="counted by PowerSGD's own state: all-reduces of P, Q, vectors"
         )
-        return found.model_copy(update={"plain_payload_bytes": float(elements * traffic.FP32)})
+        return counted.model_copy(update={"plain_payload_bytes": float(elements * traffic.FP32)})
 
     return sent
 

@@ -94,18 +94,18 @@ def _look(library: Any, probe: Callable[[str], object]) -> str:
             probe(f"scalecurve.probe.{index}")
             time.sleep(_PAUSE_S)
         library.shutdown()
-        found = sorted(set(_ADDED_UP.findall(timeline.read_text()))) if timeline.exists() else []
+        libraries = sorted(set(_ADDED_UP.findall(timeline.read_text()))) if timeline.exists() else []
     os.environ.pop(_TIMELINE)
     if before is not None:
         os.environ[_TIMELINE] = before
-    return "+".join(found).lower() or "unknown"
+    return "+".join(libraries).lower() or "unknown"
 
 
 def _check(library: Any, carrier: str) -> None:
     built = {"mpi": library.mpi_built(), "nccl": bool(library.nccl_built())}
     if not built["mpi"]:
-        raise WorkloadError("workload.program: this build of Horovod has no MPI, whose mpirun starts its ranks")
+        raise WorkloadError("workload.program: this build of Horovod lacks MPI, which starts its ranks")
     if not built.get(carrier):
         has = ", ".join(name for name, there in built.items() if there)
         why = "; `make horovod` with CUDA's compiler (nvcc) on PATH builds it" if carrier == "nccl" else ""
-        raise WorkloadError(f"workload.backend: {carrier} is not in this build of Horovod, which has {has}{why}")
+        raise WorkloadError(f"workload.backend: {carrier} is not in this build of Horovod; it has {has}{why}")

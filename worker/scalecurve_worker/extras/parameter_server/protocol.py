@@ -74,7 +74,7 @@ def receive(connection: socket.socket) -> Header:
 def receive_into(connection: socket.socket, header: Header, view: memoryview) -> int:
     """Fill ``view`` with the payload; the bytes that the message took."""
     if header.size != len(view):
-        raise ConnectionError(f"{header.kind.name} with {header.size} bytes, {len(view)} were expected")
+        raise ConnectionError(f"{header.kind.name}: got {header.size} bytes, expected {len(view)}")
     _fill(connection, view)
     return _HEADER.size + header.size
 

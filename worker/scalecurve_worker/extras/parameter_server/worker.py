@@ -90,14 +90,14 @@ class ParameterServerOptimizer(torch.optim.Optimizer):
         self._take()
 
     def counts(self) -> list[ServerCounts]:
-        found = []
+        counts = []
         for connection in self._connections:
             protocol.send(connection, Header(MessageKind.counts))
             header = protocol.receive(connection)
             data = bytearray(header.size)
             protocol.receive_into(connection, header, memoryview(data))
-            found.append(ServerCounts.model_validate(json.loads(data)))
-        return found
+            counts.append(ServerCounts.model_validate(json.loads(data)))
+        return counts
 
     def close(self) -> None:
         for connection in self._connections:
@@ -209,10 +209,10 @@ def start(model: nn.Module, workload: TorchWorkload) -> ParameterServerClient:
             process, port = _spawn(spec)
             processes.append(process)
             mine[str(index)] = [spec.host, port]
-    known = {index: where for each in communicator.all_gather(mine) for index, where in each.items()}
+    addresses = {index: where for each in communicator.all_gather(mine) for index, where in each.items()}
     connections = []
     for index in range(settings.servers):
-        host, port = known[str(index)]
+        host, port = addresses[str(index)]
         connection = socket.create_connection((host, port))
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         protocol.greet(connection, bytes.fromhex(token), rank)

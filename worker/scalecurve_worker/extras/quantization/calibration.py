@@ -16,14 +16,14 @@ _WATCHED = (Operation.start, Operation.layer, Operation.rectify, Operation.sum, 
 
 
 @dataclass(frozen=True)
-class Seen:
+class Calibration:
     """Least and greatest value of each node over the calibration batches, and the histograms of the layers."""
 
     ranges: dict[str, tuple[float, float]]
     histograms: list[LayerHistogram]
 
 
-def calibrate(graph: fx.GraphModule, batches: Sequence[Tensor]) -> Seen:
+def calibrate(graph: fx.GraphModule, batches: Sequence[Tensor]) -> Calibration:
     """Send ``batches`` of inputs through, twice: a histogram needs its ends first."""
     watched = {node.name for node in graph.graph.nodes if kind_of(graph, node) in _WATCHED}
     ranges = _Ranges(graph, watched)
@@ -41,7 +41,7 @@ def calibrate(graph: fx.GraphModule, batches: Sequence[Tensor]) -> Seen:
         low, high = float(weight.min()), float(weight.max())
         out.append(_histogram(layer, "weights", low, high, torch.histc(weight.float().cpu(), BINS, *_apart(low, high))))
         out.append(_histogram(layer, "activations", *ranges.seen[name], counting.counts[name]))
-    return Seen(ranges.seen, out)
+    return Calibration(ranges.seen, out)
 
 
 def settled(graph: fx.GraphModule, node: fx.Node) -> fx.Node:

@@ -42,17 +42,17 @@ def quantize(
     above), a float32 for each step.
     """
     graph = folded(model)
-    seen = calibrate(graph, calibration)
+    calibrated = calibrate(graph, calibration)
     plain = judge(graph, validation)
     rows = []
     for bits in settings.bits:
         for scheme in get_args(Scheme):
-            for stage, forward, size in _stages(graph, seen.ranges, scheme, bits):
+            for stage, forward, size in _stages(graph, calibrated.ranges, scheme, bits):
                 rows.append(_row(scheme, stage, bits, judge(forward, validation), plain, size))
     if NATIVE_BITS in settings.bits:
         for scheme in get_args(Scheme):
-            if (own := native(model, calibration, scheme)) is not None:
-                rows.append(_row(scheme, "torch", NATIVE_BITS, judge(own.forward, validation), plain, own.bytes))
+            if (int8 := native(model, calibration, scheme)) is not None:
+                rows.append(_row(scheme, "torch", NATIVE_BITS, judge(int8.forward, validation), plain, int8.bytes))
     parameters = sum(parameter.numel() for parameter in graph.parameters())
     return QuantizationFacts(
         parameters=parameters,
@@ -60,7 +60,7 @@ def quantize(
         float_accuracy=plain.accuracy,
         float_loss=plain.loss,
         rows=rows,
-        histograms=seen.histograms,
+        histograms=calibrated.histograms,
     )
 
 
@@ -82,9 +82,9 @@ def _stages(
     weights = _weight_bytes(graph, scheme, bits)
     biases = sum(module.bias.numel() for module in _modules(graph) if isinstance(module.bias, Tensor))
     yield "weights", with_whole_weights(graph, scheme, bits), weights + 4 * biases
-    for stage, whole in (("activations", False), ("biases", True)):
-        network = Integers(graph, ranges, scheme, bits, whole_bias=whole)
-        size = weights + STEP_BYTES * network.activation_grids + biases * (8 if whole and bits > 8 else 4)
+    for stage, whole_bias in (("activations", False), ("biases", True)):
+        network = Integers(graph, ranges, scheme, bits, whole_bias=whole_bias)
+        size = weights + STEP_BYTES * network.activation_grids + biases * (8 if whole_bias and bits > 8 else 4)
         yield stage, network.run, size
 
 

@@ -70,7 +70,7 @@ def kind_of(graph: fx.GraphModule, node: fx.Node) -> Operation:
     elif node.op == "call_method":
         kind = _METHODS.get(str(node.target))
     if kind is None or not _plain(kind, node):
-        raise _refusal(f"{_name(graph, node)} has no form in integers here")
+        raise _refusal(f"{_name(graph, node)} has no integer form")
     return kind
 
 

@@ -66,11 +66,11 @@ def activation_grid(low: float, high: float, bits: int, device: torch.device) ->
 def weight_grid(weight: Tensor, bits: int, scheme: Scheme) -> Grid:
     """One step for the tensor, or one for each output channel (the first axis)."""
     size = weight.detach().double().abs()
-    whole = size.max()
-    whole = torch.where(whole > 0, whole, torch.ones_like(whole))
+    limits = size.max()
+    limits = torch.where(limits > 0, limits, torch.ones_like(limits))
     if scheme == "tensor":
-        return signed_grid(whole, bits)
-    limit = size.flatten(1).amax(1).maximum(whole * SMALLEST_CHANNEL)
+        return signed_grid(limits, bits)
+    limit = size.flatten(1).amax(1).maximum(limits * SMALLEST_CHANNEL)
     return signed_grid(limit.view(-1, *[1] * (weight.dim() - 1)), bits)
 
 
@@ -138,8 +138,8 @@ class Integers(fx.Interpreter):
             case Operation.joined:
                 assert isinstance(n.args[0], (list, tuple))
                 real = [self._real(part) for part in n.args[0] if isinstance(part, fx.Node)]
-                whole = [self.grids[n].whole(part) for part in real]
-                return super().call_function(torch.cat, (whole, *n.args[1:]), dict(n.kwargs))
+                places = [self.grids[n].whole(part) for part in real]
+                return super().call_function(torch.cat, (places, *n.args[1:]), dict(n.kwargs))
             case Operation.mean:
                 return torch.round(super().run_node(n))
             case Operation.end:
@@ -150,8 +150,8 @@ class Integers(fx.Interpreter):
 
     @property
     def activation_grids(self) -> int:
-        own = (Operation.start, Operation.layer, Operation.sum, Operation.joined)
-        return sum(kind in own and not self._gives_logits(node) for node, kind in self.kinds.items())
+        with_grid = (Operation.start, Operation.layer, Operation.sum, Operation.joined)
+        return sum(kind in with_grid and not self._gives_logits(node) for node, kind in self.kinds.items())
 
     def _accumulators(self, layer: _Layer, q: Tensor) -> Tensor:
         # Rounding undoes what a transform inside a convolution's kernel may leave; a sum of whole numbers is whole.

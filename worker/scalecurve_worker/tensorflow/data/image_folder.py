@@ -39,8 +39,8 @@ class ImageFolderEpochs(Epochs):
             if (epoch, ahead, replica) not in self._pending:
                 draws = [np.random.default_rng((self._seed, epoch, index)) for index in items[ahead].tolist()]
                 self._pending[epoch, ahead, replica] = self._decoder.begin(items[ahead].tolist(), draws)
-        found = np.stack([each.result() for each in self._pending.pop((epoch, step, replica))])
-        return normalised(found), tf.constant(self._images.labels[items[step]])
+        pixels = np.stack([each.result() for each in self._pending.pop((epoch, step, replica))])
+        return normalised(pixels), tf.constant(self._images.labels[items[step]])
 
 
 class ThreadedDecoder:
@@ -63,8 +63,8 @@ def middles(images: ImageList, shape: tuple[int, ...]) -> Callable[[Items], Batc
     decoder = ThreadedDecoder(images, shape)
 
     def made(items: Items) -> Batch:
-        found = np.stack([each.result() for each in decoder.begin(items.tolist(), [None] * len(items))])
-        return normalised(found), tf.constant(images.labels[items])
+        pixels = np.stack([each.result() for each in decoder.begin(items.tolist(), [None] * len(items))])
+        return normalised(pixels), tf.constant(images.labels[items])
 
     return made
 

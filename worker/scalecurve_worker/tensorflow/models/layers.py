@@ -40,7 +40,7 @@ class BatchNormLayer(keras.layers.Layer):  # type: ignore[misc]  # Keras has no 
         channels = (shape[-1],)
         self.gamma = self.add_weight(shape=channels, initializer="ones", name="gamma", dtype="float32", autocast=False)
         self.beta = self.add_weight(shape=channels, initializer="zeros", name="beta", dtype="float32", autocast=False)
-        own: dict[str, Any] = {
+        statistics: dict[str, Any] = {
             "shape": channels,
             "dtype": "float32",
             "trainable": False,
@@ -48,8 +48,8 @@ class BatchNormLayer(keras.layers.Layer):  # type: ignore[misc]  # Keras has no 
             "aggregation": "mean",
             "synchronization": "on_read",
         }
-        self.moving_mean = keras.Variable(keras.initializers.Zeros(), name="moving_mean", **own)
-        self.moving_variance = keras.Variable(keras.initializers.Ones(), name="moving_variance", **own)
+        self.moving_mean = keras.Variable(keras.initializers.Zeros(), name="moving_mean", **statistics)
+        self.moving_variance = keras.Variable(keras.initializers.Ones(), name="moving_variance", **statistics)
 
     def call(self, x: Any, training: bool = False) -> Any:
         fused = tf.compat.v1.nn.fused_batch_norm
@@ -58,8 +58,8 @@ class BatchNormLayer(keras.layers.Layer):  # type: ignore[misc]  # Keras has no 
             y, _, _ = fused(x, self.gamma.value, self.beta.value, mean, variance, EPSILON, is_training=False)
             return y
         y, mean, variance = fused(x, self.gamma.value, self.beta.value, epsilon=EPSILON, is_training=True)
-        for running, seen in ((self.moving_mean, mean), (self.moving_variance, variance)):
-            running.assign(running.value * RUNNING + seen * (1 - RUNNING))
+        for running, batch_value in ((self.moving_mean, mean), (self.moving_variance, variance)):
+            running.assign(running.value * RUNNING + batch_value * (1 - RUNNING))
         return y
 
 

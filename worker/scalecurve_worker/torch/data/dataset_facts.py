@@ -17,10 +17,10 @@ LARGEST = 32  # pixels of a side, so that all of them stay small beside the rest
 
 def dataset_facts(training: Loader, validation: Loader) -> DatasetFacts:
     """Counts of both splits, and the first training image of each of the first eight classes."""
-    found = DatasetFacts(train=training.spec.items, val=validation.spec.items)
+    facts = DatasetFacts(train=training.spec.items, val=validation.spec.items)
     labels = training.labels_of_all()
     if labels is None:
-        return found
+        return facts
     counts = np.bincount(labels, minlength=len(training.class_names))
     present, first = np.unique(labels, return_index=True)
     items = first[:PICTURES].tolist()
@@ -31,7 +31,7 @@ def dataset_facts(training: Loader, validation: Loader) -> DatasetFacts:
         )
     ]
     names = list(training.class_names)
-    return found.model_copy(update={"class_counts": counts.tolist(), "class_names": names, "pictures": pictures})
+    return facts.model_copy(update={"class_counts": counts.tolist(), "class_names": names, "pictures": pictures})
 
 
 def _small(original: Tensor, trained: Tensor) -> tuple[Tensor, Tensor]:
@@ -39,8 +39,8 @@ def _small(original: Tensor, trained: Tensor) -> tuple[Tensor, Tensor]:
     *_, height, width = trained.shape
     by = min(1.0, LARGEST / max(height, width))
     size = (max(1, round(height * by)), max(1, round(width * by)))
-    found = [_resized(images, size).expand(-1, trained.shape[1], -1, -1) for images in (original, trained)]
-    return found[0], found[1]
+    resized = [_resized(images, size).expand(-1, trained.shape[1], -1, -1) for images in (original, trained)]
+    return resized[0], resized[1]
 
 
 def _resized(images: Tensor, size: tuple[int, int]) -> Tensor:

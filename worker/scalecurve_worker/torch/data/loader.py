@@ -102,7 +102,7 @@ class Loader(ABC):
     def endless(self) -> Iterator[Batch]:
         """All epochs from the current one on."""
         if self.spec.steps == 0:
-            raise DataError(f"{self.spec.source}: no item of the {self.spec.split} split is for this worker")
+            raise DataError(f"{self.spec.source}: this worker has no item of the {self.spec.split} split")
         while True:
             yield from self
             self.set_epoch(self.epoch + 1)

@@ -24,8 +24,8 @@ class DataShard:
 def steps_per_epoch(items: int, *, batch: int, split: Split, shard: DataShard) -> int:
     """Batches of one worker: full ones alone in training, all that is there in validation."""
     if split == "val":
-        own = len(range(shard.rank, items, shard.world))
-        return -(-own // batch)
+        items_here = len(range(shard.rank, items, shard.world))
+        return -(-items_here // batch)
     steps = items // (shard.world * batch)
     if steps == 0:
         raise DataError(f"{items} items do not fill one batch of {batch} on each of {shard.world} workers")

@@ -68,14 +68,14 @@ class _Request:
 
     def augment(self, shape: tuple[int, ...], *, size: tuple[int, ...] = (), mirror: bool = False) -> Augment:
         """What training batches of ``shape`` go through; ``size`` are the sides of the stored images, to be cropped."""
-        asked = self.options
+        options = self.options
         if self.split == "val":
             return Augment()
-        if asked.augmentation is Augmentation.standard and len(shape) != 3:
+        if options.augmentation is Augmentation.standard and len(shape) != 3:
             raise DataError(f"{self.source}: shape {list(shape)}: augmentation is for [channels, height, width]")
-        moved = asked.augmentation is Augmentation.standard or (asked.augmentation is Augmentation.auto and mirror)
+        moved = options.augmentation is Augmentation.standard or (options.augmentation is Augmentation.auto and mirror)
         pad = max(1, max(size) // PADDED) if moved and size else 0
-        augment = Augment(pad, mirror and pad > 0, asked.cutout, asked.instances)
+        augment = Augment(pad, mirror and pad > 0, options.cutout, options.instances)
         augment.check(self.source, shape)
         return augment
 

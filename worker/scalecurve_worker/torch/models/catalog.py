@@ -51,9 +51,9 @@ def build(
 
 def _check_options(model: ModelEntry, builder: Callable[..., nn.Module], options: dict[str, object]) -> None:
     parameters = inspect.signature(builder).parameters.values()
-    known = [p.name for p in parameters if p.kind is p.KEYWORD_ONLY and p.name not in _SIZES]
-    if unknown := [option for option in options if option not in known]:
-        allowed = ", ".join(known) or "none"
+    allowed_options = [p.name for p in parameters if p.kind is p.KEYWORD_ONLY and p.name not in _SIZES]
+    if unknown := [option for option in options if option not in allowed_options]:
+        allowed = ", ".join(allowed_options) or "none"
         raise ModelError(f"model {model.name}: unknown option {unknown[0]!r}; allowed: {allowed}")
 
 

@@ -109,3 +109,10 @@ def test_every_verb_has_a_python_function_of_its_name(verb: str):
     assert inspect.isfunction(function)
     assert function.__doc__
     assert all(p.annotation is not p.empty for p in inspect.signature(function).parameters.values())
+
+
+def test_imports_inside_functions_are_listed():
+    """Only start-up time justifies one; see the script."""
+    script = ROOT / "tools" / "lint" / "late_imports.py"
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stdout

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from scalecurve.bundle.problem import BundleError
 from scalecurve.cli.exit_codes import EXIT_INPUT
 from scalecurve.cli.output import complain, fail
 
@@ -34,7 +35,6 @@ def bundles_or_experiments_argument(function: F) -> F:
 def open_all(folders: Sequence[Path]) -> tuple[Bundle, ...]:
     """Open every bundle and list unusable files on stderr; a path that is not a bundle ends the verb."""
     from scalecurve.bundle.open import open_bundles
-    from scalecurve.bundle.problem import BundleError
 
     try:
         bundles = open_bundles(folders)

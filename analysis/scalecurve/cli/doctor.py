@@ -16,7 +16,9 @@ import click
 from scalecurve.cli.cluster_options import cluster_options
 from scalecurve.cli.exit_codes import EXIT_ENVIRONMENT, EXIT_INPUT
 from scalecurve.cli.output import complain, fail, load_experiment, output_option, overlay_option, show
-from scalecurve_kube.address import ClusterAddress
+from scalecurve_kube.address import ClusterAddress, has_current_context
+from scalecurve_kube.blocking import connect
+from scalecurve_kube.errors import ClusterError
 
 if TYPE_CHECKING:
     from scalecurve.render.table import Cell, Table
@@ -69,9 +71,6 @@ def command(
 def _there(experiment: ScalingExperiment | None, address: ClusterAddress, meant: bool) -> tuple[Table, bool] | None:
     """The cluster, and whether it blocks the experiment; None without a cluster to look at."""
     from scalecurve.cli.cluster_errors import cluster_errors
-    from scalecurve_kube.address import has_current_context
-    from scalecurve_kube.blocking import connect
-    from scalecurve_kube.errors import ClusterError
 
     if not meant and not has_current_context():
         return None

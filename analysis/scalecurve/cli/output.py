@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 import click
 
 from scalecurve.cli.exit_codes import EXIT_INPUT
+from scalecurve_api.problem import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -69,8 +70,6 @@ def fail(message: str, code: int) -> NoReturn:
 
 def complain(message: str) -> None:
     """Print one line on stderr; control characters, as in a path, are escaped."""
-    from scalecurve_api.problem import printable
-
     click.echo(f"scalecurve: {printable(message)}", err=True)
 
 

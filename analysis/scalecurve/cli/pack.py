@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from scalecurve.bundle.problem import BundleError
 from scalecurve.cli.exit_codes import EXIT_INPUT
 from scalecurve.cli.output import fail, output_option, progress_bar, show
 
@@ -22,7 +23,6 @@ def command(bundle: Path, out: Path | None, output: str, quiet: bool) -> None:
     The same bundle always gives the same file.
     """
     from scalecurve.bundle.pack import pack
-    from scalecurve.bundle.problem import BundleError
     from scalecurve.render.table import Column, Table
 
     named = bundle if bundle.name.strip(".") else bundle.resolve()

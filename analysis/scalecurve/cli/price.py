@@ -9,6 +9,7 @@ import click
 
 from scalecurve.cli.exit_codes import EXIT_INPUT
 from scalecurve.cli.output import Real, fail
+from scalecurve_api.text import plain
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -85,7 +86,6 @@ def _override(
     from pydantic import ValidationError
 
     from scalecurve_api.spec.experiment import Cost
-    from scalecurve_api.text import plain
 
     if reference is not None:
         if per_worker_hour is not None or currency is not None:

@@ -12,6 +12,7 @@ import click
 from scalecurve.cli.cluster_options import cluster_options
 from scalecurve.cli.exit_codes import EXIT_FAILED, EXIT_INPUT
 from scalecurve.cli.output import complain, fail, progress_bar
+from scalecurve_api.problem import printable
 from scalecurve_kube.address import ClusterAddress
 
 if TYPE_CHECKING:
@@ -58,8 +59,6 @@ def fetch(name: str, bundle: Path, address: ClusterAddress, quiet: bool = False)
 
 
 def _say(pulled: Pulled, headline: str) -> None:
-    from scalecurve_api.problem import printable
-
     click.echo(headline)
     click.echo(f"trials fetched: {len(pulled.fetched)}, already present: {len(pulled.present)}")
     for what, names in (

@@ -11,8 +11,12 @@ from typing import TYPE_CHECKING
 
 import click
 
+from scalecurve.cli.doctor import survey
 from scalecurve.cli.exit_codes import EXIT_ENVIRONMENT, EXIT_INPUT, EXIT_INTERRUPTED
 from scalecurve.cli.output import fail
+from scalecurve.cli.report import write_report
+from scalecurve.cli.run import run_experiment, show_result
+from scalecurve.quickstart import noise, starters, usable_cores
 
 if TYPE_CHECKING:
     from scalecurve.quickstart import Starter
@@ -42,8 +46,6 @@ def command(into: Path, resume: bool, time_limit: float, quiet: bool) -> None:
     Exits 0 once the report is written; its first lines say what was too noisy and what did not fit the time limit.
     """
     began = time.monotonic()
-    from scalecurve.cli.doctor import survey
-    from scalecurve.quickstart import noise, starters, usable_cores
     from scalecurve_local import EngineError
     from scalecurve_local.devices.load import measure_load
 
@@ -78,22 +80,19 @@ def command(into: Path, resume: bool, time_limit: float, quiet: bool) -> None:
 def _run(
     starter: Starter, bundle: Path, again: str, time_limit_s: float, resume: bool, quiet: bool
 ) -> tuple[str, RunResult]:
-    from scalecurve.cli.run import run_experiment
     from scalecurve_api.validation.validate import validate_text
 
     experiment = validate_text(starter.text, starter.name).experiments[0]
     resume = resume and bundle.exists()
     result = run_experiment(experiment, starter.text, bundle, resume=resume, quiet=quiet, time_limit_s=time_limit_s)
     if result.interrupted:
-        fail(f"interrupted after {result.status.message}; go on with: {again}", EXIT_INTERRUPTED)
+        fail(f"interrupted after {result.status.message}; resume with: {again}", EXIT_INTERRUPTED)
     return starter.name, result
 
 
 def _report(results: Sequence[tuple[str, RunResult]], folder: Path, lines: Sequence[str], began: float) -> None:
     """Tables and the report, behind what disturbed the runs."""
     from scalecurve.bundle.open import open_bundles
-    from scalecurve.cli.report import write_report
-    from scalecurve.cli.run import show_result
 
     click.echo("".join(f"{line}\n" for line in lines), nl=False)
     for _, result in results:

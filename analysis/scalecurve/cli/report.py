@@ -14,6 +14,8 @@ from scalecurve.cli.cluster_options import cluster_options
 from scalecurve.cli.exit_codes import EXIT_ENVIRONMENT, EXIT_INPUT
 from scalecurve.cli.output import fail
 from scalecurve.cli.price import PriceOverride, price_options
+from scalecurve.cli.pull import default_folder, fetch
+from scalecurve_api.problem import printable
 from scalecurve_kube.address import ClusterAddress
 
 if TYPE_CHECKING:
@@ -49,8 +51,6 @@ def command(
 
     Existing paths are bundles; anything else is an experiment whose records are pulled from the cluster first.
     """
-    from scalecurve_api.problem import printable
-
     folders = _pulled(arguments, address, into)
     target = out or _default_out(Path(folders[0]))
     written = write_report(open_all(folders), target, formats, price)
@@ -67,7 +67,6 @@ def _default_out(bundle: Path) -> Path:
 
 def _pulled(arguments: Sequence[Path], address: ClusterAddress, into: Path | None) -> list[Path]:
     """The bundles, after pulling those of experiments in the cluster."""
-    from scalecurve.cli.pull import default_folder, fetch
     from scalecurve.cluster.experiments import split
 
     _, names = split(arguments)

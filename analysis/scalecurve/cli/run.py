@@ -11,8 +11,11 @@ from typing import TYPE_CHECKING
 
 import click
 
+from scalecurve.bundle.problem import BundleError
+from scalecurve.cli.doctor import allotment_of
 from scalecurve.cli.exit_codes import EXIT_INPUT, EXIT_INTERRUPTED
 from scalecurve.cli.output import complain, fail, load_experiment, output_option, overlay_option, show
+from scalecurve_api.problem import printable
 
 if TYPE_CHECKING:
     from scalecurve_api.spec.experiment import ScalingExperiment
@@ -135,10 +138,8 @@ def run_experiment(
 def show_result(result: RunResult, output: str) -> None:
     """The scaling table of what is recorded, every trial that did not succeed with its reason, and where all lies."""
     from scalecurve.bundle.open import open_bundle
-    from scalecurve.bundle.problem import BundleError
     from scalecurve.curves.compute import scaling
     from scalecurve.curves.tables import excluded_table, scaling_table
-    from scalecurve_api.problem import printable
 
     try:
         measured = scaling([open_bundle(result.bundle)])
@@ -160,7 +161,6 @@ def show_result(result: RunResult, output: str) -> None:
 
 
 def _dry_run(experiment: ScalingExperiment, oversubscribe: bool, output: str) -> None:
-    from scalecurve.cli.doctor import allotment_of
     from scalecurve.planning import plan
     from scalecurve_local import EngineError
 

@@ -6,8 +6,10 @@ from pathlib import Path
 
 import click
 
+from scalecurve.bundle.problem import BundleError
 from scalecurve.cli.exit_codes import EXIT_INPUT
 from scalecurve.cli.output import fail, progress_bar
+from scalecurve_api.problem import printable
 
 
 @click.command("unpack")
@@ -20,8 +22,6 @@ def command(file: Path, out: Path | None, quiet: bool) -> None:
     Every file is verified; if one is damaged, no folder is written.
     """
     from scalecurve.bundle.pack import unpack
-    from scalecurve.bundle.problem import BundleError
-    from scalecurve_api.problem import printable
 
     try:
         with progress_bar("unpacking", quiet, in_bytes=True) as progress:

@@ -10,6 +10,7 @@ import click
 
 from scalecurve.cli.exit_codes import EXIT_INPUT
 from scalecurve.cli.output import FORMS, overlay_option, show
+from scalecurve_api.problem import printable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -48,8 +49,6 @@ def command(files: tuple[Path, ...], overlays: tuple[Path, ...], output: str) ->
 
 
 def _say(checked: Sequence[Checked]) -> None:
-    from scalecurve_api.problem import printable
-
     for each in checked:
         for problem in each.problems:
             click.echo(str(problem))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from scalecurve.bundle.packed import is_packed
 from scalecurve.cli.bundles import open_all
 from scalecurve.cli.exit_codes import EXIT_INPUT
 from scalecurve.cli.output import fail, load_experiment, output_option, overlay_option, show
@@ -59,7 +60,6 @@ def command(
     """
     if not path.exists():
         fail(f"{path}: no such experiment, bundle or model (models: {', '.join(PREDICTORS)})", EXIT_INPUT)
-    from scalecurve.bundle.packed import is_packed
 
     counts = integers(workers, "--workers")
     if device is None and (link or net or precision or ppp_comp is not None or ppp_comm is not None):

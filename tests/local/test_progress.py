@@ -8,8 +8,7 @@ import pytest
 
 from scalecurve_api.record.journal import StepRow, pack_row, write_header
 from scalecurve_local.progress import Pace, estimate_remaining, pace_of, read_pace
-
-from .test_shares import plan
+from tests.local.devices.test_shares import plan
 
 
 def row(step: int, at_s: float, window: int = 0) -> StepRow:

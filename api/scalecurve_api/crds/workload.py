@@ -45,14 +45,14 @@ def _merged(schemas: dict[str, Schema], parents: Sequence[str], programs: Sequen
         merged.pop(bound, None)
         if len(limits) == len(schemas):
             merged[bound] = widest(limits)
-    notes = [merged["description"]] if "description" in merged else []
+    notes = []
     if len(schemas) < len(parents):
         notes.append(f"Only for program {' and '.join(schemas)}.")
     shared = len(schemas) == len(programs) and all(schema.get("default") == first.get("default") for schema in others)
     if not shared and (default := merged.pop("default", {})) not in ({}, []):
         notes.append(f"Default: {json.dumps(default)}.")
-    if notes:
-        merged["description"] = " ".join(notes)
+    if "description" in merged:
+        merged["description"] = " ".join([merged["description"], *notes])
     return merged
 
 

@@ -42,4 +42,4 @@ def test_what_a_program_has_no_builder_for_is_refused() -> None:
 
 def test_parameters_are_counts() -> None:
     entries: list[ModelEntry] = [MODELS.get(name) for name in MODELS.built_in]
-    assert all(entry.parameters > 10_000 and entry.classes > 1 for entry in entries)
+    assert all(entry.parameters > 0 and entry.classes > 1 for entry in entries)

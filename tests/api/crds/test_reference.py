@@ -6,7 +6,7 @@ from scalecurve_api.crds.structural import structural_schema
 from scalecurve_api.programs.workload import DeviceType
 from scalecurve_api.spec.experiment import ExperimentSpec
 
-COMMITTED = Path(__file__).parents[2] / "docs/reference/experiment.md"
+COMMITTED = Path(__file__).parents[3] / "docs/reference/experiment.md"
 
 
 def test_the_committed_page_is_current() -> None:

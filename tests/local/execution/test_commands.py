@@ -21,8 +21,7 @@ from scalecurve_local.errors import Unavailable
 from scalecurve_local.execution.commands import check_installed, commands
 from scalecurve_local.execution.environment import trial_environment
 from scalecurve_local.execution.reserved_port import ReservedPort
-
-from .test_shares import plan
+from tests.local.devices.test_shares import plan
 
 HERE = Attempt(Path("/b/.work/t/attempt-1"), 1)
 

@@ -19,7 +19,7 @@ from scalecurve_api.programs.workload import PROGRAMS, Workload
 from scalecurve_api.validation.validate import validate_text
 from tests.api.kube_schema import disagreements, unbounded, unstructural
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 COMMITTED = ROOT / "charts" / "scalecurve" / "files" / "crds"
 EXPERIMENTS = sorted((ROOT / "manifests" / "experiments").glob("*.yaml"))
 BOTH = pytest.mark.parametrize("crd", [experiment_crd(), trial_crd()], ids=["experiment", "trial"])

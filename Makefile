@@ -206,6 +206,7 @@ lock: $(VENV)/bin/python  ## resolve constraints*.txt and locks/ again, for Pyth
 	@$(HASHED) pyproject.toml --extra cluster --output-file locks/cluster.txt
 	@$(HASHED) pyproject.toml --extra docs --output-file locks/docs.txt
 	@echo 'hatchling>=1.27' | $(HASHED) - --output-file locks/build.txt
+	@echo 'cyclonedx-bom>=7' | $(HASHED) - --output-file locks/bill.txt
 	@$(HASHED) images/operator/requirements.txt --output-file locks/operator.txt
 	@$(HASHED) images/worker/requirements.txt --output-file locks/worker-mpi.txt
 	@printf '%s\n' nvidia-ml-py pillow scikit-learn | $(HASHED) images/worker/requirements.txt - --output-file locks/worker.txt

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-REQUIREMENTS = Path(__file__).with_name("requirements-bill.txt")
+REQUIREMENTS = Path(__file__).resolve().parents[2] / "locks" / "bill.txt"
 _IMPORTED_FROM = ("opt/scalecurve/lib/python3*/site-packages", "opt/scalecurve/code")
 
 
@@ -41,7 +41,8 @@ def _python_packages(root: Path, tools: Path) -> dict[str, Any]:
     program = tools / "bin" / "cyclonedx-py"
     if not program.exists():
         subprocess.run([sys.executable, "-m", "venv", str(tools)], check=True)
-        subprocess.run([str(tools / "bin" / "pip"), "install", "--quiet", "-r", str(REQUIREMENTS)], check=True)
+        pip = [str(tools / "bin" / "pip"), "install", "--quiet", "--require-hashes"]
+        subprocess.run([*pip, "-r", str(REQUIREMENTS)], check=True)
     folders = [str(each) for pattern in _IMPORTED_FROM for each in sorted(root.glob(pattern))]
     with tempfile.TemporaryDirectory() as folder:
         # cyclonedx-py asks an interpreter for its import path: this one answers for the image's.

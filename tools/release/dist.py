@@ -18,7 +18,6 @@ from tools.devcluster import toolchain
 ROOT = Path(__file__).resolve().parents[2]
 DIST = ROOT / "dist"
 CHART = ROOT / "charts" / "scalecurve"
-_BILL = ROOT / "tools" / "images" / "requirements-bill.txt"
 _LARGEST = 5_000_000
 """Bytes of the wheel or the source distribution; records or images that slipped in would be more."""
 
@@ -73,7 +72,7 @@ def bill(work: Path) -> None:
     """What the wheel brings along when it is installed without extras."""
     installed, tools = environment(work / "installed"), environment(work / "tools")
     run(installed, "-m", "pip", "install", "--quiet", "-c", "constraints.txt", wheel())
-    run(tools, "-m", "pip", "install", "--quiet", "-r", _BILL)
+    run(tools, "-m", "pip", "install", "--quiet", "--require-hashes", "-r", "locks/bill.txt")
     output = DIST / f"scalecurve-{version()}.cdx.json"
     arguments = ("environment", "--output-reproducible", "--output-file", output, installed)
     run(tools.with_name("cyclonedx-py"), *arguments)

@@ -12,7 +12,8 @@ from scalecurve_api.planning.plan import make_plan
 from scalecurve_api.spec.object_names import ATTEMPT_LABEL, TRIAL_LABEL, job_name, trial_name
 from scalecurve_api.spec.trial import TrialSpec
 from scalecurve_kube.resources import EXPERIMENTS, PODS, TRIALS, Object
-from scalecurve_operator.cache.object_cache import Key, ObjectCache
+from scalecurve_operator.cache.cached_objects import Key
+from scalecurve_operator.cache.object_cache import ObjectCache
 from scalecurve_operator.reconcile.reconciler import Reconciler
 from scalecurve_operator.settings import Settings
 from tests.operator.api_in_memory import InMemory, Killed, Store

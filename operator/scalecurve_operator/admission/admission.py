@@ -7,7 +7,8 @@ from dataclasses import replace
 from scalecurve_api.spec.experiment import ExperimentSpec
 from scalecurve_kube.resources import Object
 from scalecurve_operator.admission.pools import PoolEntry, admitted, waiting
-from scalecurve_operator.cache.object_cache import CachedExperiment, Key, ObjectCache
+from scalecurve_operator.cache.cached_objects import CachedExperiment, Key
+from scalecurve_operator.cache.object_cache import ObjectCache
 from scalecurve_operator.settings import Settings
 from scalecurve_operator.status import render
 

@@ -11,7 +11,7 @@ from scalecurve_api.planning.plan import Plan, make_plan
 from scalecurve_api.spec.experiment import ExperimentSpec, ScalingExperiment
 from scalecurve_api.spec.object_names import trial_name
 from scalecurve_api.spec.trial import TrialPhase, TrialSpec
-from scalecurve_operator.cache.object_cache import CachedJob, CachedTrial, ExperimentObjects
+from scalecurve_operator.cache.cached_objects import CachedJob, CachedTrial, ExperimentObjects
 from scalecurve_operator.runners import RUNNERS, JobStatus, RunnerKind, runner_for
 
 MAX_LOST_JOBS = 3

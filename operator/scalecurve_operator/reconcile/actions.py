@@ -11,7 +11,7 @@ from scalecurve_api.spec.trial import FailedReason, TrialPhase
 from scalecurve_kube.cluster import Cluster
 from scalecurve_kube.errors import Refused
 from scalecurve_kube.resources import SERVICES, TRIALS, Object, owner_uids, resource_of, timestamp, unix_time
-from scalecurve_operator.cache.object_cache import CachedJob, CachedTrial, Cause, ExperimentObjects, Key
+from scalecurve_operator.cache.cached_objects import CachedJob, CachedTrial, Cause, ExperimentObjects, Key
 from scalecurve_operator.metrics import TRIAL_START, TRIALS_ENDED
 from scalecurve_operator.reconcile import trial_objects
 from scalecurve_operator.reconcile.collect import EndedAttempt, collect_attempt

@@ -28,7 +28,7 @@ from scalecurve_api.spec.trial import FailedReason, TrialSpec
 from scalecurve_kube.cluster import Cluster
 from scalecurve_kube.errors import Refused, Unreachable
 from scalecurve_kube.resources import CONFIG_MAPS, PODS, Object
-from scalecurve_operator.cache.object_cache import Cause
+from scalecurve_operator.cache.cached_objects import Cause
 from scalecurve_operator.reconcile import pod_diagnosis
 from scalecurve_operator.reconcile.job_probe import HANG, deadline_message
 from scalecurve_operator.reconcile.judge import Judgment, judge_payload

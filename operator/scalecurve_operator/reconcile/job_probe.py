@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from scalecurve_api.lifecycle import Job
 from scalecurve_api.spec.trial import FailedReason
 from scalecurve_kube.resources import EVENTS, PODS, Object, unix_time
-from scalecurve_operator.cache.object_cache import CachedJob, Cause
+from scalecurve_operator.cache.cached_objects import CachedJob, Cause
 from scalecurve_operator.reconcile import pod_diagnosis
 from scalecurve_operator.reconcile.reconciliation import Reconciliation
 from scalecurve_operator.runners import JobStatus

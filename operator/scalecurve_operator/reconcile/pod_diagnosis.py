@@ -20,7 +20,7 @@ from scalecurve_api.spec import quantity
 from scalecurve_api.spec.job_kinds import Runner
 from scalecurve_api.spec.trial import FailedReason
 from scalecurve_kube.resources import timestamp, unix_time
-from scalecurve_operator.cache.object_cache import Cause
+from scalecurve_operator.cache.cached_objects import Cause
 from scalecurve_operator.runners.pod_status import (
     Pod,
     condition_of,

@@ -17,7 +17,8 @@ from scalecurve_kube.cluster import Cluster
 from scalecurve_kube.errors import Refused
 from scalecurve_kube.resources import EXPERIMENTS, Object, unix_time
 from scalecurve_operator.admission.admission import ADMITTED, Admission
-from scalecurve_operator.cache.object_cache import CachedExperiment, ExperimentObjects, Key, ObjectCache
+from scalecurve_operator.cache.cached_objects import CachedExperiment, ExperimentObjects, Key
+from scalecurve_operator.cache.object_cache import ObjectCache
 from scalecurve_operator.cache.trial_index import TrialIndex
 from scalecurve_operator.metrics import RECONCILE, set_phase_gauges
 from scalecurve_operator.reconcile import actions, open_trials, status_writer

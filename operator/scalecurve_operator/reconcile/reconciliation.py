@@ -10,7 +10,8 @@ from scalecurve_api.spec.trial import TrialSpec
 from scalecurve_kube.cluster import Cluster
 from scalecurve_kube.errors import Refused
 from scalecurve_kube.resources import Object, Resource, resource_of
-from scalecurve_operator.cache.object_cache import ExperimentObjects, Key, ObjectCache
+from scalecurve_operator.cache.cached_objects import ExperimentObjects, Key
+from scalecurve_operator.cache.object_cache import ObjectCache
 from scalecurve_operator.cache.trial_index import TrialIndex
 from scalecurve_operator.runners import JobRequest, RunnerKind
 from scalecurve_operator.settings import Settings

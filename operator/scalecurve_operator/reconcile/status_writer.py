@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from scalecurve_kube.cluster import Cluster
 from scalecurve_kube.errors import Refused
 from scalecurve_kube.resources import EXPERIMENTS, Object
-from scalecurve_operator.cache.object_cache import CachedExperiment, Key, ObjectCache
+from scalecurve_operator.cache.cached_objects import CachedExperiment, Key
+from scalecurve_operator.cache.object_cache import ObjectCache
 from scalecurve_operator.reconcile.reconciliation import Reconciliation
 from scalecurve_operator.status import events, render
 from scalecurve_operator.status.headlines import best_efficiency, headlines

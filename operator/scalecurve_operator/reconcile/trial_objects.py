@@ -5,7 +5,7 @@ from __future__ import annotations
 from scalecurve_api.spec.object_names import labels
 from scalecurve_kube.errors import Refused
 from scalecurve_kube.resources import EXPERIMENTS, TRIALS, Object, owner_uids
-from scalecurve_operator.cache.object_cache import CachedTrial
+from scalecurve_operator.cache.cached_objects import CachedTrial
 from scalecurve_operator.reconcile.reconciliation import Reconciliation
 
 

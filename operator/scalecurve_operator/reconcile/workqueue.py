@@ -10,7 +10,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 
-from scalecurve_operator.cache.object_cache import Key
+from scalecurve_operator.cache.cached_objects import Key
 from scalecurve_operator.metrics import RECONCILE_ERRORS
 
 _CONCURRENCY = 16

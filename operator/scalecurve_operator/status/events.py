@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from scalecurve_kube.cluster import Cluster
 from scalecurve_kube.errors import Refused, Unreachable
 from scalecurve_kube.resources import EVENTS, EXPERIMENTS, TRIALS, Object, timestamp
-from scalecurve_operator.cache.object_cache import Key
+from scalecurve_operator.cache.cached_objects import Key
 
 _FINAL = ("Succeeded", "Failed", "Cancelled")
 _MAX_MESSAGE = 1000

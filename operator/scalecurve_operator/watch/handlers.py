@@ -11,10 +11,11 @@ from typing import Any
 import kopf
 
 from scalecurve_api.spec.job_kinds import Runner
-from scalecurve_api.spec.object_names import EXPERIMENT_LABEL, TRIAL_LABEL
+from scalecurve_api.spec.object_names import TRIAL_LABEL
 from scalecurve_kube.cluster import PAGE_SIZE
-from scalecurve_kube.resources import EXPERIMENTS, Object, Resource
-from scalecurve_operator.cache.object_cache import Key, ObjectCache
+from scalecurve_kube.resources import Object
+from scalecurve_operator.cache.cached_objects import Key, key_of
+from scalecurve_operator.cache.object_cache import ObjectCache
 from scalecurve_operator.watch.initial_list import WatchedKind
 from scalecurve_operator.watch.kopf_stubs import NoDiffBase, NoProgress
 from scalecurve_operator.watch.trim import trim
@@ -49,20 +50,12 @@ def _register(
         cache.note_watch(resource.plural, int(body["metadata"]["resourceVersion"]))
         shown(body["metadata"]["uid"])
         if event["type"] == "DELETED":
-            key = kind.delete(body) or _key_of(body, resource)
+            key = kind.delete(body) or key_of(body)
         else:
             key = kind.upsert(body)
             trim(body, resource.plural)  # kopf holds on to it for a while
         if key is not None:
             enqueue(key, 0.0)
-
-
-def _key_of(body: Object, resource: Resource) -> Key | None:
-    metadata = body["metadata"]
-    if resource is EXPERIMENTS:
-        return Key(metadata["namespace"], metadata["name"])
-    experiment = (metadata.get("labels") or {}).get(EXPERIMENT_LABEL)
-    return Key(metadata["namespace"], experiment) if experiment else None
 
 
 def kopf_settings(namespaced: bool = False) -> kopf.OperatorSettings:

@@ -17,7 +17,8 @@ from scalecurve_api.spec.object_names import TRIAL_LABEL
 from scalecurve_kube.cluster import Cluster
 from scalecurve_kube.errors import Refused, Unreachable
 from scalecurve_kube.resources import EXPERIMENTS, TRIALS, Object, Resource, resource_of
-from scalecurve_operator.cache.object_cache import Key, ObjectCache
+from scalecurve_operator.cache.cached_objects import Key
+from scalecurve_operator.cache.object_cache import ObjectCache
 from scalecurve_operator.watch.trim import trim
 
 _QUIET_S = 10.0

@@ -7,7 +7,7 @@ finished trials that was most of the operator's memory.
 from __future__ import annotations
 
 from scalecurve_kube.resources import EXPERIMENTS, Object
-from scalecurve_operator.cache.object_cache import FINAL_TRIAL_PHASES
+from scalecurve_operator.cache.cached_objects import FINAL_TRIAL_PHASES
 
 _UNUSED = ("managedFields", "ownerReferences", "annotations")
 

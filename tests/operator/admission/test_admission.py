@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from scalecurve_operator.admission import pools
 from scalecurve_operator.admission.admission import ADMITTED, Admission
 from scalecurve_operator.admission.pools import PoolEntry
-from scalecurve_operator.cache.object_cache import CachedExperiment, Key, ObjectCache
+from scalecurve_operator.cache.cached_objects import CachedExperiment, Key
+from scalecurve_operator.cache.object_cache import ObjectCache
 from scalecurve_operator.settings import Settings
 from scalecurve_operator.status import render as statuses
 from tests.operator.attempt_remains import experiment, experiment_tree

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from scalecurve_api.spec.object_names import job_name, labels
 from scalecurve_api.spec.trial import TrialPhase
-from scalecurve_operator.cache.object_cache import Key, ObjectCache
+from scalecurve_operator.cache.cached_objects import Key
+from scalecurve_operator.cache.object_cache import ObjectCache
 from scalecurve_operator.health import MAX_WATCH_LAG_S, unhealthy
 from scalecurve_operator.watch.handlers import handlers
 from scalecurve_operator.watch.initial_list import watched_kinds

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from scalecurve_api.lifecycle import Collect, Job, Observed, decide
 from scalecurve_api.spec.object_names import job_name, labels
 from scalecurve_api.spec.trial import TrialPhase
-from scalecurve_operator.cache.object_cache import ExperimentObjects, Key, ObjectCache
+from scalecurve_operator.cache.cached_objects import ExperimentObjects, Key
+from scalecurve_operator.cache.object_cache import ObjectCache
 from scalecurve_operator.cache.trial_index import (
     MAX_LOST_JOBS,
     TrialIndex,

@@ -13,7 +13,7 @@ from scalecurve_api.lifecycle import Clean, Start
 from scalecurve_api.record.outcome import Outcome
 from scalecurve_api.spec.object_names import labels
 from scalecurve_kube.resources import timestamp
-from scalecurve_operator.cache.object_cache import Key
+from scalecurve_operator.cache.cached_objects import Key
 from scalecurve_operator.reconcile import job_probe, status_writer
 from scalecurve_operator.reconcile.reconciler import _within_parallelism
 from scalecurve_operator.settings import Settings

@@ -2,7 +2,7 @@ import asyncio
 
 import pytest
 
-from scalecurve_operator.cache.object_cache import Key
+from scalecurve_operator.cache.cached_objects import Key
 from scalecurve_operator.reconcile.workqueue import WorkQueue
 
 

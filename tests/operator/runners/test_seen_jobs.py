@@ -11,7 +11,7 @@ import pytest
 from scalecurve_api.lifecycle import Job
 from scalecurve_api.spec.job_kinds import Runner
 from scalecurve_api.spec.trial import FailedReason
-from scalecurve_operator.cache.object_cache import _trimmed_job
+from scalecurve_operator.cache.cached_objects import trimmed_job
 from scalecurve_operator.reconcile import pod_diagnosis
 from scalecurve_operator.runners import RUNNERS
 
@@ -234,4 +234,4 @@ class TestWhatPodsSay:
 @pytest.mark.parametrize("name", [name for scenario in ("running", "succeeded", "queued") for name in names(scenario)])
 def test_what_the_operator_keeps_of_a_job_reads_the_same(name: str) -> None:
     job = seen(name)["job"]
-    assert kind(name).read(_trimmed_job(job)) == kind(name).read(job)
+    assert kind(name).read(trimmed_job(job)) == kind(name).read(job)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from scalecurve_operator.cache.object_cache import Key
+from scalecurve_operator.cache.cached_objects import Key
 from scalecurve_operator.status.events import experiment_ended, trial_failed
 from tests.operator.api_in_memory import InMemory, Store
 

@@ -9,7 +9,8 @@ import pytest
 from scalecurve_kube.cluster import Cluster
 from scalecurve_kube.errors import Refused
 from scalecurve_kube.resources import EXPERIMENTS, TRIALS, Object, Resource
-from scalecurve_operator.cache.object_cache import Key, ObjectCache
+from scalecurve_operator.cache.cached_objects import Key
+from scalecurve_operator.cache.object_cache import ObjectCache
 from scalecurve_operator.watch.handlers import handlers
 from scalecurve_operator.watch.initial_list import InitialList, watched_kinds
 

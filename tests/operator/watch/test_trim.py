@@ -4,7 +4,8 @@ from typing import Any
 import pytest
 
 from scalecurve_kube.resources import EXPERIMENTS, TRIALS
-from scalecurve_operator.cache.object_cache import Key, ObjectCache
+from scalecurve_operator.cache.cached_objects import Key
+from scalecurve_operator.cache.object_cache import ObjectCache
 from scalecurve_operator.watch.trim import trim
 
 

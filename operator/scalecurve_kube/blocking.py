@@ -31,7 +31,6 @@ class BlockingCluster:
         return _wait(self._loop, self._cluster.get(resource, self.namespace, name))
 
     def list(self, resource: Resource, *, all_namespaces: bool = False, **query: str) -> list[Object]:
-        """Objects of the namespace, or of all."""
         return _wait(self._loop, self._cluster.list(resource, "" if all_namespaces else self.namespace, **query))
 
     def lookup(self, path: str) -> Object | None:
@@ -46,7 +45,6 @@ class BlockingCluster:
     def request(
         self, method: str, path: str, body: Object | None = None, query: Mapping[str, str] | None = None
     ) -> Object:
-        """Send any other request."""
         answer: Object = _wait(self._loop, self._cluster.request(method, path, body, query=query))
         return answer
 

@@ -65,8 +65,7 @@ class Cluster:
     async def get(self, resource: Resource, namespace: str, name: str) -> Object | None:
         """One object; None if it does not exist."""
         try:
-            body: Object = await self.request("GET", resource.path(namespace, name))
-            return body
+            return await self._json("GET", resource.path(namespace, name))
         except Refused as refused:
             if refused.status == 404:
                 return None
@@ -93,9 +92,7 @@ class Cluster:
             Refused: for anything else the API server objects to.
         """
         try:
-            query = {"fieldManager": FIELD_MANAGER}
-            created: Object = await self.request("POST", resource.path(namespace), body, query=query)
-            return created
+            return await self._json("POST", resource.path(namespace), body, query={"fieldManager": FIELD_MANAGER})
         except Refused as refused:
             if refused.status == 409 and refused.reason == "AlreadyExists":
                 return None
@@ -105,16 +102,13 @@ class Cluster:
         """Server-side apply; with ``metadata.resourceVersion`` in ``body`` a newer object is refused with 409."""
         query = {"fieldManager": FIELD_MANAGER, "force": "true"}
         path = resource.path(namespace, body["metadata"]["name"], subresource)
-        applied: Object = await self.request("PATCH", path, body, query=query, content_type=_APPLY)
-        return applied
+        return await self._json("PATCH", path, body, query=query, content_type=_APPLY)
 
     async def replace(
         self, resource: Resource, namespace: str, body: Object, patience_s: float | None = None
     ) -> Object:
         """Replace an object; refused with 409 unless ``body`` is its newest version."""
-        path = resource.path(namespace, body["metadata"]["name"])
-        replaced: Object = await self.request("PUT", path, body, patience_s=patience_s)
-        return replaced
+        return await self._json("PUT", resource.path(namespace, body["metadata"]["name"]), body, patience_s=patience_s)
 
     async def delete(self, resource: Resource, namespace: str, name: str, policy: str, uid: str) -> None:
         """Delete the object with this uid, and its dependents by ``policy``: Background or Foreground.
@@ -150,6 +144,10 @@ class Cluster:
                 return False
             raise
         return any(entry.get("name") == resource.plural for entry in listing.get("resources", []))
+
+    async def _json(self, method: str, path: str, body: Object | None = None, **options: Any) -> Object:
+        answer: Object = await self.request(method, path, body, **options)
+        return answer
 
     async def request(
         self,

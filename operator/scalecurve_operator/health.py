@@ -61,7 +61,6 @@ class HealthServer:
             await web.TCPSite(runner, None, port).start()
 
     async def stop(self) -> None:
-        """Close both ports."""
         for runner in self.sites:
             await runner.cleanup()
 

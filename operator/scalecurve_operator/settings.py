@@ -52,7 +52,6 @@ class Settings:
     log_format: str = "json"
 
     def slots(self, pool: str) -> int:
-        """How many experiments of a pool may run at once."""
         return self.pools.get(pool, DEFAULT_SLOTS)
 
 

@@ -69,14 +69,12 @@ class TrialIndex:
         return runner_for(self.spec, self.trial(name))
 
     def job_status(self, name: str, jobs: list[CachedJob]) -> JobStatus | None:
-        """The newest job's status, as its runner reads it."""
         return self.runner(name).read(jobs[-1].body) if jobs else None
 
     def open_names(self) -> list[str]:
         return [self.names[position] for position in self.open]
 
     def update(self, objects: ExperimentObjects, names: Iterable[str]) -> None:
-        """Look at these trials again."""
         for name in names:
             if (position := self.positions.get(name)) is not None:
                 self._update(position, objects.trials.get(name), objects.jobs_of(name))

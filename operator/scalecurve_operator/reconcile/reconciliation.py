@@ -53,7 +53,6 @@ class Reconciliation:
     decision: Decision = field(init=False)
 
     def begin(self) -> None:
-        """Start a reconcile."""
         self.starting.clear()
         self.blocked.clear()
         self.refusal = None
@@ -66,7 +65,6 @@ class Reconciliation:
 
     @property
     def final(self) -> bool:
-        """Whether the experiment has ended."""
         return self.decision.status.phase.final
 
     def enqueue(self, after: float = 0.0) -> None:
@@ -80,7 +78,6 @@ class Reconciliation:
         return self.index.runner(name)
 
     def resource(self, name: str) -> Resource:
-        """The kind of a trial's jobs."""
         return resource_of(self.runner(name).runner)
 
     async def fetch_job(self, name: str, job: str) -> Object | None:

@@ -14,9 +14,9 @@ from typing import Any
 from scalecurve_api import contract
 from scalecurve_api.spec.job_kinds import Runner
 from scalecurve_api.spec.object_names import ATTEMPT_LABEL, TRIAL_LABEL
+from scalecurve_kube.resources import SERVICES
 from scalecurve_operator.runners.job_request import JobRequest
 from scalecurve_operator.runners.job_status import SUSPENDED, JobStatus, ended, true_conditions, underway
-from scalecurve_operator.runners.kueue import queue_labels
 from scalecurve_operator.runners.pod_template import COORDINATOR_PORT, worker_template
 from scalecurve_operator.runners.runner_kind import Manifest
 
@@ -34,42 +34,27 @@ class IndexedJob:
         template["spec"]["restartPolicy"] = "Never"
         if pods > 1:
             template["spec"]["subdomain"] = request.job
-        return {
-            "apiVersion": "batch/v1",
-            "kind": "Job",
-            "metadata": {
-                "name": request.job,
-                "namespace": request.namespace,
-                "labels": {**request.labels, **queue_labels(request)},
-            },
-            "spec": {
-                "completionMode": "Indexed",
-                "completions": pods,
-                "parallelism": pods,
-                "backoffLimit": 0,
-                "activeDeadlineSeconds": request.backstop_seconds,
-                **({"suspend": True} if request.spec.queue else {}),
-                "template": template,
-            },
+        spec = {
+            "completionMode": "Indexed",
+            "completions": pods,
+            "parallelism": pods,
+            "backoffLimit": 0,
+            "activeDeadlineSeconds": request.backstop_seconds,
+            **request.suspended,
+            "template": template,
         }
+        return request.manifest(self.runner, spec)
 
     def companions(self, request: JobRequest, job: Mapping[str, Any]) -> list[Manifest]:
         """The Service that gives the pods their names, where there is more than one."""
         if request.pods == 1:
             return []
-        service = {
-            "apiVersion": "v1",
-            "kind": "Service",
-            "metadata": {"name": request.job, "namespace": request.namespace, "labels": request.labels},
-            "spec": {
-                "clusterIP": "None",
-                # Pods look for one another before any is ready.
-                "publishNotReadyAddresses": True,
-                "selector": {
-                    TRIAL_LABEL: request.trial_object,
-                    ATTEMPT_LABEL: str(request.attempt),
-                },
-            },
+        service = SERVICES.body(name=request.job, namespace=request.namespace, labels=request.labels)
+        service["spec"] = {
+            "clusterIP": "None",
+            # Pods look for one another before any is ready.
+            "publishNotReadyAddresses": True,
+            "selector": {TRIAL_LABEL: request.trial_object, ATTEMPT_LABEL: str(request.attempt)},
         }
         return [service]
 

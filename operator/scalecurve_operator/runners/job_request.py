@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from scalecurve_api import GROUP
 from scalecurve_api.release import release
 from scalecurve_api.spec import object_names as objects
 from scalecurve_api.spec.experiment import ExperimentSpec
+from scalecurve_api.spec.job_kinds import Runner
 from scalecurve_api.spec.trial import TrialSpec
 
 BACKSTOP_S = 60
+QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
 
 
 class JobRequestError(ValueError):
@@ -71,11 +74,6 @@ class JobRequest:
 
     @property
     def image(self) -> str:
-        """Image of the pods.
-
-        Raises:
-            JobRequestError: when neither the experiment nor the operator names an image.
-        """
         program = self.trial.workload.program
         image = self.trial.workload.image or self.images.get(program)
         if not image:
@@ -83,6 +81,27 @@ class JobRequest:
                 f"spec.workload.image: missing, and this operator has no image for program {program!r}"
             )
         return image
+
+    @property
+    def suspended(self) -> dict[str, bool]:
+        """A job for a queue of Kueue is created suspended, and Kueue alone releases it.
+
+        A job that Kueue evicts is suspended again, loses its pods and starts from scratch when it is admitted next: it
+        reads as queued then, and is still the same attempt, because nothing of the first start is kept.
+        """
+        return {"suspend": True} if self.spec.queue else {}
+
+    def manifest(self, runner: Runner, spec: Mapping[str, Any]) -> dict[str, Any]:
+        """The job with this spec."""
+        kind, labels = runner.job_kind, dict(self.labels)
+        if self.spec.queue:
+            labels[QUEUE_LABEL] = self.spec.queue
+        return {
+            "apiVersion": f"{kind.group}/{kind.version}",
+            "kind": runner.value,
+            "metadata": {"name": self.job, "namespace": self.namespace, "labels": labels},
+            "spec": dict(spec),
+        }
 
     @property
     def labels(self) -> dict[str, str]:

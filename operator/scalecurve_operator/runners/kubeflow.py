@@ -13,7 +13,6 @@ from scalecurve_api.spec.job_kinds import Runner
 from scalecurve_api.spec.trial import FailedReason
 from scalecurve_operator.runners.job_request import JobRequest
 from scalecurve_operator.runners.job_status import SUSPENDED, JobStatus, ended, true_conditions, underway
-from scalecurve_operator.runners.kueue import queue_labels
 from scalecurve_operator.runners.pod_status import labels_of
 from scalecurve_operator.runners.runner_kind import Manifest
 
@@ -37,20 +36,9 @@ class KubeflowRunner:
         No backoffLimit here: restartPolicy Never keeps a pod from starting twice, and training-operator before 1.9.4
         deletes all pods of a job that reaches its backoffLimit, whatever cleanPodPolicy says (kubeflow/trainer#3419).
         """
-        kind = self.runner.job_kind
         policy = {"cleanPodPolicy": "None", "activeDeadlineSeconds": request.backstop_seconds, **run_policy}
-        if request.spec.queue:
-            policy["suspend"] = True
-        return {
-            "apiVersion": f"{kind.group}/{kind.version}",
-            "kind": self.runner.value,
-            "metadata": {
-                "name": request.job,
-                "namespace": request.namespace,
-                "labels": {**request.labels, **queue_labels(request)},
-            },
-            "spec": {"runPolicy": policy, **spec, self.replica_specs: dict(replicas)},
-        }
+        policy |= request.suspended
+        return request.manifest(self.runner, {"runPolicy": policy, **spec, self.replica_specs: dict(replicas)})
 
     def companions(self, request: JobRequest, job: Mapping[str, Any]) -> list[Manifest]:
         """None: the job's operator creates its Services."""

@@ -68,7 +68,6 @@ class InitialList:
                 await self._load(kind, namespace)
 
     def seen(self, uid: str) -> None:
-        """A watch has shown this object."""
         self.unseen.pop(uid, None)
 
     async def check_unseen(self, enqueue: Callable[[Key, float], None]) -> None:

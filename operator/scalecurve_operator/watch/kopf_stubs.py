@@ -24,27 +24,21 @@ class NoDiffBase(kopf.DiffBaseStorage):
     def fetch(self, *, body: kopf.Body) -> kopf.BodyEssence | None:
         return None
 
-    def store(self, *, body: kopf.Body, patch: kopf.Patch, essence: kopf.BodyEssence) -> None:
-        pass
+    def store(self, *, body: kopf.Body, patch: kopf.Patch, essence: kopf.BodyEssence) -> None: ...
 
 
 class NoProgress(kopf.ProgressStorage):
     """No handler is ever in progress: event handlers run once."""
 
-    def fetch(self, *, key: Any, body: kopf.Body) -> None:
-        """Never stored."""
+    def fetch(self, *, key: Any, body: kopf.Body) -> None: ...
 
-    def store(self, *, key: Any, record: Any, body: kopf.Body, patch: kopf.Patch) -> None:
-        """Not stored."""
+    def store(self, *, key: Any, record: Any, body: kopf.Body, patch: kopf.Patch) -> None: ...
 
-    def purge(self, *, key: Any, body: kopf.Body, patch: kopf.Patch) -> None:
-        """Nothing there."""
+    def purge(self, *, key: Any, body: kopf.Body, patch: kopf.Patch) -> None: ...
 
-    def touch(self, *, body: kopf.Body, patch: kopf.Patch, value: str | None) -> None:
-        """No object is written to."""
+    def touch(self, *, body: kopf.Body, patch: kopf.Patch, value: str | None) -> None: ...
 
     def clear(self, *, essence: kopf.BodyEssence) -> kopf.BodyEssence:
-        """As it is, not a copy of it."""
         return essence
 
 

@@ -10,7 +10,6 @@ from scalecurve_api.record.rank import RankFailure
 from scalecurve_api.record.termination import Termination, spell
 from scalecurve_api.spec.trial import FailedReason
 from scalecurve_operator.reconcile import pod_diagnosis
-from scalecurve_operator.runners.pod_status import newest_pods
 
 Tree = dict[str, Any]
 
@@ -123,18 +122,6 @@ def test_workers_of_a_job_that_its_queue_let_go_again_were_not_deleted() -> None
     found = pod_diagnosis.failure(late, resumed_at="2026-11-21T23:00:00Z")
     assert found is not None
     assert found[1].startswith("pod j-worker-0 was deleted while the trial ran")
-
-
-def test_of_the_pods_of_one_place_the_newest_is_the_jobs() -> None:
-    old = [of_role("worker", f"old-{index}", "2026-11-21T22:00:00Z", index) for index in range(2)]
-    new = [of_role("worker", f"new-{index}", "2026-11-21T23:00:00Z", index) for index in range(2)]
-    launcher = of_role("launcher", "launcher", "2026-11-21T22:00:00Z")
-    mixed = [old[1], new[0], launcher, old[0], new[1]]
-    assert newest_pods(mixed) == [new[0], launcher, new[1]]
-    master, worker = pod("master"), pod("worker")
-    master["metadata"]["labels"] |= {"training.kubeflow.org/replica-type": "master"}
-    worker["metadata"]["labels"] |= {"training.kubeflow.org/replica-type": "worker"}
-    assert newest_pods([master, worker]) == [master, worker]
 
 
 def test_a_launcher_is_no_place_for_ranks() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import yaml
@@ -146,3 +147,24 @@ class Written(yaml.SafeDumper):
 def spelled(name: str) -> str:
     """A golden file's text."""
     return yaml.dump_all(manifests(name), Dumper=Written, sort_keys=False, width=120)
+
+
+def job(runner: Runner, **options: Any) -> dict[str, Any]:
+    return RUNNERS[runner].render(request(runner=runner, **options))
+
+
+def templates(tree: Any) -> Iterator[dict[str, Any]]:
+    """Every pod template in a manifest."""
+    children = tree.values() if isinstance(tree, dict) else tree if isinstance(tree, list) else ()
+    for child in children:
+        if isinstance(child, dict) and "containers" in (child.get("spec") or {}):
+            yield child
+        else:
+            yield from templates(child)
+
+
+def env(template: dict[str, Any]) -> dict[str, str]:
+    """Variables as the kubelet would give them."""
+    given = template["spec"]["containers"][0]["env"]
+    assert len({each["name"] for each in given}) == len(given), "a variable twice"
+    return {each["name"]: each["value"].replace("$$", "$") for each in given if "value" in each}

@@ -7,10 +7,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
@@ -22,31 +19,10 @@ from scalecurve_api.spec import object_names as objects
 from scalecurve_api.spec.job_kinds import Runner
 from scalecurve_api.spec.quantity import times, value
 from scalecurve_api.spec.trial import TrialSpec
-from scalecurve_operator.runners import RUNNERS, JobRequestError, runner_for
-from tests.operator.runners.runner_cases import CASES, case, manifests, request, spelled
+from scalecurve_operator.runners import RUNNERS, runner_for
+from tests.operator.runners.runner_cases import CASES, case, env, manifests, request, spelled, templates
 
 GOLDEN = Path(__file__).parent / "golden"
-
-
-def templates(tree: Any) -> Iterator[dict[str, Any]]:
-    """Every pod template in a manifest."""
-    children = tree.values() if isinstance(tree, dict) else tree if isinstance(tree, list) else ()
-    for child in children:
-        if isinstance(child, dict) and "containers" in (child.get("spec") or {}):
-            yield child
-        else:
-            yield from templates(child)
-
-
-def env(template: dict[str, Any]) -> dict[str, str]:
-    """Variables as the kubelet would give them."""
-    given = template["spec"]["containers"][0]["env"]
-    assert len({each["name"] for each in given}) == len(given), "a variable twice"
-    return {each["name"]: each["value"].replace("$$", "$") for each in given if "value" in each}
-
-
-def job(runner: Runner, **options: Any) -> dict[str, Any]:
-    return RUNNERS[runner].render(request(runner=runner, **options))
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -115,87 +91,6 @@ def test_the_number_of_pods_is_what_the_job_asks_for(name: str) -> None:
     assert RUNNERS[CASES[name][0]].pods(case(name)) == made
 
 
-def test_devices_of_all_workers_are_those_asked_for() -> None:
-    for runner in Runner:
-        for workers, each in ((1, 1), (8, 8), (32, 8)):
-            tree = job(runner, workers=workers, workload={"program": "torch"})
-            limits = [template["spec"]["containers"][0]["resources"]["limits"] for template in templates(tree["spec"])]
-            held = {given.get("nvidia.com/gpu") for given in limits} - {None}
-            assert held == {str(each)}
-
-
-def test_every_worker_has_a_metrics_port_and_lingers_for_a_scrape() -> None:
-    scraped = replace(case("job-1x8-in-2-pods"), metrics_port=9400, linger_seconds=5)
-    template = RUNNERS[Runner.job].render(scraped)["spec"]["template"]
-    assert template["spec"]["containers"][0]["ports"] == [
-        {"name": f"metrics-{index}", "containerPort": 9400 + index} for index in range(4)
-    ]
-    assert env(template)[contract.METRICS_PORT_ENV] == "9400"
-    assert env(template)[contract.METRICS_LINGER_ENV] == "5"
-
-
-def test_the_chief_of_parameter_servers_has_the_metrics_of_every_worker() -> None:
-    scraped = replace(case("tfjob-parameter-server"), metrics_port=9400)
-    replicas = RUNNERS[Runner.tf_job].render(scraped)["spec"]["tfReplicaSpecs"]
-    ports = {kind: each["template"]["spec"]["containers"][0].get("ports") for kind, each in replicas.items()}
-    of_chief = [{"name": f"metrics-{index}", "containerPort": 9400 + index} for index in range(4)]
-    assert ports == {"Chief": of_chief, "PS": None, "Worker": None}
-
-
-def test_users_variables_reach_the_container_as_they_are_written() -> None:
-    given = env(manifests("job-own-program")[0]["spec"]["template"])
-    assert given["NOTE"] == "$(POD_NAME) costs 5$"
-    assert given["NCCL_DEBUG"] == "INFO"
-    assert given[contract.PODS_ENV] == "1", "the operator's own"
-    assert "POD_NAME" not in given, "read from the pod itself"
-
-
-def test_requests_are_the_limits() -> None:
-    worker = manifests("job-own-program")[0]["spec"]["template"]["spec"]["containers"][0]
-    assert worker["resources"]["limits"] == {"cpu": "1", "memory": "3000000000", "example.com/fpga": "4"}
-    assert worker["resources"]["requests"] == worker["resources"]["limits"]
-
-
-def test_a_limit_that_is_no_quantity_is_refused_by_name() -> None:
-    with pytest.raises(
-        JobRequestError, match=r"spec\.resources\.limits\.memory: '4 GB': a Kubernetes quantity is wanted"
-    ):
-        job(Runner.job, resources={"limits": {"memory": "4 GB"}})
-
-
-def test_an_image_is_missing() -> None:
-    with pytest.raises(JobRequestError, match=r"spec\.workload\.image: missing, .* for program 'custom'"):
-        job(Runner.job, workload={"program": "custom", "command": ["true"]})
-
-
-def test_workers_that_do_not_divide_over_pods_are_refused() -> None:
-    with pytest.raises(JobRequestError, match=r"spec\.placement\.podsPerNode: 3: 8 workers do not divide over 3 pods"):
-        job(Runner.pytorch_job, workers=8, placement={"podsPerNode": 3})
-
-
-def test_a_trial_that_no_process_could_be_given_is_refused() -> None:
-    env = {f"V{number}": "x" * 30_000 for number in range(5)}
-    with pytest.raises(JobRequestError, match=r"spec\.workload: the trial has \d+ bytes, at most 120000"):
-        job(Runner.job, workload={"env": env})
-
-
-def test_threads_are_the_same_for_every_count() -> None:
-    for workers in (1, 8):
-        template = job(Runner.job, workers=workers)["spec"]["template"]
-        assert env(template)[contract.THREADS_ENV] == "3"
-    few = job(Runner.job, resources={"limits": {"cpu": "250m"}})["spec"]["template"]
-    assert env(few)[contract.THREADS_ENV] == "1"
-    unset = job(Runner.job, resources={"limits": {}})["spec"]["template"]
-    assert contract.THREADS_ENV not in env(unset)
-
-
-def test_one_tensorflow_worker_is_configured_like_many() -> None:
-    alone = next(templates(job(Runner.tf_job, workers=1)["spec"]))
-    assert '"task": {"type": "worker", "index": 0}' in env(alone)["TF_CONFIG"]
-    for template in templates(job(Runner.tf_job, workers=16)["spec"]):
-        assert "TF_CONFIG" not in env(template), "the operator's own"
-
-
 def test_a_job_without_a_runner_is_a_job() -> None:
     asked = request(workers=2)
     assert runner_for(asked.spec, asked.trial).runner is Runner.job
@@ -203,38 +98,6 @@ def test_a_job_without_a_runner_is_a_job() -> None:
 
 def test_every_runner_is_registered() -> None:
     assert set(RUNNERS) == set(Runner)
-
-
-class TestNesting:
-    KNOWN = ("c", "a", "b")
-
-    def affinity(self, nesting: str, workers: int) -> dict[str, Any]:
-        placement = {"workersPerNode": 1, "nesting": nesting}
-        spec = job(Runner.job, workers=workers, nodes=self.KNOWN, placement=placement)["spec"]["template"]["spec"]
-        return dict(spec.get("affinity", {}).get("nodeAffinity", {}))
-
-    def required(self, nesting: str, workers: int) -> list[str] | None:
-        found = self.affinity(nesting, workers).get("requiredDuringSchedulingIgnoredDuringExecution")
-        return found and found["nodeSelectorTerms"][0]["matchExpressions"][0]["values"]
-
-    def preferred(self, nesting: str, workers: int) -> list[str]:
-        found = self.affinity(nesting, workers)["preferredDuringSchedulingIgnoredDuringExecution"]
-        return list(found[0]["preference"]["matchExpressions"][0]["values"])
-
-    def test_a_smaller_count_stays_on_known_nodes(self) -> None:
-        assert self.required("require", 2) == ["c", "a", "b"]
-        assert self.preferred("require", 2) == ["c", "a"]
-
-    def test_a_larger_count_needs_further_nodes(self) -> None:
-        assert self.required("require", 4) is None
-        assert self.preferred("require", 4) == ["c", "a", "b"]
-
-    def test_preferred_only(self) -> None:
-        assert self.required("prefer", 2) is None
-        assert self.preferred("prefer", 1) == ["c"]
-
-    def test_off(self) -> None:
-        assert self.affinity("off", 2) == {}
 
 
 @given(
@@ -268,12 +131,3 @@ def test_no_quantities(quantity: str) -> None:
 def test_a_golden_file_is_yaml() -> None:
     for file in GOLDEN.iterdir():
         assert all(isinstance(each, dict) for each in yaml.safe_load_all(file.read_text()))
-
-
-def test_no_users_variable_stands_where_a_job_kind_tells_a_pod_its_place() -> None:
-    """``rules`` refuses them too; what was begun before it did is not broken by them."""
-    mine = {"TF_CONFIG": "{}", "RANK": "7", "K_MPI_JOB_ROLE": "launcher", "NCCL_DEBUG": "INFO"}
-    for runner in Runner:
-        for template in templates(job(runner, workload={"env": mine})["spec"]):
-            given = env(template)
-            assert {name for name in mine if given.get(name) == mine[name]} == {"NCCL_DEBUG"}

@@ -2,34 +2,18 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from scalecurve_api.lifecycle import Job
-from scalecurve_api.spec.job_kinds import Runner
 from scalecurve_api.spec.trial import FailedReason
 from scalecurve_operator.cache.cached_objects import trimmed_job
 from scalecurve_operator.reconcile import pod_diagnosis
 from scalecurve_operator.runners import RUNNERS
+from tests.operator.runners.recordings import KINDS, kind, names, seen
 
-SEEN = Path(__file__).parent / "seen"
-KINDS = {runner.value.lower(): runner for runner in Runner}
 TRAINING = ("pytorchjob", "tfjob")
-
-
-def seen(name: str) -> dict[str, Any]:
-    return dict(json.loads((SEEN / f"{name}.json").read_text()))
-
-
-def kind(name: str) -> Any:
-    return RUNNERS[KINDS[name.partition("-")[0]]]
-
-
-def names(scenario: str) -> list[str]:
-    return sorted(file.stem for file in SEEN.glob(f"*-{scenario}.json"))
 
 
 def test_every_runner_is_recorded() -> None:
@@ -72,34 +56,10 @@ def test_a_deadline_is_known_from_the_job() -> None:
         assert kind(name).read(seen(name)["job"]).reason is None, name
 
 
-def test_when_its_queue_let_a_job_go() -> None:
-    job = seen("mpijob-exit")["job"]
-    assert kind("mpijob").read(job).resumed_at is None
-    at = "2026-11-21T23:13:39Z"
-    job["status"]["conditions"].append({"type": "Suspended", "status": "False", "lastTransitionTime": at})
-    assert kind("mpijob").read(job).resumed_at == at
-
-
 def test_a_job_without_status_starts() -> None:
     for runner in RUNNERS.values():
         assert runner.read({"metadata": {"name": "x"}}).state is Job.starting
         assert runner.read({"metadata": {"name": "x"}, "spec": {}, "status": {}}).state is Job.starting
-
-
-def test_a_job_that_its_operator_rejects_says_nothing_itself() -> None:
-    found = seen("mpijob-rejected")
-    assert "conditions" not in (found["job"].get("status") or {})
-    assert RUNNERS[Runner.mpi_job].read(found["job"]).state is Job.starting
-    assert "must be no more than 63" in (pod_diagnosis.rejected(found["events"]) or "")
-    assert pod_diagnosis.rejected(seen("mpijob-quota")["events"]) is None
-
-
-def test_the_first_sign_of_a_job_that_fails_counts() -> None:
-    job = seen("job-oom")["job"]
-    job["status"]["conditions"] = [each for each in job["status"]["conditions"] if each["type"] == "FailureTarget"]
-    assert job["status"]["conditions"]
-    reading = RUNNERS[Runner.job].read(job)
-    assert (reading.state, reading.succeeded) == (Job.ended, False)
 
 
 @pytest.mark.parametrize("name", names("running"))
@@ -118,21 +78,6 @@ def job_workers(job: dict[str, Any]) -> int:
     return int(specs["Worker"]["replicas"])
 
 
-def test_a_running_condition_alone_is_not_every_pod() -> None:
-    """training-operator says Running as soon as one pod does."""
-    for each in TRAINING:
-        job = seen(f"{each}-running")["job"]
-        assert "Running" in {condition["type"] for condition in job["status"]["conditions"]}
-        job["status"]["replicaStatuses"]["Worker"] = {}
-        assert kind(each).read(job).state is Job.starting
-
-
-def test_a_failed_replica_outweighs_a_successful_master() -> None:
-    job = seen("pytorchjob-succeeded")["job"]
-    job["status"]["conditions"].append({"type": "Failed", "status": "True", "reason": "PyTorchJobFailed"})
-    assert kind("pytorchjob").read(job).succeeded is False
-
-
 def test_the_record_is_where_rank_0_prints() -> None:
     for name, end in (
         ("mpijob-running", "-launcher"),
@@ -146,18 +91,6 @@ def test_the_record_is_where_rank_0_prints() -> None:
         label = found["metadata"]["name"] if end.endswith("0") else found["metadata"]["name"].rpartition("-")[0]
         assert end in label
         assert kind(name).recording_pod([]) is None
-
-
-def test_parameter_servers_end_with_their_chief() -> None:
-    found = seen("tfjob-chief")
-    reading = RUNNERS[Runner.tf_job].read(found["job"])
-    assert (reading.state, reading.succeeded) == (Job.ended, True)
-    roles = {pod["metadata"]["labels"]["scalecurve.dev/role"]: pod["status"]["phase"] for pod in found["pods"]}
-    assert roles == {"chief": "Succeeded", "ps": "Running", "worker": "Running"}
-    recording = RUNNERS[Runner.tf_job].recording_pod(found["pods"])
-    assert recording is not None
-    assert recording["metadata"]["labels"]["scalecurve.dev/role"] == "chief"
-    assert len(pod_diagnosis.nodes(found["pods"])) == 2, "of the workers only"
 
 
 class TestWhatPodsSay:

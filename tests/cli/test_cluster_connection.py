@@ -15,9 +15,9 @@ from scalecurve.cli.watch import _picture
 from scalecurve.cluster import watch as watching
 from scalecurve.cluster.experiments import NotThere, Watched, split
 from scalecurve_api.spec.experiment import ScalingExperiment
-from scalecurve_kube.address import ClusterAddress, has_current_context
-from scalecurve_kube.blocking import BlockingCluster, connect
-from scalecurve_kube.errors import ClusterError, Refused, Unreachable
+from scalecurve_kube.address import has_current_context
+from scalecurve_kube.blocking import BlockingCluster
+from scalecurve_kube.errors import ClusterError, Refused
 
 from .conftest import Desk
 
@@ -68,33 +68,6 @@ def test_a_path_is_never_a_name_of_an_experiment(desk: Desk) -> None:
     (desk.folder / "there").mkdir()
     here = [desk.folder / "there", Path("absent"), Path("a/b")]
     assert split(here) == ([here[0], here[2]], ["absent"])
-
-
-def test_contexts_and_their_namespaces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    one = kubeconfig(tmp_path / "one", "one", namespace="ours")
-    two = kubeconfig(tmp_path / "two", "two", current=False)
-    monkeypatch.setenv("KUBECONFIG", f"{one}:{two}:{tmp_path / 'absent'}")
-    assert has_current_context()
-    found = connect(ClusterAddress())
-    assert (found.namespace, found.name) == ("ours", "https://one.test (context one)")
-    assert connect(ClusterAddress(namespace="mine")).namespace == "mine"
-    other = connect(ClusterAddress(context="two"))
-    assert (other.namespace, other.name) == ("default", "https://two.test (context two)")
-    with pytest.raises(ClusterError, match="--context three: not in the kubeconfig, which has one, two"):
-        connect(ClusterAddress(context="three"))
-
-
-@pytest.mark.parametrize("text", ["", "[]", "a: [", "clusters: 3\ncurrent-context: a\n", "\x00"])
-def test_a_file_that_is_no_kubeconfig(tmp_path: Path, text: str) -> None:
-    (tmp_path / "bad").write_text(text)
-    with pytest.raises(ClusterError, match="unusable kubeconfig"):
-        connect(ClusterAddress(kubeconfig=tmp_path / "bad"))
-
-
-def test_a_name_that_does_not_resolve_is_said_in_a_line(tmp_path: Path) -> None:
-    found = connect(ClusterAddress(kubeconfig=kubeconfig(tmp_path / "one", "one")))
-    with pytest.raises(Unreachable, match=r"no answer from https://one\.test \(context one\): .*one\.test"):
-        found.request("GET", "/version")
 
 
 EXPERIMENT = ScalingExperiment.model_validate(

@@ -96,11 +96,12 @@ def webhook_pair(folder: Path, name: str, authority: str) -> dict[str, bytes]:
     config.write_text("[req]\ndistinguished_name = dn\n[dn]\n")
     ca = (folder / "ca.crt", folder / "ca.key")
     tls = (folder / "tls.crt", folder / "tls.key")
-    for crt, key, common, extensions, signer in (
+    pairs: tuple[tuple[Path, Path, str, list[str], list[str | Path]], ...] = (
         (*ca, authority, [f"subjectAltName=DNS:{authority}", "basicConstraints=critical,CA:TRUE"], []),
         (*tls, name, ["extendedKeyUsage=serverAuth", f"subjectAltName=DNS:{name},IP:127.0.0.1"],
          ["-CA", ca[0], "-CAkey", ca[1]]),
-    ):  # fmt: skip
+    )  # fmt: skip
+    for crt, key, common, extensions, signer in pairs:
         _openssl("genrsa", "-traditional", "-out", key, "2048")
         added = [part for extension in extensions for part in ("-addext", extension)]
         _openssl(

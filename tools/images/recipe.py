@@ -31,7 +31,8 @@ class Recipe:
     @property
     def base(self) -> str:
         """The default of the build argument BASE."""
-        return re.findall(r"^ARG BASE=(\S+)", self.path.read_text(), re.MULTILINE)[0]
+        (base,) = re.findall(r"^ARG BASE=(\S+)", self.path.read_text(), re.MULTILINE)
+        return str(base)
 
     def sources(self, code: bool = True) -> list[str]:
         """Files and folders that the Containerfile copies; without those of its stage `code`, which are ours."""
@@ -57,7 +58,7 @@ def read(name: str) -> Recipe:
 
 def _all() -> dict[str, Recipe]:
     """Every stage named `worker-...` is an image, and the last stage of a file without any has its folder's name."""
-    recipes = {}
+    recipes: dict[str, Recipe] = {}
     for path in IMAGES.glob("*/Containerfile"):
         targets = re.findall(r"^FROM \S+ AS (worker-\S+)$", path.read_text(), re.MULTILINE)
         recipes |= {name: Recipe(name, path, name) for name in targets} or {

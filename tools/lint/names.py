@@ -56,9 +56,9 @@ def main() -> int:
             for line, name in top_level_classes(tree):
                 classes[name].append((folder, f"{place}:{line}"))
     for name, places in sorted(classes.items()):
-        for folder, place in places if len(places) > 1 else []:
-            others = ", ".join(other for _, other in places if other != place)
-            refused.append((folder, f"{place}: class `{name}` means something else at {others}"))
+        for folder, where in places if len(places) > 1 else []:
+            others = ", ".join(other for _, other in places if other != where)
+            refused.append((folder, f"{where}: class `{name}` means something else at {others}"))
     if "--count" in sys.argv[1:]:
         for folder, count in Counter(folder for folder, _ in refused).most_common():
             print(f"{count:5} {folder}")

@@ -145,7 +145,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("-v", "--verbose", action="store_true", help="show what stands on each floor")
     arguments = parser.parse_args()
-    failed = []
+    failed: list[str] = []
     print(f"{'package':<32}{'boxes':>8}{'floors':>8}{'circles':>9}{'largest module':>16}")
     for limit in LIMITS:
         modules = modules_of(ROOT / limit.path)

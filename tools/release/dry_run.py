@@ -132,7 +132,7 @@ def _operator(tier: Tier, python: Path, health: int) -> Component:
     variables = {variable["name"]: variable.get("value", "") for variable in pod["containers"][0]["env"]}
     variables |= {"POD_NAME": "scalecurve-0", "KUBERNETES_SERVICE_HOST": "", "PYTHONPATH": ""}
     variables["KUBECONFIG"] = str(tier.user(f"system:serviceaccount:{NAMESPACE}:{pod['serviceAccountName']}"))
-    command = [python, "-m", "scalecurve_operator"]
+    command: list[str | Path] = [python, "-m", "scalecurve_operator"]
     return Component("the operator", command, tier.logs / "operator.log", lambda: _ready(health), variables)
 
 

@@ -9,7 +9,6 @@ from functools import cached_property
 from typing import Any
 
 from scalecurve_api.contract import ATTEMPT_ENV, PODS_ENV, TRIAL_ENV
-from scalecurve_api.programs.workload import Strategy
 from scalecurve_api.spec.object_names import ROLE_LABEL
 from scalecurve_api.spec.trial import TrialSpec
 
@@ -92,5 +91,5 @@ class Attempt:
         some = next(iter(self.pods.values()))
         if workers < int(some.environment.get(PODS_ENV) or 1):
             return False
-        led = some.labels.get(_OPERATOR) == "mpi-operator" or some.trial.workload.strategy is Strategy.parameter_server
+        led = some.labels.get(_OPERATOR) == "mpi-operator" or some.trial.workload.needs_parameter_servers
         return not led or any(pod.leads for pod in self.pods.values())

@@ -41,7 +41,7 @@ def test_a_diagnosis_of_nothing_says_so(tmp_path: Path):
 
 
 def test_nothing_is_recommended_from_nothing(invalid: Path):
-    with pytest.raises(FitError, match="nothing was measured in nothing: there is nothing to recommend from"):
+    with pytest.raises(FitError, match="nothing has no measured points to recommend from"):
         recommend(open_bundle(invalid))
     result = CliRunner().invoke(cli, ["recommend", str(invalid)])
     assert result.exit_code == 2
@@ -52,9 +52,9 @@ def test_more_workers_than_samples_are_neither_predicted_nor_recommended(tmp_pat
     of = experiment("batch", workers=[1, 2, 4], windows=2, steps_per_window=3)
     bundle = write_bundle(tmp_path, of, EXACT, tables=False)
     found = recommend(open_bundle(bundle), workers=[256, 1000])
-    counts = {each.series: [choice.workers for choice in each.choices] for each in found.series}
+    counts = {each.series: [choice.workers for choice in each.candidates] for each in found.series}
     assert counts == {"strong": [1, 2, 4, 256], "weak": [1, 2, 4, 256, 1000]}
-    assert "strong: left out 1,000, for a worker more than the samples" in " ".join(found.notes)
+    assert "strong: omitted 1,000 (more workers than samples in the batch)" in " ".join(found.notes)
     shown = CliRunner().invoke(cli, ["predict", str(bundle), "--workers", "256,1000", "--output", "csv"]).stdout
     rows = [line.split(",")[1:3] for line in shown.splitlines()[1:]]
     assert ["strong", "256"] in rows

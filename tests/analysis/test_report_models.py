@@ -93,7 +93,7 @@ def test_published_efficiencies_are_over_the_smallest_count():
 def test_every_published_row_names_its_source():
     table = published_table(published_curves())
     assert all(row["read_at"] and row["hardware"] for row in table.plain()["rows"])
-    assert table.notes[0].startswith("None of this was measured here")
+    assert table.notes[0].startswith("Not measured here")
 
 
 def test_others_figures_are_called_that_on_the_page(h200: Bundle, tmp_path: Path):
@@ -101,7 +101,7 @@ def test_others_figures_are_called_that_on_the_page(h200: Bundle, tmp_path: Path
     for name in ("report.md", "report.html"):
         text = (tmp_path / name).read_text()
         assert "published by others" in text
-        assert "None of this was measured here" in text
+        assert "Not measured here" in text
 
 
 def test_time_to_a_target_is_drawn_where_runs_reached_it(tmp_path: Path):

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from scalecurve.render.table import Table
     from scalecurve_models.networks import Network
     from scalecurve_models.paleo.scaling import Platform, Scaling
-    from scalecurve_models.paleo.terms import Revision
+    from scalecurve_models.paleo.terms import Revision, Variant
 
     Prediction = tuple[list[dict[str, Any]], list[Table]]
     """Rows for JSON, and tables of the same."""
@@ -100,10 +100,13 @@ class _Arguments:
     latency_us: float | None
     scheme: str | None
 
-    def check(self) -> None:
-        from scalecurve_models.paleo.terms import revision_of
+    @property
+    def variant(self) -> Variant:
+        from scalecurve_models.paleo.terms import Variant
 
-        revision_of(self.revision)
+        return Variant(self.revision, self.corrected, self.pipeline)
+
+    def check(self) -> None:
         for option in ("overlap", "latency_us", "scheme"):
             if getattr(self, option) is not None and not self.plus:
                 fail(f"--{option.replace('_', '-')} requires --plus", EXIT_INPUT)
@@ -142,16 +145,13 @@ def _calibrate(arguments: _Arguments, file: Path, network: Network, platform: Pl
     from scalecurve_models.paleo.tables import calibration_table, measured_table
 
     steps = read_measured(file, network)
-    variant: dict[str, Any] = {
-        "revision": arguments.revision,
-        "pipeline": arguments.pipeline,
-        "corrected": arguments.corrected,
-    }
-    calibration = calibrate([step for step in steps if step.workers == 1], platform, **variant)
+    calibration = calibrate([step for step in steps if step.workers == 1], platform, variant=arguments.variant)
     tables = [calibration_table(calibration)]
     if any(step.workers > 1 for step in steps):
         price = arguments.per_worker_hour
-        tables.append(measured_table(steps, platform, calibration.platform, per_worker_hour=price, **variant))
+        tables.append(
+            measured_table(steps, platform, calibration.platform, per_worker_hour=price, variant=arguments.variant)
+        )
     return calibration.platform, tables
 
 
@@ -167,15 +167,13 @@ def _data_parallel(arguments: _Arguments, network: Network, platform: Platform, 
         batch=arguments.batch,
         workers=workers,
         scaling=arguments.scaling,
-        revision=arguments.revision,
-        pipeline=arguments.pipeline,
-        corrected=arguments.corrected,
+        variant=arguments.variant,
     )
     if not arguments.plus:
         table = scaling_table(steps, network, platform, arguments.scaling, arguments.revision)
         return [step.plain() for step in steps], [table]
     terms = PlusTerms(arguments.overlap or 1.0, arguments.latency_us or 0.0, arguments.scheme or "ring")
-    sent = costs_of(network, arguments.revision, arguments.corrected).parameter_bytes
+    sent = costs_of(network, arguments.variant).parameter_bytes
     plus = [with_plus(step, sent, platform, terms) for step in steps]
     return [step.plain() for step in plus], [plus_table(plus, network, platform, arguments.scaling)]
 
@@ -184,21 +182,11 @@ def _split(arguments: _Arguments, network: Network, platform: Platform, workers:
     from scalecurve_models.paleo.parallel import predict_hybrid, predict_model_parallel
     from scalecurve_models.paleo.tables import bounds_table, hybrid_table
 
-    batch, revision, corrected = arguments.batch, arguments.revision, arguments.corrected
+    batch, variant = arguments.batch, arguments.variant
     if arguments.parallel == "model":
-        passes = predict_model_parallel(network, platform, batch=batch, revision=revision, corrected=corrected)
+        passes = predict_model_parallel(network, platform, batch=batch, variant=variant)
         return [bounds.plain() for bounds in passes], [bounds_table(passes, network, platform)]
     parts = [
-        part
-        for n in workers
-        for part in predict_hybrid(
-            network,
-            platform,
-            batch=batch,
-            workers=n,
-            revision=revision,
-            pipeline=arguments.pipeline,
-            corrected=corrected,
-        )
+        part for n in workers for part in predict_hybrid(network, platform, batch=batch, workers=n, variant=variant)
     ]
     return [part.plain() for part in parts], [hybrid_table(parts, network, platform)]

@@ -1,10 +1,10 @@
-"""α and β of an algorithm from timed all-reduces, judged by message sizes and worker counts that were left out.
+"""α and β of an algorithm from timed all-reduces, cross-validated over message sizes and worker counts.
 
-Residuals are relative, so that 8 bytes weigh as much as 1 GiB. γ stands in β: with one algorithm the bytes added up
-are a fixed share of the bytes sent, and no timing can tell the two apart.
+Residuals are relative, so that 8 bytes weigh as much as 1 GiB. γ is part of β: within one algorithm the bytes reduced
+are a fixed share of the bytes sent, and no timing can separate the two.
 
-A real call also costs what does not grow with the ranks (launching a kernel; NCCL's base latency, tuning.cc). That is
-one more latency, ``launch``: told from α by several worker counts, and left out where there is only one.
+A real call also has a cost that does not grow with the ranks (launching a kernel; NCCL's base latency, tuning.cc):
+``launch``, separable from α with several worker counts, and omitted with only one.
 """
 
 from __future__ import annotations
@@ -14,15 +14,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from scalecurve.statistics.intervals import student_quantile
 from scalecurve_models.collectives.costs import Algorithm, RankGroup
 from scalecurve_models.collectives.regimes import divisions, piece_errors
 from scalecurve_models.fitting.least_squares import (
     Array,
     FitError,
+    LinearFit,
     Parameter,
     Prediction,
-    log_interval,
     mean_absolute,
     nonnegative,
     positive_array,
@@ -31,7 +30,7 @@ from scalecurve_models.fitting.least_squares import (
 
 MOST_REGIMES = 4
 SMALL = 1 << 20
-"""Bytes below which latency rules; errors are told apart there."""
+"""Bytes below which latency dominates; errors are reported separately below and above."""
 
 
 @dataclass(frozen=True)
@@ -45,24 +44,21 @@ class TimedAllReduce:
 
 @dataclass(frozen=True)
 class Regime:
-    """One set of parameters; ``up_to`` is the largest size it stands for, None for the last one.
+    """One set of parameters; ``up_to`` is the largest size it covers, None for the last one.
 
-    ``launch`` is in seconds a call (None where it was left out), ``latencies`` in seconds a message and ``inverse`` in
-    seconds a byte, one of each for every kind of link.
+    ``launch`` is in seconds per call (None where it is omitted), ``latencies`` in seconds per message and ``inverse``
+    in seconds per byte, one of each for every kind of link.
     """
 
     up_to: float | None
     launch: Parameter | None
     latencies: tuple[Parameter, ...]
     inverse: tuple[Parameter, ...]
-    _values: Array
-    _covariance: Array | None
-    _variance: float | None
-    _degrees: int
+    _linear: LinearFit
 
     @property
     def bandwidths(self) -> tuple[Parameter, ...]:
-        """1/β in GB/s; without a value where bytes were seen to cost nothing."""
+        """1/β in GB/s; without a value where bytes cost nothing."""
         return tuple(_bandwidth(parameter) for parameter in self.inverse)
 
 
@@ -81,26 +77,19 @@ class CollectiveFit:
     def predict(self, shape: RankGroup, size: float) -> Prediction:
         """Seconds, with the interval for another measurement; none without degrees of freedom.
 
-        Raises:
-            FitError: for a size that is not positive.
+        Raises FitError for a size that is not positive.
         """
         if not (np.isfinite(size) and size > 0):
-            raise FitError(f"{self.algorithm.name}: the message must have a positive size, given {size:g} bytes")
+            raise FitError(f"{self.algorithm.name}: message size must be positive, got {size:g} bytes")
         regime = next(r for r in self.regimes if r.up_to is None or size <= r.up_to)
         if shape.ranks == 1:
             return Prediction(0.0)
-        row = _row(self.algorithm, shape, size, regime.launch is not None)
-        value = float(row @ regime._values)
-        if regime._covariance is None or regime._variance is None or value == 0:
-            return Prediction(value)
-        spread = regime._variance + float(row @ regime._covariance @ row) / value**2
-        half = student_quantile(regime._degrees, self.level) * float(np.sqrt(spread))
-        return log_interval(value, half)
+        return regime._linear.predict(_row(self.algorithm, shape, size, regime.launch is not None), self.level)
 
 
 @dataclass(frozen=True)
 class HeldOutTiming:
-    """A point predicted by a fit that did not see its size, or its worker count."""
+    """A point predicted by a fit without its size, or without its worker count."""
 
     point: TimedAllReduce
     predicted: float
@@ -132,13 +121,13 @@ class CrossValidatedCollective:
 
     @property
     def ranks_error(self) -> float | None:
-        """Over all left-out worker counts; None with fewer than three, where one would have to tell the other alone."""
+        """Over all left-out worker counts; None with fewer than three, which leaves a single one to predict from."""
         counts = {left.point.shape.ranks for left in self.by_ranks}
         return mean_absolute([left.error for left in self.by_ranks]) if len(counts) > 2 else None
 
     @property
     def held_out(self) -> float:
-        """What algorithms are chosen by: the errors at left-out sizes and, where there are any, at left-out counts."""
+        """The selection criterion: mean error at left-out sizes and, where possible, at left-out worker counts."""
         return mean_absolute([self.size_error, self.ranks_error]) or 0.0
 
 
@@ -147,21 +136,17 @@ def fit_collective(
 ) -> CollectiveFit:
     """Fit α and β to ``points`` in up to ``regimes`` ranges of size (one, where links are of two kinds).
 
-    Raises:
-        FitError: fewer than three message sizes, times that are not positive, a single rank.
+    Raises FitError for fewer than three message sizes, times that are not positive, a single rank.
     """
-    kept = checked(algorithm, points)
-    wanted = 1 if algorithm.links > 1 else regimes
-    return _fits(algorithm, kept, wanted, level)[-1]
+    return _fits(algorithm, checked(algorithm, points), 1 if algorithm.links > 1 else regimes, level)[-1]
 
 
 def cross_validate_collective(
     algorithm: Algorithm, points: Sequence[TimedAllReduce], *, most: int = MOST_REGIMES, level: float = 0.95
 ) -> CrossValidatedCollective:
-    """The number of regimes that predicts left-out sizes best, and how well it does.
+    """The number of regimes that best predicts left-out sizes, and how well it does.
 
-    Raises:
-        FitError: as ``fit_collective``; and for fewer than four sizes, of which none could be left out.
+    Raises FitError as ``fit_collective``; and for fewer than four sizes, of which none could be left out.
     """
     kept = checked(algorithm, points)
     sizes = sorted({point.bytes for point in kept})
@@ -181,20 +166,16 @@ def cross_validate_collective(
 
 
 def checked(algorithm: Algorithm, points: Sequence[TimedAllReduce]) -> list[TimedAllReduce]:
-    """The points of several ranks, refused where they cannot carry a fit.
-
-    Raises:
-        FitError: see ``fit_collective``.
-    """
+    """The points of several ranks. Raises FitError where they cannot support a fit (see ``fit_collective``)."""
     positive_array(algorithm.name, "times", [point.seconds for point in points])
     positive_array(algorithm.name, "message sizes", [point.bytes for point in points])
     kept = [point for point in points if point.shape.ranks > 1]
     if points and not kept:
-        raise FitError(f"{algorithm.name}: all points are of a single rank, which sends nothing")
+        raise FitError(f"{algorithm.name}: all points have a single rank, which sends nothing")
     needed = max(3, len(algorithm.symbols))
-    given = len({point.bytes for point in kept})
-    if given < needed:
-        raise FitError(f"{algorithm.name}: needs at least {needed} message sizes, given {given}")
+    sizes = len({point.bytes for point in kept})
+    if sizes < needed:
+        raise FitError(f"{algorithm.name}: needs at least {needed} message sizes, got {sizes}")
     return kept
 
 
@@ -205,10 +186,10 @@ def _fits(algorithm: Algorithm, points: Sequence[TimedAllReduce], most: int, lev
     rows = np.stack([_row(algorithm, point.shape, point.bytes, launch) for point in points])
     size_of = np.searchsorted(sizes, [point.bytes for point in points])
     if most == 1:
-        found: list[tuple[tuple[int, int], ...]] = [((0, len(sizes) - 1),)]
+        splits: list[tuple[tuple[int, int], ...]] = [((0, len(sizes) - 1),)]
     else:
-        found = divisions(piece_errors(size_of, rows / times[:, None], len(sizes)), most)
-    return [_fit(algorithm, division, sizes, size_of, rows, times, launch, level) for division in found]
+        splits = divisions(piece_errors(size_of, rows / times[:, None], len(sizes)), most)
+    return [_fit(algorithm, division, sizes, size_of, rows, times, launch, level) for division in splits]
 
 
 def _launch_apart(algorithm: Algorithm, points: Sequence[TimedAllReduce]) -> bool:
@@ -229,7 +210,7 @@ def _fit(
     links = algorithm.links
     names = ("launch", *algorithm.symbols) if launch else algorithm.symbols
     units = ["s"] * (len(names) - links) + ["s/B"] * links
-    found = []
+    regimes = []
     residuals = np.zeros(len(times))
     for first, last in division:
         here = (size_of >= first) & (size_of <= last)
@@ -238,25 +219,22 @@ def _fit(
         parameters = linear.parameters(units, level)
         # Halfway, in ratio, to the first size of the next piece.
         up_to = None if last == len(sizes) - 1 else float(np.sqrt(sizes[last] * sizes[last + 1]))
-        found.append(
+        regimes.append(
             Regime(
                 up_to=up_to,
                 launch=parameters[0] if launch else None,
                 latencies=parameters[-2 * links : -links],
                 inverse=parameters[-links:],
-                _values=linear.values,
-                _covariance=linear.covariance,
-                _variance=linear.variance,
-                _degrees=linear.degrees,
+                _linear=linear,
             )
         )
-    return CollectiveFit(algorithm, tuple(found), tuple(float(r) for r in residuals), level)
+    return CollectiveFit(algorithm, tuple(regimes), tuple(float(r) for r in residuals), level)
 
 
 def _leave_out(
     algorithm: Algorithm, points: Sequence[TimedAllReduce], groups: Sequence[set[TimedAllReduce]], most: int
 ) -> list[tuple[HeldOutTiming, ...]]:
-    """For 1, 2, … ``most`` regimes the groups' points, each predicted without its group; fewer where too few stay."""
+    """For 1, 2, … ``most`` regimes the groups' points, each predicted without its group; fewer if too few are left."""
     out: list[list[HeldOutTiming]] = [[] for _ in range(most)]
     for group in groups:
         rest = [point for point in points if point not in group]
@@ -279,8 +257,8 @@ def _row(algorithm: Algorithm, shape: RankGroup, size: float, launch: bool) -> A
 def _bandwidth(inverse: Parameter) -> Parameter:
     name = inverse.name.replace("beta", "bandwidth")
     if inverse.value is None or inverse.value == 0:
-        note = inverse.note if inverse.value is None else "bytes were seen to cost nothing"
-        return Parameter(name, None, None, None, "GB/s", note)
+        note = inverse.note if inverse.value is None else "bytes cost nothing in these points"
+        return Parameter(name, unit="GB/s", note=note)
     low = None if inverse.high is None else 1e-9 / inverse.high
     high = None if inverse.low is None else (1e-9 / inverse.low if inverse.low > 0 else np.inf)
     return Parameter(name, 1e-9 / inverse.value, low, high, "GB/s", inverse.note)

@@ -1,4 +1,4 @@
-"""Which algorithm explains the measurements, where they can tell at all; and the timed points of a bundle."""
+"""Which algorithm explains the measurements, where they can tell; and the timed points of a bundle."""
 
 from __future__ import annotations
 
@@ -18,18 +18,16 @@ from scalecurve_models.fitting.least_squares import FitError
 USUAL = "ring"
 _ALIKE = 0.02
 FEWEST_SIZES = 4
-"""Three for a fit, and one to leave out."""
-SAME_CURVE = (
-    "one worker count: every algorithm over one kind of link draws the same curve, and α and β are its names for it"
-)
+"""Three to fit, and one to leave out."""
+SAME_CURVE = "with a single worker count every algorithm over one kind of link fits the same curve; only α and β differ"
 
 
 @dataclass(frozen=True)
 class CollectiveComparison:
-    """All algorithms on the points of one series; ``best`` predicts what was left out best (``held_out``).
+    """All algorithms on the points of one series; ``best`` has the lowest left-out error (``held_out``).
 
-    ``best`` is None, and ``note`` says why, where the points cannot tell the algorithms apart. ``requested`` names the
-    algorithm that the runs were asked to use, None where that was left to the library.
+    ``best`` is None, and ``note`` says why, where the points cannot separate the algorithms. ``requested`` names the
+    algorithm that the runs were configured to use, None where the library chose.
     """
 
     series: str
@@ -52,14 +50,13 @@ def compare_algorithms(
     level: float = 0.95,
     requested: str | None = None,
 ) -> CollectiveComparison:
-    """Fit every algorithm; the sharded parameter server only where ``servers`` says how many there were.
+    """Fit every algorithm; the sharded parameter server only where ``servers`` is known.
 
-    Raises:
-        FitError: where not one algorithm can be fitted, with the reason.
+    Raises FitError with the reason where no algorithm can be fitted.
     """
     sizes = len({point.bytes for point in points})
     if sizes < FEWEST_SIZES:
-        raise FitError(f"collectives: needs at least {FEWEST_SIZES} message sizes, given {sizes}")
+        raise FitError(f"collectives: needs at least {FEWEST_SIZES} message sizes, got {sizes}")
     placed = [TimedAllReduce(RankGroup(p.shape.ranks, p.shape.nodes, servers or 1), p.bytes, p.seconds) for p in points]
     judged, failures = [], []
     several_nodes = any(p.shape.nodes > 1 and p.shape.per_node > 1 for p in placed)
@@ -83,33 +80,33 @@ def _best(judged: Sequence[CrossValidatedCollective]) -> tuple[CrossValidatedCol
     names = [each.fit.algorithm.name for each in alike]
     best = alike[names.index(USUAL)] if USUAL in names else alike[0]
     others = ", ".join(name for name in names if name != best.fit.algorithm.name)
-    return best, f"these points do not tell {best.fit.algorithm.name} from {others}" if others else ""
+    return best, f"these points do not separate {best.fit.algorithm.name} from {others}" if others else ""
 
 
 def requested_algorithms(bundle: Bundle) -> dict[str, str]:
-    """The algorithm that the runs of a series were asked to use, by its name here; series without one are left out.
+    """The algorithm that the runs of a series were configured to use, by its name here; series without one are omitted.
 
     NCCL's tree is a pipelined double binary tree.
     """
-    found: dict[str, str] = {}
+    requested: dict[str, str] = {}
     for trial in bundle.trials:
-        asked = trial.spec.workload.field_value("allReduce")
-        if trial.record is not None and trial.record.backend == "nccl" and asked == "tree":
-            asked = "double-tree"
-        if asked in ALGORITHMS:
-            found[trial.spec.point.series] = asked
-    return found
+        name = trial.spec.workload.field_value("allReduce")
+        if trial.record is not None and trial.record.backend == "nccl" and name == "tree":
+            name = "double-tree"
+        if name in ALGORITHMS:
+            requested[trial.spec.point.series] = name
+    return requested
 
 
 def timed_points(bundle: Bundle) -> dict[str, tuple[TimedAllReduce, ...]]:
     """The microbenchmark's points of a bundle by series, medians over repetitions; in place where both were timed."""
     out: dict[str, list[TimedAllReduce]] = {}
-    for found in allreduce([bundle]).points:
-        in_place = any(size.in_place for size in found.sizes)
-        shape = RankGroup(found.point.workers, found.point.nodes)
-        out.setdefault(found.point.series, []).extend(
-            TimedAllReduce(shape, size.bytes, size.time_us.median / 1e6)
-            for size in found.sizes
+    for measured in allreduce([bundle]).points:
+        in_place = any(size.in_place for size in measured.sizes)
+        group = RankGroup(measured.point.workers, measured.point.nodes)
+        out.setdefault(measured.point.series, []).extend(
+            TimedAllReduce(group, size.bytes, size.time_us.median / 1e6)
+            for size in measured.sizes
             if size.messages == 1 and size.in_place == in_place and size.errors == 0 and size.time_us.median > 0
         )
     return {series: tuple(points) for series, points in out.items() if points}

@@ -1,7 +1,7 @@
-"""What an all-reduce costs: n ranks, S bytes, α seconds a message, β seconds a byte sent, γ seconds a byte added up.
+"""The cost of an all-reduce: n ranks, S bytes, α seconds per message, β per byte sent, γ per byte reduced.
 
-Each algorithm is a row of coefficients: t = a(n)·α + b(n)·S·β + c(n)·S·γ (hierarchical: α and β within and between
-nodes apart). Sources
+Each algorithm is a row of coefficients: t = a(n)·α + b(n)·S·β + c(n)·S·γ (hierarchical: separate α and β
+within and between nodes). Sources
 - R. Thakur, R. Rabenseifner, W. Gropp, IJHPCA 19 (2005): binomial tree, recursive doubling, Rabenseifner's
   halving and doubling, and the two further steps where n is no power of two.
 - P. Patarasuk, X. Yuan, JPDC 69 (2009): ring, and the lower bound 2(n-1)/n·S that every rank must send.
@@ -18,7 +18,7 @@ from scalecurve_models.fitting.least_squares import FitError
 
 @dataclass(frozen=True)
 class RankGroup:
-    """Who takes part: ``ranks`` in all, ``nodes`` that they are spread over evenly, ``servers`` of a sharded PS."""
+    """The participants: total ``ranks``, spread evenly over ``nodes``; ``servers`` of a sharded parameter server."""
 
     ranks: int
     nodes: int = 1
@@ -28,9 +28,9 @@ class RankGroup:
         for name in ("ranks", "nodes", "servers"):
             value = getattr(self, name)
             if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-                raise FitError(f"collectives: {name} must be a whole number of at least 1, given {value!r}")
+                raise FitError(f"collectives: {name} must be an integer of at least 1, got {value!r}")
         if self.ranks % self.nodes:
-            raise FitError(f"collectives: {self.ranks} ranks do not spread evenly over {self.nodes} nodes")
+            raise FitError(f"collectives: {self.ranks} ranks cannot be spread evenly over {self.nodes} nodes")
 
     @property
     def per_node(self) -> int:
@@ -38,12 +38,12 @@ class RankGroup:
 
 
 Coefficients = tuple[tuple[float, ...], tuple[float, ...], float]
-"""Messages for each α, whole vectors sent for each β, whole vectors added up (γ)."""
+"""Messages for each α, vectors sent for each β, vectors reduced (γ)."""
 
 
 @dataclass(frozen=True)
 class Algorithm:
-    """One way to add up vectors over ranks."""
+    """One way to sum vectors over ranks."""
 
     name: str
     title: str
@@ -61,11 +61,10 @@ class Algorithm:
 def cost(algorithm: Algorithm, shape: RankGroup, size: float, alpha: float, beta: float, gamma: float = 0.0) -> float:
     """Seconds of one all-reduce of ``size`` bytes over one kind of link; 0 for a single rank.
 
-    Raises:
-        FitError: for an algorithm over two kinds of links (see ``hierarchical_cost``), or negative numbers.
+    Raises FitError for an algorithm over two kinds of links (see ``hierarchical_cost``), or negative numbers.
     """
     if algorithm.links != 1:
-        raise FitError(f"collectives: {algorithm.name} has two kinds of links: give both (hierarchical_cost)")
+        raise FitError(f"collectives: {algorithm.name} has two kinds of links; use hierarchical_cost")
     return _sum(algorithm.coefficients(shape), size, (alpha,), (beta,), gamma)
 
 
@@ -78,7 +77,7 @@ def hierarchical_cost(
 
 @dataclass(frozen=True)
 class LinkCost:
-    """α in seconds a message and β in seconds a byte."""
+    """α in seconds per message and β in seconds per byte."""
 
     alpha: float
     beta: float
@@ -87,10 +86,9 @@ class LinkCost:
 def cost_of(
     algorithm: Algorithm, shape: RankGroup, size: float, within: LinkCost, between: LinkCost, gamma: float = 0.0
 ) -> float:
-    """Seconds over one kind of link or two: where there are nodes, an algorithm that knows none waits for ``between``.
+    """Seconds over one or two kinds of link; across nodes, an algorithm unaware of nodes is bound by ``between``.
 
-    Raises:
-        FitError: for negative numbers.
+    Raises FitError for negative numbers.
     """
     if algorithm.links == 1:
         link = between if shape.nodes > 1 else within
@@ -106,9 +104,9 @@ def lower_bound(ranks: int, size: float, bandwidth: float) -> float:
 def _sum(
     coefficients: Coefficients, size: float, alpha: tuple[float, ...], beta: tuple[float, ...], gamma: float
 ) -> float:
-    given = (*alpha, *beta, gamma, size)
-    if any(not value >= 0 for value in given):
-        raise FitError(f"collectives: latencies, inverse bandwidths and sizes must not be negative, given {given}")
+    inputs = (*alpha, *beta, gamma, size)
+    if any(not value >= 0 for value in inputs):
+        raise FitError(f"collectives: latencies, inverse bandwidths and sizes must not be negative, got {inputs}")
     messages, sent, added = coefficients
     time = sum(count * each for count, each in zip(messages, alpha, strict=True))
     time += sum(count * each for count, each in zip(sent, beta, strict=True)) * size
@@ -146,7 +144,7 @@ def _doubling(shape: RankGroup) -> Coefficients:
     steps = _floor_log2(n)
     if n == 1 << steps:
         return (float(steps),), (float(steps),), float(steps)
-    # The ranks above a power of two hand their vector to a partner first, and get the sum from it at the end.
+    # Ranks beyond the power of two first send their vector to a partner and receive the sum from it at the end.
     return (steps + 2.0,), (steps + 2.0,), steps + 1.0
 
 
@@ -174,7 +172,7 @@ def _in_network(shape: RankGroup) -> Coefficients:
 
 
 def _hierarchical(shape: RankGroup) -> Coefficients:
-    """Reduce-scatter in the node, ring over nodes on what is left, all-gather in the node."""
+    """Reduce-scatter within the node, ring over nodes on the rest, all-gather within the node."""
     g, nodes = shape.per_node, shape.nodes
     within, between = 2 * (g - 1) / g, 2 * (nodes - 1) / nodes / g
     added = (g - 1) / g + (nodes - 1) / nodes / g
@@ -205,17 +203,13 @@ ALGORITHMS: dict[str, Algorithm] = {
         Algorithm("ring", "Ring", "2(n-1)α + 2(n-1)/n·Sβ + (n-1)/n·Sγ", _alone(_ring)),
         Algorithm("double-tree", "Pipelined double binary tree", "2log2 n·α + 2Sβ", _alone(_double_tree)),
         HIERARCHICAL,
-        Algorithm("in-network", "In the network", "α + Sβ", _alone(_in_network)),
+        Algorithm("in-network", "In-network reduction", "α + Sβ", _alone(_in_network)),
     )
 }
 
 
 def algorithm_of(name: str) -> Algorithm:
-    """An algorithm by its name.
-
-    Raises:
-        FitError: for another name, with the names there are.
-    """
+    """An algorithm by name. Raises FitError for an unknown one."""
     if name not in ALGORITHMS:
-        raise FitError(f"collectives: no algorithm {name!r}; algorithms: {', '.join(ALGORITHMS)}")
+        raise FitError(f"collectives: unknown algorithm {name!r}; expected one of {', '.join(ALGORITHMS)}")
     return ALGORITHMS[name]

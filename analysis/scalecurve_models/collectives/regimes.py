@@ -1,8 +1,8 @@
-"""Where one set of latency and bandwidth ends and the next begins: libraries switch protocol with the message size.
+"""Where one regime of latency and bandwidth ends and the next begins: libraries switch protocol with message size.
 
-NCCL, for one, takes the fastest of low-latency and high-bandwidth protocols by its own straight lines (tuning.cc), so
-the time over size is made of pieces. Pieces are contiguous in size; all divisions into up to ``most`` of them are
-compared by their squared relative error (dynamic programming), on sums that make a piece's fit cost next to nothing.
+NCCL picks the fastest of low-latency and high-bandwidth protocols by its own linear model (tuning.cc), so time over
+size is piecewise. Pieces are contiguous in size; all divisions into up to ``most`` of them are compared by squared
+relative error (dynamic programming), on running sums that make fitting a piece cheap.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scalecurve_models.fitting.least_squares import Array
 
 FEWEST = 3
-"""Sizes in a piece: two would be fitted exactly, whatever they say."""
+"""Sizes in a piece: two are always fitted exactly."""
 _RIDGE = 1e-13
 
 
@@ -34,7 +34,7 @@ def piece_errors(size_of: NDArray[np.intp], rows: Array, count: int) -> Array:
     best = total.copy()  # of x = 0
     for size in range(1, width + 1):
         for chosen in map(list, combinations(range(width), size)):
-            # Every set of parameters that are not 0: the best with none below 0 is among them.
+            # Every set of nonzero parameters: the best nonnegative solution is among them.
             some = gram[..., chosen, :][..., chosen] + _RIDGE * np.eye(size)
             values = np.linalg.solve(some, target[..., chosen, None])[..., 0]
             error = total - (values * target[..., chosen]).sum(axis=-1)
@@ -67,10 +67,10 @@ def divisions(errors: Array, most: int) -> list[tuple[tuple[int, int], ...]]:
     for pieces in range(1, most + 1):
         if not np.isfinite(best[pieces - 1][-1]):
             break
-        last, found = count - 1, []
+        last, division = count - 1, []
         for level in range(pieces - 1, -1, -1):
             first = int(origin[level][last])
-            found.append((first, last))
+            division.append((first, last))
             last = first - 1
-        out.append(tuple(reversed(found)))
+        out.append(tuple(reversed(division)))
     return out

@@ -1,4 +1,4 @@
-"""Fitted all-reduce algorithms as tables: how they were judged, their α and bandwidth, and sizes beside predictions."""
+"""Fitted all-reduce algorithms as tables: errors, latency and bandwidth, and predicted against measured times."""
 
 from __future__ import annotations
 
@@ -9,18 +9,17 @@ from scalecurve.render.table import Cell, Column, Table
 from scalecurve_models.collectives.collective_fit import CrossValidatedCollective
 from scalecurve_models.collectives.comparison import USUAL, CollectiveComparison
 from scalecurve_models.collectives.costs import ALGORITHMS, LinkCost, RankGroup, cost_of, lower_bound
-from scalecurve_models.fitting.least_squares import Parameter
 from scalecurve_models.fitting.parameter_tables import PARAMETER_COLUMNS, PARAMETER_NOTE, parameter_cells
 
 
 def selected(compared: CollectiveComparison) -> CrossValidatedCollective:
-    """The algorithm whose numbers stand in the tables: the one asked for, else the best, else the ring."""
-    asked = compared.algorithm(compared.requested) if compared.requested else None
-    return asked or compared.best or compared.algorithm(USUAL) or compared.algorithms[0]
+    """The algorithm shown in the tables: the requested one, else the best, else the ring."""
+    requested = compared.algorithm(compared.requested) if compared.requested else None
+    return requested or compared.best or compared.algorithm(USUAL) or compared.algorithms[0]
 
 
 def collective_tables(comparisons: Sequence[CollectiveComparison]) -> tuple[Table, ...]:
-    """Three tables; empty where no all-reduce was timed."""
+    """Three tables; none where no all-reduce was timed."""
     return (_models(comparisons), _parameters(comparisons), _predicted(comparisons)) if comparisons else ()
 
 
@@ -34,10 +33,9 @@ def cost_table(
     nodes: int = 1,
     servers: int = 1,
 ) -> Table:
-    """Microseconds of every algorithm at every worker count and size, for latencies and bandwidths that are given.
+    """Microseconds of every algorithm at every worker count and size, for known latencies and bandwidths.
 
-    Raises:
-        FitError: for ranks that do not spread over the nodes, or numbers that are negative.
+    Raises FitError for ranks that cannot be spread over the nodes, or negative numbers.
     """
     columns = (
         Column("workers", "Workers", "count"),
@@ -63,10 +61,10 @@ def _models(comparisons: Sequence[CollectiveComparison]) -> Table:
     columns = (
         Column("series", "Series"),
         Column("algorithm", "Algorithm"),
-        Column("regimes", "Ranges of size", "count"),
-        Column("error_small", "Left-out sizes below 1 MiB", "percent"),
-        Column("error_large", "from 1 MiB on", "percent"),
-        Column("error_workers", "Left-out worker counts", "percent"),
+        Column("regimes", "Regimes", "count"),
+        Column("error_small", "Error < 1 MiB", "percent"),
+        Column("error_large", "Error >= 1 MiB", "percent"),
+        Column("error_workers", "Error, worker counts", "percent"),
         Column("best", "Best", "flag"),
         Column("equation", "Equation"),
     )
@@ -79,7 +77,7 @@ def _models(comparisons: Sequence[CollectiveComparison]) -> Table:
         for compared in comparisons
         for judged in compared.algorithms
     ]
-    notes = ["Mean size of predicted/measured - 1 of the time, at sizes and worker counts that the fit did not see."]
+    notes = ["Errors are mean |predicted/measured - 1| of the time, at sizes and worker counts left out of the fit."]
     notes += [f"{compared.series}: {compared.note}." for compared in comparisons if compared.note]
     notes += [f"{compared.series}: {failure}" for compared in comparisons for failure in compared.failures]
     return Table("collectives", "All-reduce models", columns, tuple(rows), tuple(notes))
@@ -99,11 +97,11 @@ def _parameters(comparisons: Sequence[CollectiveComparison]) -> Table:
         for regime in fit.regimes:
             limit = "any" if regime.up_to is None else formatting.size(round(regime.up_to))
             head = (compared.series, fit.algorithm.name, limit, regime.up_to)
-            known = ([regime.launch] if regime.launch else []) + list(regime.latencies)
-            parameters: list[Parameter] = [each.scaled(1e6, "µs") for each in known]
-            rows += [(*head, *parameter_cells(parameter)) for parameter in (*parameters, *regime.bandwidths)]
+            latencies = ([regime.launch] if regime.launch else []) + list(regime.latencies)
+            parameters = [*(latency.scaled(1e6, "µs") for latency in latencies), *regime.bandwidths]
+            rows += [(*head, *parameter_cells(parameter)) for parameter in parameters]
     notes = (
-        "γ, adding up, stands in the bandwidth: of one algorithm the bytes added are a fixed share of the bytes sent.",
+        "γ, the cost of reducing, is part of the bandwidth: the bytes reduced are a fixed share of the bytes sent.",
         PARAMETER_NOTE,
     )
     return Table("collective_parameters", "Latency and bandwidth", columns, tuple(rows), notes)
@@ -116,10 +114,10 @@ def _predicted(comparisons: Sequence[CollectiveComparison]) -> Table:
         Column("workers", "Workers", "count"),
         Column("size", "Size"),
         Column("bytes", "Bytes", "count", detail=True),
-        Column("measured_us", "Time", "number", "µs"),
-        Column("predicted_us", "predicted", "number", "µs"),
-        Column("error", "error", "percent"),
-        Column("bound_us", "bound", "number", "µs"),
+        Column("measured_us", "Measured", "number", "µs"),
+        Column("predicted_us", "Predicted", "number", "µs"),
+        Column("error", "Error", "percent"),
+        Column("bound_us", "Bound", "number", "µs"),
     )
     rows: list[tuple[Cell, ...]] = []
     for compared in comparisons:
@@ -136,7 +134,7 @@ def _predicted(comparisons: Sequence[CollectiveComparison]) -> Table:
             )
     rows.sort(key=lambda row: (str(row[0]), row[2], row[4]))
     notes = (
-        "Every size is predicted by a fit to the other sizes.",
-        "Bound: 2(n-1)/n·S/B, which no all-reduce beats, at the bandwidth B fitted to the largest sizes.",
+        "Each size is predicted by a fit to the other sizes.",
+        "Bound: 2(n-1)/n·S/B, the minimum for any all-reduce, at the bandwidth B fitted to the largest sizes.",
     )
-    return Table("collective_predicted", "All-reduce: predicted beside measured", columns, tuple(rows), notes)
+    return Table("collective_predicted", "All-reduce: predicted vs. measured", columns, tuple(rows), notes)

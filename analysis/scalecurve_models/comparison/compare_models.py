@@ -1,8 +1,8 @@
-"""Predictions beside measurements: throughput, run time and cost at every worker count, by every model, with error.
+"""Predicted against measured: throughput, run time and cost at every worker count, by every model, with errors.
 
-A prediction that stands beside a measurement was made without it: the point is left out and predicted from the others
-(or held out by name, and predicted by fits that never saw it). What a fit says of points that it was fitted to is the
-``in_sample`` column of the models' table, and proves nothing.
+A prediction of a measured point is made without it: the point is left out and predicted from the others (or held out
+by name and excluded from every fit). Errors at points that a fit used are the ``in_sample`` column of the models' table
+and prove nothing.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _DENSE = 48
 
 @dataclass(frozen=True)
 class CostBasis:
-    """What run time and cost are of: so many samples, and the price of a worker's hour (None without one)."""
+    """The amount of work that run time and cost refer to, and the price of a worker-hour (None without one)."""
 
     title: str
     samples: float
@@ -41,7 +41,7 @@ class CostBasis:
 
 @dataclass(frozen=True)
 class ComparedPoint:
-    """One model at one worker count, in samples/s; ``how`` says what the model had seen (the constants above)."""
+    """One model at one worker count, in samples/s; ``how`` is one of the constants above."""
 
     workers: int
     model: str
@@ -58,7 +58,7 @@ class ComparedPoint:
 
 @dataclass(frozen=True)
 class ModelCurve:
-    """A model's line for a plot, from one worker to the largest count: samples/s with the interval for a new run."""
+    """A model's line in a plot, from one worker to the largest count: samples/s with the interval for a new run."""
 
     model: str
     workers: tuple[float, ...]
@@ -71,7 +71,7 @@ class ModelCurve:
 
 @dataclass(frozen=True)
 class SeriesComparison:
-    """One curve with everything that models say of it; ``measured`` are (workers, samples/s) for a plot's marks."""
+    """One curve with the predictions of all models; ``measured`` are (workers, samples/s)."""
 
     prediction: SeriesPrediction
     cost_basis: CostBasis
@@ -101,48 +101,56 @@ def compare_models(
     """
     series = observed_series(bundle)
     stated = merged(price, stated_price(bundle))
-    works = {costs.series.name: _work(costs, stated) for costs in cost([bundle], price).series}
-    found = {}
-    for program in programs(series).values():
-        for prediction in predict_series(program, hold_out, level, extra_models, hold_out_batches):
-            found[prediction.series.name] = prediction
-    return tuple(_beside(found[each.name], works[each.name], workers) for each in series if each.name in found)
+    bases = {costs.series.name: _cost_basis(costs, stated) for costs in cost([bundle], price).series}
+    predictions = {
+        prediction.series.name: prediction
+        for program in programs(series).values()
+        for prediction in predict_series(program, hold_out, level, extra_models, hold_out_batches)
+    }
+    return tuple(
+        _compare(predictions[each.name], bases[each.name], workers) for each in series if each.name in predictions
+    )
 
 
 def idle_worker_notes(comparisons: Sequence[SeriesComparison], workers: Sequence[int]) -> list[str]:
-    """A sentence for each curve that leaves out counts of ``workers``, because its global batch has too few samples."""
+    """A sentence for each curve that omits counts of ``workers`` because they exceed its global batch."""
     return [
-        f"{each.series.name}: left out {', '.join(f'{n:,}' for n in over)}, for a worker more than the samples of the "
-        "global batch has nothing to do."
+        f"{each.series.name}: omitted {', '.join(f'{n:,}' for n in over)} (more workers than samples in the batch)."
         for each in comparisons
         if (over := each.series.exceeding_batch(workers))
     ]
 
 
-def _work(costs: SeriesCost, price: Cost | None) -> CostBasis:
+def cost_basis(
+    dataset_samples: int | None, epochs: int | None, unit: str, hour: float | None, currency: str
+) -> CostBasis:
+    """The full training where its samples are known, else one epoch, else a million samples."""
+    if dataset_samples and epochs:
+        return CostBasis("full training", dataset_samples * epochs, hour, currency)
+    if dataset_samples:
+        return CostBasis("one epoch", dataset_samples, hour, currency)
+    return CostBasis(f"1 million {unit}", 1e6, hour, currency)
+
+
+def _cost_basis(costs: SeriesCost, price: Cost | None) -> CostBasis:
     hour = price.per_worker_hour if price and costs.currency else None
-    currency = costs.currency or ""
-    if costs.dataset_samples and costs.epochs:
-        return CostBasis("whole training", costs.dataset_samples * costs.epochs, hour, currency)
-    if costs.dataset_samples:
-        return CostBasis("an epoch", costs.dataset_samples, hour, currency)
-    return CostBasis(f"a million {costs.series.sample_unit}", 1e6, hour, currency)
+    return cost_basis(costs.dataset_samples, costs.epochs, costs.series.sample_unit, hour, costs.currency or "")
 
 
-def _beside(prediction: SeriesPrediction, work: CostBasis, workers: Sequence[int]) -> SeriesComparison:
+def _compare(prediction: SeriesPrediction, basis: CostBasis, workers: Sequence[int]) -> SeriesComparison:
     series = prediction.series
     counts = sorted({*series.workers, *workers} - {*series.exceeding_batch(workers)})
-    # What most models are relative to is predicted by none of them: one row says so.
+    # The baseline, which most models are relative to, is one row without a prediction.
     base = ComparedPoint(series.baseline, "", BASELINE, None, None)
     rows: list[ComparedPoint] = []
     for count in counts:
-        found = [_row(prediction, model, count) for model in prediction.models if not model.failure]
-        if any(row.how == BASELINE for row in found):
-            rows.append(replace(base, workers=count, measured=found[0].measured))
-        rows += [row for row in found if row.how != BASELINE]
+        by_model = [_row(prediction, model, count) for model in prediction.models if not model.failure]
+        if any(row.how == BASELINE for row in by_model):
+            rows.append(replace(base, workers=count, measured=by_model[0].measured))
+        rows += [row for row in by_model if row.how != BASELINE]
     return SeriesComparison(
         prediction=prediction,
-        cost_basis=work,
+        cost_basis=basis,
         rows=tuple(rows),
         measured=tuple((point.workers, point.throughput) for point in series.points),
         curves=tuple(_curve(model, prediction, counts) for model in prediction.models if model.predict),
@@ -152,29 +160,28 @@ def _beside(prediction: SeriesPrediction, work: CostBasis, workers: Sequence[int
 def _row(prediction: SeriesPrediction, model: SeriesModel, workers: int) -> ComparedPoint:
     point = prediction.series.at(workers)
     measured = point.throughput if point else None
-    seen = prediction.fitted_to.at(workers) is not None
-    if not seen:
-        found = model.predict(workers) if model.predict else None
-        how = NOT_MEASURED if measured is None else HELD_OUT
-        if found is None:
-            return ComparedPoint(workers, model.name, how, measured, None)
-        return ComparedPoint(workers, model.name, how, measured, found.value, found.low, found.high)
-    if workers not in (model.left_out or {}):
-        return ComparedPoint(workers, model.name, BASELINE, measured, None)
-    return ComparedPoint(workers, model.name, LEFT_OUT, measured, (model.left_out or {})[workers])
+    if prediction.fitted_to.at(workers) is not None:
+        left_out = model.left_out or {}
+        how = LEFT_OUT if workers in left_out else BASELINE
+        return ComparedPoint(workers, model.name, how, measured, left_out.get(workers))
+    how = NOT_MEASURED if measured is None else HELD_OUT
+    if model.predict is None:
+        return ComparedPoint(workers, model.name, how, measured, None)
+    predicted = model.predict(workers)
+    return ComparedPoint(workers, model.name, how, measured, predicted.value, predicted.low, predicted.high)
 
 
 def _curve(model: SeriesModel, prediction: SeriesPrediction, counts: Sequence[int]) -> ModelCurve:
     assert model.predict is not None
     last = counts[-1]
     grid = sorted({*range(1, min(last, _DENSE) + 1), *counts, *(round(last ** (i / _DENSE)) for i in range(_DENSE))})
-    found = [model.predict(workers) for workers in grid]
+    predictions = [model.predict(workers) for workers in grid]
     return ModelCurve(
         model=model.name,
         workers=tuple(float(n) for n in grid),
-        throughput=tuple(each.value for each in found),
-        low=tuple(each.low for each in found),
-        high=tuple(each.high for each in found),
+        throughput=tuple(each.value for each in predictions),
+        low=tuple(each.low for each in predictions),
+        high=tuple(each.high for each in predictions),
         held_out_mean=model.held_out_mean,
         best=prediction.best is not None and model.name == prediction.best.name,
     )

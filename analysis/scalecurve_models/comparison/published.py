@@ -1,4 +1,4 @@
-"""Weak scaling that others published, to lay beside a measured curve of the same network: never measured here."""
+"""Published weak scaling of the same networks, to compare with a measured curve; none of it was measured here."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from scalecurve_api.spec.scaling import Mode
 
 Quantity = Literal["throughput", "speedup", "efficiency"]
 SMALL_SIDE = 128
-"""Images with a shorter side are of another kind (CIFAR, digits) than those of all published curves."""
+"""Images with a shorter side (CIFAR, digits) are not comparable with those of the published curves."""
 
 
 class _Curve(BaseModel):
@@ -45,8 +45,8 @@ class _Source(BaseModel):
 class PublishedCurve:
     """A published weak-scaling curve of one network.
 
-    ``points`` are (accelerators, value as printed, efficiency); the efficiency is over the smallest count of the
-    curve, ``over``, and over an unstated count (None) where an efficiency itself was printed.
+    ``points`` are (accelerators, value as printed, efficiency); the efficiency is relative to the smallest count of the
+    curve, ``over``, or to an unstated count (None) where an efficiency was printed.
     """
 
     source: str
@@ -70,7 +70,7 @@ def published_curves() -> tuple[PublishedCurve, ...]:
 
 
 def comparable_curves(bundle: Bundle) -> tuple[PublishedCurve, ...]:
-    """Curves of the networks that a bundle scaled weakly on GPUs with images of a like size; none for anything else."""
+    """Curves of the networks that a bundle scaled weakly on GPUs with images of a similar size."""
     networks = {
         trial.spec.workload.model
         for trial in bundle.trials
@@ -80,19 +80,19 @@ def comparable_curves(bundle: Bundle) -> tuple[PublishedCurve, ...]:
 
 
 def published_table(curves: Sequence[PublishedCurve]) -> Table:
-    """One row a published point, with its source."""
+    """One row per published point, with its source."""
     columns = (
         Column("network", "Network"),
-        Column("title", "Published by others"),
-        Column("batch_per_worker", "Batch a worker", "count"),
+        Column("title", "Publication"),
+        Column("batch_per_worker", "Batch/worker", "count"),
         Column("workers", "Accelerators", "count"),
-        Column("quantity", "Printed as"),
-        Column("value", "Printed", "number"),
+        Column("quantity", "Quantity"),
+        Column("value", "Value", "number"),
         Column("efficiency", "Efficiency", "percent"),
-        Column("over", "Over", "count"),
+        Column("over", "Relative to", "count"),
         Column("published", "Published"),
-        Column("hardware", "On", detail=True),
-        Column("read_at", "Read at", detail=True),
+        Column("hardware", "Hardware", detail=True),
+        Column("read_at", "Source", detail=True),
     )
     rows = tuple(
         (
@@ -104,8 +104,8 @@ def published_table(curves: Sequence[PublishedCurve]) -> Table:
     )
     sources = [f"{curve.title}: {curve.hardware}. {curve.read_at}." for curve in curves]
     notes = (
-        "None of this was measured here: other hardware, software, batches and years, and no interval was published.",
-        "Efficiency is over the count under Over; where an efficiency was printed, as printed.",
+        "Not measured here: published by others, with other hardware, software, batches, years, and no intervals.",
+        "Efficiency is relative to the count given; where an efficiency was published, as printed.",
         *dict.fromkeys(sources),
     )
     return Table("published", "Published scaling of the same networks", columns, rows, notes)

@@ -1,15 +1,15 @@
-"""Every model on one measured curve, in one form: what it predicts anywhere, and how wrong it was where it was blind.
+"""Every model on one measured curve, in one form: what it predicts anywhere, and its error at left-out points.
 
-The laws see the curve alone. The step models (Pollux' overlap, Optimus' speed) see all curves of the program, strong
-and weak, at all batches: a weak point at 2 workers tells of a strong one, and the other way round.
+The laws are fitted to the curve alone. The step models (Pollux' overlap, Optimus' speed) are fitted to all curves of
+the program, strong and weak, at all batches: a weak point at 2 workers informs a strong one and vice versa.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
+from scalecurve_api.text import count
 from scalecurve_models.fitting.least_squares import (
     FitError,
     Parameter,
@@ -29,10 +29,10 @@ OVERLAP_EQUATION = "T = ((αc + βc·m)^γ + T_net^γ)^(1/γ)"
 
 @dataclass(frozen=True)
 class SeriesModel:
-    """A model on a curve; ``failure`` says why there is none.
+    """A model on a curve; ``failure`` says why it could not be fitted.
 
     ``predict`` gives samples/s at a worker count. ``left_out`` holds, for every measured count but the baseline, the
-    samples/s from a fit that did not see it (None where too little stayed), ``fitted`` what the fit to all says.
+    samples/s from a fit without it (None where too few points were left), ``fitted`` those of the fit to all.
     """
 
     name: str
@@ -55,7 +55,7 @@ class SeriesModel:
 
     @property
     def held_out_mean(self) -> float | None:
-        """Their mean size; None where one of them could not be predicted, for the others would flatter."""
+        """Mean |error|; None where one of them is missing, since the others would be optimistic."""
         errors = self.errors
         return None if any(error is None for error in errors) else mean_absolute(errors)
 
@@ -72,9 +72,9 @@ class SeriesModel:
 
 @dataclass(frozen=True)
 class SeriesPrediction:
-    """All models on one curve; ``best`` has the smallest held-out error, None where no fit could be tested.
+    """All models on one curve; ``best`` has the lowest left-out error, None where no fit could be tested.
 
-    ``series`` are all measured points, ``fitted_to`` those that models saw: fewer where some were held out by name.
+    ``series`` has all measured points, ``fitted_to`` those used for fitting: fewer with ``hold_out``.
     """
 
     series: ObservedSeries
@@ -87,7 +87,7 @@ class SeriesPrediction:
 
 
 ExtraModels = Callable[[Sequence[ObservedSeries]], Callable[[ObservedSeries], Sequence[SeriesModel]]]
-"""Models from elsewhere: given the curves of one program, what gives the models of each."""
+"""Further models: from the curves of one program to a function that gives the models of each curve."""
 
 
 def predict_series(
@@ -99,161 +99,155 @@ def predict_series(
 ) -> tuple[SeriesPrediction, ...]:
     """Fit every model to every curve of one program.
 
-    ``hold_out`` are worker counts that no model may see, ``hold_out_batches`` batches of a worker. A curve of which
-    nothing was seen is predicted by the step models alone, from the other curves.
+    ``hold_out`` and ``hold_out_batches`` are worker counts and batches per worker to exclude from every fit. A curve
+    without any other point is predicted by the step models alone, from the other curves.
     """
-    seen = [each.without(hold_out).without_batches(hold_out_batches) for each in series]
-    fitted_to = [fitted for fitted in seen if fitted.points]
+    kept = [each.without(hold_out).without_batches(hold_out_batches) for each in series]
+    fitted_to = [fitted for fitted in kept if fitted.points]
     if not fitted_to:
         return ()
-    overlap, speed = _overlap(fitted_to, level), _speed(fitted_to, level)
-    others = extra_models(fitted_to) if extra_models else None
+    step_models = [_overlap(fitted_to, level), _speed(fitted_to, level)]
+    others = extra_models(fitted_to) if extra_models else lambda curve: ()
     out = []
-    for whole, fitted in zip(series, seen, strict=True):
-        if not fitted.points:
-            unseen = (overlap(fitted, whole), speed(fitted, whole))
-            out.append(SeriesPrediction(whole, fitted, unseen, None))
-            continue
-        models = (
-            *_laws(fitted, level),
-            overlap(fitted, whole),
-            speed(fitted, whole),
-            *(others(fitted) if others else ()),
-        )
-        out.append(SeriesPrediction(whole, fitted, models, _best(models)))
+    for full, fitted in zip(series, kept, strict=True):
+        by_step = [on_curve(fitted, full) for on_curve in step_models]
+        if fitted.points:
+            models = (*_laws(fitted, level), *by_step, *others(fitted))
+            out.append(SeriesPrediction(full, fitted, models, _best(models)))
+        else:
+            out.append(SeriesPrediction(full, fitted, tuple(by_step), None))
     return tuple(out)
 
 
 def _best(models: Sequence[SeriesModel]) -> SeriesModel | None:
-    known = [model for model in models if model.held_out_mean is not None]
-    if len(known) == 1 and not known[0].parameters:
-        return None  # the line of N, tested alone: to be the best takes another one to beat
-    return min(known, key=lambda m: (round(m.held_out_mean or 0.0, 12), len(m.parameters)), default=None)
+    tested = [model for model in models if model.held_out_mean is not None]
+    if len(tested) == 1 and not tested[0].parameters:
+        return None  # linear speed-up, tested alone: nothing to compare it with
+    return min(tested, key=lambda m: (round(m.held_out_mean or 0.0, 12), len(m.parameters)), default=None)
 
 
 def _laws(series: ObservedSeries, level: float) -> list[SeriesModel]:
-    base = _baseline(series)
     rows = [(point.workers, each.throughput) for point in series.points for each in point.repetitions]
-    compared = compare_laws(
-        [n for n, _ in rows], [rate for _, rate in rows], baseline=base, mode=series.mode, level=level
-    )
+    workers, rates = ([row[column] for row in rows] for column in (0, 1))
+    compared = compare_laws([int(n) for n in workers], rates, baseline=_baseline(series), mode=series.mode, level=level)
     measured = _measured(series)
     out = []
-    for judged in compared.laws:
-        if judged.fit is None:
-            out.append(SeriesModel(judged.form.name, judged.form.equation, failure=judged.failure, measured=measured))
+    for law in compared.laws:
+        name, equation, fit = law.form.name, law.form.equation, law.fit
+        if fit is None:
+            out.append(SeriesModel(name, equation, failure=law.failure, measured=measured))
             continue
-        notes = [] if not judged.fit.exact or not judged.form.symbols else [_exact(judged.fit)]
         out.append(
             SeriesModel(
-                name=judged.form.name,
-                equation=judged.form.equation,
-                parameters=judged.fit.parameters,
-                notes=tuple(notes),
-                left_out={point.workers: point.predicted for point in judged.held_out},
-                fitted=dict(zip(series.workers, judged.fit.throughput(series.workers).tolist(), strict=True)),
+                name=name,
+                equation=equation,
+                parameters=fit.parameters,
+                notes=(_exact(fit),) if fit.exact and law.form.symbols else (),
+                left_out={point.workers: point.predicted for point in law.held_out},
+                fitted=dict(zip(series.workers, fit.throughput(series.workers).tolist(), strict=True)),
                 measured=measured,
-                predict=judged.fit.predict,
+                predict=fit.predict,
             )
         )
     return out
 
 
 def _exact(fit: LawFit) -> str:
-    parameters, points = len(fit.parameters), len(set(fit.workers))
-    through = f"{parameters} parameter" + "s" * (parameters > 1) + f" through {points} point" + "s" * (points > 1)
-    return f"{through} and the baseline: its shape was not tested"
+    parameters, points = count(len(fit.parameters), "parameter"), count(len(set(fit.workers)), "point")
+    return f"{parameters} through {points} and the baseline: its shape was not tested"
 
 
 OnCurve = Callable[[ObservedSeries, ObservedSeries], SeriesModel]
-"""A fit to a program on one curve: what was seen of the curve, and the whole of it."""
+"""A model fitted to a program, applied to one curve: the points used for fitting, and all of them."""
 
 
 def _overlap(series: Sequence[ObservedSeries], level: float) -> OnCurve:
-    points = [
+    """Pollux' step model, fitted once to all curves of the program."""
+    steps = [
         StepTime(p.workers, p.point.nodes, p.batch_per_worker, each.step_s, each.compute_s)
         for p in _points(series)
         for each in p.repetitions
     ]
     try:
-        fit = fit_overlap(points, level)
+        fit = fit_overlap(steps, level)
     except FitError as error:
-        failure = str(error)
-        return lambda curve, _: SeriesModel(OVERLAP, OVERLAP_EQUATION, failure=failure, measured=_measured(curve))
-    steps = {
-        point.run: None if error is None else point.step_s * (1 + error)
-        for point, error in zip(fit.points, fit.held_out, strict=True)
+        return _failed(OVERLAP, OVERLAP_EQUATION, error)
+    left_out = {
+        step.run: None if error is None else step.step_s * (1 + error)
+        for step, error in zip(fit.points, fit.held_out, strict=True)
     }
 
-    def on(curve: ObservedSeries, full: ObservedSeries) -> SeriesModel:
-        def predict(workers: int) -> Prediction:
-            batch = full.batch_at(workers)
-            return _per_second(fit.predict(workers, batch / workers, nodes=full.nodes_at(workers)), batch)
+    def predict(curve: ObservedSeries, workers: int) -> Prediction:
+        batch = curve.batch_at(workers)
+        return fit.predict(workers, batch / workers, nodes=curve.nodes_at(workers)).inverse(batch)
 
-        left_out = {}
-        for point in curve.points:
-            step = steps[point.workers, point.point.nodes, point.batch_per_worker]
-            left_out[point.workers] = None if step is None else point.batch / step
-        return SeriesModel(
-            name=OVERLAP,
-            equation=OVERLAP_EQUATION,
-            parameters=fit.parameters,
-            notes=fit.notes,
-            left_out=_but_baseline(left_out, curve),
-            fitted={n: predict(n).value for n in curve.workers},
-            measured=_measured(curve),
-            predict=predict,
-        )
+    def excluded(point: ObservedPoint) -> float | None:
+        step_s = left_out[point.workers, point.point.nodes, point.batch_per_worker]
+        return None if step_s is None else point.batch / step_s
 
-    return on
+    return _fitted(OVERLAP, OVERLAP_EQUATION, fit.parameters, fit.notes, predict, excluded)
 
 
 def _speed(series: Sequence[ObservedSeries], level: float) -> OnCurve:
+    """Optimus' synchronous speed without parameter servers, fitted once to all curves of the program."""
     equation = EQUATIONS["workers"].equation
     rows = [(p.workers, p.batch, 1 / each.step_s) for p in _points(series) for each in p.repetitions]
     workers, batches, speeds = ([row[column] for row in rows] for column in range(3))
     try:
         fit = fit_speed("workers", workers, speeds, batch=batches, level=level)
     except FitError as error:
-        failure = str(error)
-        return lambda curve, _: SeriesModel(SPEED, equation, failure=failure, measured=_measured(curve))
-    held = {
+        return _failed(SPEED, equation, error)
+    left_out = {
         (w, m): None if error is None else f * (1 + error) for (w, m, f), error in zip(rows, fit.held_out, strict=True)
     }
 
-    def on(curve: ObservedSeries, full: ObservedSeries) -> SeriesModel:
-        def predict(workers: int) -> Prediction:
-            batch = full.batch_at(workers)
-            found = fit.predict(workers, batch=batch)
-            low, high = (None if v is None else v * batch for v in (found.low, found.high))
-            return Prediction(found.value * batch, low, high)
+    def predict(curve: ObservedSeries, workers: int) -> Prediction:
+        batch = curve.batch_at(workers)
+        speed = fit.predict(workers, batch=batch)
+        low, high = (None if end is None else end * batch for end in (speed.low, speed.high))
+        return Prediction(speed.value * batch, low, high)
 
-        left_out = {}
-        for point in curve.points:
-            speed = held[point.workers, point.batch]
-            left_out[point.workers] = None if speed is None else speed * point.batch
+    def excluded(point: ObservedPoint) -> float | None:
+        speed = left_out[point.workers, point.batch]
+        return None if speed is None else speed * point.batch
+
+    return _fitted(SPEED, equation, fit.parameters, fit.notes, predict, excluded)
+
+
+def _failed(name: str, equation: str, error: FitError) -> OnCurve:
+    failure = str(error)
+    return lambda curve, _: SeriesModel(name, equation, failure=failure, measured=_measured(curve))
+
+
+def _fitted(
+    name: str,
+    equation: str,
+    parameters: tuple[Parameter, ...],
+    notes: tuple[str, ...],
+    predict: Callable[[ObservedSeries, int], Prediction],
+    excluded: Callable[[ObservedPoint], float | None],
+) -> OnCurve:
+    """``predict`` gives samples/s on a curve, ``excluded`` those at a point from a fit without it."""
+
+    def on_curve(curve: ObservedSeries, full: ObservedSeries) -> SeriesModel:
+        # Like the laws, a model does not predict the point that it is relative to.
+        others = [point for point in curve.points if point.workers != _baseline(curve)]
         return SeriesModel(
-            name=SPEED,
+            name=name,
             equation=equation,
-            parameters=fit.parameters,
-            notes=fit.notes,
-            left_out=_but_baseline(left_out, curve),
-            fitted={n: predict(n).value for n in curve.workers},
+            parameters=parameters,
+            notes=notes,
+            left_out={point.workers: excluded(point) for point in others},
+            fitted={n: predict(full, n).value for n in curve.workers},
             measured=_measured(curve),
-            predict=predict,
+            predict=lambda workers: predict(full, workers),
         )
 
-    return on
+    return on_curve
 
 
 def _points(series: Sequence[ObservedSeries]) -> list[ObservedPoint]:
     return [point for each in series for point in each.points]
-
-
-def _per_second(step: Prediction, batch: float) -> Prediction:
-    if step.low is None or step.high is None:
-        return Prediction(batch / step.value)
-    return Prediction(batch / step.value, batch / step.high, batch / step.low if step.low > 0 else math.inf)
 
 
 def _measured(series: ObservedSeries) -> dict[int, float]:
@@ -261,11 +255,5 @@ def _measured(series: ObservedSeries) -> dict[int, float]:
 
 
 def _baseline(series: ObservedSeries) -> int:
+    """The curve's own baseline, or its smallest measured count where that one has no result."""
     return series.baseline if series.at(series.baseline) else series.workers[0]
-
-
-def _but_baseline(values: Mapping[int, float | None], series: ObservedSeries) -> dict[int, float | None]:
-    """As the laws have it: what is relative to a point does not predict it."""
-    if not series.points:
-        return {}
-    return {workers: value for workers, value in values.items() if workers != _baseline(series)}

@@ -1,4 +1,4 @@
-"""Tables of predictions beside measurements: every point, every model's errors, how models were judged, parameters."""
+"""Tables of predicted against measured: every point, errors of every model, the models, their parameters."""
 
 from __future__ import annotations
 
@@ -37,65 +37,64 @@ def prediction_tables(
     hold_out: Collection[int] = (),
     extra_models: ExtraModels | None = None,
 ) -> tuple[Table, ...]:
-    """Every model at these worker counts, measured or not, and how each was judged: predictions and the models.
+    """Every model at these worker counts, measured or not: the predictions and the models with their errors.
 
-    Raises:
-        FitError: for counts below 1, or a bundle in which nothing was measured.
+    Raises FitError for counts below 1, or a bundle in which nothing was measured.
     """
     if not workers or min(workers) < 1:
-        raise FitError(f"predict: worker counts must be at least 1, given {min(workers, default='none')}")
-    found = compare_models(bundle, workers, hold_out, price, level, extra_models)
-    if not found:
-        raise FitError(f"predict: nothing was measured in {bundle.label}: there is nothing to predict from")
-    asked = [replace(each, rows=tuple(row for row in each.rows if row.workers in workers)) for each in found]
-    table = _predicted(asked, every_model=True)
-    return replace(table, notes=(*table.notes, *idle_worker_notes(found, workers))), _models(found)
+        raise FitError(f"predict: worker counts must be at least 1, got {min(workers, default='none')}")
+    comparisons = compare_models(bundle, workers, hold_out, price, level, extra_models)
+    if not comparisons:
+        raise FitError(f"predict: {bundle.label} has no measured points to predict from")
+    selected = [replace(each, rows=tuple(row for row in each.rows if row.workers in workers)) for each in comparisons]
+    table = _predicted(selected, every_model=True)
+    return replace(table, notes=(*table.notes, *idle_worker_notes(comparisons, workers))), _models(comparisons)
 
 
 def _predicted(comparisons: Sequence[SeriesComparison], every_model: bool) -> Table:
-    work = {each.cost_basis.title for each in comparisons}
-    of_what = f" ({work.pop()})" if len(work) == 1 else ""
+    titles = {each.cost_basis.title for each in comparisons}
+    scope = f" ({titles.pop()})" if len(titles) == 1 else ""
     currencies = {each.cost_basis.currency for each in comparisons if each.cost_basis.currency}
     money = currencies.pop() if len(currencies) == 1 else ""
     unit = _unit(comparisons)
     columns = (
         *_where(comparisons),
         Column("model", "Model"),
-        Column("how", "Point was"),
+        Column("how", "Point"),
         Column("measured", "Throughput", "number", unit),
-        Column("predicted", "predicted", "number", unit),
-        Column("low", "from", "number", unit),
-        Column("high", "to", "number", unit),
-        Column("error", "error", "percent"),
-        Column("measured_s", f"Run time{of_what}", "number", "s"),
-        Column("predicted_s", "predicted", "number", "s"),
-        Column("error_s", "error", "percent"),
-        Column("measured_cost", f"Cost{of_what}", "number", money),
-        Column("predicted_cost", "predicted", "number", money),
-        Column("error_cost", "error", "percent"),
+        Column("predicted", "Predicted", "number", unit),
+        Column("low", "95 % low", "number", unit),
+        Column("high", "95 % high", "number", unit),
+        Column("error", "Error", "percent"),
+        Column("measured_s", f"Run time{scope}", "number", "s"),
+        Column("predicted_s", "Predicted", "number", "s"),
+        Column("error_s", "Error", "percent"),
+        Column("measured_cost", f"Cost{scope}", "number", money),
+        Column("predicted_cost", "Predicted", "number", money),
+        Column("error_cost", "Error", "percent"),
     )
     rows = [
         _cells(each, row)
         for each in comparisons
         for row in each.rows
-        # What a model cannot predict stands in the other two tables, with the reason.
+        # Models without a prediction are in the other tables, with the reason.
         if (every_model and (row.predicted is not None or row.how == NOT_MEASURED))
         or row.how == BASELINE
         or (each.prediction.best is not None and row.model == each.prediction.best.name)
     ]
-    notes = ["A point that was left out is predicted by a fit to all others."]
+    notes = ["A left-out point is predicted by a fit to all others."]
     if any(row.low is not None or row.high is not None for each in comparisons for row in each.rows):
-        notes[0] = notes[0].removesuffix(".") + "; from and to are for a new run."
+        notes.append("95 % intervals are for a new run.")
     if not every_model:
-        notes.append("Of every curve its best model only: the one with the smallest error at left-out points.")
-    return Table("predicted", "Predicted beside measured", columns, tuple(rows), tuple(notes))
+        notes.append("Only the best model of each curve is shown, with the lowest mean error at left-out points.")
+    return Table("predicted", "Predicted vs. measured", columns, tuple(rows), tuple(notes))
 
 
 def _cells(comparison: SeriesComparison, row: ComparedPoint) -> tuple[Cell, ...]:
     work, n = comparison.cost_basis, row.workers
     measured_s, predicted_s = work.seconds(row.measured), work.seconds(row.predicted)
     measured_cost, predicted_cost = work.cost(row.measured, n), work.cost(row.predicted, n)
-    # Run time is as the inverse of throughput, and cost is in proportion to run time.
+    # Run time is inverse to throughput, and cost is proportional to run time.
     time_error = None if row.error is None else 1 / (1 + row.error) - 1
     return (
         *_place(comparison, n),
@@ -113,7 +112,7 @@ def _errors(comparisons: Sequence[SeriesComparison]) -> Table:
         *_where(comparisons),
         Column("measured", "Throughput", "number", _unit(comparisons)),
         *(Column(name.replace("-", "_"), name, "percent", keep=True) for name in names),
-        Column("best", "Best on this curve"),
+        Column("best", "Best model"),
     )
     rows = []
     for each in comparisons:
@@ -121,23 +120,31 @@ def _errors(comparisons: Sequence[SeriesComparison]) -> Table:
         for workers, measured in each.measured:
             errors = {row.model: row.error for row in each.rows if row.workers == workers}
             rows.append((*_place(each, workers), measured, *(errors.get(name) for name in names), best))
-    notes = ("predicted/measured - 1 of the throughput, at points that the model did not see.",)
+    notes = ("Errors are predicted/measured - 1 of the throughput, at points left out of the fit.",)
     return Table("prediction_errors", "Errors of every model", columns, tuple(rows), notes)
 
 
-def _models(comparisons: Sequence[SeriesComparison]) -> Table:
+def models_table(rows: Sequence[tuple[Cell, ...]], *, notes: Sequence[str] = (), farthest: bool = False) -> Table:
+    """How models were judged, with the error at the largest count if ``farthest``."""
     columns = (
         Column("experiment", "Experiment", detail=True),
         Column("series", "Series"),
         Column("model", "Model"),
         Column("in_sample", "Mean error, in sample", "percent"),
-        Column("held_out", "left out", "percent"),
-        Column("held_out_largest", "largest", "percent"),
+        Column("held_out", "Mean error, left out", "percent"),
+        Column("held_out_largest", "Largest", "percent"),
+        *((Column("farthest", "Largest count", "percent"),) if farthest else ()),
         Column("best", "Best", "flag"),
         Column("note", "Note"),
         Column("equation", "Equation"),
     )
-    rows = []
+    best = "The best model has the lowest mean error at left-out points; errors in sample do not count."
+    return Table("models", "Models and their errors", columns, tuple(rows), (best, *notes))
+
+
+def _models(comparisons: Sequence[SeriesComparison]) -> Table:
+    rows: list[tuple[Cell, ...]] = []
+    notes = []
     for each in comparisons:
         best = each.prediction.best
         for model in each.prediction.models:
@@ -149,26 +156,17 @@ def _models(comparisons: Sequence[SeriesComparison]) -> Table:
                     *(best is not None and model.name == best.name, note or None, model.equation),
                 )
             )
-    notes = ["The best model is chosen by its mean error at left-out points, never by how it fits those that it saw."]
-    notes += [
-        f"{each.series.name}: {_list_of(each.prediction.fitted_to.workers)} workers alone test no law that has a "
-        + (
-            "parameter: the best here was hardly chosen, and says little of other counts."
-            if each.prediction.best
-            else "parameter, and none is called the best."
-        )
-        for each in comparisons
-        if len(each.prediction.fitted_to.workers) == 2
-    ]
-    return Table("models", "Models and how they were judged", columns, tuple(rows), tuple(notes))
-
-
-def _list_of(counts: Sequence[int]) -> str:
-    return " and ".join(map(str, counts))
+        counts = each.prediction.fitted_to.workers
+        if len(counts) == 2:
+            result = "the best model says little about other counts" if best else "no model is called the best"
+            notes.append(
+                f"{each.series.name}: {counts[0]} and {counts[1]} workers test no law with a parameter; {result}."
+            )
+    return models_table(rows, notes=notes)
 
 
 def _parameters(comparisons: Sequence[SeriesComparison]) -> Table:
-    """Every parameter once: the step models are fitted to all curves of a program together."""
+    """Every parameter once, since the step models are fitted to all curves of a program together."""
     fits: dict[tuple[str, str, tuple[Parameter, ...]], list[str]] = {}
     for each in comparisons:
         for model in each.prediction.models:

@@ -1,4 +1,4 @@
-"""Every model that a bundle's measurements can carry, fitted, and set beside them with its error."""
+"""Fit every model that a bundle's measurements support, and compare each with them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from scalecurve_models.collectives.comparison import (
 from scalecurve_models.collectives.tables import collective_tables
 from scalecurve_models.comparison.compare_models import SeriesComparison, compare_models
 from scalecurve_models.comparison.tables import comparison_tables
-from scalecurve_models.fitting.least_squares import FitError
+from scalecurve_models.fitting.least_squares import FitError, mean_absolute
 from scalecurve_models.fitting.observations import ObservedSeries, observed_series, programs
 from scalecurve_models.fitting.parameter_tables import PARAMETER_COLUMNS, PARAMETER_NOTE, parameter_cells
 from scalecurve_models.learning_curves.fit import LearningFit, fit_learning
@@ -27,7 +27,7 @@ from scalecurve_models.roofline.utilization import UtilizationFit, fit_utilizati
 
 @dataclass(frozen=True)
 class DeviceFit:
-    """What the points of one program tell of its devices; the reasons where they do not."""
+    """Utilization and energy of one program's devices, or the reasons why they could not be fitted."""
 
     series: str
     utilization: UtilizationFit | None
@@ -38,7 +38,7 @@ class DeviceFit:
 
 @dataclass(frozen=True)
 class FitReport:
-    """All fits of one bundle; ``failures`` say which models it cannot carry, one line each."""
+    """All fits of one bundle; ``failures`` lists the models that it does not support, one line each."""
 
     bundle: str
     scaling: tuple[SeriesComparison, ...]
@@ -48,17 +48,14 @@ class FitReport:
     failures: tuple[str, ...]
 
     def tables(self, *, every_model: bool = True) -> tuple[Table, ...]:
-        found = (
+        tables = (
             *comparison_tables(self.scaling, every_model=every_model),
             *collective_tables(self.collectives),
             *learning_tables(self.learning),
             *((_device_table(self.devices),) if self.scaling else ()),
         )
-        kept = tuple(table for table in found if table.rows)
-        nothing = Table(
-            "predicted", "Nothing was measured that a model could be fitted to", (Column("series", "Series"),), ()
-        )
-        return kept or (nothing,)
+        empty = Table("predicted", "No measured points to fit a model to", (Column("series", "Series"),), ())
+        return tuple(table for table in tables if table.rows) or (empty,)
 
 
 def fit(
@@ -66,24 +63,15 @@ def fit(
 ) -> FitReport:
     """Fit every applicable model.
 
-    ``hold_out`` are worker counts that no scaling model may see, ``hold_out_batches`` batches of a worker.
-
-    Raises:
-        FitError: a count or a batch to hold out that was not measured, or nothing left to fit to.
+    ``hold_out`` and ``hold_out_batches`` are worker counts and batches per worker to exclude from the scaling models.
+    Raises FitError for one that was not measured, or if nothing is left to fit to.
     """
     series = observed_series(bundle)
-    measured = {workers for each in series for workers in each.workers}
-    for workers in hold_out:
-        if workers not in measured:
-            known = ", ".join(str(n) for n in sorted(measured)) or "none"
-            raise FitError(f"hold out {workers}: no point of {workers} workers was measured; measured: {known}")
     batches = {p.point.batch_per_worker for each in series for p in each.points if p.point.batch_per_worker}
-    for batch in hold_out_batches:
-        if batch not in batches:
-            known = ", ".join(str(b) for b in sorted(batches)) or "none"
-            raise FitError(f"hold out a batch of {batch}: no point had it; measured: {known}")
+    _check_held_out("worker count", hold_out, {workers for each in series for workers in each.workers})
+    _check_held_out("batch", hold_out_batches, batches)
     if hold_out_batches and batches <= {*hold_out_batches}:
-        raise FitError("hold out every batch: nothing is left to fit to")
+        raise FitError("every batch is held out; nothing is left to fit to")
     failures: list[str] = []
     collectives = []
     asked = requested_algorithms(bundle)
@@ -104,9 +92,15 @@ def fit(
     )
 
 
+def _check_held_out(noun: str, held_out: Collection[int], measured: Collection[int]) -> None:
+    if unknown := sorted({*held_out} - {*measured}):
+        known = ", ".join(map(str, sorted(measured))) or "none"
+        raise FitError(f"cannot hold out {noun} {unknown[0]}: not measured (measured: {known})")
+
+
 def _devices(series: tuple[ObservedSeries, ...], level: float) -> DeviceFit:
     points = [point for each in series for point in each.points]
-    own = [
+    alone = [
         (point.batch_per_worker, seconds)
         for point in points
         for each in point.repetitions
@@ -118,8 +112,8 @@ def _devices(series: tuple[ObservedSeries, ...], level: float) -> DeviceFit:
     utilization_failure = ""
     try:
         utilization = fit_utilization(
-            [batch for batch, _ in own],
-            [seconds for _, seconds in own],
+            [batch for batch, _ in alone],
+            [seconds for _, seconds in alone],
             flops_per_sample=flops.pop() if len(flops) == 1 else None,
             peak=peaks.pop() if len(peaks) == 1 else None,
             level=level,
@@ -128,7 +122,7 @@ def _devices(series: tuple[ObservedSeries, ...], level: float) -> DeviceFit:
         utilization_failure = str(error)
     powered = [(point.workers, point.throughput, point.joules) for point in points if point.joules is not None]
     energy: EnergyFit | None = None
-    energy_failure = "" if powered else "energy: no record has power"
+    energy_failure = "" if powered else "energy: no record has power readings"
     if powered:
         try:
             energy = fit_energy(
@@ -149,15 +143,14 @@ def _device_table(devices: tuple[DeviceFit, ...]) -> Table:
     )
     rows: list[tuple[Cell, ...]] = []
     notes = [
-        "utilization: t = t0 + t1 m for m samples a worker, without communication; held out are whole batch sizes.",
-        "energy: J/sample = e + p N/X, e for the work and p watts a worker for as long as it holds a device.",
+        "utilization: t = t0 + t1 m for m samples per worker, without communication; batch sizes are left out.",
+        "energy: J/sample = e + p N/X, with e for the work and p watts per worker while it holds a device.",
         PARAMETER_NOTE,
     ]
     for each in devices:
         for name, fit_ in (("utilization", each.utilization), ("energy", each.energy)):
             if fit_ is not None:
-                known = [abs(error) for error in fit_.held_out if error is not None]
-                held = sum(known) / len(known) if known and len(known) == len(fit_.held_out) else None
-                rows += [(each.series, name, held, *parameter_cells(parameter)) for parameter in fit_.parameters]
+                held_out = None if None in fit_.held_out else mean_absolute(fit_.held_out)
+                rows += [(each.series, name, held_out, *parameter_cells(parameter)) for parameter in fit_.parameters]
         notes += [f"{each.series}: {reason}" for reason in (each.utilization_failure, each.energy_failure) if reason]
-    return Table("devices", "Devices: time over the batch, and energy", columns, tuple(rows), tuple(notes))
+    return Table("devices", "Devices: utilization and energy", columns, tuple(rows), tuple(notes))

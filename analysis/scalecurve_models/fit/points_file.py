@@ -1,7 +1,7 @@
-"""Points from a CSV file, of whatever they are by their columns: for numbers that no bundle holds.
+"""Fit points from a CSV file, for numbers that no bundle holds; the columns decide which models.
 
 workers,throughput[,series][,mode]                  scaling laws
-workers,servers,steps_per_s[,batch][,kind][,series] Optimus' speed: kind is sync (wants batch) or async
+workers,servers,steps_per_s[,batch][,kind][,series] Optimus' speed: kind is sync (needs batch) or async
 step,loss[,series]                                  Optimus' loss curve
 workers,bytes,time_us[,nodes][,series]              all-reduce algorithms
 """
@@ -12,15 +12,17 @@ import csv
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from scalecurve.render.table import Cell, Column, Table
 from scalecurve_api.spec.scaling import Mode
+from scalecurve_api.text import count
 from scalecurve_models.collectives.collective_fit import TimedAllReduce
 from scalecurve_models.collectives.comparison import compare_algorithms
 from scalecurve_models.collectives.costs import RankGroup
 from scalecurve_models.collectives.tables import collective_tables
+from scalecurve_models.comparison.tables import models_table
 from scalecurve_models.fitting.least_squares import FitError, largest_absolute, mean_absolute
 from scalecurve_models.fitting.parameter_tables import PARAMETER_COLUMNS, PARAMETER_NOTE, parameter_cells
 from scalecurve_models.laws.cross_validation import compare_laws
@@ -36,7 +38,7 @@ _LEAST_COUNTS = 2
 
 @dataclass(frozen=True)
 class Layout:
-    """Columns that make a file one of points of a kind."""
+    """The columns that identify a kind of points."""
 
     name: str
     needed: tuple[str, ...]
@@ -53,7 +55,7 @@ LAYOUTS = (
 
 @dataclass(frozen=True)
 class Points:
-    """The usable rows of a file by series; ``left_out`` says how many were not, and where the first of them stand."""
+    """The usable rows of a file by series; ``left_out`` is a note on the unusable ones."""
 
     layout: Layout
     series: dict[str, list[dict[str, float]]]
@@ -62,10 +64,9 @@ class Points:
 
 
 def fit_file(path: Path) -> tuple[Table, ...]:
-    """Fit what the file's columns are points of.
+    """Fit the models that the file's columns identify.
 
-    Raises:
-        FitError: a file that cannot be read or is of no known columns, or points that no model can be fitted to.
+    Raises FitError for a file that cannot be read or has unknown columns, or points that no model can be fitted to.
     """
     points = read_points(path)
     fits = {"scaling": _scaling, "speed": _speed, "loss": _loss, "allreduce": _allreduce}
@@ -75,20 +76,17 @@ def fit_file(path: Path) -> tuple[Table, ...]:
         raise FitError(f"{path}: {error}") from error
     if not points.left_out:
         return tables
-    first = tables[0]
-    noted = Table(first.name, first.title, first.columns, first.rows, (*first.notes, points.left_out))
-    return (noted, *tables[1:])
+    return (replace(tables[0], notes=(*tables[0].notes, points.left_out)), *tables[1:])
 
 
 def read_points(path: Path) -> Points:
-    """The rows whose numbers are finite and positive; lines that begin with # are comments.
+    """The rows whose numbers are finite and positive; lines starting with # are comments.
 
-    Raises:
-        FitError: naming the file, and the line or the columns that are wrong.
+    Raises FitError, naming the file, and the line or the columns that are wrong.
     """
     try:
         if path.stat().st_size > MAX_BYTES:
-            raise FitError(f"{path}: larger than the {MAX_BYTES >> 20} MiB of points that are read")
+            raise FitError(f"{path}: larger than {MAX_BYTES >> 20} MiB")
         lines = path.read_text(encoding="utf-8-sig").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise FitError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or 'is not UTF-8 text'}") from error
@@ -102,7 +100,7 @@ def read_points(path: Path) -> Points:
     for (number, _), cells in zip(numbered[1:], rows, strict=False):
         row = dict(zip(header, (cell.strip() for cell in cells), strict=False))
         if len(cells) != len(header):
-            raise FitError(f"{path}:{number}: {len(cells)} values under {len(header)} columns")
+            raise FitError(f"{path}:{number}: expected {len(header)} values, got {len(cells)}")
         numbers = {name: _number(value, name == "step") for name, value in row.items() if name not in _TEXT}
         usable = {name: value for name, value in numbers.items() if value is not None}
         if len(usable) < len(numbers):
@@ -110,16 +108,16 @@ def read_points(path: Path) -> Points:
             continue
         name = row.get("series", "")
         series.setdefault(name, []).append(usable)
-        said = {key: row[key] for key in _TEXT & row.keys()}
-        first = texts.setdefault(name, said)
-        if other := next((key for key in sorted(said) if said[key] != first[key]), None):
+        labels = {key: row[key] for key in _TEXT & row.keys()}
+        first = texts.setdefault(name, labels)
+        if key := next((key for key in sorted(labels) if labels[key] != first[key]), None):
             raise FitError(
-                f"{path}:{number}: {other} {said[other]!r} and {first[other]!r} in one series ({name or 'no name'}): "
-                "give each a series of its own"
+                f"{path}:{number}: {key} {labels[key]!r} and {first[key]!r} in one series ({name or 'no name'}); "
+                "use separate series"
             )
     if not series:
-        raise FitError(f"{path}: holds no row whose numbers are all finite and positive")
-    return Points(layout, series, texts, _said(wrong))
+        raise FitError(f"{path}: no row has only finite positive numbers")
+    return Points(layout, series, texts, _note(wrong))
 
 
 def _layout(path: Path, header: Sequence[str]) -> Layout:
@@ -127,7 +125,7 @@ def _layout(path: Path, header: Sequence[str]) -> Layout:
         if set(layout.needed) <= set(header) <= {*layout.needed, *layout.further} and len(set(header)) == len(header):
             return layout
     known = "; ".join(",".join(layout.needed) + "".join(f"[,{name}]" for name in layout.further) for layout in LAYOUTS)
-    raise FitError(f"{path}: columns {','.join(header) or '(none)'} are of no known points; known: {known}")
+    raise FitError(f"{path}: unknown columns {','.join(header) or '(none)'}; expected one of: {known}")
 
 
 def _number(text: str, zero: bool) -> float | None:
@@ -138,12 +136,11 @@ def _number(text: str, zero: bool) -> float | None:
     return value if math.isfinite(value) and (value > 0 or (zero and value == 0)) else None
 
 
-def _said(lines: Sequence[int]) -> str:
+def _note(lines: Sequence[int]) -> str:
     if not lines:
         return ""
     named = ", ".join(str(line) for line in lines[:_NAMED]) + (", …" if len(lines) > _NAMED else "")
-    rows = "1 row holds" if len(lines) == 1 else f"{len(lines)} rows hold"
-    return f"{rows} a number that is not positive, and took no part: line {named}."
+    return f"{count(len(lines), 'row')} ignored, with numbers that are not positive: line {named}."
 
 
 def _scaling(points: Points) -> tuple[Table, ...]:
@@ -152,25 +149,25 @@ def _scaling(points: Points) -> tuple[Table, ...]:
     parameters: list[tuple[Cell, ...]] = []
     most = max(len({row["workers"] for row in rows}) for rows in points.series.values())
     if most < _LEAST_COUNTS:
-        raise FitError(f"scaling laws: need at least {_LEAST_COUNTS} different worker counts in a series, given {most}")
+        raise FitError(f"scaling laws: need at least {_LEAST_COUNTS} different worker counts in a series, got {most}")
     for name, rows in points.series.items():
         text = points.texts[name].get("mode", "weak")
         if text not in tuple(Mode):
-            raise FitError(f"mode {text!r}: known are {', '.join(Mode)}")
+            raise FitError(f"mode {text!r}: expected one of {', '.join(Mode)}")
         with _of(name):
-            counts, rates = [_whole(row["workers"]) for row in rows], [row["throughput"] for row in rows]
+            counts, rates = [_integer(row["workers"]) for row in rows], [row["throughput"] for row in rows]
             compared = compare_laws(counts, rates, mode=Mode(text))
         for judged in compared.laws:
             best = compared.best is judged
             errors = judged.in_sample_mean, judged.held_out_mean, judged.held_out_largest, judged.farthest
-            models.append((name, judged.form.name, *errors, best, judged.failure or None, judged.form.equation))
+            models.append((None, name, judged.form.name, *errors, best, judged.failure or None, judged.form.equation))
             if judged.fit:
                 parameters += [(name, judged.form.name, *parameter_cells(p)) for p in judged.fit.parameters]
             for left in judged.held_out:
                 predicted.append((name, left.workers, judged.form.name, left.measured, left.predicted, left.error))
     return (
         _predicted((Column("workers", "Workers", "count"), Column("model", "Model")), "Throughput", predicted),
-        _models(models, Column("farthest", "of the largest count", "percent")),
+        models_table(models, farthest=True),
         _parameter_table(parameters),
     )
 
@@ -182,7 +179,7 @@ def _speed(points: Points) -> tuple[Table, ...]:
     for name, rows in points.series.items():
         kind = points.texts[name].get("kind") or ("sync" if "batch" in rows[0] else "async")
         if kind not in ("sync", "async"):
-            raise FitError(f"kind {kind!r}: known are sync, async")
+            raise FitError(f"kind {kind!r}: expected one of sync, async")
         with _of(name):
             fit = fit_speed(
                 "sync" if kind == "sync" else "async",
@@ -192,7 +189,7 @@ def _speed(points: Points) -> tuple[Table, ...]:
                 batch=[row["batch"] for row in rows] if "batch" in rows[0] else None,
             )
         errors = mean_absolute(fit.residuals), mean_absolute(fit.held_out), largest_absolute(fit.held_out)
-        models.append((name, kind, *errors, None, True, "; ".join(fit.notes) or None, fit.equation.equation))
+        models.append((None, name, kind, *errors, True, "; ".join(fit.notes) or None, fit.equation.equation))
         parameters += [(name, kind, *parameter_cells(parameter)) for parameter in fit.parameters]
         for row, error in zip(rows, fit.held_out, strict=True):
             value = None if error is None else row["steps_per_s"] * (1 + error)
@@ -200,7 +197,7 @@ def _speed(points: Points) -> tuple[Table, ...]:
     where = (Column("workers", "Workers", "number"), Column("servers", "Servers", "number"))
     return (
         _predicted(where, "Steps/s", predicted),
-        _models(models, Column("farthest", "of the largest count", "percent")),
+        models_table(models),
         _parameter_table(parameters),
     )
 
@@ -221,27 +218,27 @@ def _loss(points: Points) -> tuple[Table, ...]:
     columns = (
         Column("series", "Series"),
         Column("share", "After", "percent"),
-        Column("seen", "Points seen", "count"),
-        Column("ahead_error", "Mean error of what came after", "percent"),
-        Column("last_error", "Error of the last loss", "percent"),
-        Column("floor", "Loss it tends to", "number"),
+        Column("seen", "Points used", "count"),
+        Column("ahead_error", "Mean error ahead", "percent"),
+        Column("last_error", "Error, last loss", "percent"),
+        Column("floor", "Asymptotic loss", "number"),
     )
-    table = Table("refits", "Loss curve, fitted as the points came", columns, tuple(refitted), tuple(notes))
+    table = Table("refits", "Loss curve, refitted as points arrive", columns, tuple(refitted), tuple(notes))
     return table, _parameter_table(parameters)
 
 
 def _allreduce(points: Points) -> tuple[Table, ...]:
-    found = []
+    comparisons = []
     for name, rows in points.series.items():
         with _of(name):
-            timed = [TimedAllReduce(_shape(row), _whole(row["bytes"]), row["time_us"] / 1e6) for row in rows]
-            found.append(compare_algorithms(timed, series=name))
-    judged, parameters, predicted = collective_tables(found)
-    return predicted, judged, parameters
+            timed = [TimedAllReduce(_shape(row), _integer(row["bytes"]), row["time_us"] / 1e6) for row in rows]
+            comparisons.append(compare_algorithms(timed, series=name))
+    models, parameters, predicted = collective_tables(comparisons)
+    return predicted, models, parameters
 
 
 def _shape(row: dict[str, float]) -> RankGroup:
-    return RankGroup(_whole(row["workers"]), _whole(row.get("nodes", 1.0)))
+    return RankGroup(_integer(row["workers"]), _integer(row.get("nodes", 1.0)))
 
 
 @contextmanager
@@ -252,9 +249,9 @@ def _of(series: str) -> Iterator[None]:
         raise FitError(f"{series}: {error}" if series else str(error)) from error
 
 
-def _whole(value: float) -> int:
+def _integer(value: float) -> int:
     if value != int(value):
-        raise FitError(f"whole numbers are wanted for workers, nodes and bytes, given {value:g}")
+        raise FitError(f"workers, nodes and bytes must be integers, got {value:g}")
     return int(value)
 
 
@@ -263,27 +260,11 @@ def _predicted(where: tuple[Column, ...], quantity: str, rows: Sequence[tuple[Ce
         Column("series", "Series"),
         *where,
         Column("measured", quantity, "number"),
-        Column("predicted", "predicted", "number"),
-        Column("error", "error", "percent"),
+        Column("predicted", "Predicted", "number"),
+        Column("error", "Error", "percent"),
     )
-    notes = ("Every point is predicted by a fit to the others.",)
-    return Table("predicted", "Predicted beside measured", columns, tuple(rows), notes)
-
-
-def _models(rows: Sequence[tuple[Cell, ...]], farthest: Column) -> Table:
-    columns = (
-        Column("series", "Series"),
-        Column("model", "Model"),
-        Column("in_sample", "Mean error, in sample", "percent"),
-        Column("held_out", "left out", "percent"),
-        Column("held_out_largest", "largest", "percent"),
-        farthest,
-        Column("best", "Best", "flag"),
-        Column("note", "Note"),
-        Column("equation", "Equation"),
-    )
-    notes = ("The best model is chosen by its mean error at left-out points, never by how it fits those that it saw.",)
-    return Table("models", "Models and how they were judged", columns, tuple(rows), notes)
+    notes = ("Each point is predicted by a fit to the others.",)
+    return Table("predicted", "Predicted vs. measured", columns, tuple(rows), notes)
 
 
 def _parameter_table(rows: Sequence[tuple[Cell, ...]]) -> Table:

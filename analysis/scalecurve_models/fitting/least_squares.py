@@ -1,7 +1,7 @@
-"""Least squares that says what it does not know: intervals, what cannot be told apart, failures in one line.
+"""Non-negative least squares with intervals, collinear columns named, and errors in one line.
 
-All models of this room that are linear in their parameters come here with rows already divided by what was measured,
-so that residuals are relative errors. Parameters are times and shares: none may be negative (NNLS, C. L. Lawson and
+Every model that is linear in its parameters comes here with rows already divided by the measured value, so that
+residuals are relative errors. Parameters are times and shares: none may be negative (NNLS, C. L. Lawson and
 R. J. Hanson, Solving Least Squares Problems, 1974, ch. 23).
 """
 
@@ -17,28 +17,30 @@ from scalecurve.statistics.intervals import student_quantile
 
 Array = NDArray[np.float64]
 
-# Below this share of the largest singular value two columns are the same but for rounding.
+# Below this fraction of the largest singular value two columns are equal up to rounding.
 SAME = 1e-9
 NOT_IDENTIFIABLE = "not identifiable"
+EXACT = "as many points as parameters, so no error estimate"
+NEAR_ZERO = "not distinguishable from 0"
 NOTHING = float(np.log(1000))
-"""An interval of a thousandth to a thousand times a value says nothing of it."""
+"""An interval from a thousandth to a thousand times a value is worthless."""
 
 
 class FitError(ValueError):
-    """Data that a model cannot be fitted to, said in one line."""
+    """Data that a model cannot be fitted to; the message is one line."""
 
 
 @dataclass(frozen=True)
 class Parameter:
-    """A fitted number with its interval; ``value`` is None where the points cannot tell it, and ``note`` says why.
+    """A fitted number with its interval; ``value`` is None where it is not identifiable, and ``note`` says why.
 
     ``low`` and ``high`` are None where there are no more points than parameters.
     """
 
     name: str
-    value: float | None
-    low: float | None
-    high: float | None
+    value: float | None = None
+    low: float | None = None
+    high: float | None = None
     unit: str = ""
     note: str = ""
 
@@ -53,20 +55,27 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Prediction:
-    """A predicted value with the interval that a new measurement should fall into; None without one."""
+    """A predicted value with the interval for a new measurement; None without one."""
 
     value: float
     low: float | None = None
     high: float | None = None
 
+    def inverse(self, numerator: float) -> Prediction:
+        """``numerator`` over the value, such as a rate from a time."""
+        if self.low is None or self.high is None:
+            return Prediction(numerator / self.value)
+        return Prediction(
+            numerator / self.value, numerator / self.high, numerator / self.low if self.low > 0 else np.inf
+        )
+
     @property
     def bounded(self) -> bool:
-        """Whether the interval says anything; False also where there is none."""
         return self.low is not None and self.high is not None and self.low > 0 and self.high < np.inf
 
 
 def log_interval(value: float, half: float) -> Prediction:
-    """A positive prediction whose log is known to ``half``; from 0 to infinity where that is worth nothing."""
+    """A positive prediction whose log has the half-width ``half``; from 0 to infinity where that is worthless."""
     if not half <= NOTHING:
         return Prediction(value, 0.0, np.inf)
     return Prediction(value, value * float(np.exp(-half)), value * float(np.exp(half)))
@@ -92,6 +101,15 @@ class LinearFit:
     def variance(self) -> float | None:
         return float(self.residuals @ self.residuals) / self.degrees if self.degrees > 0 else None
 
+    def predict(self, row: Array, level: float) -> Prediction:
+        """``row @ values`` with the interval for another measurement; the residuals are its relative error."""
+        value = float(row @ self.values)
+        variance = self.variance
+        if self.covariance is None or variance is None or value == 0:
+            return Prediction(value)
+        spread = variance + float(row @ self.covariance @ row) / value**2
+        return log_interval(value, student_quantile(self.degrees, level) * float(np.sqrt(spread)))
+
     def parameters(self, units: Sequence[str], level: float, extra: Array | None = None) -> tuple[Parameter, ...]:
         covariance = self.covariance
         if covariance is not None and extra is not None:
@@ -101,16 +119,16 @@ class LinearFit:
     def _parameter(self, index: int, unit: str, level: float, covariance: Array | None) -> Parameter:
         name, value = self.names[index], float(self.values[index])
         if self.collinear[index]:
-            return Parameter(name, None, None, None, unit, collinear_note(name, self.collinear[index]))
+            return Parameter(name, unit=unit, note=collinear_note(name, self.collinear[index]))
         if covariance is None:
-            return Parameter(name, value, None, None, unit, "as many points as parameters: no error can be told")
+            return Parameter(name, value, unit=unit, note=EXACT)
         half = student_quantile(self.degrees, level) * float(np.sqrt(max(covariance[index, index], 0.0)))
         low = max(0.0, value - half)
         high = max(0.0, float(self.free[index]) + half) if value == 0 else value + half
         if value == 0:
-            note = "at its bound of 0" if high > 0 else "at its bound of 0, and these points pull below it"
+            note = "at its bound of 0" if high > 0 else "at its bound of 0; these points pull it below"
             return Parameter(name, 0.0, 0.0, high, unit, note)
-        return Parameter(name, value, low, high, unit, "cannot be told from 0" if low == 0 else "")
+        return Parameter(name, value, low, high, unit, NEAR_ZERO if low == 0 else "")
 
 
 def collinear_note(name: str, tied: Sequence[str]) -> str:
@@ -118,14 +136,14 @@ def collinear_note(name: str, tied: Sequence[str]) -> str:
     others = [other for other in tied if other != name]
     if not others:
         return f"{NOT_IDENTIFIABLE}: no point depends on it"
-    return f"{NOT_IDENTIFIABLE}: these points vary it only together with {', '.join(others)}"
+    return f"{NOT_IDENTIFIABLE}: in these points it varies only together with {', '.join(others)}"
 
 
 def nonnegative(design: Array, target: Array, names: Sequence[str]) -> LinearFit:
     """Least squares with no parameter below 0; shapes (points, parameters) and (points,).
 
-    Covariances are those of the unbounded problem, which bounds can only narrow. Where columns depend on each other
-    the fitted values are one of many solutions: good for predicting alike points, useless by themselves.
+    Covariances are those of the unbounded problem, which bounds can only narrow. With collinear columns the fitted
+    values are one of many solutions: fit to predict similar points, meaningless by themselves.
     """
     count, width = design.shape
     values = nonnegative_values(design, target)
@@ -134,7 +152,7 @@ def nonnegative(design: Array, target: Array, names: Sequence[str]) -> LinearFit
         return LinearFit((), values, values, np.zeros((0, 0)) if count else None, count, residuals, ())
     scale = _lengths(design)
     scaled = design / scale
-    # Rows of zeros change nothing, and make room for the directions that no point sees.
+    # Rows of zeros change nothing and make room for the directions that no point sees.
     padded = np.concatenate([scaled, np.zeros((max(0, width - count), width))])
     _, singular, right = np.linalg.svd(padded, full_matrices=False)
     rank = int((singular > SAME * singular[0]).sum()) if singular.size and singular[0] > 0 else 0
@@ -149,7 +167,7 @@ def nonnegative(design: Array, target: Array, names: Sequence[str]) -> LinearFit
 
 
 def nonnegative_values(design: Array, target: Array) -> Array:
-    """The parameters alone, where no interval is wanted."""
+    """The parameters alone, without intervals."""
     from scipy.optimize import nnls
 
     if not design.shape[1]:
@@ -159,6 +177,22 @@ def nonnegative_values(design: Array, target: Array) -> Array:
     return values
 
 
+def leave_out(design: Array, groups: np.ndarray, distinct: int) -> tuple[float | None, ...]:
+    """predicted/measured - 1 of every row of ``design @ x = 1`` by a fit without the rows of its group.
+
+    None where fewer than ``distinct`` other groups are left.
+    """
+    errors: list[float | None] = [None] * len(design)
+    labels = np.unique(groups)
+    if len(labels) > distinct:
+        for label in labels:
+            here = groups == label
+            values = nonnegative_values(design[~here], np.ones(int((~here).sum())))
+            for index in np.flatnonzero(here):
+                errors[index] = float(design[index] @ values - 1)
+    return tuple(errors)
+
+
 def _lengths(design: Array) -> Array:
     lengths = np.sqrt((design**2).sum(axis=0))
     return np.where(lengths > 0, lengths, 1.0)
@@ -166,64 +200,52 @@ def _lengths(design: Array) -> Array:
 
 def _tied(null: Array, names: Sequence[str]) -> tuple[tuple[str, ...], ...]:
     """For each column the columns that share a direction no point sees."""
-    # The projector on the null space does not depend on the basis that was found for it.
+    # The projector on the null space does not depend on the basis.
     shared = np.abs(null.T @ null) > 1e-6
     return tuple(
-        tuple(name for name, with_it in zip(names, row, strict=True) if with_it) if row[index] else ()
+        tuple(name for name, shares in zip(names, row, strict=True) if shares) if row[index] else ()
         for index, row in enumerate(shared)
     )
 
 
 def positive_array(model: str, quantity: str, values: ArrayLike) -> Array:
-    """The values as an array.
-
-    Raises:
-        FitError: naming the first value that is not a finite positive number.
-    """
+    """The values as an array. Raises FitError, naming the first value that is not a finite positive number."""
     try:
-        found = np.asarray(values, dtype=np.float64)
+        array = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise FitError(f"{model}: {quantity} must be finite positive numbers: {error}") from error
-    if found.ndim != 1:
-        raise FitError(f"{model}: {quantity} must be a plain list of numbers, given {found.ndim} dimensions")
-    wrong = np.flatnonzero(~(np.isfinite(found) & (found > 0)))
+    if array.ndim != 1:
+        raise FitError(f"{model}: {quantity} must be a flat list of numbers, got {array.ndim} dimensions")
+    wrong = np.flatnonzero(~(np.isfinite(array) & (array > 0)))
     if wrong.size:
         first = int(wrong[0])
         raise FitError(
-            f"{model}: {quantity} must be finite positive numbers, given {found[first]:g} as number {first + 1}"
+            f"{model}: {quantity} must be finite positive numbers, got {array[first]:g} as number {first + 1}"
         )
-    return found
+    return array
 
 
 def same_length(model: str, columns: dict[str, Array]) -> int:
-    """How many points there are.
-
-    Raises:
-        FitError: when columns differ in length.
-    """
+    """The common length of the columns. Raises FitError when they differ."""
     lengths = {name: len(column) for name, column in columns.items()}
     if len(set(lengths.values())) > 1:
-        said = ", ".join(f"{length} {name}" for name, length in lengths.items())
-        raise FitError(f"{model}: as many values of each are needed, given {said}")
+        counts = ", ".join(f"{length} {name}" for name, length in lengths.items())
+        raise FitError(f"{model}: columns must have the same length, got {counts}")
     return next(iter(lengths.values()))
 
 
 def require_points(model: str, count: int, needed: int, noun: str = "points") -> None:
-    """Refuse fewer points than parameters.
-
-    Raises:
-        FitError: with both numbers.
-    """
+    """Raise FitError when there are fewer points than parameters."""
     if count < needed:
-        raise FitError(f"{model}: {needed} parameters need at least {needed} {noun}, given {count}")
+        raise FitError(f"{model}: {needed} parameters need at least {needed} {noun}, got {count}")
 
 
 def mean_absolute(errors: Sequence[float | None]) -> float | None:
-    """The mean size of the errors that are there."""
-    known = [abs(error) for error in errors if error is not None]
-    return sum(known) / len(known) if known else None
+    """Mean absolute value of the errors that are not None."""
+    sizes = [abs(error) for error in errors if error is not None]
+    return sum(sizes) / len(sizes) if sizes else None
 
 
 def largest_absolute(errors: Sequence[float | None]) -> float | None:
-    """The size of the largest of the errors that are there."""
+    """Largest absolute value of the errors that are not None."""
     return max((abs(error) for error in errors if error is not None), default=None)

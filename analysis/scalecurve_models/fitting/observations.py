@@ -1,4 +1,4 @@
-"""What models are fitted to: the measured points of a bundle as plain numbers, repetition by repetition."""
+"""The measured points of a bundle as plain numbers, repetition by repetition: what models are fitted to."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from scalecurve_api.spec.trial import Point
 
 @dataclass(frozen=True)
 class Repetition:
-    """One good trial: samples/s over all workers, seconds a step, and seconds a step without the all-reduce."""
+    """One valid trial: samples/s over all workers, seconds per step, and seconds per step without the all-reduce."""
 
     throughput: float
     step_s: float
@@ -26,7 +26,7 @@ class Repetition:
 
 @dataclass(frozen=True)
 class ObservedPoint:
-    """A measured point. ``batch`` are the samples of a step over all workers; ``joules`` are of a sample."""
+    """A measured point. ``batch`` counts the samples of a step over all workers; ``joules`` are per sample."""
 
     point: Point
     repetitions: tuple[Repetition, ...]
@@ -68,13 +68,13 @@ class ObservedSeries:
         return self._by_workers.get(workers)
 
     def exceeding_batch(self, workers: Collection[int]) -> tuple[int, ...]:
-        """Those of these counts that leave a worker without a sample: strong scaling keeps the global batch."""
+        """The counts that exceed the global batch of strong scaling, which leaves some workers without a sample."""
         batch = self.points[0].point.global_batch if self.mode is Mode.strong else None
         return tuple(sorted(n for n in workers if batch is not None and n > batch))
 
     @property
     def axes(self) -> tuple[tuple[str, AxisValue], ...]:
-        """What tells its program from that of other series; batches do not."""
+        """The axes that identify the program; batches do not."""
         axes = self.points[0].point.axes
         return tuple(sorted((name, value) for name, value in axes.items() if not name.startswith("batch.")))
 
@@ -85,29 +85,28 @@ class ObservedSeries:
         return replace(self, points=tuple(p for p in self.points if p.point.batch_per_worker not in batches))
 
     def batch_at(self, workers: int) -> float:
-        """Samples of a step over all workers at any count: the global batch, or a worker's times their number."""
-        known = self.at(workers)
-        if known is not None:
-            return known.batch
+        """Samples per step over all workers at any count, measured or not."""
+        point = self.at(workers)
+        if point is not None:
+            return point.batch
         first = self.points[0]
         return first.batch if self.mode is Mode.strong else first.batch_per_worker * workers
 
     def nodes_at(self, workers: int) -> int:
-        """Nodes at any worker count: as measured, else as many as the fullest measured node makes necessary."""
-        known = self.at(workers)
-        if known is not None:
-            return known.point.nodes
+        """Nodes at any worker count: as measured, else as few as the fullest measured node allows."""
+        point = self.at(workers)
+        if point is not None:
+            return point.point.nodes
         return -(-workers // max(point.point.workers_per_node for point in self.points))
 
 
 def observed_series(bundle: Bundle) -> tuple[ObservedSeries, ...]:
     """The curves of a bundle that have at least one measured point."""
-    found = (_series(series) for series in measure(bundle))
-    return tuple(series for series in found if series.points)
+    return tuple(series for series in map(_series, measure(bundle)) if series.points)
 
 
 def programs(series: Iterable[ObservedSeries]) -> dict[tuple[tuple[str, AxisValue], ...], tuple[ObservedSeries, ...]]:
-    """Curves of one program (its axes but for modes and batches) together: what a step model may learn from."""
+    """Curves grouped by program (all axes except modes and batches): what a step model can be fitted to together."""
     out: dict[tuple[tuple[str, AxisValue], ...], tuple[ObservedSeries, ...]] = {}
     for each in series:
         out[each.axes] = (*out.get(each.axes, ()), each)
@@ -151,7 +150,6 @@ def _joules(measured: MeasuredPoint) -> float | None:
 
 
 def _agreed(values: list[float | None]) -> float | None:
-    """The one positive value that all trials state."""
-    found = set(values)
-    value = found.pop() if len(found) == 1 else None
+    """The positive value that all trials state, None where they differ."""
+    value = values[0] if len(set(values)) == 1 else None
     return value if value and value > 0 else None

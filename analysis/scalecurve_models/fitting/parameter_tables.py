@@ -1,4 +1,4 @@
-"""Parameters as table cells, the same for every model."""
+"""Parameters as table cells, in one form for every model."""
 
 from __future__ import annotations
 
@@ -8,23 +8,17 @@ from scalecurve_models.fitting.least_squares import Parameter
 PARAMETER_COLUMNS = (
     Column("parameter", "Parameter"),
     Column("value", "Value", "number"),
-    Column("low", "from", "number"),
-    Column("high", "to", "number"),
+    Column("low", "95 % low", "number"),
+    Column("high", "95 % high", "number"),
     Column("unit", "Unit"),
     Column("note", "Note"),
 )
-PARAMETER_NOTE = (
-    "Intervals are of 95 %. A parameter without a value cannot be told from these points; the note says why."
-)
+PARAMETER_NOTE = "A parameter without a value is not identifiable from these points; the note says why."
 
 
 def parameter_cells(parameter: Parameter) -> tuple[Cell, ...]:
-    """As many as ``PARAMETER_COLUMNS``."""
+    """The cells under ``PARAMETER_COLUMNS``."""
     return (
-        parameter.name,
-        parameter.value,
-        parameter.low,
-        parameter.high,
-        parameter.unit or None,
-        parameter.note or None,
+        *(parameter.name, parameter.value, parameter.low, parameter.high),
+        *(parameter.unit or None, parameter.note or None),
     )

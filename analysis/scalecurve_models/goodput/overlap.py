@@ -1,13 +1,13 @@
-"""Pollux' model of a step (Qiao et al., OSDI 2021; petuum/adaptdl, goodput.py): compute and network, partly at once.
+"""Pollux' step model (Qiao et al., OSDI 2021; petuum/adaptdl, goodput.py): compute and network, overlapped.
 
     T_comp = α_c + β_c m                                m samples a worker (in one micro-batch)
     T_net  = 0 with one worker; α_r + β_r max(R-2, 0) with R workers on one node; α_n + β_n max(R-2, 0) over nodes
-    T_step = (T_comp^γ + T_net^γ)^(1/γ) + s T_comp      γ = 1 nothing at once, γ = 10 nearly all; s micro-batches before
+    T_step = (T_comp^γ + T_net^γ)^(1/γ) + s T_comp      γ = 1 no overlap, γ = 10 nearly full; s micro-batches before
 
 Fitted as there: the sum of the root mean squared logarithmic errors of T_comp and T_step and of penalties that hold γ
-near 1 and the β of the network small against its α. Parameters that the points cannot tell are held as there: α_c at
-half of the compute time where all batches are equal, α and β of a network that was not used at their least, β where
-never more than two workers were.
+near 1 and the β of the network small against its α. Parameters that are not identifiable are fixed as there: α_c at
+half of the compute time where all batches are equal, α and β of an unused network at their minimum, β where no run had
+more than two workers.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import numpy as np
 
 from scalecurve.statistics.intervals import student_quantile
 from scalecurve_models.fitting.least_squares import (
+    EXACT,
     NOT_IDENTIFIABLE,
     Array,
     FitError,
@@ -37,9 +38,9 @@ UNITS = ("s", "s/sample", "s", "s", "s", "s", "")
 
 @dataclass(frozen=True)
 class StepTime:
-    """A measured step: ``batch`` samples a worker in one micro-batch, seconds; ``compute_s`` without communication.
+    """A measured step: ``batch`` samples per worker in one micro-batch, seconds; ``compute_s`` without communication.
 
-    With one worker the step is its own compute time.
+    With one worker the step is the compute time.
     """
 
     workers: int
@@ -57,8 +58,8 @@ class StepTime:
 class OverlapFit:
     """A fitted step model; ``residuals`` and ``held_out`` are predicted/measured - 1 of the step time by point.
 
-    ``held_out`` predicts each point from those of other (workers, nodes, batch); None where the others say nothing of
-    its network or of its compute time.
+    ``held_out`` predicts each point from those of other (workers, nodes, batch); None where the others do not cover
+    its network or its compute time.
     """
 
     values: Array
@@ -78,10 +79,9 @@ class OverlapFit:
         return mean_absolute(self.held_out)
 
     def step_s(self, workers: int, batch: float, *, nodes: int = 1, accumulation: int = 0) -> float:
-        """Seconds of a step, with ``accumulation`` further micro-batches of ``batch`` a worker.
+        """Seconds of a step, with ``accumulation`` further micro-batches of ``batch`` per worker.
 
-        Raises:
-            FitError: for what is no placement or no batch.
+        Raises FitError for what is no placement or no batch.
         """
         _check_run(workers, nodes, batch)
         compute, step = times(self.values, Runs.of([(workers, nodes, batch)]))
@@ -104,8 +104,7 @@ class OverlapFit:
 def fit_overlap(points: Sequence[StepTime], level: float = 0.95) -> OverlapFit:
     """Fit the model to measured steps of any workers, nodes and batches of one program.
 
-    Raises:
-        FitError: fewer than two different runs, none whose compute time is known, or times that are not positive.
+    Raises FitError for fewer than two different runs, none whose compute time is known, or times that are not positive.
     """
     kept = [_with_compute(point) for point in points]
     _check(kept)
@@ -127,15 +126,15 @@ def _check(points: Sequence[StepTime]) -> None:
         _check_run(*point.run)
     runs = len({point.run for point in points})
     if runs < 2:
-        raise FitError(f"{MODEL}: needs at least 2 different runs (workers, nodes, batch), given {runs}")
+        raise FitError(f"{MODEL}: needs at least 2 different runs (workers, nodes, batch), got {runs}")
     if all(point.compute_s is None for point in points):
-        raise FitError(f"{MODEL}: needs a compute time: a run with 1 worker, or steps without the all-reduce")
+        raise FitError(f"{MODEL}: needs a compute time, from a run with 1 worker or from steps without the all-reduce")
 
 
 def _check_run(workers: int, nodes: int, batch: float) -> None:
     if not (1 <= nodes <= workers and math.isfinite(batch) and batch > 0):
         raise FitError(
-            f"{MODEL}: needs 1 or more nodes, as many workers or more, and a positive batch, given {workers} workers "
+            f"{MODEL}: expected 1 or more nodes, at least as many workers, and a positive batch, got {workers} workers "
             f"on {nodes} nodes with a batch of {batch:g}"
         )
 
@@ -149,7 +148,7 @@ def _fit(points: Sequence[StepTime], level: float, near: Array | None = None) ->
     values = minimize(runs, compute, steps, fixed, free, near)
     known = np.isfinite(compute)
     fitted_compute, fitted = times(values, runs)
-    # With one worker the step is the compute time: counted once.
+    # With one worker the step is the compute time; count it once.
     apart = known & (runs.workers > 1)
     errors = np.concatenate([np.log(fitted / steps), np.log(fitted_compute[apart] / compute[apart])])
     both = slopes(values, free, runs)
@@ -158,7 +157,7 @@ def _fit(points: Sequence[StepTime], level: float, near: Array | None = None) ->
     variance = float(errors @ errors) / degrees if degrees > 0 else 0.0
     covariance = None
     if degrees > 0:
-        # A ridge far below what any run tells: what none tells has a variance without end, not one of 0.
+        # A ridge far below any signal: a direction that no run determines gets a huge variance, not 0.
         squares = jacobian.T @ jacobian
         covariance = variance * np.linalg.inv(squares + 1e-12 * np.trace(squares) * np.eye(len(free)))
     if not (runs.nodes > 1).any():
@@ -179,7 +178,7 @@ def _fit(points: Sequence[StepTime], level: float, near: Array | None = None) ->
 
 
 def _between_nodes_at_least(values: Array) -> Array:
-    """A network between nodes that was never used is at least 1.1 times as slow as the one within."""
+    """An unused network between nodes is taken as at least 1.1 times as slow as the one within a node."""
     out = values.copy()
     out[2:4] = np.maximum(values[2:4], 1.1 * values[4:6])
     return out
@@ -196,29 +195,28 @@ def _parameter(
 ) -> Parameter:
     name, unit, value = NAMES[index], UNITS[index], float(values[index])
     if index in fixed:
-        return Parameter(name, None, None, None, unit, f"{NOT_IDENTIFIABLE}: {fixed[index][1]}")
+        return Parameter(name, unit=unit, note=f"{NOT_IDENTIFIABLE}: {fixed[index][1]}")
     if covariance is None:
-        return Parameter(name, value, None, None, unit, "no more measured times than parameters: no error can be told")
+        return Parameter(name, value, unit=unit, note=EXACT)
     place = free.index(index)
     half = student_quantile(degrees, level) * math.sqrt(max(float(covariance[place, place]), 0.0))
     if index == len(NAMES) - 1:
         low, high = max(GAMMA[0], value - half), min(GAMMA[1], value + half)
         if (low, high) == GAMMA:
             return Parameter(
-                name, None, low, high, unit, f"{NOT_IDENTIFIABLE}: any overlap from none to all fits alike"
+                name, None, low, high, unit, f"{NOT_IDENTIFIABLE}: any overlap from none to full fits equally"
             )
         return Parameter(name, value, low, high, unit)
     # The others are fitted by their logarithms.
     low, high = value * math.exp(-half), value * math.exp(min(half, 300.0))
     if half > math.log(10):
-        # Nor is the value named: where nothing holds it, its digits are the machine's.
-        why = f"{NOT_IDENTIFIABLE}: a tenth of it, or ten times as much, fits hardly worse"
-        return Parameter(name, None, None, None, unit, why)
+        # The value is not shown either: its digits would depend on the machine.
+        return Parameter(name, unit=unit, note=f"{NOT_IDENTIFIABLE}: a tenth or ten times the value fits about as well")
     return Parameter(name, value, low, high, unit)
 
 
 def _left_out(points: Sequence[StepTime], run: tuple[int, int, float], near: Array, level: float) -> float | None:
-    """The step time of ``run`` from the other runs; None where they say nothing of its network or its compute."""
+    """The step time of ``run`` from the other runs; None where they do not cover its network or its compute time."""
     rest = [point for point in points if point.run != run]
     workers, nodes, batch = run
     alike = [p for p in rest if (p.nodes > 1) == (nodes > 1) and (p.workers > 1) == (workers > 1)]
@@ -232,6 +230,6 @@ def _left_out(points: Sequence[StepTime], run: tuple[int, int, float], near: Arr
 def _notes(runs: int, measured: int, free: tuple[int, ...]) -> list[str]:
     if measured < len(free):
         return [
-            f"{len(free)} parameters, {measured} measured times of {runs} runs: the penalties choose among many fits"
+            f"{len(free)} parameters for {measured} measured times of {runs} runs; the penalties choose among many fits"
         ]
     return []

@@ -15,12 +15,12 @@ GAMMA = (1.0, 10.0)
 _STARTS = (1.1, 2.5, 8.0)
 _ROUNDS = 10
 _TIE = 1e-2
-"""Weight of the penalties beside squared errors, while a start is sought: enough to break ties."""
+"""Weight of the penalties relative to squared errors while searching for a start: enough to break ties."""
 
 
 @dataclass(frozen=True)
 class Runs:
-    """Workers, nodes and batch a worker of each point, as columns."""
+    """Workers, nodes and batch per worker of each point, as columns."""
 
     workers: Array
     nodes: Array
@@ -33,11 +33,11 @@ class Runs:
 
 
 Fixed = dict[int, tuple[float, str]]
-"""Index of a parameter that is held -> its value and why."""
+"""Index of a fixed parameter -> its value and why."""
 
 
 def times(values: Array, runs: Runs) -> tuple[Array, Array]:
-    """Seconds of the compute and of the step (one micro-batch) of every run."""
+    """Compute and step seconds (one micro-batch) of every run."""
     compute, network = _parts(values, runs)
     return compute, _together(compute, network, values[6])
 
@@ -81,15 +81,15 @@ def _together(compute: Array, network: Array, gamma: float) -> Array:
 
 
 def fixed_parameters(runs: Runs, compute: Array) -> Fixed:
-    """What the points cannot tell, at the values that the authors' code holds it at."""
+    """Parameters that are not identifiable, at the values that the authors' code fixes them at."""
     fixed: Fixed = {}
     if len(np.unique(runs.batch)) == 1:
         half = float(np.nanmean(compute)) / 2
-        fixed[0] = (half, "one batch a worker only; held at half of the compute time")
+        fixed[0] = (half, "a single batch per worker; fixed at half of the compute time")
     several, within = runs.nodes > 1, (runs.nodes == 1) & (runs.workers > 1)
-    for used, first, what in ((several, 2, "over several nodes"), (within, 4, "with several workers on one node")):
+    for used, first, where in ((several, 2, "on several nodes"), (within, 4, "with several workers on one node")):
         if not used.any():
-            fixed[first] = fixed[first + 1] = (LEAST, f"no run {what}")
+            fixed[first] = fixed[first + 1] = (LEAST, f"no run {where}")
         elif not (runs.workers > 2).any():
             fixed[first + 1] = (LEAST, "no run with more than 2 workers")
     if not several.any() and not within.any():
@@ -100,10 +100,10 @@ def fixed_parameters(runs: Runs, compute: Array) -> Fixed:
 def minimize(
     runs: Runs, compute: Array, steps: Array, fixed: Fixed, free: tuple[int, ...], near: Array | None = None
 ) -> Array:
-    """The parameters of the least objective, from several starts, or from ``near``, a solution of alike runs.
+    """The parameters with the lowest objective, from several starts, or from ``near``, a solution of similar runs.
 
-    A root mean square has no slope where a fit is perfect. Squared errors have; each sum of squares is weighed by the
-    root that it had, 1/(2 root), until the weights stand still: then the slopes are those of the roots.
+    A root mean square has no slope where a fit is perfect. Squared errors have; each sum of squares is weighted by its
+    previous root, 1/(2 root), until the weights converge: then the slopes are those of the roots.
     """
     problem = _Problem(runs, compute, steps, fixed, free)
     starts = [problem.guess(gamma) for gamma in _STARTS] if near is None else [problem.guess(_STARTS[1]), near]
@@ -125,7 +125,7 @@ def minimize(
 
 @dataclass(frozen=True)
 class _Problem:
-    """Parameters are coded by their logarithms, but for γ; held ones do not appear."""
+    """Parameters are coded as logarithms, except γ; fixed ones do not appear."""
 
     runs: Runs
     compute: Array
@@ -135,13 +135,13 @@ class _Problem:
 
     @property
     def bounds(self) -> tuple[Array, Array]:
-        """Of the coded parameters; a day is more than any step takes."""
+        """Bounds of the coded parameters; no step takes longer than a day."""
         low = [GAMMA[0] if index == 6 else np.log(LEAST) for index in self.free]
         high = [GAMMA[1] if index == 6 else np.log(86_400.0) for index in self.free]
         return np.array(low), np.array(high)
 
     def guess(self, gamma: float) -> Array:
-        """Half of the compute time constant, a tenth of the step time network."""
+        """Start with half of the compute time constant and a tenth of the step time network."""
         compute, step = float(np.nanmedian(self.compute)), float(np.median(self.steps))
         per_sample = compute / 2 / float(np.median(self.runs.batch))
         return np.array([compute / 2, per_sample, step / 10, step / 100, step / 10, step / 100, gamma])

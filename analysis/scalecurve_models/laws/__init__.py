@@ -1,1 +1,1 @@
-"""Scaling laws: Amdahl, Gustafson, the universal scalability law and the ring form, judged by what they did not see."""
+"""Scaling laws: Amdahl, Gustafson, the universal scalability law and the ring form, cross-validated."""

@@ -1,4 +1,4 @@
-"""Which law holds: every law judged by worker counts that it did not see, never by those it was fitted to."""
+"""Which scaling law holds: every law is judged by left-out worker counts, never by those it was fitted to."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from scalecurve_models.laws.law_fit import LawFit, fit_law
 
 @dataclass(frozen=True)
 class HeldOutPoint:
-    """One worker count, predicted by a law fitted to the others; None where those were too few."""
+    """One worker count, predicted by a law fitted to the others; None where those are too few."""
 
     workers: int
     measured: float
@@ -28,7 +28,7 @@ class HeldOutPoint:
 
 @dataclass(frozen=True)
 class CrossValidatedLaw:
-    """A law with its fit (or ``failure``, why there is none) and its predictions of left-out points."""
+    """A law with its fit (or ``failure``, the reason for none) and its predictions of left-out points."""
 
     form: ScalingLaw
     fit: LawFit | None
@@ -38,7 +38,7 @@ class CrossValidatedLaw:
     @property
     def held_out_mean(self) -> float | None:
         if any(point.error is None for point in self.held_out):
-            return None  # a mean over the easier points alone would flatter
+            return None  # a mean over the easier points would be optimistic
         return mean_absolute([point.error for point in self.held_out])
 
     @property
@@ -56,7 +56,7 @@ class CrossValidatedLaw:
 
 @dataclass(frozen=True)
 class LawComparison:
-    """All laws on one curve; ``best`` has the smallest held-out error (the fewer parameters where equal)."""
+    """All laws on one curve; ``best`` has the lowest left-out error (with fewer parameters on a tie)."""
 
     laws: tuple[CrossValidatedLaw, ...]
     best: CrossValidatedLaw | None
@@ -73,24 +73,22 @@ def compare_laws(
     mode: Mode = Mode.weak,
     level: float = 0.95,
 ) -> LawComparison:
-    """Fit every law to points (N, samples/s), one a repetition, and judge each by leaving worker counts out.
+    """Fit every law to points (N, samples/s), one per repetition, and cross-validate it over worker counts.
 
-    The baseline stays in: every law is a statement relative to it. With one other worker count only ``linear`` has a
-    held-out error; with none at all there is no best law.
-
-    Raises:
-        FitError: for values that are not positive, or a baseline that was not measured.
+    The baseline is never left out: every law is relative to it. With one other worker count only ``linear`` has a
+    held-out error; with none at all there is no best law. Raises FitError for values that are not positive, or a
+    baseline that was not measured.
     """
     laws = tuple(_judge(form, workers, throughput, baseline, level) for form in laws_of(mode))
-    known = [judged for judged in laws if judged.held_out_mean is not None]
-    best = min(known, key=lambda j: (round(j.held_out_mean or 0.0, 12), len(j.form.symbols)), default=None)
+    tested = [law for law in laws if law.held_out_mean is not None]
+    best = min(tested, key=lambda j: (round(j.held_out_mean or 0.0, 12), len(j.form.symbols)), default=None)
     return LawComparison(laws, best)
 
 
 def leave_one_out(
     form: ScalingLaw, workers: Sequence[int], throughput: Sequence[float], *, baseline: int | None = None
 ) -> tuple[HeldOutPoint, ...]:
-    """Every worker count but the baseline, ascending, predicted from the others (all its repetitions left out)."""
+    """Every worker count but the baseline, ascending, predicted without all of its repetitions."""
     counts = np.asarray(workers)
     rates = np.asarray(throughput, dtype=np.float64)
     base = int(counts.min() if baseline is None else baseline)

@@ -1,4 +1,4 @@
-"""The laws themselves: speed-up S(N) over one worker, as functions of a few parameters that are shares of its step.
+"""The scaling laws: speed-up S(N) over one worker, with a few parameters that are shares of its step.
 
 - linear      S = N
 - amdahl      S = 1 / (s + (1 - s)/N)                         G. M. Amdahl, AFIPS 1967
@@ -7,7 +7,7 @@
 - ring        T(N)/T(1) = 1 + ρ(1 - 1/N) + λ(N - 1)           bandwidth and latency of a ring all-reduce, weak scaling
 
 T is the time of a step. A weak step does N times the work of one worker's step, so S = N T(1)/T(N). A strong step
-shares the work out: T(N)/T(1) = 1/N + ρ(1 - 1/N) + λ(N - 1), which is the curve of usl with σ = ρ and κ = λ.
+divides the work: T(N)/T(1) = 1/N + ρ(1 - 1/N) + λ(N - 1), which is the curve of usl with σ = ρ and κ = λ.
 
 Every law is linear in its parameters once it is turned around, for any baseline N0: with q = X(N)/X(N0) measured, the
 parameters are the non-negative least squares solution of the rows that ``Form.rows`` gives.
@@ -17,34 +17,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 
 from scalecurve_api.spec.scaling import Mode
 from scalecurve_models.fitting.least_squares import Array
-
-
-class ScalingLaw(Protocol):
-    """One law."""
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def equation(self) -> str: ...
-
-    @property
-    def symbols(self) -> tuple[str, ...]: ...
-
-    @property
-    def at_most(self) -> float: ...
-
-    def speedup(self, values: Array, workers: Array) -> Array: ...
-
-    def rows(self, workers: Array, baseline: float, gains: Array) -> tuple[Array, Array]:
-        """Design and target whose residuals are relative errors; ``gains`` are X(N)/X(N0)."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -62,7 +39,7 @@ class Overhead:
         return gain
 
     def rows(self, workers: Array, baseline: float, gains: Array) -> tuple[Array, Array]:
-        """From e(N) = r e(N0), where e = N/S and r = (N/N0)/gain is measured; divided by r."""
+        """Design and target with relative residuals: e(N) = r e(N0), e = N/S, r = (N/N0)/gain; divided by r."""
         r = workers / baseline / gains
         at_baseline = self._columns(np.array([baseline]))
         return (self._columns(workers) - r[:, None] * at_baseline) / r[:, None], (r - 1) / r
@@ -93,6 +70,9 @@ class Gustafson:
         return (column / divisor)[:, None], (workers - divisor) / divisor
 
 
+ScalingLaw = Overhead | Gustafson
+
+
 def _one_less(workers: Array) -> Array:
     return workers - 1
 
@@ -105,30 +85,14 @@ def _pairs(workers: Array) -> Array:
     return workers * (workers - 1)
 
 
-LINEAR: ScalingLaw = Overhead("linear", "S = N", (), ())
-AMDAHL: ScalingLaw = Overhead("amdahl", "S = 1/(s + (1-s)/N)", ("s",), (_one_less,), at_most=1.0)
-GUSTAFSON: ScalingLaw = Gustafson()
-USL: ScalingLaw = Overhead("usl", "S = N/(1 + σ(N-1) + κN(N-1))", ("sigma", "kappa"), (_one_less, _pairs))
-RING: ScalingLaw = Overhead("ring", "T(N)/T(1) = 1 + ρ(1-1/N) + λ(N-1)", ("rho", "lambda"), (_bandwidth, _one_less))
-RING_STRONG: ScalingLaw = Overhead(
-    "ring", "T(N)/T(1) = 1/N + ρ(1-1/N) + λ(N-1)", ("rho", "lambda"), (_one_less, _pairs)
-)
-
-NAMES = ("linear", "amdahl", "gustafson", "usl", "ring")
+LINEAR = Overhead("linear", "S = N", (), ())
+AMDAHL = Overhead("amdahl", "S = 1/(s + (1-s)/N)", ("s",), (_one_less,), at_most=1.0)
+GUSTAFSON = Gustafson()
+USL = Overhead("usl", "S = N/(1 + σ(N-1) + κN(N-1))", ("sigma", "kappa"), (_one_less, _pairs))
+RING = Overhead("ring", "T(N)/T(1) = 1 + ρ(1-1/N) + λ(N-1)", ("rho", "lambda"), (_bandwidth, _one_less))
+RING_STRONG = Overhead("ring", "T(N)/T(1) = 1/N + ρ(1-1/N) + λ(N-1)", ("rho", "lambda"), (_one_less, _pairs))
 
 
 def laws_of(mode: Mode = Mode.weak) -> tuple[ScalingLaw, ...]:
     """All laws, fewest parameters first."""
     return (LINEAR, AMDAHL, GUSTAFSON, USL, RING if mode is Mode.weak else RING_STRONG)
-
-
-def find_law(name: str, mode: Mode = Mode.weak) -> ScalingLaw:
-    """A law by its name.
-
-    Raises:
-        ValueError: for another name, with the names there are.
-    """
-    found = next((form for form in laws_of(mode) if form.name == name), None)
-    if found is None:
-        raise ValueError(f"no law {name!r}; laws: {', '.join(NAMES)}")
-    return found

@@ -1,7 +1,7 @@
-"""One law fitted to one curve, with what the points tell of its parameters and how far its predictions can be trusted.
+"""One scaling law fitted to one curve, with intervals for its parameters and its predictions.
 
-The law passes through the baseline by definition, S(N0) = 1; the baseline's own noise enters every interval. Points
-may repeat a worker count (repetitions): they tell the noise, not the shape.
+The law passes through the baseline by definition, S(N0) = 1; the baseline's noise enters every interval. Repeated
+worker counts (repetitions) inform the noise, not the shape.
 """
 
 from __future__ import annotations
@@ -92,11 +92,10 @@ def fit_law(
     baseline: int | None = None,
     level: float = 0.95,
 ) -> LawFit:
-    """Fit ``form`` to points (N, samples/s), one a repetition; the baseline is the smallest count unless named.
+    """Fit a law to points (N, samples/s), one per repetition; the baseline is the smallest count unless named.
 
-    Raises:
-        FitError: values that are not positive, a baseline that is not among them, or fewer worker counts beside the
-            baseline than parameters.
+    Raises FitError for values that are not positive, a baseline that is not among them, or fewer worker counts beside
+    the baseline than parameters.
     """
     counts = positive_array(form.name, "worker counts", workers)
     rates = positive_array(form.name, "throughputs", throughput)
@@ -109,7 +108,7 @@ def fit_law(
     others = sorted(set(counts[~at_base]))
     needed = len(form.symbols)
     require_points(form.name, len(others), needed, f"worker counts beside the baseline of {base:g}")
-    # All samples over all time: the mean of the seconds a sample took.
+    # All samples over all time: the mean of seconds per sample.
     base_rate = 1 / float(np.mean(1 / rates[at_base]))
     linear, values = _solve(form, counts[~at_base], base, rates[~at_base] / base_rate)
     _, nudged = _solve(form, counts[~at_base], base, rates[~at_base] / (base_rate * np.exp(_NUDGE)))
@@ -133,11 +132,11 @@ def fit_law(
 
 
 def _capped(parameter: Parameter, form: ScalingLaw) -> Parameter:
-    """A share is at most 1, also where more workers are slower than fewer."""
+    """A share is at most 1, even where more workers are slower than fewer."""
     if parameter.value is None or parameter.value <= form.at_most:
         return parameter
     low = None if parameter.low is None else min(parameter.low, form.at_most)
-    note = f"at its bound of {form.at_most:g}: slower than this law can say"
+    note = f"at its bound of {form.at_most:g}; the curve is slower than this law allows"
     return Parameter(parameter.name, form.at_most, low, form.at_most, parameter.unit, note)
 
 

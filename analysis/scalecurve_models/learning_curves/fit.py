@@ -1,4 +1,4 @@
-"""How a bundle's runs learn: fitted loss curves, steps and time to a target, and what depth tells of them."""
+"""How a bundle's runs learn: fitted loss curves, steps and time to a target, and the effect of depth."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ HALF = 0.5
 
 @dataclass(frozen=True)
 class PointLearningFit:
-    """All runs of one point: the curve through their points, and how well its first half told the second.
+    """All runs of one point: the curve through their points, and how well its first half predicted the second.
 
-    ``ahead_error`` is the mean over runs of the size of predicted/measured - 1 of the second half of a run by a fit to
-    its first half; ``half`` is such a fit to the first halves of all runs together. ``reach`` are steps to the target
-    accuracy (or to ``target_loss``) by the fit; ``reached_steps`` and ``reached_s`` what the runs took, their median,
-    None where not all got there.
+    ``ahead_error`` is the mean over runs of |predicted/measured - 1| of the second half by a fit to the first half;
+    ``half`` is a fit to the first halves of all runs together. ``reach`` is the fitted number of steps to the target
+    accuracy (or ``target_loss``); ``reached_steps`` and ``reached_s`` are medians of what the runs took, None unless
+    all of them reached the target.
     """
 
     point: Point
@@ -60,7 +60,7 @@ class PointLearningFit:
 
 @dataclass(frozen=True)
 class LearningFit:
-    """Everything about learning in one bundle; ``critical`` is the batch beyond which steps are hardly saved."""
+    """Everything about learning in one bundle; ``critical`` is the batch beyond which few steps are saved."""
 
     points: tuple[PointLearningFit, ...]
     depth: DepthRegression | None
@@ -73,20 +73,20 @@ class LearningFit:
 def fit_learning(
     bundle: Bundle, target_loss: float | None = None, target: float | None = None, *, of_steps: bool = True
 ) -> LearningFit:
-    """Fit every point that recorded losses; targets take the place of the experiment's own target accuracy.
+    """Fit every point that recorded losses; targets replace the experiment's own target accuracy.
 
-    Without ``of_steps`` evaluations alone are looked at, and no table of steps is read.
+    Without ``of_steps`` only evaluations are used, and no step table is read.
     """
     curves, problems = learning_curves(bundle, lambda record: of_steps and not _of_noise(record))
     series = {each.name: each for each in observed_series(bundle)}
     groups: dict[str, list[LearningCurve]] = {}
     for curve in curves:
         groups.setdefault(curve.record.trial.point.name, []).append(curve)
-    by_place = sorted(groups.values(), key=lambda found: _place(found[0].record.trial.point))
-    points = tuple(_point(found, series, target_loss, target) for found in by_place)
+    by_place = sorted(groups.values(), key=lambda group: _place(group[0].record.trial.point))
+    points = tuple(_point(group, series, target_loss, target) for group in by_place)
     notes: list[str] = []
     if any(t.good and t.record and not t.record.evaluations and _of_noise(t.record) for t in bundle.trials):
-        notes.append("Random data teach nothing: the losses of steps on synthetic data took no part.")
+        notes.append("Losses of steps on synthetic data are ignored: nothing can be learned from random data.")
     depth, left_out = _depth(curves, notes)
     return LearningFit(points, depth, left_out, _critical(points, notes), tuple(notes), problems)
 
@@ -109,17 +109,18 @@ def _point(
     first = curves[0]
     point = first.record.trial.point
     accuracy = first.record.trial.measure.accuracy
-    wanted = target if target is not None else (accuracy.target if accuracy and target_loss is None else None)
+    if target is None and accuracy and target_loss is None:
+        target = accuracy.target
     steps, losses = _joined(curves, "losses")
     fit: LossFit | None = None
     reach: StepsToTarget | None = None
     failure = ""
     try:
         fit = fit_loss(steps, losses)
-        reach = _reach(curves, fit, target_loss, wanted)
+        reach = _reach(curves, fit, target_loss, target)
     except FitError as error:
         failure = str(error)
-    reached_steps, reached_s = _reached(curves, target_loss, wanted)
+    reached_steps, reached_s = _reached(curves, target_loss, target)
     measured = series[point.series].at(point.workers) if point.series in series else None
     return PointLearningFit(
         point=point,
@@ -129,7 +130,7 @@ def _point(
         failure=failure,
         ahead_error=_ahead(curves),
         half=_half(curves),
-        target=target_loss if target_loss is not None else wanted,
+        target=target_loss if target_loss is not None else target,
         reach=reach,
         reached_steps=reached_steps,
         reached_s=reached_s,
@@ -157,7 +158,7 @@ def _reach(
 def _reached(
     curves: Sequence[LearningCurve], target_loss: float | None, target: float | None
 ) -> tuple[float | None, float | None]:
-    found = []
+    firsts = []
     for curve in curves:
         if target_loss is not None:
             there = curve.losses <= target_loss
@@ -168,13 +169,13 @@ def _reached(
         if not there.any():
             return None, None
         at = int(there.argmax())
-        found.append((float(curve.steps[at]), None if curve.seconds is None else float(curve.seconds[at])))
-    seconds = [second for _, second in found if second is not None]
-    return float(np.median([step for step, _ in found])), float(np.median(seconds)) if seconds else None
+        firsts.append((float(curve.steps[at]), None if curve.seconds is None else float(curve.seconds[at])))
+    seconds = [second for _, second in firsts if second is not None]
+    return float(np.median([step for step, _ in firsts])), float(np.median(seconds)) if seconds else None
 
 
 def _step_s(curves: Sequence[LearningCurve]) -> float | None:
-    """Seconds a step while it trained to accuracy: with real data, not as in the timed windows."""
+    """Seconds per step while training to accuracy: with real data, unlike the timed windows."""
     known = [curve.seconds[-1] / curve.steps[-1] for curve in curves if curve.seconds is not None and curve.steps[-1]]
     return float(np.median(known)) if known else None
 
@@ -191,7 +192,7 @@ def _ahead(curves: Sequence[LearningCurve]) -> float | None:
 
 
 def _half(curves: Sequence[LearningCurve]) -> LossFit | None:
-    """The curve through all that was seen of the runs up to the middle of the longest one."""
+    """The curve through all points up to the middle of the longest run."""
     steps, losses = _joined(curves, "losses")
     seen = [(step, loss) for step, loss in zip(steps, losses, strict=True) if step <= HALF * steps[-1]]
     try:
@@ -235,7 +236,7 @@ def _depth(
 
 
 def _critical(points: Sequence[PointLearningFit], notes: list[str]) -> CriticalBatch | None:
-    """From points of one program that reached the same target with different global batches."""
+    """Critical batch from points of one program that reached the same target with different global batches."""
     programs = {tuple((name, v) for name, v in p.point.axes.items() if not name.startswith("batch.")) for p in points}
     if len(programs) > 1:
         return None

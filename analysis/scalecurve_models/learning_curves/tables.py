@@ -1,4 +1,4 @@
-"""Loss curves, steps and time to a target, and what depth tells of them, as tables."""
+"""Loss curves, steps and time to a target, and the effect of depth, as tables."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from scalecurve_models.optimus.depth import CoefficientFit
 
 
 def learning_tables(learning: LearningFit) -> tuple[Table, ...]:
-    """The tables that have anything to show."""
+    """The tables that have rows."""
     if not learning.points:
         return ()
     return tuple(table for table in _all(learning) if table.rows)
@@ -36,13 +36,13 @@ def _curves(learning: LearningFit) -> Table:
     columns = (
         *_WHERE,
         Column("batch", "Global batch", "count"),
-        Column("kind", "Curve of"),
+        Column("kind", "Curve"),
         Column("runs", "Runs", "count"),
         Column("points", "Points", "count"),
         Column("replaced", "Outliers", "count"),
-        Column("error", "Mean error of the fit", "percent"),
-        Column("ahead_error", "of the first half, ahead", "percent"),
-        Column("floor", "Loss it tends to", "number"),
+        Column("error", "Mean fit error", "percent"),
+        Column("ahead_error", "Error ahead", "percent"),
+        Column("floor", "Asymptotic loss", "number"),
         Column("note", "Note"),
     )
     rows = []
@@ -58,8 +58,8 @@ def _curves(learning: LearningFit) -> Table:
             )
         )
     notes = [
-        "l(k) = 1/(b0 k + b1) + b2 through the points of all runs together; the seeds' scatter is in the intervals.",
-        f"Ahead: a fit to the first {HALF:.0%} of each run, against what came after.",
+        "l(k) = 1/(b0 k + b1) + b2 through the points of all runs; intervals include the scatter of the seeds.",
+        f"Error ahead: a fit to the first {HALF:.0%} of each run against the rest.",
         *learning.notes,
         *(f"{problem.file}: {problem.what}" for problem in learning.problems),
     ]
@@ -71,12 +71,12 @@ def _targets(learning: LearningFit) -> Table:
         *_WHERE,
         Column("target", "Target", "number"),
         Column("steps", "Steps", "number"),
-        Column("predicted_steps", "by the curve", "number"),
-        Column("low", "from", "number"),
-        Column("high", "to", "number"),
-        Column("error", "error", "percent"),
+        Column("predicted_steps", "Predicted steps", "number"),
+        Column("low", "95 % low", "number"),
+        Column("high", "95 % high", "number"),
+        Column("error", "Error", "percent"),
         Column("seconds", "Training time", "number", "s"),
-        Column("predicted_s", "by the curve", "number", "s"),
+        Column("predicted_s", "Predicted time", "number", "s"),
         Column("note", "Note"),
     )
     rows = []
@@ -94,8 +94,8 @@ def _targets(learning: LearningFit) -> Table:
             )
         )
     notes = (
-        "Steps and time are medians over runs, at the first evaluation that met the target: the curve lies before it.",
-        "The curve was fitted to these runs themselves.",
+        "Steps and time are medians over runs at the first evaluation that met the target; the curve meets it earlier.",
+        "The curve was fitted to the same runs.",
     )
     return Table("targets", "Steps and time to the target", columns, tuple(rows), notes)
 
@@ -109,7 +109,7 @@ def _parameters(learning: LearningFit) -> Table:
         rows += [(None, None, *parameter_cells(parameter)) for parameter in learning.critical.parameters]
     notes = [PARAMETER_NOTE]
     if learning.critical:
-        notes.append("s_min and b_crit: steps to the target are s_min (1 + b_crit/batch), of all batches together.")
+        notes.append("s_min and b_crit: steps to the target are s_min (1 + b_crit/batch), fitted over all batches.")
     return Table("learning_parameters", "Parameters of the loss curves", columns, tuple(rows), tuple(notes))
 
 
@@ -118,14 +118,14 @@ def _depth(learning: LearningFit) -> Table:
     columns = (
         Column("coefficient", "Coefficient"),
         Column("slope", f"Slope over log {axis}", "number"),
-        Column("slope_low", "from", "number"),
-        Column("slope_high", "to", "number"),
-        Column("device", "Effect of the device", "number"),
-        Column("device_low", "from", "number"),
-        Column("device_high", "to", "number"),
-        Column("held_out", "Error at left-out sizes", "percent"),
-        Column("mean_held_out", "of the mean alone", "percent"),
-        Column("seed_scatter", "Seeds scatter by", "percent"),
+        Column("slope_low", "95 % low", "number"),
+        Column("slope_high", "95 % high", "number"),
+        Column("device", "Device effect", "number"),
+        Column("device_low", "95 % low", "number"),
+        Column("device_high", "95 % high", "number"),
+        Column("held_out", "Error, left-out sizes", "percent"),
+        Column("mean_held_out", "Error of the mean", "percent"),
+        Column("seed_scatter", "Seed scatter", "percent"),
         Column("verdict", "Verdict"),
     )
     rows = [_coefficient(each) for each in learning.depth.coefficients] if learning.depth else []
@@ -151,17 +151,17 @@ def _left_out(learning: LearningFit) -> Table:
     columns = (
         Column("run", "Run"),
         Column("depth", "Depth", "count"),
-        Column("error", "Curve from other depths: mean error", "percent"),
-        Column("last_error", "of the last loss", "percent"),
-        Column("mean_error", "Mean of the others: mean error", "percent"),
-        Column("mean_last_error", "of the last loss", "percent"),
-        Column("own_error", "Its own fit", "percent"),
-        Column("verdict", "Depth told"),
+        Column("error", "Mean error, other depths", "percent"),
+        Column("last_error", "last loss", "percent"),
+        Column("mean_error", "Mean error, mean curve", "percent"),
+        Column("mean_last_error", "last loss", "percent"),
+        Column("own_error", "Own fit", "percent"),
+        Column("verdict", "Depth informative", "flag"),
     )
     rows = [
         (
             *(left.run.label, left.run.depth, left.error, left.last_error, left.mean_error, left.mean_last_error),
-            *(left.own_error, "something" if left.better_than_mean else "nothing"),
+            *(left.own_error, left.better_than_mean),
         )
         for left in learning.left_out
     ]

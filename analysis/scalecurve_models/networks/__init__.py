@@ -1,4 +1,4 @@
-"""Networks as data: layers in a graph, their shapes, counts and receptive fields; no deep-learning framework."""
+"""Networks as data: layers in a graph, with shapes, counts and receptive fields, without any framework."""
 
 from scalecurve_models.networks.catalog import SHIPPED, find_network, network_of_model, shipped
 from scalecurve_models.networks.counting import Convention, LayerCount, Totals, Work, count, totals

@@ -1,4 +1,4 @@
-"""Arithmetic written out the way a lecture does: ``(3*3*64)*64 = 36,864``."""
+"""Counts as written-out arithmetic: ``(3*3*64)*64 = 36,864``."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from scalecurve_models.networks.layer import Conv, Deconv, Dense, Input, Pool, S
 
 
 def weights(entry: LayerCount) -> str:
-    """Weights of a layer, without biases; empty when it has none."""
+    """Weights of a layer without biases; empty if it has none."""
     factors = _weights(entry)
     return f"{factors} = {entry.work.weights:,}" if factors else ""
 
 
 def macs(entry: LayerCount) -> str:
-    """Multiply-adds for one sample: the weights, times the places where they are used."""
+    """Multiply-adds for one sample: the weights times the positions where they are used."""
     factors = _weights(entry)
     if not factors:
         return ""
@@ -25,14 +25,14 @@ def macs(entry: LayerCount) -> str:
 
 
 def activations(entry: LayerCount) -> str:
-    """Values that a layer keeps for one sample."""
+    """Values kept by a layer for one sample."""
     if not entry.activations:
         return ""
     return f"{_product(entry.output)} = {prod(entry.output):,}" if len(entry.output) > 1 else f"{entry.output[0]:,}"
 
 
 def describe(entry: LayerCount) -> str:
-    """The layer's type with what it was told: ``conv 3x3 /2 x64``."""
+    """The layer's type and parameters: ``conv 3x3 /2``."""
     layer = entry.layer
     match layer:
         case Input():

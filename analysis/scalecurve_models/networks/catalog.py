@@ -1,4 +1,4 @@
-"""The networks that are shipped, by name; files and importable torch modules by path."""
+"""Shipped networks by name, and networks from files."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from scalecurve_models.networks.reading import network_of_text, read_network
 _FOLDER = files("scalecurve_models.networks") / "shipped"
 SHIPPED = tuple(sorted(file.name.removesuffix(".yaml") for file in _FOLDER.iterdir() if file.name.endswith(".yaml")))
 
-# Other names of shipped ones. Without a bottleneck, versions 1 and 1.5 are one network.
+# Other names of shipped networks. Without bottlenecks, versions 1 and 1.5 are the same network.
 _ALIASES = {
     **{f"resnet{depth}_v1.5": f"resnet{depth}" for depth in (18, 34, 50, 101, 152)},
     **{f"resnet{depth}_v1": f"resnet{depth}" for depth in (18, 34)},
@@ -25,11 +25,11 @@ _ALIASES = {
 
 
 def shipped(name: str) -> Network:
-    """A shipped network; ``VGG-16`` is ``vgg16``. Raises NetworkError with the nearest name for another."""
-    found = known_as(name, (*SHIPPED, *_ALIASES))
-    if found is None:
+    """A shipped network; ``VGG-16`` is ``vgg16``. Raises NetworkError with a suggestion for an unknown one."""
+    key = known_as(name, (*SHIPPED, *_ALIASES))
+    if key is None:
         raise NetworkError(unknown("network", name, SHIPPED))
-    return _shipped(_ALIASES.get(found, found))
+    return _shipped(_ALIASES.get(key, key))
 
 
 @lru_cache(maxsize=64)
@@ -39,13 +39,13 @@ def _shipped(name: str) -> Network:
 
 
 def network_of_model(model: str) -> Network:
-    """The network that the catalog names for a model. Raises NetworkError for one that has none."""
+    """The network that the catalog names for a model. Raises NetworkError if there is none."""
     try:
         reference = MODELS.get(model).network
     except RegistryError as error:
         raise NetworkError(str(error)) from error
     if not reference:
-        raise NetworkError(f"model {model!r} has no network description; the models that have one are convolutional")
+        raise NetworkError(f"model {model!r} has no network; only convolutional models have one")
     if ":" in reference:
         network: Network = load(reference)()
         return network
@@ -53,9 +53,9 @@ def network_of_model(model: str) -> Network:
 
 
 def find_network(reference: str, input_shape: Shape | None = None) -> Network:
-    """A network by its shipped name, or from a file (.yaml, .yml, .json; ours or Paleo's).
+    """A network by its shipped name, or from a file (.yaml, .yml, .json; our format or Paleo's).
 
-    ``input_shape`` (height, width, channels) takes the place of the network's own. Raises NetworkError.
+    ``input_shape`` (height, width, channels) replaces the network's own. Raises NetworkError.
     """
     path = Path(reference)
     network = read_network(path) if path.suffix.lower() in (".yaml", ".yml", ".json") else shipped(reference)

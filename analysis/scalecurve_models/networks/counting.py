@@ -1,4 +1,4 @@
-"""What each layer holds and does for one sample: weights, biases, multiply-adds, and the lesser operations."""
+"""Counts of each layer for one sample: weights, biases, multiply-adds, and minor operations."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ from scalecurve_models.networks.receptive import Field, receptive_fields
 
 Convention = Literal["mac", "2mac", "lu"]
 CONVENTIONS: dict[Convention, str] = {
-    "mac": "multiply-adds of convolutions and fully connected layers; what torchvision and ptflops call FLOPs",
-    "2mac": "two FLOPs a multiply-add; what a device's peak counts",
-    "lu": "Lu et al. 2017: one FLOP a multiply-add, and biases, ReLU, pooling, LRN, BN (4) and sums (2) counted too",
+    "mac": "multiply-adds of convolutions and fully connected layers, called FLOPs by torchvision and ptflops",
+    "2mac": "two FLOPs per multiply-add, as in a device's peak",
+    "lu": "Lu et al. 2017: one FLOP per multiply-add, plus biases, ReLU, pooling, LRN, BN (4) and sums (2)",
 }
 
 
 @dataclass(frozen=True)
 class Work:
-    """Counts for one sample; parameters are counted once. The lesser operations are elements, not FLOPs."""
+    """Counts for one sample; parameters are counted once. Minor operations count elements, not FLOPs."""
 
     weights: int = 0
     biases: int = 0
@@ -45,9 +45,9 @@ class Work:
     bias_adds: int = 0
     activated: int = 0
     pooled: int = 0
-    """Values that pool windows read."""
+    """Values read by pool windows."""
     lrn: int = 0
-    """Elements times the channels that each is normalised over."""
+    """Elements times the channels that each is normalized over."""
     normed: int = 0
     summed: int = 0
 
@@ -56,7 +56,7 @@ class Work:
         return self.weights + self.biases + self.norm_parameters
 
     def flops(self, convention: Convention) -> int:
-        """FLOPs by a named convention. Lu et al.'s rule reproduces the totals of their tables for Caffe's networks."""
+        """FLOPs by a convention. Lu et al.'s rule reproduces the totals in their tables for Caffe's networks."""
         if convention == "mac":
             return self.macs
         if convention == "2mac":
@@ -66,7 +66,7 @@ class Work:
 
 @dataclass(frozen=True)
 class LayerCount:
-    """A layer with its shapes and counts. ``activations`` are the values it keeps; 0 where it works in place."""
+    """A layer with its shapes and counts. ``activations`` is the number of values kept; 0 for in-place layers."""
 
     layer: AnyLayer
     inputs: tuple[Shape, ...]
@@ -89,7 +89,7 @@ class LayerCount:
 
 @dataclass(frozen=True)
 class Totals:
-    """Sums over a network. ``work`` is the network proper, ``auxiliary`` what is there in training beside it."""
+    """Sums over a network. ``work`` is the main network, ``auxiliary`` what exists only in training."""
 
     work: Work
     auxiliary: Work
@@ -100,14 +100,14 @@ class Totals:
 
     @property
     def parameters(self) -> int:
-        """Every learnt value, auxiliary classifiers included: what torchvision publishes."""
+        """All learned values including auxiliary classifiers, as published by torchvision."""
         return self.work.parameters + self.auxiliary.parameters
 
     def forward_bytes(self, batch: int = 1, value_bytes: int = 4) -> int:
         return value_bytes * (self.work.parameters + batch * self.activations)
 
     def training_bytes(self, batch: int = 1, value_bytes: int = 4) -> int:
-        """Parameters, gradients and one momentum; activations and their gradients. Workspace is not in it."""
+        """Parameters, gradients and one momentum; activations and their gradients. No workspace."""
         return value_bytes * (3 * self.parameters + 2 * batch * self.activations)
 
 
@@ -136,7 +136,7 @@ def totals(network: Network) -> Totals:
 
 
 def by_kind(network: Network, convention: Convention) -> dict[str, int]:
-    """FLOPs of the network proper by what they are for; the rows of the tables of Lu et al."""
+    """FLOPs of the main network by kind of layer, as in the tables of Lu et al."""
     counted = [entry for entry in count(network) if not entry.layer.auxiliary]
     factor = 2 if convention == "2mac" else 1
     kinds = {"convolutions": 0, "fully connected": 0}
@@ -144,18 +144,18 @@ def by_kind(network: Network, convention: Convention) -> dict[str, int]:
         kind = "convolutions" if entry.convolution else "fully connected"
         kinds[kind] += factor * entry.work.macs + (entry.work.bias_adds if convention == "lu" else 0)
     if convention == "lu":
-        whole = _sum([entry.work for entry in counted])
-        rest = {"ReLU": whole.activated, "pooling": whole.pooled, "local normalisation": whole.lrn}
-        kinds |= rest | {"batch normalisation": 4 * whole.normed, "sums": 2 * whole.summed}
+        total = _sum([entry.work for entry in counted])
+        minor = {"ReLU": total.activated, "pooling": total.pooled, "local normalization": total.lrn}
+        kinds |= minor | {"batch normalization": 4 * total.normed, "sums": 2 * total.summed}
     return kinds
 
 
 def convention(name: str) -> Convention:
     """Check the name of a convention. Raises NetworkError."""
-    for known in CONVENTIONS:
-        if name == known:
-            return known
-    raise NetworkError(f"convention {name!r}: known are {', '.join(CONVENTIONS)}")
+    for key in CONVENTIONS:
+        if name == key:
+            return key
+    raise NetworkError(f"convention {name!r}: expected one of {', '.join(CONVENTIONS)}")
 
 
 def work(layer: AnyLayer, inputs: tuple[Shape, ...], output: Shape) -> Work:

@@ -1,9 +1,9 @@
-"""Our own format's blocks written out: a list of layers with full names, every parent said.
+"""Expand the blocks of our network format into a list of layers with full names and explicit parents.
 
-A layer's ``from`` is the one before it unless said. A block is used by ``{name, block, with, repeat, splits, from}``:
-its layers are named ``use/layer``, a text ``$width`` in it becomes the value that ``with`` gives, and its last layer
-is what the use gives. ``repeat: 3`` chains three uses, named ``use_1`` to ``use_3``. ``splits: 4`` puts a copy of the
-block on each of four devices, with a quarter of the filters; inside, ``layer@all`` is that layer on every device.
+A layer's ``from`` defaults to the one before it. A block is used by ``{name, block, with, repeat, splits, from}``: its
+layers are named ``use/layer``, a text ``$width`` in it becomes the value in ``with``, and its last layer is the output
+of the use. ``repeat: 3`` chains three uses, named ``use_1`` to ``use_3``. ``splits: 4`` puts a copy of the block on
+each of four devices, with a quarter of the filters; inside, ``layer@all`` is that layer on every device.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Written = list[dict[str, Any]]
 
 @dataclass(frozen=True)
 class _Scope:
-    """Where a layer is written. ``known`` maps a name, as written here, to the layers whose outputs are meant."""
+    """The context of a layer. ``known`` maps a local name to the layers whose outputs it stands for."""
 
     blocks: Mapping[str, Any]
     values: Mapping[str, Any] = field(default_factory=dict)
@@ -40,9 +40,9 @@ class _Scope:
 
 
 def flatten(layers: Any, blocks: Any) -> Written:
-    """The layers with blocks written out. Raises NetworkError for what is not a list of layers and known blocks."""
+    """The layers with blocks expanded. Raises NetworkError for anything but a list of layers and known blocks."""
     if not isinstance(blocks, dict):
-        raise NetworkError("blocks: a mapping of names to lists of layers is wanted")
+        raise NetworkError("blocks: expected a mapping of names to lists of layers")
     written: Written = []
     _write(layers, _Scope(blocks, known={INPUT: (INPUT,)}), (INPUT,), written)
     return written
@@ -58,10 +58,10 @@ def _write(layers: Any, scope: _Scope, previous: Names, written: Written) -> Nam
 
 def _entries(layers: Any, scope: _Scope) -> list[dict[str, Any]]:
     if not isinstance(layers, list) or not layers:
-        raise NetworkError(f"{scope.prefix or 'layers'}: a list of one or more layers is wanted")
+        raise NetworkError(f"{scope.prefix or 'layers'}: expected a list of one or more layers")
     for entry in layers:
         if not isinstance(entry, dict) or not isinstance(entry.get("name"), str):
-            raise NetworkError(f"{scope.prefix}{entry!r}: a layer is a mapping with a name")
+            raise NetworkError(f"{scope.prefix}{entry!r}: expected a layer, a mapping with a name")
     return layers
 
 
@@ -75,7 +75,7 @@ def _layer(entry: dict[str, Any], scope: _Scope, previous: Names, written: Writt
         layer["device"] = scope.device
         _split(layer, scope.splits)
     if len(written) >= MOST_LAYERS:
-        raise NetworkError(f"layer {full}: blocks write out more than {MOST_LAYERS:,} layers")
+        raise NetworkError(f"layer {full}: blocks expand to more than {MOST_LAYERS:,} layers")
     written.append(layer)
     return (full,)
 
@@ -84,7 +84,7 @@ def _split(layer: dict[str, Any], splits: int) -> None:
     for key in ("filters", "features"):
         if isinstance(layer.get(key), int):
             if layer[key] % splits:
-                raise NetworkError(f"layer {layer['name']}: {key} {layer[key]}: not to be split over {splits} devices")
+                raise NetworkError(f"layer {layer['name']}: {key} {layer[key]}: cannot be split over {splits} devices")
             layer[key] //= splits
 
 
@@ -114,22 +114,26 @@ def _check_use(entry: dict[str, Any], scope: _Scope, name: str) -> None:
     unknown = [key for key in entry if key not in USE_KEYS]
     block = entry["block"]
     if unknown:
-        raise NetworkError(f"layer {name}: {unknown[0]!r} is no key of a block's use; known are {', '.join(USE_KEYS)}")
+        raise NetworkError(
+            f"layer {name}: unknown key {unknown[0]!r} in the use of a block; expected one of {', '.join(USE_KEYS)}"
+        )
     if not isinstance(block, str) or block not in scope.blocks:
-        raise NetworkError(f"layer {name}: block {block!r} is not known; known are {', '.join(scope.blocks) or 'none'}")
+        raise NetworkError(
+            f"layer {name}: unknown block {block!r}; expected one of {', '.join(scope.blocks) or 'none'}"
+        )
     if block in scope.open_blocks:
         raise NetworkError(f"layer {name}: block {block!r} uses itself")
     if not isinstance(entry.get("with", {}), dict):
-        raise NetworkError(f"layer {name}: with: a mapping of names to values is wanted")
+        raise NetworkError(f"layer {name}: with: expected a mapping of names to values")
 
 
 def _write_split(layers: Any, scope: _Scope, start: Names, written: Written) -> Names:
-    """A block on every device, layer by layer, so that a layer can take what all devices gave before it."""
+    """Write a block on every device, layer by layer, so that a layer can use earlier outputs of all devices."""
     ends = [start] * scope.splits
     devices = [replace(scope, device=device, known=dict(scope.known)) for device in range(scope.splits)]
     for entry in _entries(layers, scope):
         if "block" in entry:
-            raise NetworkError(f"layer {scope.full(entry['name'])}: a block inside a split block")
+            raise NetworkError(f"layer {scope.full(entry['name'])}: nested blocks cannot be split")
         ends = [_write([entry], each, end, written) for each, end in zip(devices, ends, strict=True)]
         together = tuple(name for end in ends for name in end)
         for each in (scope, *devices):
@@ -138,17 +142,17 @@ def _write_split(layers: Any, scope: _Scope, start: Names, written: Written) -> 
 
 
 def _parents(entry: dict[str, Any], scope: _Scope, previous: Names) -> Names:
-    given = entry.get("from")
-    if given is None:
+    source = entry.get("from")
+    if source is None:
         return previous
-    found: list[str] = []
-    for name in given if isinstance(given, list) else [given]:
+    parents: list[str] = []
+    for name in source if isinstance(source, list) else [source]:
         name = _filled(name, scope, scope.full(entry["name"]))
         if not isinstance(name, str):
-            raise NetworkError(f"layer {scope.full(entry['name'])}: from: {name!r}: the name of a layer is wanted")
-        # A name that is not known yet may come later; the network itself finds out.
-        found += scope.known.get(name, (scope.full(name),))
-    return tuple(found)
+            raise NetworkError(f"layer {scope.full(entry['name'])}: from: expected the name of a layer, got {name!r}")
+        # An unknown name may be defined later; Network checks.
+        parents += scope.known.get(name, (scope.full(name),))
+    return tuple(parents)
 
 
 def _filled(value: Any, scope: _Scope, layer: str) -> Any:
@@ -157,12 +161,12 @@ def _filled(value: Any, scope: _Scope, layer: str) -> Any:
     if not isinstance(value, str) or not value.startswith("$"):
         return value
     if value[1:] not in scope.values:
-        raise NetworkError(f"layer {layer}: {value}: not given by the block's use")
+        raise NetworkError(f"layer {layer}: {value}: not set by the use of the block")
     return scope.values[value[1:]]
 
 
 def _count(entry: dict[str, Any], key: str, name: str) -> int:
     value = entry.get(key, 1)
     if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= 1000:
-        raise NetworkError(f"layer {name}: {key} {value!r}: a whole number from 1 to 1000 is wanted")
+        raise NetworkError(f"layer {name}: {key} {value!r}: expected an integer from 1 to 1000")
     return value

@@ -1,4 +1,4 @@
-"""A network: layers that were checked against one another, in an order in which each follows its parents."""
+"""A network: layers in topological order, checked against each other."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from scalecurve_models.networks.layer import AnyLayer, Input, NetworkError, Shap
 
 @dataclass(frozen=True, eq=False)
 class Network:
-    """A directed acyclic graph of layers; equal to itself alone, so that what is worked out for it can be kept.
+    """A directed acyclic graph of layers; compared by identity, so that results can be cached.
 
-    Raises NetworkError when built from layers with equal names, unknown parents, a cycle, no input or several, or
-    shapes that do not go together. ``source`` says whose description of the network this is.
+    Raises NetworkError for duplicate names, unknown parents, a cycle, not exactly one input, or incompatible shapes.
+    ``source`` credits the description of the network.
     """
 
     name: str
@@ -52,28 +52,28 @@ class Network:
         return (self.by_name[parent] for parent in layer.parents)
 
     def with_input(self, shape: Shape) -> Network:
-        """The same layers over samples of another shape. Raises NetworkError when they do not fit."""
+        """The same layers over samples of another shape. Raises NetworkError if they do not fit."""
         layers = (Input(name=layer.name, shape=shape) if isinstance(layer, Input) else layer for layer in self.layers)
         return replace(self, layers=tuple(layers))
 
 
 def _ordered(layers: tuple[AnyLayer, ...]) -> tuple[AnyLayer, ...]:
     if not layers:
-        raise NetworkError("a network has at least an input and a layer, given no layers")
+        raise NetworkError("a network needs at least an input and a layer")
     names: dict[str, AnyLayer] = {}
     for layer in layers:
         if layer.name in names:
-            raise NetworkError(f"layer {layer.name}: there are two of this name")
+            raise NetworkError(f"layer {layer.name}: duplicate name")
         names[layer.name] = layer
     inputs = [layer.name for layer in layers if isinstance(layer, Input)]
     if len(inputs) != 1:
-        raise NetworkError(f"a network has one input, given {len(inputs)}{': ' + ', '.join(inputs) if inputs else ''}")
+        raise NetworkError(f"expected one input, got {len(inputs)}{': ' + ', '.join(inputs) if inputs else ''}")
     for layer in layers:
         if not layer.parents and not isinstance(layer, Input):
             raise NetworkError(f"layer {layer.name}: has no parents")
         for parent in layer.parents:
             if parent not in names:
-                raise NetworkError(f"layer {layer.name}: its parent {parent!r} is no layer")
+                raise NetworkError(f"layer {layer.name}: parent {parent!r} does not exist")
     return _sorted(layers, names)
 
 

@@ -1,7 +1,7 @@
-"""What 1x1 convolutions save in an inception module: the naive module beside the reduced one, for any sizes.
+"""What 1x1 convolutions save in an inception module: the naive module against the reduced one, for any sizes.
 
-C. Szegedy et al., "Going deeper with convolutions", CVPR 2015, figure 2. Printed counts depend on the filters: state
-them. (A lecture's slide gives 854M against 358M at 28x28; its own listed reduced layers come to 271M.)
+C. Szegedy et al., "Going deeper with convolutions", CVPR 2015, figure 2. Published counts depend on the filters. (A
+lecture's slide gives 854M against 358M at 28x28; its listed reduced layers add up to 271M.)
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from typing import Any
 
 from scalecurve_models.networks.counting import Convention, LayerCount, count
 from scalecurve_models.networks.graph import Network
-from scalecurve_models.networks.layer import NetworkError, Shape
+from scalecurve_models.networks.layer import NetworkError, Shape, spell
 from scalecurve_models.networks.parsing import parse_layer
 
 
 @dataclass(frozen=True)
 class Filters:
-    """Filters of a module: 1x1, 3x3 and 5x5; the 1x1 before the last two; the 1x1 behind the pool.
+    """Filters of a module: 1x1, 3x3 and 5x5; the 1x1 before the last two; the 1x1 after the pool.
 
     The defaults are a lecture's, over 32x32x256.
     """
@@ -57,13 +57,13 @@ class InceptionAnalysis:
 
 
 def analyze_inception(shape: Shape, filters: Filters | None = None) -> InceptionAnalysis:
-    """Both modules over an input (height, width, channels). Raises NetworkError for sizes that cannot be."""
+    """Both modules over an input (height, width, channels). Raises NetworkError for invalid sizes."""
     f = filters or Filters()
     for name, value in vars(f).items():
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-            raise NetworkError(f"filters: {name} {value!r}: a whole number of 1 or more is wanted")
+            raise NetworkError(f"filters: {name} {value!r}: expected an integer of 1 or more")
     if len(shape) != 3:
-        raise NetworkError(f"input {'x'.join(map(str, shape))}: height x width x channels is wanted")
+        raise NetworkError(f"input {spell(shape)}: expected height x width x channels")
     naive = [
         _conv("1x1", "input", f.one, 1),
         _conv("3x3", "input", f.three, 3),

@@ -1,4 +1,4 @@
-"""Kinds of layers: what each is told, and the shape of what it gives. Shapes are those of one sample."""
+"""Kinds of layers: their fields and output shapes. Shapes are for one sample."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Shape = tuple[int, ...]
 
 
 class NetworkError(ValueError):
-    """A network that cannot be: one line that names the layer, what was given and what is allowed."""
+    """An invalid network; the message is one line that names the layer."""
 
 
 def _pair(value: Any) -> Any:
@@ -25,9 +25,9 @@ def _padding(value: Any) -> Any:
     if value in ("valid", "same"):
         return value
     pair = _pair(value)
-    whole = isinstance(pair, tuple) and all(isinstance(cells, int) and not isinstance(cells, bool) for cells in pair)
-    if not whole or len(pair) != 2 or min(pair) < 0:
-        raise ValueError("valid, same, or cells at each side (0 or more, or a pair) are wanted")
+    integers = isinstance(pair, tuple) and all(type(cells) is int for cells in pair)
+    if not integers or len(pair) != 2 or min(pair) < 0:
+        raise ValueError("expected valid, same, or cells at each side (0 or more, or a pair)")
     return "valid" if value == 0 else pair
 
 
@@ -36,11 +36,11 @@ Pair = Annotated[tuple[Count, Count], BeforeValidator(_pair)]
 Pad = Annotated[Padding, BeforeValidator(_padding)]
 Dimensions = Annotated[tuple[Count, ...], BeforeValidator(lambda v: tuple(v) if isinstance(v, list) else v)]
 Norm = Literal["batch", "center"]
-"""``batch`` learns a scale and an offset a channel, ``center`` an offset alone (as TF-slim's Inception does)."""
+"""``batch`` learns a scale and an offset per channel, ``center`` only an offset (as TF-slim's Inception)."""
 
 
 class Layer(BaseModel):
-    """What every layer has. ``device`` is the split that holds it under model parallelism, None when not split."""
+    """Fields of every layer. ``device`` is its split under model parallelism, None if not split."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -48,42 +48,42 @@ class Layer(BaseModel):
     parents: tuple[str, ...] = ()
     device: int | None = None
     auxiliary: bool = False
-    """Only there in training, beside the network proper: a classifier half way up."""
+    """Used only in training, such as a classifier halfway up."""
 
     @property
     def kind(self) -> str:
         return str(getattr(self, "type", ""))
 
     def output(self, inputs: tuple[Shape, ...]) -> Shape:
-        """Shape of the output for the shapes of the parents, in their order. Raises NetworkError if it has none."""
+        """Output shape for the shapes of the parents, in order. Raises NetworkError if they do not fit."""
         return self.only(inputs)
 
     def only(self, inputs: tuple[Shape, ...]) -> Shape:
         if len(inputs) != 1:
-            raise NetworkError(f"layer {self.name}: {self.kind} takes one input, given {len(inputs)}")
+            raise NetworkError(f"layer {self.name}: {self.kind} takes one input, got {len(inputs)}")
         return inputs[0]
 
     def map_of(self, inputs: tuple[Shape, ...]) -> tuple[int, int, int]:
         shape = self.only(inputs)
         if len(shape) != 3:
-            raise NetworkError(f"layer {self.name}: {self.kind} takes height x width x channels, given {spell(shape)}")
+            raise NetworkError(f"layer {self.name}: {self.kind} takes height x width x channels, got {spell(shape)}")
         return shape[0], shape[1], shape[2]
 
 
 class Input(Layer):
-    """Where samples come in."""
+    """The input of the network."""
 
     type: Literal["input"] = "input"
     shape: Dimensions
 
     def output(self, inputs: tuple[Shape, ...]) -> Shape:
         if inputs:
-            raise NetworkError(f"layer {self.name}: an input has no parents, given {len(inputs)}")
+            raise NetworkError(f"layer {self.name}: an input has no parents, got {len(inputs)}")
         return self.shape
 
 
 class Conv(Layer):
-    """A convolution, with the normalisation and the activation that follow it, if any."""
+    """A convolution, with the normalization and the activation that follow it, if any."""
 
     type: Literal["conv"] = "conv"
     filters: Count
@@ -107,7 +107,7 @@ class Conv(Layer):
 
 
 class Deconv(Layer):
-    """A transposed convolution; ``size`` is the height and width that it gives."""
+    """A transposed convolution; ``size`` is its output height and width."""
 
     type: Literal["deconv"] = "deconv"
     filters: Count
@@ -120,22 +120,22 @@ class Deconv(Layer):
     activation: str | None = None
 
     def output(self, inputs: tuple[Shape, ...]) -> Shape:
-        """(height, width, filters); the convolution that it transposes must lead from there to its input."""
+        """(height, width, filters); the transposed convolution must map it back to the input."""
         height, width, _ = self.map_of(inputs)
         back = _windows(self, self.size, self.kernel, self.stride, self.padding)
         if back != (height, width):
             raise NetworkError(
-                f"layer {self.name}: size {spell(self.size)}: its convolution gives {spell(back)} from there, "
-                f"and the input is {height}x{width}"
+                f"layer {self.name}: size {spell(self.size)}: the convolution maps it to {spell(back)}, "
+                f"but the input is {height}x{width}"
             )
         return (*self.size, self.filters)
 
 
 class Dense(Layer):
-    """A fully connected layer; ``inputs``, when given, is the number of features that it insists on.
+    """A fully connected layer; ``inputs`` is the required number of input features, if set.
 
-    ``as_convolution``: computed as a convolution whose one window is the whole input, as TF-slim does. The counts are
-    the same; Paleo's backward pass is not.
+    ``as_convolution``: computed as a convolution over the full input, as in TF-slim. The counts are the same; Paleo's
+    backward pass is not.
     """
 
     type: Literal["fc"] = "fc"
@@ -150,14 +150,14 @@ class Dense(Layer):
         shape = self.only(inputs)
         if self.inputs is not None and prod(shape) != self.inputs:
             raise NetworkError(
-                f"layer {self.name}: takes {self.inputs:,} features, its input {spell(shape)} has {prod(shape):,}; "
-                "another input size needs another network"
+                f"layer {self.name}: takes {self.inputs:,} features, but its input {spell(shape)} has "
+                f"{prod(shape):,}; another input size needs another network"
             )
         return (self.features,)
 
 
 class Pool(Layer):
-    """The largest value or the mean of each window; ``grid`` tells the number of windows instead of their size."""
+    """The maximum or mean of each window; ``grid`` sets the number of windows instead of their size."""
 
     type: Literal["maxpool", "avgpool"]
     kernel: Pair | None = None
@@ -168,7 +168,7 @@ class Pool(Layer):
 
     def window(self, shape: Shape) -> tuple[tuple[int, int], tuple[int, int]]:
         if (self.kernel is None) == (self.grid is None):
-            raise NetworkError(f"layer {self.name}: a pool has either kernel or grid")
+            raise NetworkError(f"layer {self.name}: a pool needs either kernel or grid")
         if self.grid is not None:
             (kh, sh), (kw, sw) = (adaptive_window(size, n) for size, n in zip(shape[:2], self.grid, strict=True))
             return (kh, kw), (sh, sw)
@@ -184,21 +184,21 @@ class Pool(Layer):
 
 
 class LocalResponseNorm(Layer):
-    """Local response normalisation over ``size`` channels."""
+    """Local response normalization over ``size`` channels."""
 
     type: Literal["lrn"] = "lrn"
     size: Count = 5
 
 
 class Normalization(Layer):
-    """A normalisation that follows no convolution."""
+    """A normalization that does not follow a convolution."""
 
     type: Literal["norm"] = "norm"
     norm: Norm = "batch"
 
 
 class Activation(Layer):
-    """An activation that follows no convolution."""
+    """An activation that does not follow a convolution."""
 
     type: Literal["activation"] = "activation"
     activation: str = "relu"
@@ -219,18 +219,18 @@ class Add(Layer):
 
     def output(self, inputs: tuple[Shape, ...]) -> Shape:
         if not inputs or any(shape != inputs[0] for shape in inputs):
-            raise NetworkError(f"layer {self.name}: add takes equal shapes, given {_several(inputs)}")
+            raise NetworkError(f"layer {self.name}: add takes equal shapes, got {_several(inputs)}")
         return inputs[0]
 
 
 class Concat(Layer):
-    """Its inputs one after another, along the channels."""
+    """Its inputs concatenated along the channels."""
 
     type: Literal["concat"] = "concat"
 
     def output(self, inputs: tuple[Shape, ...]) -> Shape:
         if not inputs or any(shape[:-1] != inputs[0][:-1] for shape in inputs):
-            raise NetworkError(f"layer {self.name}: concat takes equal heights and widths, given {_several(inputs)}")
+            raise NetworkError(f"layer {self.name}: concat takes equal heights and widths, got {_several(inputs)}")
         return (*inputs[0][:-1], sum(shape[-1] for shape in inputs))
 
 
@@ -253,7 +253,7 @@ class Softmax(Layer):
 
 
 class Shortcut(Layer):
-    """Option A of He et al.: every ``stride``-th row and column, and zeros for the channels up to ``filters``."""
+    """Option A of He et al.: every ``stride``-th row and column, padded with zero channels up to ``filters``."""
 
     type: Literal["shortcut"] = "shortcut"
     filters: Count
@@ -262,12 +262,12 @@ class Shortcut(Layer):
     def output(self, inputs: tuple[Shape, ...]) -> Shape:
         height, width, channels = self.map_of(inputs)
         if channels > self.filters:
-            raise NetworkError(f"layer {self.name}: filters {self.filters}: fewer than its {channels} channels")
+            raise NetworkError(f"layer {self.name}: filters {self.filters}: fewer than the {channels} input channels")
         return (-(-height // self.stride[0]), -(-width // self.stride[1]), self.filters)
 
 
 class Upsample(Layer):
-    """Every value ``factor`` times along each axis."""
+    """Every value repeated ``factor`` times along each axis."""
 
     type: Literal["upsample"] = "upsample"
     factor: Pair
@@ -290,7 +290,7 @@ class Reshape(Layer):
 
 
 class Other(Layer):
-    """A layer that costs nothing in the counts; ``shape`` is what it gives, its input's when left out."""
+    """A layer without counts; ``shape`` is its output shape, by default that of its input."""
 
     type: Literal["other"] = "other"
     shape: Dimensions | None = None
@@ -298,7 +298,7 @@ class Other(Layer):
 
     def output(self, inputs: tuple[Shape, ...]) -> Shape:
         if self.shape is None and not inputs:
-            raise NetworkError(f"layer {self.name}: has neither parents nor a shape")
+            raise NetworkError(f"layer {self.name}: needs parents or a shape")
         return self.shape or inputs[0]
 
 
@@ -329,7 +329,7 @@ def _windows(
     if height < 1 or width < 1:
         padded = "" if padding == "valid" else f", padding {padding}"
         raise NetworkError(
-            f"layer {layer.name}: a kernel of {spell(kernel)}{padded} does not fit into {size[0]}x{size[1]}; "
-            "a larger input is needed"
+            f"layer {layer.name}: kernel {spell(kernel)}{padded} does not fit into {size[0]}x{size[1]}; "
+            "use a larger input"
         )
     return height, width

@@ -1,9 +1,9 @@
 """Paleo's JSON: networks as TalwalkarLab/paleo (Apache-2.0) describes them, nets/README.md of commit 984bbf5.
 
-What Paleo leaves unsaid is read so that its own parameter counts come out: every convolution has one learnt offset a
-filter, a bias or, where ``normalizer_fn`` is there, the offset of a normalisation without a scale (TF-slim's).
-A convolution whose one window is its whole input, and whose output only such layers use, is read as a fully connected
-layer ``as_convolution``. Types that Paleo does not know cost nothing there, and are ``other`` here.
+What Paleo leaves open is read so that its parameter counts are reproduced: every convolution has one learned offset per
+filter, a bias or, with ``normalizer_fn``, the offset of a normalization without a scale (TF-slim's). A convolution over
+its full input whose output only such layers use is read as a fully connected layer ``as_convolution``. Types unknown
+to Paleo cost nothing there, and are ``other`` here.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ BLOCKS = ("Block", "ModelParallel")
 
 
 def network_of_paleo(tree: dict[str, Any]) -> Network:
-    """The network that a tree of Paleo's JSON describes. Raises NetworkError."""
+    """The network described by Paleo's JSON. Raises NetworkError."""
     written = [_layer(name, params) for name, params in _written_out(tree["layers"]).items()]
     name = tree.get("name", "network")
     network = Network(str(name), tuple(written), source="Paleo's JSON")
@@ -29,7 +29,7 @@ def network_of_paleo(tree: dict[str, Any]) -> Network:
 
 
 def _written_out(layers: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """Blocks and splits written out: full name -> parameters with ``parents`` (full names) and ``device``."""
+    """Expand blocks and splits: full name -> parameters with ``parents`` (full names) and ``device``."""
     endpoints = {
         name: f"{name}/{params['endpoint']}"
         for name, params in layers.items()
@@ -44,16 +44,16 @@ def _written_out(layers: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
 
     def parents(names: Any, owner: str, device: int | None) -> list[str]:
         if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-            raise NetworkError(f"layer {owner}: parents: {names!r}: a list of names is wanted")
-        found: list[str] = []
+            raise NetworkError(f"layer {owner}: parents: expected a list of names, got {names!r}")
+        full_names: list[str] = []
         for name in names:
             plain, _, where = name.partition("@")
             target = endpoints.get(plain, plain)
             if where == "all":
-                found += [f"{target}@{split}" for split in range(splits.get(plain, 0))]
+                full_names += [f"{target}@{split}" for split in range(splits.get(plain, 0))]
             else:
-                found.append(f"{target}@{device}" if where == "self" else target)
-        return found
+                full_names.append(f"{target}@{device}" if where == "self" else target)
+        return full_names
 
     written: dict[str, dict[str, Any]] = {}
     for name, params in layers.items():
@@ -66,30 +66,30 @@ def _written_out(layers: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
             for inner, inner_params in _inner(name, params).items():
                 full = f"{name}/{inner}" if device is None else f"{name}/{inner}@{device}"
                 _kind(full, inner_params)
-                own = inner_params.get("parents")
-                own = [f"{name}/{parent}" for parent in own] if isinstance(own, list) else own
-                written[full] = {**inner_params, "parents": parents(own, full, device) or above, "device": device}
+                local = inner_params.get("parents")
+                local = [f"{name}/{parent}" for parent in local] if isinstance(local, list) else local
+                written[full] = {**inner_params, "parents": parents(local, full, device) or above, "device": device}
                 written[full]["splits"] = len(devices)
     return written
 
 
 def _kind(name: str, params: Any) -> str:
     if not isinstance(params, dict) or not isinstance(params.get("type"), str):
-        raise NetworkError(f"layer {name}: a mapping with a type is wanted")
+        raise NetworkError(f"layer {name}: expected a mapping with a type")
     return str(params["type"])
 
 
 def _splits(name: str, params: Mapping[str, Any]) -> int:
     splits = params.get("splits", 1)
     if isinstance(splits, bool) or not isinstance(splits, int) or not 1 <= splits <= 1024:
-        raise NetworkError(f"layer {name}: splits: {splits!r}: a whole number from 1 to 1024 is wanted")
+        raise NetworkError(f"layer {name}: splits {splits!r}: expected an integer from 1 to 1024")
     return splits
 
 
 def _inner(name: str, params: Mapping[str, Any]) -> dict[str, Any]:
     inner = params.get("layers")
     if not isinstance(inner, dict):
-        raise NetworkError(f"layer {name}: layers: a mapping of names to layers is wanted")
+        raise NetworkError(f"layer {name}: layers: expected a mapping of names to layers")
     return inner
 
 
@@ -117,7 +117,7 @@ def _convolution(name: str, params: Mapping[str, Any]) -> Fields:
         "activation": params.get("activation_fn", "relu"),
     }
     if params["type"] == "Deconvolution":
-        # The filter is that of the convolution which this one transposes: its channels are what comes out.
+        # The filter belongs to the convolution being transposed: its input channels are the output.
         size = _four(name, params, "output_shape")[1:3]
         return fields | {"type": "deconv", "filters": channels, "size": size}
     splits = params.get("splits", 1)
@@ -132,7 +132,7 @@ def _pool(name: str, params: Mapping[str, Any]) -> Fields:
 
 def _concatenate(name: str, params: Mapping[str, Any]) -> Fields:
     if _required(name, params, "dim") not in (-1, 1, 3):
-        raise NetworkError(f"layer {name}: dim: {params['dim']!r}: only channels (3) are joined here")
+        raise NetworkError(f"layer {name}: dim: expected channels (3), got {params['dim']!r}")
     return {"type": "concat"}
 
 
@@ -164,7 +164,7 @@ def _padding(name: str, params: Mapping[str, Any]) -> Any:
         return padding.lower()
     if isinstance(padding, list) and len(padding) == 2:
         return padding
-    raise NetworkError(f"layer {name}: padding: {padding!r}: VALID, SAME or [rows, columns] is wanted")
+    raise NetworkError(f"layer {name}: padding: expected VALID, SAME or [rows, columns], got {padding!r}")
 
 
 def _required(name: str, params: Mapping[str, Any], key: str) -> Any:
@@ -176,44 +176,46 @@ def _required(name: str, params: Mapping[str, Any], key: str) -> Any:
 def _share(name: str, params: Mapping[str, Any]) -> float:
     keep = _required(name, params, "dropout_keep_prob")
     if isinstance(keep, bool) or not isinstance(keep, int | float) or not 0 <= keep <= 1:
-        raise NetworkError(f"layer {name}: dropout_keep_prob: {keep!r}: a number from 0 to 1 is wanted")
+        raise NetworkError(f"layer {name}: dropout_keep_prob: expected a number from 0 to 1, got {keep!r}")
     return float(keep)
 
 
 def _numbers(name: str, params: Mapping[str, Any], key: str, least: int) -> list[int]:
     values = _required(name, params, key)
-    whole = isinstance(values, list) and all(isinstance(v, int) and not isinstance(v, bool) for v in values)
-    if not whole or len(values) < least:
-        raise NetworkError(f"layer {name}: {key}: {values!r}: a list of {least} or more whole numbers is wanted")
+    integers = isinstance(values, list) and all(type(value) is int for value in values)
+    if not integers or len(values) < least:
+        raise NetworkError(f"layer {name}: {key}: expected a list of {least} or more integers, got {values!r}")
     return list(values)
 
 
 def _four(name: str, params: Mapping[str, Any], key: str) -> list[int]:
     values = _numbers(name, params, key, least=4)
     if len(values) != 4:
-        raise NetworkError(f"layer {name}: {key}: {values!r}: four whole numbers are wanted")
+        raise NetworkError(f"layer {name}: {key}: expected four integers, got {values!r}")
     return values
 
 
 def _check_channels(network: Network, layers: Mapping[str, Any]) -> None:
-    """A filter says how many channels it reads, or -1; Paleo stops when that is not what comes in."""
+    """A filter states its input channels, or -1; like Paleo, refuse a mismatch."""
     for name, params in _written_out(layers).items():
         if params["type"] != "Convolution":
             continue
         channels = network.inputs_of(network.by_name[name])[0][-1]
         if params["filter"][2] not in (-1, channels):
-            raise NetworkError(f"layer {name}: filter: reads {params['filter'][2]} channels, its input has {channels}")
+            raise NetworkError(
+                f"layer {name}: filter: expects {params['filter'][2]} channels, but the input has {channels}"
+            )
 
 
 def _with_dense(network: Network) -> tuple[AnyLayer, ...]:
-    """Convolutions over their whole input, as fully connected layers; see the head of this file."""
+    """Convolutions over their full input as fully connected layers; see the module docstring."""
     users: dict[str, list[AnyLayer]] = {layer.name: [] for layer in network.layers}
     for layer in network.layers:
         for parent in layer.parents:
             users[parent].append(layer)
     flat: dict[str, bool] = {}
     for layer in reversed(network.layers):
-        # These take a 1x1 map and a vector alike; the first two give a vector whatever they take.
+        # These accept a 1x1 map or a vector; the first two always output a vector.
         if isinstance(layer, Dense | Softmax):
             flat[layer.name] = True
             continue

@@ -1,4 +1,4 @@
-"""Network files: our own format (YAML or JSON) and Paleo's JSON, told apart by what is in them."""
+"""Network files: our format (YAML or JSON) and Paleo's JSON, recognized by content."""
 
 from __future__ import annotations
 
@@ -20,49 +20,48 @@ KEYS = ("network", "title", "source", "notes", "input", "blocks", "layers")
 def read_network(path: Path) -> Network:
     """Read a network file.
 
-    Raises NetworkError with one line that begins with the file's name: it cannot be read, is no mapping, has
-    unknown keys, or describes a network that cannot be.
+    Raises NetworkError, starting with the file name, for a file that cannot be read or an invalid network.
     """
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        why = error.strerror if isinstance(error, OSError) else "is not UTF-8 text"
+        why = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
         raise NetworkError(f"{path}: cannot be read: {why}") from error
     return network_of_text(text, str(path))
 
 
 def network_of_text(text: str, file: str) -> Network:
-    """The network that a text describes; ``file`` is for messages. Raises NetworkError."""
+    """The network described by a text; ``file`` is for messages. Raises NetworkError."""
     try:
         tree = _tree(text)
         if not isinstance(tree, dict):
-            raise NetworkError("is not a mapping with a list of layers")
+            raise NetworkError("expected a mapping with a list of layers")
         return network_of_paleo(tree) if isinstance(tree.get("layers"), dict) else network_of_tree(tree)
     except NetworkError as error:
         raise NetworkError(f"{file}: {error}") from error
 
 
 def network_of_tree(tree: dict[str, Any]) -> Network:
-    """The network that a tree of our own format describes. Raises NetworkError."""
+    """The network described in our format. Raises NetworkError."""
     unknown = [key for key in tree if key not in KEYS]
     if unknown:
-        raise NetworkError(f"{unknown[0]!r} is no key of a network; known are {', '.join(KEYS)}")
+        raise NetworkError(f"unknown key {unknown[0]!r}; expected one of {', '.join(KEYS)}")
     missing = [key for key in ("network", "input", "layers") if key not in tree]
     if missing:
         raise NetworkError(f"{missing[0]!r} is missing")
     for key in ("network", "title", "source"):
         if not isinstance(tree.get(key, ""), str):
-            raise NetworkError(f"{key}: {tree[key]!r}: a text is wanted")
+            raise NetworkError(f"{key}: expected text, got {tree[key]!r}")
     notes = tree.get("notes", [])
     if not isinstance(notes, list) or not all(isinstance(note, str) for note in notes):
-        raise NetworkError("notes: a list of texts is wanted")
+        raise NetworkError("notes: expected a list of texts")
     shape = parse_layer({"name": "input", "type": "input", "shape": tree["input"]})
     layers = [shape, *(parse_layer(entry) for entry in flatten(tree["layers"], tree.get("blocks", {})))]
     return Network(tree["network"], tuple(layers), tree.get("title", ""), tree.get("source", ""), tuple(notes))
 
 
 def write_network(network: Network) -> str:
-    """A network in our own format, every layer on a line and every parent named: what ``read_network`` reads."""
+    """A network in our format, one layer per line with explicit parents, as read by ``read_network``."""
     tree: dict[str, Any] = {"network": network.name}
     tree |= {key: value for key in ("title", "source") if (value := getattr(network, key))}
     if network.notes:
@@ -86,7 +85,7 @@ def shape_of_text(text: str) -> Shape:
     """``224x224x3`` as a shape. Raises NetworkError."""
     parts = text.lower().split("x")
     if not all(part.isdecimal() and int(part) > 0 for part in parts):
-        raise NetworkError(f"shape {text!r}: positive sizes with x between them are wanted, as 224x224x3")
+        raise NetworkError(f"shape {text!r}: expected positive sizes such as 224x224x3")
     return tuple(int(part) for part in parts)
 
 
@@ -95,24 +94,24 @@ def _tree(text: str) -> Any:
         try:
             return json.loads(text, object_pairs_hook=_no_twins)
         except json.JSONDecodeError as error:
-            raise NetworkError(f"line {error.lineno}: is not JSON: {error.msg}") from error
+            raise NetworkError(f"line {error.lineno}: invalid JSON: {error.msg}") from error
         except RecursionError as error:
-            raise NetworkError("is nested too deeply") from error
+            raise NetworkError("nested too deeply") from error
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     try:
         return yaml.load(text, Loader=loader)
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         where = f"line {mark.line + 1}: " if mark is not None else ""
-        raise NetworkError(f"{where}is not YAML: {getattr(error, 'problem', None) or error}") from error
+        raise NetworkError(f"{where}invalid YAML: {getattr(error, 'problem', None) or error}") from error
     except (RecursionError, ValueError) as error:
-        raise NetworkError(f"is not YAML that can be read: {type(error).__name__}") from error
+        raise NetworkError(f"invalid YAML: {type(error).__name__}") from error
 
 
 def _no_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     tree: dict[str, Any] = {}
     for key, value in pairs:
         if key in tree:
-            raise NetworkError(f"{key!r} is there twice")
+            raise NetworkError(f"duplicate key {key!r}")
         tree[key] = value
     return tree

@@ -1,4 +1,4 @@
-"""Receptive fields: how much of the input one value of a layer sees. r += (k - 1) * j; j *= s, along each axis."""
+"""Receptive fields: how much of the input a value of a layer depends on. r += (k - 1) * j; j *= s per axis."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from scalecurve_models.networks.window import reach
 
 @dataclass(frozen=True)
 class Field:
-    """Rows and columns of the input that one value sees, and the input cells between two neighbouring values."""
+    """Rows and columns of the input that a value depends on, and the input cells between neighboring values."""
 
     size: tuple[int, int] = (1, 1)
     jump: tuple[int, int] = (1, 1)
@@ -27,7 +27,7 @@ class Field:
 
 
 def receptive_fields(network: Network) -> Mapping[str, Field]:
-    """The field of every layer; where branches meet, the largest one. Padding counts as input."""
+    """The field of every layer; where branches meet, the largest. Padding counts as input."""
     fields: dict[str, Field] = {}
     for layer in network.layers:
         above = _widest([fields[parent] for parent in layer.parents])
@@ -36,19 +36,17 @@ def receptive_fields(network: Network) -> Mapping[str, Field]:
 
 
 def stack_field(kernels: Sequence[Pair], strides: Sequence[Pair] | None = None) -> Field:
-    """The field of convolutions one after another: N of FxF with stride 1 see N(F-1)+1.
+    """The field of a sequence of convolutions: N of FxF with stride 1 cover N(F-1)+1.
 
-    Raises NetworkError for no kernels, or another number of strides than of kernels.
+    Raises NetworkError for no kernels, or different numbers of kernels and strides.
     """
     strides = [(1, 1)] * len(kernels) if strides is None else strides
     if not kernels or len(strides) != len(kernels):
-        raise NetworkError(
-            f"a stack has a stride for each of one or more kernels, given {len(kernels)}, {len(strides)}"
-        )
+        raise NetworkError(f"expected one stride per kernel, got {len(kernels)} kernels and {len(strides)} strides")
     field = Field()
     for kernel, stride in zip(kernels, strides, strict=True):
         if min(*kernel, *stride) < 1:
-            raise NetworkError(f"a stack's kernels and strides are 1 or more, given kernel {kernel}, stride {stride}")
+            raise NetworkError(f"kernels and strides must be at least 1, got kernel {kernel}, stride {stride}")
         field = field.through(kernel, stride)
     return field
 

@@ -1,4 +1,4 @@
-"""Tables of networks: layer by layer with the arithmetic spelled out, totals, several side by side."""
+"""Tables of networks: layers with their arithmetic, totals, comparisons."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from scalecurve_models.networks.inception import InceptionAnalysis
 from scalecurve_models.networks.layer import Input, Pair, spell
 from scalecurve_models.networks.receptive import stack_field
 
-TITLES: dict[Convention, str] = {"mac": "MACs", "2mac": "FLOPs (2 a MAC)", "lu": "FLOPs (Lu et al.)"}
+TITLES: dict[Convention, str] = {"mac": "MACs", "2mac": "FLOPs (2 per MAC)", "lu": "FLOPs (Lu et al.)"}
 
 _LAYER_COLUMNS = (
     Column("layer", "layer"),
@@ -20,16 +20,16 @@ _LAYER_COLUMNS = (
     Column("output", "output"),
     Column("activations", "activations", "count"),
     Column("weights", "weights", "count"),
-    Column("weights_spelled", "weights spelled out"),
+    Column("weights_formula", "weights formula"),
     Column("biases", "biases", "count"),
     Column("norm_parameters", "norm", "count"),
     Column("macs", "MACs", "count"),
-    Column("macs_spelled", "MACs spelled out"),
+    Column("macs_formula", "MACs formula"),
 )
 
 
 def network_tables(network: Network, convention: Convention = "mac", batch: int = 1) -> list[Table]:
-    """Every layer of a network, what the work is for, and the totals."""
+    """Every layer of a network, FLOPs by kind of layer, and the totals."""
     return [
         layer_table(network, convention, batch),
         kinds_table(network, convention),
@@ -38,22 +38,21 @@ def network_tables(network: Network, convention: Convention = "mac", batch: int 
 
 
 def kinds_table(network: Network, convention: Convention = "mac") -> Table:
-    """What the work is for: convolutions, fully connected layers, and by Lu et al.'s rule the lesser operations."""
+    """FLOPs by kind of layer: convolutions, fully connected, and by Lu et al.'s rule the minor operations."""
     kinds = by_kind(network, convention)
-    whole = sum(kinds.values()) or 1
+    total = sum(kinds.values()) or 1
     columns = (
         Column("kind", "kind"),
         Column("flops", TITLES[convention], "count"),
         Column("share", "share", "number", "%"),
     )
-    rows = tuple((kind, flops, 100 * flops / whole) for kind, flops in kinds.items() if flops)
-    return Table("kinds", "What the work is for", columns, rows)
+    rows = tuple((kind, flops, 100 * flops / total) for kind, flops in kinds.items() if flops)
+    return Table("kinds", "FLOPs by kind of layer", columns, rows)
 
 
 def layer_table(network: Network, convention: Convention = "mac", batch: int = 1) -> Table:
-    """One row a layer, counts for one sample; memory is activations of ``batch`` samples and the parameters."""
-    sums = totals(network)
-    whole = sums.work.flops(convention) or 1
+    """One row per layer, counts for one sample; memory is the activations of ``batch`` samples and the parameters."""
+    total = totals(network).work.flops(convention) or 1
     columns = (
         *_LAYER_COLUMNS,
         *(() if convention == "mac" else (Column("flops", TITLES[convention], "count"),)),
@@ -64,7 +63,7 @@ def layer_table(network: Network, convention: Convention = "mac", batch: int = 1
     )
     if not any(layer.auxiliary for layer in network.layers):
         columns = columns[:-1]
-    rows = [_layer_row(entry, convention, whole, batch)[: len(columns)] for entry in count(network)]
+    rows = [_layer_row(entry, convention, total, batch)[: len(columns)] for entry in count(network)]
     notes = [f"{TITLES[convention]}: {CONVENTIONS[convention]}.", *network.notes]
     if network.source:
         notes.append(f"Source: {network.source}.")
@@ -95,7 +94,7 @@ def _layer_row(entry: LayerCount, convention: Convention, total: int, batch: int
 
 
 def totals_table(networks: Sequence[Network], convention: Convention = "mac", batch: int = 1) -> Table:
-    """One row a network: parameters, work, the convolutions' share of it, activations, memory."""
+    """One row per network: parameters, work, the convolutions' share of it, activations, memory."""
     columns = (
         Column("network", "network"),
         Column("input", "input"),
@@ -111,15 +110,15 @@ def totals_table(networks: Sequence[Network], convention: Convention = "mac", ba
         Column("activations", "activations", "count"),
         Column("forward_bytes", "memory forward", "count", "B"),
         Column("training_bytes", "memory training", "count", "B"),
-        Column("receptive_field", "receptive field of the last convolution"),
+        Column("receptive_field", "receptive field (last convolution)"),
     )
     rows = [_totals_row(network, convention, batch) for network in networks]
     notes = [
-        f"Counts for one sample, memory for a batch of {batch} in fp32: training keeps gradients, one momentum, and "
-        "the gradients of activations; workspace is not in it.",
-        "Parameters include those of auxiliary classifiers; MACs do not. Depth is convolutions and fully connected "
-        "layers on the longest path.",
-        f"The convolutions' share is of {TITLES[convention]}.",
+        f"Counts are for one sample, memory for a batch of {batch} in fp32; training adds gradients, one momentum "
+        "and the gradients of activations, without workspace.",
+        "Parameters include auxiliary classifiers, MACs do not. Depth counts convolutions and fully connected layers "
+        "on the longest path.",
+        f"The share of convolutions refers to {TITLES[convention]}.",
     ]
     return Table("totals", "Totals", columns, tuple(rows), tuple(notes))
 
@@ -128,7 +127,7 @@ def _totals_row(network: Network, convention: Convention, batch: int) -> tuple[C
     sums, counted = totals(network), count(network)
     convolutions = [entry for entry in counted if entry.convolution and not entry.layer.auxiliary]
     flops = sums.work.flops(convention)
-    own = by_kind(network, convention)["convolutions"]
+    convolution_flops = by_kind(network, convention)["convolutions"]
     parts = (sums.work, sums.auxiliary)
     return (
         network.name,
@@ -141,7 +140,7 @@ def _totals_row(network: Network, convention: Convention, batch: int) -> tuple[C
         sums.auxiliary.parameters,
         sums.work.macs,
         *(() if convention == "mac" else (flops,)),
-        own / flops if flops else None,
+        convolution_flops / flops if flops else None,
         sums.activations,
         sums.forward_bytes(batch),
         sums.training_bytes(batch),
@@ -150,7 +149,7 @@ def _totals_row(network: Network, convention: Convention, batch: int) -> tuple[C
 
 
 def inception_tables(analysis: InceptionAnalysis, convention: Convention = "mac") -> list[Table]:
-    """The layers of both modules, and what the reduced one saves."""
+    """The layers of both modules, and the savings of the reduced one."""
     columns = (
         Column("module", "module"),
         Column("layer", "layer"),
@@ -158,7 +157,7 @@ def inception_tables(analysis: InceptionAnalysis, convention: Convention = "mac"
         Column("output", "output"),
         Column("weights", "weights", "count"),
         Column("macs", "MACs", "count"),
-        Column("macs_spelled", "MACs spelled out"),
+        Column("macs_formula", "MACs formula"),
         Column("flops", TITLES[convention], "count"),
     )
     rows = [
@@ -176,7 +175,7 @@ def inception_tables(analysis: InceptionAnalysis, convention: Convention = "mac"
         Column("output", "output"),
         Column("weights", "weights", "count"),
         Column("flops", TITLES[convention], "count"),
-        Column("ratio", "times the reduced", "number"),
+        Column("ratio", "relative work", "number"),
         Column("saving", "saved", "percent"),
     )
     weights = [sum(entry.work.weights for entry in layers) for layers in analysis.layers()]
@@ -187,19 +186,19 @@ def inception_tables(analysis: InceptionAnalysis, convention: Convention = "mac"
     shape = spell(analysis.naive.input.shape)
     return [
         Table("layers", f"Inception module over {shape}", columns, tuple(rows)),
-        Table("summary", "Naive against reduced", summary_columns, summary, (f"{CONVENTIONS[convention]}.",)),
+        Table("summary", "Naive vs. reduced", summary_columns, summary, (f"{CONVENTIONS[convention]}.",)),
     ]
 
 
 def stack_table(kernels: Sequence[Pair], strides: Sequence[Pair], channels: int | None) -> Table:
-    """A stack of convolutions: the field after each, and beside it the one convolution that sees as much."""
+    """A stack of convolutions: the field after each, and the single convolution with the same field."""
     columns = (
         Column("layers", "layers", "count"),
         Column("kernel", "kernel"),
         Column("stride", "stride"),
         Column("receptive_field", "receptive field"),
-        *(() if channels is None else (Column("weights", "weights so far", "count"),)),
-        *(() if channels is None else (Column("single_weights", "one convolution of that field", "count"),)),
+        *(() if channels is None else (Column("weights", "cumulative weights", "count"),)),
+        *(() if channels is None else (Column("single_weights", "single convolution", "count"),)),
     )
     rows: list[tuple[Cell, ...]] = []
     weights = 0
@@ -211,5 +210,5 @@ def stack_table(kernels: Sequence[Pair], strides: Sequence[Pair], channels: int 
             weights += kernel[0] * kernel[1] * channels**2
             row = (*row, weights, field.size[0] * field.size[1] * channels**2)
         rows.append(row)
-    notes = ("r += (k - 1) * j; j *= stride. N layers of FxF with stride 1 see N(F-1)+1.",)
+    notes = ("r += (k - 1) * j; j *= stride. N layers of FxF with stride 1 cover N(F-1)+1.",)
     return Table("stack", "Receptive field of a stack", columns, tuple(rows), notes)

@@ -1,6 +1,6 @@
-"""Nodes of a traced graph as fields of layers: which module and which function is which layer.
+"""Nodes of a traced graph as fields of layers: which module or function maps to which layer.
 
-Modules are told by the names of their classes and read by their attributes, so that nothing here imports torch.
+Modules are recognized by class name and read by attribute, so that nothing here imports torch.
 """
 
 from __future__ import annotations
@@ -47,35 +47,35 @@ class NodeView:
 
     @property
     def shape(self) -> Shape:
-        """Of one sample, channels last. Raises NetworkError for what is neither a map nor a vector."""
+        """Shape of one sample, channels last. Raises NetworkError unless it is a map or a vector."""
         size = self.size or ()
         if len(size) == 4:
             return (size[2], size[3], size[1])
         if len(size) == 2:
             return (size[1],)
         raise NetworkError(
-            f"layer {self.name}: {self.kind} gives {size or 'no tensor'}: only maps and vectors are known"
+            f"layer {self.name}: {self.kind} outputs {size or 'no tensor'}; only maps and vectors are supported"
         )
 
 
 @dataclass
 class GraphReader:
-    """Takes nodes in the order in which they run, and keeps the fields of the layers that they are."""
+    """Takes nodes in execution order and collects the fields of their layers."""
 
     layers: dict[str, Fields] = field(default_factory=dict)
     parameters: int = 0
     uncounted: set[str] = field(default_factory=set)
     shared: set[str] = field(default_factory=set)
     _where: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    """Node -> the layers whose output it is, or is made of."""
+    """Node -> the layers that its output consists of."""
     _views: dict[str, NodeView] = field(default_factory=dict)
     _seen: set[int] = field(default_factory=set)
 
     def notes(self) -> Iterator[str]:
         if self.uncounted:
-            yield f"Counted as nothing: {', '.join(sorted(self.uncounted))}."
+            yield f"Not counted: {', '.join(sorted(self.uncounted))}."
         if self.shared:
-            yield f"Used more than once, and counted at each use: {', '.join(sorted(self.shared))}."
+            yield f"Used more than once and counted at each use: {', '.join(sorted(self.shared))}."
 
     def take(self, view: NodeView) -> None:
         self._views[view.name] = view
@@ -84,7 +84,7 @@ class GraphReader:
         if view.operation == "placeholder":
             self._input(view)
         elif view.operation == "get_attr":
-            raise NetworkError(f"layer {view.target}: values outside of a known layer are not counted")
+            raise NetworkError(f"layer {view.target}: values outside a known layer are not supported")
         elif view.size is None:
             self._where[view.name] = self._parents(view)
         else:
@@ -92,41 +92,41 @@ class GraphReader:
 
     def _input(self, view: NodeView) -> None:
         if self.layers:
-            raise NetworkError(f"input {view.name}: a network has one input")
+            raise NetworkError(f"input {view.name}: only one input is supported")
         self._add(view, {"type": "input", "shape": list(view.shape)}, "input")
 
     def _layer(self, view: NodeView) -> None:
-        own = self._own_parameters(view)
+        parameters = self._parameters_of(view)
         kind = view.kind
         if kind in PASSING or self._changes_nothing(view):
             self._where[view.name] = self._parents(view)[:1]
-        elif kind in ("batchnorm2d", "batchnorm1d", "batchnorm", "syncbatchnorm") and own:
+        elif kind in ("batchnorm2d", "batchnorm1d", "batchnorm", "syncbatchnorm") and parameters:
             self._join_or_add(view, "norm", "batch", FUSED_NORM)
-        elif kind in ACTIVATIONS and not own:
+        elif kind in ACTIVATIONS and not parameters:
             self._join_or_add(view, "activation", kind.rstrip("_"), FUSED_ACTIVATION)
         else:
             fields = _of_module(view) if view.part is not None else self._of_function(view)
             if fields is None:
-                if own:
-                    what = type(view.part).__name__
-                    raise NetworkError(f"layer {view.target}: {what} is not known, and it has {own:,} parameters")
+                if parameters:
+                    kind = type(view.part).__name__
+                    raise NetworkError(f"layer {view.target}: unsupported {kind} with {parameters:,} parameters")
                 self.uncounted.add(kind)
                 fields = {"type": "other", "what": kind, "shape": list(view.shape)}
             self._add(view, fields, view.target if view.part is not None else view.name)
 
-    def _own_parameters(self, view: NodeView) -> int:
+    def _parameters_of(self, view: NodeView) -> int:
         if view.part is None:
             return 0
-        own = sum(parameter.numel() for parameter in view.part.parameters())
-        if own and id(view.part) in self._seen:
+        count = sum(parameter.numel() for parameter in view.part.parameters())
+        if count and id(view.part) in self._seen:
             self.shared.add(view.target)
         else:
-            self.parameters += own
+            self.parameters += count
         self._seen.add(id(view.part))
-        return int(own)
+        return int(count)
 
     def _changes_nothing(self, view: NodeView) -> bool:
-        """An adaptive pool over a map that has its size already."""
+        """An adaptive pool over a map that already has the output size."""
         same = bool(view.parents) and self._views[view.parents[0]].size == view.size
         return same and view.kind.startswith("adaptive")
 
@@ -140,7 +140,7 @@ class GraphReader:
         self._where[view.name] = (name,)
 
     def _join_or_add(self, view: NodeView, key: str, value: str, into: set[str]) -> None:
-        """Put a normalisation or an activation on the layer before it, if that is for nobody else to see."""
+        """Fuse a normalization or an activation into the layer before it, if nothing else uses that layer."""
         parents = self._parents(view)
         above = self.layers[parents[0]] if len(parents) == 1 else {}
         alone = all(self._views[parent].users == 1 for parent in view.parents)
@@ -159,7 +159,7 @@ class GraphReader:
             case "cat" | "concat" | "concatenate":
                 axis = view.argument(1, "dim", 0)
                 if axis not in (1, 1 - len(view.size or ())):
-                    raise NetworkError(f"layer {view.name}: only channels are joined, not dim {axis}")
+                    raise NetworkError(f"layer {view.name}: only channels can be concatenated, not dim {axis}")
                 return {"type": "concat"}
             case "flatten" | "view" | "reshape" if len(view.size or ()) == 2:
                 return {"type": "flatten"}
@@ -193,7 +193,7 @@ def _of_module(view: NodeView) -> Fields | None:
             return _deconv(view)
         case "linear":
             if len(view.size or ()) != 2:
-                raise NetworkError(f"layer {view.target}: Linear gives {view.size}: only vectors are known")
+                raise NetworkError(f"layer {view.target}: Linear outputs {view.size}; only vectors are supported")
             bias = part.bias is not None
             return {"type": "fc", "inputs": part.in_features, "features": part.out_features, "bias": bias}
         case "maxpool2d" | "avgpool2d":
@@ -216,7 +216,7 @@ def _of_module(view: NodeView) -> Fields | None:
 def _deconv(view: NodeView) -> Fields:
     part, shape = view.part, view.shape
     if part.groups != 1 or tuple(part.dilation) != (1, 1):
-        raise NetworkError(f"layer {view.target}: ConvTranspose2d with groups or dilation is not known")
+        raise NetworkError(f"layer {view.target}: ConvTranspose2d with groups or dilation is not supported")
     return {
         "type": "deconv", "filters": part.out_channels, "kernel": list(part.kernel_size), "stride": list(part.stride),
         "padding": _padding(part.padding), "size": list(shape[:2]), "bias": part.bias is not None,

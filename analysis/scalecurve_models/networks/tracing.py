@@ -1,8 +1,8 @@
-"""A network from a ``torch.nn.Module``, by tracing it. The one module of this package that imports torch, when called.
+"""Trace a ``torch.nn.Module`` into a network. The only module here that imports torch, and only when called.
 
-The graph comes from ``torch.fx``, shapes from a pass over fake tensors: no memory and no arithmetic, wherever the
-model is. A batch normalisation or an activation that alone follows a convolution, a linear layer or a sum becomes
-part of it, as in our own files. What has parameters and is no layer of a CNN is refused, never left out.
+The graph comes from ``torch.fx``, shapes from a pass over fake tensors, without memory or arithmetic. A batch
+normalization or an activation that is the only user of a convolution, a linear layer or a sum is fused into it, as in
+our files. Anything with parameters that is not a layer of a CNN is refused, never ignored.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import importlib
 from typing import TYPE_CHECKING
 
 from scalecurve_models.networks.graph import Network
-from scalecurve_models.networks.layer import NetworkError, Shape
+from scalecurve_models.networks.layer import NetworkError, Shape, spell
 from scalecurve_models.networks.parsing import parse_layer
 from scalecurve_models.networks.traced_nodes import GraphReader, NodeView
 
@@ -20,42 +20,42 @@ if TYPE_CHECKING:
 
 
 def trace(module: nn.Module, shape: Shape, name: str | None = None) -> Network:
-    """The network that a module computes for a sample of ``shape`` (height, width, channels), in evaluation mode.
+    """The network of a module for a sample of ``shape`` (height, width, channels), in evaluation mode.
 
-    The module is left as it was. Raises NetworkError when it cannot be traced or is not a CNN.
+    The module is not changed. Raises NetworkError if it cannot be traced or is not a CNN.
     """
     from torch import nn
 
     if not isinstance(module, nn.Module):
-        raise NetworkError(f"{module!r}: a torch.nn.Module is wanted")
+        raise NetworkError(f"{module!r}: expected a torch.nn.Module")
     reader = GraphReader()
     for view in _views(_traced(module, shape)):
         reader.take(view)
-    learnt = sum(parameter.numel() for parameter in module.parameters())
+    learned = sum(parameter.numel() for parameter in module.parameters())
     notes = [f"Traced from {type(module).__module__}.{type(module).__name__} in evaluation mode.", *reader.notes()]
-    if reader.parameters != learnt:
-        notes.append(f"{learnt - reader.parameters:,} of its {learnt:,} parameters are not used in evaluation.")
+    if reader.parameters != learned:
+        notes.append(f"{learned - reader.parameters:,} of {learned:,} parameters are unused in evaluation mode.")
     layers = tuple(parse_layer({**fields, "name": key}) for key, fields in reader.layers.items())
     return Network(name or type(module).__name__, layers, source="torch.fx", notes=tuple(notes))
 
 
 def trace_reference(reference: str, shape: Shape) -> Network:
-    """Trace ``package.module:name``, a module or something that makes one without arguments. Raises NetworkError."""
+    """Trace ``package.module:name``, a module or a function without arguments that makes one. Raises NetworkError."""
     path, _, attribute = reference.partition(":")
     try:
-        found = getattr(importlib.import_module(path), attribute)
+        module = getattr(importlib.import_module(path), attribute)
     except (ImportError, AttributeError, ValueError) as error:
         raise NetworkError(f"{reference}: cannot be imported: {error}") from error
     from torch import nn
 
-    if not isinstance(found, nn.Module):
-        if not callable(found):
-            raise NetworkError(f"{reference}: is neither a torch.nn.Module nor makes one")
+    if not isinstance(module, nn.Module):
+        if not callable(module):
+            raise NetworkError(f"{reference}: neither a torch.nn.Module nor a function that makes one")
         try:
-            found = found()
+            module = module()
         except TypeError as error:
-            raise NetworkError(f"{reference}: cannot be made without arguments: {error}") from error
-    return trace(found, shape, name=attribute)
+            raise NetworkError(f"{reference}: cannot be called without arguments: {error}") from error
+    return trace(module, shape, name=attribute)
 
 
 def _traced(module: nn.Module, shape: Shape) -> fx.GraphModule:
@@ -65,7 +65,7 @@ def _traced(module: nn.Module, shape: Shape) -> fx.GraphModule:
     from torch.fx.passes.shape_prop import ShapeProp
 
     if len(shape) != 3:
-        raise NetworkError(f"input {'x'.join(map(str, shape))}: height x width x channels is wanted")
+        raise NetworkError(f"input {spell(shape)}: expected height x width x channels")
     first = next(module.parameters(), None)
     device = torch.device("cpu") if first is None else first.device
     fake = None if device.type == "meta" else FakeTensorMode()
@@ -79,7 +79,7 @@ def _traced(module: nn.Module, shape: Shape) -> fx.GraphModule:
                 sample = torch.empty(1, shape[2], shape[0], shape[1], device=device)
         ShapeProp(graph, fake_mode=fake).propagate(sample)
     except Exception as error:
-        # Tracing runs the user's own code on stand-ins: anything may come out of it.
+        # Tracing runs the user's code on fake tensors: it may raise anything.
         reason = " ".join(str(error).split())[:300]
         raise NetworkError(f"{type(module).__name__} cannot be traced: {reason or type(error).__name__}") from error
     finally:

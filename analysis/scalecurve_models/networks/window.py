@@ -1,4 +1,4 @@
-"""How far a sliding window reaches: output extents and paddings of convolutions and pools, along one axis."""
+"""Sliding windows: output extents and paddings of convolutions and pools along one axis."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ Padding = Literal["valid", "same"] | tuple[int, int]
 
 
 def reach(kernel: int, dilation: int) -> int:
-    """Cells from the first to the last one that a dilated kernel reads."""
+    """Cells from the first to the last one read by a dilated kernel."""
     return (kernel - 1) * dilation + 1
 
 
 def padding_of(padding: Padding, axis: int, size: int, kernel: int, stride: int) -> int:
-    """Cells added before the first one along ``axis``; for ``same`` the smaller half, as TensorFlow has it.
+    """Cells added before the first one along ``axis``; for ``same`` the smaller half, as in TensorFlow.
 
-    Negative for a ``same`` window that is smaller than its stride: cells at the edge that are never read.
+    Negative for a ``same`` window smaller than its stride: cells at the edge are never read.
     """
     if padding == "valid":
         return 0
@@ -26,23 +26,23 @@ def padding_of(padding: Padding, axis: int, size: int, kernel: int, stride: int)
 
 
 def extent(padding: Padding, axis: int, size: int, kernel: int, stride: int, ceil: bool = False) -> int:
-    """Number of windows along one axis: rounded down, or up for ``ceil`` (never a window wholly in the padding).
+    """Number of windows along one axis: rounded down, or up for ``ceil`` (without windows entirely in the padding).
 
-    ``kernel`` is the reach of the window. Zero or less when the window does not fit.
+    ``kernel`` is the reach of the window. Zero or less if the window does not fit.
     """
     if padding == "same":
         return -(-size // stride)
     pad = padding_of(padding, axis, size, kernel, stride)
-    room = size + 2 * pad - kernel
-    if room < 0:
+    span = size + 2 * pad - kernel
+    if span < 0:
         return 0
     if not ceil:
-        return room // stride + 1
-    windows = -(-room // stride) + 1
+        return span // stride + 1
+    windows = -(-span // stride) + 1
     return windows - 1 if (windows - 1) * stride >= size + pad else windows
 
 
 def adaptive_window(size: int, windows: int) -> tuple[int, int]:
-    """Kernel and stride of a pool that is told its number of windows; the widest window when they differ in width."""
+    """Kernel and stride of a pool with a fixed number of windows; the widest window if they differ."""
     stride = max(1, size // windows)
     return size - (windows - 1) * stride if size >= windows else 1, stride

@@ -1,7 +1,7 @@
 """Time to a loss or an accuracy: steps from the loss curve, divided by the speed at each number of workers.
 
-Accuracy is fitted as the loss 1 - accuracy, by the same curve: an assumption, and judged as such by its residuals.
-Optimus' own setting: the global batch is kept, so that the steps do not depend on the workers.
+Accuracy is fitted as the loss 1 - accuracy with the same curve: an assumption, to be judged by its residuals. As in
+Optimus, the global batch is constant, so that the steps do not depend on the workers.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _LEAST = 1e-9
 
 @dataclass(frozen=True)
 class TimeToTarget:
-    """Seconds to the target with ``workers`` and ``servers``; None where the fitted curve never gets there."""
+    """Seconds to the target with ``workers`` and ``servers``; None where the fitted curve never reaches it."""
 
     workers: int
     servers: int
@@ -34,25 +34,20 @@ class TimeToTarget:
 
 
 def fit_accuracy(steps: Sequence[float], accuracies: Sequence[float], level: float = 0.95) -> LossFit:
-    """The curve of 1 - accuracy; ask it for ``steps_to(1 - target)``.
+    """The curve of 1 - accuracy, for ``steps_to(1 - target)``.
 
-    Raises:
-        FitError: an accuracy outside [0, 1], or fewer than three steps.
+    Raises FitError for an accuracy outside [0, 1], or fewer than three steps.
     """
-    wrong = next((value for value in accuracies if not 0 <= value <= 1), None)
-    if wrong is not None:
-        raise FitError(f"accuracy curve: accuracies lie in [0, 1], given {wrong:g}")
+    for value in accuracies:
+        if not 0 <= value <= 1:
+            raise FitError(f"accuracy curve: accuracies must be in [0, 1], got {value:g}")
     return fit_loss(steps, [max(1 - value, _LEAST) for value in accuracies], level=level)
 
 
 def steps_to_accuracy(fit: LossFit, target: float) -> StepsToTarget:
-    """Steps to an accuracy, from the curve that ``fit_accuracy`` gave.
-
-    Raises:
-        FitError: a target outside (0, 1).
-    """
+    """Steps to an accuracy, from a curve of ``fit_accuracy``. Raises FitError for a target outside (0, 1)."""
     if not 0 < target < 1:
-        raise FitError(f"accuracy curve: a target accuracy lies between 0 and 1, given {target:g}")
+        raise FitError(f"accuracy curve: target accuracy must be between 0 and 1, got {target:g}")
     reach = fit.steps_to(1 - target)
     if reach.steps is None:
         best = 1 - float(fit.values[2])
@@ -72,10 +67,9 @@ def time_to_target(
     batch: float | None = None,
     level: float = 0.95,
 ) -> tuple[TimeToTarget, ...]:
-    """One row for every number of servers and of workers; the uncertainty is that of both fits together.
+    """One row per number of servers and of workers; the intervals combine both fits.
 
-    Raises:
-        FitError: a target that is not positive, no workers or servers, or what ``SpeedFit.predict`` refuses.
+    Raises FitError for a target that is not positive, no workers or servers, or what ``SpeedFit.predict`` refuses.
     """
     if not workers or not servers:
         raise FitError("time to target: needs worker and server counts")
@@ -95,11 +89,11 @@ def time_to_target(
 
 
 def best_workers(times: Sequence[TimeToTarget]) -> dict[int, TimeToTarget]:
-    """The fastest row for every number of servers; nothing where the target is never reached."""
+    """The fastest row for every number of servers; none where the target is never reached."""
     out: dict[int, TimeToTarget] = {}
     for row in times:
-        held = out.get(row.servers)
-        if row.seconds is not None and (held is None or row.seconds < (held.seconds or math.inf)):
+        best = out.get(row.servers)
+        if row.seconds is not None and (best is None or row.seconds < (best.seconds or math.inf)):
             out[row.servers] = row
     return out
 

@@ -1,11 +1,11 @@
 """Solving for the curve of Optimus' Eq. 1: l(k) = 1/(b0 k + b1) + b2.
 
-The paper fixes b2, turns the curve around, 1/(l - b2) = b0 k + b1, and solves by non-negative least squares. Turned
-around, noise is not noise any more: near the floor l - b2 is small, of either sign, and its inverse anything, so that
-b2 could only be sought below the smallest loss, which noise has made. Here the ratio b0/b1 is scanned instead: for a
-given one l = a/(1 + k b0/b1) + b2 is linear in a = 1/b1 and b2, and non-negative least squares is that of the loss
-itself. The best candidates are polished in all three. Whether the noise is the same everywhere or in proportion to the
-loss is decided by the likelihood of the residuals: it weighs the points, and makes the intervals.
+The paper fixes b2, inverts the curve, 1/(l - b2) = b0 k + b1, and solves by non-negative least squares. This distorts
+the noise: near the floor l - b2 is small and of either sign, so that b2 can only be searched below the smallest loss,
+itself a product of noise. Here the ratio b0/b1 is scanned instead: for a fixed ratio l = a/(1 + k b0/b1) + b2 is
+linear in a = 1/b1 and b2, and non-negative least squares applies to the loss itself. The best candidates are refined
+in all three parameters. Whether the noise is constant or proportional to the loss is decided by the likelihood of the
+residuals; it weights the points and sets the intervals.
 """
 
 from __future__ import annotations
@@ -45,13 +45,13 @@ def gradient(values: Array, k: Array) -> Array:
 
 
 def solve(k: Array, loss: Array, weights: Array, noise: Noise) -> tuple[Array, Array]:
-    """(b0, b1, b2) for steps up to 1 and losses up to 1, and the weights that the noise asks for."""
+    """(b0, b1, b2) for steps up to 1 and losses up to 1, and the weights that fit the noise."""
     starts = _scanned(k, loss, weights)
     solutions = []
     if noise != "relative":
         solutions.append((_best(k, loss, weights, starts), weights))
     if noise != "absolute":
-        # In proportion to the fitted loss, not to the measured one: noise must not weigh itself.
+        # Proportional to the fitted loss, not to the measured one: noise must not weight itself.
         fitted = curve(solutions[0][0] if solutions else starts[0], k)
         for _ in range(2):
             values = _best(k, loss, weights / fitted, [*starts[:1], *(s[0] for s in solutions)])
@@ -61,11 +61,11 @@ def solve(k: Array, loss: Array, weights: Array, noise: Noise) -> tuple[Array, A
 
 
 def near_curve(values: Array, k: Array, loss: Array, weights: Array) -> NDArray[np.bool_]:
-    """Points that are not many robust deviations off the curve that the others give.
+    """Points within a few robust deviations of the curve through the others.
 
-    An end of the run has neighbours on one side only, so an outlier there passes the first look, and an early one
-    pulls the curve to itself: residuals are those of the curve without the point (R. D. Cook, S. Weisberg, Residuals
-    and Influence in Regression, 1982). The worst go first, for they may be what makes others look bad.
+    The ends of a run have neighbors on one side only, so an outlier there passes the first check, and an early one
+    pulls the curve towards itself: residuals are those of the curve without the point (R. D. Cook, S. Weisberg,
+    Residuals and Influence in Regression, 1982). The worst go first, since they may make others look bad.
     """
     design = gradient(values, k) * weights[:, None]
     basis, _ = np.linalg.qr(design / np.maximum(np.sqrt((design**2).sum(axis=0)), 1e-300))
@@ -78,7 +78,7 @@ def near_curve(values: Array, k: Array, loss: Array, weights: Array) -> NDArray[
 
 
 def _unlikely(k: Array, loss: Array, values: Array, weights: Array) -> float:
-    """Negative log-likelihood of normal residuals whose deviations are in proportion to 1/weights."""
+    """Negative log-likelihood of normal residuals with deviations proportional to 1/weights."""
     squares = float((((curve(values, k) - loss) * weights) ** 2).mean())
     return 0.5 * len(k) * math.log(squares + 1e-30) - float(np.log(weights).sum())
 
@@ -88,7 +88,7 @@ def _best(k: Array, loss: Array, weights: Array, starts: Sequence[Array]) -> Arr
     best = min(polished, key=lambda values: _squares(k, loss, weights, values))
     if best[2] > _NO_FLOOR * loss.min():
         return best
-    # A solver that stays inside of its bounds only creeps towards a floor of 0: try it outright.
+    # A solver that stays inside its bounds only creeps towards a floor of 0: try 0 directly.
     bare = _polished(k, loss, weights, best, floor=False)
     no_worse = _squares(k, loss, weights, bare) <= _squares(k, loss, weights, best) * (1 + 1e-9) + _ROUNDING**2
     return bare if no_worse else best
@@ -110,7 +110,7 @@ def _scanned(k: Array, loss: Array, weights: Array) -> list[Array]:
 
 
 def _at_ratios(k: Array, loss: Array, weights: Array, ratios: Array) -> list[Array]:
-    """(b0, b1, b2) for every given b0/b1, the best first: non-negative least squares of l = a/(1 + k b0/b1) + b2."""
+    """(b0, b1, b2) for every ratio b0/b1, the best first: non-negative least squares of l = a/(1 + k b0/b1) + b2."""
     shape = weights / (1 + ratios[:, None] * k)
     target = loss * weights
     ss, s1, one = (shape**2).sum(1), (shape * weights).sum(1), float((weights**2).sum())
@@ -133,13 +133,13 @@ def _polished(k: Array, loss: Array, weights: Array, start: Array, floor: bool =
 
     free = 3 if floor else 2
 
-    def whole(values: Array) -> Array:
+    def padded(values: Array) -> Array:
         return values if floor else np.append(values, 0.0)
 
-    found = least_squares(
-        lambda values: (curve(whole(values), k) - loss) * weights,
+    solution = least_squares(
+        lambda values: (curve(padded(values), k) - loss) * weights,
         np.maximum(start, _LEAST_START)[:free],
-        jac=lambda values: (gradient(whole(values), k) * weights[:, None])[:, :free],
+        jac=lambda values: (gradient(padded(values), k) * weights[:, None])[:, :free],
         bounds=(_LEAST[:free], np.inf),
         x_scale="jac",
         ftol=1e-15,
@@ -147,4 +147,4 @@ def _polished(k: Array, loss: Array, weights: Array, start: Array, floor: bool =
         gtol=1e-15,
         max_nfev=100,
     )
-    return whole(found.x)
+    return padded(solution.x)

@@ -1,8 +1,8 @@
 """Coefficients of loss curves over depth, parameters and device, and how much of that is noise.
 
-Three coefficients a run, few runs, and every run with its own seed: a regression through them always finds
-something. So each is judged by depths left out, beside the mean of the others, which knows nothing of depth; and the
-effect of the device, which a loss by step cannot depend on, is shown as the measure of what chance alone produces.
+With three coefficients per run, few runs and a seed per run, a regression always finds something. So each coefficient
+is cross-validated over depths and compared with the mean of the others, which ignores depth; and the effect of the
+device, which a loss per step cannot depend on, shows what chance alone produces.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Literal
 import numpy as np
 
 from scalecurve.statistics.intervals import student_quantile
-from scalecurve_models.fitting.least_squares import Array, FitError, Parameter
+from scalecurve_models.fitting.least_squares import EXACT, NEAR_ZERO, NOT_IDENTIFIABLE, Array, FitError, Parameter
 from scalecurve_models.optimus.curve import curve
 from scalecurve_models.optimus.loss import NAMES, LossFit
 
@@ -24,13 +24,13 @@ Axis = Literal["depth", "parameters"]
 
 
 AT_BOUND = 1e-9
-"""A coefficient that is not larger is 0 but for the solver's last step."""
-NOTHING = "nothing to tell: at its bound of 0 in every run"
+"""A coefficient up to this size is 0 up to the solver's last step."""
+NOTHING = "no information: at its bound of 0 in every run"
 
 
 @dataclass(frozen=True)
 class LossRun:
-    """One run's curve with what it is regressed on; ``family`` keeps nets apart whose depth means another thing."""
+    """One run's curve with its regressors; ``family`` separates nets whose depths are not comparable."""
 
     label: str
     fit: LossFit
@@ -46,9 +46,9 @@ class LossRun:
 class CoefficientFit:
     """One coefficient over log(depth or parameters), on the log scale unless ``log`` is False (a zero among them).
 
-    ``held_out`` and ``mean_held_out`` are mean sizes of predicted/fitted - 1 at left-out depths, by the regression and
-    by the mean of the other runs; None with two depths. ``seed_scatter`` is the deviation among runs of one depth, in
-    the same measure. ``device`` is the fitted effect of the other device, None with a single one.
+    ``held_out`` and ``mean_held_out`` are mean |predicted/fitted - 1| at left-out depths, by the regression and by the
+    mean of the other runs; None with two depths. ``seed_scatter`` is the deviation among runs of one depth, in the same
+    measure. ``device`` is the fitted effect of the second device, None with a single one.
     """
 
     name: str
@@ -63,7 +63,7 @@ class CoefficientFit:
 
 @dataclass(frozen=True)
 class DepthRegression:
-    """All three coefficients, and what a reader must not believe."""
+    """All three coefficients, with caveats."""
 
     axis: Axis
     runs: int
@@ -73,11 +73,11 @@ class DepthRegression:
 
 @dataclass(frozen=True)
 class LeftOutDepth:
-    """A depth's loss curve predicted from other depths, beside its measurement and beside what the mean gives.
+    """A depth's loss curve predicted from other depths, compared with its measurement and with the mean curve.
 
-    ``error`` is the mean size of predicted/measured - 1 over the run, ``last_error`` that of the last tenth's median;
-    ``mean_*`` are those of the mean coefficients of the other runs; ``own_error`` of the run's own fit, which no
-    prediction from other depths can be expected to beat.
+    ``error`` is mean |predicted/measured - 1| over the run, ``last_error`` that of the last tenth's median; ``mean_*``
+    use the mean coefficients of the other runs; ``own_error`` is that of the run's own fit, which no prediction from
+    other depths should beat.
     """
 
     run: LossRun
@@ -95,31 +95,27 @@ class LeftOutDepth:
 
 
 def regress(runs: Sequence[LossRun], axis: Axis = "parameters", level: float = 0.95) -> DepthRegression:
-    """Regress b0, b1 and b2 on log(axis), with the device beside it where there are two or more.
+    """Regress b0, b1 and b2 on log(axis), and on the device where there are two or more.
 
-    Raises:
-        FitError: a run that does not say its depth or parameters, or fewer than two different ones.
+    Raises FitError for a run without known depth or parameters, or fewer than two different ones.
     """
     x = _axis(runs, axis)
     devices = sorted({run.device for run in runs})
     coefficients = tuple(_coefficient(index, runs, x, devices, level) for index in range(3))
-    notes = [
-        "Every number here is of one seed a run unless a depth was run again: an effect inside of the seeds' scatter "
-        "is none."
-    ]
-    some = [each.name for each in coefficients if not each.log and each.held_out is not None]
-    if some:
-        notes.append(f"{', '.join(some)}: 0 in some runs, so errors are over the mean size in all runs.")
+    notes = ["Each run has one seed unless a depth was repeated; effects within the scatter of the seeds are noise."]
+    zeros = [each.name for each in coefficients if not each.log and each.held_out is not None]
+    if zeros:
+        notes.append(f"{', '.join(zeros)}: 0 in some runs, so errors are relative to the mean over all runs.")
     if len(devices) > 1:
         notes.append(
-            f"Devices {', '.join(devices)}: a loss curve by step does not depend on the device; what is fitted to it "
-            "is noise of the seeds and of rounding."
+            f"Devices {', '.join(devices)}: a loss curve over steps does not depend on the device; any fitted effect "
+            "is noise from seeds and rounding."
         )
     families = sorted({run.family for run in runs if run.family})
     if len(families) > 1:
         notes.append(
-            f"Families {', '.join(families)} are mixed: their depths are not one axis; take parameters, or each family "
-            "by itself."
+            f"Families {', '.join(families)} are mixed: their depths are not comparable; use parameters, or "
+            "one family at a time."
         )
     return DepthRegression(axis, len(runs), coefficients, tuple(notes))
 
@@ -127,14 +123,13 @@ def regress(runs: Sequence[LossRun], axis: Axis = "parameters", level: float = 0
 def leave_out_depth(runs: Sequence[LossRun], depth: int, axis: Axis = "parameters") -> tuple[LeftOutDepth, ...]:
     """Every run of ``depth``, its curve predicted from the runs of all other depths.
 
-    Raises:
-        FitError: no run of that depth, or fewer than two other values of the axis.
+    Raises FitError for no run of that depth, or fewer than two other values of the axis.
     """
     here = [run for run in runs if run.depth == depth]
     rest = [run for run in runs if run.depth != depth]
     if not here:
         known = ", ".join(str(d) for d in sorted({run.depth for run in runs if run.depth is not None}))
-        raise FitError(f"{MODEL}: no run of depth {depth}; depths: {known or 'none'}")
+        raise FitError(f"{MODEL}: no run of depth {depth} (depths: {known or 'none'})")
     x = _axis(rest, axis)
     mean = np.array([_inverse(float(y.mean()), log) for y, log in (_values(rest, i) for i in range(3))])
     out = []
@@ -151,7 +146,7 @@ def leave_out_depth(runs: Sequence[LossRun], depth: int, axis: Axis = "parameter
 def _coefficient(index: int, runs: Sequence[LossRun], x: Array, devices: Sequence[str], level: float) -> CoefficientFit:
     y, log = _values(runs, index)
     if not log and (np.abs(y) <= AT_BOUND).all():
-        none = Parameter("slope", None, None, None, "", NOTHING)
+        none = Parameter("slope", note=NOTHING)
         return CoefficientFit(NAMES[index], none, none if len(devices) > 1 else None, None, None, None, log, NOTHING)
     columns = [np.ones_like(x), x - x.mean()]
     columns += [np.array([float(run.device == name) for run in runs]) for name in devices[1:2]]
@@ -172,18 +167,18 @@ def _coefficient(index: int, runs: Sequence[LossRun], x: Array, devices: Sequenc
 
 def _verdict(slope: Parameter, held: float | None, mean: float | None) -> str:
     if held is None or mean is None:
-        return "two sizes fit any line: whether size tells anything cannot be said"
+        return "unknown: two sizes fit any line"
     if held >= mean:
         return "noise: left-out sizes are predicted no better than by the mean of the others"
     if slope.low is None or slope.high is None or slope.low <= 0 <= slope.high:
-        return "not shown: the slope cannot be told from 0, though left-out sizes are predicted better than by the mean"
+        return "not shown: left-out sizes are predicted better than by the mean, but the slope may be 0"
     return "depends on size: left-out sizes are predicted better than by the mean of the others"
 
 
 def _held_out(y: Array, log: bool, x: Array) -> tuple[float | None, float | None]:
     """Errors at left-out sizes, of the line and of the mean.
 
-    Relative; where some runs have it at 0, over its mean size in all runs instead.
+    Relative errors; relative to the mean over all runs where some runs have it at 0.
     """
     sizes = np.unique(x)
     size_of_all = float(np.abs(y).mean())
@@ -220,39 +215,37 @@ def _least_squares(design: Array, y: Array, level: float, unit: str) -> list[Par
     values, _, rank, _ = np.linalg.lstsq(design, y, rcond=1e-9)
     degrees = len(y) - int(rank)
     if rank < design.shape[1]:
-        note = "not identifiable: size and device change together"
-        return [Parameter(name, None, None, None, unit, note) for name in names]
+        note = f"{NOT_IDENTIFIABLE}: size and device vary together"
+        return [Parameter(name, unit=unit, note=note) for name in names]
     if degrees <= 0:
-        note = "as many runs as parameters: no error can be told"
-        return [Parameter(name, float(v), None, None, unit, note) for name, v in zip(names, values, strict=True)]
+        return [Parameter(name, float(v), unit=unit, note=EXACT) for name, v in zip(names, values, strict=True)]
     error = design @ values - y
     covariance = float(error @ error) / degrees * np.linalg.inv(design.T @ design)
     half = student_quantile(degrees, level) * np.sqrt(np.diag(covariance))
     return [
-        Parameter(name, float(v), float(v - h), float(v + h), unit, "cannot be told from 0" if abs(v) <= h else "")
+        Parameter(name, float(v), float(v - h), float(v + h), unit, NEAR_ZERO if abs(v) <= h else "")
         for name, v, h in zip(names, values, half, strict=True)
     ]
 
 
 def _axis_values(runs: Sequence[LossRun], axis: Axis) -> Array:
-    found = [getattr(run, axis) for run in runs]
-    for run, value in zip(runs, found, strict=True):
+    values = [getattr(run, axis) for run in runs]
+    for run, value in zip(runs, values, strict=True):
         if not value or value <= 0:
-            raise FitError(f"{MODEL}: the {axis} of {run.label} are not known")
-    return np.log(np.array(found, dtype=np.float64))
+            raise FitError(f"{MODEL}: unknown {axis} of {run.label}")
+    return np.log(np.array(values, dtype=np.float64))
 
 
 def _axis(runs: Sequence[LossRun], axis: Axis) -> Array:
     x = _axis_values(runs, axis)
     if len(np.unique(x)) < 2:
-        raise FitError(f"{MODEL}: needs at least 2 different {axis} to see any slope, given {len(np.unique(x))}")
+        raise FitError(f"{MODEL}: a slope needs at least 2 different values of {axis}, got {len(np.unique(x))}")
     return x
 
 
 def _values(runs: Sequence[LossRun], index: int) -> tuple[Array, bool]:
     """The coefficient of every run, as logarithms where none is 0."""
     y = np.array([run.fit.values[index] for run in runs])
-    # A coefficient at its bound is 0 but for the solver's last step.
     log = bool((y > AT_BOUND).all())
     return (np.log(y) if log else y), log
 

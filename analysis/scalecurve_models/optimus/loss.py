@@ -11,6 +11,8 @@ import numpy as np
 
 from scalecurve.statistics.intervals import student_quantile
 from scalecurve_models.fitting.least_squares import (
+    EXACT,
+    NEAR_ZERO,
     NOT_IDENTIFIABLE,
     SAME,
     Array,
@@ -38,9 +40,9 @@ _SMALLEST = 1e-9
 
 @dataclass(frozen=True)
 class StepsToTarget:
-    """Steps to a loss; ``steps`` is None where the fitted curve never gets there, and ``why`` says so.
+    """Steps to a loss; ``steps`` is None where the fitted curve never reaches it, and ``why`` says so.
 
-    ``high`` is infinite where the points do not exclude that it never gets there.
+    ``high`` is infinite where the points do not exclude that it is never reached.
     """
 
     steps: float | None
@@ -54,7 +56,7 @@ class LossFit:
     """A fitted loss curve.
 
     ``values`` are (b0, b1, b2), b0 in 1/(loss · step); ``residuals`` are predicted/measured - 1 at the points that were
-    fitted (after outliers were replaced and long runs thinned out); ``covariance`` is of ``values``, None without
+    fitted (after replacing outliers and thinning long runs); ``covariance`` is of ``values``, None without
     degrees of freedom. Steps are counted from ``first_step``.
     """
 
@@ -85,13 +87,12 @@ class LossFit:
         return Prediction(value, max(0.0, value - half), value + half)
 
     def steps_to(self, target: float) -> StepsToTarget:
-        """Steps until the fitted curve is at ``target``, with the interval that the parameters' leave.
+        """Steps until the fitted curve reaches ``target``, with the interval from the parameters.
 
-        Raises:
-            FitError: for a target that is not positive.
+        Raises FitError for a target that is not positive.
         """
         if not (math.isfinite(target) and target > 0):
-            raise FitError(f"{MODEL}: a target loss must be positive, given {target:g}")
+            raise FitError(f"{MODEL}: target loss must be positive, got {target:g}")
         steps = float(steps_at(self.values[None, :], target)[0]) + self.first_step
         low, high = self._interval_of_steps(target)
         if math.isinf(steps):
@@ -102,8 +103,8 @@ class LossFit:
     def converges_at(self, drop: float = 0.05, over: float = 10, cap: float = math.inf) -> float | None:
         """First step after which the fitted loss falls by no more than ``drop`` over the next ``over`` steps.
 
-        Count in epochs where the curve was fitted to epochs. None where it comes later than ``cap``. The authors'
-        code uses 0.05 over 10 epochs, and a cap of 100.
+        In epochs where the curve was fitted to epochs. None beyond ``cap``. The authors' code uses 0.05 over 10 epochs,
+        and a cap of 100.
         """
         b0, b1, _ = self.values
         if b0 == 0:
@@ -138,10 +139,8 @@ def fit_loss(
     """Fit Eq. 1 to (step or epoch, loss), in any order.
 
     ``weighting="late"`` is the authors' code: the second third weighs 4 times, the last 16 times (in sigma). A curve
-    whose learning rate was cut is not of this shape: give its pieces apart (``first_step`` is where a piece begins).
-
-    Raises:
-        FitError: fewer than three steps, a loss that is not a finite positive number, a step that is not finite.
+    with a cut in the learning rate does not have this shape: fit its pieces (``first_step`` is where a piece begins).
+    Raises FitError for fewer than three steps, a loss that is not a finite positive number, a step that is not finite.
     """
     k, loss = _points(steps, losses, first_step)
     replaced = 0
@@ -180,13 +179,13 @@ def fit_loss(
 
 
 def draws(fit: LossFit, count: int = _DRAWS) -> Array:
-    """Parameters as the points leave them open: seeded draws, shape (count, 3), none negative."""
+    """Seeded draws of the parameters from their covariance, shape (count, 3), none negative."""
     if fit.covariance is None:
         return fit.values[None, :]
     rng = np.random.default_rng(0)
     values, vectors = np.linalg.eigh(fit.covariance)
     root = vectors * np.sqrt(np.maximum(values, 0))
-    # Student's t, not the normal: few points know their own noise badly.
+    # Student's t, not the normal: few points estimate their noise poorly.
     spread = rng.standard_normal((count, 3)) / np.sqrt(rng.chisquare(fit.degrees, count) / fit.degrees)[:, None]
     drawn: Array = np.maximum(fit.values + spread @ root.T, 0.0)
     return drawn
@@ -197,7 +196,7 @@ def _points(steps: Sequence[float], losses: Sequence[float], first_step: float) 
     k = np.asarray(steps, dtype=np.float64) - first_step
     same_length(MODEL, {"steps": k, "losses": loss})
     if not np.isfinite(k).all() or (k < 0).any():
-        raise FitError(f"{MODEL}: steps must be finite and not before the first, {first_step:g}")
+        raise FitError(f"{MODEL}: steps must be finite and not before first_step ({first_step:g})")
     require_points(MODEL, len(set(k.tolist())), 3, "different steps")
     order = np.argsort(k, kind="stable")
     return k[order], loss[order]
@@ -223,7 +222,7 @@ def _uncertainty(
         return _without_intervals(values, {"b0": why, "b1": why}), None, None, degrees
     if rank < len(values):
         shared = np.abs(right[rank:]).max(axis=0) > 1e-3
-        tied = [name for name, is_tied in zip(NAMES, shared, strict=True) if is_tied]
+        tied = [name for name, is_shared in zip(NAMES, shared, strict=True) if is_shared]
         return _without_intervals(values, {name: collinear_note(name, tied) for name in tied}), None, None, degrees
     if degrees <= 0:
         return _without_intervals(values, {}), None, None, 0
@@ -238,8 +237,8 @@ def _uncertainty(
 
 
 def _without_intervals(values: Array, unknown: Mapping[str, str]) -> tuple[Parameter, ...]:
-    """Parameters without intervals; those that are ``unknown`` without a value, and why."""
-    exact = "" if unknown else "as many points as parameters: no error can be told"
+    """Parameters without intervals; ``unknown`` maps those without a value to the reason."""
+    exact = "" if unknown else EXACT
     return tuple(
         Parameter(name, None if name in unknown else float(value), None, None, unit, unknown.get(name, exact))
         for name, value, unit in zip(NAMES, values, UNITS, strict=True)
@@ -252,7 +251,7 @@ def _flat(values: Array, k: Array) -> bool:
 
 
 def _rounded_off(values: Array) -> list[float]:
-    """Without what keeps a solver inside of its bounds: a curve may begin infinitely high, with b1 = 0."""
+    """Remove the margin that keeps a solver inside its bounds: a curve may start infinitely high, with b1 = 0."""
     b0, b1, b2 = values.tolist()
     return [b0, b1 if b1 > _SMALLEST * (1 + b0) else 0.0, b2]
 
@@ -260,11 +259,11 @@ def _rounded_off(values: Array) -> list[float]:
 def _remark(value: float, half: float) -> str:
     if value == 0:
         return "at its bound of 0"
-    return "cannot be told from 0" if value <= half else ""
+    return NEAR_ZERO if value <= half else ""
 
 
 def steps_at(values: Array, target: float) -> Array:
-    """Steps to ``target`` for every row of (b0, b1, b2); infinite where it is never reached, 0 where it is at once."""
+    """Steps to ``target`` for every row of (b0, b1, b2); infinite where it is never reached, 0 where it already is."""
     with np.errstate(all="ignore"):
         above = 1 / (target - values[:, 2])
         steps = (above - values[:, 1]) / values[:, 0]
@@ -280,14 +279,14 @@ def _notes(values: Array, k: Array, error: Array, loss: Array) -> list[str]:
     size = float(np.sqrt((error**2).mean()) / loss.mean())
     if runs is not None and size > 0.005:
         notes.append(
-            f"misfit: {runs[0]} runs of residuals on one side where {runs[1]:.0f} are expected: the curve is not of "
-            "this shape (a learning rate that was cut? fit the pieces apart)"
+            f"misfit: {runs[0]} runs of same-sign residuals, {runs[1]:.0f} expected; the curve does not have "
+            "this shape (after a cut in the learning rate, fit the pieces separately)"
         )
     return notes
 
 
 def _runs(error: Array) -> tuple[int, float] | None:
-    """Runs of equal sign and how many chance would give, where they are far too few (A. Wald, J. Wolfowitz, 1940)."""
+    """Runs of equal sign and their expected number, if far too few (A. Wald, J. Wolfowitz, 1940)."""
     above = error > 0
     count, high = len(error), int(above.sum())
     low = count - high

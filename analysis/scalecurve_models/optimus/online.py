@@ -1,4 +1,4 @@
-"""Loss curves while a run goes on: refitted as points arrive, and how good each refit would have been."""
+"""Loss curves of a running job: refitted as points arrive, and how good each refit would have been."""
 
 from __future__ import annotations
 
@@ -14,10 +14,7 @@ FRACTIONS = (0.1, 0.2, 0.3, 0.5, 0.75, 1.0)
 
 
 class LossTracker:
-    """Takes points as they come, in any order; refits when it is asked and there are more of them.
-
-    ``growth`` saves work: no refit until the points have grown by that share.
-    """
+    """Collects points in any order; ``fit`` refits once their number has grown by ``growth``."""
 
     def __init__(self, growth: float = 0.05, level: float = 0.95) -> None:
         self._losses: dict[float, float] = {}
@@ -29,10 +26,9 @@ class LossTracker:
         self._losses[float(step)] = float(loss)
 
     def fit(self) -> LossFit:
-        """The curve through all points so far, or through nearly all of them.
+        """The curve through all or nearly all points so far.
 
-        Raises:
-            FitError: fewer than three points so far, or a loss that is not positive.
+        Raises FitError for fewer than three points so far, or a loss that is not positive.
         """
         count = len(self._losses)
         if self._fit is None or count >= self._fitted_at * (1 + self._growth):
@@ -43,8 +39,7 @@ class LossTracker:
     def remaining(self, target: float) -> StepsToTarget:
         """Steps from the latest point to ``target``.
 
-        Raises:
-            FitError: as ``fit``, or for a target that is not positive.
+        Raises FitError as ``fit``, or for a target that is not positive.
         """
         latest = max(self._losses, default=0.0)
         reach = self.fit().steps_to(target)
@@ -54,7 +49,7 @@ class LossTracker:
 
 @dataclass(frozen=True)
 class Refit:
-    """What was believed after ``seen`` of the points: the curve, and its mean error on the points still to come."""
+    """The fit after ``seen`` points: the curve, and its mean error on the points still to come."""
 
     seen: int
     share: float
@@ -67,19 +62,17 @@ class Refit:
 def refits(
     steps: Sequence[float], losses: Sequence[float], fractions: Sequence[float] = FRACTIONS
 ) -> tuple[Refit, ...]:
-    """Fit the first 10 %, 20 %, … of the points and compare each curve with what came after.
+    """Fit the first 10 %, 20 %, … of the points and compare each curve with the rest.
 
-    ``ahead_error`` is the mean size of predicted/measured - 1 over the later points, ``last_error`` that of the last
-    tenth of the whole run (its median loss, for single steps scatter).
-
-    Raises:
-        FitError: for columns of different length, or fractions outside (0, 1].
+    ``ahead_error`` is mean |predicted/measured - 1| over the later points, ``last_error`` that of the last tenth of
+    the full run (its median loss, since single steps scatter). Raises FitError for columns of different length,
+    or fractions outside (0, 1].
     """
     if len(steps) != len(losses):
-        raise FitError(f"{MODEL}: as many steps as losses are needed, given {len(steps)} and {len(losses)}")
+        raise FitError(f"{MODEL}: expected as many steps as losses, got {len(steps)} and {len(losses)}")
     if any(not 0 < share <= 1 for share in fractions):
         raise FitError(
-            f"{MODEL}: shares of a run lie in (0, 1], given {', '.join(f'{share:g}' for share in fractions)}"
+            f"{MODEL}: shares of a run must be in (0, 1], got {', '.join(f'{share:g}' for share in fractions)}"
         )
     order = np.argsort(np.asarray(steps, dtype=np.float64), kind="stable")
     k, loss = np.asarray(steps, dtype=np.float64)[order], np.asarray(losses, dtype=np.float64)[order]

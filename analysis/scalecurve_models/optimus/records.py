@@ -1,4 +1,4 @@
-"""Loss curves of a bundle's trials: evaluations where it trained to accuracy, else the losses of its steps."""
+"""Loss curves of a bundle's trials: evaluations where they trained to accuracy, else the losses of their steps."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from scalecurve_api.record.tables import STEPS_FILE
 from scalecurve_api.record.trial_record import TrialRecord
 from scalecurve_models.fitting.least_squares import Array
 
-VALIDATION, STEPS = "validation loss", "loss of steps"
+VALIDATION, STEPS = "validation loss", "step loss"
 CIFAR_DEPTHS = frozenset({20, 32, 44, 56, 110})
 """ResNets for small images have 6n+2 layers; 18, 34, 50, 101 and 152 are another family."""
 _NAME = re.compile(r"(resnet|preresnet|resnext|vgg|densenet)_?(\d+)(?:_(\w+))?")
@@ -48,20 +48,20 @@ class LearningCurve:
 
 def depth_and_family(model: str) -> tuple[int | None, str]:
     """``resnet50`` is depth 50 of resnet, ``resnet56`` of the CIFAR kind; other nets have no depth in their name."""
-    found = _NAME.fullmatch(model)
-    if found is None:
+    match = _NAME.fullmatch(model)
+    if match is None:
         return None, model
-    name, depth = found.group(1), int(found.group(2))
-    small = name == "resnet" and (depth in CIFAR_DEPTHS or found.group(3) == "cifar")
+    name, depth = match.group(1), int(match.group(2))
+    small = name == "resnet" and (depth in CIFAR_DEPTHS or match.group(3) == "cifar")
     return depth, "resnet (6n+2)" if small else name
 
 
 def learning_curves(
     bundle: Bundle, of_steps: Callable[[TrialRecord], bool] = lambda record: True
 ) -> tuple[tuple[LearningCurve, ...], tuple[UnusableFile, ...]]:
-    """The curve of every good trial that has one, and the tables that could not be read.
+    """The curve of every valid trial that has one, and the tables that could not be read.
 
-    Without evaluations the losses of steps are read, of the trials that ``of_steps`` names.
+    Without evaluations, step losses are read for the trials that ``of_steps`` selects.
     """
     curves: list[LearningCurve] = []
     problems: list[UnusableFile] = []
@@ -96,8 +96,7 @@ def _curves(trial: Trial, record: TrialRecord, of_steps: Callable[[TrialRecord],
 def step_losses(trial: Trial) -> tuple[Array, Array]:
     """The mean loss over ranks of every step that has one; empty where no loss was recorded.
 
-    Raises:
-        FileError: when the table is missing, does not match its sha256, or is no table of steps.
+    Raises FileError when the table is missing, does not match its sha256, or is no table of steps.
     """
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -113,7 +112,7 @@ def step_losses(trial: Trial) -> tuple[Array, Array]:
             steps.append(known["step"].to_numpy())
             losses.append(known["loss"].to_numpy().astype(np.float64))
     except (pa.ArrowException, OSError, KeyError) as error:
-        raise FileError(f"not a table of steps: {str(error).splitlines()[0][:200]}") from error
+        raise FileError(f"not a step table: {str(error).splitlines()[0][:200]}") from error
     all_steps = np.concatenate(steps) if steps else np.zeros(0, dtype=np.int32)
     if not len(all_steps):
         return np.zeros(0), np.zeros(0)

@@ -3,32 +3,29 @@
     async (Eq. 3)   f = w / (θ0 + θ1 w/p + θ2 w + θ3 p)
     sync  (Eq. 4)   f = 1 / (θ0 M/w + θ1 + θ2 w/p + θ3 w + θ4 p)
 
-Eq. 4 is as the authors' code has it. Turned around both are linear in θ: w/f or 1/f. Rows are divided by that, so
-that residuals are relative errors of f, and solved by non-negative least squares. ``workers`` is Eq. 4 where there is
-no parameter server, or always the same number of them: the terms in p merge with those that vary alike.
+Eq. 4 follows the authors' code. Inverted, both are linear in θ: w/f or 1/f. Rows are divided by that, so that residuals
+are relative errors of f, and solved by non-negative least squares. ``workers`` is Eq. 4 without parameter servers, or
+with a constant number of them: the terms in p merge with those that vary the same way.
 
     workers         f = 1 / (θ0 M/w + θ1 + θ3 w)
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 
-from scalecurve.statistics.intervals import student_quantile
 from scalecurve_models.fitting.least_squares import (
     Array,
     FitError,
     LinearFit,
     Parameter,
     Prediction,
-    log_interval,
+    leave_out,
     nonnegative,
-    nonnegative_values,
     positive_array,
     require_points,
     same_length,
@@ -77,18 +74,17 @@ def speed(
 ) -> float:
     """Steps/s for known coefficients (``batch`` is M, not needed for async).
 
-    Raises:
-        FitError: for another number of coefficients, no batch where one is needed, or numbers that are not positive.
+    Raises FitError for another number of coefficients, no batch where one is needed, or numbers that are not positive.
     """
     equation = _equation(kind)
     name = _name(kind)
     if len(theta) != len(equation.symbols):
-        raise FitError(f"{name}: has {len(equation.symbols)} coefficients, given {len(theta)}")
-    given = [workers, servers, _batch(name, equation, batch)]
-    w, p, m = (positive_array(name, "workers, servers and batch", [value]) for value in given)
+        raise FitError(f"{name}: needs {len(equation.symbols)} coefficients, got {len(theta)}")
+    inputs = [workers, servers, _batch(name, equation, batch)]
+    w, p, m = (positive_array(name, "workers, servers and batch", [value]) for value in inputs)
     time = float(equation.columns(p, w, m)[0] @ np.asarray(theta, dtype=np.float64))
     if not time > 0:
-        raise FitError(f"{name}: these coefficients give no time a step")
+        raise FitError(f"{name}: these coefficients give a step time of 0")
     return (workers if equation.by_worker else 1.0) / time
 
 
@@ -114,16 +110,11 @@ class SpeedFit:
     def predict(self, workers: float, *, servers: float = 1, batch: float | None = None) -> Prediction:
         """Steps/s with the interval for another run; none without degrees of freedom.
 
-        Raises:
-            FitError: no batch where one is needed, or numbers that are not positive.
+        Raises FitError for no batch where one is needed, or numbers that are not positive.
         """
-        value = speed(self.equation.name, self.values.tolist(), workers, servers=servers, batch=batch)
-        covariance, variance = self._linear.covariance, self._linear.variance
-        if covariance is None or variance is None:
-            return Prediction(value)
-        row = self._row(workers, servers, batch) * value / (workers if self.equation.by_worker else 1.0)
-        half = student_quantile(self._linear.degrees, self.level) * math.sqrt(variance + float(row @ covariance @ row))
-        return log_interval(value, half)
+        speed(self.equation.name, self.values.tolist(), workers, servers=servers, batch=batch)  # refuses bad input
+        time = self._linear.predict(self._row(workers, servers, batch), self.level)
+        return time.inverse(workers if self.equation.by_worker else 1.0)
 
     def drawn(self, count: int, workers: float, *, servers: float = 1, batch: float | None = None) -> Array:
         row = self._row(workers, servers, batch)
@@ -153,21 +144,20 @@ def fit_speed(
 ) -> SpeedFit:
     """Fit Eq. 3 or 4 to measured speeds; every row one run.
 
-    Raises:
-        FitError: fewer different runs than coefficients, no servers or no batch where the equation has them, or a
-            number that is not positive, with its place.
+    Raises FitError for fewer different runs than coefficients, no servers or no batch where the equation has them, or a
+    number that is not positive, with its place.
     """
     equation = _equation(kind)
     name = _name(kind)
     w = positive_array(name, "worker counts", workers)
     f = positive_array(name, "speeds", steps_per_s)
     if servers is None and kind != "workers":
-        raise FitError(f"{name}: needs the number of parameter servers of every run")
+        raise FitError(f"{name}: needs the number of parameter servers for every run")
     p = np.ones_like(w) if servers is None else positive_array(name, "server counts", servers)
     if batch is None and kind != "async":
         raise FitError(f"{name}: needs the global batch M")
-    given = np.full_like(w, 1.0) if batch is None else np.asarray(batch, dtype=np.float64)
-    m = positive_array(name, "batches", np.broadcast_to(given, w.shape) if given.ndim == 0 else given)
+    batches = np.full_like(w, 1.0) if batch is None else np.asarray(batch, dtype=np.float64)
+    m = positive_array(name, "batches", np.broadcast_to(batches, w.shape) if batches.ndim == 0 else batches)
     same_length(name, {"worker counts": w, "speeds": f, "server counts": p, "batches": m})
     runs = np.stack([p, w, m], axis=1)
     distinct, run_of = np.unique(runs, axis=0, return_inverse=True)
@@ -180,35 +170,26 @@ def fit_speed(
         values=linear.values,
         parameters=linear.parameters(units, level),
         residuals=tuple(float(e) for e in 1 / (rows @ linear.values) - 1),
-        held_out=_held_out(equation, rows, run_of.ravel(), len(distinct)),
+        held_out=tuple(
+            None if error is None or error <= -1 else 1 / (1 + error) - 1
+            for error in leave_out(rows, run_of.ravel(), len(equation.symbols))
+        ),
         notes=tuple(_notes(equation, linear, len(distinct))),
         level=level,
         _linear=linear,
     )
 
 
-def _held_out(equation: Equation, rows: Array, run_of: np.ndarray, runs: int) -> tuple[float | None, ...]:
-    out: list[float | None] = [None] * len(rows)
-    if runs <= len(equation.symbols):
-        return tuple(out)
-    for run in range(runs):
-        here = run_of == run
-        predicted = rows[here] @ nonnegative_values(rows[~here], np.ones(int((~here).sum())))
-        for index, time in zip(np.flatnonzero(here), predicted, strict=True):
-            out[int(index)] = float(1 / time - 1) if time > 0 else None
-    return tuple(out)
-
-
 def _notes(equation: Equation, linear: LinearFit, runs: int) -> list[str]:
     notes = []
     if any(linear.collinear):
-        tied = [name for name, with_them in zip(equation.symbols, linear.collinear, strict=True) if with_them]
+        names = [name for name, others in zip(equation.symbols, linear.collinear, strict=True) if others]
         notes.append(
-            f"{', '.join(tied)}: not identifiable, these runs vary their terms only together; predictions for runs "
-            "that vary them otherwise are worth nothing"
+            f"{', '.join(names)}: not identifiable, these runs vary their terms only together; predictions for runs "
+            "that vary them separately are meaningless"
         )
     if runs == len(equation.symbols):
-        notes.append("as many coefficients as runs: fits exactly, no error can be told")
+        notes.append("as many coefficients as runs: fits exactly, no error estimate")
     return notes
 
 
@@ -224,7 +205,7 @@ def _batch(name: str, equation: Equation, batch: float | None) -> float:
 
 def _equation(kind: str) -> Equation:
     if kind not in EQUATIONS:
-        raise FitError(f"speed model: no kind {kind!r}; kinds: {', '.join(EQUATIONS)}")
+        raise FitError(f"speed model: kind {kind!r}: expected one of {', '.join(EQUATIONS)}")
     return EQUATIONS[kind]
 
 

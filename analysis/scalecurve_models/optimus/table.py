@@ -1,4 +1,4 @@
-"""The speed model over workers and servers as a table, with the time to a loss where the loss curve is known."""
+"""The speed model over workers and servers as a table, with the time to a loss if the loss curve is known."""
 
 from __future__ import annotations
 
@@ -22,34 +22,31 @@ def speed_table(
 ) -> Table:
     """Steps/s of every number of workers and servers; ``loss`` are b0, b1, b2.
 
-    Raises:
-        FitError: another number of coefficients than five (sync) or four (async), no batch for sync, or a loss curve
-            that is none.
+    Raises FitError for another number of coefficients than five (sync) or four (async), no batch for sync, or a loss
+    curve that is none.
     """
     kind: Kind = "sync" if len(theta) == 5 else "async"
     if len(theta) not in (4, 5) or min(theta) < 0:
-        raise FitError(
-            f"speed model: five (sync) or four (async) coefficients of 0 or more are wanted, given {len(theta)}"
-        )
+        raise FitError(f"speed model: expected five (sync) or four (async) nonnegative coefficients, got {len(theta)}")
     steps = _steps(loss, target_loss)
     columns = (
         Column("servers", "Servers", "count"),
         Column("workers", "Workers", "count"),
         Column("steps_per_s", "Speed", "number", "steps/s"),
         Column("samples_per_s", "Throughput", "number", "samples/s"),
-        Column("seconds", "Time to the loss", "number", "s"),
-        Column("best", "Fastest with these servers", "flag"),
+        Column("seconds", "Time to loss", "number", "s"),
+        Column("best", "Fastest", "flag"),
     )
     rows: list[tuple[Cell, ...]] = []
     for p in servers:
         rates = {w: speed(kind, theta, w, servers=p, batch=batch) for w in workers}
-        # An asynchronous step is one worker's: samples are counted where the batch is that of all.
+        # An asynchronous step belongs to one worker; throughput needs a batch of all workers.
         fastest = max(rates, key=lambda w: (rates[w], -w))
         for w, rate in rates.items():
             samples = rate * batch if batch is not None and kind == "sync" else None
             seconds = None if steps is None else steps / rate
             rows.append((p, w, rate, samples, seconds, w == fastest))
-    notes = [EQUATIONS[kind].equation]
+    notes = [EQUATIONS[kind].equation, "Fastest is per number of servers."]
     if steps is not None:
         notes.append(f"{steps:.6g} steps to the loss.")
     return Table("optimus", "Training speed", columns, tuple(rows), tuple(notes))
@@ -59,10 +56,8 @@ def _steps(loss: Sequence[float] | None, target: float | None) -> float | None:
     if loss is None or target is None:
         return None
     if len(loss) != 3 or min(loss) < 0:
-        raise FitError(
-            f"{MODEL}: three coefficients of 0 or more are wanted, given {', '.join(f'{b:g}' for b in loss)}"
-        )
+        raise FitError(f"{MODEL}: expected three nonnegative coefficients, got {', '.join(f'{b:g}' for b in loss)}")
     steps = float(steps_at(np.array([loss], dtype=np.float64), target)[0])
     if not np.isfinite(steps):
-        raise FitError(f"{MODEL}: flattens at {loss[2]:g}, and never reaches the target of {target:g}")
+        raise FitError(f"{MODEL}: flattens at {loss[2]:g} and never reaches the target of {target:g}")
     return steps

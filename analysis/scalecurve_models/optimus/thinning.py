@@ -1,4 +1,4 @@
-"""Losses made fit for fitting: outliers replaced, long runs thinned out (Optimus, Peng et al., EuroSys 2018, 3.1)."""
+"""Preparing losses for a fit: replace outliers, thin long runs (Optimus, Peng et al., EuroSys 2018, 3.1)."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ MOST_POINTS = 1000
 FAR = 4.0
 _BLOCK = 50
 _FINEST = 64
-"""A thinned point stands for at most this fraction of its step: over so little the curve is a straight line."""
+"""A thinned point stands for at most this fraction of its step: over so short a range the curve is a straight line."""
 
 
 def outliers(losses: Array, window: int = WINDOW) -> NDArray[np.bool_]:
-    """Points outside of [least of the ``window`` after, largest of the ``window`` before], and far from neighbours.
+    """Points outside [least of the ``window`` after, largest of the ``window`` before] and far from their neighbors.
 
-    The first rule is the paper's; a falling curve without noise has no such point, however steep it is. By itself it
-    would take a third of the points of a noisy tail, and with them the noise that intervals are made of: the second
-    keeps those within ``FAR`` standard deviations of the scatter around them.
+    The first rule is the paper's; a falling curve without noise has no such point, however steep. Alone it would take a
+    third of the points of a noisy tail, and with them the noise that intervals need: the second rule keeps those within
+    ``FAR`` standard deviations of the scatter around them.
     """
     count = len(losses)
     if count < 3:
@@ -32,25 +32,25 @@ def outliers(losses: Array, window: int = WINDOW) -> NDArray[np.bool_]:
     most = sliding_window_view(behind, window).max(axis=1)[:count]
     least = np.where(np.isfinite(least), least, -np.inf)
     most = np.where(np.isfinite(most), most, np.inf)
-    found: NDArray[np.bool_] = ((losses < least) | (losses > most)) & _far(losses)
-    return found
+    flagged: NDArray[np.bool_] = ((losses < least) | (losses > most)) & _far(losses)
+    return flagged
 
 
 def _far(losses: Array) -> NDArray[np.bool_]:
-    """Points that differ from the middle of their neighbours by more than the scatter of the block they lie in."""
+    """Points that differ from the median of their neighbors by more than the scatter of their block."""
     padded = np.pad(losses, 2, mode="reflect")
-    # The middle of two points to either side: one of them may be bad too.
+    # The median of two points to either side: one of them may be bad too.
     near = np.stack([padded[:-4], padded[1:-3], padded[3:-1], padded[4:]])
     gaps = np.abs(losses - np.median(near, axis=0))
     blocks = np.array_split(gaps, max(1, len(gaps) // _BLOCK))
-    # For normal noise the median of |gap| is 0.6745 of its deviation, whatever the loss is there.
+    # For normal noise the median of |gap| is 0.6745 of its deviation.
     limits = np.concatenate([np.full(len(block), FAR / 0.6745 * np.median(block)) for block in blocks])
     far: NDArray[np.bool_] = gaps > limits
     return far
 
 
 def without_outliers(losses: Array, window: int = WINDOW) -> tuple[Array, int]:
-    """Outliers replaced by the average of the nearest points to either side that are none, and how many there were."""
+    """Outliers replaced by the average of the nearest regular points to either side, and their number."""
     bad = outliers(losses, window)
     if not bad.any() or bad.all():
         return losses, 0
@@ -67,12 +67,12 @@ def without_outliers(losses: Array, window: int = WINDOW) -> tuple[Array, int]:
 def thinned(steps: Array, losses: Array, most: int = MOST_POINTS) -> tuple[Array, Array, Array]:
     """At most about ``most`` points as means of neighbours, and how many points each stands for.
 
-    Neighbourhoods grow with the step, as the curve straightens: early points stay as they are.
+    Neighborhoods grow with the step, as the curve straightens; early points stay as they are.
     """
     count = len(steps)
     if count <= most:
         return steps, losses, np.ones(count)
-    # Equal shares of log(step + origin): about linear spacing up to the origin, constant ratio after it.
+    # Equal shares of log(step + origin): roughly linear spacing up to the origin, constant ratio after it.
     span = float(steps[-1] - steps[0])
     origin = span / _FINEST
     place = np.log1p((steps - steps[0]) / origin)

@@ -1,4 +1,4 @@
-"""What an experiment should do before anything ran: from its network, a device and a link, by Paleo and its bound."""
+"""A priori prediction of an experiment, from its network, a device and a link: Paleo and an upper bound."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 
 from scalecurve.render.table import Cell, Column, Table
 from scalecurve_api.planning.plan import make_plan
-from scalecurve_api.spec.experiment import Cost, ScalingExperiment
+from scalecurve_api.spec.experiment import ScalingExperiment
 from scalecurve_api.spec.scaling import Mode
 from scalecurve_api.spec.trial import TrialSpec
-from scalecurve_models.comparison.compare_models import CostBasis
+from scalecurve_models.comparison.compare_models import cost_basis
 from scalecurve_models.fitting.least_squares import FitError
 from scalecurve_models.networks import Network
 from scalecurve_models.paleo.costs import costs_of
@@ -26,7 +26,7 @@ MOST_SERIES = 200
 class APrioriPrediction:
     """One model at one worker count of one series; nothing was measured.
 
-    ``step_ms`` are milliseconds, ``throughput`` samples/s of all workers, ``alone`` samples/s of one worker.
+    ``throughput`` is samples/s of all workers, ``alone`` samples/s of one worker.
     """
 
     series: str
@@ -41,25 +41,22 @@ class APrioriPrediction:
 def predict_experiment(
     experiment: ScalingExperiment, platform: Platform, workers: Sequence[int] = (), network: Network | None = None
 ) -> tuple[Table, ...]:
-    """Step time, throughput, run time and cost of every series at ``workers`` (its own counts where none are given).
+    """Step time, throughput, run time and cost of every series at ``workers`` (its own counts by default).
 
-    The platform's precision gives way to each series' own. ``paleo`` exchanges by a tree after computing, ``paleo+
-    ring`` by a ring after computing, ``bound`` at all peaks with the ring wholly behind computing.
-
-    Raises:
-        FitError: worker counts below 1, or more series than a table can hold.
-        NetworkError: a workload without a network here, where none is given.
-        HardwareError: a device without the precision.
-        PaleoError: a batch that cannot be.
+    Each series' own precision replaces the platform's. ``paleo`` exchanges by a tree after compute, ``paleo+ ring`` by
+    a ring after compute, ``bound`` at full peaks with the ring fully overlapped. Raises FitError for
+    worker counts below 1, or more series than a table can hold. Raises NetworkError for a workload without a network
+    here, where none is given. Raises HardwareError for a device without the precision. Raises PaleoError for a batch
+    that cannot be.
     """
     if workers and min(workers) < 1:
-        raise FitError(f"predict: worker counts must be at least 1, given {min(workers)}")
+        raise FitError(f"predict: worker counts must be at least 1, got {min(workers)}")
     series: dict[str, list[TrialSpec]] = {}
     for trial in make_plan(experiment).trials:
         series.setdefault(trial.point.series, []).append(trial)
     if len(series) > MOST_SERIES:
-        raise FitError(f"predict: the experiment has {len(series)} series; at most {MOST_SERIES} are predicted")
-    found: list[APrioriPrediction] = []
+        raise FitError(f"predict: the experiment has {len(series)} series; at most {MOST_SERIES} are supported")
+    predictions: list[APrioriPrediction] = []
     idle: set[int] = set()
     for name, trials in series.items():
         point = trials[0].point
@@ -67,14 +64,14 @@ def predict_experiment(
         counts = sorted({*workers} or {trial.point.workers for trial in trials})
         idle |= {count for count in counts if most is not None and count > most}
         counts = [count for count in counts if most is None or count <= most]
-        found += _series(name, trials[0], counts, platform, network or network_of(trials[0].workload))
-    table = _table(found, experiment, platform)
+        predictions += _series(name, trials[0], counts, platform, network or network_of(trials[0].workload))
+    table = _table(predictions, experiment, platform)
     return (replace(table, notes=(*table.notes, *_left_out(idle))),)
 
 
 def _left_out(counts: Collection[int]) -> list[str]:
     named = ", ".join(f"{count:,}" for count in sorted(counts))
-    return [f"Strong scaling leaves out {named}: more workers than its global batch has samples."] if counts else []
+    return [f"Strong scaling omits {named}: more workers than samples in the global batch."] if counts else []
 
 
 def _series(
@@ -83,10 +80,10 @@ def _series(
     strong = trial.point.mode is Mode.strong
     batch = trial.point.global_batch if strong else trial.point.batch_per_worker
     if batch is None:
-        raise FitError(f"predict: series {name!r} has no batch: {trial.workload.program} is not training")
+        raise FitError(f"predict: series {name!r} has no batch: program {trial.workload.program} does not train")
     here = replace(platform, precision=trial.workload.precision.value)
     peak = replace(here, ppp_comp=1.0, ppp_comm=1.0)
-    sent = costs_of(network, "head", False).parameter_bytes
+    sent = costs_of(network).parameter_bytes
     scaling: Scaling = "strong" if strong else "weak"
 
     def rates(on: Platform, terms: PlusTerms | None) -> list[tuple[StepPrediction, float]]:
@@ -107,7 +104,10 @@ def _ring_ms(step: StepPrediction, sent: int, platform: Platform) -> float:
 
 
 def _table(predictions: Sequence[APrioriPrediction], experiment: ScalingExperiment, platform: Platform) -> Table:
-    work = _work(experiment.spec.cost)
+    price = experiment.spec.cost
+    samples, epochs = (price.dataset_samples, price.epochs) if price else (None, None)
+    hour, currency = (price.per_worker_hour, price.currency) if price else (None, "")
+    work = cost_basis(samples, epochs, "samples", hour, currency)
     columns = (
         Column("series", "Series"),
         Column("workers", "Workers", "count"),
@@ -129,21 +129,11 @@ def _table(predictions: Sequence[APrioriPrediction], experiment: ScalingExperime
     ]
     device, link = platform.device, platform.link
     notes = (
-        "Nothing was measured: this is what models say of the network on this device and link.",
+        "Nothing was measured: these are model predictions for the network on this device and link.",
         f"{device.title}, {device.memory_gb_s:g} GB/s; {link.title}, {link.gbps:g} Gbit/s between any two workers, "
-        "messages take no time to start.",
-        f"paleo, {RING}: {platform.ppp_comp:g} of the device's peaks is reached and {platform.ppp_comm:g} of the "
-        "link's, an assumption: measure one worker, and give its bundle to this verb with the same device.",
-        f"{BOUND}: at all peaks, exchange behind computing. Efficiency is over one worker.",
+        "without message latency.",
+        f"paleo, {RING}: assume {platform.ppp_comp:g} of the device's peaks and {platform.ppp_comm:g} of the link's; "
+        "to calibrate, measure one worker and predict from its bundle with the same --device.",
+        f"{BOUND}: full peaks, exchange overlapped with compute. Efficiency is relative to one worker.",
     )
-    return Table("expected", f"Expected of {experiment.metadata.name}", columns, tuple(rows), notes)
-
-
-def _work(cost: Cost | None) -> CostBasis:
-    hour = cost.per_worker_hour if cost else None
-    currency = cost.currency if cost else ""
-    if cost and cost.dataset_samples and cost.epochs:
-        return CostBasis("whole training", cost.dataset_samples * cost.epochs, hour, currency)
-    if cost and cost.dataset_samples:
-        return CostBasis("an epoch", cost.dataset_samples, hour, currency)
-    return CostBasis("a million samples", 1e6, hour, currency)
+    return Table("expected", f"A priori prediction for {experiment.metadata.name}", columns, tuple(rows), notes)

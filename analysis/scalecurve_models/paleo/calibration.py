@@ -1,8 +1,8 @@
 """The platform percent of peak (PPP) from measured steps of one worker.
 
-PPP is no constant of a platform: it differs between networks, devices and precisions, and exceeds 1 where fewer
-operations are done than Paleo counts (Winograd) and falls where it counts no traffic (batch normalisation, ReLU). So
-each point's own PPP is shown beside the common one, and the common one is for the family of networks it came from.
+PPP is not a constant of a platform: it differs between networks, devices and precisions, exceeds 1 where fewer
+operations are done than Paleo counts (Winograd), and falls where Paleo counts no traffic (batch normalization, ReLU).
+So each point's exact PPP is shown with the common one, which is valid for the family of networks it came from.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from functools import partial
 from math import exp, inf, log, sqrt
 
 from scalecurve.statistics.intervals import student_quantile
-from scalecurve_models.fitting.least_squares import FitError, Parameter
+from scalecurve_models.fitting.least_squares import EXACT, FitError, Parameter
 from scalecurve_models.networks.graph import Network
 from scalecurve_models.paleo.scaling import Platform, predict_step
-from scalecurve_models.paleo.terms import Revision
+from scalecurve_models.paleo.terms import HEAD, Variant
 
 LEAST, MOST = 1e-6, 1e6
 
@@ -32,12 +32,12 @@ class MeasuredStep:
 
     def __post_init__(self) -> None:
         if not 0 < self.step_ms < inf:
-            raise FitError(f"step time {self.step_ms!r} ms: a positive number is wanted")
+            raise FitError(f"step time {self.step_ms!r} ms: expected a positive number")
 
 
 @dataclass(frozen=True)
 class CalibratedPoint:
-    """A measured step with what the common PPP predicts, and the PPP that would give it exactly."""
+    """A measured step with the prediction at the common PPP, and the PPP that matches it exactly."""
 
     measured: MeasuredStep
     predicted_ms: float
@@ -50,21 +50,21 @@ class CalibratedPoint:
 
 @dataclass(frozen=True)
 class Calibration:
-    """The common PPP for computing, and how well it does on the points it came from."""
+    """The common PPP for compute, and its errors at the points it was fitted to."""
 
     ppp_comp: Parameter
     points: tuple[CalibratedPoint, ...]
     platform: Platform
-    """The given platform with the PPP that was found."""
+    """The platform with the fitted PPP."""
 
     @property
     def notes(self) -> tuple[str, ...]:
         ppps = [point.exact_ppp for point in self.points]
-        notes = ["Steps of one worker say nothing of the PPP for communication: it stays as given."]
+        notes = ["One-worker steps carry no information on the PPP for communication; it is not changed."]
         if len(ppps) == 1:
-            notes.append("One point for one parameter: it is met exactly, and no error can be told.")
+            notes.append("One point for one parameter: an exact fit, without an error estimate.")
         else:
-            notes.append(f"The points' own PPPs run from {min(ppps):.3g} to {max(ppps):.3g}.")
+            notes.append(f"Exact PPPs of the points range from {min(ppps):.3g} to {max(ppps):.3g}.")
         return tuple(notes)
 
 
@@ -72,25 +72,23 @@ def calibrate(
     points: Sequence[MeasuredStep],
     platform: Platform,
     *,
-    revision: Revision = "head",
-    pipeline: bool = False,
-    corrected: bool = False,
+    variant: Variant = HEAD,
     level: float = 0.95,
 ) -> Calibration:
-    """Find the PPP for computing that makes the squares of log(predicted / measured) least.
+    """Find the PPP for compute with the least squares of log(predicted / measured).
 
     Raises FitError for no points, a point of several workers, or a step shorter than its update alone, which Paleo
-    takes at full peak whatever the PPP.
+    charges at full peak regardless of PPP.
     """
     if not points:
-        raise FitError("a PPP needs one or more measured steps of one worker, given none")
+        raise FitError("a PPP needs at least one measured step of one worker, got none")
     for point in points:
         if point.workers != 1:
-            raise FitError(f"a PPP comes from steps of one worker, given a step of {point.workers}")
+            raise FitError(f"a PPP is fitted to steps of one worker, got a step of {point.workers}")
 
-    steps = [partial(_step_ms, point, platform, revision, pipeline, corrected) for point in points]
-    own = [_own(point, step) for point, step in zip(points, steps, strict=True)]
-    common = _common(points, own, steps)
+    steps = [partial(_step_ms, point, platform, variant) for point in points]
+    exact = [_exact(point, step) for point, step in zip(points, steps, strict=True)]
+    common = _common(points, exact, steps)
     predicted = [step(common) for step in steps]
     degrees = len(points) - 1
     low = high = None
@@ -99,39 +97,34 @@ def calibrate(
         slopes = sum((log(step(common + 1e-4) / step(common - 1e-4)) / 2e-4) ** 2 for step in steps)
         half = student_quantile(degrees, level) * sqrt(squares / degrees / slopes)
         low, high = exp(common - half), exp(common + half)
-    note = "" if degrees else "as many points as parameters: no error can be told"
+    note = "" if degrees else EXACT
     return Calibration(
         Parameter("ppp_comp", exp(common), low, high, "", note),
-        tuple(CalibratedPoint(*each) for each in zip(points, predicted, map(exp, own), strict=True)),
+        tuple(CalibratedPoint(*each) for each in zip(points, predicted, map(exp, exact), strict=True)),
         replace(platform, ppp_comp=exp(common)),
     )
 
 
-def _step_ms(
-    point: MeasuredStep, platform: Platform, revision: Revision, pipeline: bool, corrected: bool, log_ppp: float
-) -> float:
-    on = replace(platform, ppp_comp=exp(log_ppp))
-    predicted = predict_step(
-        point.network, on, batch=point.batch_per_worker, revision=revision, pipeline=pipeline, corrected=corrected
-    )
-    return predicted.compute_ms
+def _step_ms(point: MeasuredStep, platform: Platform, variant: Variant, log_ppp: float) -> float:
+    scaled = replace(platform, ppp_comp=exp(log_ppp))
+    return predict_step(point.network, scaled, batch=point.batch_per_worker, variant=variant).compute_ms
 
 
-def _own(point: MeasuredStep, step: Callable[[float], float]) -> float:
-    """Log of the PPP that gives this point exactly; a step only falls as PPP rises."""
+def _exact(point: MeasuredStep, step: Callable[[float], float]) -> float:
+    """Log of the PPP that matches this point exactly; a step only gets shorter as PPP rises."""
     from scipy.optimize import brentq
 
     shortest, longest = step(log(MOST)), step(log(LEAST))
     where = f"{point.network.name} with a batch of {point.batch_per_worker}: measured {point.step_ms:.6g} ms"
     if point.step_ms <= shortest:
-        raise FitError(f"{where}, and Paleo takes {shortest:.6g} ms for the update alone; no PPP gives this step")
+        raise FitError(f"{where}, but Paleo needs {shortest:.6g} ms for the update alone; no PPP gives this step")
     if point.step_ms >= longest:
-        raise FitError(f"{where}, which is a PPP of less than {LEAST:g}: look at the unit, or at the device")
+        raise FitError(f"{where}, a PPP below {LEAST:g}; check the unit and the device")
     return float(brentq(lambda x: log(step(x) / point.step_ms), log(LEAST), log(MOST), xtol=1e-12))
 
 
 def _common(points: Sequence[MeasuredStep], exact: Sequence[float], steps: Sequence[Callable[[float], float]]) -> float:
-    """Log of the PPP with the least squares; it lies among the points' own."""
+    """Log of the PPP with the least squares; it lies within the range of the exact ones."""
     from scipy.optimize import minimize_scalar
 
     low, high = min(exact), max(exact)

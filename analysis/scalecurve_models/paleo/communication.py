@@ -13,7 +13,7 @@ from scalecurve.hardware.devices import Link
 
 @dataclass(frozen=True)
 class Scheme:
-    """For a number of workers: how often the parameters cross one link, and how many messages follow one another."""
+    """For a number of workers: how often the parameters cross one link, and the number of sequential messages."""
 
     name: str
     crossings: Callable[[int], float]
@@ -21,7 +21,7 @@ class Scheme:
 
 
 def tree_height(workers: int) -> int:
-    """The least h with 2**h >= workers."""
+    """The smallest h with 2**h >= workers."""
     return (workers - 1).bit_length()
 
 

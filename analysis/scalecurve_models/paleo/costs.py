@@ -1,4 +1,4 @@
-"""A network's charges as arrays: times of a pass on a device for any batch, in microseconds of arithmetic."""
+"""A network's charges as arrays, so that timing a pass on a device for any batch takes microseconds."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from scalecurve.hardware.devices import DeviceSpec, Precision
 from scalecurve_models.networks.graph import Network
-from scalecurve_models.paleo.terms import Charge, Revision, check_ppp, layer_terms
+from scalecurve_models.paleo.terms import HEAD, Charge, Variant, check_ppp, layer_terms
 
 Array = npt.NDArray[np.float64]
 PARAMETER_BYTES = 4
@@ -19,10 +19,10 @@ PARAMETER_BYTES = 4
 
 @dataclass(frozen=True)
 class Rates:
-    """How fast a device computes and moves: milliseconds of a FLOP, of a value, and of one clock cycle.
+    """The speed of a device: milliseconds per FLOP, per byte, and per clock cycle.
 
     The peak and the memory bandwidth are both divided by ``ppp``, the platform percent of peak (Paleo has one for
-    compute and memory; its other one is the network's). Memory bandwidth is taken as GiB/s, as Paleo does.
+    compute and memory, another for the network). Memory bandwidth counts in GiB/s, as in Paleo.
     """
 
     flop_ms: float
@@ -44,7 +44,7 @@ class Rates:
 
 @dataclass(frozen=True)
 class PassCosts:
-    """Charges of a pass, one entry a product and one a move, each with the layer that it belongs to."""
+    """Charges of a pass, one entry per product and per move, each with its layer."""
 
     layers: int
     flops: Array
@@ -67,7 +67,7 @@ class PassCosts:
         )
 
     def total(self, batch: int, rates: Rates, pipeline: bool = False) -> float:
-        """Milliseconds of the pass: every layer computes, then moves; with ``pipeline`` the longer of the two."""
+        """Milliseconds of the pass: each layer computes, then moves; with ``pipeline`` the longer of the two."""
         if pipeline:
             return float(np.maximum(*self.by_layer(batch, rates)).sum())
         compute, move = self._times(batch, rates)
@@ -97,14 +97,14 @@ class NetworkCosts:
 
     @property
     def parameter_bytes(self) -> int:
-        """What is updated and sent in every step, in single precision."""
+        """Bytes updated and sent in every step, in single precision."""
         return PARAMETER_BYTES * sum(self.parameters)
 
 
 @lru_cache(maxsize=256)
-def costs_of(network: Network, revision: Revision = "head", corrected: bool = False) -> NetworkCosts:
-    """The network's charges, worked out once for a network object."""
-    terms = layer_terms(network, revision, corrected)
+def costs_of(network: Network, variant: Variant = HEAD) -> NetworkCosts:
+    """The network's charges, computed once per network object."""
+    terms = layer_terms(network, variant)
     return NetworkCosts(
         names=tuple(layer.name for layer in terms),
         forward=PassCosts.of([layer.forward for layer in terms]),
@@ -114,7 +114,7 @@ def costs_of(network: Network, revision: Revision = "head", corrected: bool = Fa
 
 
 def update_ms(parameter_bytes: int, device: DeviceSpec, pipeline: bool = False) -> float:
-    """Milliseconds of w -= rate * gradient: two FLOPs a parameter, three moves, at full peak whatever the PPP."""
+    """Milliseconds of w -= rate * gradient: two FLOPs per parameter, three moves, at full peak regardless of PPP."""
     rates = Rates.of(device)
     flops = 2 * (parameter_bytes // PARAMETER_BYTES)
     compute = max(flops * rates.flop_ms, rates.cycle_ms) if flops else 0.0

@@ -1,4 +1,4 @@
-"""How fast a device could at most classify images, and how fast Paleo says that it does."""
+"""Upper bound on the rate at which a device can classify images, and the rate that Paleo predicts."""
 
 from __future__ import annotations
 
@@ -9,15 +9,14 @@ from scalecurve_models.networks.counting import Convention, totals
 from scalecurve_models.networks.graph import Network
 from scalecurve_models.paleo.costs import Rates, costs_of
 from scalecurve_models.paleo.scaling import SOFTWARE, check_counts
-from scalecurve_models.paleo.terms import Revision
+from scalecurve_models.paleo.terms import HEAD, Variant
 
 
 @dataclass(frozen=True)
 class InferenceRate:
-    """Images a second: ``bound`` is peak FLOPS over FLOPs an image, ``practical`` is Paleo's forward pass.
+    """Images/s: ``bound`` is peak FLOPS over FLOPs per image, ``practical`` is Paleo's forward pass.
 
-    A peak counts a multiply-add as two FLOPs. With FLOPs of another convention than ``2mac`` the bound is no bound:
-    with multiply-adds it is twice as high as the device can be.
+    A peak counts a multiply-add as two FLOPs; with the convention ``mac`` the bound is twice too high.
     """
 
     network: Network
@@ -42,11 +41,11 @@ def inference_rate(
     ppp: float = SOFTWARE["tensorflow"][0],
     convention: Convention = "2mac",
     precision: Precision = "fp32",
-    revision: Revision = "head",
+    variant: Variant = HEAD,
 ) -> InferenceRate:
-    """Rates for a batch. Raises PaleoError, and HardwareError for a device without a peak of that precision."""
+    """Rates for a batch. Raises PaleoError, and HardwareError for a device without a peak for the precision."""
     check_counts(batch, 1, "weak")
     flops = totals(network).work.flops(convention)
     peak = device.peak(precision)
-    forward = costs_of(network, revision).forward.total(batch, Rates.of(device, ppp, precision))
+    forward = costs_of(network, variant).forward.total(batch, Rates.of(device, ppp, precision))
     return InferenceRate(network, device, convention, batch, flops, peak, peak * 1e9 / flops, batch / forward * 1e3)

@@ -1,4 +1,4 @@
-"""Measured steps from a CSV file: columns ``batch`` and ``step_ms``, and if there are several, ``workers``."""
+"""Measured steps from a CSV file with the columns ``batch``, ``step_ms`` and optionally ``workers``."""
 
 from __future__ import annotations
 
@@ -15,8 +15,7 @@ COLUMNS = ("batch", "step_ms", "workers")
 def read_measured(file: Path, network: Network) -> list[MeasuredStep]:
     """Every row of a file as a step of ``network``; ``batch`` is each worker's.
 
-    Raises FitError with one line that names the file and the line: it cannot be read, a column is missing or unknown,
-    a value is no number.
+    Raises FitError with the file and the line where it cannot be read, or a column or a value is wrong.
     """
     try:
         lines = file.read_text(encoding="utf-8").splitlines()
@@ -26,13 +25,13 @@ def read_measured(file: Path, network: Network) -> list[MeasuredStep]:
     names = rows.fieldnames or []
     wrong = [name for name in names if name not in COLUMNS] or [name for name in COLUMNS[:2] if name not in names]
     if wrong:
-        raise FitError(f"{file}: column {wrong[0]!r}: the columns are batch, step_ms and, if wanted, workers")
+        raise FitError(f"{file}: column {wrong[0]!r}: expected columns batch, step_ms and optionally workers")
     return [_step(row, f"{file}:{number}", network) for number, row in enumerate(rows, start=2)]
 
 
 def _step(row: dict[str, str], where: str, network: Network) -> MeasuredStep:
     try:
-        if any(name not in COLUMNS for name in row):  # a line with more values than the header has columns
+        if any(name not in COLUMNS for name in row):  # more values than the header has columns
             raise ValueError
         workers = int(row.get("workers") or 1)
         return MeasuredStep(network, int(row["batch"]), float(row["step_ms"]), workers)
@@ -40,5 +39,5 @@ def _step(row: dict[str, str], where: str, network: Network) -> MeasuredStep:
         raise FitError(f"{where}: {error}") from error
     except (TypeError, ValueError) as error:
         raise FitError(
-            f"{where}: a whole batch and milliseconds are wanted, given {', '.join(map(str, row.values()))}"
+            f"{where}: expected an integer batch and milliseconds, got {', '.join(map(str, row.values()))}"
         ) from error

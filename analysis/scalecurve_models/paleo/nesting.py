@@ -1,7 +1,7 @@
-"""A network as layers one after another and branches side by side, for the least and the most time of a pass.
+"""A network as a sequence of layers and parallel branches, for bounds on the time of a pass.
 
-The walk of TalwalkarLab/paleo, paleo/graph.py: a chain until it forks, each branch until it meets a layer with
-several parents, on from there once all branches have met it.
+The walk of TalwalkarLab/paleo, paleo/graph.py: a chain until it forks, each branch until it meets a layer with several
+parents, and on from there once all branches have met it.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from scalecurve_models.networks.graph import Network
 from scalecurve_models.paleo.terms import PaleoError
 
 Nested = str | tuple[list["Nested"], ...]
-"""A layer's name, or branches side by side."""
+"""A layer's name, or parallel branches."""
 
 
 def nest(network: Network) -> list[Nested]:
@@ -28,17 +28,17 @@ def nest(network: Network) -> list[Nested]:
     missing = set(children) - set(_names(items))
     if missing:
         first = next(layer.name for layer in layers if layer.name in missing)
-        raise PaleoError(f"network {network.name}: its branches do not nest at layer {first}; only data parallelism is")
+        raise PaleoError(f"network {network.name}: branches do not nest at layer {first}; use data parallelism")
     return items
 
 
 def bounds(items: Sequence[Nested], times: Mapping[str, float]) -> tuple[float, float]:
-    """Least time (branches at once) and most (one after another); layers without a time take none."""
+    """Minimum time (branches in parallel) and maximum (in sequence); layers without a time take none."""
     least = most = 0.0
     for item in items:
         if isinstance(item, str):
-            own = times.get(item, 0.0)
-            least, most = least + own, most + own
+            time = times.get(item, 0.0)
+            least, most = least + time, most + time
         else:
             branches = [bounds(branch, times) for branch in item]
             least += max(branch[0] for branch in branches)
@@ -49,7 +49,7 @@ def bounds(items: Sequence[Nested], times: Mapping[str, float]) -> tuple[float, 
 def _walk(
     frontier: list[str], children: Mapping[str, list[str]], waiting: dict[str, int], joints: set[str]
 ) -> tuple[list[Nested], list[str]]:
-    """What lies behind the frontier up to joints that still wait, and those joints."""
+    """Everything after the frontier up to the joints that are still waiting, and those joints."""
     items: list[Nested] = []
     while frontier and not all(name in joints for name in frontier):
         if len(frontier) == 1:

@@ -1,8 +1,8 @@
-"""Paleo on measured curves, in the form of every other model: as given, calibrated on one worker, and with overlap.
+"""Paleo on measured curves, in the form of every other model: uncalibrated, calibrated, and with overlap.
 
-- ``paleo``: the PPPs as given, nothing fitted: every point is predicted blindly, one worker too.
-- ``paleo-1``: the PPP for computing calibrated on the measured steps of one worker; all other points are blind.
-- ``paleo+``: that, the ring, and an overlap fitted to steps of several workers, each point left out in turn.
+- ``paleo``: PPPs from the command line, nothing fitted; every point is a blind prediction, including one worker.
+- ``paleo-1``: the PPP for compute calibrated on the measured steps of one worker; all other points are blind.
+- ``paleo+``: the same plus the ring and an overlap fitted to steps of several workers, leaving each point out.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Rate = Callable[[int], float]
 
 @dataclass(frozen=True)
 class PaleoModels:
-    """The three models for the curves of a bundle; ``networks`` are those of the curves by name."""
+    """The three models for the curves of a bundle; ``networks`` maps curve names to networks."""
 
     platform: Platform
     networks: Mapping[str, Network]
@@ -46,8 +46,8 @@ class PaleoModels:
         parameters: tuple[Parameter, ...] = ()
         failure = ""
         try:
-            found = calibrate(single, self.platform)
-            calibrated, parameters = found.platform, (found.ppp_comp,)
+            calibration = calibrate(single, self.platform)
+            calibrated, parameters = calibration.platform, (calibration.ppp_comp,)
         except FitError as error:
             failure = str(error)
 
@@ -55,13 +55,13 @@ class PaleoModels:
             network = self.networks.get(curve.name)
             if network is None:
                 return ()
-            given = _plain(PALEO, curve, network, self.platform, (), everywhere=True)
-            given = replace(given, notes=(_spelled(self.platform),))
+            plain = _plain(PALEO, curve, network, self.platform, (), everywhere=True)
+            plain = replace(plain, notes=(_platform_note(self.platform),))
             if calibrated is None:
                 failed = (SeriesModel(name, EQUATION, failure=failure) for name in (CALIBRATED, PLUS))
-                return (given, *failed)
+                return (plain, *failed)
             one = _plain(CALIBRATED, curve, network, calibrated, parameters)
-            return given, one, _plus(curve, network, calibrated, several)
+            return plain, one, _plus(curve, network, calibrated, several)
 
         return on
 
@@ -81,7 +81,7 @@ def _plain(
 ) -> SeriesModel:
     def rate(workers: int) -> float:
         batch = curve.batch_at(workers)
-        step = predict_step(network, platform, batch=_own(batch, workers), workers=workers)
+        step = predict_step(network, platform, batch=_share(batch, workers), workers=workers)
         return batch / step.step_ms * 1e3
 
     return _model(name, EQUATION, curve, parameters, rate, {n: rate(n) for n in curve.workers if everywhere or n > 1})
@@ -93,24 +93,24 @@ def _plus(
     def rate(fit: PlusFit) -> Rate:
         def at(workers: int) -> float:
             batch = curve.batch_at(workers)
-            step = predict_step(network, platform, batch=_own(batch, workers), workers=workers)
-            sent = costs_of(network, "head", False).parameter_bytes
+            step = predict_step(network, platform, batch=_share(batch, workers), workers=workers)
+            sent = costs_of(network).parameter_bytes
             return batch / with_plus(step, sent, fit.platform, fit.terms).step_ms * 1e3
 
         return at
 
     try:
-        whole = fit_plus(list(several.values()), platform, start=PlusTerms())
+        fitted = fit_plus(list(several.values()), platform, start=PlusTerms())
     except FitError as error:
         return SeriesModel(PLUS, PLUS_EQUATION, failure=str(error))
     left_out: dict[int, float | None] = {}
     for workers in curve.workers:
         if workers == 1:
             continue
-        # The same program at the same place on another curve would give the answer away.
+        # Exclude this worker count on the other curves of the program too.
         rest = [step for (_, n), step in several.items() if n != workers]
         left_out[workers] = rate(fit_plus(rest, platform, start=PlusTerms()))(workers) if rest else None
-    return _model(PLUS, PLUS_EQUATION, curve, whole.parameters, rate(whole), left_out)
+    return _model(PLUS, PLUS_EQUATION, curve, fitted.parameters, rate(fitted), left_out)
 
 
 def _model(
@@ -132,13 +132,13 @@ def _model(
     )
 
 
-def _spelled(platform: Platform) -> str:
+def _platform_note(platform: Platform) -> str:
     return (
         f"{platform.device.title}, {platform.precision}, {platform.link.title}; PPP {platform.ppp_comp:g} and "
-        f"{platform.ppp_comm:g} as given, nothing fitted"
+        f"{platform.ppp_comm:g}, nothing fitted"
     )
 
 
-def _own(batch: float, workers: int) -> int:
-    """A worker's share, rounded up, as the slowest one has it."""
+def _share(batch: float, workers: int) -> int:
+    """A worker's share of the batch, rounded up as for the slowest one."""
     return max(1, -(-round(batch) // workers))

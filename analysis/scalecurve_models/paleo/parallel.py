@@ -1,9 +1,9 @@
 """Model and hybrid parallelism: layers named ``x@k`` run on device k, the others on one device of their own.
 
 As TalwalkarLab/paleo, paleo/simulation.py and ``_estimate_remote_fetch`` of paleo/profilers/flops_profiler.py, with
-their mistakes, unless ``corrected``:
+their errors, unless ``corrected``:
 
-- a layer that is not split counts as being on a device of its own, so that split 0 fetches from it too;
+- a layer that is not split counts as being on a device of its own, so that split 0 also fetches from it;
 - in model parallelism values are fetched at the device's memory bandwidth, not the link's;
 - every parent in another group of four devices halves the bandwidth once more, for the parents after it too;
 - hybrid parallelism counts the values of the last unsplit layer, not their bytes, as what pipelining saves.
@@ -30,7 +30,7 @@ from scalecurve_models.paleo.costs import (
 )
 from scalecurve_models.paleo.nesting import bounds, nest
 from scalecurve_models.paleo.scaling import Platform, check_counts
-from scalecurve_models.paleo.terms import PaleoError, Revision
+from scalecurve_models.paleo.terms import HEAD, PaleoError, Variant
 
 GROUP = 4
 """Devices that share a host."""
@@ -38,7 +38,7 @@ GROUP = 4
 
 @dataclass(frozen=True)
 class PassBounds:
-    """A pass under model parallelism, in milliseconds: all branches at once, and one after another."""
+    """Bounds on a pass under model parallelism in milliseconds: branches in parallel, and in sequence."""
 
     name: str
     least_ms: float
@@ -65,17 +65,17 @@ class HybridPart:
 
 
 def predict_model_parallel(
-    network: Network, platform: Platform, *, batch: int, revision: Revision = "head", corrected: bool = False
+    network: Network, platform: Platform, *, batch: int, variant: Variant = HEAD
 ) -> list[PassBounds]:
-    """Bounds of a forward and a backward pass, each split on its own device. Raises PaleoError."""
+    """Bounds of the forward and the backward pass, each split on its own device. Raises PaleoError."""
     check_counts(batch, 1, "weak")
-    if network.splits > GROUP and not corrected:
+    if network.splits > GROUP and not variant.corrected:
         raise PaleoError(
-            f"network {network.name}: {network.splits} splits: the authors' code stops at more than {GROUP} under "
-            "model parallelism; use the corrected arithmetic, or hybrid parallelism"
+            f"network {network.name}: {network.splits} splits: the authors' code supports at most {GROUP} under model "
+            "parallelism; use the corrected arithmetic or hybrid parallelism"
         )
-    costs = costs_of(network, revision, corrected)
-    fetches = _fetches(network, platform, batch, None if not corrected else platform.link, corrected)
+    costs = costs_of(network, variant)
+    fetches = _fetches(network, platform, batch, platform.link if variant.corrected else None, variant.corrected)
     items = nest(network)
     passes = []
     for name, part in (("forward", costs.forward), ("backward", costs.backward)):
@@ -91,18 +91,16 @@ def predict_hybrid(
     *,
     batch: int,
     workers: int,
-    revision: Revision = "head",
-    pipeline: bool = False,
-    corrected: bool = False,
+    variant: Variant = HEAD,
 ) -> list[HybridPart]:
-    """A step of "one weird trick": layers that are not split are data parallel, the others model parallel.
+    """A step of "one weird trick": unsplit layers are data parallel, split ones model parallel.
 
-    ``batch`` is each worker's. The split layers run once for each worker's batch; only the first fetch is not hidden.
+    ``batch`` is per worker. The split layers run once per worker's batch; only the first fetch is not hidden.
     Raises PaleoError.
     """
     check_counts(batch, workers, "weak")
-    costs = costs_of(network, revision, corrected)
-    fetches = _fetches(network, platform, batch, platform.link, corrected)
+    costs = costs_of(network, variant)
+    fetches = _fetches(network, platform, batch, platform.link, variant.corrected)
     split = {layer.name for layer in network.main_layers if layer.device is not None}
     sizes = {True: 0, False: 0}
     for name, parameters in zip(costs.names, costs.parameters, strict=True):
@@ -114,13 +112,15 @@ def predict_hybrid(
         compute, move = part.by_layer(batch, rates)
         move = move + np.array([fetches[name] for name in costs.names])
         alone = np.array([name not in split for name in costs.names])
-        data_ms.append(float((np.maximum(compute, move) if pipeline else compute + move)[alone].sum()))
-        own = {name: float(c + m) for name, c, m in zip(costs.names, compute, move, strict=True) if name in split}
+        data_ms.append(float((np.maximum(compute, move) if variant.pipeline else compute + move)[alone].sum()))
+        split_ms = {name: float(c + m) for name, c, m in zip(costs.names, compute, move, strict=True) if name in split}
         model_ms.append(
-            _pipelined(bounds(items, own)[0], _hidden(network, platform, batch, workers, corrected), workers)
+            _pipelined(
+                bounds(items, split_ms)[0], _hidden(network, platform, batch, workers, variant.corrected), workers
+            )
         )
-    # The release takes the whole update where it has just worked out the pipelined one.
-    data_update = update_ms(sizes[False], platform.device, pipeline and revision == "head")
+    # The release uses the full update although it has just computed the pipelined one.
+    data_update = update_ms(sizes[False], platform.device, variant.pipeline and variant.revision == "head")
     exchange = exchange_ms(sizes[False], platform.link, workers, SCHEMES["tree"], platform.ppp_comm)
     model_update = update_ms(sizes[True], platform.device)
     together = batch * workers
@@ -135,7 +135,7 @@ def _pipelined(once: float, hidden: float | None, workers: int) -> float:
 
 
 def _hidden(network: Network, platform: Platform, batch: int, workers: int, corrected: bool) -> float | None:
-    """Milliseconds of fetching that a pipeline over the workers' batches hides; None for a network without splits."""
+    """Milliseconds of fetching hidden by a pipeline over the workers' batches; None for an unsplit network."""
     first = next((layer for layer in network.main_layers if layer.device is not None), None)
     if first is None:
         return None
@@ -151,7 +151,7 @@ def _totals(costs: NetworkCosts, part: PassCosts, platform: Platform, batch: int
 
 
 def _fetches(network: Network, platform: Platform, batch: int, link: Link | None, corrected: bool) -> dict[str, float]:
-    """Milliseconds in which each layer fetches what its parents left on other devices."""
+    """Milliseconds that each layer needs to fetch its parents' outputs from other devices."""
     bandwidth = platform.device.memory_gb_s if link is None else link.gbps / 8
     return {
         layer.name: _fetched(network, layer, platform, batch, bandwidth, corrected) for layer in network.main_layers

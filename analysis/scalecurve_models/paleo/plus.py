@@ -1,9 +1,9 @@
-"""Paleo+: Paleo's step with messages that take time, the ring, and exchange behind computing. Not Paleo.
+"""Paleo+: Paleo's step plus message latency, the ring, and overlap of exchange and compute. Not part of Paleo.
 
     exchange = crossings * D / B / ppp_comm + messages * latency
     step     = (compute**g + exchange**g) ** (1 / g)
 
-g = 1 is one after the other, as in Paleo; g = 10 is close to the longer of the two. The form is that of Pollux
+g = 1 is no overlap, as in Paleo; g = 10 is close to the longer of the two. The form is that of Pollux
 (A. Qiao et al., OSDI 2021; petuum/adaptdl, goodput.py).
 """
 
@@ -18,12 +18,12 @@ import numpy as np
 import numpy.typing as npt
 
 from scalecurve.statistics.intervals import student_quantile
-from scalecurve_models.fitting.least_squares import FitError, Parameter, collinear_note
+from scalecurve_models.fitting.least_squares import EXACT, NEAR_ZERO, FitError, Parameter, collinear_note
 from scalecurve_models.paleo.calibration import MeasuredStep
 from scalecurve_models.paleo.communication import RING, SCHEMES, Scheme, exchange_ms
 from scalecurve_models.paleo.costs import costs_of
 from scalecurve_models.paleo.scaling import Platform, StepPrediction, predict_step
-from scalecurve_models.paleo.terms import PaleoError, Revision
+from scalecurve_models.paleo.terms import HEAD, PaleoError, Variant
 
 PLUS_SCHEMES: Mapping[str, Scheme] = {**SCHEMES, RING.name: RING}
 LEAST_OVERLAP, MOST_OVERLAP = 1.0, 10.0
@@ -41,14 +41,14 @@ GUESSES = {
 }
 TIGHT = 1e-12
 FLAT = 1e-7
-"""Below this share of the steepest direction, the points do not see a direction at all."""
+"""Below this fraction of the steepest direction, a direction is not identifiable."""
 
 Array = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class PlusTerms:
-    """What Paleo+ adds: the exponent g, microseconds a message, and the scheme. Raises PaleoError out of range."""
+    """What Paleo+ adds: the exponent g, microseconds per message, and the scheme. Raises PaleoError out of range."""
 
     overlap: float = 1.0
     latency_us: float = 0.0
@@ -56,16 +56,16 @@ class PlusTerms:
 
     def __post_init__(self) -> None:
         if not LEAST_OVERLAP <= self.overlap <= MOST_OVERLAP:
-            raise PaleoError(f"overlap {self.overlap!r}: a number from 1 (none) to 10 (all that can be) is wanted")
+            raise PaleoError(f"overlap {self.overlap!r}: expected a number from 1 (none) to 10 (nearly full)")
         if not 0 <= self.latency_us <= MOST_LATENCY_US:
-            raise PaleoError(f"latency {self.latency_us!r} us: a number from 0 to {MOST_LATENCY_US:,.0f} is wanted")
+            raise PaleoError(f"latency {self.latency_us!r} us: expected a number from 0 to {MOST_LATENCY_US:,.0f}")
         if self.scheme not in PLUS_SCHEMES:
-            raise PaleoError(f"scheme {self.scheme!r}: known are {', '.join(PLUS_SCHEMES)}")
+            raise PaleoError(f"scheme {self.scheme!r}: expected one of {', '.join(PLUS_SCHEMES)}")
 
 
 @dataclass(frozen=True)
 class PlusPrediction:
-    """Paleo's prediction with the exchange of one scheme, some of it behind computing; milliseconds."""
+    """Paleo's prediction with the exchange of one scheme, partly overlapped; milliseconds."""
 
     paleo: StepPrediction
     terms: PlusTerms
@@ -77,7 +77,7 @@ class PlusPrediction:
 
     @property
     def exposed_ms(self) -> float:
-        """Exposed communication: the step without what one worker does alone."""
+        """Exposed communication: the step minus the compute of one worker."""
         return self.step_ms - self.paleo.compute_ms
 
     @property
@@ -115,11 +115,11 @@ def overlapped(compute_ms: float, exchange: float, overlap: float) -> float:
 
 
 def with_plus(prediction: StepPrediction, parameter_bytes: int, platform: Platform, terms: PlusTerms) -> PlusPrediction:
-    """Put the terms of Paleo+ on a prediction of Paleo's."""
+    """Add the terms of Paleo+ to a prediction of Paleo."""
     scheme = PLUS_SCHEMES[terms.scheme]
     sent = exchange_ms(parameter_bytes, platform.link, prediction.workers, scheme, platform.ppp_comm)
-    waited = scheme.messages(prediction.workers) * terms.latency_us / 1e3
-    return PlusPrediction(prediction, terms, sent + waited)
+    latency = scheme.messages(prediction.workers) * terms.latency_us / 1e3
+    return PlusPrediction(prediction, terms, sent + latency)
 
 
 def fit_plus(
@@ -128,8 +128,7 @@ def fit_plus(
     *,
     free: Sequence[str] = ("overlap",),
     start: PlusTerms | None = None,
-    revision: Revision = "head",
-    corrected: bool = False,
+    variant: Variant = HEAD,
     level: float = 0.95,
 ) -> PlusFit:
     """Fit any of overlap, ppp_comm and latency_us to measured steps of several workers; the PPP is the platform's.
@@ -139,17 +138,15 @@ def fit_plus(
     """
     unknown = [name for name in free if name not in FREE]
     if unknown or not free or len(set(free)) != len(free):
-        raise FitError(
-            f"parameters {', '.join(free) or 'none'}: one or more of {', '.join(FREE)} are wanted, each once"
-        )
+        raise FitError(f"parameters {', '.join(free) or 'none'}: expected one or more of {', '.join(FREE)}, each once")
     if len(points) < len(free):
         raise FitError(
-            f"{len(free)} parameters ({', '.join(free)}) need as many steps of several workers, given {len(points)}"
+            f"{len(free)} parameters ({', '.join(free)}) need as many steps of several workers, got {len(points)}"
         )
     for point in points:
         if point.workers < 2:
-            raise FitError("the terms of Paleo+ come from steps of several workers, given a step of 1")
-    problem = _Problem.of(points, platform, tuple(free), start or PlusTerms(), revision, corrected)
+            raise FitError("Paleo+ is fitted to steps of several workers, got a step of 1")
+    problem = _Problem.of(points, platform, tuple(free), start or PlusTerms(), variant)
     return problem.fit(platform, level)
 
 
@@ -175,17 +172,14 @@ class _Problem:
         platform: Platform,
         free: tuple[str, ...],
         terms: PlusTerms,
-        revision: Revision,
-        corrected: bool,
+        variant: Variant,
     ) -> _Problem:
         scheme, at_peak = PLUS_SCHEMES[terms.scheme], replace(platform, ppp_comm=1.0)
         compute, bandwidth = [], []
         for point in points:
-            alone = predict_step(
-                point.network, at_peak, batch=point.batch_per_worker, revision=revision, corrected=corrected
-            )
+            alone = predict_step(point.network, at_peak, batch=point.batch_per_worker, variant=variant)
             compute.append(alone.compute_ms)
-            sent = costs_of(point.network, revision, corrected).parameter_bytes
+            sent = costs_of(point.network, variant).parameter_bytes
             bandwidth.append(exchange_ms(sent, platform.link, point.workers, scheme))
         fixed = {"overlap": log(terms.overlap), "ppp_comm": log(platform.ppp_comm), "latency_us": terms.latency_us}
         return cls(
@@ -220,11 +214,13 @@ class _Problem:
             key=lambda result: float(result.cost),
         )
         parameters = self._parameters(np.asarray(best.x), np.asarray(best.jac), float(best.cost), level)
-        found = {name: _from(name, value) for name, value in zip(self.free, best.x.tolist(), strict=True)}
+        fitted = {name: _from(name, value) for name, value in zip(self.free, best.x.tolist(), strict=True)}
         terms = PlusTerms(
-            found.get("overlap", self.terms.overlap), found.get("latency_us", self.terms.latency_us), self.terms.scheme
+            fitted.get("overlap", self.terms.overlap),
+            fitted.get("latency_us", self.terms.latency_us),
+            self.terms.scheme,
         )
-        on = replace(platform, ppp_comm=found.get("ppp_comm", platform.ppp_comm))
+        on = replace(platform, ppp_comm=fitted.get("ppp_comm", platform.ppp_comm))
         return PlusFit(parameters, terms, on, tuple(np.expm1(best.fun).tolist()))
 
     def _starts(self) -> list[list[float]]:
@@ -245,16 +241,15 @@ class _Problem:
             unit = "us" if name == "latency_us" else ""
             value = _from(name, float(at[index]))
             if shared[index, index]:
-                tied = [other for other, with_it in zip(self.free, shared[index], strict=True) if with_it]
-                parameters.append(Parameter(name, None, None, None, unit, collinear_note(name, tied)))
+                tied = [other for other, is_tied in zip(self.free, shared[index], strict=True) if is_tied]
+                parameters.append(Parameter(name, unit=unit, note=collinear_note(name, tied)))
             elif not degrees:
-                note = "as many points as parameters: no error can be told"
-                parameters.append(Parameter(name, value, None, None, unit, note))
+                parameters.append(Parameter(name, value, unit=unit, note=EXACT))
             else:
                 half = student_quantile(degrees, level) * float(np.sqrt(covariance[index, index]))
                 ends = (max(BOUNDS[name][0], at[index] - half), min(BOUNDS[name][1], at[index] + half))
                 low, high = (_from(name, float(end)) for end in ends)
-                parameters.append(Parameter(name, value, low, high, unit, _told(name, value, low, high)))
+                parameters.append(Parameter(name, value, low, high, unit, _bound_note(name, value, low, high)))
         return tuple(parameters)
 
 
@@ -264,10 +259,10 @@ def _from(name: str, unknown: float) -> float:
     return unknown if name == "latency_us" else exp(unknown)
 
 
-def _told(name: str, value: float, low: float, high: float) -> str:
+def _bound_note(name: str, value: float, low: float, high: float) -> str:
     ends = [_from(name, end) for end in BOUNDS[name]]
     if np.isclose(value, ends, rtol=1e-6, atol=1e-6).any():
         return "at its bound"
     if (low <= ends[0] and high >= ends[1]) or high > 10 * low > 0:
-        return "these points hardly tell it"
-    return "cannot be told from 0" if low == 0 else ""
+        return "barely identifiable from these points"
+    return NEAR_ZERO if low == 0 else ""

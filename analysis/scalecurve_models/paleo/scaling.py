@@ -1,4 +1,4 @@
-"""Data parallelism: a step of n workers, forward, backward, update and exchange one after another."""
+"""Data parallelism: a step of n workers, with forward, backward, update and exchange in sequence."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from scalecurve.hardware.devices import DeviceSpec, Link, Precision
 from scalecurve_models.networks.graph import Network
 from scalecurve_models.paleo.communication import SCHEMES, exchange_ms
 from scalecurve_models.paleo.costs import Rates, costs_of, update_ms
-from scalecurve_models.paleo.terms import PaleoError, Revision, check_ppp
+from scalecurve_models.paleo.terms import HEAD, PaleoError, Variant, check_ppp
 
 Scaling = Literal["strong", "weak"]
 MOST_WORKERS = 10_000_000
@@ -19,10 +19,10 @@ MOST_BATCH = 10**9
 
 @dataclass(frozen=True)
 class Platform:
-    """What a network runs on, and how much of its peaks the software reaches (PPP, platform percent of peak).
+    """The hardware, and the fraction of its peaks that the software reaches (PPP, platform percent of peak).
 
     ``ppp_comp`` divides the device's peak and its memory bandwidth, ``ppp_comm`` the link's; both may exceed 1, where
-    an algorithm (Winograd) does with fewer operations than are counted. Raises PaleoError unless both are positive.
+    an algorithm (Winograd) needs fewer operations than are counted. Raises PaleoError unless both are positive.
     """
 
     device: DeviceSpec
@@ -42,12 +42,12 @@ SOFTWARE: dict[str, tuple[float, float]] = {
     "mxnet": (0.49, 0.72),
     "caffe": (0.21, 0.56),
 }
-"""PPP for computing and communication behind the authors' demo; they are of 2016, and of these versions alone."""
+"""PPP for compute and communication in the authors' demo, measured in 2016."""
 
 
 @dataclass(frozen=True)
 class StepPrediction:
-    """One step of ``workers``; times in milliseconds, ``throughput`` in samples a second with the tree's exchange."""
+    """One step of ``workers``; times in milliseconds, ``throughput`` in samples/s with the tree's exchange."""
 
     workers: int
     batch_per_worker: int
@@ -63,7 +63,7 @@ class StepPrediction:
 
     @property
     def step_ms(self) -> float:
-        """The step with the tree's exchange, nothing overlapped."""
+        """The step with the tree's exchange, without overlap."""
         return self.compute_ms + self.communication_ms["tree"]
 
     @property
@@ -71,16 +71,8 @@ class StepPrediction:
         return self.samples / self.step_ms * 1e3
 
     def plain(self) -> dict[str, Any]:
-        return {
-            "workers": self.workers,
-            "batch_per_worker": self.batch_per_worker,
-            "forward_ms": self.forward_ms,
-            "backward_ms": self.backward_ms,
-            "update_ms": self.update_ms,
-            "communication_ms": dict(self.communication_ms),
-            "step_ms": self.step_ms,
-            "throughput": self.throughput,
-        }
+        fields = {name: value for name, value in vars(self).items() if name != "samples"}
+        return fields | {"step_ms": self.step_ms, "throughput": self.throughput}
 
 
 def predict_step(
@@ -90,9 +82,7 @@ def predict_step(
     batch: int,
     workers: int = 1,
     scaling: Scaling = "weak",
-    revision: Revision = "head",
-    pipeline: bool = False,
-    corrected: bool = False,
+    variant: Variant = HEAD,
 ) -> StepPrediction:
     """Predict one step.
 
@@ -103,15 +93,15 @@ def predict_step(
     Raises PaleoError for a batch, a number of workers or a PPP that cannot be.
     """
     check_counts(batch, workers, scaling)
-    own = -(-batch // workers) if scaling == "strong" else batch
-    costs = costs_of(network, revision, corrected)
+    per_worker = -(-batch // workers) if scaling == "strong" else batch
+    costs = costs_of(network, variant)
     rates = Rates.of(platform.device, platform.ppp_comp, platform.precision)
     return StepPrediction(
         workers=workers,
-        batch_per_worker=own,
-        forward_ms=costs.forward.total(own, rates, pipeline),
-        backward_ms=costs.backward.total(own, rates, pipeline),
-        update_ms=update_ms(costs.parameter_bytes, platform.device, pipeline),
+        batch_per_worker=per_worker,
+        forward_ms=costs.forward.total(per_worker, rates, variant.pipeline),
+        backward_ms=costs.backward.total(per_worker, rates, variant.pipeline),
+        update_ms=update_ms(costs.parameter_bytes, platform.device, variant.pipeline),
         communication_ms=_exchanges(costs.parameter_bytes, platform, workers),
         samples=batch if scaling == "strong" else batch * workers,
     )
@@ -124,25 +114,21 @@ def predict_scaling(
     batch: int,
     workers: Sequence[int],
     scaling: Scaling = "weak",
-    revision: Revision = "head",
-    pipeline: bool = False,
-    corrected: bool = False,
+    variant: Variant = HEAD,
 ) -> list[StepPrediction]:
-    """Predict a step for each number of workers; a batch per worker is worked out once. Raises PaleoError."""
+    """Predict a step for each number of workers; each batch per worker is computed once. Raises PaleoError."""
     if not workers:
-        raise PaleoError("workers: one or more numbers are wanted, given none")
-    known: dict[int, StepPrediction] = {}
+        raise PaleoError("workers: expected one or more numbers, got none")
+    by_batch: dict[int, StepPrediction] = {}
     predictions = []
     for n in workers:
         check_counts(batch, n, scaling)
-        own = -(-batch // n) if scaling == "strong" else batch
-        if own not in known:
-            known[own] = predict_step(
-                network, platform, batch=own, revision=revision, pipeline=pipeline, corrected=corrected
-            )
-        exchanges = _exchanges(costs_of(network, revision, corrected).parameter_bytes, platform, n)
+        per_worker = -(-batch // n) if scaling == "strong" else batch
+        if per_worker not in by_batch:
+            by_batch[per_worker] = predict_step(network, platform, batch=per_worker, variant=variant)
+        exchanges = _exchanges(costs_of(network, variant).parameter_bytes, platform, n)
         samples = batch if scaling == "strong" else batch * n
-        predictions.append(replace(known[own], workers=n, communication_ms=exchanges, samples=samples))
+        predictions.append(replace(by_batch[per_worker], workers=n, communication_ms=exchanges, samples=samples))
     return predictions
 
 
@@ -154,10 +140,9 @@ def _exchanges(parameter_bytes: int, platform: Platform, workers: int) -> dict[s
 
 
 def check_counts(batch: int, workers: int, scaling: str) -> None:
-    """Raise PaleoError for a batch, a number of workers or a way of scaling that cannot be."""
-    if isinstance(batch, bool) or not isinstance(batch, int) or not 1 <= batch <= MOST_BATCH:
-        raise PaleoError(f"batch {batch!r}: a whole number from 1 to {MOST_BATCH:,} is wanted")
-    if isinstance(workers, bool) or not isinstance(workers, int) or not 1 <= workers <= MOST_WORKERS:
-        raise PaleoError(f"workers {workers!r}: a whole number from 1 to {MOST_WORKERS:,} is wanted")
+    """Raise PaleoError for an invalid batch, number of workers or scaling."""
+    for name, value, most in (("batch", batch, MOST_BATCH), ("workers", workers, MOST_WORKERS)):
+        if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
+            raise PaleoError(f"{name} {value!r}: expected an integer from 1 to {most:,}")
     if scaling not in get_args(Scaling):
-        raise PaleoError(f"scaling {scaling!r}: known are {', '.join(get_args(Scaling))}")
+        raise PaleoError(f"scaling {scaling!r}: expected one of {', '.join(get_args(Scaling))}")

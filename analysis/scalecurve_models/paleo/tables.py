@@ -12,11 +12,11 @@ from scalecurve_models.paleo.inference import InferenceRate
 from scalecurve_models.paleo.parallel import HybridPart, PassBounds
 from scalecurve_models.paleo.plus import PlusPrediction
 from scalecurve_models.paleo.scaling import Platform, StepPrediction, predict_step
-from scalecurve_models.paleo.terms import Revision
+from scalecurve_models.paleo.terms import HEAD, Variant
 
 _STEP_COLUMNS = (
     Column("workers", "workers", "count"),
-    Column("batch_per_worker", "batch a worker", "count"),
+    Column("batch_per_worker", "batch/worker", "count"),
     Column("forward_ms", "forward", "number", "ms"),
     Column("backward_ms", "backward", "number", "ms"),
     Column("update_ms", "update", "number", "ms"),
@@ -31,7 +31,7 @@ _RATE_COLUMNS = (
 def scaling_table(
     predictions: Sequence[StepPrediction], network: Network, platform: Platform, scaling: str, revision: str
 ) -> Table:
-    """One row a number of workers; speed-up against the first row's throughput, a worker there counting as one."""
+    """One row per number of workers; speed-up is relative to the throughput per worker of the first row."""
     columns = (
         *_STEP_COLUMNS,
         Column("one_to_all_ms", "one to all", "number", "ms"),
@@ -48,15 +48,15 @@ def scaling_table(
         for p in predictions
     ]  # fmt: skip
     notes = (
-        "Step, throughput and speed-up are with the tree; nothing is overlapped and messages take no time to start.",
-        f"Revision {revision} of the authors' code, GEMM alone.",
+        "Step, throughput and speed-up use the tree, without overlap and without message latency.",
+        f"Revision {revision} of the authors' code, GEMM only.",
         _platform_note(platform),
     )
     return Table("paleo", f"Paleo: {network.name}, {scaling} scaling", columns, tuple(rows), notes)
 
 
 def plus_table(predictions: Sequence[PlusPrediction], network: Network, platform: Platform, scaling: str) -> Table:
-    """One row a number of workers, with Paleo+'s exchange and step."""
+    """One row per number of workers, with the exchange and step of Paleo+."""
     columns = (
         *_STEP_COLUMNS,
         Column("exchange_ms", "exchange", "number", "ms"),
@@ -73,8 +73,8 @@ def plus_table(predictions: Sequence[PlusPrediction], network: Network, platform
     ]  # fmt: skip
     terms = predictions[0].terms
     notes = (
-        f"Paleo+ is no part of Paleo: {terms.scheme}, {terms.latency_us:g} us a message, overlap {terms.overlap:g} "
-        "(1 none, 10 nearly all).",
+        f"Paleo+ is not part of Paleo: {terms.scheme}, {terms.latency_us:g} us per message, overlap {terms.overlap:g} "
+        "(1 none, 10 nearly full).",
         _platform_note(platform),
     )
     return Table("paleo_plus", f"Paleo+: {network.name}, {scaling} scaling", columns, tuple(rows), notes)
@@ -84,8 +84,8 @@ def bounds_table(passes: Sequence[PassBounds], network: Network, platform: Platf
     """A forward and a backward pass of a split network."""
     columns = (
         Column("pass", "pass"),
-        Column("lower_ms", "branches at once", "number", "ms"),
-        Column("upper_ms", "one after another", "number", "ms"),
+        Column("lower_ms", "branches in parallel", "number", "ms"),
+        Column("upper_ms", "branches in sequence", "number", "ms"),
     )
     rows = tuple((each.name, each.least_ms, each.most_ms) for each in passes)
     return Table("paleo_model", f"Paleo: {network.name}, model parallel", columns, rows, (_platform_note(platform),))
@@ -96,7 +96,7 @@ def hybrid_table(parts: Sequence[HybridPart], network: Network, platform: Platfo
     columns = (
         Column("part", "layers"),
         Column("workers", "workers", "count"),
-        Column("batch", "batch of all", "count"),
+        Column("batch", "global batch", "count"),
         Column("forward_ms", "forward", "number", "ms"),
         Column("backward_ms", "backward", "number", "ms"),
         Column("update_ms", "update", "number", "ms"),
@@ -107,14 +107,14 @@ def hybrid_table(parts: Sequence[HybridPart], network: Network, platform: Platfo
 
 
 def calibration_table(calibration: Calibration) -> Table:
-    """Each measured step with what the common PPP predicts."""
+    """Each measured step with the prediction at the common PPP."""
     columns = (
         Column("network", "network"),
         Column("batch", "batch", "count"),
         Column("measured_ms", "measured", "number", "ms"),
         Column("predicted_ms", "predicted", "number", "ms"),
         Column("error", "error", "percent"),
-        Column("own_ppp", "own PPP", "number"),
+        Column("exact_ppp", "exact PPP", "number"),
     )
     rows = tuple(
         (
@@ -123,9 +123,9 @@ def calibration_table(calibration: Calibration) -> Table:
         )
         for point in calibration.points
     )  # fmt: skip
-    found = calibration.ppp_comp
-    interval = "" if found.low is None or found.high is None else f" (95 %: {found.low:.3g} to {found.high:.3g})"
-    title = f"PPP for computing: {found.value:.4g}{interval}"
+    ppp = calibration.ppp_comp
+    interval = "" if ppp.low is None or ppp.high is None else f" (95 %: {ppp.low:.3g} to {ppp.high:.3g})"
+    title = f"PPP for compute: {ppp.value:.4g}{interval}"
     return Table("calibration", title, columns, rows, calibration.notes)
 
 
@@ -134,65 +134,61 @@ def measured_table(
     initial: Platform,
     calibrated: Platform,
     *,
-    revision: Revision,
-    corrected: bool = False,
-    pipeline: bool = False,
+    variant: Variant = HEAD,
     per_worker_hour: float | None = None,
 ) -> Table:
-    """Measured steps beside Paleo, with the PPPs as given and with the PPP calibrated on one worker.
+    """Measured steps against Paleo, uncalibrated and with the PPP calibrated on one worker.
 
-    Run time and cost are of a million samples; cost in the unit of ``per_worker_hour``.
+    Run time and cost are for a million samples; cost in the unit of ``per_worker_hour``.
     """
     columns = (
         Column("workers", "workers", "count"),
-        Column("batch_per_worker", "batch a worker", "count"),
+        Column("batch_per_worker", "batch/worker", "count"),
         Column("measured", "throughput", "number", "samples/s"),
-        Column("given", "PPP as given", "number", "samples/s"),
-        Column("given_error", "error", "percent"),
-        Column("calibrated", "PPP calibrated", "number", "samples/s"),
+        Column("uncalibrated", "uncalibrated", "number", "samples/s"),
+        Column("uncalibrated_error", "error", "percent"),
+        Column("calibrated", "calibrated", "number", "samples/s"),
         Column("calibrated_error", "error", "percent"),
-        Column("measured_s", "a million", "number", "s"),
+        Column("measured_s", "1 million samples", "number", "s"),
         Column("calibrated_s", "calibrated", "number", "s"),
-        Column("measured_cost", "cost of it", "number"),
+        Column("measured_cost", "cost", "number"),
         Column("calibrated_cost", "calibrated", "number"),
         Column("cost_error", "error", "percent"),
     )
 
     def rate(point: MeasuredStep, on: Platform) -> float:
-        return predict_step(
-            point.network, on, batch=point.batch_per_worker, workers=point.workers,
-            revision=revision, corrected=corrected, pipeline=pipeline,
-        ).throughput  # fmt: skip
+        batch, workers = point.batch_per_worker, point.workers
+        return predict_step(point.network, on, batch=batch, workers=workers, variant=variant).throughput
 
     rows: list[tuple[Cell, ...]] = []
     for point in sorted(points, key=lambda each: (each.workers, each.batch_per_worker)):
         n = point.workers
         measured = point.batch_per_worker * n / point.step_ms * 1e3
-        plain, found = rate(point, initial), rate(point, calibrated)
+        plain, fitted = rate(point, initial), rate(point, calibrated)
         costs: tuple[Cell, ...] = (None, None, None)
         if per_worker_hour is not None:
-            hours = [1e6 / each / 3600 * n * per_worker_hour for each in (measured, found)]
-            costs = (*hours, measured / found - 1)
+            hours = [1e6 / each / 3600 * n * per_worker_hour for each in (measured, fitted)]
+            costs = (*hours, measured / fitted - 1)
         rows.append(
             (
-                *(n, point.batch_per_worker, measured, plain, plain / measured - 1, found, found / measured - 1),
-                *(1e6 / measured, 1e6 / found, *costs),
+                *(n, point.batch_per_worker, measured, plain, plain / measured - 1, fitted, fitted / measured - 1),
+                *(1e6 / measured, 1e6 / fitted, *costs),
             )
         )
     notes = (
-        "The steps of one worker are what the PPP was calibrated on; all others are blind, and so is PPP as given.",
-        f"PPP as given: {initial.ppp_comp:.4g}; calibrated: {calibrated.ppp_comp:.4g}; for communication both have "
-        f"{initial.ppp_comm:.4g} of {initial.link.title}, by the tree.",
+        "The PPP was calibrated on the one-worker steps; all other predictions are blind, and all uncalibrated ones.",
+        f"PPP uncalibrated: {initial.ppp_comp:.4g}; calibrated: {calibrated.ppp_comp:.4g}; both use "
+        f"{initial.ppp_comm:.4g} of {initial.link.title} for communication, by the tree.",
     )
-    return Table("paleo_measured", "Paleo beside measurement", columns, tuple(rows), notes)
+    return Table("paleo_measured", "Paleo vs. measured", columns, tuple(rows), notes)
 
 
 def inference_table(rates: Sequence[InferenceRate], ppp: float) -> Table:
-    """The bound of a device beside Paleo's forward pass."""
+    """The upper bound of a device and Paleo's forward pass."""
     columns = (
         Column("network", "network"),
-        Column("gflops", "work an image", "number", "GFLOP"),
-        Column("bound_ms", "bound", "number", "ms an image"),
+        Column("gflops", "work/image", "number", "GFLOP"),
+        Column("bound_ms", "bound", "number", "ms/image"),
         Column("bound", "bound", "number", "images/s"),
         Column("practical", "Paleo", "number", "images/s"),
         Column("share", "Paleo / bound", "percent"),
@@ -203,12 +199,12 @@ def inference_table(rates: Sequence[InferenceRate], ppp: float) -> Table:
     )
     first = rates[0]
     notes = [
-        f"Bound: {first.peak_gflops:,.10g} GFLOPS, which count a multiply-add as two, over the work.",
+        f"Bound: {first.peak_gflops:,.10g} GFLOPS, with a multiply-add as two, over the work.",
         f"Work: {CONVENTIONS[first.convention]}.",
         f"Paleo: forward pass of {first.batch} images with a PPP of {ppp:g}.",
     ]
     if first.convention != "2mac":
-        notes.append("A multiply-add is counted as one FLOP here and as two in the peak: the bound is twice too fast.")
+        notes.append("A multiply-add counts as one FLOP here and as two in the peak, so the bound is twice too high.")
     if first.device.note:
         notes.append(first.device.note)
     return Table("inference", f"Inference on {first.device.title}", columns, rows, tuple(notes))
@@ -219,5 +215,5 @@ def _platform_note(platform: Platform) -> str:
     peak = f"{device.peak(platform.precision):,.10g} GFLOPS {platform.precision}"
     return (
         f"{device.title} ({peak}, {device.memory_gb_s:g} GB/s), {link.title} ({link.gbps:g} Gbit/s), "
-        f"PPP {platform.ppp_comp:.4g} for computing, {platform.ppp_comm:.4g} for communication."
+        f"PPP {platform.ppp_comp:.4g} for compute, {platform.ppp_comm:.4g} for communication."
     )

@@ -1,13 +1,12 @@
-"""What Paleo charges a layer for: floating-point operations and values moved, in GEMM mode, for any batch.
+"""What Paleo charges for a layer: floating-point operations and values moved, in GEMM mode, for any batch.
 
 Rules of TalwalkarLab/paleo, paleo/layers/conv.py and paleo/profilers/flops_profiler.py, in two revisions: ``head``
-(984bbf5, 2018) and ``release`` (b12c04b, 2016: the one behind the paper's and the demo's numbers). ``head`` counts
-padding in the values that a convolution reads, and, for a strided one, moving each value of the dilated gradient.
+(984bbf5, 2018) and ``release`` (b12c04b, 2016, behind the numbers of the paper and the demo). ``head`` counts padding
+in the values that a convolution reads and, for a strided one, moving each value of the dilated gradient.
 
 Both charge the gradient of a strided convolution's input as a dense convolution over the dilated gradient: stride
-squared times the work that is there. ``corrected`` charges the work that is there. Grouped and dilated convolutions,
-and windows that leave a rest of two or more cells, are charged by the same rules carried on; the authors' code stops
-at them.
+squared times the actual work. ``corrected`` charges the actual work. Grouped and dilated convolutions, and windows that
+leave two or more cells, are charged by extending the same rules; the authors' code does not support them.
 """
 
 from __future__ import annotations
@@ -25,21 +24,35 @@ Revision = Literal["head", "release"]
 
 
 class PaleoError(ValueError):
-    """A prediction that cannot be made: one line that says what was given and what is allowed."""
+    """A prediction that cannot be made; the message is one line."""
 
 
+@dataclass(frozen=True)
+class Variant:
+    """How Paleo computes; ``pipeline`` overlaps compute and memory traffic in a layer. Raises PaleoError."""
+
+    revision: Revision = "head"
+    corrected: bool = False
+    pipeline: bool = False
+
+    def __post_init__(self) -> None:
+        if self.revision not in get_args(Revision):
+            raise PaleoError(f"revision {self.revision!r}: expected one of {', '.join(get_args(Revision))}")
+
+
+HEAD = Variant()
 MOST_PPP = 1_000_000
 
 
 def check_ppp(name: str, value: float) -> None:
-    """Raise PaleoError for a platform percent of peak that cannot be; more than 1 can be."""
+    """Raise PaleoError for an invalid platform percent of peak; values above 1 are valid."""
     if not 0 < value <= MOST_PPP:
-        raise PaleoError(f"{name} {value!r}: a positive number up to {MOST_PPP:,} is wanted")
+        raise PaleoError(f"{name} {value!r}: expected a positive number up to {MOST_PPP:,}")
 
 
 @dataclass(frozen=True)
 class DataMove:
-    """Values read or written at once, as ``each * batch + once``. Each move has its own least time."""
+    """Values read or written at once, as ``each * batch + once``. Each move has its own minimum time."""
 
     each: float = 0.0
     once: float = 0.0
@@ -47,7 +60,7 @@ class DataMove:
 
 @dataclass(frozen=True)
 class Charge:
-    """One pass over a layer: FLOPs a sample of each product in it, and what is moved for them."""
+    """One pass over a layer: FLOPs per sample of each product, and the values moved."""
 
     flops: tuple[float, ...] = ()
     moved: tuple[DataMove, ...] = ()
@@ -90,22 +103,13 @@ class _Convolution:
         return 2.0 * self.weights * prod(self.out)
 
 
-def revision_of(name: str) -> Revision:
-    """Check the name of a revision. Raises PaleoError."""
-    for known in get_args(Revision):
-        if name == known:
-            found: Revision = known
-            return found
-    raise PaleoError(f"revision {name!r}: known are {', '.join(get_args(Revision))}")
-
-
-def layer_terms(network: Network, revision: Revision, corrected: bool = False) -> tuple[LayerTerms, ...]:
-    """Charges of every layer that is there when the network predicts (no auxiliary classifiers).
+def layer_terms(network: Network, variant: Variant = HEAD) -> tuple[LayerTerms, ...]:
+    """Charges of every layer used for inference (no auxiliary classifiers).
 
     Raises PaleoError where the release's own check fails: a strided convolution with ``same`` padding.
     """
     return tuple(
-        _terms(layer, network.inputs_of(layer), network.shapes[layer.name], _first(network, layer), revision, corrected)
+        _terms(layer, network.inputs_of(layer), network.shapes[layer.name], _first(network, layer), variant)
         for layer in network.main_layers
     )
 
@@ -114,9 +118,7 @@ def _first(network: Network, layer: AnyLayer) -> bool:
     return any(isinstance(parent, Input) for parent in network.parents_of(layer))
 
 
-def _terms(
-    layer: AnyLayer, inputs: tuple[Shape, ...], output: Shape, first: bool, revision: Revision, corrected: bool
-) -> LayerTerms:
+def _terms(layer: AnyLayer, inputs: tuple[Shape, ...], output: Shape, first: bool, variant: Variant) -> LayerTerms:
     match layer:
         case Conv():
             conv = _of_conv(layer, inputs[0], output)
@@ -124,8 +126,8 @@ def _terms(
             conv = _of_dense(layer, inputs[0])
         case Deconv():
             conv = _of_deconv(layer, inputs[0])
-            forward = _data_gradient(conv, revision, corrected)
-            backward = _forward(conv, revision, corrected) + _filter_gradient(conv, revision)
+            forward = _data_gradient(conv, variant)
+            backward = _forward(conv, variant) + _filter_gradient(conv, variant)
             return LayerTerms(layer.name, forward, backward, conv.weights + layer.filters)
         case Dense():
             return _inner_product(layer, inputs[0])
@@ -139,9 +141,9 @@ def _terms(
             return LayerTerms(layer.name, charge, charge, 0)
         case _:
             return LayerTerms(layer.name, Charge(), Charge(), 0)
-    data = _data_gradient(conv, revision, corrected)
-    backward = (Charge() if first else data) + _filter_gradient(conv, revision)
-    return LayerTerms(layer.name, _forward(conv, revision, corrected), backward, conv.weights + conv.filters)
+    data = _data_gradient(conv, variant)
+    backward = (Charge() if first else data) + _filter_gradient(conv, variant)
+    return LayerTerms(layer.name, _forward(conv, variant), backward, conv.weights + conv.filters)
 
 
 def _of_conv(layer: Conv, shape: Shape, output: Shape) -> _Convolution:
@@ -170,34 +172,34 @@ def _before(padding: Padding, shape: Shape, spans: tuple[int, int], stride: tupl
     return rows, columns
 
 
-def _forward(conv: _Convolution, revision: Revision, corrected: bool) -> Charge:
-    before = [max(0, pad) if corrected else pad for pad in conv.before]
+def _forward(conv: _Convolution, variant: Variant) -> Charge:
+    before = [max(0, pad) if variant.corrected else pad for pad in conv.before]
     padded = [size + 2 * pad for size, pad in zip(conv.size, before, strict=True)]
-    read = prod(padded if revision == "head" else conv.size) * conv.channels
+    read = prod(padded if variant.revision == "head" else conv.size) * conv.channels
     written = prod(conv.out) * conv.filters
     return Charge((conv.product,), (DataMove(read), DataMove(once=conv.weights), DataMove(written)))
 
 
-def _data_gradient(conv: _Convolution, revision: Revision, corrected: bool) -> Charge:
+def _data_gradient(conv: _Convolution, variant: Variant) -> Charge:
     """A convolution with stride 1 of the dilated gradient of the output; gives the gradient of the input."""
-    dilated = _dilated(conv, revision)
+    dilated = _dilated(conv, variant)
     gradient = prod(conv.out) * conv.filters
     written = DataMove(prod(conv.size) * conv.channels)
-    if corrected:
+    if variant.corrected:
         return Charge((conv.product,), (DataMove(gradient), DataMove(once=conv.weights), written))
     flops = 2.0 * conv.weights * prod(conv.size)
-    if revision == "head":
+    if variant.revision == "head":
         if prod(dilated) > prod(conv.out):
             flops += 2.0 * gradient
         dilated = [size + span - 1 for size, span in zip(conv.size, conv.reach, strict=True)]
     return Charge((flops,), (DataMove(prod(dilated) * conv.filters), DataMove(once=conv.weights), written))
 
 
-def _filter_gradient(conv: _Convolution, revision: Revision) -> Charge:
+def _filter_gradient(conv: _Convolution, variant: Variant) -> Charge:
     """A convolution of the input, samples as channels, with the gradient of the output as a filter full of holes."""
     padded: Iterable[int] = conv.size
-    if revision == "head":
-        padded = (e + span - 1 for e, span in zip(_dilated(conv, revision), conv.reach, strict=True))
+    if variant.revision == "head":
+        padded = (e + span - 1 for e, span in zip(_dilated(conv, variant), conv.reach, strict=True))
     gradient = prod(conv.out) * conv.filters
     return Charge(
         (conv.product,),
@@ -205,21 +207,21 @@ def _filter_gradient(conv: _Convolution, revision: Revision) -> Charge:
     )
 
 
-def _dilated(conv: _Convolution, revision: Revision) -> list[int]:
+def _dilated(conv: _Convolution, variant: Variant) -> list[int]:
     """Height and width of the output's gradient with stride - 1 holes between its values, and the odd rest."""
     extents = []
     for size, span, stride, out, pad in zip(conv.size, conv.reach, conv.stride, conv.out, conv.before, strict=True):
         extent = (out - 1) * stride + 1
         before = span - 1 - pad
         after = size + span - 1 - extent - before
-        if revision == "head":
+        if variant.revision == "head":
             extents.append(extent + abs(before - after))
             continue
         extent += before == after - 1
         if extent + 2 * before - span + 1 != size:
             raise PaleoError(
-                f"layer {conv.name}: revision release cannot go back through kernel {span}, stride {stride} over "
-                f"{size} (its own check fails there); use revision head"
+                f"layer {conv.name}: revision release cannot differentiate kernel {span}, stride {stride} over "
+                f"{size}; use revision head"
             )
         extents.append(extent)
     return extents

@@ -1,6 +1,6 @@
 """The roofline (S. Williams, A. Waterman, D. Patterson, CACM 52 (2009)): P = min(peak, bandwidth · intensity).
 
-One multiply-add is two FLOPs, in the work and in the peak alike; intensity is FLOPs a byte of memory traffic.
+A multiply-add is two FLOPs, in the work and in the peak; intensity is FLOPs per byte of memory traffic.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Limit = Literal["compute", "memory"]
 
 @dataclass(frozen=True)
 class Roof:
-    """A device: peak in FLOP/s, memory bandwidth in B/s. Raises FitError for what is not positive."""
+    """A device: peak in FLOP/s, memory bandwidth in B/s. Raises FitError unless both are positive."""
 
     peak: float
     bandwidth: float
@@ -28,49 +28,42 @@ class Roof:
         for name in ("peak", "bandwidth"):
             value = getattr(self, name)
             if not (math.isfinite(value) and value > 0):
-                raise FitError(f"{MODEL}: {name} must be a finite positive number, given {value:g}")
+                raise FitError(f"{MODEL}: {name} must be a finite positive number, got {value:g}")
 
     @property
     def ridge(self) -> float:
         return self.peak / self.bandwidth
 
     def attainable(self, intensity: float) -> float:
-        """FLOP/s at this intensity.
-
-        Raises:
-            FitError: for an intensity that is not positive.
-        """
+        """FLOP/s at this intensity. Raises FitError for an intensity that is not positive."""
         if not (math.isfinite(intensity) and intensity > 0):
-            raise FitError(f"{MODEL}: intensity must be a finite positive number, given {intensity:g}")
+            raise FitError(f"{MODEL}: intensity must be a finite positive number, got {intensity:g}")
         return min(self.peak, self.bandwidth * intensity)
 
     def seconds(self, flops: float, moved: float) -> tuple[float, Limit]:
-        """The least time for so many FLOPs over so many bytes moved, and what sets it.
+        """The lower bound on the time of this work, and what sets it.
 
-        Raises:
-            FitError: for numbers that are negative, or both 0.
+        Raises FitError for numbers that are negative, or both 0.
         """
         if not (flops >= 0 and moved >= 0 and 0 < flops + moved < math.inf):
-            raise FitError(f"{MODEL}: work must not be negative or nothing, given {flops:g} FLOP and {moved:g} B")
+            raise FitError(f"{MODEL}: work must be positive, got {flops:g} FLOP and {moved:g} B")
         compute, memory = flops / self.peak, moved / self.bandwidth
         return (compute, "compute") if compute >= memory else (memory, "memory")
 
 
 def roof_of(device: str, precision: str = "fp32") -> Roof:
-    """Of a device by its name in the shipped data, or of a YAML file of that form.
+    """The roof of a shipped device, or of one from a YAML file.
 
-    Raises:
-        HardwareError: for a device or precision that is not known.
+    Raises HardwareError for a device or precision that is not known.
     """
-    found = find_device(device)
-    return Roof(found.peak(precision) * 1e9, found.memory_gb_s * 1e9)
+    spec = find_device(device)
+    return Roof(spec.peak(precision) * 1e9, spec.memory_gb_s * 1e9)
 
 
 def roofline_table(device: str, precision: str, roof: Roof, flops: float, moved: float) -> Table:
-    """One row: the device, its ridge, the work's intensity, its least time and what sets it.
+    """One row: the device, its ridge, the work's intensity, the lower bound on its time and what sets it.
 
-    Raises:
-        FitError: for work that is negative or nothing.
+    Raises FitError for work that is negative or nothing.
     """
     seconds, limit = roof.seconds(flops, moved)
     columns = (
@@ -79,10 +72,10 @@ def roofline_table(device: str, precision: str, roof: Roof, flops: float, moved:
         Column("peak_tflops", "Peak", "number", "TFLOP/s"),
         Column("bandwidth_gb_s", "Memory", "number", "GB/s"),
         Column("ridge", "Ridge", "number", "FLOP/B"),
-        Column("intensity", "Work", "number", "FLOP/B"),
+        Column("intensity", "Intensity", "number", "FLOP/B"),
         Column("limit", "Limited by"),
-        Column("ms", "Least time", "number", "ms"),
-        Column("share", "Of the peak at best", "percent"),
+        Column("ms", "Lower bound", "number", "ms"),
+        Column("share", "Max. share of peak", "percent"),
     )
     intensity = flops / moved if moved else None
     row = (device, precision, roof.peak / 1e12, roof.bandwidth / 1e9, roof.ridge, intensity, limit)

@@ -1,8 +1,8 @@
-"""Energy of a sample: what its arithmetic takes, and what devices draw for as long as they wait beside it.
+"""Energy per sample: the energy of its arithmetic, and the power that devices draw while they hold it.
 
-    J/sample = e + P · N/X       N workers, X samples/s: N/X are the worker-seconds that a sample holds devices
+    J/sample = e + P · N/X       N workers, X samples/s: N/X are the worker-seconds per sample
 
-e and P come apart where the same samples were worked at different efficiencies (or batches).
+e and P are separable where the same samples were processed at different efficiencies (or batches).
 """
 
 from __future__ import annotations
@@ -13,15 +13,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from scalecurve.statistics.intervals import student_quantile
 from scalecurve_models.fitting.least_squares import (
     FitError,
     LinearFit,
     Parameter,
     Prediction,
-    log_interval,
+    leave_out,
     nonnegative,
-    nonnegative_values,
     positive_array,
     same_length,
 )
@@ -31,7 +29,7 @@ MODEL = "energy"
 
 @dataclass(frozen=True)
 class EnergyFit:
-    """``e`` in J/sample and ``p`` in W a worker; errors are predicted/measured - 1 by point."""
+    """``e`` in J/sample and ``p`` in W per worker; errors are predicted/measured - 1 by point."""
 
     parameters: tuple[Parameter, ...]
     residuals: tuple[float, ...]
@@ -40,45 +38,32 @@ class EnergyFit:
     _linear: LinearFit
 
     def joules(self, workers: int, throughput: float) -> Prediction:
-        """A sample, with the interval for another run; ``throughput`` in samples/s over all workers.
+        """Per sample, with the interval for another run; ``throughput`` in samples/s over all workers.
 
-        Raises:
-            FitError: for what is not positive.
+        Raises FitError for what is not positive.
         """
         if not (workers > 0 and math.isfinite(throughput) and throughput > 0):
-            raise FitError(f"{MODEL}: workers and throughput must be positive, given {workers} and {throughput:g}")
-        row = np.array([1.0, workers / throughput])
-        value = float(row @ self._linear.values)
-        if self._linear.covariance is None or self._linear.variance is None:
-            return Prediction(value)
-        spread = self._linear.variance + float(row @ self._linear.covariance @ row) / value**2
-        half = student_quantile(self._linear.degrees, self.level) * math.sqrt(spread)
-        return log_interval(value, half)
+            raise FitError(f"{MODEL}: workers and throughput must be positive, got {workers} and {throughput:g}")
+        return self._linear.predict(np.array([1.0, workers / throughput]), self.level)
 
 
 def fit_energy(
     workers: Sequence[int], throughput: Sequence[float], joules: Sequence[float], level: float = 0.95
 ) -> EnergyFit:
-    """Fit to (workers, samples/s over all, joules a sample over all).
+    """Fit to (workers, samples/s over all, joules per sample over all).
 
-    Raises:
-        FitError: fewer than two points, or numbers that are not positive.
+    Raises FitError for fewer than two points, or numbers that are not positive.
     """
     n, x = positive_array(MODEL, "worker counts", workers), positive_array(MODEL, "throughputs", throughput)
     j = positive_array(MODEL, "energies", joules)
     if same_length(MODEL, {"worker counts": n, "throughputs": x, "energies": j}) < 2:
-        raise FitError(f"{MODEL}: e and P need at least 2 points, given {len(n)}")
+        raise FitError(f"{MODEL}: e and P need at least 2 points, got {len(n)}")
     rows = np.stack([np.ones_like(n), n / x], axis=1) / j[:, None]
     linear = nonnegative(rows, np.ones(len(j)), ("e", "p"))
-    held: list[float | None] = []
-    for index in range(len(j)):
-        rest = n != n[index]
-        few = len(set(n[rest].tolist())) < 2
-        held.append(None if few else float(rows[index] @ nonnegative_values(rows[rest], np.ones(int(rest.sum()))) - 1))
     return EnergyFit(
         parameters=linear.parameters(("J/sample", "W"), level),
         residuals=tuple(float(e) for e in rows @ linear.values - 1),
-        held_out=tuple(held),
+        held_out=leave_out(rows, n, 2),
         level=level,
         _linear=linear,
     )

@@ -1,8 +1,8 @@
-"""Time of a worker's own step over its batch, and with it the share of a device's peak that a batch can use (MFU).
+"""Compute time of a worker's step over its batch, and the share of the device's peak that a batch can use (MFU).
 
     t(m) = t0 + t1 m         MFU(m) = F m / (peak · t(m)), which tends to F/(peak · t1); half of that at m = t0/t1
 
-R. W. Hockney's r∞ and n½ (Parallel Computing 5 (1987)) for a training step. F are the FLOPs of a sample's step.
+R. W. Hockney's r∞ and n½ (Parallel Computing 5 (1987)) for a training step. F is the FLOPs per sample of a step.
 """
 
 from __future__ import annotations
@@ -13,15 +13,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from scalecurve.statistics.intervals import student_quantile
 from scalecurve_models.fitting.least_squares import (
     FitError,
     LinearFit,
     Parameter,
     Prediction,
-    log_interval,
+    leave_out,
     nonnegative,
-    nonnegative_values,
     positive_array,
     same_length,
 )
@@ -31,7 +29,7 @@ MODEL = "utilization"
 
 @dataclass(frozen=True)
 class UtilizationFit:
-    """t0, t1, the half-speed batch and, where FLOPs and peak are known, the greatest MFU.
+    """t0, t1, the half-speed batch and, where FLOPs and peak are known, the maximum MFU.
 
     ``residuals`` and ``held_out`` are predicted/measured - 1 of the time by point; the latter from other batches.
     """
@@ -45,29 +43,18 @@ class UtilizationFit:
     _linear: LinearFit
 
     def seconds(self, batch: float) -> Prediction:
-        """Of a step with this batch, with the interval for another run.
+        """Seconds of a step with this batch, with the interval for another run.
 
-        Raises:
-            FitError: for a batch that is not positive.
+        Raises FitError for a batch that is not positive.
         """
         if not (math.isfinite(batch) and batch > 0):
-            raise FitError(f"{MODEL}: a batch must be positive, given {batch:g}")
-        row = np.array([1.0, batch])
-        value = float(row @ self._linear.values)
-        if self._linear.covariance is None or self._linear.variance is None:
-            return Prediction(value)
-        spread = self._linear.variance + float(row @ self._linear.covariance @ row) / value**2
-        half = student_quantile(self._linear.degrees, self.level) * math.sqrt(spread)
-        return log_interval(value, half)
+            raise FitError(f"{MODEL}: batch must be positive, got {batch:g}")
+        return self._linear.predict(np.array([1.0, batch]), self.level)
 
     def mfu(self, batch: float) -> Prediction | None:
         if self.flops_per_sample is None or self.peak is None:
             return None
-        time = self.seconds(batch)
-        work = self.flops_per_sample * batch / self.peak
-        if time.low is None or time.high is None:
-            return Prediction(work / time.value)
-        return Prediction(work / time.value, work / time.high, work / time.low if time.low > 0 else math.inf)
+        return self.seconds(batch).inverse(self.flops_per_sample * batch / self.peak)
 
 
 def fit_utilization(
@@ -78,28 +65,27 @@ def fit_utilization(
     peak: float | None = None,
     level: float = 0.95,
 ) -> UtilizationFit:
-    """Fit to (samples of a worker's step, its seconds without communication).
+    """Fit to (samples per worker's step, its seconds without communication).
 
-    Raises:
-        FitError: fewer than two different batches, or numbers that are not positive.
+    Raises FitError for fewer than two different batches, or numbers that are not positive.
     """
     m, t = positive_array(MODEL, "batches", batches), positive_array(MODEL, "times", seconds)
     same_length(MODEL, {"batches": m, "times": t})
     different = len(set(m.tolist()))
     if different < 2:
-        raise FitError(f"{MODEL}: t0 and t1 need at least 2 different batches a worker, given {different}")
+        raise FitError(f"{MODEL}: t0 and t1 need at least 2 different batches per worker, got {different}")
     rows = np.stack([np.ones_like(m), m], axis=1) / t[:, None]
     linear = nonnegative(rows, np.ones(len(t)), ("t0", "t1"))
     t0, t1 = linear.parameters(("s", "s/sample"), level)
-    known = [t0, t1, _half_batch(t0, t1)]
+    parameters = [t0, t1, _half_batch(t0, t1)]
     if flops_per_sample and peak and t1.value:
         low = None if t1.high is None else flops_per_sample / peak / t1.high
         high = None if not t1.low else flops_per_sample / peak / t1.low
-        known.append(Parameter("mfu_max", flops_per_sample / peak / t1.value, low, high, ""))
+        parameters.append(Parameter("mfu_max", flops_per_sample / peak / t1.value, low, high, ""))
     return UtilizationFit(
-        parameters=tuple(known),
+        parameters=tuple(parameters),
         residuals=tuple(float(e) for e in rows @ linear.values - 1),
-        held_out=tuple(_left_out(rows, m, float(batch), index) for index, batch in enumerate(m)),
+        held_out=leave_out(rows, m, 2),
         flops_per_sample=flops_per_sample,
         peak=peak,
         level=level,
@@ -109,13 +95,6 @@ def fit_utilization(
 
 def _half_batch(t0: Parameter, t1: Parameter) -> Parameter:
     if not t1.value:
-        return Parameter("half_batch", None, None, None, "samples", "the time does not grow with the batch")
+        return Parameter("half_batch", unit="samples", note="the time does not grow with the batch")
     value = (t0.value or 0.0) / t1.value
-    return Parameter("half_batch", value, None, None, "samples", "half of the greatest MFU is reached here")
-
-
-def _left_out(rows: np.ndarray, batches: np.ndarray, batch: float, index: int) -> float | None:
-    rest = batches != batch
-    if len(set(batches[rest].tolist())) < 2:
-        return None
-    return float(rows[index] @ nonnegative_values(rows[rest], np.ones(int(rest.sum()))) - 1)
+    return Parameter("half_batch", value, unit="samples", note="half of the maximum MFU is reached here")

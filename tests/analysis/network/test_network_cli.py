@@ -31,7 +31,7 @@ def test_show_as_json_and_csv():
     assert (sums["parameters"], sums["macs"], sums["flops"]) == (138_357_544, 15_470_264_320, 15_503_498_216)
     assert sums["convolution_share"] == pytest.approx(0.9908, abs=5e-5)
     layers = {row["layer"]: row for row in document["layers"]["rows"]}
-    assert layers["conv1_2"]["weights_spelled"] == "(3*3*64)*64 = 36,864"
+    assert layers["conv1_2"]["weights_formula"] == "(3*3*64)*64 = 36,864"
     assert layers["pool5"]["receptive_field"] == "212x212"
     rows = list(csv.DictReader(io.StringIO(run("show", "alexnet", "--output", "csv").stdout)))
     assert sum(int(row["macs"]) for row in rows) == 724_406_816
@@ -65,9 +65,9 @@ def test_stack():
 
 def test_inference_says_which_convention_its_bound_is_of():
     result = run("inference", "vgg16", "resnet50", "--device", "K80")
-    assert "5,600 GFLOPS, which count a multiply-add as two" in result.output
+    assert "5,600 GFLOPS, with a multiply-add as two" in result.output
     wrong = run("inference", "vgg16", "--device", "K80", "--flops", "mac")
-    assert "the bound is twice too fast" in wrong.output
+    assert "the bound is twice too high" in wrong.output
 
 
 def test_other_input_sizes_files_and_conversion(tmp_path):
@@ -91,11 +91,11 @@ def test_a_torch_module_by_its_name():
     [
         (["show", "vgg17"], "network 'vgg17' is not known; did you mean 'vgg19'?"),
         (["show", "none.yaml"], "none.yaml: cannot be read"),
-        (["show", "vgg16", "--flops", "flop"], "convention 'flop': known are mac, 2mac, lu"),
+        (["show", "vgg16", "--flops", "flop"], "convention 'flop': expected one of mac, 2mac, lu"),
         (["show", "vgg16", "--input", "256x256"], "layer fc6: takes 25,088 features"),
-        (["show", "vgg16", "--input", "0x0"], "shape '0x0': positive sizes"),
-        (["show", "alexnet", "--input", "9x9"], "layer conv1: a kernel of 11x11 does not fit into 9x9"),
-        (["show", "resnet50", "--input", "8x8x8x8"], "conv takes height x width x channels, given 8x8x8x8"),
+        (["show", "vgg16", "--input", "0x0"], "shape '0x0': expected positive sizes"),
+        (["show", "alexnet", "--input", "9x9"], "layer conv1: kernel 11x11 does not fit into 9x9"),
+        (["show", "resnet50", "--input", "8x8x8x8"], "conv takes height x width x channels, got 8x8x8x8"),
         (["inception", "--filters", "1,2"], "--filters takes three numbers"),
         (
             ["inception", "--filters", "1,2,x"],
@@ -103,10 +103,10 @@ def test_a_torch_module_by_its_name():
         ),
         (["inception", "--project", "-1"], "filters: project -1"),
         (["stack", "3x3x3"], "expected kernels such as 3 or 1x7"),
-        (["stack", "0"], "shape '0': positive sizes"),
+        (["stack", "0"], "shape '0': expected positive sizes"),
         (["inference", "vgg16", "--device", "K81"], "device 'K81' is not known; did you mean 'K80'?"),
-        (["inference", "vgg16", "--device", "K80", "--batch", "-1"], "batch -1: a whole number"),
-        (["inference", "vgg16", "--device", "K80", "--ppp", "nan"], "ppp nan: a positive number"),
+        (["inference", "vgg16", "--device", "K80", "--batch", "-1"], "batch -1: expected an integer"),
+        (["inference", "vgg16", "--device", "K80", "--ppp", "nan"], "ppp nan: expected a positive number"),
         (["show", "no.such:thing"], "no.such:thing: cannot be imported"),
     ],
 )

@@ -165,7 +165,7 @@ def test_conventions_differ_by_what_they_say(macs, normed, summed):
 
 
 def test_unknown_convention_is_refused_with_the_known_ones():
-    with pytest.raises(NetworkError, match=r"convention 'flops': known are mac, 2mac, lu"):
+    with pytest.raises(NetworkError, match=r"convention 'flops': expected one of mac, 2mac, lu"):
         convention("flops")
     assert [convention(name) for name in CONVENTIONS] == list(CONVENTIONS)
 

@@ -46,7 +46,7 @@ def test_auxiliary_parameters_are_told_of_and_modules_left_as_they_were():
         model = build("inception_v3", auxiliary=True)
     model.train()
     network = trace(model, (299, 299, 3))
-    assert "3,326,696 of its 27,161,264 parameters are not used in evaluation." in network.notes
+    assert "3,326,696 of 27,161,264 parameters are unused in evaluation mode." in network.notes
     assert all(part.training for part in model.modules())
     assert totals(shipped("inception_v3_torchvision")).parameters == sum(p.numel() for p in model.parameters())
 
@@ -209,7 +209,7 @@ class Twice(nn.Module):
 def test_a_layer_used_twice_is_counted_twice_and_said_to_be():
     network = trace(Twice(), (8, 8, 3))
     assert totals(network).parameters == 24
-    assert "Used more than once, and counted at each use: conv." in network.notes
+    assert "Used more than once and counted at each use: conv." in network.notes
 
 
 class Scaled(nn.Module):
@@ -229,14 +229,14 @@ class Branching(nn.Module):
 @pytest.mark.parametrize(
     ("module", "message"),
     [
-        (Scaled(), "layer scale: values outside of a known layer are not counted"),
-        (nn.Sequential(nn.Linear(8, 2)), r"layer 0: Linear gives \(1, 3, 8, 2\): only vectors are known"),
-        (nn.Sequential(nn.Flatten(2)), r"flatten gives \(1, 3, 64\): only maps and vectors are known"),
-        (nn.Sequential(nn.LayerNorm([3, 8, 8])), "layer 0: LayerNorm is not known, and it has 384 parameters"),
-        (nn.Sequential(nn.PReLU()), "layer 0: PReLU is not known, and it has 1 parameters"),
+        (Scaled(), "layer scale: values outside a known layer are not supported"),
+        (nn.Sequential(nn.Linear(8, 2)), r"layer 0: Linear outputs \(1, 3, 8, 2\); only vectors are supported"),
+        (nn.Sequential(nn.Flatten(2)), r"flatten outputs \(1, 3, 64\); only maps and vectors are supported"),
+        (nn.Sequential(nn.LayerNorm([3, 8, 8])), "layer 0: unsupported LayerNorm with 384 parameters"),
+        (nn.Sequential(nn.PReLU()), "layer 0: unsupported PReLU with 1 parameters"),
         (Branching(), "Branching cannot be traced"),
         (nn.Linear(7, 2), "Linear cannot be traced"),
-        ("no module", "a torch.nn.Module is wanted"),
+        ("no module", "expected a torch.nn.Module"),
     ],
 )
 def test_what_is_no_cnn_is_refused_in_one_line(module, message):
@@ -250,9 +250,9 @@ def test_references():
     for reference, message in [
         ("no.such.package:name", "cannot be imported"),
         ("torch.nn:NoSuchModule", "cannot be imported"),
-        ("torch.nn:Conv2d", "cannot be made without arguments"),
-        ("math:pi", "neither a torch.nn.Module nor makes one"),
-        ("os:getpid", "a torch.nn.Module is wanted"),
+        ("torch.nn:Conv2d", "cannot be called without arguments"),
+        ("math:pi", "neither a torch.nn.Module nor a function that makes one"),
+        ("os:getpid", "expected a torch.nn.Module"),
     ]:
         with pytest.raises(NetworkError, match=message):
             trace_reference(reference, (8, 8, 3))

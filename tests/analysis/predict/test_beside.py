@@ -111,15 +111,15 @@ def test_two_points_refuse_what_they_cannot_carry(tmp_path: Path):
     assert each.prediction.best is None  # tested alone, it beats nothing
     failures = {model.name: model.failure for model in each.prediction.models if model.failure}
     assert failures["usl"].startswith("usl: 2 parameters need at least 2 worker counts beside the baseline of 1")
-    assert failures["optimus"].endswith("different runs, given 2")
+    assert failures["optimus"].endswith("different runs, got 2")
     notes = fit(bundle).tables()[2].csv()
     assert "2 parameters need at least 2 worker counts" in notes
-    assert any("none is called the best" in note for note in fit(bundle).tables()[2].notes)
+    assert any("no model is called the best" in note for note in fit(bundle).tables()[2].notes)
 
 
 def test_two_counts_are_said_to_test_no_law(measured: Bundle):
     (models,) = (t for t in fit(measured, hold_out=[4, 8]).tables() if t.name == "models")
-    assert any(note.startswith("strong: 1 and 2 workers alone test no law") for note in models.notes)
+    assert any(note.startswith("strong: 1 and 2 workers test no law") for note in models.notes)
     (models,) = (t for t in fit(measured).tables() if t.name == "models")
     assert not any("test no law" in note for note in models.notes)
 
@@ -130,11 +130,11 @@ def test_an_empty_bundle_says_so(tmp_path: Path):
     bundle = open_bundle(write_bundle(tmp_path / "b", spec, absent=names, tables=False))
     assert comparison_tables(compare_models(bundle)) == ()
     (table,) = fit(bundle).tables()
-    assert table.title == "Nothing was measured that a model could be fitted to"
+    assert table.title == "No measured points to fit a model to"
 
 
 def test_a_count_that_was_not_measured_cannot_be_held_out(measured: Bundle):
-    with pytest.raises(FitError, match="hold out 3: no point of 3 workers was measured; measured: 1, 2, 4, 8"):
+    with pytest.raises(FitError, match=r"cannot hold out worker count 3: not measured \(measured: 1, 2, 4, 8\)"):
         fit(measured, [3])
 
 
@@ -171,7 +171,7 @@ def test_a_larger_batch_is_predicted_from_smaller_ones(tmp_path: Path):
     assert {row.how for row in unseen.rows} == {HELD_OUT}
     assert {(row.workers, row.model) for row in unseen.rows} == {(n, m) for n in (1, 2) for m in ("overlap", "optimus")}
     assert all(abs(row.error or 0) < 0.01 for row in unseen.rows if row.model == "overlap")
-    with pytest.raises(FitError, match="hold out a batch of 65: no point had it; measured: 8, 16, 32, 64"):
+    with pytest.raises(FitError, match="cannot hold out batch 65: not measured \\(measured: 8, 16, 32, 64\\)"):
         fit(bundle, hold_out_batches=[65])
     with pytest.raises(FitError, match="nothing is left"):
         fit(bundle, hold_out_batches=[8, 16, 32, 64])

@@ -83,18 +83,18 @@ def test_no_power_of_two_costs_two_further_steps():
 @pytest.mark.parametrize(
     ("make", "said"),
     [
-        (lambda: RankGroup(0), "ranks must be a whole number of at least 1, given 0"),
-        (lambda: RankGroup(8, servers=-1), "servers must be a whole number"),
-        (lambda: RankGroup(6, nodes=4), "6 ranks do not spread evenly over 4 nodes"),
+        (lambda: RankGroup(0), "ranks must be an integer of at least 1, got 0"),
+        (lambda: RankGroup(8, servers=-1), "servers must be an integer"),
+        (lambda: RankGroup(6, nodes=4), "6 ranks cannot be spread evenly over 4 nodes"),
         (lambda: cost(algorithm_of("ring"), RankGroup(4), -8, A, B), "must not be negative"),
-        (lambda: algorithm_of("rign"), "no algorithm 'rign'; algorithms: parameter-server"),
-        (lambda: fit_collective(algorithm_of("ring"), []), "needs at least 3 message sizes, given 0"),
+        (lambda: algorithm_of("rign"), "unknown algorithm 'rign'; expected one of parameter-server"),
+        (lambda: fit_collective(algorithm_of("ring"), []), "needs at least 3 message sizes, got 0"),
         (lambda: fit_collective(algorithm_of("ring"), points("ring", [1], SIZES)), "single rank, which sends nothing"),
         (lambda: fit_collective(algorithm_of("ring"), points("ring", [4], SIZES[:2])), "at least 3 message sizes"),
         (lambda: cross_validate_collective(algorithm_of("ring"), points("ring", [4], SIZES[:3])), "one size left out"),
         (
             lambda: fit_collective(algorithm_of("ring"), [TimedAllReduce(RankGroup(2), s, 0.0) for s in SIZES]),
-            "times must be finite positive numbers, given 0 as number 1",
+            "times must be finite positive numbers, got 0 as number 1",
         ),
     ],
 )
@@ -163,7 +163,7 @@ def test_a_cost_of_every_call_is_told_from_that_of_every_message():
 def test_one_worker_count_cannot_tell_algorithms_apart_and_that_is_said():
     compared = compare_algorithms(points("ring", [8], SIZES, noise=0.02))
     assert compared.best is None
-    assert "one worker count" in compared.note
+    assert "a single worker count" in compared.note
     errors = {judged.size_error for judged in compared.algorithms}
     assert max(errors) - min(errors) < 1e-9
 
@@ -216,7 +216,7 @@ def test_a_prediction_has_an_interval_and_wants_a_size():
     fit = fit_collective(algorithm_of("ring"), points("ring", [2, 4], SIZES, noise=0.05))
     prediction = fit.predict(RankGroup(4), 1 << 20)
     assert prediction.low < prediction.value < prediction.high
-    with pytest.raises(FitError, match="must have a positive size, given 0 bytes"):
+    with pytest.raises(FitError, match="message size must be positive, got 0 bytes"):
         fit.predict(RankGroup(4), 0)
 
 

@@ -54,7 +54,7 @@ def test_fit_prints_the_best_model_alone_unless_asked(folder: Path):
 @pytest.mark.parametrize(
     ("args", "said"),
     [
-        (["fit", "{}", "--hold-out", "3"], "hold out 3: no point of 3 workers was measured; measured: 1, 2, 4, 8"),
+        (["fit", "{}", "--hold-out", "3"], "cannot hold out worker count 3: not measured (measured: 1, 2, 4, 8)"),
         (["fit", "{}", "--hold-out", "a"], "comma-separated integers"),
         (["fit", "nowhere"], "no such folder"),
         (["fit", "nowhere.csv"], "cannot be read: No such file"),
@@ -75,7 +75,7 @@ def test_recommend_says_its_answers_in_sentences(folder: Path):
     result = run("recommend", folder, "--workers", "16", "--deadline", "1", "--budget", "5")
     assert result.exit_code == 0, result.output
     first = result.stdout.splitlines()[0]
-    assert " fastest for a million samples (" in first
+    assert " fastest for 1 million samples (" in first
     assert "16 not measured, predicted by" in result.stdout
 
 
@@ -119,17 +119,17 @@ def test_predict_roofline_says_what_limits():
 @pytest.mark.parametrize(
     ("args", "said"),
     [
-        (["predict", "scaling", "{}", "--workers", "0"], "worker counts must be at least 1, given 0"),
+        (["predict", "scaling", "{}", "--workers", "0"], "worker counts must be at least 1, got 0"),
         (["predict", "collective", "--bytes", "8", "--workers", "6", "--alpha-us", "1", "--gb-s", "1", "--nodes", "4"],
-         "6 ranks do not spread evenly over 4 nodes"),
-        (["predict", "optimus", "--theta", "1,2", "--workers", "1"], "five (sync) or four (async) coefficients"),
+         "6 ranks cannot be spread evenly over 4 nodes"),
+        (["predict", "optimus", "--theta", "1,2", "--workers", "1"], "five (sync) or four (async) nonnegative coefficients"),
         (["predict", "optimus", "--theta", "1,x", "--workers", "1"], "--theta: expected comma-separated numbers"),
         (["predict", "optimus", "--theta", "1,1,1,1,1", "--workers", "1"], "needs the global batch M"),
         (["predict", "optimus", "--theta", "1,1,1,1", "--workers", "1", "--loss", "1,1,1"], "must be given together"),
         (["predict", "optimus", "--theta", "1,1,1,1", "--workers", "1", "--loss", "1,1,1", "--target-loss", "0.5"],
-         "flattens at 1, and never reaches the target of 0.5"),
+         "flattens at 1 and never reaches the target of 0.5"),
         (["predict", "roofline", "--device", "K81", "--flops", "1", "--bytes", "1"], "device 'K81' is not known"),
-        (["predict", "roofline", "--device", "K80", "--flops", "0", "--bytes", "0"], "must not be negative or nothing"),
+        (["predict", "roofline", "--device", "K80", "--flops", "0", "--bytes", "0"], "work must be positive"),
     ],
 )  # fmt: skip
 def test_predictions_of_nonsense_are_refused_in_one_line(folder: Path, args: list[str], said: str):
@@ -163,7 +163,7 @@ def test_speeds_of_a_file_leave_unusable_rows_out_and_say_so(tmp_path: Path):
     document = json.loads(run("fit", path, "-o", "json").stdout)
     values = [row["value"] for row in document["parameters"]["rows"]]
     assert values == pytest.approx([1.02, 2.78, 4.92, 0, 0.02], abs=1e-5)
-    assert "2 rows hold a number that is not positive, and took no part: line 2, 15." in document["predicted"]["notes"]
+    assert "2 rows ignored, with numbers that are not positive: line 2, 15." in document["predicted"]["notes"]
 
 
 def test_losses_and_all_reduces_of_a_file(tmp_path: Path):
@@ -182,17 +182,17 @@ def test_losses_and_all_reduces_of_a_file(tmp_path: Path):
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("", r"columns \(none\) are of no known points"),
-        ("a,b\n1,2\n", "columns a,b are of no known points; known: workers,throughput"),
-        ("workers,throughput\n1,2,3\n", ":2: 3 values under 2 columns"),
-        ("workers,throughput\n1,x\n", "holds no row whose numbers are all finite and positive"),
-        ("workers,throughput\n1.5,3\n2,4\n", "whole numbers are wanted"),
-        ("workers,throughput,mode\n1,3,odd\n2,4,odd\n", "mode 'odd': known are strong, weak"),
-        ("workers,throughput\n1,100\n", "need at least 2 different worker counts in a series, given 1"),
-        ("workers,throughput\n4,100\n4,101\n2,nan\n", "need at least 2 different worker counts in a series, given 1"),
+        ("", r"unknown columns \(none\)"),
+        ("a,b\n1,2\n", "unknown columns a,b; expected one of: workers,throughput"),
+        ("workers,throughput\n1,2,3\n", ":2: expected 2 values, got 3"),
+        ("workers,throughput\n1,x\n", "no row has only finite positive numbers"),
+        ("workers,throughput\n1.5,3\n2,4\n", "must be integers"),
+        ("workers,throughput,mode\n1,3,odd\n2,4,odd\n", "mode 'odd': expected one of strong, weak"),
+        ("workers,throughput\n1,100\n", "need at least 2 different worker counts in a series, got 1"),
+        ("workers,throughput\n4,100\n4,101\n2,nan\n", "need at least 2 different worker counts in a series, got 1"),
         ("workers,throughput,mode\n1,3,weak\n2,4,strong\n", ":3: mode 'strong' and 'weak' in one series"),
-        ("step,loss\n1,2\n", "3 parameters need at least 3 different steps, given 1"),
-        ("workers,servers,steps_per_s,kind\n1,1,2,odd\n", "kind 'odd': known are sync, async"),
+        ("step,loss\n1,2\n", "3 parameters need at least 3 different steps, got 1"),
+        ("workers,servers,steps_per_s,kind\n1,1,2,odd\n", "kind 'odd': expected one of sync, async"),
         ("workers,bytes,time_us\n2,8,1\n", "needs at least"),
     ],
 )

@@ -34,7 +34,7 @@ def test_columns_that_vary_together_are_said_aloud():
     a, b, c = fit.parameters(("", "", ""), 0.95)
     assert a.value == pytest.approx(1)
     assert b.value is None
-    assert b.note == "not identifiable: these points vary it only together with c"
+    assert b.note == "not identifiable: in these points it varies only together with c"
     assert c.note.endswith("with b")
 
 
@@ -51,7 +51,7 @@ def test_fewer_points_than_parameters_leave_none_identified():
 def test_as_many_points_as_parameters_have_no_interval():
     fit = nonnegative(np.array([[1.0, 0.0], [1.0, 1.0]]), np.array([1.0, 3.0]), ("a", "b"))
     assert [p.low for p in fit.parameters(("", ""), 0.95)] == [None, None]
-    assert "no error can be told" in fit.parameters(("", ""), 0.95)[0].note
+    assert "no error estimate" in fit.parameters(("", ""), 0.95)[0].note
 
 
 def test_a_parameter_that_would_be_negative_stays_at_its_bound():
@@ -59,7 +59,7 @@ def test_a_parameter_that_would_be_negative_stays_at_its_bound():
     fit = nonnegative(np.stack([np.ones(8), x], axis=1), 10 - 0.1 * x, ("a", "b"))
     b = fit.parameters(("", ""), 0.95)[1]
     assert (b.value, b.low, b.high) == (0.0, 0.0, 0.0)
-    assert b.note == "at its bound of 0, and these points pull below it"
+    assert b.note == "at its bound of 0; these points pull it below"
 
 
 @given(st.lists(st.floats(allow_nan=True, allow_infinity=True), min_size=1, max_size=5))
@@ -67,14 +67,14 @@ def test_only_finite_positive_numbers_pass(values):
     if all(0 < value < float("inf") for value in values):
         assert positive_array("m", "values", values).tolist() == values
     else:
-        with pytest.raises(FitError, match=r"^m: values must be finite positive numbers, given \S+ as number \d+$"):
+        with pytest.raises(FitError, match=r"^m: values must be finite positive numbers, got \S+ as number \d+$"):
             positive_array("m", "values", values)
 
 
 def test_refusals_name_both_numbers():
-    with pytest.raises(FitError, match=r"^usl: 2 parameters need at least 2 points, given 1$"):
+    with pytest.raises(FitError, match=r"^usl: 2 parameters need at least 2 points, got 1$"):
         require_points("usl", 1, 2)
     with pytest.raises(FitError, match="must be finite positive numbers: could not convert"):
         positive_array("m", "values", ["a"])
-    with pytest.raises(FitError, match="plain list"):
+    with pytest.raises(FitError, match="flat list"):
         positive_array("m", "values", [[1.0]])

@@ -87,8 +87,8 @@ def test_noise_is_held_out_and_intervals_hold_a_new_run():
 def test_what_was_not_run_is_not_identified_and_says_why():
     fit = fit_overlap(measured(runs=[(1, 1, 32), (2, 1, 32)]))
     notes = {p.name: p.note for p in fit.parameters if p.value is None}
-    assert notes["alpha_c"] == "not identifiable: one batch a worker only; held at half of the compute time"
-    assert notes["alpha_n"] == "not identifiable: no run over several nodes"
+    assert notes["alpha_c"] == "not identifiable: a single batch per worker; fixed at half of the compute time"
+    assert notes["alpha_n"] == "not identifiable: no run on several nodes"
     assert notes["beta_r"] == "not identifiable: no run with more than 2 workers"
     assert fit.values[2] == pytest.approx(max(1e-8, 1.1 * fit.values[4]))
     alone = fit_overlap(measured(runs=[(1, 1, 32), (1, 1, 64)]))
@@ -104,11 +104,11 @@ def test_a_network_that_the_others_never_used_is_not_predicted():
 @pytest.mark.parametrize(
     ("points", "said"),
     [
-        ([], "at least 2 different runs .* given 0"),
-        ([StepTime(1, 1, 8, 0.1), StepTime(1, 1, 8, 0.11)], "given 1"),
+        ([], "at least 2 different runs .* got 0"),
+        ([StepTime(1, 1, 8, 0.1), StepTime(1, 1, 8, 0.11)], "got 1"),
         ([StepTime(2, 1, 8, 0.1), StepTime(4, 1, 8, 0.1)], "needs a compute time"),
         ([StepTime(1, 1, 8, 0.0), StepTime(2, 1, 8, 0.1)], "step times must be finite positive numbers"),
-        ([StepTime(1, 2, 8, 0.1), StepTime(2, 1, 8, 0.1)], "given 1 workers on 2 nodes"),
+        ([StepTime(1, 2, 8, 0.1), StepTime(2, 1, 8, 0.1)], "got 1 workers on 2 nodes"),
         ([StepTime(1, 1, -8, 0.1), StepTime(2, 1, 8, 0.1)], "with a batch of -8"),
     ],
 )
@@ -151,7 +151,7 @@ def test_the_critical_batch_comes_back_from_steps_to_a_target():
     assert max(map(abs, fit.held_out)) < 1e-9
     flat = fit_critical_batch([32, 64], [100, 100])
     assert flat.parameters[1].note == "not identifiable: the larger batch saved no step"
-    with pytest.raises(FitError, match="2 parameters need at least 2 different batches, given 1"):
+    with pytest.raises(FitError, match="2 parameters need at least 2 different batches, got 1"):
         fit_critical_batch([32, 32], [100, 90])
 
 
@@ -166,9 +166,9 @@ def test_the_best_batch_weighs_throughput_against_progress():
     split = best_batch(fit, loud, 8, nodes=2, most=8192, most_per_worker=8, accumulate=True)
     assert split.batch <= 8
     assert split.accumulation > 0
-    with pytest.raises(FitError, match="do not fit 1 workers of at most 8"):
+    with pytest.raises(FitError, match="exceed 1 workers with at most 8"):
         best_batch(fit, quiet, 1, most_per_worker=8)
-    with pytest.raises(FitError, match="no batch lies between 64 and 10"):
+    with pytest.raises(FitError, match="no batch between 64 and 10"):
         best_batch(fit, quiet, 2, most=10)
 
 
@@ -176,10 +176,10 @@ def test_the_best_batch_weighs_throughput_against_progress():
     ("call", "said"),
     [
         (lambda: noise_of_scale(0, 8), "noise scale and batch must be finite positive"),
-        (lambda: noise_of_scale(10, 8).efficiency(0), "a batch must be positive, given 0"),
-        (lambda: noise_of_batches(8, 1.0, 8, 0.5), "a larger and a smaller batch, given 8 and 8"),
-        (lambda: noise_of_replicas(1, 1.0, 0.5, 8), "at least 2 replicas, given 1"),
-        (lambda: smoothed([]), "steps of one batch size"),
+        (lambda: noise_of_scale(10, 8).efficiency(0), "batch must be positive, got 0"),
+        (lambda: noise_of_batches(8, 1.0, 8, 0.5), "a larger and a smaller batch, got 8 and 8"),
+        (lambda: noise_of_replicas(1, 1.0, 0.5, 8), "at least 2 replicas, got 1"),
+        (lambda: smoothed([]), "steps of a single batch size"),
     ],
 )
 def test_bad_noise_is_refused_in_one_line(call, said):

@@ -9,10 +9,15 @@ from hypothesis import strategies as st
 from scalecurve_api.spec.scaling import Mode
 from scalecurve_models.fitting.least_squares import FitError
 from scalecurve_models.laws.cross_validation import compare_laws, leave_one_out
-from scalecurve_models.laws.definitions import NAMES, find_law, laws_of
+from scalecurve_models.laws.definitions import ScalingLaw, laws_of
 from scalecurve_models.laws.law_fit import fit_law
 
 COUNTS = [1, 2, 4, 8, 16, 32]
+NAMES = ("linear", "amdahl", "gustafson", "usl", "ring")
+
+
+def find_law(name: str, mode: Mode = Mode.weak) -> ScalingLaw:
+    return next(law for law in laws_of(mode) if law.name == name)
 
 
 def law_of(name, values, counts, mode=Mode.weak, rate=100.0):
@@ -65,7 +70,7 @@ def test_too_few_worker_counts_are_refused_in_one_line(name):
 def test_three_counts_are_fitted_exactly_by_two_parameters_and_that_is_said():
     fit = fit_law(find_law("ring"), [1, 2, 4], [10, 18, 33])
     assert fit.exact
-    assert all(p.low is None and "no error can be told" in p.note for p in fit.parameters)
+    assert all(p.low is None and "no error estimate" in p.note for p in fit.parameters)
     assert fit.predict(8).low is None
 
 
@@ -93,18 +98,16 @@ def test_a_share_is_at_most_one_however_slow_more_workers_are():
     fit = fit_law(find_law("amdahl"), [1, 2, 4], [100, 50, 20])
     (share,) = fit.parameters
     assert (share.value, share.high) == (1.0, 1.0)
-    assert share.note == "at its bound of 1: slower than this law can say"
+    assert share.note == "at its bound of 1; the curve is slower than this law allows"
     assert fit.throughput([8])[0] == pytest.approx(100)
 
 
 def test_values_that_are_no_throughput_are_refused():
     for rates in ([10, 0, 3], [10, -1, 3], [10, float("nan"), 3]):
-        with pytest.raises(FitError, match=r"throughputs must be finite positive numbers, given .* as number 2"):
+        with pytest.raises(FitError, match=r"throughputs must be finite positive numbers, got .* as number 2"):
             compare_laws([1, 2, 4], rates)
-    with pytest.raises(FitError, match="as many values"):
+    with pytest.raises(FitError, match="same length"):
         fit_law(find_law("usl"), [1, 2], [1.0])
-    with pytest.raises(ValueError, match="laws: linear, amdahl, gustafson, usl, ring"):
-        find_law("moore")
 
 
 def test_held_out_errors_come_from_fits_that_did_not_see_the_point():
@@ -133,7 +136,7 @@ def test_two_counts_leave_the_line_alone_and_one_leaves_nothing():
     two = compare_laws([1, 2], [10, 19])
     assert two.best.form.name == "linear"
     assert two.law("amdahl").held_out_mean is None
-    assert "given 1" in two.law("ring").failure
+    assert "got 1" in two.law("ring").failure
     assert compare_laws([4], [10]).best is None
 
 

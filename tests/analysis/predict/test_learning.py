@@ -173,4 +173,4 @@ def test_losses_on_random_data_take_no_part(tmp_path: Path):
     found = fit_learning(open_bundle(with_losses(tmp_path / "b", "synthetic")))
     assert found.points == ()
     assert found.depth is None
-    assert "Random data teach nothing" in found.notes[0]
+    assert "nothing can be learned from random data" in found.notes[0]

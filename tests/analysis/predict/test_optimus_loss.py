@@ -168,7 +168,7 @@ def test_a_curve_that_begins_infinitely_high_has_b1_at_its_bound():
     fit = fit_loss(steps, (1 / (0.3 * steps) + 0.02) * (1 + 0.02 * np.random.default_rng(1).standard_normal(59)))
     b1 = fit.parameters[1]
     assert b1.value == pytest.approx(0, abs=0.02)
-    assert b1.note in ("at its bound of 0", "cannot be told from 0")
+    assert b1.note in ("at its bound of 0", "not distinguishable from 0")
     assert b1.high > 0
 
 
@@ -181,12 +181,12 @@ def test_three_points_have_no_error():
 @pytest.mark.parametrize(
     ("steps", "values", "said"),
     [
-        ([1, 2], [1.0, 0.9], "3 parameters need at least 3 different steps, given 2"),
-        ([1, 2, 3], [1.0, float("nan"), 0.9], "losses must be finite positive numbers, given nan as number 2"),
-        ([1, 2, 3], [1.0, -0.5, 0.9], "given -0.5 as number 2"),
+        ([1, 2], [1.0, 0.9], "3 parameters need at least 3 different steps, got 2"),
+        ([1, 2, 3], [1.0, float("nan"), 0.9], "losses must be finite positive numbers, got nan as number 2"),
+        ([1, 2, 3], [1.0, -0.5, 0.9], "got -0.5 as number 2"),
         ([1, 2, float("inf")], [1.0, 0.5, 0.9], "steps must be finite"),
-        ([1, 2], [1.0, 0.5, 0.9], "as many values of each are needed, given 2 steps, 3 losses"),
-        ([-1, 2, 3], [1.0, 0.5, 0.9], "not before the first"),
+        ([1, 2], [1.0, 0.5, 0.9], "columns must have the same length, got 2 steps, 3 losses"),
+        ([-1, 2, 3], [1.0, 0.5, 0.9], "not before first_step"),
     ],
 )
 def test_bad_input_is_refused_in_one_line(steps, values, said):
@@ -196,24 +196,24 @@ def test_bad_input_is_refused_in_one_line(steps, values, said):
 
 
 def test_a_target_must_be_positive():
-    with pytest.raises(FitError, match="target loss must be positive, given 0"):
+    with pytest.raises(FitError, match="target loss must be positive, got 0"):
         fit_loss(STEPS, losses(PAPER)).steps_to(0)
 
 
 def test_refits_get_better_as_points_arrive():
     found = refits(STEPS.tolist(), noisy(PAPER).tolist(), (0.003, 0.1, 0.5, 1.0))
     assert found[0].fit is None
-    assert "given 1" in found[0].failure
+    assert "got 1" in found[0].failure
     assert found[1].ahead_error > found[2].ahead_error
     assert found[3].ahead_error is None
     assert abs(found[3].last_error) < 0.02
-    with pytest.raises(FitError, match=r"shares of a run lie in \(0, 1\]"):
+    with pytest.raises(FitError, match=r"shares of a run must be in \(0, 1\]"):
         refits([1, 2], [1, 2], (2.0,))
 
 
 def test_a_tracker_follows_a_run():
     tracker = LossTracker()
-    with pytest.raises(FitError, match="given 0"):
+    with pytest.raises(FitError, match="got 0"):
         tracker.fit()
     for step, loss in zip(STEPS, losses(PAPER), strict=True):
         tracker.add(step, loss)

@@ -63,15 +63,15 @@ def test_known_weak_scaling_of_64_workers(name, speedup, tensorflow):
 def test_one_point_tells_no_error_and_says_so():
     found = calibrate([published("vgg16")], ON)
     assert (found.ppp_comp.low, found.ppp_comp.high) == (None, None)
-    assert any("no error can be told" in note for note in found.notes)
-    assert any("nothing of the PPP for communication" in note for note in found.notes)
+    assert any("error estimate" in note for note in found.notes)
+    assert any("no information on the PPP for communication" in note for note in found.notes)
 
 
 def test_several_families_have_no_common_ppp_and_it_shows():
     found = calibrate([published(name) for name in PUBLISHED], ON)
     assert found.ppp_comp.low < found.ppp_comp.value < found.ppp_comp.high
     assert max(abs(point.error) for point in found.points) > 0.5
-    assert "The points' own PPPs run from 0.221 to 0.699." in found.notes
+    assert "Exact PPPs of the points range from 0.221 to 0.699." in found.notes
 
 
 def test_noise_is_covered_by_the_interval():
@@ -89,10 +89,10 @@ def test_noise_is_covered_by_the_interval():
 @pytest.mark.parametrize(
     ("points", "message"),
     [
-        ([], "given none"),
+        ([], "got none"),
         ([MeasuredStep(shipped("vgg16"), 1, 3.0)], "no PPP gives this step"),
-        ([MeasuredStep(shipped("vgg16"), 1, 1e12)], "look at the unit"),
-        ([MeasuredStep(shipped("vgg16"), 1, 100.0, workers=2)], "given a step of 2"),
+        ([MeasuredStep(shipped("vgg16"), 1, 1e12)], "check the unit"),
+        ([MeasuredStep(shipped("vgg16"), 1, 100.0, workers=2)], "got a step of 2"),
     ],
 )
 def test_points_that_give_no_ppp(points, message):
@@ -103,7 +103,7 @@ def test_points_that_give_no_ppp(points, message):
 
 @pytest.mark.parametrize("ms", [0.0, -1.0, math.nan, math.inf])
 def test_steps_that_cannot_be(ms):
-    with pytest.raises(FitError, match="a positive number is wanted"):
+    with pytest.raises(FitError, match="expected a positive number"):
         MeasuredStep(shipped("vgg16"), 1, ms)
 
 
@@ -122,10 +122,10 @@ def test_measured_steps_from_a_file(tmp_path):
         ("batch,ms\n1,2\n", "column 'ms'"),
         ("batch\n1\n", "column 'step_ms'"),
         ("", "column 'batch'"),
-        ("batch,step_ms\nx,2\n", r"steps\.csv:2: a whole batch and milliseconds are wanted, given x, 2"),
-        ("batch,step_ms\n1\n", r"steps\.csv:2: a whole batch"),
+        ("batch,step_ms\nx,2\n", r"steps\.csv:2: expected an integer batch and milliseconds, got x, 2"),
+        ("batch,step_ms\n1\n", r"steps\.csv:2: expected an integer batch"),
         ("batch,step_ms\n1,2,3,4\n", r"steps\.csv:2: "),
-        ("batch,step_ms\n1,-2\n", r"steps\.csv:2: step time -2\.0 ms: a positive number"),
+        ("batch,step_ms\n1,-2\n", r"steps\.csv:2: step time -2\.0 ms: expected a positive number"),
     ],
 )
 def test_files_of_steps_that_cannot_be(tmp_path, text, message):
@@ -170,7 +170,7 @@ def test_latency_is_a_message_and_the_ring_has_twice_the_workers_less_one():
         ({"overlap": 0.5}, "overlap 0.5"),
         ({"overlap": math.nan}, "overlap nan"),
         ({"latency_us": -1}, "latency -1"),
-        ({"scheme": "star"}, "scheme 'star': known are one_to_all, tree, butterfly, ring"),
+        ({"scheme": "star"}, "scheme 'star': expected one of one_to_all, tree, butterfly, ring"),
     ],
 )
 def test_terms_that_cannot_be(terms, message):
@@ -213,15 +213,15 @@ def test_two_terms_that_one_point_size_cannot_part_are_said_to_be():
 def test_as_many_points_as_parameters_tell_no_error():
     (parameter,) = fit_plus(measured("vgg16", PlusTerms(2.0), ON, (8,)), ON).parameters
     assert (parameter.low, parameter.high) == (None, None)
-    assert "no error can be told" in parameter.note
+    assert "error estimate" in parameter.note
 
 
 @pytest.mark.parametrize(
     ("workers", "free", "message"),
     [
-        ((8,), ["overlap", "ppp_comm"], "2 parameters .* need as many steps of several workers, given 1"),
-        ((1, 8), ["overlap"], "come from steps of several workers, given a step of 1"),
-        ((8,), ["colour"], "parameters colour: one or more of overlap, ppp_comm, latency_us"),
+        ((8,), ["overlap", "ppp_comm"], "2 parameters .* need as many steps of several workers, got 1"),
+        ((1, 8), ["overlap"], "is fitted to steps of several workers, got a step of 1"),
+        ((8,), ["colour"], "parameters colour: expected one or more of overlap, ppp_comm, latency_us"),
         ((8,), [], "parameters none"),
     ],
 )

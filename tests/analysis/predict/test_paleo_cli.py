@@ -50,12 +50,15 @@ def test_tables_of_every_kind():
     common = ["--device", "K80", "--batch", "64"]
     for arguments, text in [
         (["--network", "vgg16", *common, "--workers", "1,8"], "Paleo: vgg16, weak scaling"),
-        (["--network", "alex_v2_4gpu", *common, "--parallel", "model"], "branches at once (ms)"),
+        (["--network", "alex_v2_4gpu", *common, "--parallel", "model"], "branches in parallel (ms)"),
         (
             ["--network", "alex_v2_4gpu", *common, "--parallel", "hybrid", "--workers", "4"],
             "Paleo: alex_v2_4gpu, hybrid",
         ),
-        (["--network", "vgg16", *common, "--workers", "1,8", "--plus", "--overlap", "3"], "Paleo+ is no part of Paleo"),
+        (
+            ["--network", "vgg16", *common, "--workers", "1,8", "--plus", "--overlap", "3"],
+            "Paleo+ is not part of Paleo",
+        ),
     ]:
         result = run(*arguments)
         assert result.exit_code == 0, result.stderr
@@ -87,7 +90,7 @@ def test_measured_steps_calibrate(tmp_path):
     file.write_text("batch,step_ms\n32,881.54\n")
     result = run("--network", "vgg16", "--device", "K80", "--batch", "32", "--measured", str(file))
     assert result.exit_code == 0
-    assert "PPP for computing: 0.694" in result.output
+    assert "PPP for compute: 0.694" in result.output
     (row,) = rows("--network", "vgg16", "--device", "K80", "--batch", "32", "--measured", str(file))
     assert row["step_ms"] == pytest.approx(881.54)
 
@@ -98,22 +101,22 @@ def test_measured_steps_calibrate(tmp_path):
         ({"network": "vgg17"}, "network 'vgg17' is not known"),
         ({"device": "K81"}, "device 'K81' is not known"),
         ({"link": "smoke"}, "link 'smoke' is not known"),
-        ({"batch": "0"}, "batch 0: a whole number from 1"),
+        ({"batch": "0"}, "batch 0: expected an integer from 1"),
         ({"batch": "-4"}, "batch -4: "),
         ({"workers": "0"}, "workers 0: "),
         ({"workers": "1,,2"}, "--workers: expected comma-separated integers such as 1,2,4, got '1,,2'"),
         ({"workers": "-1"}, "--workers: expected comma-separated integers such as 1,2,4, got '-1'"),
         ({"workers": ""}, "--workers: expected comma-separated integers such as 1,2,4, got ''"),
-        ({"scaling": "wide"}, "scaling 'wide': known are strong, weak"),
-        ({"revision": "old"}, "revision 'old': known are head, release"),
-        ({"ppp-comp": "0"}, "ppp_comp 0.0: a positive number"),
-        ({"ppp-comm": "nan"}, "ppp_comm nan: a positive number"),
+        ({"scaling": "wide"}, "scaling 'wide': expected one of strong, weak"),
+        ({"revision": "old"}, "revision 'old': expected one of head, release"),
+        ({"ppp-comp": "0"}, "ppp_comp 0.0: expected a positive number"),
+        ({"ppp-comm": "nan"}, "ppp_comm nan: expected a positive number"),
         ({"software": "torch"}, "--software 'torch': expected one of peak, tensorflow, mxnet, caffe"),
         ({"precision": "bf16"}, "device K80: no peak for 'bf16'"),
         ({"parallel": "pipeline"}, "--parallel 'pipeline': expected one of data, model, hybrid"),
         ({"overlap": "2"}, "--overlap requires --plus"),
         ({"measured": "none.csv"}, "none.csv: cannot be read"),
-        ({"network": "alex_v2_8gpu", "parallel": "model"}, "8 splits: the authors' code stops"),
+        ({"network": "alex_v2_8gpu", "parallel": "model"}, "8 splits: the authors' code supports at most"),
         ({"network": "resnet50_paleo", "revision": "release"}, "use revision head"),
     ],
 )
@@ -154,7 +157,7 @@ def test_steps_of_several_workers_are_set_beside_paleo(tmp_path: Path):
          "--measured", str(tmp_path / "k80.csv"), "--per-worker-hour", "0.9", "-o", "md"],
     )  # fmt: skip
     assert result.exit_code == 0, result.output
-    rows = [line.split(" | ") for line in result.output.split("Paleo beside measurement")[1].splitlines()[4:7]]
+    rows = [line.split(" | ") for line in result.output.split("Paleo vs. measured")[1].splitlines()[4:7]]
     assert [row[0].strip("| ") for row in rows] == ["1", "2", "8"]
     assert rows[0][6] == "-0.0 %" or rows[0][6] == "0.0 %"
     assert rows[2][6] == "2.9 %"

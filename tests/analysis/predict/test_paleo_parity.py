@@ -10,6 +10,7 @@ from scalecurve_models.networks import shipped
 from scalecurve_models.paleo.costs import Rates, costs_of
 from scalecurve_models.paleo.parallel import predict_hybrid, predict_model_parallel
 from scalecurve_models.paleo.scaling import Platform, predict_scaling, predict_step
+from scalecurve_models.paleo.terms import Variant
 
 REFERENCE = Path(__file__).parents[2] / "reference"
 
@@ -73,8 +74,7 @@ def test_steps_are_those_of_the_authors_code_for_both_revisions():
             batch=int(row["batch"]),
             workers=[int(row["workers"])],
             scaling=row["scaling"],
-            revision=row["revision"],
-            pipeline=row["pipeline"] == "1",
+            variant=Variant(row["revision"], pipeline=row["pipeline"] == "1"),
         )
         got = {"forward_ms": step.forward_ms, "backward_ms": step.backward_ms, "update_ms": step.update_ms}
         got |= {f"{name}_ms": time for name, time in step.communication_ms.items()}
@@ -89,8 +89,7 @@ def test_model_and_hybrid_parallelism_are_those_of_the_authors_code():
             platform(row),
             batch=batch,
             workers=int(row["workers"]),
-            revision=row["revision"],
-            pipeline=row["pipeline"] == "1",
+            variant=Variant(row["revision"], pipeline=row["pipeline"] == "1"),
         )
         got = {
             "data_forward_ms": data.forward_ms,
@@ -102,7 +101,9 @@ def test_model_and_hybrid_parallelism_are_those_of_the_authors_code():
             "model_update_ms": model.update_ms,
         }
         if row["forward_lower_ms"]:
-            forward, backward = predict_model_parallel(network, platform(row), batch=batch, revision=row["revision"])
+            forward, backward = predict_model_parallel(
+                network, platform(row), batch=batch, variant=Variant(row["revision"])
+            )
             got |= {"forward_lower_ms": forward.least_ms, "forward_upper_ms": forward.most_ms}
             got |= {"backward_lower_ms": backward.least_ms, "backward_upper_ms": backward.most_ms}
         assert got == pytest.approx({key: float(row[key]) for key in got}, rel=1e-8), row
@@ -112,6 +113,7 @@ def test_the_release_differs_from_head_as_much_as_it_is_known_to():
     on = Platform(find_device("K80"), find_link("ethernet20"))
     for name, most in (("alex_v2", 0.0065), ("inception_v3", 0.0038), ("nin", 0.0021)):
         head, release = (
-            predict_step(shipped(name), on, batch=64, revision=revision).compute_ms for revision in ("head", "release")
+            predict_step(shipped(name), on, batch=64, variant=Variant(revision)).compute_ms
+            for revision in ("head", "release")
         )
         assert 0 < head / release - 1 <= most

@@ -65,7 +65,7 @@ def test_without_counts_the_experiments_own_are_taken(file: Path):
     [
         ((), "--device is required to predict from an experiment"),
         (("--device", "H20"), "device 'H20' is not known; did you mean 'H200'"),
-        (("--device", "H200", "--workers", "0"), "worker counts must be at least 1, given 0"),
+        (("--device", "H200", "--workers", "0"), "worker counts must be at least 1, got 0"),
         (("--device", "H200", "--workers", "a"), "expected comma-separated integers"),
         (("--link", "nvlink4"), "require --device"),
         (("--device", "H200", "--ppp-comp", "-1"), "ppp_comp"),
@@ -85,8 +85,8 @@ def test_bad_input_is_one_clear_line(file: Path, options: tuple[str, ...], said:
 @pytest.mark.parametrize(
     ("workload", "said"),
     [
-        ({"program": "allreduce"}, "program allreduce has no network"),
-        ({**RESNET, "model": "mlp"}, "model 'mlp' has no network here"),
+        ({"program": "allreduce"}, "program allreduce has no known network"),
+        ({**RESNET, "model": "mlp"}, "model 'mlp' has no network"),
         ({**RESNET, "precision": "bf16"}, "no peak for 'bf16'"),
         ({**RESNET, "data": {"source": "synthetic", "shape": [3, 2]}}, "[channels, height, width]"),
     ],
@@ -165,4 +165,4 @@ def test_strong_scaling_has_no_more_workers_than_samples():
     for row in table.plain()["rows"]:
         counts[row["series"]].add(row["workers"])
     assert counts == {"strong": {128}, "weak": {128, 129}}
-    assert "Strong scaling leaves out 129: more workers than its global batch has samples." in table.notes
+    assert "Strong scaling omits 129: more workers than samples in the global batch." in table.notes

@@ -178,7 +178,7 @@ def test_without_a_price_cost_is_in_worker_hours_and_another_price_counts(tmp_pa
     assert any("No price is known" in note for note in found.notes)
     priced = recommend(bundle, price=Cost(per_worker_hour=2, currency="USD", dataset_samples=10_000))
     assert priced.series[0].currency == "USD"
-    assert priced.series[0].scope == "an epoch"
+    assert priced.series[0].scope == "one epoch"
     hours = priced.series[0].candidates[0].seconds / 3600
     assert priced.series[0].candidates[0].cost == pytest.approx(hours * 2)
 

@@ -29,14 +29,14 @@ def test_the_ridge_of_a_shipped_device_is_its_data_sheets():
 @pytest.mark.parametrize(
     ("call", "said"),
     [
-        (lambda: Roof(0, 1), "peak must be a finite positive number, given 0"),
+        (lambda: Roof(0, 1), "peak must be a finite positive number, got 0"),
         (lambda: Roof(1, 1).attainable(-1), "intensity must be"),
-        (lambda: Roof(1, 1).seconds(-1, 1), "must not be negative or nothing"),
-        (lambda: fit_utilization([8, 8], [1.0, 1.1]), "at least 2 different batches a worker, given 1"),
-        (lambda: fit_utilization([8, 16], [1.0, 0.0]), "times must be .* given 0 as number 2"),
-        (lambda: fit_utilization([8, 16], [1.0, 2.0]).seconds(0), "a batch must be positive"),
-        (lambda: fit_energy([1], [10.0], [3.0]), "at least 2 points, given 1"),
-        (lambda: fit_energy([1, 2], [10.0], [3.0, 4.0]), "as many values"),
+        (lambda: Roof(1, 1).seconds(-1, 1), "work must be positive"),
+        (lambda: fit_utilization([8, 8], [1.0, 1.1]), "at least 2 different batches per worker, got 1"),
+        (lambda: fit_utilization([8, 16], [1.0, 0.0]), "times must be .* got 0 as number 2"),
+        (lambda: fit_utilization([8, 16], [1.0, 2.0]).seconds(0), "batch must be positive"),
+        (lambda: fit_energy([1], [10.0], [3.0]), "at least 2 points, got 1"),
+        (lambda: fit_energy([1, 2], [10.0], [3.0, 4.0]), "same length"),
         (lambda: fit_energy([1, 2], [10.0, 19], [3.0, 4.0]).joules(2, 0), "must be positive"),
     ],
 )
@@ -68,4 +68,4 @@ def test_energy_comes_apart_into_work_and_waiting():
 def test_two_energies_have_no_error_and_perfect_scaling_tells_nothing():
     assert fit_energy([1, 2], [100, 180], [5.0, 5.2]).joules(2, 180).low is None
     same = fit_energy([1, 2, 4], [100, 200, 400], [5.0, 5.1, 4.9])
-    assert same.parameters[0].note == "not identifiable: these points vary it only together with p"
+    assert same.parameters[0].note == "not identifiable: in these points it varies only together with p"

@@ -122,7 +122,7 @@ def test_predict_roofline_says_what_limits():
         (["predict", "scaling", "{}", "--workers", "0"], "worker counts must be at least 1, got 0"),
         (["predict", "collective", "--bytes", "8", "--workers", "6", "--alpha-us", "1", "--gb-s", "1", "--nodes", "4"],
          "6 ranks cannot be spread evenly over 4 nodes"),
-        (["predict", "optimus", "--theta", "1,2", "--workers", "1"], "five (sync) or four (async) nonnegative coefficients"),
+        (["predict", "optimus", "--theta", "1,2", "--workers", "1"], "expected five (sync) or four (async)"),
         (["predict", "optimus", "--theta", "1,x", "--workers", "1"], "--theta: expected comma-separated numbers"),
         (["predict", "optimus", "--theta", "1,1,1,1,1", "--workers", "1"], "needs the global batch M"),
         (["predict", "optimus", "--theta", "1,1,1,1", "--workers", "1", "--loss", "1,1,1"], "must be given together"),

@@ -89,7 +89,7 @@ def test_a_torch_module_by_its_name():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["show", "vgg17"], "network 'vgg17' is not known; did you mean 'vgg19'?"),
+        (["show", "vgg17"], "network 'vgg17' is unknown; did you mean 'vgg19'?"),
         (["show", "none.yaml"], "none.yaml: cannot be read"),
         (["show", "vgg16", "--flops", "flop"], "convention 'flop': expected one of mac, 2mac, lu"),
         (["show", "vgg16", "--input", "256x256"], "layer fc6: takes 25,088 features"),
@@ -104,7 +104,7 @@ def test_a_torch_module_by_its_name():
         (["inception", "--project", "-1"], "filters: project -1"),
         (["stack", "3x3x3"], "expected kernels such as 3 or 1x7"),
         (["stack", "0"], "shape '0': expected positive sizes"),
-        (["inference", "vgg16", "--device", "K81"], "device 'K81' is not known; did you mean 'K80'?"),
+        (["inference", "vgg16", "--device", "K81"], "device 'K81' is unknown"),
         (["inference", "vgg16", "--device", "K80", "--batch", "-1"], "batch -1: expected an integer"),
         (["inference", "vgg16", "--device", "K80", "--ppp", "nan"], "ppp nan: expected a positive number"),
         (["show", "no.such:thing"], "no.such:thing: cannot be imported"),

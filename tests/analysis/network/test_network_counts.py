@@ -171,7 +171,7 @@ def test_unknown_convention_is_refused_with_the_known_ones():
 
 
 def test_unknown_network_is_refused_with_the_nearest_name():
-    with pytest.raises(NetworkError, match=r"network 'resnet51' is not known; did you mean 'resnet50'\?"):
+    with pytest.raises(NetworkError, match=r"network 'resnet51' is unknown; did you mean 'resnet50'\?"):
         find_network("resnet51")
 
 

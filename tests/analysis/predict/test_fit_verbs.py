@@ -128,7 +128,7 @@ def test_predict_roofline_says_what_limits():
         (["predict", "optimus", "--theta", "1,1,1,1", "--workers", "1", "--loss", "1,1,1"], "must be given together"),
         (["predict", "optimus", "--theta", "1,1,1,1", "--workers", "1", "--loss", "1,1,1", "--target-loss", "0.5"],
          "flattens at 1 and never reaches the target of 0.5"),
-        (["predict", "roofline", "--device", "K81", "--flops", "1", "--bytes", "1"], "device 'K81' is not known"),
+        (["predict", "roofline", "--device", "K81", "--flops", "1", "--bytes", "1"], "device 'K81' is unknown"),
         (["predict", "roofline", "--device", "K80", "--flops", "0", "--bytes", "0"], "work must be positive"),
     ],
 )  # fmt: skip

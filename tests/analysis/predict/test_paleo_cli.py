@@ -98,9 +98,9 @@ def test_measured_steps_calibrate(tmp_path):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"network": "vgg17"}, "network 'vgg17' is not known"),
-        ({"device": "K81"}, "device 'K81' is not known"),
-        ({"link": "smoke"}, "link 'smoke' is not known"),
+        ({"network": "vgg17"}, "network 'vgg17' is unknown"),
+        ({"device": "K81"}, "device 'K81' is unknown"),
+        ({"link": "smoke"}, "link 'smoke' is unknown"),
         ({"batch": "0"}, "batch 0: expected an integer from 1"),
         ({"batch": "-4"}, "batch -4: "),
         ({"workers": "0"}, "workers 0: "),

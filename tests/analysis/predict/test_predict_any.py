@@ -64,13 +64,13 @@ def test_without_counts_the_experiments_own_are_taken(file: Path):
     ("options", "said"),
     [
         ((), "--device is required to predict from an experiment"),
-        (("--device", "H20"), "device 'H20' is not known; did you mean 'H200'"),
+        (("--device", "H20"), "device 'H20' is unknown; did you mean 'H200'"),
         (("--device", "H200", "--workers", "0"), "worker counts must be at least 1, got 0"),
         (("--device", "H200", "--workers", "a"), "expected comma-separated integers"),
         (("--link", "nvlink4"), "require --device"),
         (("--device", "H200", "--ppp-comp", "-1"), "ppp_comp"),
         (("--device", "H200", "--hold-out", "2"), "apply to bundles only"),
-        (("--device", "H200", "--network", "nothing"), "network 'nothing' is not known"),
+        (("--device", "H200", "--network", "nothing"), "network 'nothing' is unknown"),
         (("--device", "H200", "--software", "jax"), "--software 'jax': expected one of"),
     ],
 )

@@ -22,7 +22,7 @@ def test_the_roof_is_flat_beyond_its_ridge(intensity):
 
 def test_the_ridge_of_a_shipped_device_is_its_data_sheets():
     assert roof_of("K80").ridge == pytest.approx(5600 / 480)
-    with pytest.raises(HardwareError, match="is not known"):
+    with pytest.raises(HardwareError, match="is unknown"):
         roof_of("K81")
 
 

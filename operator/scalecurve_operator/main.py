@@ -100,7 +100,7 @@ class Operator:
             ready_flag=ready,
             stop_flag=self.stop,
         )
-        self._handle_signals()  # kopf has installed its own handlers, which tell us nothing
+        self._handle_signals()  # kopf has installed its own handlers, which do not set our event
         # When it ends, kopf would cancel every task of this process, the lease's and running reconciles included.
         watches = asyncio.create_task(kopf.run_tasks(tasks, ignored=_Everything()), name="kopf")
         checking = asyncio.create_task(initial.check_unseen(self.queue.enqueue), name="initial list")

@@ -54,7 +54,9 @@ class Admission:
         holders = sorted(str(other.key) for other in entries.values() if other.admitted or other.busy)
         queue = waiting(entries.values(), {other.key for other in entries.values() if other.admitted})
         ahead = queue.index(key) if key in queue else 0
-        message = f"pool {spec.pool!r} is held by {', '.join(holders[:3]) or 'nobody'}; {ahead} ahead of this one"
+        message = (
+            f"pool {spec.pool!r} is held by {', '.join(holders[:3]) or 'no experiment'}; {ahead} ahead of this one"
+        )
         return render.condition(ADMITTED, False, "WaitingForPool", message)
 
     def leave(self, key: Key) -> list[Key]:
@@ -67,7 +69,7 @@ class Admission:
         return waiting(entries.values(), holders)[: self.settings.slots(pool)]
 
     def _load(self) -> None:
-        """After a start, know everybody that was admitted before anybody new is."""
+        """After a start, load everything that was admitted before admitting anything new."""
         if self.complete:
             return
         self.complete = True

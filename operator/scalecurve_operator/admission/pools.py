@@ -30,7 +30,7 @@ class PoolEntry:
 def admitted(entries: Collection[PoolEntry], slots: int) -> set[Key]:
     """Those that may start trials: the holders of slots, then the oldest that are active."""
     holders = [entry for entry in entries if entry.busy or (entry.admitted and entry.active)]
-    # Nothing that runs is evicted, not even when the slots were reduced: only nobody follows.
+    # Nothing that runs is evicted, not even if the slots were reduced.
     allowed = {entry.key for entry in holders if entry.active}
     return allowed | set(waiting(entries, allowed)[: max(0, slots - len(holders))])
 

@@ -15,7 +15,7 @@ from scalecurve_operator.cache.cached_objects import CachedJob, CachedTrial, Exp
 from scalecurve_operator.runners import RUNNERS, JobStatus, RunnerKind, runner_for
 
 MAX_LOST_JOBS = 3
-"""An attempt whose job vanishes is rerun; after so many the trial is Failed, because somebody keeps deleting it."""
+"""An attempt whose job vanishes is rerun; after so many the trial is Failed, because something keeps deleting it."""
 
 
 @dataclass(frozen=True)
@@ -147,8 +147,8 @@ def _ended(job: CachedJob) -> bool:
 def observe(trial: CachedTrial | None, jobs: list[CachedJob], status: JobStatus | None) -> Observed:
     """One trial as ``lifecycle`` looks at it.
 
-    An attempt that was claimed, and whose job nobody has seen yet, is started again under the same number: the job's
-    name keeps it from being created twice.
+    An attempt that was claimed, but whose job was never seen, is started again under the same number: the job's name
+    keeps it from being created twice.
     """
     history = tuple(phase for _, phase in trial.history) if trial else ()
     collected = trial.collected if trial else {}

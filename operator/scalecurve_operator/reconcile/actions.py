@@ -31,7 +31,7 @@ async def start(rec: Reconciliation, name: str, attempt: int) -> None:
     """Create the trial if it does not exist, claim the attempt, create its job.
 
     The attempt's number is claimed in the trial's status, against the cached version, before its job is created:
-    whoever acts on an older version is refused, so nobody runs an attempt twice.
+    an operator that acts on an older version is refused, so no attempt runs twice.
     """
     trial = rec.objects.trials.get(name) or await trial_objects.create(rec, name)
     if trial.owner != rec.index.uid:
@@ -91,7 +91,7 @@ async def create_companions(rec: Reconciliation, job: CachedJob) -> None:
 
 
 async def delete_jobs(cluster: Cluster, key: Key, objects: ExperimentObjects) -> None:
-    """Delete every job of an experiment whose spec cannot be read: nobody could collect its results."""
+    """Delete every job of an experiment whose spec cannot be read: its results could not be collected."""
     for job in [job for job in objects.jobs.values() if not job.deleting]:
         resource = resource_of(RUNNERS[job.body["kind"]].runner)
         await cluster.delete(resource, key.namespace, job.name, "Foreground", job.uid)
@@ -114,7 +114,7 @@ async def collect(rec: Reconciliation, name: str, *, cancelled: bool = False) ->
     else:
         await _require_no_job(rec, name, trial)
         deletions = attempt - len(trial.history)
-        cause = FailedReason.job_deleted, f"its job was deleted by somebody else, {deletions} times"
+        cause = FailedReason.job_deleted, f"something else deleted its job, {deletions} times"
     result = await _collect(
         rec, name, trial, attempt, cause, job_status, timeline=status.get("timeline") or (), cancelled=cancelled
     )

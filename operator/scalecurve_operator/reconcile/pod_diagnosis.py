@@ -1,9 +1,9 @@
 """Diagnosing pods and Events: why they failed, what they wait for, where they ran. Pure.
 
-Job conditions hold no reason, so it is read here. What is nearest to the cause wins: exhausted memory as the kernel or
-a rank reports it, a pod that the cluster took away, a rank killed from outside, then whatever a rank could still
-report, then exit codes; among equals the pod that ended first. Pods that their job's controller stops because another
-failed end last and count last.
+Job conditions do not say why a job failed, so it is read here. What is nearest to the cause wins: exhausted memory as
+the kernel or a rank reports it, a pod that the cluster took away, a rank killed from outside, then whatever a rank
+could still report, then exit codes; among equals the pod that ended first. Pods that their job's controller stops
+because another failed end last and count last.
 """
 
 from __future__ import annotations

@@ -43,7 +43,7 @@ class Reconciliation:
     """trial -> what its job waits for"""
 
     starting: set[str] = field(default_factory=set)
-    """trials of which the current reconcile has started an attempt"""
+    """trials that the current reconcile has started an attempt of"""
     blocked: dict[str, tuple[str, str]] = field(default_factory=dict)
     """trial -> a condition's reason and message: why the current reconcile cannot go on with it"""
     refusal: Refused | None = None

@@ -1,9 +1,9 @@
 """``Job``: an indexed batch/v1 Job with a headless Service. Every cluster has it.
 
-A Job that fails deletes its pods that still run, and they are gone within their grace period. What survives until the
-Job is deleted: the pod whose failure ended it (and any that had ended before), with exit code, termination message and
-log. So a failure is best read at its first sign, the condition FailureTarget; when the deadline ends a Job nothing of
-its running pods survives, so the operator comes before it.
+A Job that fails deletes its running pods, which are gone within their grace period. Until the Job is deleted there
+remain the pod whose failure ended it (and any that had ended before), with exit code, termination message and log. So a
+failure is best read at its first sign, the condition FailureTarget. When the deadline ends a Job nothing remains of its
+running pods, so the operator ends it earlier.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class IndexedJob:
     runner = Runner.job
 
     def render(self, request: JobRequest) -> Manifest:
-        """The Job; its controller numbers the pods and names their hosts ``<job>-<index>``."""
+        """The Job's controller numbers the pods and names their hosts ``<job>-<index>``."""
         pods = request.pods
         host = f"{request.job}-0.{request.job}" if pods > 1 else "localhost"
         template = worker_template(request, "worker", env={contract.COORDINATOR_ENV: f"{host}:{COORDINATOR_PORT}"})
@@ -46,7 +46,7 @@ class IndexedJob:
         return request.manifest(self.runner, spec)
 
     def companions(self, request: JobRequest, job: Mapping[str, Any]) -> list[Manifest]:
-        """The Service that gives the pods their names, where there is more than one."""
+        """The Service that gives the pods their names, if there are several."""
         if request.pods == 1:
             return []
         service = SERVICES.body(name=request.job, namespace=request.namespace, labels=request.labels)

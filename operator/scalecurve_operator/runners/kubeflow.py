@@ -107,7 +107,7 @@ def _resumed_at(job: Mapping[str, Any]) -> str | None:
 
 
 def _failed(status: JobStatus) -> JobStatus:
-    # training-operator reports a deadline in words only, mpi-operator an eviction by a reason of its own.
+    # training-operator reports a deadline only in the message, mpi-operator an eviction by its own reason.
     if "active longer than specified deadline" in status.message:
         return replace(status, reason=FailedReason.deadline_exceeded)
     if status.message.startswith("MPIJobEvicted"):

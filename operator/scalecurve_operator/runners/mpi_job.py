@@ -1,11 +1,11 @@
 """``MPIJob`` of mpi-operator: a launcher that runs mpirun, and workers that run sshd.
 
-- The launcher's pod comes of a batch/v1 Job, whose backoffLimit would be 6, and whose deadline counts from its start:
-  not while workers are waited for. When the deadline ends it its pod is deleted, and what it left is lost.
-- Rank 0 runs in worker 0, but its output and its end arrive at the launcher, so the record is there.
-- A job that fails the operator's own validation gets an Event and no status ever: it reads as starting for ever.
-- A worker that is deleted is created anew under its old name; mpirun fails meanwhile, and so does the job.
-- Under a queue the launcher is let go together with its workers, WaitForWorkersReady or not: a suspended job has no
+- The launcher's pod belongs to a batch/v1 Job, whose backoffLimit defaults to 6 and whose deadline starts with the
+  launcher, not while it waits for workers. When the deadline ends the Job, its pod and its log are deleted.
+- Rank 0 runs in worker 0, but its output and exit status arrive at the launcher, so the record is there.
+- A job that fails the operator's own validation gets an Event and never a status: it reads as starting forever.
+- A deleted worker is replaced under its old name; mpirun fails meanwhile, and so does the job.
+- In a queue the launcher is released together with its workers, WaitForWorkersReady or not: a suspended job has no
   workers, so all of them count as ready (``mpi_job_controller.go``, v0.8.2). Its entry has to wait for sshd itself.
 """
 
@@ -35,19 +35,19 @@ _LAUNCHER_RESOURCES = {
 
 
 class MPIJob(KubeflowRunner):
-    """Worker pods of slotsPerWorker ranks, beside a launcher that carries none."""
+    """Worker pods of slotsPerWorker ranks, and a launcher that carries none."""
 
     runner = Runner.mpi_job
     replica_specs = "mpiReplicaSpecs"
 
     def render(self, request: JobRequest) -> Manifest:
-        """The job. No pod of it runs as root, even to lock memory: ranks that sshd starts would not gain by it."""
+        """No pod runs as root, even to lock memory: ranks that sshd starts would not benefit."""
         meet = {contract.COORDINATOR_ENV: f"{request.job}-worker-0.{request.job}:{COORDINATOR_PORT}"}
         launcher = template(
             request,
             "launcher",
             LAUNCHER,
-            # Open MPI 5 reads no host file that the operator's variables name: all ranks would run in the launcher,
+            # Open MPI 5 ignores the host file that the operator's variables name: all ranks would run in the launcher,
             # and the job would succeed (kubeflow/mpi-operator#842).
             env={**meet, contract.HOSTFILE_ENV: HOSTFILE},
             resources=_LAUNCHER_RESOURCES,

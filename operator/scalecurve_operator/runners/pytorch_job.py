@@ -19,15 +19,15 @@ from scalecurve_operator.runners.runner_kind import Manifest
 class PyTorchJob(KubeflowRunner):
     """Pod 0 is the master.
 
-    With more than one pod the operator puts an init container of its own before each worker, which looks the master up;
-    it fits Pod Security ``restricted`` only where the operator was given a template for it.
+    With more than one pod the operator adds an init container to each worker, which looks up the master; it satisfies
+    Pod Security ``restricted`` only if the operator was configured with a template for it.
     """
 
     runner = Runner.pytorch_job
     replica_specs = "pytorchReplicaSpecs"
 
     def render(self, request: JobRequest) -> Manifest:
-        """The job; restartPolicy Never is what keeps it from retrying, and its default OnFailure would."""
+        """restartPolicy Never keeps it from retrying; the default OnFailure would not."""
         (container,) = self.runner.job_kind.containers
         template = with_deadline(worker_template(request, container), request)
         pods = {"Master": replicas(1, template)}

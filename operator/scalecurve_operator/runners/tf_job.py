@@ -1,8 +1,8 @@
-"""``TFJob`` of training-operator: workers that find one another by TF_CONFIG; for parameter servers a chief besides.
+"""``TFJob`` of training-operator: workers that find one another by TF_CONFIG; with parameter servers, a chief as well.
 
-A job of one pod gets no TF_CONFIG from the operator, so it is given here: one worker must not run by other code paths
-than many. Without AllWorkers the job would succeed with worker 0. Where there is a chief the job ends with it, whatever
-the success policy: workers and servers of a parameter server job never end by themselves.
+A job of one pod gets no TF_CONFIG from the operator, so we set it: one worker must take the same code path as many.
+Without AllWorkers the job would succeed with worker 0. If there is a chief the job ends with it, whatever the success
+policy: workers and servers of a parameter server job never end by themselves.
 """
 
 from __future__ import annotations
@@ -38,7 +38,6 @@ class TFJob(KubeflowRunner):
     replica_specs = "tfReplicaSpecs"
 
     def render(self, request: JobRequest) -> Manifest:
-        """The job; no pod is restarted, so a failed one fails it."""
         (container,) = self.runner.job_kind.containers
         servers = _servers(request)
         host = f"{request.job}-worker-0" if request.pods > 1 or servers else "localhost"
@@ -47,7 +46,7 @@ class TFJob(KubeflowRunner):
             env[TF_CONFIG] = _single_worker_config()
         pods = {}
         if servers:
-            # They compute nothing on devices: a worker's share of the host for each of them.
+            # They compute nothing on devices: they get a worker's share of the host.
             resources = host_process_resources(request)
             # The chief keeps every worker's record, and serves their metrics.
             chief, server = (

@@ -66,11 +66,11 @@ def kopf_settings(namespaced: bool = False) -> kopf.OperatorSettings:
     # No copies of every object at every event, for a comparison that no handler needs.
     settings.persistence.diffbase_storage = NoDiffBase()
     settings.persistence.progress_storage = NoProgress()
-    settings.posting.enabled = False  # Events are few and our own; kopf's were half of a peer's writes
+    settings.posting.enabled = False  # Events are few and our own; kopf's were half of all writes
     settings.watching.chunk_size = PAGE_SIZE  # a list of thousands of trials in one piece is a spike of memory
     settings.watching.server_timeout = 600  # a watch that died silently is renewed before long
     settings.watching.connect_timeout = 30
-    settings.queueing.idle_timeout = 2.0  # a task for each object just shown: let them go early
+    settings.queueing.idle_timeout = 2.0  # kopf has a task for every object just shown: end them early
     settings.networking.error_backoffs = (0.1, 0.2, 0.5, 1, 2, 5, 10)
     for runner in Runner:
         # As the initial list does: there may be very many jobs of other people.

@@ -1,7 +1,7 @@
 """Trimming objects after they were cached.
 
-kopf holds every object that it has shown for a while, in full and in a task of its own: at a start beside thousands of
-finished trials that was most of the operator's memory.
+kopf holds every object that it has shown for a while, in full and in a task of its own: with thousands of finished
+trials that was most of the operator's memory at its start.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ _UNUSED = ("managedFields", "ownerReferences", "annotations")
 
 
 def trim(body: Object, plural: str) -> None:
-    """Empty, in place, what ``ObjectCache`` does not keep of an object, so that whoever holds it holds less.
+    """Empty, in place, what ``ObjectCache`` does not keep of an object, so that kopf holds less.
 
     The cache keeps an experiment in full, and so the status of a job, and of a trial that has not ended.
     """

@@ -12,7 +12,7 @@ from scalecurve.reporting.drawing import Drawing
 from scalecurve.reporting.findings import Findings
 from tests.analysis.synthetic import Truth, experiment, write_bundle
 
-EXTENSION = Path(__file__).parent / "extension"
+EXTENSION = Path(__file__).parents[1] / "extension"
 ABSENT = """
 import importlib.abc, importlib.metadata, sys
 class Absent(importlib.abc.MetaPathFinder):

@@ -56,7 +56,7 @@ def _resnet(depth: int, parameters: int) -> ModelEntry:
 
 def _cifar_resnet(depth: int, parameters: int) -> ModelEntry:
     name = f"resnet{depth}_cifar"
-    builders = (f"{_TORCH}.resnet_cifar:{name}", f"{_KERAS}.residual:{name}", name)
+    builders = (f"{_TORCH}.resnet:{name}", f"{_KERAS}.residual:{name}", name)
     return ModelEntry(name, "resnet_cifar", (3, 32, 32), 10, parameters, *builders)
 
 

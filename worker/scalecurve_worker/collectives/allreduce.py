@@ -31,17 +31,11 @@ _MEMORY_LIMIT = Path("/sys/fs/cgroup/memory.max")
 class Library(Protocol):
     """Where messages lie, and what adds them up over ranks. Arrays are torch's or numpy's."""
 
-    @property
-    def element_bytes(self) -> int:
-        """Size of one element."""
-
-    @property
-    def granule(self) -> int:
-        """Messages have a multiple of so many elements."""
-
-    @property
-    def copies(self) -> int:
-        """How often a message has to fit into memory."""
+    element_bytes: int
+    granule: int
+    """Messages have a multiple of so many elements."""
+    copies: int
+    """How often a message has to fit into memory."""
 
     def available_bytes(self) -> int:
         """Memory that this rank may fill with messages."""

@@ -85,15 +85,12 @@ class TorchLibrary:
 
     def __init__(self, dtype: str, device: torch.device, seed: int, algorithm: AllReduce, per_node: int) -> None:
         self._dtype: torch.dtype = getattr(torch, dtype)
+        self.element_bytes = self._dtype.itemsize
         self._device = device
         self._carry = all_reduce_of(algorithm, per_node)
         self.granule = granule_of(algorithm, per_node)
         self.copies = 3 if algorithm is AllReduce.hierarchical else 2
         self._random = torch.Generator(device).manual_seed(seed * 100_003 + dist.get_rank())
-
-    @property
-    def element_bytes(self) -> int:
-        return self._dtype.itemsize
 
     def available_bytes(self) -> int:
         if self._device.type == "cuda":

@@ -32,7 +32,7 @@ def program(workload: Workload) -> Callable[[TrialSpec], None]:
 EXTRAS = {
     "comm-hook": "scalecurve_worker.extras.compression.registration:compress",
     "horovod": "scalecurve_worker.extras.horovod.tensorflow_strategy:horovod",
-    "parameter-server": "scalecurve_worker.extras.parameter_server.strategy:parameter_server",
+    "parameter-server": "scalecurve_worker.extras.parameter_server.worker:parameter_server",
     "check-quantizable": "scalecurve_worker.extras.quantization.folding:check_quantizable",
     "quantize": "scalecurve_worker.extras.quantization.evaluation:quantize",
 }

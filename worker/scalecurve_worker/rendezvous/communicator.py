@@ -27,17 +27,10 @@ class CommunicatorError(RuntimeError):
 class Communicator(Protocol):
     """What timing and checks ask of a group of ranks. Calls are collective: every rank makes them in order."""
 
-    @property
-    def rank(self) -> int:
-        """Index of this process."""
-
-    @property
-    def world(self) -> int:
-        """How many processes there are."""
-
-    @property
-    def backend(self) -> str | None:
-        """The program's own collective library, as ``nccl``; None where it has none."""
+    rank: int
+    world: int
+    backend: str | None
+    """The program's own collective library, as ``nccl``; None where it has none."""
 
     def barrier(self) -> None:
         """Return when every rank has called."""
@@ -54,7 +47,7 @@ class SingleProcess:
 
     rank = 0
     world = 1
-    backend = None
+    backend: str | None = None
 
     def barrier(self) -> None:
         """Nothing to wait for."""
@@ -73,7 +66,7 @@ class FolderCommunicator:
     the name of a fresh folder, and only ranks whose word was answered go on.
     """
 
-    backend = None
+    backend: str | None = None
 
     def __init__(self, folder: Path, rank: int, world: int, patience_s: float = _PATIENCE_S) -> None:
         self.rank = rank

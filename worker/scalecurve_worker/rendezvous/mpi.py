@@ -30,7 +30,7 @@ def load() -> Any:
 class MPICommunicator:
     """A duplicate of MPI's world, so that no message of the program is ever taken for ours."""
 
-    backend = "mpi"
+    backend: str | None = "mpi"
 
     def __init__(self) -> None:
         self._comm = load().COMM_WORLD.Dup()

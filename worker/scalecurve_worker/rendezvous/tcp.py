@@ -26,7 +26,7 @@ _WELCOME = b"welcome"
 class TcpCommunicator:
     """A communicator of ``world`` processes; ``name`` keeps those of another trial or attempt out."""
 
-    backend = None
+    backend: str | None = None
 
     def __init__(
         self, rank: int, world: int, host: str, port: int, name: str = "", patience_s: float = _PATIENCE_S

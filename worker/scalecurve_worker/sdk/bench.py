@@ -30,13 +30,9 @@ not stopped never pays that (docs/evidence/h200).
 class Alternate(Protocol):
     """Another kind of step that takes turns with training, as the same step without its all-reduce."""
 
-    @property
-    def kind(self) -> WindowKind:
-        """How its windows are recorded."""
-
-    @property
-    def method(self) -> str | None:
-        """How communication is taken out, by name; None where it is not about that."""
+    kind: WindowKind
+    method: str | None
+    """How communication is taken out, by name; None where it is not about that."""
 
     def enter(self) -> None:
         """The next steps are of this kind; the device is idle."""

@@ -72,7 +72,7 @@ class Plain:
     """The same step on an identical model without a wrapper, at one worker; training's own model is untouched."""
 
     kind = WindowKind.plain
-    method = None
+    method: str | None = None
 
     def __init__(self, trainer: Trainer, memory: PeakMemory) -> None:
         self._trainer = trainer

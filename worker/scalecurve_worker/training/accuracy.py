@@ -34,9 +34,8 @@ class EpochResult:
 class Learner(Protocol):
     """A model in training, as its framework has it."""
 
-    @property
-    def steps(self) -> int:
-        """Updates of an epoch."""
+    steps: int
+    """Updates of an epoch."""
 
     def batches(self, epoch: int) -> Iterable[Any]:
         """What each update of an epoch takes."""

@@ -18,8 +18,7 @@ from scalecurve_worker.torch.models import (
     spec,
     training_loss,
 )
-from scalecurve_worker.torch.models.resnet import Residual
-from scalecurve_worker.torch.models.resnet_cifar import CifarResNet
+from scalecurve_worker.torch.models.resnet import CifarResNet, Residual
 from scalecurve_worker.torch.models.transformer import rotary_tables, rotate
 
 NAMES = built_in_models("torch")

@@ -2,16 +2,88 @@
 
 from __future__ import annotations
 
-import torch
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
 
-from scalecurve_api.programs.horovod import HorovodWorkload
+import torch
+from torch import Tensor, nn
+
+from scalecurve_api.programs.horovod import WRAPPER, HorovodWorkload
+from scalecurve_api.programs.torch import CommHook
 from scalecurve_api.spec.trial import TrialSpec
-from scalecurve_worker.extras.horovod.library import join, load
-from scalecurve_worker.extras.horovod.torch_strategy import distributed
+from scalecurve_worker.extras.horovod.library import join, load, version
 from scalecurve_worker.process.identity import identify
+from scalecurve_worker.torch import traffic
 from scalecurve_worker.torch.device import choose_device, set_arithmetic
+from scalecurve_worker.torch.optimizers import make_optimizer
 from scalecurve_worker.torch.process_group import ask_for_algorithm, join_group
 from scalecurve_worker.torch.program import carry_out
+from scalecurve_worker.torch.strategies import Wrap, WrappedModel, count_elements
+
+_HALF = 2
+
+
+def distributed(library: Any, carrier: str) -> Wrap:
+    """How Horovod spreads a model: every gradient is added up over ranks as soon as it is there.
+
+    Parameters, buffers and the optimizer's state are rank 0's before the first step.
+    """
+
+    def wrap(model: nn.Module, device: torch.device, workload: HorovodWorkload) -> WrappedModel:
+        options, workers = workload.options, library.size()
+        half = options.comm_hook is CommHook.fp16
+        plain = make_optimizer(model.parameters(), workload.optimizer, workers)
+        optimizer = library.DistributedOptimizer(
+            plain,
+            named_parameters=model.named_parameters(),
+            compression=library.Compression.fp16 if half else library.Compression.none,
+            backward_passes_per_step=options.gradient_accumulation,
+        )
+        library.broadcast_parameters(model.state_dict(), root_rank=0)
+        # Not broadcast_optimizer_state: it takes a step with gradients of zero to fill the state, which decays
+        # weights and counts for Adam.
+        optimizer.load_state_dict(library.broadcast_object(optimizer.state_dict(), root_rank=0))
+        elements = count_elements(model)
+        return WrappedModel(
+            model,
+            _wrapper(library, optimizer),
+            optimizer,
+            lambda: _silent(optimizer),
+            "horovod-no-all-reduce",
+            traffic=lambda: traffic.all_reduced(elements, workers, _HALF if half else traffic.FP32),
+            backend=carrier,
+            versions={"horovod": version()},
+            options={
+                "backendReadFrom": "Horovod's timeline of an all-reduce before the first step",
+            },
+        )
+
+    return wrap
+
+
+def _wrapper(library: Any, optimizer: Any) -> str | None:
+    """``DistributedOptimizer`` for an optimizer with Horovod's step: the class it makes has the rule's own name."""
+    step = getattr(type(optimizer), "step", None)
+    return WRAPPER if getattr(step, "__module__", "").startswith("horovod.torch") else None
+
+
+@contextmanager
+def _silent(optimizer: Any) -> Iterator[None]:
+    """Backward passes whose gradients stay each rank's own.
+
+    Horovod's ``synchronize`` takes a function in place of a handle, which it calls for the sum; here it gives the
+    gradient back. The parameter's type goes with it, for ``Compression.fp16`` to turn it back into.
+    """
+
+    def keep(parameter: Tensor) -> tuple[Any, torch.dtype]:
+        return lambda: parameter.grad, parameter.dtype
+
+    optimizer._allreduce_grad_async = keep
+    try:
+        yield
+    finally:
+        del optimizer._allreduce_grad_async
 
 
 def run(trial: TrialSpec) -> None:

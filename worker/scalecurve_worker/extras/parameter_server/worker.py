@@ -26,7 +26,7 @@ from scalecurve_worker.sdk.bench import Bench
 from scalecurve_worker.torch.data import Batch
 from scalecurve_worker.torch.optimizers import rule_of
 from scalecurve_worker.torch.process_group import own_address
-from scalecurve_worker.torch.strategies import Update
+from scalecurve_worker.torch.strategies import Update, WrappedModel
 
 
 class ParameterServerOptimizer(torch.optim.Optimizer):
@@ -252,3 +252,20 @@ def _spawn(spec: ServerSpec) -> tuple[subprocess.Popen[str], int]:
 
 def _or_zeros(tensor: Tensor | None, like: Tensor) -> Tensor:
     return torch.zeros_like(like) if tensor is None else tensor
+
+
+def parameter_server(model: nn.Module, device: torch.device, workload: TorchWorkload) -> WrappedModel:
+    """Start the servers and join them."""
+    client = start(model, workload)
+    return WrappedModel(
+        model,
+        "ParameterServer",
+        client.optimizer,
+        unexposed="a worker has no update of its own: there is no step without the servers",
+        traffic=client.traffic,
+        remote=client,
+        options={
+            **workload.parameter_server.wire(),
+            "serverPlacement": "server s is a process beside rank s modulo workers, on its cores",
+        },
+    )

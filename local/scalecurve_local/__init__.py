@@ -2,14 +2,14 @@
 
 from scalecurve_local.engine import RunResult, run
 from scalecurve_local.errors import BadInput, EngineError, StorageError, Unavailable
-from scalecurve_local.progress import Pace, Progress
+from scalecurve_local.progress import Pace, RunProgress
 from scalecurve_local.stop import StopRequest
 
 __all__ = [
     "BadInput",
     "EngineError",
     "Pace",
-    "Progress",
+    "RunProgress",
     "RunResult",
     "StopRequest",
     "StorageError",

@@ -1,9 +1,9 @@
-"""One attempt at a trial as its folder shows it: nothing is known of an attempt that its files do not say.
+"""One attempt at a trial, known only by the files in its folder.
 
-.work/<trial>/attempt-K/trial.json, order.json   it was begun
-.work/<trial>/attempt-K/rank-*                   what its ranks wrote (``scalecurve_api.contract``)
-.work/<trial>/attempt-K/exit.json                its processes have ended, and how
-.work/<trial>/attempt-K/result/                  it was judged and kept: trial.json, tables, logs
+.work/<trial>/attempt-K/trial.json, order.json   the attempt was started
+.work/<trial>/attempt-K/rank-*                   output of its ranks (``scalecurve_api.contract``)
+.work/<trial>/attempt-K/exit.json                how its processes ended
+.work/<trial>/attempt-K/result/                  its verdict: trial.json, tables, logs
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ INTERRUPTIONS = ("stopped", "engine-gone")
 
 
 class CommandStatus(Model):
-    """How one command ended: with a code, or by a signal."""
+    """How one command ended: its exit code or its signal."""
 
     code: int | None = None
     signal: int | None = None
 
 
 class ExitReport(Model):
-    """What the supervisor wrote at the end of a trial's processes."""
+    """Written by the supervisor when all processes of a trial have ended."""
 
     cause: Cause
     message: str = ""
@@ -55,7 +55,7 @@ class ExitReport(Model):
 
 
 class Command(Model):
-    """One process that the supervisor starts itself."""
+    """One process that the supervisor starts."""
 
     argv: list[str]
     env: dict[str, str] = {}
@@ -63,7 +63,7 @@ class Command(Model):
 
 
 class Order(Model):
-    """What the supervisor is asked to do; environment beyond a command's own is its own, and never on disk."""
+    """The supervisor's input. Variables beyond a command's own are passed by inheritance and never written to disk."""
 
     commands: list[Command]
     cwd: str
@@ -78,7 +78,7 @@ class Order(Model):
 
 
 @dataclass(frozen=True)
-class Attempt:
+class AttemptFolder:
     """The folder of one attempt."""
 
     folder: Path
@@ -86,92 +86,88 @@ class Attempt:
 
     @property
     def order(self) -> Order | None:
-        """What was asked of its supervisor; None where that was never written whole."""
-        return _own(Order, self.folder / ORDER_FILE)
+        """The supervisor's input; None if it was never written."""
+        return _read_model(Order, self.folder / ORDER_FILE)
 
     @property
     def exit(self) -> ExitReport | None:
-        """How its processes ended; None while they run, or when nobody was left to write it."""
-        return _own(ExitReport, self.folder / EXIT_FILE)
+        """How its processes ended; None while they run, or if the supervisor died."""
+        return _read_model(ExitReport, self.folder / EXIT_FILE)
 
     @property
     def result(self) -> TrialRecord | None:
-        """The record it was judged into, once that is kept."""
-        return _own(TrialRecord, self.folder / RESULT / contract.TRIAL_FILE)
+        """The trial's record, once it is written."""
+        return _read_model(TrialRecord, self.folder / RESULT / contract.TRIAL_FILE)
 
     def rank_log(self, rank: int) -> Path:
-        """Where a rank's output goes."""
         return self.folder / LOGS / f"rank-{rank}.log"
 
     def role_log(self, role: str) -> Path:
-        """Where the output of a process goes that is no worker."""
         return self.folder / LOGS / f"{role}.log"
 
     @property
     def launcher_log(self) -> Path:
-        """Where the launcher's own output goes."""
         return self.folder / LOGS / LAUNCHER_LOG
 
     def ready(self, workers: int) -> list[int]:
-        """Ranks that joined their world, by the files they wrote."""
+        """Ranks that joined the world."""
         return [rank for rank in range(workers) if (self.folder / contract.ready_file(rank)).exists()]
 
     def ranks(self, workers: int) -> tuple[dict[int, RankRecord], dict[int, str]]:
-        """Rank records by rank, and what is wrong with those that are there and are none."""
-        found: dict[int, RankRecord] = {}
-        wrong: dict[int, str] = {}
+        """Records by rank, and the problems of those that cannot be parsed."""
+        records: dict[int, RankRecord] = {}
+        problems: dict[int, str] = {}
         for rank in range(workers):
             path = self.folder / contract.rank_file(rank)
             with storing("read", path), suppress(FileNotFoundError):
                 text = path.read_bytes()
                 try:
-                    found[rank] = RankRecord.model_validate_json(text)
+                    records[rank] = RankRecord.model_validate_json(text)
                 except ValidationError as error:
                     first = error.errors(include_url=False)[0]
                     where = ".".join(map(str, first["loc"])) or "the file"
-                    wrong[rank] = f"{path.name} is no rank record: {where}: {first['msg']}"
-        return found, wrong
+                    problems[rank] = f"{path.name} is not a rank record: {where}: {first['msg']}"
+        return records, problems
 
     def journals(self, workers: int) -> dict[int, bytes]:
         """Step journals by rank, as far as they were written."""
-        found: dict[int, bytes] = {}
+        journals: dict[int, bytes] = {}
         for rank in range(workers):
             path = self.folder / contract.journal_file(rank)
             with storing("read", path), suppress(FileNotFoundError):
-                found[rank] = path.read_bytes()
-        return found
+                journals[rank] = path.read_bytes()
+        return journals
 
     def failures(self, workers: int) -> list[RankFailure]:
-        """What failing ranks could still say, the first to say it first."""
-        said: list[tuple[int, RankFailure]] = []
+        """Failures that ranks reported, the earliest first."""
+        failures: list[tuple[int, RankFailure]] = []
         for rank in range(workers):
             path = self.folder / contract.failure_file(rank)
-            failure = _said(path)
+            failure = _read_failure(path)
             if failure is not None:
-                said.append((path.stat().st_mtime_ns, failure))
-        return [failure for _, failure in sorted(said, key=lambda item: item[0])]
+                failures.append((path.stat().st_mtime_ns, failure))
+        return [failure for _, failure in sorted(failures, key=lambda item: item[0])]
 
-    def whole(self, workers: int) -> bool:
-        """Whether every rank wrote its final record: then the run is complete, however its processes ended."""
+    def complete(self, workers: int) -> bool:
+        """Whether every rank wrote its final record: the run then counts, however its processes ended."""
         if not all((self.folder / contract.rank_file(rank)).exists() for rank in range(workers)):
             return False
-        found, _ = self.ranks(workers)
-        return len(found) == workers and not self.failures(workers)
+        return len(self.ranks(workers)[0]) == workers and not self.failures(workers)
 
 
 ModelT = TypeVar("ModelT", bound=Model)
 _NUMBERED = re.compile(r"(attempt|discarded)-([0-9]+)")
 
 
-def attempts_in(folder: Path) -> tuple[list[Attempt], int]:
-    """The attempts of a trial that still count, oldest first, and the highest number ever used."""
+def attempts_in(folder: Path) -> tuple[list[AttemptFolder], int]:
+    """The attempts of a trial that were not discarded, oldest first, and the highest number ever used."""
     numbered: list[tuple[int, bool, Path]] = []
     for entry in _entries(folder):
         match = _NUMBERED.fullmatch(entry.name)
         if match:
             numbered.append((int(match[2]), match[1] == "attempt", entry))
     numbered.sort()
-    kept = [Attempt(path, number) for number, counts, path in numbered if counts]
+    kept = [AttemptFolder(path, number) for number, counts, path in numbered if counts]
     return kept, max((number for number, _, _ in numbered), default=0)
 
 
@@ -181,8 +177,8 @@ def _entries(folder: Path) -> Iterator[Path]:
             yield from folder.iterdir()
 
 
-def _own(model: type[ModelT], path: Path) -> ModelT | None:
-    """A file the engine or its supervisor wrote: whole or absent, so one that cannot be read is damage."""
+def _read_model(model: type[ModelT], path: Path) -> ModelT | None:
+    """Read a file of the engine or its supervisor. They write atomically, so one that cannot be parsed is damaged."""
     with storing("read", path):
         if not path.exists():
             return None
@@ -197,8 +193,7 @@ def _own(model: type[ModelT], path: Path) -> ModelT | None:
         ) from error
 
 
-def _said(path: Path) -> RankFailure | None:
-    """What a rank wrote of its failure, if it can be understood."""
+def _read_failure(path: Path) -> RankFailure | None:
     try:
         return RankFailure.model_validate_json(path.read_bytes())
     except (OSError, ValidationError):

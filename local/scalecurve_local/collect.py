@@ -1,4 +1,4 @@
-"""An ended attempt -> its result, kept beside it: the record, its tables and its logs, whole or absent."""
+"""Turn an ended attempt into its result: record, tables and logs, written atomically."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from scalecurve_api.record.outcome import Outcome
 from scalecurve_api.record.trial_record import Timeline, TrialRecord
 from scalecurve_api.spec.trial import FailedReason, TrialPhase, TrialSpec
 from scalecurve_local import durable
-from scalecurve_local.attempt import INTERRUPTIONS, LOGS, RESULT, Attempt, Order
+from scalecurve_local.attempt import INTERRUPTIONS, LOGS, RESULT, AttemptFolder, Order
 from scalecurve_local.ending import Ending, end_of_log, judge_ending, tail
 from scalecurve_local.supervision.supervisor import remove_tree
 
@@ -25,23 +25,23 @@ ENGINE = "local"
 _LOG_HEAD, _LOG_TAIL = 1 << 20, 3 << 20
 
 
-def collect(trial: TrialSpec, attempt: Attempt) -> TrialRecord:
-    """Judge an attempt whose processes have ended, and keep the result.
+def collect(trial: TrialSpec, attempt: AttemptFolder) -> TrialRecord:
+    """Judge an attempt whose processes have ended, and write its result.
 
     Raises:
-        StorageError: when it cannot be kept.
+        StorageError: when it cannot be written.
     """
     workers = trial.point.workers
-    ranks, wrong = attempt.ranks(workers)
-    journals, foreign = _sound(attempt.journals(workers))
+    ranks, problems = attempt.ranks(workers)
+    journals, journal_problems = _valid_journals(attempt.journals(workers))
     logs = {str(rank): end_of_log(attempt.rank_log(rank)) for rank in range(workers)}
     logs |= {role: end_of_log(attempt.role_log(role)) for role in trial.workload.roles}
     logs["launcher"] = end_of_log(attempt.launcher_log)
     ending = _ending(trial, attempt, logs, journals)
-    wrong |= foreign
-    if wrong and ending.reason is None:
-        rank = min(wrong)
-        ending = Ending(FailedReason.bad_workload, f"rank {rank}: {wrong[rank]}", ending.exit_codes)
+    problems |= journal_problems
+    if problems and ending.reason is None:
+        rank = min(problems)
+        ending = Ending(FailedReason.bad_workload, f"rank {rank}: {problems[rank]}", ending.exit_codes)
     order = attempt.order
     assembled = assemble(
         trial,
@@ -59,15 +59,15 @@ def collect(trial: TrialSpec, attempt: Attempt) -> TrialRecord:
             timeline=_timeline(attempt, order, workers),
         ),
     )
-    _keep(attempt, assembled, trial)
+    _write(attempt, assembled, trial)
     if order is not None:
-        # The supervisor did, unless it was killed after the ranks had written everything.
+        # The supervisor did that already, unless it was killed after the ranks had written everything.
         remove_tree(order.temporary)
     return assembled.record
 
 
-def _ending(trial: TrialSpec, attempt: Attempt, logs: Mapping[str, str], journals: Mapping[int, bytes]) -> Ending:
-    """An attempt that was cut short, and yet is whole, ended as well as one could wish."""
+def _ending(trial: TrialSpec, attempt: AttemptFolder, logs: Mapping[str, str], journals: Mapping[int, bytes]) -> Ending:
+    """How it ended; one that was interrupted after its run was complete counts as good."""
     report, workers = attempt.exit, trial.point.workers
     if report is None or report.cause in INTERRUPTIONS:
         return Ending(None, "", {})
@@ -77,19 +77,19 @@ def _ending(trial: TrialSpec, attempt: Attempt, logs: Mapping[str, str], journal
         workers,
         attempt.failures(workers),
         logs,
-        _standing(trial, attempt, journals),
+        _progress(trial, attempt, journals),
         _names(trial),
     )
 
 
 def _names(trial: TrialSpec) -> list[str]:
-    """The processes of a trial in the order they are started in, where no launcher starts them."""
+    """The processes of a trial in their order of start, if no launcher starts them."""
     ranks = range(trial.workload.processes(trial.point.workers))
     return [*map(str, ranks), *trial.workload.roles]
 
 
-def _standing(trial: TrialSpec, attempt: Attempt, journals: Mapping[int, bytes]) -> str:
-    """How far the ranks had come at the deadline."""
+def _progress(trial: TrialSpec, attempt: AttemptFolder, journals: Mapping[int, bytes]) -> str:
+    """How far the ranks were at the deadline."""
     workers = trial.point.workers
     late = sorted(set(range(workers)) - set(attempt.ready(workers)))
     steps = {rank: len(journal.body(data)) // journal.ROW.size for rank, data in journals.items()}
@@ -98,38 +98,38 @@ def _standing(trial: TrialSpec, attempt: Attempt, journals: Mapping[int, bytes])
     return f"did not end within deadlineSeconds, {trial.deadline_seconds}: {where}{joined}"
 
 
-def _sound(journals: Mapping[int, bytes]) -> tuple[dict[int, bytes], dict[int, str]]:
-    """Journals that are such, and what is wrong with the others; one without a whole header was only begun."""
-    good: dict[int, bytes] = {}
-    bad: dict[int, str] = {}
+def _valid_journals(journals: Mapping[int, bytes]) -> tuple[dict[int, bytes], dict[int, str]]:
+    """Valid journals, and the problems of the others; one without a complete header was never written to."""
+    valid: dict[int, bytes] = {}
+    problems: dict[int, str] = {}
     for rank, data in journals.items():
         if len(data) < journal.HEADER.size:
             continue
         try:
             written_by = journal.read_rank(data, contract.journal_file(rank))
         except JournalError as error:
-            bad[rank] = str(error)
+            problems[rank] = str(error)
             continue
         if written_by == rank:
-            good[rank] = data
+            valid[rank] = data
         else:
-            bad[rank] = f"{contract.journal_file(rank)} was written by rank {written_by}"
-    return good, bad
+            problems[rank] = f"{contract.journal_file(rank)} was written by rank {written_by}"
+    return valid, problems
 
 
-def _timeline(attempt: Attempt, order: Order | None, workers: int) -> list[Timeline]:
-    seen = []
+def _timeline(attempt: AttemptFolder, order: Order | None, workers: int) -> list[Timeline]:
+    timeline = []
     if order is not None:
-        seen.append(Timeline(phase=TrialPhase.starting, at_ns=order.begun_ns))
+        timeline.append(Timeline(phase=TrialPhase.starting, at_ns=order.begun_ns))
     if len(attempt.ready(workers)) == workers:
         joined = [(attempt.folder / contract.ready_file(rank)).stat().st_mtime_ns for rank in range(workers)]
-        seen.append(Timeline(phase=TrialPhase.running, at_ns=max(joined)))
+        timeline.append(Timeline(phase=TrialPhase.running, at_ns=max(joined)))
     report = attempt.exit
-    seen.append(Timeline(phase=TrialPhase.collecting, at_ns=report.ended_ns if report else time.time_ns()))
-    return seen
+    timeline.append(Timeline(phase=TrialPhase.collecting, at_ns=report.ended_ns if report else time.time_ns()))
+    return timeline
 
 
-def _keep(attempt: Attempt, assembled: Assembled, trial: TrialSpec) -> None:
+def _write(attempt: AttemptFolder, assembled: Assembled, trial: TrialSpec) -> None:
     building = attempt.folder / f"{RESULT}.new"
     durable.remove(building)
     durable.make_folder(building / LOGS)
@@ -145,7 +145,7 @@ def _keep(attempt: Attempt, assembled: Assembled, trial: TrialSpec) -> None:
 
 
 def _copy_log(source: Path, folder: Path) -> None:
-    """Keep a log; of a huge one its beginning and its end, with a line between that says so."""
+    """Copy a log; of a huge one its head and tail, with a line between them that says so."""
     with durable.storing("copy", source):
         size = source.stat().st_size if source.exists() else 0
         if size == 0:

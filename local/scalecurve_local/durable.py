@@ -1,4 +1,4 @@
-"""Files that are whole or absent after any kill and any power cut: write beside, fsync, rename, fsync the folder."""
+"""Durable files and folders (``scalecurve_api.files``) with errors that say what to do."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from scalecurve_local.errors import StorageError
 
 
 @contextmanager
-def storing(what: str, path: Path) -> Iterator[None]:
-    """Turn an operating system's error into one that says what could not be done, where, and what to do.
+def storing(action: str, path: Path) -> Iterator[None]:
+    """Turn an OSError into one that says what could not be done, where, and what to do.
 
     Raises:
         StorageError: instead of any OSError inside.
@@ -24,8 +24,8 @@ def storing(what: str, path: Path) -> Iterator[None]:
     except OSError as error:
         where = error.filename or path
         raise StorageError(
-            f"cannot {what} {where}: {error.strerror or error}; everything recorded so far is kept: "
-            "make room or mend the permissions, then continue with --resume"
+            f"cannot {action} {where}: {error.strerror or error}; everything recorded so far is kept: "
+            "free space or fix the permissions, then continue with --resume"
         ) from error
 
 
@@ -36,9 +36,9 @@ def write_file(path: Path, data: bytes) -> None:
 
 
 def make_folder(path: Path) -> None:
-    """Make a folder and those above it, durably; one that is there is left as it is."""
+    """Create a folder and its parents, durably."""
     missing = [folder for folder in (path, *path.parents) if not folder.exists()]
-    with storing("make the folder", path):
+    with storing("create the folder", path):
         path.mkdir(parents=True, exist_ok=True)
     for folder in reversed(missing):
         sync_folder(folder.parent)
@@ -60,7 +60,7 @@ def sync_folder(path: Path) -> None:
 
 
 def remove(path: Path) -> None:
-    """Remove a folder and all in it; one that is not there is fine."""
+    """Remove a folder and its contents, if it exists."""
     with storing("remove", path):
         if path.exists():
             shutil.rmtree(path)

@@ -1,7 +1,7 @@
-"""How a trial's processes ended -> why it failed, in one sentence; pure but for reading logs already closed.
+"""How a trial's processes ended -> why it failed, in one sentence; pure except for reading closed logs.
 
-What is nearest to the cause is believed first: a rank's own word that memory ran out, a rank killed from outside, then
-whatever a rank could still say (its peers only say that a connection broke), then exit codes.
+The evidence closest to the cause comes first: a rank's report of memory exhaustion, a rank killed from outside, then
+any rank's failure report (its peers only see a broken connection), then exit codes.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _BROKEN = (signal.SIGKILL, signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.
 
 @dataclass(frozen=True)
 class Ending:
-    """The engine's finding: no reason when every process ended well."""
+    """Why an attempt failed; no reason if every process ended well."""
 
     reason: FailedReason | None
     message: str
@@ -41,17 +41,17 @@ def judge_ending(
     workers: int,
     failures: Sequence[RankFailure],
     logs: Mapping[str, str],
-    standing: str,
+    progress: str,
     names: Sequence[str] = (),
 ) -> Ending:
-    """Why an attempt whose processes have all ended did not end well.
+    """Why an attempt whose processes have all ended failed, if it did.
 
-    ``logs`` are ends of logs by rank (``"0"``) and ``launcher``; ``standing`` says how far the ranks had come.
-    ``names`` are those of the processes, in their order, where these are not the ranks alone.
+    ``logs`` are the tails of logs by rank (``"0"``) and ``launcher``; ``progress`` says how far the ranks were.
+    ``names`` are the processes in their order, if they are not just the ranks.
     """
     codes = exit_codes(report, by_launcher, workers, logs.get("launcher", ""), names)
     if report.cause == "deadline":
-        return Ending(FailedReason.deadline_exceeded, standing, codes)
+        return Ending(FailedReason.deadline_exceeded, progress, codes)
     if report.cause == "start-failed":
         return Ending(FailedReason.start_failed, f"could not be started: {report.message}", codes)
     if report.cause == "supervisor-lost":
@@ -65,17 +65,17 @@ def judge_ending(
 def exit_codes(
     report: ExitReport, by_launcher: bool, workers: int, launcher_output: str, names: Sequence[str] = ()
 ) -> dict[str, int | None]:
-    """Codes by rank, a signal as its negative number, None where nobody said; and the launcher's own."""
+    """Codes by rank (a signal as its negative number, None if unknown), and the launcher's own."""
     codes = [_code(status) for status in report.statuses]
     if not by_launcher:
         return dict(zip(names or map(str, range(len(codes))), codes, strict=False))
-    well = codes == [0]
-    ranks: dict[str, int | None] = {str(rank): 0 if well else None for rank in range(workers)}
-    if not well:
-        said = [(rank, int(code)) for rank, code in _TORCHRUN.findall(launcher_output)]
-        said += [(rank, int(code)) for rank, code in _MPIRUN_CODE.findall(launcher_output)]
-        said += [(rank, -int(number)) for rank, number in _MPIRUN_SIGNAL.findall(launcher_output)]
-        ranks |= {rank: code for rank, code in said if rank in ranks}
+    succeeded = codes == [0]
+    ranks: dict[str, int | None] = {str(rank): 0 if succeeded else None for rank in range(workers)}
+    if not succeeded:
+        reported = [(rank, int(code)) for rank, code in _TORCHRUN.findall(launcher_output)]
+        reported += [(rank, int(code)) for rank, code in _MPIRUN_CODE.findall(launcher_output)]
+        reported += [(rank, -int(number)) for rank, number in _MPIRUN_SIGNAL.findall(launcher_output)]
+        ranks |= {rank: code for rank, code in reported if rank in ranks}
     return {**ranks, "launcher": codes[0] if codes else None}
 
 
@@ -99,8 +99,8 @@ def _signal_of(code: int | None) -> signal.Signals | None:
 def _why(
     failures: Sequence[RankFailure], codes: Mapping[str, int | None], logs: Mapping[str, str], oom_kills: int
 ) -> tuple[FailedReason, str]:
-    said = [(failure, _reason(failure.reason)) for failure in failures]
-    for failure, reason in said:
+    reasons = [(failure, _reason(failure.reason)) for failure in failures]
+    for failure, reason in reasons:
         if reason in (FailedReason.out_of_memory, FailedReason.bad_workload):
             return reason, f"rank {failure.rank}: {failure.message}"
     ended_by = {who: number for who, code in codes.items() if (number := _signal_of(code)) is not None}
@@ -108,9 +108,9 @@ def _why(
         if number in _BROKEN:
             return _killed(who, number, oom_kills)
     for who, log in logs.items():
-        if found := _OUT_OF_MEMORY.search(log):
-            return FailedReason.out_of_memory, f"{_name(who)}: {_line_at(log, found.start())}"
-    for failure, reason in said:
+        if match := _OUT_OF_MEMORY.search(log):
+            return FailedReason.out_of_memory, f"{_name(who)}: {_line_at(log, match.start())}"
+    for failure, reason in reasons:
         return reason, f"rank {failure.rank}: {failure.message}"
     for who, code in codes.items():
         if code and who != "launcher" and who not in ended_by:
@@ -125,7 +125,7 @@ def _killed(who: str, number: signal.Signals, oom_kills: int) -> tuple[FailedRea
     if number is signal.SIGKILL and oom_kills > 0:
         return (
             FailedReason.out_of_memory,
-            f"{_name(who)} was killed for want of memory (the kernel counted {oom_kills})",
+            f"{_name(who)} was killed by the kernel, out of memory (OOM kills: {oom_kills})",
         )
     return FailedReason.rank_killed, f"{_name(who)} was ended by {number.name}"
 
@@ -148,7 +148,7 @@ def _last(logs: Mapping[str, str], who: str) -> str:
 
 
 def end_of_log(path: Path, most: int = _TAIL_BYTES) -> str:
-    """The last ``most`` bytes of a log as text, from the beginning of a line; empty when there is none."""
+    """The last ``most`` bytes of a log as text, from the start of a line; empty if there is no log."""
     try:
         with path.open("rb") as file:
             size = file.seek(0, 2)
@@ -160,5 +160,5 @@ def end_of_log(path: Path, most: int = _TAIL_BYTES) -> str:
 
 
 def tail(text: str) -> list[str]:
-    """The last lines, each cut where it is long."""
+    """The last lines, long ones truncated."""
     return [line[:_LINE_LENGTH] for line in text.splitlines()[-TAIL_LINES:]]

@@ -1,6 +1,6 @@
-"""The engine of one machine: observe, let ``lifecycle.decide`` decide, act; until nothing is left to do.
+"""The engine for one machine: observe, ``lifecycle.decide``, act, until nothing is left to do.
 
-Everything it knows is on disk, so it may be killed at any moment and a later one goes on (``attempt``, ``bundle``).
+Its whole state is on disk (``attempt``, ``bundle``), so it may be killed at any moment and resumed.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from scalecurve_api.record.trial_record import TrialRecord
 from scalecurve_api.spec.experiment import ExperimentSpec, ScalingExperiment
 from scalecurve_api.spec.trial import TrialPhase, TrialSpec
 from scalecurve_local import durable
-from scalecurve_local.attempt import INTERRUPTIONS, Attempt
+from scalecurve_local.attempt import INTERRUPTIONS, AttemptFolder
 from scalecurve_local.bundle import BundleFolder
 from scalecurve_local.collect import collect
 from scalecurve_local.devices.cores import survey_cores
@@ -29,18 +29,18 @@ from scalecurve_local.devices.shares import Allotment, Machine, allot
 from scalecurve_local.errors import BadInput, Unavailable
 from scalecurve_local.execution.commands import check_installed
 from scalecurve_local.execution.running_trial import RunningTrial
-from scalecurve_local.progress import Progress, estimate_remaining, read_pace, seconds_taken
+from scalecurve_local.progress import RunProgress, estimate_remaining, read_pace, seconds_taken
 from scalecurve_local.stop import StopRequest
 from scalecurve_local.supervision import supervisor
 from scalecurve_local.supervision.orphans import end_orphans
 
-_TURN_S = 0.25
-Report = Callable[[Progress], None]
+_POLL_S = 0.25
+Report = Callable[[RunProgress], None]
 
 
 @dataclass(frozen=True)
 class RunResult:
-    """How a run ended. ``records`` holds every finished trial of the bundle, earlier runs' included."""
+    """How a run ended. ``records`` holds every finished trial of the bundle, including those of earlier runs."""
 
     bundle: Path
     status: Status
@@ -71,9 +71,9 @@ def run(
     report: Report | None = None,
     stop: StopRequest | None = None,
 ) -> RunResult:
-    """Run an experiment on this machine, or what is left of it.
+    """Run an experiment on this machine, or the rest of it.
 
-    ``source`` is the YAML the experiment was read from, kept as it is. ``wait``: for devices another run holds.
+    ``source`` is the experiment's YAML, stored unchanged. ``wait``: for devices that another run holds.
     ``report`` is called about four times a second.
 
     Raises:
@@ -102,27 +102,27 @@ def run(
     try:
         devices = device_lock_files(allotment.locks)
         locks.extend(
-            take(devices, "a device of this run", folder.path, wait=wait, say=waiting, stopped=lambda: stop.asked)
+            take(devices, "a device of this run", folder.path, wait=wait, say=waiting, stopped=lambda: stop.requested)
         )
         folder.prepare()
         mine = [folder.lock_file]
-        locks.extend(take(mine, "this bundle", folder.path, wait=False, say=waiting, stopped=lambda: stop.asked))
+        locks.extend(take(mine, "this bundle", folder.path, wait=False, say=waiting, stopped=lambda: stop.requested))
         folder.begin(experiment, source, resume)
         if ended := end_orphans():
-            waiting(f"ended {ended} processes that an earlier run had left")
+            waiting(f"ended {ended} processes left by an earlier run")
         hide_gpus = bool(machine.gpus)
         return _Engine(experiment, plan, allotment, folder, locks.descriptors, hide_gpus, metrics_port, say, stop).run()
     except Interrupted:
-        found = {name: record for name in waiting.names if resume and (record := folder.published(name))}
-        observed = {name: _final(record, experiment.spec) for name, record in found.items()}
+        records = {name: record for name in waiting.names if resume and (record := folder.published(name))}
+        observed = {name: _final(record, experiment.spec) for name, record in records.items()}
         status = decide(experiment.spec, waiting.names, observed).status
-        return _stopped(stop, folder.path, status, found, allotment.notes)
+        return _stopped(stop, folder.path, status, records, allotment.notes)
     finally:
         locks.release()
 
 
 def _final(record: TrialRecord, spec: ExperimentSpec) -> Observed:
-    """What is published is final, whatever attempts the policy would still have allowed."""
+    """A published record is final, even if the policy would allow further attempts."""
     attempts = 1 + max(spec.failure_policy.retries, spec.failure_policy.retry_invalid)
     return Observed(record.attempt, (record.phase,) * attempts)
 
@@ -135,18 +135,18 @@ def _stopped(
 
 
 class _Waiting:
-    """Progress before the first trial: nothing but a message."""
+    """Progress before the first trial: only a message."""
 
     def __init__(self, plan: Plan, allotment: Allotment, report: Report) -> None:
         self.names = [trial.name for trial in plan.trials]
         self.notes, self.report = allotment.notes, report
 
     def __call__(self, message: str) -> None:
-        self.report(Progress(len(self.names), {}, message=message, notes=self.notes))
+        self.report(RunProgress(len(self.names), {}, message=message, notes=self.notes))
 
 
 class _Engine:
-    """One run, its locks held."""
+    """One run that holds its locks."""
 
     def __init__(
         self,
@@ -174,7 +174,7 @@ class _Engine:
         self.began = time.monotonic()
 
     def run(self) -> RunResult:
-        """Turn until nothing is left to do, or a stop was asked for and carried out."""
+        """Loop until nothing is left to do, or a stop was requested and carried out."""
         for name in self.names:
             self.observe(name)
         try:
@@ -193,12 +193,12 @@ class _Engine:
         status = decision.status
         if status.phase.final:
             durable.remove(self.folder.work)
-        if self.stop.asked and not status.phase.final:
+        if self.stop.requested and not status.phase.final:
             return _stopped(self.stop, self.folder.path, status, self.records, self.allotment.notes)
         return RunResult(self.folder.path, status, self.records, notes=self.allotment.notes)
 
     def observe(self, name: str) -> None:
-        """Read from disk where a trial stands."""
+        """Read a trial's state from disk."""
         record = self.records.get(name) or self.folder.published(name)
         if record is not None:
             self.keep_record(record)
@@ -210,8 +210,8 @@ class _Engine:
         job = Job.absent if newest is None else self.job_of(newest, self.trials[name])
         self.observed[name] = Observed(highest, history, job)
 
-    def job_of(self, attempt: Attempt, trial: TrialSpec) -> Job:
-        """What became of an attempt's processes; one that was cut short counts as lost unless its run was complete."""
+    def job_of(self, attempt: AttemptFolder, trial: TrialSpec) -> Job:
+        """The state of an attempt's processes; an interrupted one is lost unless its run was complete."""
         workers = trial.point.workers
         if attempt.result is not None:
             return Job.absent
@@ -219,26 +219,26 @@ class _Engine:
             return Job.running if len(attempt.ready(workers)) == workers else Job.starting
         report = attempt.exit
         if report is None or report.cause in INTERRUPTIONS:
-            return Job.ended if attempt.whole(workers) else Job.lost
+            return Job.ended if attempt.complete(workers) else Job.lost
         return Job.ended
 
     def act(self, action: Action) -> bool:
-        """Carry an action out; False where there was nothing to do."""
+        """Carry out an action; False if there was nothing to do."""
         trial = self.trials[action.trial]
         if isinstance(action, Start):
-            if self.stop.asked:
+            if self.stop.requested:
                 return False
             self.start(trial, action.attempt)
         elif isinstance(action, Collect):
             collect(trial, self.newest(trial))
         else:
-            # The spec does not change under a running engine, so there is never a job to stop; none outlives its trial.
+            # The spec does not change while the engine runs, so there is never a job to stop; none outlives its trial.
             return False
         self.observe(trial.name)
         return True
 
     def start(self, trial: TrialSpec, number: int) -> None:
-        """Begin an attempt; what interrupted ones left is removed."""
+        """Start an attempt, and remove interrupted ones."""
         for attempt in self.folder.attempts(trial.name)[0]:
             if attempt.result is None:
                 self.folder.discard(attempt)
@@ -248,12 +248,11 @@ class _Engine:
             trial, attempt, share, os.environ, self.lock_descriptors, self.metrics_port, self.hide_gpus
         )
 
-    def newest(self, trial: TrialSpec) -> Attempt:
-        """The attempt that the last observation was of."""
+    def newest(self, trial: TrialSpec) -> AttemptFolder:
         return self.folder.attempts(trial.name)[0][-1]
 
     def publish(self, status: Status) -> None:
-        """Let every kept result appear whose trial will see no further attempt."""
+        """Publish every result whose trial will have no further attempt."""
         for name, phase in zip(self.names, status.phases, strict=True):
             if phase.final and name not in self.records and self.observed[name].history:
                 kept = [attempt for attempt in self.folder.attempts(name)[0] if attempt.result is not None]
@@ -261,7 +260,7 @@ class _Engine:
                 self.observe(name)
 
     def keep_record(self, record: TrialRecord) -> None:
-        """Remember a published record; forget working state that a kill kept from being removed."""
+        """Remember a published record, and remove working state that a kill left behind."""
         name = record.trial.name
         self.records[name] = record
         self.folder.forget(name)
@@ -269,40 +268,39 @@ class _Engine:
             self.seconds[name] = seconds
 
     def wait_for_news(self, status: Status) -> None:
-        """Look on, four times a second, until what is observed of the running trial changes."""
+        """Poll, four times a second, until the state of the running trial changes."""
         running = self.running
         assert running is not None
         before = self.observed[running.trial.name]
         while self.observed[running.trial.name] == before:
             self.pass_on_stop()
-            if running.wait(_TURN_S):
+            if running.wait(_POLL_S):
                 self.running = None
             self.observe(running.trial.name)
             self.show(status)
 
     def pass_on_stop(self) -> None:
-        """Tell the supervisor what the user asked for; once gently, the second time at once."""
-        times = max(self.stop.times, int(self.stop.asked))
+        """Pass the user's stop to the supervisor: gracefully the first time, immediately the second."""
+        times = max(self.stop.times, int(self.stop.requested))
         if self.running is not None and self.stops_passed_on < times:
-            self.running.ask(supervisor.KILL if self.stop.at_once else supervisor.STOP)
+            self.running.send(supervisor.KILL if self.stop.at_once else supervisor.STOP)
             self.stops_passed_on = times
 
     def end_running(self) -> None:
-        """Leave nothing behind when the engine itself fails: its error is raised when all processes are gone."""
+        """Leave nothing running when the engine itself fails: its error is raised when all processes have ended."""
         if self.running is not None:
-            self.running.ask(supervisor.STOP)
+            self.running.send(supervisor.STOP)
             self.running.leave()
             self.running = None
 
     def show(self, status: Status) -> None:
-        """Report progress."""
         running, phase, pace, attempt, running_s = self.running, None, None, 0, 0.0
         if running is not None:
             phase = status.phases[self.names.index(running.trial.name)]
             pace = read_pace(running.attempt.folder, running.trial.point.workers)
-            attempt, running_s = running.attempt.number, time.monotonic() - running.begun
+            attempt, running_s = running.attempt.number, time.monotonic() - running.started
         self.report(
-            Progress(
+            RunProgress(
                 total=len(self.names),
                 counts=status.counts,
                 trial=running.trial if running is not None else None,
@@ -313,7 +311,7 @@ class _Engine:
                 remaining_s=estimate_remaining(
                     tuple(self.trials.values()), self.seconds, self.records.keys(), running_s
                 ),
-                message="stopping" if self.stop.asked else status.message,
+                message="stopping" if self.stop.requested else status.message,
                 notes=self.allotment.notes,
             )
         )

@@ -1,4 +1,4 @@
-"""What stops the engine, as people should hear it; ``exit_code`` is the command line's."""
+"""Errors that stop the engine; ``exit_code`` is the command line's."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ class EngineError(Exception):
 
 
 class BadInput(EngineError):
-    """The experiment, or the bundle it is to go to, is not one that can run here."""
+    """The experiment or its bundle cannot run here."""
 
     exit_code = 2
 
 
 class Unavailable(EngineError):
-    """This machine lacks what was asked for, or another run holds it."""
+    """This machine lacks what the experiment needs, or another run holds it."""
 
 
 class StorageError(EngineError):

@@ -1,4 +1,4 @@
-"""What a watcher is shown: counts, the trial that runs and how fast, and when it may all be over."""
+"""Progress of a run: counts, the running trial and its speed, and the time left."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _SPAN_NS = 2_000_000_000
 
 @dataclass(frozen=True)
 class Pace:
-    """Of rank 0's last two seconds: its newest step and window (-1 is warm-up), and rates over all workers."""
+    """Rank 0's newest step and window (-1 is warm-up), and rates of its last two seconds over all workers."""
 
     step: int
     window: int
@@ -28,8 +28,8 @@ class Pace:
 
 
 @dataclass(frozen=True)
-class Progress:
-    """One picture of a run. ``message`` is what happens just now, ``notes`` what was settled at its start."""
+class RunProgress:
+    """A snapshot of a run. ``message`` is what happens now, ``notes`` what was decided at its start."""
 
     total: int
     counts: Mapping[TrialPhase, int]
@@ -49,15 +49,15 @@ class Progress:
 
 
 def read_pace(folder: Path, workers: int) -> Pace | None:
-    """The pace by the end of rank 0's journal; None before its first step. Reads at most 8 KiB."""
+    """The pace at the end of rank 0's journal; None before its first step. Reads at most 8 KiB."""
     try:
         with (folder / contract.journal_file(0)).open("rb") as file:
             header = file.read(journal.HEADER.size)
             journal.read_rank(header, contract.journal_file(0))
-            whole = (file.seek(0, 2) - journal.HEADER.size) // journal.ROW.size
-            first = max(0, whole - _TAIL_ROWS)
+            rows_written = (file.seek(0, 2) - journal.HEADER.size) // journal.ROW.size
+            first = max(0, rows_written - _TAIL_ROWS)
             file.seek(journal.HEADER.size + first * journal.ROW.size)
-            data = file.read((whole - first) * journal.ROW.size)
+            data = file.read((rows_written - first) * journal.ROW.size)
     except (OSError, JournalError):
         return None
     rows = [journal.StepRow(*fields) for fields in journal.ROW.iter_unpack(data)]
@@ -65,7 +65,7 @@ def read_pace(folder: Path, workers: int) -> Pace | None:
 
 
 def pace_of(rows: Sequence[journal.StepRow], workers: int) -> Pace | None:
-    """Rates over the rows of the last two seconds, steps between first and last."""
+    """Rates over the steps of the last two seconds."""
     if not rows:
         return None
     last = rows[-1]
@@ -90,7 +90,7 @@ def seconds_taken(record: TrialRecord) -> float | None:
 def estimate_remaining(
     trials: Sequence[TrialSpec], taken: Mapping[str, float], final: Collection[str], running_s: float
 ) -> float | None:
-    """Seconds left: of each unfinished trial the mean of its point's, else of all; None before any has finished."""
+    """Seconds left: each unfinished trial takes the mean of its point, else of all; None before any has finished."""
     if not taken:
         return None
     by_point: dict[str, list[float]] = {}
@@ -101,6 +101,6 @@ def estimate_remaining(
     left = 0.0
     for trial in trials:
         if trial.name not in final:
-            seen = by_point.get(trial.point.name)
-            left += sum(seen) / len(seen) if seen else overall
+            times = by_point.get(trial.point.name)
+            left += sum(times) / len(times) if times else overall
     return max(0.0, left - running_s)

@@ -1,4 +1,4 @@
-"""How a signal handler, or a time limit, asks a run to stop."""
+"""Stop a run, from a signal handler or by a time limit."""
 
 from __future__ import annotations
 
@@ -8,29 +8,27 @@ from contextlib import contextmanager
 
 
 class StopRequest:
-    """Asked once, the run ends its processes gently, keeps what is recorded and returns; asked again, at once."""
+    """The first call ends the run's processes gracefully and keeps its records; the second kills them."""
 
     def __init__(self) -> None:
         self.times = 0
         self.expired = False
 
     def __call__(self, *_: object) -> None:
-        """Ask (once more); may be installed as a signal handler."""
+        """Request a stop; may be installed as a signal handler."""
         self.times += 1
 
     @property
-    def asked(self) -> bool:
-        """Whether to stop."""
+    def requested(self) -> bool:
         return self.expired or self.times > 0
 
     @property
     def at_once(self) -> bool:
-        """Whether to kill instead of asking."""
         return self.times > 1
 
     @contextmanager
     def within(self, seconds: float | None) -> Iterator[None]:
-        """Ask gently after ``seconds``; never for None."""
+        """Stop gracefully after ``seconds``, if given."""
         timer = threading.Timer(seconds, self._expire) if seconds is not None else None
         if timer is not None:
             timer.daemon = True

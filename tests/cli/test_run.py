@@ -28,7 +28,7 @@ def test_to_the_end_then_refused_then_resumed(desk: Desk):
     assert len(records) == 2
 
     refused = desk("run", file, code=2)
-    assert "holds an experiment already; continue it with --resume, or name another folder" in refused.err
+    assert "already holds an experiment; continue it with --resume, or name another folder" in refused.err
     resumed = desk("run", file, "--resume", "-o", "json", code=0)
     assert resumed.json["phase"] == "Succeeded"
     assert resumed.json["bundle"] == str(folder)
@@ -58,9 +58,7 @@ def test_the_name_of_a_bundle_cannot_speak_to_the_terminal(desk: Desk):
 
 def test_a_dry_run_starts_nothing(desk: Desk):
     ran = desk("run", desk.write(), "--dry-run", code=0)
-    assert ran.out.endswith(
-        "note: each worker computes with 1 core, at every worker count\ndry run: nothing was started\n"
-    )
+    assert ran.out.endswith("note: each worker has 1 core at every worker count\ndry run: nothing was started\n")
     assert list(desk.folder.iterdir()) == [desk.folder / "experiment.yaml"]
     found = desk.here("run", desk.write(), "--dry-run", "-o", "json", code=0).json
     assert found["totals"]["rows"][0]["trials"] == 2
@@ -72,7 +70,7 @@ def test_more_workers_than_cores_are_refused_and_when_forced_invalid(desk: Desk)
     file = desk.write(scaling={"modes": ["weak"], "workers": [1, cores + 1], "batch": {"perWorker": 4}})
     refused = desk("run", file, "--bundle", "b", code=3)
     assert f"{cores + 1} workers" in refused.err
-    assert "--oversubscribe runs it nevertheless" in refused.err
+    assert "--oversubscribe runs it anyway" in refused.err
     assert not (desk.folder / "b").exists()
     assert desk.here("run", file, "--dry-run", code=3).out.startswith("Plan of desk")
     assert desk.here("doctor", file, code=3).out.rstrip().endswith("no")
@@ -132,7 +130,7 @@ def test_a_disk_that_fills_up_ends_the_run_and_resume_goes_on(desk: Desk, most: 
 
     file = desk.write()
     ran = desk("run", file, "--bundle", "b", preexec_fn=limit, code=3)
-    assert "File too large; everything recorded so far is kept: make room" in ran.err
+    assert "File too large; everything recorded so far is kept: free space" in ran.err
     assert "2 of 2 trials done" in desk("run", file, "--bundle", "b", "--resume", code=0).out
 
 

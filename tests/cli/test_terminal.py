@@ -16,7 +16,7 @@ def test_the_live_line(desk: Desk):
     terminal = Terminal(desk, "run", desk.write(measure={"stepsPerWindow": 300}), "--bundle", "b", columns=160)
     assert terminal.wait() == 0
     shown = ESCAPE.sub("", terminal.text)
-    assert "each worker computes with 1 core" in shown
+    assert "each worker has 1 core" in shown
     assert "0/2 trials · weak-" in shown
     assert re.search(r"step \d+ \((warm-up|window \d)\) · [\d.]+ steps/s, [\d,]+ samples/s", shown)
     assert re.search(r"1/2 trials · \d:\d\d left · weak-", shown)

@@ -62,7 +62,7 @@ def test_the_kernel_counted_a_kill_for_memory() -> None:
     found = judge(ended(-15, -9, oom_kills=1))
     assert (found.reason, found.message) == (
         FailedReason.out_of_memory,
-        "rank 1 was killed for want of memory (the kernel counted 1)",
+        "rank 1 was killed by the kernel, out of memory (OOM kills: 1)",
     )
     assert judge(ended(137, -15, oom_kills=1)).reason is FailedReason.out_of_memory, "137 is a shell's SIGKILL"
 

@@ -30,7 +30,7 @@ T1, T2 = "weak-1-1x1-r1", "weak-2-1x2-r1"
 
 def test_runs_every_trial_of_a_plan(lab: Lab) -> None:
     lab.write()
-    seen: list[scalecurve_local.Progress] = []
+    seen: list[scalecurve_local.RunProgress] = []
     result = lab.run(report=seen.append)
     assert result.exit_code == 0
     assert lab.published() == [T1, T2]
@@ -46,7 +46,7 @@ def test_runs_every_trial_of_a_plan(lab: Lab) -> None:
     assert (lab.bundle / "trials" / T2 / "logs" / "rank-1.log").read_text() == "light: rank 1 of 2\n"
     assert not Path(record["options"]["tmp"]).exists(), "the trial's temporary folder is removed"
     assert seen[-1].done == seen[-1].total == 2
-    assert "each worker computes with" in " ".join(result.notes)
+    assert "each worker has" in " ".join(result.notes)
 
 
 def test_a_rank_that_exits_with_an_error_ends_its_trial_at_once(lab: Lab) -> None:
@@ -109,7 +109,7 @@ def test_a_record_that_is_none_fails_the_trial_and_names_the_file(lab: Lab) -> N
     lab.run()
     record = lab.record(T2)
     assert (record["phase"], record["reason"]) == ("Failed", "BadWorkload")
-    assert record["message"].startswith("rank 1: rank-1.json is no rank record: ")
+    assert record["message"].startswith("rank 1: rank-1.json is not a rank record: ")
 
 
 def test_a_program_that_records_nothing_is_invalid(lab: Lab) -> None:
@@ -224,7 +224,7 @@ def test_a_killed_supervisor_leaves_nothing_and_fails_the_trial(lab: Lab) -> Non
     engine.communicate(timeout=30)
     record = lab.record(T1)
     assert (record["phase"], record["reason"]) == ("Failed", "RankKilled")
-    assert record["message"] == "the supervisor was ended by signal 9"
+    assert record["message"] == "the supervisor was killed by signal 9"
 
 
 def test_runs_beside_each_other_share_no_port_and_no_folder(tmp_path: Path, new_lab: NewLab) -> None:

@@ -1,6 +1,6 @@
-"""Trial records -> what statistics work on: for each point, the samples and wall times of every repetition's windows.
+"""Trial records -> input of the statistics: samples and wall times of each repetition's windows, by point.
 
-Numbers are taken from the windows, over all ranks, never from a mean of rates and never from one rank alone.
+Numbers come from the windows over all ranks, never from a mean of rates or from one rank.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from scalecurve_api.spec.trial import Point, TrialPhase
 
 Totals = tuple[RepetitionTotals, ...]
 LEAST_JOULES = 1e-6
-"""A window that used less than this has a broken counter."""
+"""With less energy than this in a window, its counter is broken."""
 
 
 @dataclass(frozen=True)
 class MeasuredPoint:
-    """A point with its trials, in the order of their repetitions; only Succeeded ones count as measured."""
+    """A point with its trials in the order of repetitions; only Succeeded ones count as measured."""
 
     point: Point
     trials: tuple[Trial, ...]
@@ -36,7 +36,7 @@ class MeasuredPoint:
 
     @cached_property
     def timed(self) -> tuple[TrialRecord, ...]:
-        """Records of the Succeeded trials that hold timed windows (the all-reduce program has none)."""
+        """Records with timed windows; those of the all-reduce program have none."""
         return tuple(record for record in self.good if _usable(record.windows, WindowKind.train))
 
     @property
@@ -48,7 +48,6 @@ class MeasuredPoint:
 
     @cached_property
     def samples(self) -> Totals:
-        """Samples and wall time of the timed windows of each good repetition."""
         return tuple(samples_of(record, WindowKind.train) for record in self.timed)
 
     @cached_property
@@ -57,7 +56,7 @@ class MeasuredPoint:
 
     @cached_property
     def with_and_without(self) -> tuple[Totals, Totals]:
-        """Steps and wall time with the all-reduce and without it, of the repetitions that timed both."""
+        """Steps and wall time with and without the all-reduce, of the repetitions that timed both."""
         both = [record for record in self.timed if _usable(record.windows, WindowKind.no_communication)]
         return (
             tuple(steps_of(record, WindowKind.train) for record in both),
@@ -66,33 +65,33 @@ class MeasuredPoint:
 
     @cached_property
     def plain(self) -> Totals:
-        """Samples and wall time without any wrapper (one worker), of the repetitions that timed it."""
+        """Samples and wall time of the unwrapped model (one worker), of the repetitions that timed it."""
         return tuple(
             samples_of(record, WindowKind.plain) for record in self.timed if _usable(record.windows, WindowKind.plain)
         )
 
     @cached_property
     def computing(self) -> Totals:
-        """Samples and wall time with the all-reduce taken out; of one worker, without any wrapper."""
+        """Samples and wall time without the all-reduce; for one worker, of the unwrapped model."""
         kind = WindowKind.plain if self.point.workers == 1 else WindowKind.no_communication
         return tuple(samples_of(record, kind) for record in self.timed if _usable(record.windows, kind))
 
     @cached_property
     def energy(self) -> Totals:
-        """Samples, and joules in the place of seconds, where every timed window of a repetition knows its energy."""
-        out = []
+        """Samples, and joules instead of seconds, of repetitions whose timed windows all have their energy."""
+        totals = []
         for record in self.timed:
             windows = _usable(record.windows, WindowKind.train)
             joules = [window.energy_j for window in windows]
             if all(value is not None and value >= LEAST_JOULES for value in joules):
-                known = [value for value in joules if value is not None]
-                out.append(RepetitionTotals.of([window.samples for window in windows], known))
-        return tuple(out)
+                measured = [value for value in joules if value is not None]
+                totals.append(RepetitionTotals.of([window.samples for window in windows], measured))
+        return tuple(totals)
 
 
 @dataclass(frozen=True)
 class MeasuredSeries:
-    """One curve: points of ascending worker count that share everything else, and the baseline they share."""
+    """One curve: points by ascending worker count that share everything else, and their baseline."""
 
     bundle: str
     name: str
@@ -107,11 +106,11 @@ class MeasuredSeries:
 
     @property
     def trains(self) -> bool:
-        """Whether it trains something; the all-reduce microbenchmark has no curve."""
+        """Whether it trains; the all-reduce microbenchmark has no curve."""
         return any(trial.spec.workload.takes_batch for p in self.points for trial in p.trials)
 
     def base_point(self) -> MeasuredPoint | None:
-        """The point that speed-up is measured against, None where it was not measured."""
+        """The point that speed-up is relative to; None if it was not measured."""
         return next((p for p in self.points if p.point.workers == self.baseline and p.timed), None)
 
 
@@ -130,13 +129,13 @@ def measure(bundle: Bundle) -> tuple[MeasuredSeries, ...]:
 
 
 def samples_of(record: TrialRecord, kind: WindowKind) -> RepetitionTotals:
-    """Samples and seconds of each window of one kind."""
+    """Samples and seconds of each window of a kind."""
     windows = _usable(record.windows, kind)
     return RepetitionTotals.of([w.samples for w in windows], [w.wall_ns / 1e9 for w in windows])
 
 
 def steps_of(record: TrialRecord, kind: WindowKind) -> RepetitionTotals:
-    """Steps and seconds of each window of one kind."""
+    """Steps and seconds of each window of a kind."""
     windows = _usable(record.windows, kind)
     return RepetitionTotals.of([w.steps for w in windows], [w.wall_ns / 1e9 for w in windows])
 
@@ -150,7 +149,7 @@ def _planned_points(bundle: Bundle) -> Sequence[Point]:
 
 
 def _shape(point: Point, bundle: Bundle) -> str:
-    """What keeps layouts apart where the spec no longer can: without a plan, points of other node counts."""
+    """Tells layouts apart where the spec cannot: without a plan, points with different node counts."""
     return "" if bundle.plan or point.nodes == 1 or "nodes=" in point.series else f"{point.nodes} nodes"
 
 

@@ -1,4 +1,4 @@
-"""What is wrong with a bundle's files, said in one sentence; nothing in a bundle makes analysis fail."""
+"""Problems with a bundle's files; no content of a bundle makes the analysis fail."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, order=True)
 class UnusableFile:
-    """A file that could not be used: ``file`` is relative to the bundle, ``what`` says what happened and what to do."""
+    """A file that cannot be used: its name in the bundle, and what is wrong with it."""
 
     file: str
     what: str
@@ -17,8 +17,8 @@ class UnusableFile:
 
 
 class BundleError(ValueError):
-    """A path that is no bundle at all."""
+    """A path that is not a bundle."""
 
 
 class FileError(ValueError):
-    """A file of a bundle that cannot be used; becomes a ``UnusableFile`` where the file's name is known."""
+    """A file of a bundle that cannot be used; becomes an ``UnusableFile`` with its name."""

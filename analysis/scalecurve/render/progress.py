@@ -11,14 +11,14 @@ from scalecurve_api.spec.trial import TrialPhase
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from scalecurve_local import Progress
+    from scalecurve_local import RunProgress
 
 
 _ROOM_FOR_A_BAR = 100
 
 
 class LiveLine:
-    """A context that shows the newest ``Progress``; finished trials scroll by above it."""
+    """A context that shows the newest ``RunProgress``; finished trials scroll by above it."""
 
     def __init__(self, quiet: bool = False) -> None:
         """Show on stderr, so that stdout holds the result alone."""
@@ -44,7 +44,7 @@ class LiveLine:
         if self._live is not None:
             self._live.stop()
 
-    def __call__(self, progress: Progress) -> None:
+    def __call__(self, progress: RunProgress) -> None:
         for note in progress.notes:
             self._say_once(note)
         if not progress.counts and progress.message:
@@ -58,7 +58,7 @@ class LiveLine:
             self._said.add(text)
             self._console.print(text, style="dim", markup=False, soft_wrap=True)
 
-    def _scroll(self, progress: Progress) -> None:
+    def _scroll(self, progress: RunProgress) -> None:
         """A line for the trial that has ended since; those cancelled at the end never ran."""
         finals = {phase: count for phase, count in progress.counts.items() if phase.final}
         for phase, count in finals.items():
@@ -68,7 +68,7 @@ class LiveLine:
         self._counts = finals
         self._current = progress.trial.name if progress.trial is not None else self._current
 
-    def _line(self, progress: Progress) -> RenderableType:
+    def _line(self, progress: RunProgress) -> RenderableType:
         """One line whatever the width: what matters least stands last, and is cut off."""
         from rich.progress_bar import ProgressBar
         from rich.table import Table
@@ -93,7 +93,7 @@ class LiveLine:
         return grid
 
 
-def _pace(progress: Progress) -> list[str]:
+def _pace(progress: RunProgress) -> list[str]:
     pace = progress.pace
     if pace is None:
         return []

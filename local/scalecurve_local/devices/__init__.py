@@ -1,1 +1,1 @@
-"""The cores and GPUs of this machine: which there are, who has them, and which worker gets which."""
+"""The cores and GPUs of this machine: survey, locks, and each worker's share."""

@@ -1,4 +1,4 @@
-"""The CPU cores this process may use: its affinity, its control groups' quota, and which threads share a core."""
+"""The CPU cores this process may use: affinity, cgroup quota, and which hardware threads share a core."""
 
 from __future__ import annotations
 
@@ -12,33 +12,29 @@ ROOT = Path("/")
 
 @dataclass(frozen=True)
 class Cores:
-    """``siblings`` has one entry a physical core: its usable hardware threads, the first of them first.
-
-    ``quota`` is what the control groups allow, in cores; None is no limit.
-    """
+    """``siblings``: the usable hardware threads of each physical core; ``quota`` is in cores, None for no limit."""
 
     siblings: tuple[tuple[int, ...], ...]
     quota: float | None = None
 
     @property
     def threads(self) -> int:
-        """Hardware threads in all."""
         return sum(map(len, self.siblings))
 
     @property
     def budget(self) -> int:
-        """The most threads that may be busy at once under the quota; at least one."""
+        """How many threads may be busy at once under the quota; at least one."""
         return self.threads if self.quota is None else max(1, min(self.threads, int(self.quota + 1e-9)))
 
 
 def survey_cores(root: Path = ROOT) -> Cores:
-    """What the running kernel and the control groups allow this process."""
+    """The cores that the kernel and the cgroups allow this process."""
     usable = os.sched_getaffinity(0)
     return Cores(group_siblings(usable, root), read_quota(root))
 
 
 def group_siblings(usable: Iterable[int], root: Path = ROOT) -> tuple[tuple[int, ...], ...]:
-    """Threads by physical core, in the order of the first; a kernel that does not say gives each its own."""
+    """Threads by physical core, in the order of the first; each its own if the kernel does not say."""
     usable = set(usable)
     groups: dict[tuple[int, ...], None] = {}
     for cpu in sorted(usable):
@@ -52,32 +48,32 @@ def group_siblings(usable: Iterable[int], root: Path = ROOT) -> tuple[tuple[int,
 
 
 def parse_list(text: str) -> set[int]:
-    """The kernel's list form, as ``0-3,8``."""
-    found: set[int] = set()
+    """Parse the kernel's list format, such as ``0-3,8``."""
+    numbers: set[int] = set()
     for part in text.strip().split(","):
         low, _, high = part.partition("-")
-        found |= set(range(int(low), int(high or low) + 1))
-    return found
+        numbers |= set(range(int(low), int(high or low) + 1))
+    return numbers
 
 
 def read_quota(root: Path = ROOT) -> float | None:
-    """The smallest CPU quota of this process's control group and those above it, in cores (v1 and v2)."""
+    """The smallest CPU quota of this process's cgroup and its parents, in cores (v1 and v2)."""
     limits = [limit for folder in control_groups("cpu", root) if (limit := _quota_of(folder)) is not None]
     return min(limits, default=None)
 
 
 def oom_counters(root: Path = ROOT) -> list[str]:
-    """Files that count processes killed for want of memory: this process's control group's, else the machine's."""
+    """Files that count OOM kills: those of this process's cgroup, else the machine's."""
     names = ("memory.events", "memory.oom_control")
     for folder in control_groups("memory", root):
-        found = [str(folder / name) for name in names if (folder / name).is_file()]
-        if found:
-            return found[:1]
+        for name in names:
+            if (folder / name).is_file():
+                return [str(folder / name)]
     return [str(root / "proc/vmstat")]
 
 
 def control_groups(controller: str, root: Path = ROOT) -> Iterator[Path]:
-    """Folders of this process's control group for ``controller``, innermost first, up to where it is mounted."""
+    """Folders of this process's cgroup for ``controller``, from the innermost up to the mount point."""
     try:
         memberships = (root / "proc/self/cgroup").read_text().splitlines()
         mounts = (root / "proc/self/mountinfo").read_text().splitlines()
@@ -89,7 +85,7 @@ def control_groups(controller: str, root: Path = ROOT) -> Iterator[Path]:
         if not unified and controller not in names.split(","):
             continue
         for top, base in _mounts(mounts, None if unified else controller):
-            # In a container the path may name a place outside of what is mounted: then the mount itself is ours.
+            # In a container the path may lie outside the mount: then the mount itself is this process's cgroup.
             relative = os.path.relpath(inside, base) if inside.startswith(base) else "."
             folder = Path(os.path.normpath(root / top.lstrip("/") / relative))
             highest = root / top.lstrip("/")

@@ -12,26 +12,26 @@ from scalecurve_local.errors import Unavailable
 
 @dataclass(frozen=True)
 class Gpu:
-    """One device."""
+    """A GPU by UUID."""
 
     uuid: str
     name: str
 
 
 def survey_gpus(environment: Mapping[str, str]) -> tuple[Gpu, ...]:
-    """Every GPU that ``CUDA_VISIBLE_DEVICES`` leaves, in its order.
+    """The GPUs that ``CUDA_VISIBLE_DEVICES`` selects, in its order.
 
     Raises:
-        Unavailable: when ``CUDA_VISIBLE_DEVICES`` names a GPU that is not there.
+        Unavailable: when it names a GPU that does not exist.
     """
     return visible(_listed(), environment.get("CUDA_VISIBLE_DEVICES"))
 
 
 def visible(gpus: Sequence[Gpu], setting: str | None) -> tuple[Gpu, ...]:
-    """Apply ``CUDA_VISIBLE_DEVICES``: indices, or UUIDs that may be cut short; empty or -1 hides all.
+    """Apply ``CUDA_VISIBLE_DEVICES``: indices or prefixes of UUIDs; empty or -1 hides all.
 
     Raises:
-        Unavailable: for an entry that names no GPU. (CUDA itself silently drops it and all after it.)
+        Unavailable: for an entry that matches no GPU. (CUDA silently drops it and all entries after it.)
     """
     if setting is None:
         return tuple(gpus)
@@ -40,15 +40,17 @@ def visible(gpus: Sequence[Gpu], setting: str | None) -> tuple[Gpu, ...]:
         if entry in ("", "-1", "NoDevFiles", "none", "void"):
             break
         if entry.startswith("MIG-"):
-            found = [Gpu(entry, "MIG instance")]
+            matches = [Gpu(entry, "MIG instance")]
         elif entry.isdigit():
-            found = list(gpus[int(entry) : int(entry) + 1])
+            matches = list(gpus[int(entry) : int(entry) + 1])
         else:
-            found = [gpu for gpu in gpus if gpu.uuid.startswith(entry)]
-        if len(found) != 1:
+            matches = [gpu for gpu in gpus if gpu.uuid.startswith(entry)]
+        if len(matches) != 1:
             have = ", ".join(f"{index} {gpu.uuid}" for index, gpu in enumerate(gpus)) or "none"
-            raise Unavailable(f"CUDA_VISIBLE_DEVICES={setting}: {entry!r} names no one GPU; this machine has: {have}")
-        chosen += found
+            raise Unavailable(
+                f"CUDA_VISIBLE_DEVICES={setting}: {entry!r} does not name exactly one GPU; this machine has: {have}"
+            )
+        chosen += matches
     return tuple(dict.fromkeys(chosen))
 
 
@@ -71,12 +73,12 @@ def _listed() -> tuple[Gpu, ...]:
 
 
 def from_smi() -> tuple[Gpu, ...]:
-    """What ``nvidia-smi`` lists; nothing where it is not installed or fails."""
+    """The GPUs that ``nvidia-smi`` lists; none if it is missing or fails."""
     program = shutil.which("nvidia-smi")
     if program is None:
         return ()
     try:
-        said = subprocess.run(
+        output = subprocess.run(
             [program, "--query-gpu=uuid,name", "--format=csv,noheader"],
             capture_output=True,
             text=True,
@@ -85,7 +87,7 @@ def from_smi() -> tuple[Gpu, ...]:
         ).stdout
     except (OSError, subprocess.SubprocessError):
         return ()
-    rows = (line.partition(",") for line in said.splitlines() if line.strip())
+    rows = (line.partition(",") for line in output.splitlines() if line.strip())
     return tuple(Gpu(uuid.strip(), name.strip()) for uuid, _, name in rows)
 
 

@@ -1,4 +1,4 @@
-"""How busy this machine's cores are before anything of ours runs on them."""
+"""How busy this machine's cores are before a run."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def measure_load(
     stat: Path = Path("/proc/stat"),
     sleep: Callable[[float], None] = time.sleep,
 ) -> CpuLoad | None:
-    """The load over ``seconds``; None where the kernel does not tell."""
+    """The load over ``seconds``; None if the kernel does not report it."""
     ticks = os.sysconf("SC_CLK_TCK")
     try:
         before = cpu_time(stat.read_text(), cores, ticks)

@@ -1,7 +1,7 @@
-"""Who may use a device, and who may write a bundle: ``flock(2)`` on files that any user's runs share.
+"""Locks on devices and bundles: ``flock(2)`` on files shared by the runs of all users.
 
-A lock belongs to an open file. The engine hands its open files on to every supervisor it starts, so a lock is free only
-when the engine and all processes of its trials are gone, in whatever order and however they ended.
+A lock belongs to an open file. Every supervisor inherits the engine's open files, so a lock is free only
+when the engine and all processes of its trials have ended, in any order and for any reason.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from scalecurve_local.supervision.supervisor import identity
 
 LOCKS_ENV = "SCALECURVE_LOCKS"
 _ENDING_S = 60.0
-_LOOK_AGAIN_S = 0.1
+_POLL_S = 0.1
 
 
 class Interrupted(Exception):
-    """A stop was asked for while waiting."""
+    """A stop was requested while waiting."""
 
 
 @dataclass(frozen=True)
 class Holder:
-    """Who holds a lock, by what it wrote into the file; a lock without that is somebody's all the same."""
+    """Who holds a lock, as written into its file."""
 
     pid: int
     identity: str
@@ -38,36 +38,34 @@ class Holder:
 
     @property
     def alive(self) -> bool:
-        """Whether the engine itself still runs; if not, its supervisors are about to end."""
+        """Whether the engine still runs; if not, its supervisors are about to end."""
         return identity(self.pid) == self.identity
 
 
 @dataclass
 class Locks:
-    """Locks that are held until ``release`` and, beyond that, by the supervisors that inherited ``descriptors``."""
+    """Locks held until ``release``, and then by the supervisors that inherited ``descriptors``."""
 
     descriptors: list[int]
 
     def extend(self, more: Locks) -> None:
-        """Hold these too."""
         self.descriptors += more.descriptors
 
     def release(self) -> None:
-        """Close this process's open files."""
         while self.descriptors:
             os.close(self.descriptors.pop())
 
 
 def device_lock_files(names: Sequence[str]) -> list[Path]:
-    """Lock files of devices, in a folder that every user's runs on this machine share.
+    """Lock files of devices, in a folder shared by all users of this machine.
 
-    Not under TMPDIR, which differs between the runs that must meet here; ``SCALECURVE_LOCKS`` names another folder.
+    Not under TMPDIR, which differs between runs; ``SCALECURVE_LOCKS`` names another folder.
 
     Raises:
-        StorageError: when the folder cannot be made.
+        StorageError: when the folder cannot be created.
     """
     folder = Path(os.environ.get(LOCKS_ENV) or "/tmp/scalecurve-locks")
-    with storing("make the folder of device locks", folder):
+    with storing("create the folder of device locks", folder):
         if not folder.is_dir():
             folder.mkdir(parents=True, exist_ok=True)
             folder.chmod(0o1777)
@@ -76,7 +74,7 @@ def device_lock_files(names: Sequence[str]) -> list[Path]:
 
 def take(
     files: Sequence[Path],
-    what: str,
+    resource: str,
     bundle: Path,
     *,
     wait: bool,
@@ -85,7 +83,7 @@ def take(
 ) -> Locks:
     """Lock every file or none.
 
-    A holder whose engine is dead is waited for in any case (up to a minute): its supervisors are ending processes.
+    A holder whose engine is dead is waited for in any case, up to a minute: its supervisors are ending processes.
 
     Raises:
         Unavailable: when another run holds one of them and ``wait`` is false.
@@ -93,7 +91,7 @@ def take(
         StorageError: when a lock file cannot be opened.
     """
     me = Holder(os.getpid(), identity(os.getpid()), str(bundle))
-    said, ending_since = "", None
+    last_message, ending_since = "", None
     while True:
         locks, busy = _try_all(sorted(files))
         if busy is None:
@@ -105,20 +103,20 @@ def take(
         ending_since = None if alive else ending_since or time.monotonic()
         by = f"another run (process {holder.pid}, bundle {holder.bundle})" if holder else "another run"
         if (alive and not wait) or (ending_since and not wait and time.monotonic() - ending_since > _ENDING_S):
-            raise Unavailable(f"{what} is in use by {by}; wait for it to end, or stop it")
+            raise Unavailable(f"{resource} is in use by {by}; wait for it to end, or stop it")
         message = (
-            f"waiting for {what}, in use by {by}" if alive else "waiting for the processes of an earlier run to end"
+            f"waiting for {resource}, in use by {by}" if alive else "waiting for the processes of an earlier run to end"
         )
-        if message != said:
+        if message != last_message:
             say(message)
-            said = message
+            last_message = message
         if stopped():
             raise Interrupted
-        time.sleep(_LOOK_AGAIN_S)
+        time.sleep(_POLL_S)
 
 
 def _try_all(files: Sequence[Path]) -> tuple[Locks, Path | None]:
-    """All locks, or none and the first file that somebody else holds: holding some while waiting could deadlock."""
+    """All locks, or none and the first file that another run holds: holding some while waiting could deadlock."""
     locks = Locks([])
     for file in files:
         descriptor = _open(file)
@@ -136,9 +134,9 @@ def _try_all(files: Sequence[Path]) -> tuple[Locks, Path | None]:
 
 
 def _open(file: Path) -> int:
-    """Open a lock file that any user may have made.
+    """Open a lock file that any user may have created.
 
-    In a sticky folder the kernel may refuse O_CREAT on somebody else's file (fs.protected_regular): try without first.
+    In a sticky folder the kernel may refuse O_CREAT on another user's file (fs.protected_regular): try without first.
     """
     with storing("open the lock", file):
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -153,7 +151,7 @@ def _open(file: Path) -> int:
 
 
 def _still_there(descriptor: int, file: Path) -> bool:
-    """Whether the locked file is the one at that path: a bundle's may have been removed with its work folder."""
+    """Whether the path still names the locked file: a bundle's is removed with its work folder."""
     try:
         return os.path.samestat(os.fstat(descriptor), file.stat())
     except FileNotFoundError:

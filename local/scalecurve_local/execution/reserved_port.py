@@ -1,4 +1,4 @@
-"""A TCP port that stays this run's own until it is used."""
+"""A TCP port reserved for this run."""
 
 from __future__ import annotations
 
@@ -6,21 +6,21 @@ import socket
 
 
 class ReservedPort:
-    """Bound and never listening, with SO_REUSEADDR: the kernel gives the port to nobody who asks for any port, and
-    lets a server that asks for this very port (and sets SO_REUSEADDR, as torch's and Python's do) have it.
+    """A free loopback port, bound with SO_REUSEADDR and never listening.
+
+    The kernel does not hand it out as an ephemeral port, and lets a server bind it that sets SO_REUSEADDR too, as
+    torch's and Python's do.
     """
 
     def __init__(self) -> None:
-        """Take a free port of the loopback interface."""
         self.socket = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         self.socket.bind(("127.0.0.1", 0))
         self.number: int = self.socket.getsockname()[1]
 
     def fileno(self) -> int:
-        """The open file, for a supervisor to inherit."""
+        """For a supervisor to inherit."""
         return self.socket.fileno()
 
     def close(self) -> None:
-        """Give it back."""
         self.socket.close()

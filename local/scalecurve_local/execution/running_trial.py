@@ -1,4 +1,4 @@
-"""The engine's end of a trial that runs: start its supervisor, talk to it, hear how it ended."""
+"""A running trial: start its supervisor, send it a stop, read how it ended."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from scalecurve_api import contract
 from scalecurve_api.model import canonical_json
 from scalecurve_api.spec.trial import TrialSpec
 from scalecurve_local import durable
-from scalecurve_local.attempt import EXIT_FILE, LOGS, ORDER_FILE, Attempt, ExitReport, Order
+from scalecurve_local.attempt import EXIT_FILE, LOGS, ORDER_FILE, AttemptFolder, ExitReport, Order
 from scalecurve_local.devices.cores import oom_counters
 from scalecurve_local.devices.shares import Share
 from scalecurve_local.errors import EngineError, StorageError, Unavailable
@@ -31,7 +31,7 @@ from scalecurve_local.supervision.orphans import end_marked
 GRACE_S = 3.0
 _LOG = "supervisor.log"
 _LEAST_BYTES = 64 << 10
-"""With less than this left on a disk a word may not be written whole."""
+"""With less free disk space than this a message may not be written."""
 
 
 class RunningTrial:
@@ -40,7 +40,7 @@ class RunningTrial:
     def __init__(
         self,
         trial: TrialSpec,
-        attempt: Attempt,
+        attempt: AttemptFolder,
         share: Share,
         inherited: Mapping[str, str],
         locks: Sequence[int],
@@ -51,17 +51,17 @@ class RunningTrial:
 
         Raises:
             StorageError: when the attempt's files cannot be written.
-            Unavailable: when no process can be started, or the launcher is not installed.
+            Unavailable: when no process can be started, or the launcher is missing.
         """
         self.trial, self.attempt, self.share = trial, attempt, share
-        self.begun = time.monotonic()
+        self.started = time.monotonic()
         trial_file = attempt.folder / contract.TRIAL_FILE
         durable.write_file(trial_file, canonical_json(trial.wire()).encode())
         durable.make_folder(attempt.folder / LOGS)
         order = _order(trial, attempt, share)
         durable.write_file(attempt.folder / ORDER_FILE, canonical_json(order.wire()).encode())
         temporary = Path(order.temporary)
-        with durable.storing("make a temporary folder", temporary):
+        with durable.storing("create a temporary folder", temporary):
             temporary.mkdir(mode=0o700)
         self.port = ReservedPort()
         environment = trial_environment(
@@ -79,14 +79,14 @@ class RunningTrial:
         self.watch = select.poll()
         self.watch.register(self.pidfd, select.POLLIN)
 
-    def ask(self, word: bytes) -> None:
-        """Send ``supervisor.STOP`` or ``KILL``; one that has ended hears nothing."""
+    def send(self, word: bytes) -> None:
+        """Send ``supervisor.STOP`` or ``KILL``; no effect once it has ended."""
         assert self.process.stdin is not None
-        with suppress(OSError, ValueError):  # ValueError: the pipe was closed when the supervisor was seen to end
+        with suppress(OSError, ValueError):  # ValueError: the pipe is closed once the supervisor has ended
             self.process.stdin.write(word)
 
     def wait(self, seconds: float) -> bool:
-        """Wait at most so long for the supervisor; whether it has ended and its report is on disk.
+        """Wait for the supervisor; True if it has ended and its report is on disk.
 
         Raises:
             StorageError: when it could not write its report.
@@ -100,7 +100,7 @@ class RunningTrial:
         return True
 
     def leave(self) -> None:
-        """Close the pipe, which a supervisor takes for the engine's end, and wait until it is gone."""
+        """Close the pipe, which ends the supervisor, and wait for it."""
         self._close()
         self.process.wait()
 
@@ -114,18 +114,18 @@ class RunningTrial:
                 self.process.stdin.close()
 
     def _report_lost(self, status: int) -> None:
-        """A supervisor that was killed cannot clean up: do it, and say so in its place."""
+        """Clean up after a supervisor that was killed, and write its report."""
         end_marked(lambda mark: mark == self.mark)
         order = self.attempt.order
         if order is not None:
             supervisor.remove_tree(order.temporary)
-        said = (self.attempt.folder / _LOG).read_text(errors="replace").strip().splitlines()
-        why = said[-1] if said else _silent(self.attempt.folder, status)
+        lines = (self.attempt.folder / _LOG).read_text(errors="replace").strip().splitlines()
+        why = lines[-1] if lines else _silent(self.attempt.folder, status)
         if status > 0:
             raise StorageError(f"the supervisor of trial {self.trial.name} failed: {why}; continue with --resume")
         report = ExitReport(
             cause="supervisor-lost",
-            message=f"the supervisor was ended by signal {-status}",
+            message=f"the supervisor was killed by signal {-status}",
             started_ns=order.begun_ns if order else time.time_ns(),
             ended_ns=time.time_ns(),
         )
@@ -133,7 +133,7 @@ class RunningTrial:
 
 
 def _silent(folder: Path, status: int) -> str:
-    """Why a supervisor ended that left no word: mostly a disk that has no room for one."""
+    """Why a supervisor ended without a message: usually because the disk is full."""
     with suppress(OSError):
         left = shutil.disk_usage(folder).free
         if left < _LEAST_BYTES:
@@ -141,7 +141,7 @@ def _silent(folder: Path, status: int) -> str:
     return f"ended with status {status}"
 
 
-def _order(trial: TrialSpec, attempt: Attempt, share: Share) -> Order:
+def _order(trial: TrialSpec, attempt: AttemptFolder, share: Share) -> Order:
     with durable.storing("find the current folder", Path()):
         cwd = str(Path.cwd())
     return Order(
@@ -150,7 +150,7 @@ def _order(trial: TrialSpec, attempt: Attempt, share: Share) -> Order:
         deadline_seconds=trial.deadline_seconds,
         grace_seconds=GRACE_S,
         exit_file=str(attempt.folder / EXIT_FILE),
-        # Named here and made later, so that no kill can leave it behind unknown.
+        # Named here and created later, so that no kill leaves an unknown folder behind.
         temporary=str(Path(tempfile.gettempdir(), f"scalecurve-{uuid.uuid4().hex[:12]}")),
         oom_counters=oom_counters(),
         begun_ns=time.time_ns(),
@@ -159,7 +159,9 @@ def _order(trial: TrialSpec, attempt: Attempt, share: Share) -> Order:
     )
 
 
-def _start(attempt: Attempt, environment: Mapping[str, str], descriptors: Sequence[int]) -> subprocess.Popen[bytes]:
+def _start(
+    attempt: AttemptFolder, environment: Mapping[str, str], descriptors: Sequence[int]
+) -> subprocess.Popen[bytes]:
     argv = [sys.executable, "-I", "-S", "-E", str(Path(supervisor.__file__)), str(attempt.folder / ORDER_FILE)]
     with durable.storing("open", attempt.folder / _LOG):
         log = (attempt.folder / _LOG).open("wb")

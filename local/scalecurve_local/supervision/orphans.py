@@ -1,7 +1,7 @@
-"""Processes whose supervisor is gone: they carry its mark in their environment, and are ended here.
+"""End processes whose supervisor died; they carry its mark in their environment.
 
-This is the second net. The first is the supervisor itself, which outlives its engine; only its own violent end leaves
-anything for this one.
+This is the second safety net. The first is the supervisor, which outlives its engine and leaves processes only if it
+is killed itself.
 """
 
 from __future__ import annotations
@@ -18,33 +18,33 @@ _PATIENCE_S = 10.0
 
 
 def end_orphans() -> int:
-    """End every process whose supervisor, of this process's namespace, no longer runs. Returns how many there were."""
+    """End every process in this PID namespace whose supervisor no longer runs; returns how many."""
     here = os.readlink("/proc/self/ns/pid")
 
     def abandoned(mark: str) -> bool:
-        pid, _, namespace = mark.partition("/")[0], None, mark.rpartition("/")[2]
+        pid, namespace = mark.partition("/")[0], mark.rpartition("/")[2]
         return namespace == here and pid.isdigit() and identity(int(pid)) != mark
 
     return end_marked(abandoned)
 
 
 def end_marked(chosen: Callable[[str], bool]) -> int:
-    """SIGKILL every process whose mark is ``chosen``, again and again until none is left."""
-    seen: set[int] = set()
+    """SIGKILL processes whose mark is ``chosen`` until none is left."""
+    ended: set[int] = set()
     until = time.monotonic() + _PATIENCE_S
-    while found := marked(chosen):
-        seen.update(found)
-        refused = send(found, signal.SIGKILL)
-        if len(refused) == len(found) or time.monotonic() > until:
+    while pids := marked(chosen):
+        ended.update(pids)
+        refused = send(pids, signal.SIGKILL)
+        if len(refused) == len(pids) or time.monotonic() > until:
             break
         time.sleep(0.01)
-    return len(seen)
+    return len(ended)
 
 
 def marked(chosen: Callable[[str], bool]) -> list[int]:
-    """Living processes whose supervisor's mark is ``chosen``."""
+    """Running processes whose supervisor's mark is ``chosen``."""
     prefix = f"{SUPERVISOR_ENV}=".encode()
-    found: list[int] = []
+    pids: list[int] = []
     for pid, (_, state, _) in processes().items():
         if pid == os.getpid() or state in "ZX":
             continue
@@ -56,5 +56,5 @@ def marked(chosen: Callable[[str], bool]) -> list[int]:
             entry.removeprefix(prefix).decode("utf-8", "replace") for entry in variables if entry.startswith(prefix)
         ]
         if marks and chosen(marks[0]):
-            found.append(pid)
-    return found
+            pids.append(pid)
+    return pids

@@ -1,10 +1,9 @@
-"""One trial's supervisor: starts its commands, and ends every process of the trial, whatever happens to the engine.
+"""Supervise one trial: start its commands, and end all its processes, whatever happens to the engine.
 
-It runs as ``python -I -S -E supervisor.py ORDER`` on the standard library alone, so that it starts in some 30 ms and
-stays small. Its standard input is a pipe from the engine: a byte asks for something, the end of the file means that
-the engine is gone. It is a child subreaper (``prctl(2)``): processes that double-fork, or whose launcher was killed,
-become its children and never leave its sight. Locks on devices are open files it inherited, so they free only when it
-has ended, which is when everything else has.
+Runs as ``python -I -S -E supervisor.py ORDER`` with the standard library alone, so it starts in about 30 ms and
+stays small. Standard input is a pipe from the engine: a byte is a request, end of file means that the engine is gone.
+It is a child subreaper (``prctl(2)``): processes that double-fork, or whose launcher was killed, become its children.
+It inherits the open files of device locks, so these are free only when it has ended, after everything else.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from typing import Any, NoReturn
 
 STOP, KILL = b"S", b"K"
 SUPERVISOR_ENV = "SCALECURVE_SUPERVISOR"
-"""In every process of a trial: ``pid/start time/pid namespace`` of its supervisor, to find what it left if killed."""
+"""In every process of a trial: ``pid/start time/pid namespace`` of its supervisor, to find orphans."""
 
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 _STRAY_GRACE_S = 0.5
@@ -28,10 +27,10 @@ _SETTLE_S = 0.5
 
 
 def stat_of(pid: int | str) -> tuple[int, str, int] | None:
-    """Of one process: (parent, state letter, start time in clock ticks); None when there is none."""
+    """(Parent, state letter, start time in clock ticks) of a process; None if it does not exist."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
-            # The command's name stands in brackets and may hold anything: fields begin after the last one.
+            # The command's name is in brackets and may contain any character: split after the last bracket.
             fields = file.read().rpartition(b")")[2].split()
     except OSError:
         return None
@@ -39,36 +38,35 @@ def stat_of(pid: int | str) -> tuple[int, str, int] | None:
 
 
 def processes() -> dict[int, tuple[int, str, int]]:
-    """Every process that /proc shows."""
-    names = (name for name in os.listdir("/proc") if name.isdigit())
-    return {int(name): stat for name in names if (stat := stat_of(name)) is not None}
+    """Every process in /proc."""
+    return {int(name): stat for name in os.listdir("/proc") if name.isdigit() and (stat := stat_of(name)) is not None}
 
 
 def descendants(root: int) -> list[int]:
-    """Living processes below ``root``, however deep; zombies are left out."""
+    """Running processes below ``root``, at any depth, without zombies."""
     table = processes()
     children: dict[int, list[int]] = {}
     for pid, (parent, _, _) in table.items():
         children.setdefault(parent, []).append(pid)
-    found, queue = [], [root]
+    running, queue = [], [root]
     while queue:
         for pid in children.get(queue.pop(), []):
             queue.append(pid)
             if table[pid][1] not in "ZX":
-                found.append(pid)
-    return found
+                running.append(pid)
+    return running
 
 
 def identity(pid: int) -> str:
-    """A name for a process that no later one with the same number shares (within one boot)."""
+    """A name for a process that no later one with the same PID shares (within one boot)."""
     stat = stat_of(pid)
-    # In a container whose first process collects nobody, the dead stay as zombies for ever: they do not count.
+    # In a container whose init does not reap, zombies stay forever: they do not count as running.
     start = stat[2] if stat and stat[1] not in "ZX" else 0
     return f"{pid}/{start}/{os.readlink('/proc/self/ns/pid')}"
 
 
 def write_durably(path: str, text: str) -> None:
-    """Whole or not at all, also over a power cut."""
+    """Write atomically and durably."""
     temporary = f"{path}.new"
     with open(temporary, "w", encoding="utf-8") as file:
         file.write(text)
@@ -83,10 +81,9 @@ def write_durably(path: str, text: str) -> None:
 
 
 class Supervisor:
-    """The one trial of this process."""
+    """The trial of this process."""
 
     def __init__(self, order: dict[str, Any]) -> None:
-        """Take the order the engine wrote; nothing is started yet."""
         self.order = order
         self.pids: dict[int, int] = {}
         self.statuses: list[dict[str, int | None] | None] = [None] * len(order["commands"])
@@ -100,7 +97,7 @@ class Supervisor:
         self.wake = -1
 
     def run(self) -> None:
-        """Start, watch, end everything, write the report."""
+        """Start the commands, wait, end every process, write the report."""
         self.prepare()
         started_ns, started = time.time_ns(), time.monotonic()
         before = self.oom_kills()
@@ -112,13 +109,13 @@ class Supervisor:
             self.listen(deadline - time.monotonic())
             if self.cause is None and time.monotonic() >= deadline:
                 self.cause = "deadline"
-        went_well = self.cause == "ended" and all(s == {"code": 0, "signal": None} for s in self.statuses)
+        succeeded = self.cause == "ended" and all(s == {"code": 0, "signal": None} for s in self.statuses)
         ended_ns = time.time_ns()
-        self.end_tree(_STRAY_GRACE_S if went_well else self.order["graceSeconds"], went_well)
-        if self.cause == "ended" and not went_well:
+        self.end_tree(_STRAY_GRACE_S if succeeded else self.order["graceSeconds"], succeeded)
+        if self.cause == "ended" and not succeeded:
             self.settle()
-        # A machine that shuts down signals everybody at once: the launcher's end is then not the trial's own.
-        interrupted = self.interrupted is not None and not went_well and self.cause != "deadline"
+        # A machine that shuts down signals every process at once: then the launcher's end is not the trial's failure.
+        interrupted = self.interrupted is not None and not succeeded and self.cause != "deadline"
         after = self.oom_kills()
         report = {
             "cause": self.interrupted if interrupted else self.cause,
@@ -134,7 +131,7 @@ class Supervisor:
         write_durably(self.order["exitFile"], json.dumps(report))
 
     def prepare(self) -> None:
-        """Become a subreaper that hears of its engine's death and of signals, and keeps inherited files to itself."""
+        """Become a subreaper, watch for signals and the engine's death, and keep inherited files from children."""
         prctl(_PR_SET_CHILD_SUBREAPER, 1)
         prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
         for descriptor in map(int, os.listdir("/proc/self/fd")):
@@ -154,11 +151,10 @@ class Supervisor:
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
 
     def on_term(self, *_: object) -> None:
-        """Somebody ends this process, or the engine died (the parent-death signal)."""
         self.interrupted = self.interrupted or "stopped"
 
     def start(self) -> None:
-        """Start every command; what cannot be executed ends the trial."""
+        """Start every command; one that cannot be executed ends the trial."""
         marker = identity(os.getpid())
         for index, command in enumerate(self.order["commands"]):
             environment = {**os.environ, **command["env"], SUPERVISOR_ENV: marker}
@@ -169,30 +165,27 @@ class Supervisor:
                 return
 
     def listen(self, seconds: float) -> None:
-        """Wait for a child's end, a word of the engine or a signal, at most so long."""
+        """Wait for a child's end, a request of the engine or a signal."""
         poll = select.poll()
         poll.register(self.wake, select.POLLIN)
         if self.engine_open:
             poll.register(0, select.POLLIN)
-        # poll(2) takes a 32-bit number of milliseconds
+        # poll(2) takes milliseconds as a 32-bit number
         ready = dict(poll.poll(min(max(0, int(seconds * 1000) + 1), 1 << 30) if seconds > 0 else 0))
         if self.wake in ready:
             os.read(self.wake, 4096)
         if 0 in ready:
-            self.hear(os.read(0, 64))
+            self.receive(os.read(0, 64))
         self.reap()
 
-    def hear(self, word: bytes) -> None:
-        """Take in what the engine said; an empty word is its death."""
-        if not word:
-            self.engine_open = False
-            self.interrupted = self.interrupted or "engine-gone"
-        else:
-            self.interrupted = self.interrupted or "stopped"
-        self.kill = self.kill or KILL in word
+    def receive(self, request: bytes) -> None:
+        """Handle a request of the engine; an empty one is its death."""
+        self.engine_open = bool(request)
+        self.interrupted = self.interrupted or ("stopped" if request else "engine-gone")
+        self.kill = self.kill or KILL in request
 
     def reap(self) -> None:
-        """Collect the dead; the trial ends with its last command, or with the first that ends badly."""
+        """Reap children; the trial ends with its last command, or with the first that fails."""
         while True:
             try:
                 pid, status = os.waitpid(-1, os.WNOHANG)
@@ -208,11 +201,11 @@ class Supervisor:
             if self.cause is None and (code != 0 or not self.pids):
                 self.cause = "ended"
 
-    def end_tree(self, grace: float, went_well: bool) -> None:
-        """SIGTERM, a short grace, then SIGKILL until nothing below this process is left."""
+    def end_tree(self, grace: float, succeeded: bool) -> None:
+        """SIGTERM, a short grace period, then SIGKILL until no descendant is left."""
         self.reap()
         left = descendants(os.getpid())
-        self.strays = len(left) if went_well else 0
+        self.strays = len(left) if succeeded else 0
         send(left, signal.SIGTERM)
         until = time.monotonic() + grace
         while left and not self.kill and time.monotonic() < until:
@@ -231,13 +224,13 @@ class Supervisor:
         self.reap()
 
     def settle(self) -> None:
-        """Give a stop that hit everybody the time to reach this process too."""
+        """Give a stop that was sent to every process the time to arrive here too."""
         until = time.monotonic() + _SETTLE_S
         while self.interrupted is None and (left := until - time.monotonic()) > 0:
             self.listen(left)
 
     def oom_kills(self) -> int | None:
-        """Sum of the kernel's counters of processes killed for want of memory; None where there is none."""
+        """The kernel's count of OOM kills; None if it cannot be read."""
         counts = [count for path in self.order["oomCounters"] if (count := read_counter(path)) is not None]
         return sum(counts) if counts else None
 
@@ -255,7 +248,7 @@ def read_counter(path: str) -> int | None:
 
 
 def send(pids: list[int], number: signal.Signals) -> list[int]:
-    """Signal each; return those that may not be signalled."""
+    """Signal processes; return those that this user may not signal."""
     refused = []
     for pid in pids:
         try:
@@ -268,9 +261,9 @@ def send(pids: list[int], number: signal.Signals) -> list[int]:
 
 
 def spawn(argv: list[str], environment: dict[str, str], log: str, cwd: str) -> tuple[int, str]:
-    """Start a command in a session of its own; ``(pid, problem)``, the problem empty when it was executed.
+    """Start a command in its own session; returns ``(pid, problem)``, the problem empty if it was executed.
 
-    It gets SIGKILL should this process be killed (``PR_SET_PDEATHSIG`` survives execve).
+    It gets SIGKILL if this process is killed (``PR_SET_PDEATHSIG`` survives execve).
     """
     reader, writer = os.pipe()
     parent = os.getpid()
@@ -279,15 +272,12 @@ def spawn(argv: list[str], environment: dict[str, str], log: str, cwd: str) -> t
         os.close(reader)
         become(argv, environment, log, cwd, parent, writer)
     os.close(writer)
-    said = b""
-    while chunk := os.read(reader, 4096):
-        said += chunk
-    os.close(reader)
-    return pid, said.decode("utf-8", "replace")
+    with open(reader, "rb") as pipe:
+        return pid, pipe.read().decode("utf-8", "replace")
 
 
 def become(argv: list[str], environment: dict[str, str], log: str, cwd: str, parent: int, writer: int) -> NoReturn:
-    """In the child: turn into the command, or say why not and end."""
+    """In the child: exec the command, or report why not and exit."""
     doing = argv[0]
     try:
         signal.set_wakeup_fd(-1)
@@ -313,7 +303,7 @@ def become(argv: list[str], environment: dict[str, str], log: str, cwd: str, par
 
 
 def remove_tree(path: str) -> None:
-    """Remove a folder and all in it, as far as it goes; shutil takes longer to import than this."""
+    """Remove a folder and its contents as far as possible; importing shutil takes longer than this."""
     for folder, folders, files in os.walk(path, topdown=False):
         for name in files:
             attempt(os.unlink, os.path.join(folder, name))
@@ -324,7 +314,7 @@ def remove_tree(path: str) -> None:
 
 
 def attempt(call: Any, path: str) -> None:
-    """Do it if it can be done."""
+    """Call, ignoring an OSError."""
     try:
         call(path)
     except OSError:
@@ -343,7 +333,7 @@ def prctl(option: int, value: int) -> None:
 
 
 def main() -> int:
-    """Run the order named on the command line; a failure of the supervisor itself goes to standard error."""
+    """Run the order named on the command line; a failure of the supervisor goes to standard error."""
     with open(sys.argv[1], encoding="utf-8") as file:
         order = json.load(file)
     supervisor = Supervisor(order)

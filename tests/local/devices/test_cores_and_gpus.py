@@ -116,7 +116,7 @@ def test_cuda_visible_devices(setting: str | None, chosen: list[int]) -> None:
 
 @pytest.mark.parametrize("setting", ["3", "GPU-1", "GPU-9", "zero"])
 def test_a_gpu_that_is_not_there_is_refused(setting: str) -> None:
-    with pytest.raises(Unavailable, match=r"CUDA_VISIBLE_DEVICES=.* names no one GPU; this machine has: 0 GPU-1111"):
+    with pytest.raises(Unavailable, match=r"does not name exactly one GPU; this machine has: 0 GPU-1111"):
         visible(GPUS, setting)
 
 

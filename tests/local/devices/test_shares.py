@@ -58,14 +58,14 @@ def test_the_largest_count_settles_the_share_of_all() -> None:
 
 def test_one_thread_of_a_physical_core_while_that_is_enough() -> None:
     assert cores_for([1, 2], paired(4)) == {1: ((0, 1),), 2: ((0, 1), (2, 3))}
-    assert "siblings are left idle" in " ".join(allot(plan([1, 2]), Machine(paired(4)), False).notes)
+    assert "siblings stay idle" in " ".join(allot(plan([1, 2]), Machine(paired(4)), False).notes)
 
 
 def test_whole_physical_cores_when_more_threads_are_wanted() -> None:
     limits = {"resources": {"limits": {"cpu": 4}}}
     assert cores_for([1, 2], paired(4), **limits) == {1: ((0, 4, 1, 5),), 2: ((0, 4, 1, 5), (2, 6, 3, 7))}
     notes = allot(plan([1, 2], **limits), Machine(paired(4)), False).notes
-    assert "workers have whole physical cores with all their hardware threads" in notes
+    assert "workers have physical cores with all their hardware threads" in notes
 
 
 def test_more_workers_than_physical_cores_share_them_and_it_is_said() -> None:
@@ -127,10 +127,10 @@ def test_a_device_axis_shares_out_both_kinds() -> None:
 @pytest.mark.parametrize(
     ("spec", "error", "said"),
     [
-        ({"workload": {"device": "gpu"}}, Unavailable, "device: gpu asks for a GPU, and none"),
-        ({"workload": {"backend": "nccl"}}, Unavailable, "backend: nccl asks for a GPU"),
+        ({"workload": {"device": "gpu"}}, Unavailable, "device: gpu needs a GPU, and this machine has no visible GPU"),
+        ({"workload": {"backend": "nccl"}}, Unavailable, "backend: nccl needs a GPU"),
         ({"workload": {"backend": "nccl", "device": "cpu"}}, BadInput, "gloo or mpi, as NCCL needs GPUs"),
-        ({"resources": {"limits": {"nvidia.com/gpu": 1}}}, Unavailable, r"nvidia\.com/gpu: 1 asks for a GPU"),
+        ({"resources": {"limits": {"nvidia.com/gpu": 1}}}, Unavailable, r"nvidia\.com/gpu: 1 needs a GPU"),
         ({"resources": {"limits": {"nvidia.com/gpu": 2}}}, BadInput, "a worker drives one GPU"),
         ({"placement": {"workersPerNode": 1}}, BadInput, "layout 2x1 .* needs 2 nodes"),
     ],

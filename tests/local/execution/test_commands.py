@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from scalecurve_api.spec.trial import TrialSpec
-from scalecurve_local.attempt import Attempt
+from scalecurve_local.attempt import AttemptFolder
 from scalecurve_local.devices.cores import Cores
 from scalecurve_local.devices.gpus import Gpu
 from scalecurve_local.devices.shares import Machine, Share, allot
@@ -23,7 +23,7 @@ from scalecurve_local.execution.environment import trial_environment
 from scalecurve_local.execution.reserved_port import ReservedPort
 from tests.local.devices.test_shares import plan
 
-HERE = Attempt(Path("/b/.work/t/attempt-1"), 1)
+HERE = AttemptFolder(Path("/b/.work/t/attempt-1"), 1)
 
 
 def trial(**workload: Any) -> TrialSpec:

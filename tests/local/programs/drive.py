@@ -21,7 +21,7 @@ def main() -> int:
     signal.signal(signal.SIGTERM, stop)
     said: list[str] = []
 
-    def report(progress: scalecurve_local.Progress) -> None:
+    def report(progress: scalecurve_local.RunProgress) -> None:
         if not said or said[-1] != progress.message:
             said.append(progress.message)
             print(progress.message, file=sys.stderr, flush=True)

@@ -49,7 +49,7 @@ class CalibratedPoint:
 
 
 @dataclass(frozen=True)
-class Calibration:
+class PppCalibration:
     """The common PPP for compute, and its errors at the points it was fitted to."""
 
     ppp_comp: Parameter
@@ -74,7 +74,7 @@ def calibrate(
     *,
     variant: Variant = HEAD,
     level: float = 0.95,
-) -> Calibration:
+) -> PppCalibration:
     """Find the PPP for compute with the least squares of log(predicted / measured).
 
     Raises FitError for no points, a point of several workers, or a step shorter than its update alone, which Paleo
@@ -98,7 +98,7 @@ def calibrate(
         half = student_quantile(degrees, level) * sqrt(squares / degrees / slopes)
         low, high = exp(common - half), exp(common + half)
     note = "" if degrees else EXACT
-    return Calibration(
+    return PppCalibration(
         Parameter("ppp_comp", exp(common), low, high, "", note),
         tuple(CalibratedPoint(*each) for each in zip(points, predicted, map(exp, exact), strict=True)),
         replace(platform, ppp_comp=exp(common)),

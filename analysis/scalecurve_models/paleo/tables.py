@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from scalecurve.render.table import Cell, Column, Table
 from scalecurve_models.networks.counting import CONVENTIONS
 from scalecurve_models.networks.graph import Network
-from scalecurve_models.paleo.calibration import Calibration, MeasuredStep
+from scalecurve_models.paleo.calibration import MeasuredStep, PppCalibration
 from scalecurve_models.paleo.inference import InferenceRate
 from scalecurve_models.paleo.parallel import HybridPart, PassBounds
 from scalecurve_models.paleo.plus import PlusPrediction
@@ -106,7 +106,7 @@ def hybrid_table(parts: Sequence[HybridPart], network: Network, platform: Platfo
     return Table("paleo_hybrid", f"Paleo: {network.name}, hybrid", columns, rows, (_platform_note(platform),))
 
 
-def calibration_table(calibration: Calibration) -> Table:
+def calibration_table(calibration: PppCalibration) -> Table:
     """Each measured step with the prediction at the common PPP."""
     columns = (
         Column("network", "network"),

@@ -1,4 +1,4 @@
-"""Every row that a page of studies or evidence shows is printed by the command above it, from committed data."""
+"""Every heading and row on a page of studies or evidence is printed by the command above it, from committed data."""
 
 import re
 import shlex
@@ -33,25 +33,20 @@ def cells(line: str) -> list[str]:
 
 
 def shown(page: Path) -> Iterator[tuple[str, list[str]]]:
-    """(command, cells) of every row under a command that only reads; what a run would measure is no such row."""
-    command = ""
-    lines = page.read_text(encoding="utf-8").splitlines()
-    for line, after in zip(lines, [*lines[1:], ""], strict=True):
-        if line.startswith("    scalecurve "):
+    """(command, cells) of every heading and row under a command that only reads."""
+    command, in_block = "", False
+    for line in page.read_text(encoding="utf-8").splitlines():
+        if line.startswith("```"):
+            in_block = not in_block
+        elif in_block:
+            if command and (text_row := cells(line))[1:] and not re.match(r"note:|[- ]+$", line):
+                yield command, text_row
+        elif line.startswith("    scalecurve "):
             command = "" if line.split()[1] in WRITES else line.strip()
         elif re.match(r"    \S", line):
             command = ""  # another program's
-        elif command and (_markdown_row(line, after) or _text_row(line)):
+        elif command and line.startswith("| ") and not re.match(r"\| *:?-", line):
             yield command, cells(line)
-
-
-def _markdown_row(line: str, after: str) -> bool:
-    rule = r"\| *:?-"
-    return line.startswith("| ") and not re.match(rule, line) and not re.match(rule, after)
-
-
-def _text_row(line: str) -> bool:
-    return re.match(r"[a-z]\S.*  +\S", line) is not None and not line.startswith("note:")
 
 
 def printed(command: str) -> list[list[str]]:

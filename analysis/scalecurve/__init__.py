@@ -4,8 +4,6 @@
 ``compare``, ``diagnose``, ``status`` and ``report`` take.
 """
 
-from __future__ import annotations
-
 import importlib
 from typing import TYPE_CHECKING, Any
 

@@ -4,8 +4,6 @@ Times come from a step time that the user names, or from an earlier bundle: the 
 ran the same point of the same workload. What neither knows is left open, never guessed.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from statistics import median

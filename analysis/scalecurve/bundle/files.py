@@ -1,7 +1,5 @@
 """Read a bundle's files by their names in it: from a folder here, from one packed file in ``packed``."""
 
-from __future__ import annotations
-
 import stat
 from dataclasses import dataclass
 from pathlib import Path

@@ -3,8 +3,6 @@
 Numbers come from the windows over all ranks, never from a mean of rates or from one rank.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property

@@ -3,8 +3,6 @@
 Only ``experiment.yaml`` and the trials' ``trial.json`` are read here; ``steps`` reads step tables when they are needed.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace

@@ -4,8 +4,6 @@ The same bundle gives the same bytes: files in the order of their names, no time
 folder (a report, an engine's scratch files) is left out: a report can be written again from the packed file.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import shutil

@@ -4,8 +4,6 @@ The archive is checked once when it is opened (names, sizes, that the digests li
 each file is checked when it is read. So opening costs one read of the directory, however many steps were recorded.
 """
 
-from __future__ import annotations
-
 import hashlib
 import re
 import struct

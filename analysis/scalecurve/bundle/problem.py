@@ -1,7 +1,5 @@
 """Problems with a bundle's files; no content of a bundle makes the analysis fail."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 

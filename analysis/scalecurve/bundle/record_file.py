@@ -5,8 +5,6 @@ digest. ``TrialRecord.compute_digest`` gives the same for what this version writ
 are told apart by version, without the API group in front of it: a record outlives the name of its project.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from typing import Any, NoReturn

@@ -3,8 +3,6 @@
 The limits are far outside of anything measured; within them no arithmetic of the analysis overflows.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from scalecurve.bundle.problem import FileError

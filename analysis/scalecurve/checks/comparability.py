@@ -3,8 +3,6 @@
 A curve is drawn all the same; the differences stand beside it, for a bend may come from them and not from scale.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Two bundles, point by point: which changed beyond noise, and which by more than a threshold."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -5,8 +5,6 @@ warm-up, cores shared with other processes; and over the trials of a point: repe
 windows do.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence

@@ -1,7 +1,5 @@
 """What the trials ran on and with, and what was checked of them: the part of a report that says why to believe it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 

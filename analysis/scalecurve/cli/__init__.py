@@ -1,7 +1,5 @@
 """The command line, ``scalecurve VERB``. A verb is imported when it is called, which keeps help fast."""
 
-from __future__ import annotations
-
 import importlib
 import os
 import sys

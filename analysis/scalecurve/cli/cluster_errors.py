@@ -1,7 +1,5 @@
 """How a verb ends that cannot use a cluster."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 

@@ -1,7 +1,5 @@
 """The options that name a cluster and a namespace."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar

@@ -1,7 +1,5 @@
 """``scalecurve compare BEFORE AFTER``."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

@@ -4,8 +4,6 @@ A package adds verbs by an entry point in the group ``scalecurve.commands``: a `
 holds the table must be cheap to import; the modules that it names are imported when their verb is called.
 """
 
-from __future__ import annotations
-
 from functools import lru_cache
 from importlib.metadata import entry_points
 from typing import NamedTuple

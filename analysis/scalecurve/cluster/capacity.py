@@ -1,7 +1,5 @@
 """Whether what an experiment asks for is there: nodes with room, and quotas. Pure, over the API's own objects."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass

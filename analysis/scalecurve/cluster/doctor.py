@@ -1,7 +1,5 @@
 """What a cluster has and lacks, and whether an experiment could start there: a finding and what to do, each."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime

@@ -1,7 +1,5 @@
 """An experiment as the operator keeps it: the object, the trials it has begun, and what could not be understood."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ A trial's folder is built under ``.work`` and appears by one rename, so whatever
 half one. A second pull fetches what is missing, and what was run anew since.
 """
 
-from __future__ import annotations
-
 import base64
 import binascii
 import fcntl

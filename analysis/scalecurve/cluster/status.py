@@ -4,8 +4,6 @@ A status holds the sums of a trial (samples over wall time of the timed windows)
 therefore over repetitions only; the records (``pull``) give the whole.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Follow an experiment until it ends: asked for again and again, so that a lost connection loses nothing."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 

@@ -4,8 +4,6 @@ S(N) = T(N)/T(N0) and E(N) = S(N)·N0/N for strong and weak scaling alike, N0 be
 Only Succeeded trials enter; every other one is listed with its reason. Efficiency above 1 is kept and explained.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

@@ -3,8 +3,6 @@
 Epoch time = samples of the data set / throughput; cost = time × workers × price of a worker's hour.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

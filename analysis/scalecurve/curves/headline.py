@@ -1,7 +1,5 @@
 """A curve in words: a headline for its largest point, and notes on anything that may mislead."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from scalecurve.bundle.measurement import MeasuredSeries

@@ -1,7 +1,5 @@
 """How far an experiment is: points done, running totals, what failed, and the best efficiency so far."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from scalecurve.bundle.open import Bundle

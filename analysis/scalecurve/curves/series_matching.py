@@ -1,7 +1,5 @@
 """Which strong and weak series belong together: they wear one colour and stand side by side."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeVar

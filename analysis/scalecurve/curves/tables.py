@@ -1,7 +1,5 @@
 """The curves as tables: one row a point."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 
 from scalecurve.bundle.problem import UnusableFile

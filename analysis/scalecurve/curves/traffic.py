@@ -1,7 +1,5 @@
 """How much of the links a training uses: what a step sends, beside what the all-reduce alone was seen to do."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from statistics import median
 

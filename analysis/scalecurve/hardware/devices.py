@@ -1,7 +1,5 @@
 """Devices and links for predictions: data files with dates and sources, checked when they are read."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Mapping

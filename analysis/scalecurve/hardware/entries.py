@@ -1,7 +1,5 @@
 """Data files of named entries with their source: devices, links, prices. Shipped ones and a user's own alike."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from importlib.resources import files
 from pathlib import Path

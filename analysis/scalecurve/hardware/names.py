@@ -1,7 +1,5 @@
 """Names as people type them: ``VGG-16``, ``h200`` and ``Inception-v3`` are the names they look like."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 

@@ -1,7 +1,5 @@
 """Accelerator prices: data files with dates and sources, and what a price says of the runs it is put on."""
 
-from __future__ import annotations
-
 import datetime
 from collections.abc import Mapping, Sequence
 from functools import lru_cache

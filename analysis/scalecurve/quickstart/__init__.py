@@ -1,7 +1,5 @@
 """First experiments that fit a machine: templates, and which of them to run on what is there. Pure."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from importlib.resources import files
 from string import Template

@@ -1,7 +1,5 @@
 """What disturbed a quickstart, in the first lines of its output, and what to do about it. Pure."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from scalecurve_api.record.trial_record import TrialRecord

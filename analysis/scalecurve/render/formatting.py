@@ -1,7 +1,5 @@
 """How numbers are written for people: no locale, no exponent where it can be helped, no more digits than are known."""
 
-from __future__ import annotations
-
 import math
 
 from scalecurve.statistics.estimate import Estimate

@@ -1,7 +1,5 @@
 """Names of series, shortened for people: where there are many axes, only what differs from the first series is said."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping, Sequence
 

@@ -1,7 +1,5 @@
 """Write a report: a self-contained HTML page, Markdown, JSON, CSV tables and plots. The same bundle, the same bytes."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Collection, Sequence
 from pathlib import Path

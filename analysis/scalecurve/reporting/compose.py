@@ -1,7 +1,5 @@
 """A report composed of every registered section and plot."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 
 from scalecurve.reporting.content import Content, Plot, Section

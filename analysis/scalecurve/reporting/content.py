@@ -1,7 +1,5 @@
 """What a report consists of before it becomes HTML, Markdown or JSON: sections of plots, tables and sentences."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """The sentences at the top of a report: a headline for every curve, and what must be known before trusting it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 from scalecurve.checks.environment import check_table

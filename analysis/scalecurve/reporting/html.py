@@ -1,7 +1,5 @@
 """The report as one HTML page that needs nothing else: no script, no font, no image from anywhere."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from scalecurve.render import formatting as spelling

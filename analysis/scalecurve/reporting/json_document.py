@@ -1,7 +1,5 @@
 """The report as one JSON document."""
 
-from __future__ import annotations
-
 from scalecurve.render.table import to_json
 from scalecurve.reporting.content import Content
 

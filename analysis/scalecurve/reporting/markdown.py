@@ -1,7 +1,5 @@
 """The report as Markdown, with links to the plots that lie beside it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from scalecurve.render.table import markdown_text

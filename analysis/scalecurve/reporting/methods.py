@@ -1,7 +1,5 @@
 """How each number of a report was obtained, in sentences: the definitions, the intervals, and where they come from."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from scalecurve.reporting.findings import Findings

@@ -1,7 +1,5 @@
 """The sections of a report that the core has: tables; plots register themselves."""
 
-from __future__ import annotations
-
 from scalecurve.checks.comparability import difference_table
 from scalecurve.checks.environment import check_table, environment, environment_table
 from scalecurve.curves.tables import excluded_table, problem_table, scaling_table, side_by_side_table, split_table

@@ -1,7 +1,5 @@
 """Step times of the slowest rank over the repetitions of each point, as a table."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from statistics import median
 

@@ -1,7 +1,5 @@
 """What was measured, on what and when: the line under a report's title."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from datetime import UTC, datetime
 

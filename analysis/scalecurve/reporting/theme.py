@@ -1,7 +1,5 @@
 """Colors, markers and line styles of a report's plots. HTML re-colors them to follow the page's theme."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

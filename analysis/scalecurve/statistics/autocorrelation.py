@@ -1,7 +1,5 @@
 """How much a series of step times really says: its autocorrelation, and how many independent steps it is worth."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Has a point changed beyond noise? Tests of the ratio of two throughputs, over any number of points at once."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

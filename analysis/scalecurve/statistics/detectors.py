@@ -7,8 +7,6 @@ it. A yes needs two things: it is beyond noise (autocorrelation counted), and it
 alarms on stationary skewed AR(1) series and hits on planted defects are counted by `benchmarks/coverage.py`.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

@@ -24,8 +24,6 @@ long as the other two gives about 91 % at 10:1. Within one run windows of 50 ste
 cover that run's own mean in about 90 %. An interval is for one point, not for a whole curve at once.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The mean of one number a repetition, on the scale it is given in: accuracies, epochs, seconds."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

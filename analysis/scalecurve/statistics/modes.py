@@ -1,7 +1,5 @@
 """Steps of two kinds: does the distribution of step times have two modes?"""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

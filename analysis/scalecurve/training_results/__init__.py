@@ -1,7 +1,5 @@
 """Training to accuracy: what every point reached, on what data, and what was measured beside it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 

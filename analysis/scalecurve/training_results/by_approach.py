@@ -1,7 +1,5 @@
 """Final accuracy by approach (``transfer.train``) and the other axes, the winner, and how far the others are behind."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from statistics import fmean, variance

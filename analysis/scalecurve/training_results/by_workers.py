@@ -1,7 +1,5 @@
 """What the worker count does to accuracy and to the time it takes: curves by epoch, where they settle, and beyond."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from statistics import fmean
 

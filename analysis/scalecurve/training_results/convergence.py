@@ -6,8 +6,6 @@ epochs nothing was seen of it staying there, and the run has not settled. A run 
 not at all, and neither epoch nor value depends on how it got there.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

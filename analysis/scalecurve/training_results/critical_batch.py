@@ -5,8 +5,6 @@ E = E_min (1 + B/B_crit) samples, and B_simple, the noise scale, stands for B_cr
 a few"). At B = B_crit both are twice their least: beyond, another worker saves fewer steps than it costs samples.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

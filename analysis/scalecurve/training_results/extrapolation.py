@@ -5,8 +5,6 @@ least squares, with Student's interval of the mean at the further count. Two tes
 worker counts must have been run, and the same line through all but the largest must have foretold the largest.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

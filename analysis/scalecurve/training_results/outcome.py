@@ -1,7 +1,5 @@
 """What one point's repetitions learnt, each with an interval over them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property

@@ -1,7 +1,5 @@
 """The trained model in fewer bits, as tables: means over repetitions by bits, scheme and stage."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from scalecurve.render.table import Cell, Column, Table

@@ -1,7 +1,5 @@
 """Training to accuracy as tables: one row a point, a class, or an epoch."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from statistics import fmean
 

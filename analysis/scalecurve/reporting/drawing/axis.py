@@ -1,7 +1,5 @@
 """Axes with few ticks that mean something: real worker counts on log2, round numbers on log10, message sizes."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Collection, Sequence
 

@@ -1,7 +1,5 @@
 """Ideal lines: where a curve would run if every worker added as much as the first. Each returns the heights it drew."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from matplotlib.axes import Axes

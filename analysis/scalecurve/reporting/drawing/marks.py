@@ -1,7 +1,5 @@
 """Marks that several plots share."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from matplotlib.axes import Axes

@@ -1,7 +1,5 @@
 """A drawing as SVG and PNG: the same figure gives the same bytes (no date, fixed ids)."""
 
-from __future__ import annotations
-
 import io
 import warnings
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Vertical axes of the curves: log for amounts, log2 for speed-up, linear for efficiency; from the heights drawn."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

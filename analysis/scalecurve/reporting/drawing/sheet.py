@@ -4,8 +4,6 @@ matplotlib's object interface only (no pyplot, no global state). Layout is compu
 ``tight_layout``, which draws every text twice. All lengths are inches.
 """
 
-from __future__ import annotations
-
 import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Which of many trained points a figure has room for."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from scalecurve.training_results import PointTraining

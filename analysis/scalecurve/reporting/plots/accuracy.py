@@ -1,7 +1,5 @@
 """Accuracy on the training data over epochs, and on held-out data over training time."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from matplotlib.axes import Axes

@@ -1,7 +1,5 @@
 """All-reduce bus bandwidth and time by message size."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from scalecurve.curves.allreduce import AllReduceReport, PointBandwidth, SizeResult

@@ -1,7 +1,5 @@
 """Where a step's time goes: compute and exposed communication, stacked, a panel for each series."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from matplotlib.axes import Axes

@@ -1,7 +1,5 @@
 """Plots over the worker count: throughput, speed-up, efficiency, time, cost, energy. Strong and weak side by side."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any

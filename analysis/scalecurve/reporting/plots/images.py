@@ -1,7 +1,5 @@
 """Training images as they are in the data set, and as a step saw them."""
 
-from __future__ import annotations
-
 import base64
 import binascii
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """The gradient noise scale over epochs."""
 
-from __future__ import annotations
-
 from scalecurve.reporting.drawing import Drawing, Sheet, axis, first, interval_bars, style
 from scalecurve.reporting.findings import Findings
 from scalecurve.reporting.registry import plot

@@ -1,7 +1,5 @@
 """Cost against time: one mark a worker count, and the line of those that no other beats in both."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from scalecurve.curves.cost import SeriesCost

@@ -1,7 +1,5 @@
 """Accuracy and error over bits, and where the values of a few layers lie."""
 
-from __future__ import annotations
-
 from matplotlib.axes import Axes
 
 from scalecurve.reporting.drawing import Drawing, Sheet, axis, first, interval_bars, level_line, style, theme

@@ -1,7 +1,5 @@
 """Step time by rank: how wide each rank's own distribution is, and which rank is behind."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from matplotlib.axes import Axes

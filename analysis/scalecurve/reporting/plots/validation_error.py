@@ -1,7 +1,5 @@
 """Validation error over epochs: the mean of a point's repetitions, with each of them as a thin line."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from statistics import fmean
 

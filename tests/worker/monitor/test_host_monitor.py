@@ -156,9 +156,9 @@ def test_workers_of_two_nodes_that_one_process_keeps_have_a_port_each(monkeypatc
     monkeypatch.setenv("SCALECURVE_METRICS_PORT", str(port))
     monkeypatch.setenv("SCALECURVE_TRIAL", json.dumps(make_trial(workers=2).wire()))
     where = topology(RankIdentity(0, 1, 0), "cpu:0")
-    seats = [where.model_copy(update={"rank": rank, "host": f"node-{rank}"}) for rank in range(2)]
-    session = Session(communicator=SingleProcess(), seats=seats, world=2)
-    served = [seat.metrics for seat in session.seats]
+    topologies = [where.model_copy(update={"rank": rank, "host": f"node-{rank}"}) for rank in range(2)]
+    session = Session(communicator=SingleProcess(), topologies=topologies, world=2)
+    served = [worker.metrics for worker in session.workers]
     assert [each.port for each in served if each] == [port, port + 1]
     for each in served:
         assert each is not None

@@ -12,15 +12,15 @@ from scalecurve_worker.rendezvous.communicator import Communicator
 
 
 class HostMonitor:
-    """Looks around while windows are open; ``seats`` are where the workers that this process drives have their place.
+    """Looks around while windows are open; ``topologies`` are those of the workers it drives.
 
-    Lists have an entry for every seat; None where there is no GPU, or none that answers.
+    Lists have an entry for every worker; None where there is no GPU, or none that answers.
     """
 
-    def __init__(self, seats: Sequence[RankTopology]) -> None:
-        self._host = seats[0].host
-        self._cores = sorted({core for seat in seats for core in seat.cores})
-        self._devices = [seat.device for seat in seats]
+    def __init__(self, topologies: Sequence[RankTopology]) -> None:
+        self._host = topologies[0].host
+        self._cores = sorted({core for worker in topologies for core in worker.cores})
+        self._devices = [worker.device for worker in topologies]
         self._cpu = CpuMeter(self._cores)
         self._monitors = [DeviceMonitor(device) if device.startswith("GPU-") else None for device in self._devices]
         self._opened_mj: list[int | None] = []

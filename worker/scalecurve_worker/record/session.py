@@ -85,7 +85,7 @@ class Measured:
 
 
 @dataclass
-class Seat:
+class LocalWorker:
     """A rank of which this process keeps the record: its own, or one replica of several that it drives."""
 
     topology: RankTopology
@@ -97,7 +97,7 @@ class Session:
     """One process of one trial, joined; without an engine there is no trial, and nothing is written unless asked.
 
     A process is one rank. A framework that drives several workers from one process (``MirroredStrategy``,
-    ``DataParallel``) has a seat for each of them: every worker then has its record, with the one process's number.
+    ``DataParallel``) keeps a record for each of them, with the one process's number.
     """
 
     def __init__(
@@ -106,12 +106,12 @@ class Session:
         device_name: str | None = None,
         *,
         communicator: Communicator | None = None,
-        seats: Sequence[RankTopology] | None = None,
+        topologies: Sequence[RankTopology] | None = None,
         world: int | None = None,
     ) -> None:
         """Join the other ranks and say so in the ready files.
 
-        ``communicator`` is one that the program has joined already. ``seats`` are the workers that this process
+        ``communicator`` is one that the program has joined already. ``topologies`` are the workers that this process
         drives, where it is not itself the one; ``world`` is then how many workers there are over all processes.
 
         Raises:
@@ -133,15 +133,15 @@ class Session:
         if mismatch := world_size_mismatch(expected, self.identity.world, os.environ):
             # No error: the run is measured, recorded, and found Invalid for it.
             print(f"scalecurve: {mismatch}", file=sys.stderr, flush=True)
-        if seats is None:
-            seats = [topology(self.identity, device, device_name)]
-        self.seats = [self._seat(each, index if index else each.local_rank) for index, each in enumerate(seats)]
-        self.topology: RankTopology = self.seats[0].topology
-        self.recorder: Recorder = self.seats[0].recorder
-        self.metrics: Metrics | None = self.seats[0].metrics
+        if topologies is None:
+            topologies = [topology(self.identity, device, device_name)]
+        self.workers = [self._worker(each, index or each.local_rank) for index, each in enumerate(topologies)]
+        self.topology: RankTopology = self.workers[0].topology
+        self.recorder: Recorder = self.workers[0].recorder
+        self._metrics = [worker.metrics for worker in self.workers if worker.metrics]
         self.facts = Facts(backend=self.communicator.backend)
-        for seat in self.seats:
-            seat.recorder.ready(seat.topology)
+        for worker in self.workers:
+            worker.recorder.ready(worker.topology)
 
     @property
     def measure(self) -> Measure:
@@ -149,42 +149,38 @@ class Session:
 
     def append(self, rows: Iterable[StepRow]) -> None:
         kept = list(rows)
-        for seat in self.seats:
-            seat.recorder.append(kept)
+        for worker in self.workers:
+            worker.recorder.append(kept)
 
     def show_steps(self, seconds: Sequence[float], samples: int) -> None:
         """Show finished steps of a train window to whoever scrapes; ``samples`` are those of one worker."""
-        for seat in self.seats:
-            if seat.metrics:
-                seat.metrics.observe(seconds, samples)
+        for metrics in self._metrics:
+            metrics.observe(seconds, samples)
 
     def show_window(self, samples: int, wall_ns: int) -> None:
         """Show a closed train window to Prometheus, with the wall time of the slowest rank. Collective."""
         slowest_s = max(self.communicator.all_gather(wall_ns)) / 1e9
-        for seat in self.seats:
-            if seat.metrics:
-                seat.metrics.close_window(samples, slowest_s)
+        for metrics in self._metrics:
+            metrics.close_window(samples, slowest_s)
 
     def show_exposed(self, seconds: float) -> None:
         """Show the exposed communication of a step, by the last two windows."""
-        for seat in self.seats:
-            if seat.metrics:
-                seat.metrics.exposed(seconds)
+        for metrics in self._metrics:
+            metrics.exposed(seconds)
 
     def finish(self, measured: Measured | Sequence[Measured]) -> RankRecord:
         """Write the rank records, stay up for a last scrape, and in a pod send them through rank 0's log.
 
-        ``measured`` is that of every seat, where they differ. Returns the first seat's record.
+        ``measured`` is that of every worker, where they differ. Returns the first worker's record.
         """
-        each = [measured] * len(self.seats) if isinstance(measured, Measured) else measured
-        records = [self._record(seat, own) for seat, own in zip(self.seats, each, strict=True)]
-        for seat, record in zip(self.seats, records, strict=True):
-            seat.recorder.finish(record)
-        if self.metrics:
+        results = [measured] * len(self.workers) if isinstance(measured, Measured) else measured
+        records = [self._record(worker, result) for worker, result in zip(self.workers, results, strict=True)]
+        for worker, record in zip(self.workers, records, strict=True):
+            worker.recorder.finish(record)
+        if self._metrics:
             linger(_seconds(METRICS_LINGER_ENV))
-        for seat in self.seats:
-            if seat.metrics:
-                seat.metrics.close()
+        for metrics in self._metrics:
+            metrics.close()
         # Last of all, and outside of every window: while the process lives its log may still be rotated away.
         if self.trial and os.environ.get(PODS_ENV):
             publish(self.trial, records, self.out, self.communicator)
@@ -199,18 +195,18 @@ class Session:
                 file.flush()
                 os.fsync(file.fileno())
 
-    def _seat(self, where: RankTopology, place: int) -> Seat:
+    def _worker(self, where: RankTopology, place: int) -> LocalWorker:
         """``place`` is the worker's among those whose metrics are served here: not its own node's, for a chief's."""
-        return Seat(where, Recorder(self.out, where.rank), open_metrics(self.trial, where.rank, place))
+        return LocalWorker(where, Recorder(self.out, where.rank), open_metrics(self.trial, where.rank, place))
 
-    def _record(self, seat: Seat, measured: Measured) -> RankRecord:
+    def _record(self, worker: LocalWorker, measured: Measured) -> RankRecord:
         facts = {**vars(self.facts), "versions": {**versions(), **self.facts.versions}}
         return RankRecord(
             trial=self.trial.name if self.trial else UNNAMED,
             world=self.identity.world,
-            topology=seat.topology,
+            topology=worker.topology,
             environment=environment(),
-            metrics_port=seat.metrics.port if seat.metrics else None,
+            metrics_port=worker.metrics.port if worker.metrics else None,
             started_ns=self.started_ns,
             ended_ns=self.unix.now(),
             **facts,

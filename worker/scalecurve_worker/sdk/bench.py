@@ -59,7 +59,7 @@ class Bench:
         self._alternate = alternate
         self._schedule = Schedule(session.measure, alternate.kind if alternate else None)
         self._losses = Losses()
-        self._surroundings = HostMonitor([seat.topology for seat in session.seats])
+        self._monitor = HostMonitor([worker.topology for worker in session.workers])
         self._measured = Measured()
         self._energies: list[list[int | None]] = []
         self._samples: list[int] = []
@@ -144,12 +144,14 @@ class Bench:
         measured.last_loss = self._losses.last
         if self._alternate and self._alternate.kind in self._step_s:
             measured.exposed_method = self._alternate.method
-        measured.foreign_load, measured.stolen_load, samples = self._surroundings.found(self.session.communicator)
+        measured.foreign_load, measured.stolen_load, samples = self._monitor.found(self.session.communicator)
         sums = [measured.parameter_checksum] * len(samples) if isinstance(checksum, str | None) else list(checksum)
         record = self.session.finish(
             [
-                replace(measured, windows=self._windows_of(seat), parameter_checksum=sums[seat], device_samples=seen)
-                for seat, seen in enumerate(samples)
+                replace(
+                    measured, windows=self._windows_of(worker), parameter_checksum=sums[worker], device_samples=sample
+                )
+                for worker, sample in enumerate(samples)
             ]
         )
         print_summary(self.session, record)
@@ -202,25 +204,25 @@ class Bench:
         self._times = []
         self._clock.synchronize()
         if block.measured:
-            self._surroundings.open()
+            self._monitor.open()
         self.session.communicator.barrier()
         self._opened_ns = self._clock.open()
         self._drain_at = time.monotonic_ns() + DRAIN_NS
         if self._measured.first_step_ns is None:
             self._measured.first_step_ns = self._opened_ns
         if block.kind is WindowKind.train and block.measured:
-            self._surroundings.watch()
+            self._monitor.watch()
 
     def _close(self, block: Block) -> None:
         self._clock.mark()
         whole_ns = self._clock.close()
-        spent_mj = self._surroundings.spent_mj() if block.measured else []
-        self._surroundings.rest()
+        spent_mj = self._monitor.spent_mj() if block.measured else []
+        self._monitor.rest()
         self.session.communicator.barrier()
         self._drain(settled=True)
         if not block.measured:
             return
-        self._surroundings.close()
+        self._monitor.close()
         wall_ns = whole_ns - self._lead_ns
         self._measured.windows.append(
             Window(
@@ -276,9 +278,9 @@ class Bench:
         self._drain(settled=True)
         self._switch(None)
 
-    def _windows_of(self, seat: int) -> list[Window]:
+    def _windows_of(self, worker: int) -> list[Window]:
         pairs = zip(self._measured.windows, self._energies, strict=True)
-        return [window.model_copy(update={"energy_mj": spent[seat]}) for window, spent in pairs]
+        return [window.model_copy(update={"energy_mj": spent[worker]}) for window, spent in pairs]
 
     def _samples_of(self, batch: Any) -> int:
         found = batch_size(batch)

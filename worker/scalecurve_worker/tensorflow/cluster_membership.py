@@ -20,7 +20,7 @@ from scalecurve_worker.process.failure import WorkloadError
 from scalecurve_worker.process.identity import RankIdentity
 from scalecurve_worker.rendezvous.communicator import Communicator, SingleProcess
 from scalecurve_worker.rendezvous.tcp import TcpCommunicator
-from scalecurve_worker.tensorflow.devices import Devices, seats_of
+from scalecurve_worker.tensorflow.devices import Devices, topologies_of
 from scalecurve_worker.tensorflow.framework import tf
 
 
@@ -145,12 +145,12 @@ BEGIN, END, STOP = "begin", "end", "stop"
 def follow(cluster: ClusterMembership, identity: RankIdentity, devices: Devices) -> None:
     """Serve until the chief says that all is over."""
     server = cluster.serve(devices.threads, devices.on_gpu)
-    seat = seats_of(identity, devices)[0]
-    cluster.everybody([seat.model_dump(mode="json", by_alias=True)] if cluster.task.kind == WORKER else None)
-    meter = CpuMeter(seat.cores)
+    place = topologies_of(identity, devices)[0]
+    cluster.everybody([place.model_dump(mode="json", by_alias=True)] if cluster.task.kind == WORKER else None)
+    meter = CpuMeter(place.cores)
     while True:
         used = meter.used()
-        word = cluster.from_chief(cluster.everybody([seat.host, seat.cores, *(used or [None] * 4)]))
+        word = cluster.from_chief(cluster.everybody([place.host, place.cores, *(used or [None] * 4)]))
         if word == BEGIN:
             meter.begin()
         elif word == END:

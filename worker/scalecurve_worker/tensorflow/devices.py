@@ -65,22 +65,22 @@ def set_arithmetic(precision: Precision, devices: Devices, deterministic: bool, 
         tf.config.experimental.enable_op_determinism()
 
 
-def seats_of(identity: RankIdentity, devices: Devices) -> list[RankTopology]:
+def topologies_of(identity: RankIdentity, devices: Devices) -> list[RankTopology]:
     """The workers that this process drives: itself, or one for each replica with its share of the cores."""
     replicas = len(devices.names)
     if replicas == 1:
-        return [_seat(topology(identity), devices, 0)]
+        return [_with_device(topology(identity), devices, 0)]
     cores = shares_of_cores(replicas)
     process = topology(identity)
-    seats = []
+    topologies = []
     for replica in range(replicas):
         place = {"rank": replica, "local_rank": replica, "cores": cores[replica]}
         place["device"] = f"cpu:{','.join(map(str, cores[replica]))}"
-        seats.append(_seat(process.model_copy(update=place), devices, replica))
-    return seats
+        topologies.append(_with_device(process.model_copy(update=place), devices, replica))
+    return topologies
 
 
-def _seat(where: RankTopology, devices: Devices, replica: int) -> RankTopology:
+def _with_device(where: RankTopology, devices: Devices, replica: int) -> RankTopology:
     if not devices.on_gpu:
         return where
     shown = tf.config.get_visible_devices("GPU")[replica]

@@ -61,9 +61,9 @@ class _Worker:
 def lead(trial: TrialSpec, cluster: ClusterMembership, config: TensorFlowConfig) -> RankRecord:
     """The chief's part: train, time, and write the record of every worker."""
     # They say where they are once their servers listen.
-    seats = [RankTopology.model_validate(places[0]) for places in cluster.everybody()[: cluster.workers]]
+    topologies = [RankTopology.model_validate(place[0]) for place in cluster.everybody()[: cluster.workers]]
     strategy = tf.distribute.ParameterServerStrategy(cluster.resolver())
-    session = Session(communicator=SingleProcess(), seats=seats, world=strategy.extended._num_workers)
+    session = Session(communicator=SingleProcess(), topologies=topologies, world=strategy.extended._num_workers)
     return Chief(trial, cluster, session, strategy, config).run()
 
 
@@ -82,7 +82,7 @@ class Chief:
             self._updates = tf.Variable(0, dtype=tf.int64, trainable=False, name="updates")
         self._block = tf.function(self._steps)
         self._data = iter(self._coordinator.create_per_worker_dataset(_random_data(trial.seed, config)))
-        self._workers = [_Worker() for _ in session.seats]
+        self._workers = [_Worker() for _ in session.workers]
         self._staleness: Counter[int] = Counter()
         self._windows: list[Window] = []
         self._first_step_ns: int | None = None
@@ -196,9 +196,9 @@ class Chief:
         return runs, self._session.unix.of(opened), wall_ns
 
     def _keep(self, block: Block, runs: Sequence[Run]) -> None:
-        for worker, seat, run in zip(self._workers, self._session.seats, runs, strict=True):
+        for worker, local, run in zip(self._workers, self._session.workers, runs, strict=True):
             window = block.window if block.measured else WARMUP_WINDOW
-            seat.recorder.append(
+            local.recorder.append(
                 StepRow(worker.steps + index, window, round(begin * 1e9), round((end - begin) * 1e9), self._batch, loss)
                 for index, (begin, end, loss) in enumerate(zip(run.marks[:-1], run.marks[1:], run.losses, strict=True))
             )

@@ -24,7 +24,7 @@ from scalecurve_worker.tensorflow.cluster_membership import CHIEF, WORKER, Clust
 from scalecurve_worker.tensorflow.config import TensorFlowConfig
 from scalecurve_worker.tensorflow.data.sampler import Epochs
 from scalecurve_worker.tensorflow.data.synthetic import SyntheticReplicas
-from scalecurve_worker.tensorflow.devices import Devices, choose_devices, seats_of, set_arithmetic
+from scalecurve_worker.tensorflow.devices import Devices, choose_devices, set_arithmetic, topologies_of
 from scalecurve_worker.tensorflow.flops import step_flops
 from scalecurve_worker.tensorflow.framework import framework_versions, tf
 from scalecurve_worker.tensorflow.job import TensorFlowJob
@@ -108,7 +108,7 @@ def run_job(job: TensorFlowJob) -> None:
 def _attach(job: TensorFlowJob, alternate: NoAllReduce | None) -> Bench:
     session = Session(
         communicator=job.communicator,
-        seats=seats_of(job.identity, job.devices)[: len(job.replication.strategy.extended.worker_devices)],
+        topologies=topologies_of(job.identity, job.devices)[: len(job.replication.strategy.extended.worker_devices)],
         # What TensorFlow has made of it, whatever was asked for.
         world=job.replication.replicas,
     )

@@ -21,15 +21,15 @@ cuda_in_use: Callable[[], bool] = torch.cuda.is_initialized
 
 
 def attach_torch(
-    model: Any = None, alternate: Alternate | None = None, seats: Sequence[RankTopology] | None = None
+    model: Any = None, alternate: Alternate | None = None, topologies: Sequence[RankTopology] | None = None
 ) -> Bench:
     """Join the trial with a torch model, or without one.
 
-    Without a model the current GPU is timed when the program has begun to use one. ``seats`` are the workers that this
-    process drives, where these are several.
+    Without a model the current GPU is timed when the program has begun to use one. ``topologies`` are those of the
+    workers that this process drives, where these are several.
     """
     device = device_of(model)
-    session = Session(*device_identity(device), seats=seats, world=len(seats) if seats else None)
+    session = Session(*device_identity(device), topologies=topologies, world=len(topologies) if topologies else None)
     session.facts.versions = framework_versions(device)
     session.facts.backend = backend_for(device)
     if hasattr(model, "parameters"):

@@ -55,14 +55,14 @@ def framework_versions(device: torch.device) -> dict[str, str]:
     return versions
 
 
-def seats_on(gpus: Sequence[int]) -> list[RankTopology]:
+def topologies_on(gpus: Sequence[int]) -> list[RankTopology]:
     """The workers of a process that drives several GPUs: one on each, with equal parts of its cores."""
     cores = shares_of_cores(len(gpus))
-    seats = []
+    topologies = []
     for rank, index in enumerate(gpus):
         where = topology(RankIdentity(rank, len(gpus), rank), *device_identity(torch.device("cuda", index)))
-        seats.append(where.model_copy(update={"cores": cores[rank]}))
-    return seats
+        topologies.append(where.model_copy(update={"cores": cores[rank]}))
+    return topologies
 
 
 _AUTOCAST = {Precision.bf16: torch.bfloat16, Precision.fp16: torch.float16}

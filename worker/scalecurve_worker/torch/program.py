@@ -25,7 +25,7 @@ from scalecurve_worker.torch.alternates import NoSync, PeakMemory, Plain
 from scalecurve_worker.torch.attach import attach_torch
 from scalecurve_worker.torch.checksum import parameter_checksum
 from scalecurve_worker.torch.data import Batch, DataError, Loader
-from scalecurve_worker.torch.device import choose_device, seats_on, set_arithmetic
+from scalecurve_worker.torch.device import choose_device, set_arithmetic, topologies_on
 from scalecurve_worker.torch.flops import FlopCountError, count_step_flops, device_peak_flops
 from scalecurve_worker.torch.job import TorchJob, batch_per_worker
 from scalecurve_worker.torch.process_group import ask_for_algorithm, choose_backend, join_group, leave_group
@@ -85,8 +85,8 @@ def _measure(job: TorchJob, data: Loader) -> tuple[Bench, str]:
     trainer = job.trainer(job.wrap(model))
     memory = PeakMemory(job.device)
     alternate = _alternate(job, trainer, twin, memory)
-    seats = seats_on(trainer.wrapped.seats) if trainer.wrapped.seats else None
-    bench = attach_torch(trainer.wrapped.module, alternate, seats)
+    topologies = topologies_on(trainer.wrapped.gpus) if trainer.wrapped.gpus else None
+    bench = attach_torch(trainer.wrapped.module, alternate, topologies)
     facts = bench.session.facts
     _note(job, facts, trainer, data)
     facts.flops_per_sample = flops if isinstance(flops, float) else None

@@ -52,7 +52,7 @@ class WrappedModel:
     ``no_sync`` is the context in which a backward pass leaves out its communication; ``exposed`` names the method that
     takes communication out of a step, and is None where there is none, which ``unexposed`` then explains.
     ``learns_graph`` means that the first update cannot be without communication. ``remote`` is set where workers
-    do not hold the parameters, and ``seats`` are the GPUs that this one process drives, where there is one for all.
+    do not hold the parameters, and ``gpus`` are those that this one process drives, where there is one for all.
     ``backend`` carries the gradients where that is not the group's own library.
     """
 
@@ -65,7 +65,7 @@ class WrappedModel:
     learns_graph: bool = False
     traffic: Callable[[], Traffic | None] = field(default=lambda: None)
     remote: RemoteParameters | None = None
-    seats: Sequence[int] = ()
+    gpus: Sequence[int] = ()
     backend: str | None = None
     versions: dict[str, str] = field(default_factory=dict)
     options: dict[str, object] = field(default_factory=dict)
@@ -159,7 +159,7 @@ def dp(model: nn.Module, device: torch.device, workload: TorchWorkload) -> Wrapp
         wrapped,
         nn.DataParallel.__name__,
         make_optimizer(wrapped.parameters(), workload.optimizer, workers),
-        seats=wrapped.device_ids if device.type == "cuda" else [],
+        gpus=wrapped.device_ids if device.type == "cuda" else [],
         unexposed="copies to and from the other GPUs are a part of the forward pass: there is no step without them",
         options={"keepThreads": kept},
     )

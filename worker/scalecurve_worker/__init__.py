@@ -1,4 +1,4 @@
-"""What runs inside a training process: three lines in any script measure it.
+"""The SDK that runs inside a training process: three lines measure any script.
 
     import scalecurve_worker as scalecurve
 

@@ -1,4 +1,4 @@
-"""``program: allreduce``: time by message size in nccl-tests' conventions, whatever library adds up.
+"""``program: allreduce``: time by message size with nccl-tests' conventions, for any collective library.
 
 Iterations follow one another without a barrier, as in nccl-tests: each all-reduce lines the ranks up for the next,
 and its time is from the end of the one before. Only in place.

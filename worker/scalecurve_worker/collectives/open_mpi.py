@@ -1,4 +1,4 @@
-"""Which all-reduce MPI carries out: asked of Open MPI before MPI starts, and read back from it afterwards.
+"""Selects Open MPI's all-reduce algorithm before MPI starts, and reads back what it uses.
 
 Open MPI's component ``coll/tuned`` has the algorithms of the textbooks, by name
 (https://docs.open-mpi.org/en/v5.0.x/tuning-apps/coll-tuned.html; ``ompi_info --param coll tuned --level 9``). Other

@@ -1,4 +1,4 @@
-"""The messages of one step of a model: its gradients as they are, or in the buckets that DDP makes of them."""
+"""The messages of one training step of a model: its gradients, one by one or in DDP's buckets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``program: allreduce`` over torch.distributed, which has no all-reduce but the one in place."""
+"""``program: allreduce`` over torch.distributed, which offers only in-place all-reduce."""
 
 from __future__ import annotations
 

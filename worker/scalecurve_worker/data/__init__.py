@@ -1,1 +1,1 @@
-"""Image sets on disk, read with numpy alone: what every framework's loaders begin with."""
+"""Image sets on disk, read with numpy; shared by the data loaders of every framework."""

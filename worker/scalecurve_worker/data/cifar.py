@@ -1,4 +1,4 @@
-"""CIFAR-10 in its published Python layout, read without trusting it.
+"""CIFAR-10 in its published Python layout, read as untrusted input.
 
 A. Krizhevsky, "Learning multiple layers of features from tiny images", 2009. The batches are pickles, and a pickle
 can run anything. Here nothing named in the file is imported or called: the few names that an array needs are

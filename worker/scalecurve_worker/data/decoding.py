@@ -1,4 +1,4 @@
-"""Pictures on disk as bytes: opened, cropped and scaled the same under every framework."""
+"""Decodes pictures on disk: opened, cropped and scaled identically under every framework."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The image files of a folder, by class: in its two splits, or in one set of which a share is held out."""
+"""Lists the image files of a folder by class, from train and val folders or with a held-out share."""
 
 from __future__ import annotations
 

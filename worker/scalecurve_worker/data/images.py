@@ -1,4 +1,4 @@
-"""One split of an image set as arrays, and what can be asked of it."""
+"""One split of an image set as arrays."""
 
 from __future__ import annotations
 

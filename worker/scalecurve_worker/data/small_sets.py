@@ -1,4 +1,4 @@
-"""Small image sets by name, among them the 1,797 handwritten digits of 8x8 pixels inside scikit-learn.
+"""Small image sets by name, among them scikit-learn's 1,797 handwritten digits of 8x8 pixels.
 
 E. Alpaydin and C. Kaynak, "Optical recognition of handwritten digits", UCI Machine Learning Repository, 1998.
 """

@@ -1,4 +1,4 @@
-"""A trial and a pod's role in it -> what the pod starts: torchrun, mpirun, or the ranks themselves."""
+"""Which processes a pod starts for a trial and a role: torchrun, mpirun, or the ranks themselves."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The first process of a pod that runs one program for others to work in: reaps, hands signals on, watches memory.
+"""The init process of a pod that hosts another program: reaps children, forwards signals, watches memory.
 
 Where the kernel kills a rank for the pod's memory the container lives on, for a rank is not its first process, and
 nobody outside can tell. So whoever stands by ends the pod then: the kubelet reports OOMKilled.

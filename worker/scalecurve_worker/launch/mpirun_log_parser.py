@@ -1,4 +1,4 @@
-"""What mpirun says on stderr of ranks and nodes that it lost -> failures. Pure.
+"""Parses mpirun's stderr for lost ranks and nodes. Pure.
 
 Open MPI 4 and 5 say the same things, the one as mpirun and ORTE, the other as prterun and PRTE. Open MPI 5 exits with
 code 0 after it has lost a node: without its words such a run would pass for one that ended well.

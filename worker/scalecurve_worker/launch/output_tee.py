@@ -1,4 +1,4 @@
-"""Output of a pod's processes, passed on as it comes; the lines that are meant for the pod are kept as well."""
+"""Passes the output of a pod's processes on as it comes, and keeps the lines meant for the pod."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``python -m scalecurve_worker.launch.pod``: what a pod of a trial runs, whatever the job kind.
+"""``python -m scalecurve_worker.launch.pod``: the entry point of a trial's pod, for every job kind.
 
 Starts this pod's share of the workers (or mpirun, in an MPI launcher), passes their output on, and at the end leaves
 the termination message: digest and summary of the record that went through this pod's log, and what failed ranks said.

@@ -1,4 +1,4 @@
-"""Which pod of a trial this is, and where its workers meet: read from what the job kind sets."""
+"""A pod's role in its trial and the rendezvous address, from the variables that the job kind sets."""
 
 from __future__ import annotations
 

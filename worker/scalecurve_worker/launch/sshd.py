@@ -1,4 +1,4 @@
-"""``python -m scalecurve_worker.launch.sshd``: what a worker pod of an MPIJob runs, for mpirun to start ranks in.
+"""``python -m scalecurve_worker.launch.sshd``: the worker pod of an MPIJob, in which mpirun starts ranks.
 
 An ordinary user's sshd on port 2222: nothing here needs root or a capability, so Pod Security ``restricted`` admits it.
 """

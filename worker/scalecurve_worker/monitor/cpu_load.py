@@ -1,4 +1,4 @@
-"""How much of this rank's cores other processes and the hypervisor took, from the kernel's own counters."""
+"""CPU time that other processes and the hypervisor took from this rank's cores, from the kernel's counters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What goes on around the timed steps: others on this process's cores and devices, clocks, and energy."""
+"""Monitors the host during windows: other load on this process's cores and devices, clocks, and energy."""
 
 from __future__ import annotations
 

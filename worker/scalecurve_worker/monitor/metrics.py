@@ -1,4 +1,4 @@
-"""The live view: one registry and one port a rank, fed from finished steps. Never the record."""
+"""Live Prometheus metrics: one registry and one port per rank, fed from finished steps. Never the record."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A GPU's power, clocks, temperature and energy by its own counters, read beside the steps and never inside one."""
+"""Power, clocks, temperature and energy of a GPU from NVML, sampled next to the steps and never inside one."""
 
 from __future__ import annotations
 

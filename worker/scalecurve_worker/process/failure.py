@@ -1,4 +1,4 @@
-"""How a rank that cannot go on reports why."""
+"""How a rank reports why it failed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which process this is, as its launcher says it: torchrun, Open MPI, MPICH, or plain variables."""
+"""This process's rank, from the variables of torchrun, Open MPI or MPICH, or plain ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a pod needs around it, looked at before anything starts: each lack is said in one line, with what to do."""
+"""Preflight checks of a pod; each failure is one line that says what to do."""
 
 from __future__ import annotations
 

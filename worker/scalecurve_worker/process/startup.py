@@ -1,4 +1,4 @@
-"""What a worker does to itself before anything heavy is loaded: it dies with its launcher, and keeps to its cores.
+"""What a worker does before it loads anything heavy: tie its life to its launcher, and pin its cores.
 
 Only the standard library is imported here; thread counts are read by OpenMP once, when torch loads.
 """

@@ -1,4 +1,4 @@
-"""Where a rank really runs, and with what software: looked up, never taken from the request."""
+"""Where a rank really runs, and with what software; never taken from the request."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What was asked: the trial as its engine wrote it, which may be of another version than this image."""
+"""Reads the trial that the engine wrote, which may be of another version than this image."""
 
 from __future__ import annotations
 

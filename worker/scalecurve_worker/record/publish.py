@@ -1,4 +1,4 @@
-"""What all ranks recorded, gathered on rank 0 and sent through its log: pods share no folder."""
+"""Gathers all ranks' records on rank 0 and sends them through its log: pods share no folder."""
 
 from __future__ import annotations
 

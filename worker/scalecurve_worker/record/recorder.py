@@ -1,4 +1,4 @@
-"""What a rank writes: its journal while it runs, and whole files that appear at once or not at all."""
+"""Writes a rank's files: the journal as it runs, everything else atomically."""
 
 from __future__ import annotations
 

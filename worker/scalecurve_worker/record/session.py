@@ -1,4 +1,4 @@
-"""A rank's place in its trial: who it is, whom it meets, what was asked, and where it writes."""
+"""A rank's session in its trial: its identity, its peers, the trial's spec, and where it writes."""
 
 from __future__ import annotations
 

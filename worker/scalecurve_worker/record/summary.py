@@ -1,4 +1,4 @@
-"""A few lines for people who measure without an engine."""
+"""A short summary for runs without an engine."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""How ranks meet outside the program's own collectives: a folder, TCP, MPI, or the torch store."""
+"""How ranks meet outside the program's own collectives: a folder, TCP, MPI, or torch's store."""

@@ -1,4 +1,4 @@
-"""How ranks meet: a barrier and an exchange of small objects, outside the program's own collectives.
+"""Barriers and exchange of small objects between ranks, outside the program's own collectives.
 
 Nothing here touches a device: a barrier of the timing must not queue work behind, or before, the program's.
 """

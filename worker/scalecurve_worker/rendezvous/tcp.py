@@ -1,4 +1,4 @@
-"""Processes of one or of several pods that meet through rank 0, over TCP, where a framework has nothing for that.
+"""Processes of one or several pods that meet at rank 0 over TCP, for frameworks without a store of their own.
 
 Rank 0 listens where everybody knows (``MASTER_ADDR`` and ``MASTER_PORT``, or a port that was agreed on), the others
 connect. A call costs one message to rank 0 and one back. Every message is an 8-byte length and so many bytes.

@@ -1,4 +1,4 @@
-"""Ranks of a torch.distributed group, meeting in its key-value store.
+"""Ranks of a torch.distributed group that meet in its key-value store.
 
 Barriers and small objects go through the store and not through a collective: nothing is queued on a device, no
 second communicator is built, and a program's own NCCL work stays as it was.

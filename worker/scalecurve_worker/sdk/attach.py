@@ -1,4 +1,4 @@
-"""``attach``: join a trial from any training script, with the framework that the script has loaded."""
+"""``attach``: join a trial from any training script, with the framework that it has loaded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``Bench``: the loop of any training script, timed in windows."""
+"""``Bench``: times the loop of any training script in windows."""
 
 from __future__ import annotations
 

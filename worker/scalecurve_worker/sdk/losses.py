@@ -1,4 +1,4 @@
-"""Losses of steps, kept as they come and read when reading costs nothing."""
+"""Collects the losses of steps, and reads them only when that costs nothing."""
 
 from __future__ import annotations
 

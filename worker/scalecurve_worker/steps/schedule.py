@@ -1,4 +1,4 @@
-"""Which steps are warm-up, which are measured, and of what kind: pure, and the same on every rank."""
+"""The schedule of warm-up and measured steps: pure, and the same on every rank."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When steps ended: a clock is marked at the end of each, and read outside of it.
+"""Clocks that are marked at the end of each step and read outside of it.
 
 ``HostClock`` is for CPUs, where the end of a step is the end of its work. On a GPU the host runs ahead of the
 device, and ``scalecurve_worker.torch.clock`` marks the device's own stream.

@@ -1,4 +1,4 @@
-"""Ends of steps on GPUs, where TensorFlow offers no event that the host could record."""
+"""Ends of steps on GPUs; TensorFlow has no event that the host could record."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the processes of a trial meet, and TensorFlow's cluster of them: workers, and with servers a chief too.
+"""The rendezvous of a trial's processes, and their TensorFlow cluster: workers, chief and parameter servers.
 
 TF_CONFIG is written here, alike on one machine and in the pods of any job: TFJob's own names one worker a pod, and a
 pod may carry several. A ``tf.distribute.Server`` runs on threads of its own and never ends; its process ends when the

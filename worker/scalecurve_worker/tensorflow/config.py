@@ -1,4 +1,4 @@
-"""What a trial asks of this program: model, shapes and batch, settled."""
+"""What a trial configures for this program: model, shapes, batch and data."""
 
 from __future__ import annotations
 

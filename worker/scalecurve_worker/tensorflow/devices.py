@@ -1,4 +1,4 @@
-"""What one process drives: GPUs, or logical CPUs that stand for the replicas; chosen before TensorFlow starts."""
+"""The devices of one process: GPUs, or logical CPUs as replicas; chosen before TensorFlow starts."""
 
 from __future__ import annotations
 

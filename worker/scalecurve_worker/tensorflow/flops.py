@@ -1,4 +1,4 @@
-"""Arithmetic of one training step, by the layers' shapes; the conventions are those of the torch program.
+"""FLOPs of one training step from the layers' shapes, with the conventions of the torch program.
 
 One multiply-add is two FLOPs. Convolutions and matrix products are counted, forward and backward: the backward pass
 takes twice the forward one, once for the weights and once for the input, which the first layer does not need.

@@ -1,4 +1,4 @@
-"""TensorFlow and Keras, loaded in the one way that this program can use.
+"""TensorFlow and Keras, imported in the only way that this program can use.
 
 Import ``tf`` and ``keras`` from here. Both read their settings when they are first imported.
 """

@@ -1,4 +1,4 @@
-"""Many scalars of a device in one copy."""
+"""Reads many device scalars in one copy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``tf.distribute`` strategies by our names, and what each one really is when it is there."""
+"""``tf.distribute`` strategies by their names here, and what each of them really uses."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The PyTorch side of the worker; nothing outside this package imports torch."""
+"""The PyTorch side of the worker; imported only when torch is."""

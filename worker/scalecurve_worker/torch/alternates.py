@@ -1,4 +1,4 @@
-"""Steps that take turns with training windows, to split a step into computing and communicating; and peak memory."""
+"""Steps that alternate with training windows, to split a step into compute and communication; peak memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``attach`` for programs that have loaded torch: the model's device decides how steps are timed."""
+"""``attach`` for scripts that have loaded torch: the model's device decides how steps are timed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Trained parameters, written so that what is there under a checkpoint's name is whole."""
+"""Checkpoints of trained parameters, written atomically."""
 
 from __future__ import annotations
 

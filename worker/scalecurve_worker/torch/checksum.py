@@ -1,4 +1,4 @@
-"""A digest of what every replica must agree on, taken outside of any window."""
+"""A digest of what every replica must agree on, taken outside any window."""
 
 from __future__ import annotations
 

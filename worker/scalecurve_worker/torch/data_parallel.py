@@ -1,4 +1,4 @@
-"""DataParallel whose threads stay."""
+"""DataParallel with persistent threads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which device a rank drives, by name, the software on it, and the arithmetic it computes in."""
+"""A rank's device, the software on it, and its arithmetic."""
 
 from __future__ import annotations
 

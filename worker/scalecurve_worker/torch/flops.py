@@ -1,4 +1,4 @@
-"""Arithmetic of one training step, and what a device could do: the two sides of model FLOPs utilisation (MFU).
+"""FLOPs of one training step, and the peak of a device: the two sides of model FLOPs utilization (MFU).
 
 Conventions, so that the figure can be compared:
 

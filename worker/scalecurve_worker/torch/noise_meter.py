@@ -1,4 +1,4 @@
-"""Squared norms of gradients before and after they are averaged, step by step.
+"""Squared norms of gradients before and after averaging, step by step.
 
 DDP looks at a hook's annotations, so that these must not be text (PEP 563).
 """

@@ -1,4 +1,4 @@
-"""Update rules: torch's own, and two that scale each layer's rate for large batches."""
+"""Optimizers: torch's own, and LARS and LAMB for large batches."""
 
 from __future__ import annotations
 

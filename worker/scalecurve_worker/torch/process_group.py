@@ -1,4 +1,4 @@
-"""Joining torch.distributed under any launcher: torchrun, mpirun, plain processes, or none."""
+"""Joins torch.distributed under any launcher: torchrun, mpirun, plain processes, or none."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""FSDP2 over the blocks of a model, one by one or several together; what is left goes with the root."""
+"""FSDP2 over a model's blocks, singly or grouped; the rest goes with the root."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bytes that a step of a strategy sends, by the sizes of what it hands to collectives.
+"""Bytes that a strategy sends per step, from the sizes of what it hands to collectives.
 
 Bytes on the wire are those of the bandwidth-optimal algorithm (ring) of each collective: n workers send
 2(n-1)/n x S for an all-reduce of S bytes, (n-1) x S for an all-gather of S bytes each, (n-1)/n x S for a

@@ -1,4 +1,4 @@
-"""One optimizer update, as a careful engineer would write it by hand."""
+"""One optimizer update."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Starting from trained parameters: a checkpoint into a model, a new head, everything else frozen."""
+"""Transfer learning: load a checkpoint, replace the head, freeze the rest."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Training to accuracy, after timing, whatever the framework: an evaluation after every epoch, until the target."""
+"""Training to accuracy, after timing, for any framework: an evaluation after every epoch, until the target."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Learning rate over the epochs of a training to accuracy: gradual warm-up, then constant, in steps or a cosine."""
+"""Learning-rate schedules of a training to accuracy: linear warm-up, then constant, multi-step or cosine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The gradient noise scale from squared norms of gradients over a small and a large batch.
+"""The gradient noise scale from squared gradient norms at a small and a large batch.
 
 S. McCandlish et al., "An empirical model of large-batch training", arXiv:1812.06162, appendix A.1.
 """

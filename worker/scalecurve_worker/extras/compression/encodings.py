@@ -1,4 +1,4 @@
-"""Ways to write a vector of gradients in fewer bytes; what gets lost is the caller's to remember."""
+"""Lossy encodings of a gradient vector; the caller keeps the error."""
 
 from __future__ import annotations
 

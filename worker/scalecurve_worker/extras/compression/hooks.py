@@ -1,4 +1,4 @@
-"""DDP communication hooks. DDP looks at their annotations, so that these must not be text (PEP 563)."""
+"""DDP communication hooks. DDP inspects their annotations, so they must not be strings (PEP 563)."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""Which communication hook DDP runs, and what it sends."""
+"""Selects and registers DDP's communication hook, and counts what it sends."""
 
 from __future__ import annotations
 

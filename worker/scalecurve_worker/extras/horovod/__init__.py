@@ -1,1 +1,1 @@
-"""Horovod, as an optional program: its optimizer around the models, data and timing of program torch."""
+"""Horovod as an optional program: its optimizer with the models, data and timing of program torch."""

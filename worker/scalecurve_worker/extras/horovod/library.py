@@ -1,4 +1,4 @@
-"""Horovod itself: whether it is here, joining it, and which library really adds up.
+"""Loads Horovod, joins it, and finds out which library carries its all-reduce.
 
 Written for 0.28.1, the last release; ``make horovod`` builds it, for torch, TensorFlow or both. Neither is imported
 here: in one process they end it. Horovod prints why its extension for torch does not load and goes on without it, so

@@ -1,4 +1,4 @@
-"""Processes with one replica each, whose gradients Horovod adds up: TensorFlow's strategy knows nothing of it.
+"""Processes with one replica each, whose gradients Horovod reduces without TensorFlow's strategy knowing.
 
 Only ``DistributedGradientTape`` is used, over TensorFlow's variables and not Keras's. Under Keras 3 it does not take
 the latter, and Horovod's optimizer for Keras adds up nothing and says nothing.

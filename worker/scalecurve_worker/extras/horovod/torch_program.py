@@ -1,4 +1,4 @@
-"""``program: horovod``: the torch program, with Horovod in the place of DistributedDataParallel."""
+"""``program: horovod``: the torch program with Horovod in place of DistributedDataParallel."""
 
 from __future__ import annotations
 

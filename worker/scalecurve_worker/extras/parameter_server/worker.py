@@ -1,4 +1,4 @@
-"""The worker's side: an optimizer whose step sends gradients to the servers and takes their parameters."""
+"""The worker's side: an optimizer whose step pushes gradients to the servers and pulls their parameters."""
 
 from __future__ import annotations
 

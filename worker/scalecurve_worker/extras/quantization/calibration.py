@@ -1,4 +1,4 @@
-"""What goes through a network: the range of every value, and histograms of weights and outputs by layer."""
+"""Calibration: the range of every activation, and histograms of weights and outputs by layer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The trained model in fewer and fewer bits, stage by stage, judged on the validation set."""
+"""Evaluates the quantized model on the validation set, by bit width, scheme and stage."""
 
 from __future__ import annotations
 

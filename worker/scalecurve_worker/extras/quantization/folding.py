@@ -1,4 +1,4 @@
-"""A trained network as a graph of what integers can do, with batch norm folded into the layer before it."""
+"""A trained network as a graph of integer operations, with batch norm folded into the layer before it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Inference in whole numbers (section 2.2 of the paper), emulated in float64, which holds every sum exactly.
+"""Integer inference (section 2.2 of the paper), emulated in float64, which holds every sum exactly.
 
 A product of two numbers of b bits needs 2b bits and a layer adds up some thousands of them: at 16 bits that is below
 2^53. What int32 accumulators would give at up to 8 bits comes out bit for bit, in any order of summation.

@@ -1,4 +1,4 @@
-"""PyTorch's own post-training quantization at 8 bits (torch.ao, graph mode, on the CPU), to compare with."""
+"""PyTorch's own post-training quantization at 8 bits (torch.ao, graph mode, on the CPU), for comparison."""
 
 from __future__ import annotations
 

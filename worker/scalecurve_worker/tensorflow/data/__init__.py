@@ -1,1 +1,1 @@
-"""Batches of this process's replicas, on their devices."""
+"""Batches for this process's replicas, on their devices."""

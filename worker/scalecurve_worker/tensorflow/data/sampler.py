@@ -1,4 +1,4 @@
-"""In which order the items of a set are taken: by the replicas of a training, or one after another to validate."""
+"""The order of a set's items: sharded over replicas in training, sequential in validation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The models that the program has in Keras as in torch, layer for layer and under the same names."""
+"""Keras versions of the torch program's models, layer for layer and under the same names."""
 
 from scalecurve_worker.tensorflow.models.catalog import build, spec
 from scalecurve_worker.training.models import ModelError

@@ -1,4 +1,4 @@
-"""What a step consumes: ``open_data`` gives a worker its batches, synthetic or from a data set on disk."""
+"""Batches for the steps: ``open_data`` opens synthetic data or a data set on disk for one worker."""
 
 from scalecurve_worker.data.images import DataError, Split
 from scalecurve_worker.torch.data.dataset_facts import dataset_facts

@@ -1,4 +1,4 @@
-"""Small image sets, kept whole on the device as bytes and made into batches there."""
+"""Small image sets, kept on the device as bytes and turned into batches there."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What training images go through on their device, a whole batch at once: copies, crops, mirror images, cutout.
+"""Augmentation on the device, a batch at a time: copies, crops, mirror images, cutout.
 
 The standard augmentation is that of K. He et al., CVPR 2016, section 4.2. Cutout is T. DeVries and G. W. Taylor,
 arXiv:1708.04552; copies of each sample in one batch are batch augmentation, E. Hoffer et al., arXiv:1901.09335.

@@ -1,4 +1,4 @@
-"""What a data set is, for people: how many of each class, and some of its images before and after augmentation."""
+"""What the record shows of a data set: counts by class, and some images before and after augmentation."""
 
 from __future__ import annotations
 

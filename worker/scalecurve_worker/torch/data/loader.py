@@ -1,4 +1,4 @@
-"""What every data source gives a training program, and how a batch lies in memory."""
+"""The interface of every data source, and the memory format of its batches."""
 
 from __future__ import annotations
 

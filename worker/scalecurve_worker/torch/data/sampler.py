@@ -1,4 +1,4 @@
-"""Which items a worker reads, and in which order."""
+"""Which items a worker reads, and in what order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The one door to every data source."""
+"""Opens every data source."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a model gives in training, and the loss that training minimises."""
+"""The loss that training minimizes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Networks that are one chain of layers: AlexNet, VGG and the multilayer perceptron."""
+"""Sequential networks: AlexNet, VGG and the multilayer perceptron."""
 
 from __future__ import annotations
 

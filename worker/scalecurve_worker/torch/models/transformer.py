@@ -1,4 +1,4 @@
-"""Decoder transformers: the shapes of GPT-2 and of Llama. Input is token numbers, output is next-token logits.
+"""Decoder transformers in the shapes of GPT-2 and Llama: token numbers in, next-token logits out.
 
 GPT-2: A. Radford et al., "Language models are unsupervised multitask learners", 2019. Llama: H. Touvron et al.,
 arXiv:2302.13971, and the Llama 3 herd, arXiv:2407.21783; rotary positions J. Su et al., arXiv:2104.09864; grouped

@@ -86,14 +86,14 @@ MESSAGES = {
     "docs/how-to/building-images.md": [
         "SCALECURVE_TRIAL is not set",
         "no host file ",
-        "workers were asked for",
-        "world size ",
+        " slots for ",
+        "world size is ",
         "for sshd",
         "where the workers meet",
         "cannot listen on port ",
         "mount an emptyDir of medium Memory",
-        "this image has no sshd",
-        "this image has no user of number ",
+        "which this image lacks",
+        "this image has no user with ID ",
     ],
     "docs/how-to/troubleshooting.md": [
         "neither apiVersion nor kind",
@@ -103,7 +103,7 @@ MESSAGES = {
         "RunnerMissing",
         "NameTaken",
     ],
-    "docs/how-to/transfer.md": ["of another architecture: ", " is of no layer"],
+    "docs/how-to/transfer.md": ["different architecture: ", " is of no layer"],
     "docs/explanation/cluster.md": ["this image's scalecurve ", " does not know "],
 }
 

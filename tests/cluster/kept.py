@@ -22,7 +22,7 @@ from scalecurve_api.spec.object_names import (
 )
 from scalecurve_api.spec.trial import FailedReason, TrialPhase, TrialSpec
 from tools.devcluster.player.record import Place, play_record
-from tools.devcluster.player.script import Outcome as Play
+from tools.devcluster.player.script import Scenario as Play
 from tools.devcluster.rest import MERGE
 from tools.devcluster.tier import Tier
 

@@ -24,7 +24,7 @@ from scalecurve_api.spec.trial import FailedReason, TrialPhase
 from tests.cluster.cli_desk import Desk
 from tests.cluster.kept import BEGIN_NS, Kept, keep
 from tools.devcluster.player.record import Place, play_record
-from tools.devcluster.player.script import Outcome as Play
+from tools.devcluster.player.script import Scenario as Play
 from tools.devcluster.tier import Tier
 
 

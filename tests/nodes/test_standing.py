@@ -79,7 +79,7 @@ def elsewhere(tmp_path: Path) -> Iterator[Elsewhere]:
     (cache / "images").mkdir(parents=True)
     for name in toolchain.UPSTREAMS:
         (cache / toolchain.built(name).name).symlink_to(toolchain.built(name))
-    space = Space("elsewhere", tmp_path, whole=True)
+    space = Space("elsewhere", tmp_path, isolated=True)
     space.start()
     try:
         space.run("ip", "link", "set", "lo", "up")

@@ -12,12 +12,12 @@ from collections.abc import Callable
 READY_S = 120.0  # two cores may have much else to do
 
 
-def wait_until(met: Callable[[], bool], what: str, timeout_s: float = READY_S) -> None:
-    """Return once `met` is true. Raises TimeoutError naming `what`."""
+def wait_until(met: Callable[[], bool], condition: str, timeout_s: float = READY_S) -> None:
+    """Return once `met` is true. Raises TimeoutError naming the condition."""
     deadline = time.monotonic() + timeout_s
     while not met():
         if time.monotonic() > deadline:
-            raise TimeoutError(f"waited {timeout_s:g} s for {what}")
+            raise TimeoutError(f"waited {timeout_s:g} s for {condition}")
         time.sleep(0.02)
 
 

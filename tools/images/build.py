@@ -220,10 +220,10 @@ def _keep_wheels(work: Path) -> None:
             wheel.rename(cache().parent / wheel.name)
 
 
-def choose_base(given: str, names: Sequence[str], tag: str, arguments: Mapping[str, str]) -> str:
+def choose_base(base: str, names: Sequence[str], tag: str, arguments: Mapping[str, str]) -> str:
     """``auto`` resolved: a base for which all is built, else the public one if its registry answers, else Debian's."""
-    if given != AUTO:
-        return given
+    if base != AUTO:
+        return base
     public = recipe.read(names[0]).base
     for base in (public, DEBOOTSTRAP):
         if all(built(name, base, tag, arguments).exists() for name in names):

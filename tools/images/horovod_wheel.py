@@ -254,12 +254,12 @@ def _say(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 
 
-def main(given: Sequence[str] | None = None) -> int:
+def main(words: Sequence[str] | None = None) -> int:
     """Exit code 0, 1 for a failed build, 3 where it cannot be built."""
     parser = argparse.ArgumentParser(prog="tools.images.horovod_wheel", description="Build Horovod for this Python.")
     parser.add_argument("--install", action="store_true", help="install it into this Python's environment")
     parser.add_argument("--cached", action="store_true", help="only if it has been built; else do nothing")
-    options = parser.parse_args(given)
+    options = parser.parse_args(words)
     try:
         if options.cached and wheel() is None:
             _say("Horovod has not been built for what is installed here; `make horovod` builds it")

@@ -28,7 +28,7 @@ from scalecurve_api.record.termination import Termination, spell
 from scalecurve_api.spec.object_names import TRIAL_LABEL
 from scalecurve_api.spec.trial import TrialSpec
 from tools.devcluster.player.record import Place, play_record
-from tools.devcluster.player.script import Outcome
+from tools.devcluster.player.script import Scenario
 from tools.devcluster.rest import client_context
 
 NODE = "fake-0"
@@ -125,7 +125,7 @@ class Player:
         trial = TrialSpec.model_validate_json(environment[TRIAL_ENV])
         attempt = int(environment[ATTEMPT_ENV])
         begin_ns = time.time_ns() - 5_000_000_000
-        played = play_record(trial, [Place(pod, NODE)], begin_ns, Outcome.succeed)
+        played = play_record(trial, [Place(pod, NODE)], begin_ns, Scenario.succeed)
         payload = envelope.seal(trial.name, attempt, played.ranks, played.journals, 8 << 20)
         self._logs[pod] = payload
         return spell(

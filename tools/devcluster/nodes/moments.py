@@ -99,12 +99,12 @@ class Moments:
                 version = event["object"]["metadata"]["resourceVersion"]
         return version
 
-    def of(self, what: str, namespace: str, **labels: str) -> list[Moment]:
+    def of(self, kind: str, namespace: str, **labels: str) -> list[Moment]:
         """Changes of one kind in a namespace, in order, of objects with these labels of ours."""
         return [
             each
             for each in sorted(self.seen, key=lambda moment: moment.at)
-            if each.what == what
+            if each.what == kind
             and each.namespace == namespace
             and all(each.label(name) == value for name, value in labels.items())
         ]

@@ -29,7 +29,7 @@ class Node:
     def __init__(self, number: int, folder: Path, logs: Path) -> None:
         self.number, self.name, self.address = number, f"node{number}", node_address(number)
         self.folder = folder / self.name
-        self.space = Space(self.name, logs, whole=True)
+        self.space = Space(self.name, logs, isolated=True)
         self.components: dict[str, Component] = {}
         """containerd, kubelet, kube-proxy."""
 

@@ -22,13 +22,13 @@ _READY_S = 60.0
 
 
 class Space:
-    """A network namespace; with `whole`, also namespaces of mounts, processes and host name."""
+    """A network namespace; with `isolated`, also namespaces of mounts, processes and host name."""
 
-    def __init__(self, name: str, logs: Path, whole: bool = False) -> None:
-        self.name, self.logs, self.whole = name, logs, whole
+    def __init__(self, name: str, logs: Path, isolated: bool = False) -> None:
+        self.name, self.logs, self.isolated = name, logs, isolated
         pause = str(toolchain.binary("pause"))
         command = ["unshare", "--net", pause]
-        if whole:
+        if isolated:
             kinds = ["--net", "--mount", "--pid", "--uts", "--fork", "--kill-child", "--mount-proc"]
             command = ["unshare", *kinds, "sh", "-ec", f"{_own(name)}exec {pause}"]
         self._holder = Component(f"{name}-space", command, logs / f"{name}-space.log", self._is_held)
@@ -43,7 +43,7 @@ class Space:
 
     def _is_held(self) -> bool:
         pid = self._holder.pid
-        if self.whole:
+        if self.isolated:
             children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
             if not children:
                 return False
@@ -53,7 +53,7 @@ class Space:
 
     def entering(self) -> list[str]:
         """What to put before a command that is to run in it."""
-        return entering(self.pid, self.whole)
+        return entering(self.pid, self.isolated)
 
     def component(
         self, name: str, command: Sequence[str | Path], environment: Mapping[str, str] | None = None
@@ -77,7 +77,7 @@ class Space:
 
     def end(self) -> None:
         """End everything in it, and wait until that is gone. May be called again."""
-        if self.whole and self.pid and self._holder.alive:
+        if self.isolated and self.pid and self._holder.alive:
             # Its starter ends once the first process has, and that one only after every other.
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self.pid, signal.SIGKILL)
@@ -97,7 +97,7 @@ def _own(name: str) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-def entering(pid: int, whole: bool) -> list[str]:
+def entering(pid: int, isolated: bool) -> list[str]:
     """What to put before a command that is to run in the namespaces of a process."""
-    more = ["--mount", "--pid", "--uts"] if whole else []
+    more = ["--mount", "--pid", "--uts"] if isolated else []
     return ["nsenter", f"--target={pid}", "--net", *more, "--"]

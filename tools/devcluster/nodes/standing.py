@@ -66,7 +66,7 @@ def add(held: Mapping[str, str | int], archives: Sequence[Path]) -> int:
     for archive in archives:
         for pid in sorted((state() / "logs").glob("node*-space.pid")):
             ctr = [str(toolchain.binary("ctr")), "--namespace=k8s.io", "images", "import", *DISCARDING]
-            command = [*entering(int(pid.read_text()), whole=True), *ctr, str(archive.resolve())]
+            command = [*entering(int(pid.read_text()), isolated=True), *ctr, str(archive.resolve())]
             done = subprocess.run(command, capture_output=True, text=True, check=False)
             if done.returncode:
                 print(f"{archive}: {done.stderr.strip().splitlines()[-1]}", file=sys.stderr)

@@ -33,7 +33,7 @@ from scalecurve_api.spec.trial import FailedReason, TrialSpec
 from tools.devcluster.player.logs import Logs
 from tools.devcluster.player.pods import Attempt, Pod
 from tools.devcluster.player.record import Place, play_record
-from tools.devcluster.player.script import Outcome, Script, script
+from tools.devcluster.player.script import Scenario, Script, script
 from tools.devcluster.player.status import AGAIN_S, CONCURRENT, Statuses, now
 from tools.devcluster.rest import client_context
 
@@ -102,8 +102,8 @@ class Player:
 
     # -- what is seen
 
-    def _observe(self, kind: str, seen: dict[str, Any]) -> None:
-        metadata, spec, status = seen["metadata"], seen["spec"], seen["status"]
+    def _observe(self, kind: str, pod_object: dict[str, Any]) -> None:
+        metadata, spec, status = pod_object["metadata"], pod_object["spec"], pod_object["status"]
         uid = metadata["uid"]
         if kind == "DELETED":
             self._logs.forget((metadata["namespace"], metadata["name"]))
@@ -171,7 +171,7 @@ class Player:
     # -- what is done
 
     async def _image(self, pod: Pod, key: tuple[str, str, str]) -> None:
-        if _script_of(pod).outcome is not Outcome.image_pull:
+        if _script_of(pod).outcome is not Scenario.image_pull:
             await self._statuses.run(pod)
             self._running(pod, key)
             return
@@ -182,15 +182,15 @@ class Player:
         recording = next((pod for pod in attempt.pods.values() if pod.leads), workers[0])
         trial, number, part = recording.trial, recording.attempt, _script_of(recording)
         await asyncio.sleep(part.seconds)
-        if part.outcome is Outcome.hang:
+        if part.outcome is Scenario.hang:
             return
         # Workers with a leader wait for it, parameter servers for ever: they stay until the job is deleted.
         ending = [recording] if recording.leads else workers
-        if part.outcome in (Outcome.fail, Outcome.oom, Outcome.evict):
+        if part.outcome in (Scenario.fail, Scenario.oom, Scenario.evict):
             await self._break(part.outcome, workers[-1], recording, trial, number)
             return
         bare = Termination(trial=trial.name, attempt=number, exit_codes={"0": 0})
-        recorded = part.outcome is not Outcome.no_record
+        recorded = part.outcome is not Scenario.no_record
         said = await self._record(recording, workers, trial, number, part) if recorded else bare
         await asyncio.gather(
             *(self._statuses.end(pod, 0, "Completed", spell(said if pod is recording else bare)) for pod in ending)
@@ -213,26 +213,26 @@ class Player:
             return payload, said
 
         payload, said = await asyncio.to_thread(made) if trial.point.workers > _INLINE_WORKERS else made()
-        kept = payload if part.outcome is not Outcome.no_log else None
-        self._logs.keep((recording.namespace, recording.name), kept, torn=part.outcome is Outcome.torn_record)
-        if part.outcome is Outcome.other_record:
+        kept = payload if part.outcome is not Scenario.no_log else None
+        self._logs.keep((recording.namespace, recording.name), kept, torn=part.outcome is Scenario.torn_record)
+        if part.outcome is Scenario.other_record:
             said = said.model_copy(update={"sha256": "0" * 64})
         return said
 
-    async def _break(self, outcome: Outcome, victim: Pod, recording: Pod, trial: TrialSpec, number: int) -> None:
+    async def _break(self, outcome: Scenario, victim: Pod, recording: Pod, trial: TrialSpec, number: int) -> None:
         """One worker's pod ends badly; a leader then ends too, as mpirun does."""
         rank = trial.point.workers - 1
         failure = RankFailure(rank=rank, reason=FailedReason.rank_failed.value, message="RuntimeError: played to fail")
         said = Termination(trial=trial.name, attempt=number, failures=[failure], exit_codes={str(rank): 1})
-        if outcome is Outcome.oom:
+        if outcome is Scenario.oom:
             await self._statuses.end(victim, 137, "OOMKilled", "")
-        elif outcome is Outcome.evict:
+        elif outcome is Scenario.evict:
             evicted = {"reason": "Evicted", "message": "The node was low on resource: memory."}
             target = {"type": "DisruptionTarget", "status": "True", "reason": "TerminationByKubelet"}
             await self._statuses.end(victim, 137, "Error", "", evicted, [target])
-        if recording.leads or outcome is Outcome.fail:
+        if recording.leads or outcome is Scenario.fail:
             last = recording if recording.leads else victim
-            lost = said if outcome is Outcome.fail else said.model_copy(update={"failures": []})
+            lost = said if outcome is Scenario.fail else said.model_copy(update={"failures": []})
             await self._statuses.end(last, 1, "Error", spell(lost))
 
     async def _too_late(self, pod: Pod) -> None:

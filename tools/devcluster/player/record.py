@@ -15,7 +15,7 @@ from scalecurve_api.record.assemble import combine_windows, summarize
 from scalecurve_api.record.rank import AllReduceRow, RankRecord, RankTopology, Warmup, Window, WindowKind
 from scalecurve_api.record.trial_record import Summary
 from scalecurve_api.spec.trial import TrialSpec
-from tools.devcluster.player.script import Outcome
+from tools.devcluster.player.script import Scenario
 
 _SECOND = 1_000_000_000
 _MANY = 64
@@ -46,7 +46,7 @@ def step_seconds(trial: TrialSpec) -> float:
     return 0.01 + 0.001 * batch + (0.004 * (workers - 1) / workers + 0.0005 * math.log2(workers))
 
 
-def play_record(trial: TrialSpec, places: Sequence[Place], begin_ns: int, outcome: Outcome) -> Played:
+def play_record(trial: TrialSpec, places: Sequence[Place], begin_ns: int, outcome: Scenario) -> Played:
     """Records of all ranks, spread evenly over the pods at `places`, from `begin_ns` in Unix time.
 
     The same arguments give the same records: whatever varies is drawn from the trial's name.
@@ -65,8 +65,8 @@ def play_record(trial: TrialSpec, places: Sequence[Place], begin_ns: int, outcom
     ranks: dict[int, RankRecord] = {}
     journals: dict[int, bytes] = {}
     for rank in range(workers):
-        place = places[0] if outcome is Outcome.wrong_placement else places[min(rank // each, len(places) - 1)]
-        local = rank if outcome is Outcome.wrong_placement else rank % each
+        place = places[0] if outcome is Scenario.wrong_placement else places[min(rank // each, len(places) - 1)]
+        local = rank if outcome is Scenario.wrong_placement else rank % each
         table = np.zeros(len(steps), dtype=np.dtype(journal.ROW_DTYPE))
         durations = (step_ns * (1 + 0.01 * random.random(len(steps), dtype=np.float32))).astype(np.int64)
         durations[without[window_of]] = durations[without[window_of]] * 9 // 10
@@ -108,7 +108,7 @@ def _rank_record(
     table: np.ndarray,
     kinds: Sequence[WindowKind],
     begin_ns: int,
-    outcome: Outcome,
+    outcome: Scenario,
 ) -> RankRecord:
     workers = trial.point.workers
     rank = topology.rank
@@ -128,7 +128,7 @@ def _rank_record(
             )
         )
     on_gpu = not topology.device.startswith("cpu")
-    world = (1 if workers > 1 else 2) if outcome is Outcome.wrong_world else workers
+    world = (1 if workers > 1 else 2) if outcome is Scenario.wrong_world else workers
     last = begin_ns + 2 * _SECOND + (int(table["duration_ns"].sum()) if len(table) else 0)
     return RankRecord(
         trial=trial.name,
@@ -140,10 +140,10 @@ def _rank_record(
         environment={"OMP_NUM_THREADS": "1"},
         windows=windows,
         warmup=Warmup(steps=warmup, rule="played", stable=True),
-        parameter_checksum="diverged" if outcome is Outcome.diverged and rank == workers - 1 else "played",
+        parameter_checksum="diverged" if outcome is Scenario.diverged and rank == workers - 1 else "played",
         parameters=11_000_000,
         exposed_method="played" if WindowKind.no_communication in kinds else None,
-        finite_loss=outcome is not Outcome.not_finite,
+        finite_loss=outcome is not Scenario.not_finite,
         foreign_load=0.0,
         allreduce=_sizes(trial) if rank == 0 else [],
         started_ns=begin_ns,

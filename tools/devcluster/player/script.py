@@ -13,7 +13,7 @@ from enum import StrEnum
 from scalecurve_api.spec.trial import TrialSpec
 
 
-class Outcome(StrEnum):
+class Scenario(StrEnum):
     """How an attempt ends. From `wrong-world` to `not-finite` every process exits with 0 and the record is wrong."""
 
     succeed = "succeed"
@@ -39,7 +39,7 @@ class Outcome(StrEnum):
 class Script:
     """One attempt's part."""
 
-    outcome: Outcome
+    outcome: Scenario
     seconds: float
 
 
@@ -64,5 +64,5 @@ def script(environment: Mapping[str, str], trial: TrialSpec, attempt: int) -> Sc
         if condition and fact not in facts:
             raise ValueError(f"PLAY: condition {condition!r}; known are {', '.join(facts)}")
         if not condition or str(facts[fact]) == wanted:
-            return Script(Outcome(name), seconds)
-    return Script(Outcome.succeed, seconds)
+            return Script(Scenario(name), seconds)
+    return Script(Scenario.succeed, seconds)

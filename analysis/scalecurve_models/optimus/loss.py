@@ -100,21 +100,6 @@ class LossFit:
             return StepsToTarget(None, low, None, why)
         return StepsToTarget(steps, low, high)
 
-    def converges_at(self, drop: float = 0.05, over: float = 10, cap: float = math.inf) -> float | None:
-        """First step after which the fitted loss falls by no more than ``drop`` over the next ``over`` steps.
-
-        In epochs where the curve was fitted to epochs. None beyond ``cap``. The authors' code uses 0.05 over 10 epochs,
-        and a cap of 100.
-        """
-        b0, b1, _ = self.values
-        if b0 == 0:
-            return self.first_step
-        # 1/u - 1/(u + b0·over) = drop with u = b0 k + b1 is a quadratic in u.
-        fall = b0 * over
-        u = (-fall + math.sqrt(fall * fall + 4 * fall / drop)) / 2
-        k = max(0.0, math.ceil((u - b1) / b0 - SAME)) + self.first_step
-        return k if k <= cap else None
-
     def _interval_of_steps(self, target: float) -> tuple[float | None, float | None]:
         if self.covariance is None:
             return None, None

@@ -1,4 +1,4 @@
-"""Loss curves of a running job: refitted as points arrive, and how good each refit would have been."""
+"""How well a loss curve fitted to the first part of a run predicts the rest."""
 
 from __future__ import annotations
 
@@ -8,43 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from scalecurve_models.fitting.least_squares import FitError
-from scalecurve_models.optimus.loss import MODEL, LossFit, StepsToTarget, fit_loss
+from scalecurve_models.optimus.loss import MODEL, LossFit, fit_loss
 
 FRACTIONS = (0.1, 0.2, 0.3, 0.5, 0.75, 1.0)
-
-
-class LossTracker:
-    """Collects points in any order; ``fit`` refits once their number has grown by ``growth``."""
-
-    def __init__(self, growth: float = 0.05, level: float = 0.95) -> None:
-        self._losses: dict[float, float] = {}
-        self._growth, self._level = growth, level
-        self._fit: LossFit | None = None
-        self._fitted_at = 0
-
-    def add(self, step: float, loss: float) -> None:
-        self._losses[float(step)] = float(loss)
-
-    def fit(self) -> LossFit:
-        """The curve through all or nearly all points so far.
-
-        Raises FitError for fewer than three points so far, or a loss that is not positive.
-        """
-        count = len(self._losses)
-        if self._fit is None or count >= self._fitted_at * (1 + self._growth):
-            self._fit = fit_loss(list(self._losses), list(self._losses.values()), level=self._level)
-            self._fitted_at = count
-        return self._fit
-
-    def remaining(self, target: float) -> StepsToTarget:
-        """Steps from the latest point to ``target``.
-
-        Raises FitError as ``fit``, or for a target that is not positive.
-        """
-        latest = max(self._losses, default=0.0)
-        reach = self.fit().steps_to(target)
-        left = [None if steps is None else max(0.0, steps - latest) for steps in (reach.steps, reach.low, reach.high)]
-        return StepsToTarget(left[0], left[1], left[2], reach.why)
 
 
 @dataclass(frozen=True)

@@ -116,17 +116,6 @@ class SpeedFit:
         time = self._linear.predict(self._row(workers, servers, batch), self.level)
         return time.inverse(workers if self.equation.by_worker else 1.0)
 
-    def drawn(self, count: int, workers: float, *, servers: float = 1, batch: float | None = None) -> Array:
-        row = self._row(workers, servers, batch)
-        covariance = self._linear.covariance
-        theta = np.broadcast_to(self.values, (count, len(self.values)))
-        if covariance is not None:
-            values, vectors = np.linalg.eigh(covariance)
-            noise = np.random.default_rng(1).standard_normal((count, len(self.values)))
-            theta = np.maximum(self.values + noise @ (vectors * np.sqrt(np.maximum(values, 0))).T, 0.0)
-        drawn: Array = (workers if self.equation.by_worker else 1.0) / np.maximum(theta @ row, 1e-300)
-        return drawn
-
     def _row(self, workers: float, servers: float, batch: float | None) -> Array:
         m = _batch(_name(self.equation.name), self.equation, batch)
         row: Array = self.equation.columns(np.array([float(servers)]), np.array([float(workers)]), np.array([m]))[0]

@@ -38,9 +38,6 @@ SCHEMES: Mapping[str, Scheme] = {
 RING = Scheme("ring", lambda n: 2.0 * (n - 1) / n, lambda n: 2 * (n - 1))
 """What NCCL and Horovod do (Patarasuk and Yuan 2009); no scheme of Paleo's, so for Paleo+ alone."""
 
-MIXING = Scheme("butterfly_mixing", lambda n: 1.0, lambda n: 1)
-"""Each worker averages with one other: Paleo's fourth scheme, whose gradients are not those of the whole batch."""
-
 
 def exchange_ms(parameter_bytes: int, link: Link, workers: int, scheme: Scheme, ppp_comm: float = 1.0) -> float:
     """Milliseconds that ``workers`` take to sum their gradients."""

@@ -20,7 +20,7 @@ from scalecurve_api.spec.scaling import Mode
 from scalecurve_models.comparison.compare_models import SeriesComparison
 from scalecurve_models.comparison.series_models import SeriesModel, SeriesPrediction
 from scalecurve_models.fitting.least_squares import Array, Prediction
-from scalecurve_models.goodput.noise import noise_of_scale
+from scalecurve_models.goodput.noise import statistical_efficiency
 from scalecurve_models.learning_curves.fit import LearningFit, PointLearningFit
 from scalecurve_models.recommend.extrapolation_prior import draw_rates
 
@@ -184,7 +184,7 @@ def _progress(comparison: SeriesComparison, workers: int, objective: Objective) 
         return 1.0
     series = comparison.series
     base = series.batch_at(series.points[0].workers)
-    return noise_of_scale(objective.noise_scale, base).efficiency(series.batch_at(workers))
+    return statistical_efficiency(objective.noise_scale, base, series.batch_at(workers))
 
 
 def _to_target(

@@ -34,12 +34,6 @@ class Roof:
     def ridge(self) -> float:
         return self.peak / self.bandwidth
 
-    def attainable(self, intensity: float) -> float:
-        """FLOP/s at this intensity. Raises FitError for an intensity that is not positive."""
-        if not (math.isfinite(intensity) and intensity > 0):
-            raise FitError(f"{MODEL}: intensity must be a finite positive number, got {intensity:g}")
-        return min(self.peak, self.bandwidth * intensity)
-
     def seconds(self, flops: float, moved: float) -> tuple[float, Limit]:
         """The lower bound on the time of this work, and what sets it.
 

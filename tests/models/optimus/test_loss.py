@@ -102,17 +102,6 @@ def test_the_interval_of_steps_holds_the_truth():
     assert inside >= 34
 
 
-def test_convergence_is_the_first_step_that_falls_by_little():
-    fit = fit_loss(STEPS, losses(PAPER))
-    for drop, over in ((0.05, 10), (0.001, 1), (0.01, 50)):
-        step = fit.converges_at(drop, over)
-        fall = fit.loss([step])[0] - fit.loss([step + over])[0]
-        assert fall <= drop * (1 + 1e-6)
-        if step:
-            assert fit.loss([step - 1])[0] - fit.loss([step - 1 + over])[0] > drop
-    assert fit.converges_at(1e-9, 1, cap=100) is None
-
-
 def test_a_cut_learning_rate_is_reported_and_its_pieces_fit():
     first, second = losses(np.array([0.1, 0.5, 0.4])), losses(np.array([0.4, 6.0, 0.1]), np.arange(150.0))
     measured = np.concatenate([first, second]) * (1 + 0.01 * np.random.default_rng(2).standard_normal(500))

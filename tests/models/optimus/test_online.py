@@ -1,9 +1,8 @@
 import pytest
 
 from scalecurve_models.fitting.least_squares import FitError
-from scalecurve_models.optimus.loss import fit_loss
-from scalecurve_models.optimus.online import LossTracker, refits
-from tests.models.optimus.optimus_loss_cases import PAPER, STEPS, losses, noisy
+from scalecurve_models.optimus.online import refits
+from tests.models.optimus.optimus_loss_cases import PAPER, STEPS, noisy
 
 
 def test_refits_get_better_as_points_arrive():
@@ -15,17 +14,3 @@ def test_refits_get_better_as_points_arrive():
     assert abs(found[3].last_error) < 0.02
     with pytest.raises(FitError, match=r"shares of a run must be in \(0, 1\]"):
         refits([1, 2], [1, 2], (2.0,))
-
-
-def test_a_tracker_follows_a_run():
-    tracker = LossTracker()
-    with pytest.raises(FitError, match="got 0"):
-        tracker.fit()
-    for step, loss in zip(STEPS, losses(PAPER), strict=True):
-        tracker.add(step, loss)
-    assert tracker.fit().values == pytest.approx(PAPER)
-    whole = fit_loss(STEPS, losses(PAPER)).steps_to(0.08).steps
-    assert tracker.remaining(0.08).steps == pytest.approx(whole - 349)
-    held = tracker.fit()
-    tracker.add(350, 0.08)
-    assert tracker.fit() is held

@@ -4,9 +4,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scalecurve_models.fitting.least_squares import FitError
-from scalecurve_models.optimus.accuracy import best_workers
-from scalecurve_models.optimus.accuracy import time_to_target as times_to
-from scalecurve_models.optimus.loss import fit_loss
 from scalecurve_models.optimus.speed import fit_speed, speed
 
 SYNC = (1.02, 2.78, 4.92, 0.0, 0.02)
@@ -105,29 +102,3 @@ def test_bad_input_is_refused_in_one_line(call, said):
     with pytest.raises(FitError, match=said) as caught:
         call()
     assert "\n" not in str(caught.value)
-
-
-def test_time_to_a_loss_over_workers_has_its_best_count_for_each_number_of_servers():
-    steps = np.arange(300.0)
-    rng = np.random.default_rng(4)
-    loss = fit_loss(steps, (1 / (0.02 * steps + 0.5) + 0.2) * (1 + 0.02 * rng.standard_normal(300)))
-    p, w = runs(60)
-    theta = (1.02, 2.78, 4.92, 0.3, 0.02)
-    measured = np.array([speed("sync", theta, a, servers=b, batch=40) for a, b in zip(w, p, strict=True)])
-    fit = fit_speed("sync", w, measured * (1 + 0.02 * rng.standard_normal(60)), servers=p, batch=40)
-    rows = times_to(loss, fit, 0.4, range(1, 13), (2, 4), batch=40)
-    assert len(rows) == 24
-    best = best_workers(rows)
-    assert set(best) == {2, 4}
-    truth = (1 / 0.2 - 0.5) / 0.02
-    for servers, row in best.items():
-        assert row.seconds == min(r.seconds for r in rows if r.servers == servers)
-        exact = truth / speed("sync", theta, row.workers, servers=servers, batch=40)
-        assert row.low <= exact <= row.high
-        assert row.seconds == pytest.approx(exact, rel=0.05)
-    never = times_to(loss, fit, 0.1, [4], batch=40)
-    assert never[0].seconds is None
-    assert "flattens" in never[0].why
-    assert best_workers(never) == {}
-    with pytest.raises(FitError, match="needs worker and server counts"):
-        times_to(loss, fit, 0.4, [], batch=40)

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scalecurve_models.paleo.communication import MIXING, RING, SCHEMES, exchange_ms, tree_height
+from scalecurve_models.paleo.communication import RING, SCHEMES, exchange_ms, tree_height
 from scalecurve_models.paleo.costs import Rates
 from tests.models.paleo.paleo_rules_cases import K80, TWENTY
 
@@ -21,7 +21,6 @@ def test_units_are_gib_for_memory_and_decimal_for_the_network():
 def test_schemes_by_hand(workers, one_to_all, tree, butterfly):
     crossings = [SCHEMES[name].crossings(workers) for name in ("one_to_all", "tree", "butterfly")]
     assert crossings == [one_to_all, tree, butterfly]
-    assert MIXING.crossings(workers) == 1
 
 
 @given(st.integers(1, 2**40))

@@ -13,9 +13,8 @@ from scalecurve_models.roofline.utilization import fit_utilization
 def test_the_roof_is_flat_beyond_its_ridge(intensity):
     roof = Roof(1e15, 5e12)
     assert roof.ridge == pytest.approx(200)
-    assert roof.attainable(intensity) == pytest.approx(min(1e15, 5e12 * intensity))
     seconds, limit = roof.seconds(1e12, 1e12 / intensity)
-    assert seconds == pytest.approx(1e12 / roof.attainable(intensity))
+    assert seconds == pytest.approx(1e12 / min(1e15, 5e12 * intensity))
     assert limit == ("compute" if intensity >= 200 else "memory")
 
 
@@ -29,7 +28,6 @@ def test_the_ridge_of_a_shipped_device_is_its_data_sheets():
     ("call", "said"),
     [
         (lambda: Roof(0, 1), "peak must be a finite positive number, got 0"),
-        (lambda: Roof(1, 1).attainable(-1), "intensity must be"),
         (lambda: Roof(1, 1).seconds(-1, 1), "work must be positive"),
         (lambda: fit_utilization([8, 8], [1.0, 1.1]), "at least 2 different batches per worker, got 1"),
         (lambda: fit_utilization([8, 16], [1.0, 0.0]), "times must be .* got 0 as number 2"),

@@ -1,0 +1,50 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scalecurve_worker.monitor.cpu_load import CpuMeter, CpuUse, foreign_share, stolen_share
+
+
+@given(st.floats(0, 100), st.floats(0, 100), st.floats(1, 50), st.integers(1, 64))
+def test_a_share_is_a_share(busy: float, own: float, wall: float, cores: int) -> None:
+    share = foreign_share(CpuUse(busy, 0.0, own, wall), cores, own)
+    assert share is not None
+    assert 0 <= share <= 1
+    assert busy > own or share == 0
+
+
+def test_what_the_hypervisor_took_is_not_a_neighbours() -> None:
+    use = CpuUse(busy_s=1.0, stolen_s=0.8, own_s=1.0, wall_s=2.0)
+    assert foreign_share(use, 2, 1.0) == 0
+    assert stolen_share(use, 2) == pytest.approx(0.2)
+    assert stolen_share(use._replace(wall_s=0.9), 2) is None
+
+
+def test_too_short_to_tell() -> None:
+    assert foreign_share(CpuUse(0.5, 0.0, 0.0, 0.9), 1, 0.0) is None
+
+
+def test_a_neighbour_on_the_same_core_is_seen() -> None:
+    core = max(os.sched_getaffinity(0))
+    spin = f"import os, time; os.sched_setaffinity(0, {{{core}}}); t = time.time()\nwhile time.time() - t < 20: pass"
+    with subprocess.Popen([sys.executable, "-c", spin]) as own_child:
+        meter = CpuMeter([core])
+        time.sleep(0.3)
+        meter.begin()
+        time.sleep(1.1)
+        meter.end()
+        used = meter.used()
+        own_child.kill()
+    assert used is not None
+    # The child is this process's own, and no neighbour; without it the core's load is somebody else's.
+    assert used.own_s > 0.2
+    as_neighbour = foreign_share(used, 1, 0.0)
+    assert as_neighbour is not None
+    assert as_neighbour > 0.2

@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -31,20 +32,31 @@ def test_too_short_to_tell() -> None:
     assert foreign_share(CpuUse(0.5, 0.0, 0.0, 0.9), 1, 0.0) is None
 
 
+def cpu_seconds(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 def test_a_neighbour_on_the_same_core_is_seen() -> None:
     core = max(os.sched_getaffinity(0))
-    spin = f"import os, time; os.sched_setaffinity(0, {{{core}}}); t = time.time()\nwhile time.time() - t < 20: pass"
-    with subprocess.Popen([sys.executable, "-c", spin]) as own_child:
+    spin = f"import os; os.sched_setaffinity(0, {{{core}}}); print(flush=True)\nwhile True: pass"
+    with subprocess.Popen([sys.executable, "-c", spin], stdout=subprocess.PIPE) as own_child:
+        assert own_child.stdout is not None
+        own_child.stdout.readline()
         meter = CpuMeter([core])
-        time.sleep(0.3)
         meter.begin()
-        time.sleep(1.1)
+        began, before = time.monotonic(), cpu_seconds(own_child.pid)
+        # However busy the machine is: until the child has had its time.
+        while time.monotonic() - began < 1.1 or cpu_seconds(own_child.pid) - before < 0.3:
+            time.sleep(0.05)
         meter.end()
         used = meter.used()
         own_child.kill()
     assert used is not None
     # The child is this process's own, and no neighbour; without it the core's load is somebody else's.
-    assert used.own_s > 0.2
-    as_neighbour = foreign_share(used, 1, 0.0)
+    assert used.own_s > 0.25
+    assert used.busy_s > 0.25
+    as_neighbour, as_own = foreign_share(used, 1, 0.0), foreign_share(used, 1, used.own_s)
     assert as_neighbour is not None
-    assert as_neighbour > 0.2
+    assert as_own is not None
+    assert as_own < as_neighbour

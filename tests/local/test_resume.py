@@ -87,11 +87,17 @@ def test_engine_and_supervisor_killed_at_once_leave_orphans_to_the_next_run(lab:
     engine.kill()
     engine.communicate()
     assert daemon in processes_of(lab.folder)
-    code, _, said = lab.drive("resume")
-    assert code == 0
-    assert "processes left by an earlier run" in said
-    assert not living(daemon)
+    assert lab.drive("resume")[0] == 0
+    assert not living(daemon), "ended by this run, or by another on this machine that came first"
     none_lost_none_twice(lab, 1)
+
+
+def test_orphans_that_were_ended_are_reported(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scalecurve_local.engine, "end_orphans", lambda: 3)
+    lab.write(**ONE)
+    messages: list[str] = []
+    lab.run(report=lambda progress: messages.append(progress.message))
+    assert "ended 3 processes left by an earlier run" in messages
 
 
 def cmdline(pid: int) -> str:

@@ -203,9 +203,9 @@ def test_the_batch_beyond_which_workers_stop_paying(tmp_path: Path) -> None:
         assert row["samples"] == pytest.approx(1 + row["batch"] / found.scale, rel=1e-5)
     assert [row["pays"] for row in rows] == ["yes", "no", "no"]
     # A larger batch learns less from a sample, so that the same work takes longer than without the noise scale.
-    with_noise = recommend(bundle).series[0].choices[-1].seconds
-    given = recommend(bundle, noise_scale=found.scale).series[0].choices[-1].seconds
-    without = recommend(bundle, noise_scale=1e12).series[0].choices[-1].seconds
+    with_noise = recommend(bundle).series[0].candidates[-1].seconds
+    given = recommend(bundle, noise_scale=found.scale).series[0].candidates[-1].seconds
+    without = recommend(bundle, noise_scale=1e12).series[0].candidates[-1].seconds
     assert with_noise is not None
     assert given is not None
     assert without is not None

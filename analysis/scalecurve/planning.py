@@ -1,4 +1,4 @@
-"""What an experiment will take: its ordered trials with steps, time and cost, before a device is taken.
+"""Plan an experiment: its ordered trials with steps, time and cost, without using a device.
 
 Times come from a step time that the user names, or from an earlier bundle: the median wall time of the trials that
 ran the same point of the same workload. What neither knows is left open, never guessed.
@@ -36,7 +36,7 @@ class Planned:
 
     @property
     def worker_hours(self) -> float | None:
-        """Summed over the trials whose time is known; None when none is."""
+        """Sum over the trials with known time; None if there are none."""
         known = [s * t.point.workers for s, t in zip(self.seconds, self.plan.trials, strict=True) if s is not None]
         return sum(known) / 3600 if known else None
 
@@ -90,7 +90,7 @@ def plan(
 
 
 def steps_of(trial: TrialSpec) -> int:
-    """Steps of a trial when its warm-up is stable at once: timed windows, and as many without communication."""
+    """Steps of a trial with the shortest warm-up: timed windows, and as many without communication."""
     measure = trial.measure
     if isinstance(trial.workload, AllReduceWorkload):
         sizes = trial.workload.sizes
@@ -105,7 +105,7 @@ def steps_of(trial: TrialSpec) -> int:
 
 
 def _seconds_in(bundle: Bundle) -> Callable[[TrialSpec], float | None]:
-    """What a bundle knows of a trial's duration: the median over the trials that ran the same, None without any."""
+    """A trial's duration from a bundle: the median over matching trials; None if there are none."""
     ran: dict[str, list[TrialRecord]] = {}
     for trial in bundle.trials:
         if trial.good and trial.record is not None:
@@ -120,7 +120,7 @@ def _seconds_in(bundle: Bundle) -> Callable[[TrialSpec], float | None]:
 
 
 def _same(trial: TrialSpec) -> str:
-    """What two trials share when one tells how long the other takes, repetition and length of measurement apart."""
+    """Key of trials with the same step time: everything but repetition and length of measurement."""
     return canonical_json({"point": trial.point.wire(), "workload": trial.workload.wire()})
 
 

@@ -1,4 +1,4 @@
-"""Read a bundle's files by their names in it: from a folder here, from one packed file in ``packed``."""
+"""Read a bundle's files by name, from a folder; ``packed`` reads them from one file."""
 
 import stat
 from dataclasses import dataclass

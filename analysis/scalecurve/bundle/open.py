@@ -71,8 +71,8 @@ class Trial:
 class Bundle:
     """One experiment's records: trials in the order of the plan, and everything that could not be read.
 
-    ``label`` tells bundles of one report apart; it never contains a path. ``experiment`` and ``plan`` are None where
-    ``experiment.yaml`` cannot be used: the trials that were recorded are still there, unfinished ones are unknown.
+    ``label`` identifies the bundle within a report; it never contains a path. ``experiment`` and ``plan`` are None if
+    ``experiment.yaml`` cannot be used: recorded trials are still there, unfinished ones are unknown.
     """
 
     label: str
@@ -106,7 +106,7 @@ def open_bundle(path: str | os.PathLike[str]) -> Bundle:
 
 
 def open_bundles(paths: Iterable[str | os.PathLike[str]]) -> tuple[Bundle, ...]:
-    """Load several bundles; experiments of one name are told apart as ``name``, ``name#2``, ...
+    """Load several bundles; experiments with the same name become ``name``, ``name#2``, ...
 
     Raises:
         BundleError: when a path is no bundle.
@@ -115,7 +115,7 @@ def open_bundles(paths: Iterable[str | os.PathLike[str]]) -> tuple[Bundle, ...]:
 
 
 def distinct_labels(bundles: Sequence[Bundle]) -> tuple[Bundle, ...]:
-    """The same bundles with labels that differ, in the order given."""
+    """The same bundles in the same order, with unique labels."""
     seen: dict[str, int] = {}
     out = []
     for bundle in bundles:
@@ -126,7 +126,7 @@ def distinct_labels(bundles: Sequence[Bundle]) -> tuple[Bundle, ...]:
 
 
 def files_of(root: Path) -> BundleFiles:
-    """What to read a bundle's files from.
+    """Access to the files of the bundle at this path.
 
     Raises:
         BundleError: when there is no bundle at this path.
@@ -162,7 +162,7 @@ def _matched(recorded: Trial | None, planned: TrialSpec, root: Path) -> Trial:
 
 
 def _run_of(trial: TrialSpec) -> Run:
-    """Which run of which point this is; names are left out, for they are spelled and may be spelled otherwise once."""
+    """Which repetition of which point this is. Names are not part of it: their spelling may change."""
     point = trial.point
     axes = canonical_json(dict(point.axes))
     return point.mode.value, point.nodes, point.workers_per_node, axes, trial.repetition
@@ -192,7 +192,7 @@ def _batch(trial: TrialSpec) -> tuple[int | None, int | None]:
 
 
 def _trial_folders(files: BundleFiles, problems: list[UnusableFile]) -> list[str]:
-    """Names of trials' folders; hidden entries are an engine's business."""
+    """Names of trial folders; hidden entries belong to an engine."""
     try:
         entries = files.entries(TRIALS_FOLDER)
     except FileError as error:
@@ -215,7 +215,7 @@ def printable(name: str) -> str:
 def _check_belongs(
     record: TrialRecord, folder: str, experiment: str | None, planned: dict[Run, TrialSpec] | None
 ) -> None:
-    """Refuse a record of another experiment, of another trial, or of a trial that is planned otherwise."""
+    """Refuse a record of another experiment or trial, or one that differs from the plan."""
     trial = record.trial
     if experiment is not None and trial.experiment != experiment:
         raise FileError(f"foreign record: experiment {trial.experiment!r}, but this bundle belongs to {experiment!r}")

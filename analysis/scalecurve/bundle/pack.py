@@ -112,7 +112,7 @@ def unpack(file: str | os.PathLike[str], folder: str | os.PathLike[str], progres
 
 
 def _names(root: Path) -> Iterator[str]:
-    """The files of a bundle, relative; hidden ones are an engine's business."""
+    """The files of a bundle by relative path; hidden ones belong to an engine."""
     for path in [root / EXPERIMENT_FILE, *sorted((root / TRIALS_FOLDER).rglob("*"))]:
         name = path.relative_to(root)
         if any(part.startswith(".") for part in name.parts) or (path.is_dir() and not path.is_symlink()):
@@ -140,7 +140,7 @@ def _refuse_existing(target: Path) -> None:
 
 @contextmanager
 def _building(target: Path) -> Iterator[Path]:
-    """A path beside ``target`` for what is not complete yet; whatever is left there is removed."""
+    """A temporary path next to ``target``, removed at the end."""
     building = target.with_name(f".{target.name}.{os.getpid()}")
     try:
         yield building

@@ -69,7 +69,7 @@ class PackedFiles:
         return self._infos[name].file_size
 
     def chunks(self, name: str) -> Iterator[bytes]:
-        """The bytes of a file piece by piece; the last piece comes only when the sha256 of them all is right.
+        """The bytes of a file in chunks; the last one comes only if the sha256 of all is right.
 
         Raises:
             FileError: when the file is damaged.
@@ -122,7 +122,7 @@ class PackedFiles:
 
 
 def is_packed(path: Path) -> bool:
-    """Whether a path is a file that begins as a zip does."""
+    """Whether a path is a file with a zip signature."""
     try:
         with path.open("rb") as file:
             return file.read(len(_MAGIC)) == _MAGIC
@@ -131,7 +131,7 @@ def is_packed(path: Path) -> bool:
 
 
 def is_safe(name: str) -> bool:
-    """Whether a name stays below the folder it is unpacked into, and has a line of its own in ``SHA256SUMS``."""
+    """Whether a name stays inside the folder it is unpacked into and fits on a line of ``SHA256SUMS``."""
     parts = name.split("/")
     return "\\" not in name and name.isprintable() and not {"", ".", ".."} & set(parts) and name == name.strip()
 

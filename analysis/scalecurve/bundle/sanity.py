@@ -1,6 +1,6 @@
-"""Is a record possible at all? A digest vouches for who wrote it, not for its sense.
+"""Plausibility of a record: a digest proves that it is unchanged, not that it makes sense.
 
-The limits are far outside of anything measured; within them no arithmetic of the analysis overflows.
+The limits are far beyond anything measurable; within them no arithmetic overflows.
 """
 
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ _COUNT = 1e15
 
 
 def check_plausible(record: TrialRecord) -> None:
-    """Refuse what cannot be.
+    """Refuse impossible values.
 
     Raises:
         FileError: naming the first field that is out of range.

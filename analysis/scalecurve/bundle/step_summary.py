@@ -1,4 +1,4 @@
-"""All trials' step tables -> their digests, two at a time: hashing, decoding and sorting release Python's lock."""
+"""Summaries of all trials' step tables, computed two at a time: hashing, decoding and sorting release the GIL."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ ENOUGH_STEPS = 20
 
 @dataclass(frozen=True)
 class StepDigest:
-    """What is kept of a trial's steps; times in seconds, quantiles at ``steps.QUANTILES``.
+    """Summary of a trial's steps; times in seconds, quantiles at ``steps.QUANTILES``.
 
     ``slowest`` is over the slowest rank of each timed step, ``ranks`` over each rank's own timed steps,
     ``slowest_share`` how often each rank was the slowest. ``own_medians`` are of the steps without all-reduce,

@@ -1,6 +1,6 @@
-"""Differences between points of the same curve but should not: software, device, clocks, placement, environment.
+"""Unwanted differences between points of the same curve: software, device, clocks, placement, environment.
 
-A curve is drawn all the same; the differences stand beside it, for a bend may come from them and not from scale.
+The curve is still drawn; the differences are listed with it, since they may cause a bend that scale does not.
 """
 
 import json
@@ -30,7 +30,7 @@ _NATURAL_PREFIXES = (
 
 @dataclass(frozen=True)
 class Difference:
-    """``values``: each value met, with the worker counts it was met at (ascending)."""
+    """``values``: each value with the worker counts where it occurred (ascending)."""
 
     bundle: str
     series: str
@@ -58,7 +58,7 @@ def differences(bundles: Sequence[Bundle]) -> tuple[Difference, ...]:
 
 
 def differences_between(before: Bundle, after: Bundle) -> tuple[Difference, ...]:
-    """What differs between two bundles as a whole; values stand with the bundles' labels in the place of a series."""
+    """Differences between two bundles, with the bundles' labels in place of series."""
     sides = [(bundle.label, _values(bundle)) for bundle in (before, after)]
     found = []
     for what in sorted(set(sides[0][1]) | set(sides[1][1])):
@@ -70,7 +70,7 @@ def differences_between(before: Bundle, after: Bundle) -> tuple[Difference, ...]
 
 
 def difference_table(differences: Sequence[Difference]) -> Table:
-    """One row a difference."""
+    """One row per difference."""
     several = len({difference.bundle for difference in differences}) > 1
     columns = (
         Column("experiment", "Experiment", detail=not several),
@@ -106,7 +106,7 @@ _MAY_BE_ABSENT = ("variable ", "version of ")
 
 
 def _facets(record: TrialRecord) -> Iterator[tuple[str, str]]:
-    """Everything that should be one and the same along a curve."""
+    """Everything that should be constant along a curve."""
     for name, version in record.versions.items():
         yield f"version of {name}", version
     for name, value in record.environment.items():
@@ -140,7 +140,7 @@ def _values(bundle: Bundle) -> dict[str, set[str]]:
 
 
 def _clocks(bundle: str, series: str, trials: Sequence[Trial]) -> Iterator[Difference]:
-    """Mean clocks of the points, where they lie further apart than ``CLOCK_TOLERANCE``."""
+    """Mean clocks of the points if they differ by more than ``CLOCK_TOLERANCE``."""
     clocks: dict[int, list[float]] = {}
     for trial in trials:
         for samples in trial.record.device_samples if trial.record else []:

@@ -33,7 +33,7 @@ class PointChange:
 
 @dataclass(frozen=True)
 class Comparison:
-    """What became of the points of ``before`` in ``after``; the lists are points that cannot be compared."""
+    """Changes from ``before`` to ``after``; the lists are points that exist only on one side."""
 
     before: str
     after: str

@@ -1,4 +1,4 @@
-"""What is wrong with a measurement, in numbers, and what to do about it.
+"""Problems of a measurement, in numbers, and what to do about them.
 
 Looked for in every Succeeded trial: drift, steps of two kinds, a slow rank, waiting for stragglers, too short a
 warm-up, cores shared with other processes; and over the trials of a point: repetitions that disagree more than their
@@ -44,7 +44,7 @@ class Anomaly:
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """All findings, the gravest first, the tables that could not be read, and how many trials ended as what else."""
+    """All findings, the most severe first, unreadable tables, and the numbers of excluded trials by outcome."""
 
     findings: tuple[Anomaly, ...]
     trials: int
@@ -66,12 +66,12 @@ class _Noticed:
 
 
 def diagnose(bundles: Sequence[Bundle]) -> Diagnosis:
-    """Read every step table and say what is noticed."""
+    """Read every step table and list the anomalies."""
     return diagnose_from(bundles, digest_all(bundles))
 
 
 def diagnose_from(bundles: Sequence[Bundle], digests: Digests) -> Diagnosis:
-    """The same with digests that are there already."""
+    """The same, from existing summaries."""
     findings: list[Anomaly] = []
     for bundle in bundles:
         for series in measure(bundle):
@@ -82,14 +82,14 @@ def diagnose_from(bundles: Sequence[Bundle], digests: Digests) -> Diagnosis:
 
 
 def _left_out(bundles: Sequence[Bundle]) -> tuple[tuple[str, int], ...]:
-    """Phase and reason of the trials that ended otherwise than well, the most frequent first."""
+    """Phase and reason of the trials that did not succeed, the most frequent first."""
     records = [trial.record for bundle in bundles for trial in bundle.trials if trial.record and not trial.good]
     ends = Counter(f"{record.phase.value}: {record.reason or 'no reason given'}" for record in records)
     return tuple(sorted(ends.items(), key=lambda pair: (-pair[1], pair[0])))
 
 
 def _of_point(bundle: str, series: str, point: MeasuredPoint, digests: Digests) -> Iterator[Anomaly]:
-    """Findings of one point: the same thing in several of its trials is one finding, with the worst as evidence."""
+    """Findings of one point; the same finding in several trials is reported once, with the worst as evidence."""
     noticed: dict[str, list[_Noticed]] = {}
     trials = [trial for trial in point.trials if trial.good]
     for trial in trials:
@@ -119,7 +119,7 @@ def _of_point(bundle: str, series: str, point: MeasuredPoint, digests: Digests) 
 
 
 def _weight(severity: float | None) -> float:
-    """What findings are sorted by; rounded, so that the last bits of two machines cannot change the order."""
+    """Sort key of findings, rounded so that floating-point noise cannot change the order."""
     return 0.0 if severity is None else round(severity, 6)
 
 
@@ -240,7 +240,7 @@ _LOOKS_AT_STEPS: tuple[Callable[[Trial, StepDigest], _Noticed | None], ...] = (
 
 
 def _repetitions(point: MeasuredPoint) -> _Noticed | None:
-    """Repetitions further apart than ``DISAGREEMENT``, and than the windows within them explain."""
+    """Repetitions that differ by more than ``DISAGREEMENT`` and more than their windows explain."""
     if len(point.samples) < 2:
         return None
     rates = [total.total_samples / total.total_wall_s for total in point.samples]

@@ -1,4 +1,4 @@
-"""What the trials ran on and with, and what was checked of them: the part of a report that says why to believe it."""
+"""Hardware, software and checks of the trials: the part of a report that says why to trust it."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -34,7 +34,7 @@ def environment(bundles: Sequence[Bundle]) -> tuple[Fact, ...]:
 
 
 def environment_table(facts: Sequence[Fact]) -> Table:
-    """One row a fact."""
+    """One row per fact."""
     several = len({fact.bundle for fact in facts}) > 1
     columns = (
         Column("experiment", "Experiment", detail=not several),
@@ -46,7 +46,7 @@ def environment_table(facts: Sequence[Fact]) -> Table:
 
 
 def check_table(bundles: Sequence[Bundle]) -> Table:
-    """Every check with how often it passed, did not, or could not be made, over trials that entered a curve."""
+    """How often each check passed, failed or was not possible, over the trials in a curve."""
     columns = (
         Column("experiment", "Experiment", detail=len(bundles) == 1),
         Column("check", "Check"),

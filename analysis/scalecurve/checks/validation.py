@@ -1,4 +1,4 @@
-"""Check files of experiments, with overlays laid over them: what each holds, or everything that is wrong with it."""
+"""Validate experiment files with overlays: the experiments of each file, or all its errors."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _MOST_BYTES = 4 * MAX_BYTES
 
 @dataclass(frozen=True)
 class Checked:
-    """One file: its text, the experiments in it that are right, and all that is wrong with the others.
+    """One file: its text, its valid experiments, and the problems of the others.
 
     With overlays the text is that of the merged experiments, written anew under a line that names the files.
     """
@@ -36,7 +36,7 @@ class Checked:
 def validate(
     files: Iterable[str | os.PathLike[str]], overlays: Iterable[str | os.PathLike[str]] = ()
 ) -> tuple[Checked, ...]:
-    """Check every file; one that cannot be read has that as its problem, and never keeps the others from it.
+    """Check every file; an unreadable one is a problem of its own and does not stop the others.
 
     Overlays are merged in their order into every experiment. When one of them is wrong, only that is said.
     """
@@ -46,7 +46,7 @@ def validate(
 
 
 def problem_table(checked: Iterable[Checked]) -> Table:
-    """One row a problem."""
+    """One row per problem."""
     from scalecurve.render.table import Column, Table  # Brings numpy, which checking a file does without.
 
     names = ("file", "line", "field", "given", "allowed", "suggestion")
@@ -84,11 +84,11 @@ def _unread(file: Path, problem: str, allowed: str) -> Checked:
 
 
 class _Unreadable(Exception):
-    """A file that is no text; the message is what was given instead."""
+    """A file that is not text; the message says what it is."""
 
 
 def _read(file: Path) -> str:
-    """A file's text; never more of it than an experiment may have."""
+    """A file's text, up to the largest size of an experiment."""
     if str(file) == "-":
         raise _Unreadable("standard input, which is not read")
     try:

@@ -1,1 +1,1 @@
-"""Verbs on experiments in a cluster: through the user's own kubeconfig, reading what the operator keeps there."""
+"""Experiments in a cluster, read through the user's kubeconfig: progress, records, capacity, health."""

@@ -1,4 +1,4 @@
-"""Whether what an experiment asks for is there: nodes with room, and quotas. Pure, over the API's own objects."""
+"""Whether a cluster has what an experiment needs: free nodes and quotas. Pure, from API objects."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,7 +20,7 @@ _NOT_DEVICES = ("hugepages-", "attachable-volumes-", "kubernetes.io/")
 
 @dataclass(frozen=True)
 class NodeCapacity:
-    """A node that pods of the experiment may go to: what it offers, and what of it no pod has asked for."""
+    """A node that can run the experiment's pods: its allocatable and its free resources."""
 
     name: str
     allocatable: Amounts
@@ -59,7 +59,7 @@ def usable_nodes(
 
 
 def requests(pod: Mapping[str, Any]) -> dict[str, Decimal]:
-    """What a pod's spec asks of its node: its containers together, or an init container where that is more."""
+    """A pod's effective requests: the sum over its containers, or an init container if that is larger."""
     total: dict[str, Decimal] = {}
     for container in pod.get("containers") or []:
         _add(total, _asked(container))
@@ -99,12 +99,12 @@ def devices(nodes: Iterable[NodeCapacity], requested: Iterable[str] = ()) -> dic
 
 
 def largest(spec: ExperimentSpec) -> Point | None:
-    """The point that asks for most."""
+    """The point with the largest requirements."""
     return max(expand_points(spec), key=lambda point: (point.workers, point.nodes), default=None)
 
 
 def over_quota(spec: ExperimentSpec, quotas: Iterable[Mapping[str, Any]]) -> tuple[list[str], list[str]]:
-    """What of the largest point no quota will ever allow, and what it does not allow now, a sentence each."""
+    """Where the largest point exceeds a quota, and where it exceeds what is left of one; a sentence each."""
     point = largest(spec)
     never: list[str] = []
     now: list[str] = []

@@ -1,4 +1,4 @@
-"""What a cluster has and lacks, and whether an experiment could start there: a finding and what to do, each."""
+"""Checks of a cluster and of whether an experiment can start there, each with an action."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -38,7 +38,7 @@ _RIGHTS = (
 
 @dataclass(frozen=True)
 class ClusterCheck:
-    """``good`` is False for what stops an experiment, None for what is not needed or could not be looked at."""
+    """``good`` is False if it blocks the experiment, None if it is optional or could not be checked."""
 
     what: str
     found: str
@@ -63,7 +63,7 @@ class Patient:
 
 
 def doctor(cluster: BlockingCluster, experiment: ScalingExperiment | None = None) -> list[ClusterCheck]:
-    """Everything that can be found out.
+    """Run every check.
 
     Raises:
         ClusterError: when the cluster does not answer at all.
@@ -81,7 +81,7 @@ def doctor(cluster: BlockingCluster, experiment: ScalingExperiment | None = None
 
 
 def table(cluster: BlockingCluster, findings: list[ClusterCheck]) -> Table:
-    """One row a finding."""
+    """One row per finding."""
     columns = (Column("what", "What"), Column("found", "Found"), Column("good", "OK", "flag"), Column("do", "Action"))
     rows = tuple((each.what, each.found, each.good, each.do or None) for each in findings)
     return Table("cluster", f"Namespace {cluster.namespace} of {cluster.name}", columns, rows)

@@ -1,4 +1,4 @@
-"""An experiment as the operator keeps it: the object, the trials it has begun, and what could not be understood."""
+"""Read an experiment and its trials from a cluster."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,12 +23,12 @@ _FEW = 20
 
 
 class NotThere(ClusterError):
-    """There is no such experiment; the message says where was looked and what is there."""
+    """No such experiment; the message says where it was looked for and what exists."""
 
 
 @dataclass(frozen=True)
 class Watched:
-    """One experiment of a cluster as it was when it was read."""
+    """A snapshot of an experiment in a cluster."""
 
     experiment: ScalingExperiment
     namespace: str
@@ -53,13 +53,13 @@ class Watched:
 
     @property
     def exit_code(self) -> int:
-        """As ``run`` ends: 1 when it failed or a trial that has ended did not succeed."""
+        """The exit code of ``run``: 1 if it failed or an ended trial did not succeed."""
         bad = any(self.counts.get(phase.value.lower()) for phase in _BAD)
         return 1 if bad or self.phase in (ExperimentPhase.failed.value, ExperimentPhase.cancelled.value) else 0
 
     @property
     def headline(self) -> str:
-        """One line: where it is, its phase, what the operator says of it."""
+        """One line: namespace, phase, message."""
         said = self.status.get("message") or ("not picked up by an operator yet" if not self.status else "")
         return f"{self.name} in {self.namespace}: {self.phase}" + (f", {said}" if said else "")
 
@@ -81,7 +81,7 @@ class BegunTrial:
 
     @cached_property
     def spec(self) -> TrialSpec:
-        """The trial; read when it is asked for, for a large experiment has thousands.
+        """The trial, parsed on first use: a large experiment has thousands.
 
         Raises:
             ClusterError: when this version does not understand it.
@@ -97,16 +97,16 @@ class BegunTrial:
 
 
 def split(arguments: Sequence[Path]) -> tuple[list[Path], list[str]]:
-    """Arguments that are bundles, and those that are names of experiments in the cluster.
+    """Split arguments into bundles and names of experiments in the cluster.
 
-    What exists as a folder or file is a bundle, and so is what can be no name.
+    An existing path is a bundle, and so is anything that is not a valid name.
     """
     names = [str(path) for path in arguments if not path.exists() and _NAME.fullmatch(str(path))]
     return [path for path in arguments if str(path) not in names], names
 
 
 def find(address: ClusterAddress, name: str) -> tuple[BlockingCluster, Watched]:
-    """An experiment by the name that the user gave, where no folder is called so.
+    """Find an experiment by name.
 
     Raises:
         NotThere: also when no cluster was named and none can be looked into.
@@ -139,7 +139,7 @@ def read(cluster: BlockingCluster, name: str) -> Watched:
 
 
 def begun(cluster: BlockingCluster, experiment: str) -> Iterator[BegunTrial]:
-    """The trials that were begun, in no order.
+    """The trials that were started, in no order.
 
     Raises:
         ClusterError: when the cluster cannot be asked.

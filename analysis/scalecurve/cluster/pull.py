@@ -1,4 +1,4 @@
-"""Records of an experiment in a cluster -> a bundle: the same layout and bytes as an engine on one machine writes.
+"""Pull an experiment's records from a cluster into a bundle, with the layout and bytes that the local engine writes.
 
 A trial's folder is built under ``.work`` and appears by one rename, so whatever ends a pull leaves whole trials and no
 half one. A second pull fetches what is missing, and what was run anew since.
@@ -48,11 +48,11 @@ Progress = Callable[[int, int], None]
 
 
 class BundleRefused(Exception):
-    """The folder is not this experiment's to fill; the message says why and what to do."""
+    """The folder belongs to something else; the message says what to do."""
 
 
 class RecordError(Exception):
-    """A trial's record cannot be had from the cluster, or is not whole."""
+    """A trial's record is missing from the cluster or incomplete."""
 
 
 @dataclass
@@ -78,7 +78,7 @@ class Pulled:
 
 
 def pull(cluster: BlockingCluster, watched: Watched, bundle: Path, progress: Progress | None = None) -> Pulled:
-    """Fetch every ended trial's record that ``bundle`` lacks. ``progress`` is called with done and total trials.
+    """Fetch the record of every ended trial that ``bundle`` lacks; ``progress`` gets done and total trials.
 
     Raises:
         BundleRefused: when the folder holds something else, or another pull fills it.
@@ -108,7 +108,7 @@ def pull(cluster: BlockingCluster, watched: Watched, bundle: Path, progress: Pro
 
 
 def _wanted(trial: BegunTrial, trials: Path, pulled: Pulled) -> bool:
-    """Whether the trial has ended and its newest attempt's record is not here; what it is instead is noted."""
+    """Whether the newest attempt's record must be fetched; otherwise note the trial's state."""
     name, attempt = trial.trial, last_attempt(trial.status)
     if not trial.phase.final:
         pulled.unfinished.append(name)
@@ -134,7 +134,7 @@ def _whole(folder: Path, name: str, attempt: int) -> bool:
 def _each(
     cluster: BlockingCluster, selected: Sequence[BegunTrial], work: Path, trials: Path
 ) -> Iterator[tuple[BegunTrial, list[str] | str]]:
-    """Every trial with what was left out of its record, or with why it could not be had."""
+    """Each trial with the tables missing from its record, or with the reason why it was not fetched."""
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         running: dict[Future[list[str]], BegunTrial] = {
             pool.submit(_one, cluster, trial, work, trials): trial for trial in selected
@@ -151,7 +151,7 @@ def _each(
 
 
 def _one(cluster: BlockingCluster, trial: BegunTrial, work: Path, trials: Path) -> list[str]:
-    """Fetch, check, assemble and place one trial; what was left out of its record."""
+    """Fetch, check, assemble and place one trial; returns the tables missing from its record."""
     outcome, envelope = fetch(cluster, trial)
     assembled = put_together(trial, outcome, envelope)
     building = work / trial.trial

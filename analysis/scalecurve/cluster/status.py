@@ -1,4 +1,4 @@
-"""How far an experiment in a cluster is, in the tables that a bundle has: built from its trials' statuses alone. Pure.
+"""Progress of an experiment in a cluster, in the same tables as a bundle's, from its trials' statuses alone. Pure.
 
 A status holds the sums of a trial (samples over wall time of the timed windows), not its windows. Intervals here are
 therefore over repetitions only; the records (``pull``) give the whole.
@@ -24,7 +24,7 @@ from scalecurve_api.spec.trial import TrialPhase, TrialSpec
 
 
 def bundle_of(watched: Watched, begun: Iterable[BegunTrial]) -> Bundle:
-    """The experiment as if its records were here, as far as statuses tell."""
+    """A bundle built from the statuses of the trials."""
     trials = {trial.trial: trial for trial in begun}
     problems: list[UnusableFile] = []
     plan = _plan(watched, problems)
@@ -34,7 +34,7 @@ def bundle_of(watched: Watched, begun: Iterable[BegunTrial]) -> Bundle:
 
 
 def current_table(watched: Watched, now: datetime | None = None) -> Table:
-    """The trials that run now, the first ones where they are many."""
+    """The running trials, cut to the first ones."""
     columns = (
         Column("trial", "Trial"),
         Column("point", "Point"),
@@ -135,7 +135,7 @@ def _plan(watched: Watched, problems: list[UnusableFile]) -> Plan | None:
 
 
 def _record(spec: TrialSpec, trial: BegunTrial | None, problems: list[UnusableFile]) -> TrialRecord | None:
-    """What a status says of a trial that has ended."""
+    """A record of an ended trial from its status."""
     if trial is None or not trial.phase.final:
         return None
     summary = None

@@ -1,4 +1,4 @@
-"""Follow an experiment until it ends: asked for again and again, so that a lost connection loses nothing."""
+"""Follow an experiment until it ends, by polling: a lost connection loses nothing."""
 
 import time
 from collections.abc import Callable
@@ -23,9 +23,9 @@ def watch(
     every: float = 2.0,
     sleep: Callable[[float], None] = time.sleep,
 ) -> Watched:
-    """Call ``show`` with what is, every ``every`` seconds, and return the experiment once it has ended.
+    """Call ``show`` with a snapshot every ``every`` seconds, and return the last one once the experiment has ended.
 
-    While the API server does not answer ``unreachable`` is told why, and it is asked on.
+    If the API server does not answer, ``unreachable`` gets the reason and polling continues.
 
     Raises:
         Deleted: when the experiment is gone, or another one has its name now.
@@ -54,7 +54,7 @@ def watch(
 
 
 def change_line(watched: Watched) -> str:
-    """One line that differs whenever something has changed that is worth a line."""
+    """One line that changes whenever something noteworthy changed."""
     running = ", ".join(
         f"{each.get('point')} {str(each.get('phase', '')).lower()}"
         + (f" (attempt {each['attempt']})" if (each.get("attempt") or 1) > 1 else "")

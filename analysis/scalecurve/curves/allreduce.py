@@ -1,4 +1,4 @@
-"""The all-reduce microbenchmark: latency and bandwidth by message size, with the spread over repetitions.
+"""The all-reduce microbenchmark: latency and bandwidth by message size, with the range over repetitions.
 
 nccl-tests' conventions: algbw = bytes/time, busbw = algbw·2(n-1)/n, GB = 1e9 bytes, time of the slowest rank.
 """

@@ -1,4 +1,4 @@
-"""What an epoch and a whole training take and cost at each worker count, and which count is cheapest and fastest.
+"""Time and cost of an epoch and of the full training at each worker count; the cheapest and the fastest count.
 
 Epoch time = samples of the data set / throughput; cost = time × workers × price of a worker's hour.
 """
@@ -87,7 +87,7 @@ def cost(
 def cost_of(
     result: ScalingResult, bundles: Sequence[Bundle], price: Cost | None = None, price_notes: Sequence[str] = ()
 ) -> CostReport:
-    """The same for curves that are there already."""
+    """The same, from existing curves."""
     by_label = {bundle.label: bundle for bundle in bundles}
     series = tuple(_series_cost(each, by_label[each.bundle], price) for each in result.series)
     if price is None and any(each.currency for each in series):
@@ -96,7 +96,7 @@ def cost_of(
 
 
 def merged(price: Cost | None, stated: Cost | None) -> Cost | None:
-    """Another price on the same work: what it does not say of epochs is as stated."""
+    """The price, completed by the epochs and samples of the stated one."""
     if price is None or stated is None:
         return price or stated
     work = {
@@ -107,7 +107,7 @@ def merged(price: Cost | None, stated: Cost | None) -> Cost | None:
 
 
 def stated_price(bundle: Bundle) -> Cost | None:
-    """What the experiment of a bundle says."""
+    """The price in the experiment of a bundle."""
     if bundle.experiment is not None:
         return bundle.experiment.spec.cost
     return next((trial.spec.cost for trial in bundle.trials), None)
@@ -149,7 +149,7 @@ def _front(points: Sequence[tuple[int, Estimate | None, Estimate | None]]) -> tu
 
 
 def _dataset_samples(bundle: Bundle, series: SeriesResult) -> int | None:
-    """The size that the program states for its data set, if all trials of the series agree."""
+    """The data set size that the program recorded, if all trials of the series agree."""
     sizes = {
         trial.record.options.get(DATASET_OPTION)
         for trial in bundle.trials
@@ -180,7 +180,7 @@ def _point_cost(p: PointResult, price: Cost | None, size: int | None, epochs: in
 
 
 def _best(values: Sequence[tuple[int, Estimate | None]]) -> tuple[int | None, tuple[int, ...]]:
-    """The worker count of the smallest value, and the others that its interval cannot tell from it."""
+    """The worker count with the smallest value, and those whose intervals overlap its interval."""
     known = [(workers, value) for workers, value in values if value is not None]
     if not known:
         return None, ()

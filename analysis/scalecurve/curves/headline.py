@@ -63,7 +63,7 @@ def _undecided(speedup: Estimate, ideal: float) -> str:
 
 
 def _batch(points: Sequence[PointResult], workers: int) -> float | None:
-    """Samples a worker of a point that was measured."""
+    """Samples per worker and step of a measured point."""
     batch = next((p.effective_batch for p in points if p.workers == workers and p.effective_batch), None)
     return batch / workers if batch else None
 

@@ -1,4 +1,4 @@
-"""How far an experiment is: points done, running totals, what failed, and the best efficiency so far."""
+"""Progress of an experiment: points done, totals, failures, and the efficiency so far."""
 
 from dataclasses import dataclass
 
@@ -29,7 +29,7 @@ class ExperimentProgress:
 
 
 def status(bundle: Bundle, level: float = 0.95) -> ExperimentProgress:
-    """Where a bundle stands; cheap enough to be asked while the experiment runs (no step table is read)."""
+    """Progress of a bundle; cheap enough to poll during a run, since it reads no step table."""
     result = scaling([bundle], level)
     counts = [p.counts for series in result.series for p in series.points]
     total = TrialCounts(

@@ -1,4 +1,4 @@
-"""What is known of scaling curves: points, series, and trials that enter no curve."""
+"""Results of scaling analysis: points, series, and excluded trials."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from scalecurve_api.spec.trial import Point
 
 @dataclass(frozen=True)
 class TrialCounts:
-    """How the trials of a point stand."""
+    """Trials of a point by outcome."""
 
     planned: int
     succeeded: int
@@ -24,7 +24,7 @@ class TrialCounts:
 
 @dataclass(frozen=True)
 class PointResult:
-    """What is known of one point; None is what was not measured.
+    """Results of one point; None if not measured.
 
     ``throughput`` and ``plain_throughput`` are samples/s over all workers, ``step_s``, ``compute_s`` and ``exposed_s``
     seconds a step, ``effective_batch`` samples really used a step, ``energy_j`` joules a sample, ``to_target_s``
@@ -63,7 +63,7 @@ class PointResult:
 
 @dataclass(frozen=True)
 class SeriesResult:
-    """One curve, points by ascending worker count; ``notes`` explain what a reader may stumble over."""
+    """One curve, points by ascending worker count; ``notes`` explain anything that may mislead."""
 
     bundle: str
     name: str
@@ -82,7 +82,7 @@ class SeriesResult:
 
 @dataclass(frozen=True)
 class ExcludedTrial:
-    """A trial that ended and enters no curve, and why."""
+    """A trial that ended but is not part of a curve, and why."""
 
     bundle: str
     trial: str
@@ -95,16 +95,16 @@ class ExcludedTrial:
 
 @dataclass(frozen=True)
 class ScalingResult:
-    """All curves of one or several bundles, what was left out of them, and which files could not be read."""
+    """All curves of one or more bundles, the excluded trials, and the unusable files."""
 
     series: tuple[SeriesResult, ...]
     excluded: tuple[ExcludedTrial, ...]
     problems: tuple[tuple[str, UnusableFile], ...]
 
     def curves(self) -> ScalingResult:
-        """The same with the series that train something only."""
+        """The same, without series that train nothing."""
         return replace(self, series=tuple(series for series in self.series if series.trains))
 
     def unfinished(self) -> int:
-        """Trials still to come (or whose record cannot be used)."""
+        """Trials without a result yet, or with an unusable record."""
         return sum(point.counts.unfinished for series in self.series for point in series.points)

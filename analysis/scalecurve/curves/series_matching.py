@@ -1,4 +1,4 @@
-"""Which strong and weak series belong together: they wear one colour and stand side by side."""
+"""Match strong and weak series: they share a color and stand side by side."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -36,7 +36,7 @@ class Identity:
 
 
 def identities(series: Sequence[Named]) -> dict[tuple[str, str], Identity]:
-    """(bundle, series) -> identity; the label says no more than is needed to tell curves apart."""
+    """(bundle, series) -> identity; the label has only what distinguishes the curves."""
     several = len({each.bundle for each in series}) > 1
     axes = {(each.bundle, each.name): each.name.removeprefix(each.mode.value).strip() for each in series}
     short, _ = shortened(axes.values())

@@ -50,7 +50,7 @@ def scaling_table(result: ScalingResult) -> Table:
 
 
 def _baselines(result: ScalingResult) -> list[str]:
-    """Which worker count speed-up is measured against: one sentence where it is the same everywhere."""
+    """The baseline, in one sentence if it is the same everywhere."""
     counts = {series.baseline for series in result.series}
     if len(counts) == 1:
         count = counts.pop()
@@ -59,7 +59,7 @@ def _baselines(result: ScalingResult) -> list[str]:
 
 
 def split_table(result: ScalingResult) -> Table:
-    """Where the time of a step goes, and how well the device is used."""
+    """Breakdown of step time, and device utilization."""
     columns = (
         Column("step_ms", "Step", "number", "ms", interval=True),
         Column("compute_ms", "Without all-reduce", "number", "ms", interval=True),
@@ -83,7 +83,7 @@ def split_table(result: ScalingResult) -> Table:
 
 
 def side_by_side_table(result: ScalingResult) -> Table:
-    """Strong and weak scaling of the same thing in one row; empty where there is only one mode."""
+    """Strong and weak scaling in one row; empty if there is only one mode."""
     pairs = identities(result.series)
     several = len({identity.label for identity in pairs.values()}) > 1
     cells: dict[tuple[str, int, str], dict[str, PointResult]] = {}
@@ -110,7 +110,7 @@ def side_by_side_table(result: ScalingResult) -> Table:
 
 
 def excluded_table(result: ScalingResult) -> Table:
-    """Trials that enter no curve, and why."""
+    """Excluded trials and why."""
     columns = (
         _bundle_column(e.bundle for e in result.excluded),
         Column("trial", "Trial"),
@@ -139,7 +139,7 @@ def problem_table(result: ScalingResult, further: Sequence[tuple[str, UnusableFi
 def build(
     result: ScalingResult, name: str, title: str, columns: Sequence[Column], row: RowOf, notes: Sequence[str] = ()
 ) -> Table:
-    """A table of one row a point; people see the experiment only where it tells rows apart."""
+    """A table with one row per point; the experiment is shown only if there are several."""
     rows = [
         (series.bundle, series.name, p.workers, p.point.layout, *row(series, p))
         for series in result.series
@@ -150,12 +150,12 @@ def build(
 
 
 def _bundle_column(labels: Iterable[str]) -> Column:
-    """The experiment of a row: always there for programs, shown to people where there are several."""
+    """The experiment of a row: always in JSON and CSV, in tables only if there are several."""
     return Column("experiment", "Experiment", detail=len(set(labels)) < 2)
 
 
 def or_pending(point: PointResult, *cells: Cell | Estimate) -> list[Cell]:
-    """``?`` for every number of a point that may still come."""
+    """``?`` for every number of an unfinished point."""
     if not point.measured and point.counts.unfinished:
         return [PENDING] * len(cells)
     return list(cells)

@@ -1,4 +1,4 @@
-"""How much of the links a training uses: what a step sends, beside what the all-reduce alone was seen to do."""
+"""Link utilization of training: bytes sent per step against the bandwidth of the all-reduce alone."""
 
 from collections.abc import Sequence
 from statistics import median
@@ -20,7 +20,7 @@ _SHARE = "Utilization: the average over the step as a share of the peak all-redu
 
 
 def wire_table(result: ScalingResult, bundles: Sequence[Bundle], alone: AllReduceReport) -> Table:
-    """Bytes on the wire, and bandwidths, of every point of several workers whose records say what was sent."""
+    """Bytes sent and bandwidths of every multi-worker point whose records have them."""
     sent = _sent(bundles)
     best = _best(alone)
     columns = (

@@ -1,4 +1,4 @@
-"""Data files of named entries with their source: devices, links, prices. Shipped ones and a user's own alike."""
+"""Data files of named entries with their source (devices, links, prices): built-in ones and the user's own."""
 
 from collections.abc import Mapping
 from importlib.resources import files
@@ -16,11 +16,11 @@ SUFFIXES = (".yaml", ".yml", ".json")
 
 
 class EntryError(ValueError):
-    """A name that is not known, or a file that describes none: one line."""
+    """An unknown name or an invalid file, in one line."""
 
 
 class SourcedEntry(BaseModel):
-    """What all have: a key, and where the figures are from."""
+    """Fields of every entry: a key, and where the figures come from."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
@@ -34,12 +34,12 @@ AnyEntry = TypeVar("AnyEntry", bound=SourcedEntry)
 
 
 def shipped_entries(file: str, kind: type[AnyEntry]) -> dict[str, AnyEntry]:
-    """Those of a file in ``data``."""
+    """The entries of a file in ``data``."""
     return entries_of_text((files("scalecurve.hardware") / "data" / file).read_text(encoding="utf-8"), file, kind)
 
 
 def find_entry(reference: str, kind_name: str, shipped: Mapping[str, AnyEntry], kind: type[AnyEntry]) -> AnyEntry:
-    """A shipped entry by its key, or one of a YAML or JSON file: its only one, or ``FILE:KEY``. Raises EntryError."""
+    """A built-in entry by its key, or one from a YAML or JSON file: the only one or ``FILE:KEY``. Raises EntryError."""
     name = known_as(reference, shipped)
     if name is not None:
         return shipped[name]

@@ -1,4 +1,4 @@
-"""Names as people type them: ``VGG-16``, ``h200`` and ``Inception-v3`` are the names they look like."""
+"""Forgiving lookup of names: ``VGG-16``, ``h200`` and ``Inception-v3`` match regardless of case and punctuation."""
 
 import re
 from collections.abc import Iterable
@@ -7,12 +7,12 @@ from scalecurve_api.text import did_you_mean
 
 
 def folded(name: str) -> str:
-    """Small letters and digits alone."""
+    """Only lowercase letters and digits."""
     return re.sub(r"[^a-z0-9]", "", name.lower())
 
 
 def known_as(name_typed: str, names_known: Iterable[str]) -> str | None:
-    """The one of ``known`` that is meant: spelt so, or alike but for case and what is no letter or digit."""
+    """The matching name: an exact match, or the only one that differs in case and punctuation."""
     names = list(names_known)
     if name_typed in names:
         return name_typed
@@ -21,7 +21,7 @@ def known_as(name_typed: str, names_known: Iterable[str]) -> str | None:
 
 
 def unknown(kind: str, name: str, allowed: Iterable[str]) -> str:
-    """One line for a name that is none of ``known``, with the nearest of them."""
+    """One line for an unknown name, with the nearest known one."""
     names = list(allowed)
     near = did_you_mean(name, names)
     hint = f"; did you mean {near!r}?" if near else ""

@@ -1,4 +1,4 @@
-"""Accelerator prices: data files with dates and sources, and what a price says of the runs it is put on."""
+"""Accelerator prices: data files with dates and sources, and where a price does not fit the runs."""
 
 import datetime
 from collections.abc import Mapping, Sequence
@@ -17,7 +17,7 @@ from scalecurve_api.spec.experiment import Cost
 
 
 def _as_date(value: Any) -> Any:
-    """A whole day, as 2026-11-09; YAML has made it a date already, JSON has not."""
+    """A day such as 2026-11-09: a date from YAML, text from JSON."""
     if isinstance(value, datetime.datetime) or not isinstance(value, datetime.date | str):
         raise ValueError("expected a day such as 2026-11-09")
     try:
@@ -73,7 +73,7 @@ def find_price(reference: str) -> Price:
 
 
 def price_notes(price: Price, bundles: Sequence[Bundle]) -> tuple[str, ...]:
-    """The price in a sentence, and where it does not fit the runs: another accelerator, an instance partly used."""
+    """The price in a sentence, and where it does not fit the runs: another accelerator, a partly used instance."""
     notes = [price.sentence]
     records = [trial.record for bundle in bundles for trial in bundle.trials if trial.good and trial.record is not None]
     names = {place.device_name for record in records for place in record.topology}
@@ -100,7 +100,7 @@ def _is_of(price: Price, device: str) -> bool:
 
 
 def price_table(prices: Mapping[str, Price]) -> Table:
-    """All of them, one a row."""
+    """One row per price."""
     columns = (
         Column("name", "Name"),
         Column("title", "What"),

@@ -1,4 +1,4 @@
-"""First experiments that fit a machine: templates, and which of them to run on what is there. Pure."""
+"""First experiments for a machine: templates, and which of them to run. Pure."""
 
 from dataclasses import dataclass
 from importlib.resources import files
@@ -16,7 +16,7 @@ class Starter:
 
 
 def starters(gpus: int, cores: int) -> tuple[list[Starter], str]:
-    """The experiments for a machine with so many GPUs and usable cores, and a sentence that says what was chosen.
+    """The experiments for a machine with these GPUs and usable cores, and a sentence on the choice.
 
     Raises:
         ValueError: for a machine with one core and fewer than two GPUs: nothing can scale there.
@@ -53,7 +53,7 @@ def usable_cores(physical: int, threads: int) -> int:
 
 
 def worker_counts(most: int) -> list[int]:
-    """Powers of two up to ``most``, at most 8 workers: a quickstart is to be quick."""
+    """Powers of two up to ``most``, and at most 8: a quickstart must be quick."""
     counts = [1]
     while counts[-1] * 2 <= min(most, _MOST):
         counts.append(counts[-1] * 2)

@@ -1,4 +1,4 @@
-"""How numbers are written for people: no locale, no exponent where it can be helped, no more digits than are known."""
+"""Number formatting: no locale, rarely an exponent, no more digits than are significant."""
 
 import math
 
@@ -21,7 +21,7 @@ def number(value: float, digits: int = _DIGITS) -> str:
 
 
 def count(value: int) -> str:
-    """A whole number with its thousands set apart."""
+    """An integer with thousands separators."""
     return f"{value:,}"
 
 

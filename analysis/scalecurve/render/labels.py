@@ -1,4 +1,4 @@
-"""Names of series, shortened for people: where there are many axes, only what differs from the first series is said."""
+"""Short series labels: with many axes, only what differs from the first series."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence

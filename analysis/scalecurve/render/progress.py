@@ -1,4 +1,4 @@
-"""The live line of a run: trials done, what runs now, its pace and the time left. Silent when not a terminal."""
+"""The progress line of a run: trials done, current trial, pace and time left. Silent if not on a terminal."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class LiveLine:
     """A context that shows the newest ``RunProgress``; finished trials scroll by above it."""
 
     def __init__(self, quiet: bool = False) -> None:
-        """Show on stderr, so that stdout holds the result alone."""
+        """Print to stderr, so that stdout has only the result."""
         from rich.console import Console
         from rich.live import Live
 
@@ -59,7 +59,7 @@ class LiveLine:
             self._console.print(text, style="dim", markup=False, soft_wrap=True)
 
     def _scroll(self, progress: RunProgress) -> None:
-        """A line for the trial that has ended since; those cancelled at the end never ran."""
+        """A line for a trial that just ended; trials cancelled at the end never ran."""
         finals = {phase: count for phase, count in progress.counts.items() if phase.final}
         for phase, count in finals.items():
             if count > self._counts.get(phase, 0) and self._current and phase is not TrialPhase.cancelled:
@@ -69,7 +69,7 @@ class LiveLine:
         self._current = progress.trial.name if progress.trial is not None else self._current
 
     def _line(self, progress: RunProgress) -> RenderableType:
-        """One line whatever the width: what matters least stands last, and is cut off."""
+        """One line at any width: the least important part comes last and is cut off."""
         from rich.progress_bar import ProgressBar
         from rich.table import Table
         from rich.text import Text

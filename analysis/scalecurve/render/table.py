@@ -1,4 +1,4 @@
-"""One form for every table: columns with name, unit and kind, rows of plain values; text, Markdown, CSV and JSON of it.
+"""Tables: columns with name, unit and kind, rows of plain values, rendered as text, Markdown, CSV and JSON.
 
 The written forms depend on the values alone: no locale, no clock, no path, keys sorted, floats rounded to six
 significant digits (so that the last bits in which machines may differ never show). ``frame`` keeps every digit.
@@ -27,7 +27,7 @@ Kind = Literal["text", "count", "number", "percent", "flag"]
 
 
 class Mark(Enum):
-    """Cells that are no value."""
+    """Cells without a value."""
 
     PENDING = spelling.PENDING_MARK
     """Not finished yet."""
@@ -77,7 +77,7 @@ class Table:
         return [[spell(cell, column) for cell, column in zip(row, self.columns, strict=True)] for row in self.rows]
 
     def compact(self) -> Table:
-        """What people are shown: no details, no column in which no row has a value, no name longer than it must be."""
+        """The table as shown in text: no details, no empty columns, short series names."""
         kept = [
             index
             for index, column in enumerate(self.columns)
@@ -98,7 +98,7 @@ class Table:
         return _text(self.compact())
 
     def markdown(self, titled: bool = True) -> str:
-        """A Markdown table, under its title unless ``titled`` is off; no cell can break out of it."""
+        """A Markdown table, with its title unless ``titled`` is off; no cell can break out of it."""
         return _markdown(self.compact(), titled)
 
     def csv(self) -> str:
@@ -136,7 +136,7 @@ class Table:
 
 
 def to_json(tree: Any) -> str:
-    """The one spelling of JSON that this package writes."""
+    """The JSON format of this package."""
     return json.dumps(tree, sort_keys=True, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
@@ -146,7 +146,7 @@ def rounded(value: float) -> float | None:
 
 
 def spell(cell: Cell, column: Column) -> str:
-    """A cell as people read it."""
+    """A cell as text."""
     if cell is None:
         return spelling.MISSING
     if isinstance(cell, Mark):
@@ -216,7 +216,7 @@ def _frame_cell(cell: Cell) -> Any:
 
 
 def _one_line(text: str) -> str:
-    """No line breaks, no control characters, nothing that is not Unicode."""
+    """Text without line breaks, control characters and invalid Unicode."""
     text = text.encode("utf-8", "backslashreplace").decode()
     return "".join(c if c.isprintable() else " " for c in " ".join(text.split()))
 
@@ -257,6 +257,6 @@ def _markdown(table: Table, titled: bool) -> str:
 
 
 def markdown_text(text: str) -> str:
-    """Text that Markdown shows as it is: no table cell, tag, link or emphasis can begin in it."""
+    """Text escaped for Markdown: no table cell, tag, link or emphasis can begin in it."""
     text = _one_line(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     return "".join(f"\\{char}" if char in "\\`|*[]" else char for char in text)

@@ -1,4 +1,4 @@
-"""The report as one HTML page that needs nothing else: no script, no font, no image from anywhere."""
+"""The report as one self-contained HTML page: no script, no external font, no external image."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ TEMPLATE = "report.html.j2"
 
 
 def page(content: Content) -> str:
-    """The whole page; every word that comes from a bundle is escaped."""
+    """The page; all text from a bundle is escaped."""
     import jinja2
     from markupsafe import Markup
 
@@ -29,7 +29,7 @@ def page(content: Content) -> str:
 
 
 def _cells(table: Table) -> dict[str, Any]:
-    """A table as the template wants it: headings, rows of (text, interval, class), and notes."""
+    """A table for the template: headings, rows of (text, interval, class), and notes."""
     shown = table.compact()
     rows = []
     for row, spelled in zip(shown.rows, shown.spelled(), strict=True):
@@ -43,7 +43,7 @@ def _cells(table: Table) -> dict[str, Any]:
 
 
 def _parts(cell: object, text: str, column: Column) -> tuple[str, str]:
-    """The text of a cell, and the interval that stands small under it."""
+    """The text of a cell, and the interval in small print under it."""
     return spelling.parted(cell, column.kind == "percent") if isinstance(cell, Estimate) else (text, "")
 
 

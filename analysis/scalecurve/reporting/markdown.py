@@ -1,4 +1,4 @@
-"""The report as Markdown, with links to the plots that lie beside it."""
+"""The report as Markdown, with links to its plot files."""
 
 from collections.abc import Iterator
 

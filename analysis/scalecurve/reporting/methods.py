@@ -1,4 +1,4 @@
-"""How each number of a report was obtained, in sentences: the definitions, the intervals, and where they come from."""
+"""How each number of a report was obtained: definitions and intervals, in sentences."""
 
 from collections.abc import Iterator
 

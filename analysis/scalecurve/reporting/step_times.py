@@ -12,7 +12,7 @@ _SHOWN = ((0.05, "5 %", "p5"), (0.5, "Median", "median"), (0.95, "95 %", "p95"),
 
 
 def step_table(series: Sequence[MeasuredSeries], digests: Digests) -> Table:
-    """One row a point: quantiles of the slowest rank's step (the median over repetitions), and who is slowest."""
+    """One row per point: quantiles of the slowest rank's step (the median over repetitions), and who is slowest."""
     several = len({each.bundle for each in series}) > 1
     columns = (
         Column("experiment", "Experiment", detail=not several),

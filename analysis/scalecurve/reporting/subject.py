@@ -1,4 +1,4 @@
-"""What was measured, on what and when: the line under a report's title."""
+"""The line under a report's title: what was measured, on what and when."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -13,7 +13,7 @@ _LAST_NS = 253_402_300_799 * 10**9
 
 
 def subjects(bundles: Sequence[Bundle]) -> tuple[str, ...]:
-    """A line for each bundle that has a Succeeded trial; experiments are named where there are several."""
+    """A line for each bundle with a Succeeded trial, with the experiment's name if there are several."""
     lines = [(bundle.label, _line(bundle)) for bundle in bundles]
     return tuple(f"{label}: {line}" if len(bundles) > 1 else line for label, line in lines if line)
 

@@ -1,7 +1,7 @@
 """Interval estimates of throughput, ratios (speed-up, efficiency, cost) and differences (exposed communication).
 
 The unit of replication is the repetition: steps and windows of one run share its clocks, its placement and its
-neighbours, and are autocorrelated besides, so they say little about the next run. Each repetition is reduced to one
+neighbors, and are autocorrelated besides, so they say little about the next run. Each repetition is reduced to one
 number, its seconds per sample, and Student's t is used on these few numbers. The figures below are printed by
 `benchmarks/coverage.py`: coverage of the 95 % interval of efficiency, 2,000 draws a case, skewed AR(1) steps.
 

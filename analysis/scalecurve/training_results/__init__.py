@@ -1,4 +1,4 @@
-"""Training to accuracy: what every point reached, on what data, and what was measured beside it."""
+"""Results of training to accuracy: accuracy, data, noise scale and quantization of every point."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -32,11 +32,11 @@ class Training:
         )
 
     def of_accuracy(self) -> tuple[Table, ...]:
-        """One row a point, and where several approaches were run, the winner."""
+        """One row per point, and the best approach if there are several."""
         return _shown(accuracy_table(self.points), approach_table(self.points))
 
     def of_workers(self) -> tuple[Table, ...]:
-        """What the worker count does to accuracy and time, of series with several."""
+        """Accuracy and time against the worker count, for series with several counts."""
         return _shown(*worker_tables(self.points))
 
     def of_data(self) -> tuple[Table, ...]:
@@ -51,12 +51,12 @@ class Training:
 
 
 def training(bundles: Sequence[Bundle], level: float = 0.95) -> Training:
-    """What the Succeeded trials of the bundles learnt; ``level`` is that of the intervals over repetitions."""
+    """Training results of the Succeeded trials; ``level`` is that of the intervals over repetitions."""
     return of_series((series for bundle in bundles for series in measure(bundle)), level)
 
 
 def of_series(measured: Iterable[MeasuredSeries], level: float = 0.95) -> Training:
-    """The same of series that are at hand."""
+    """The same, from measured series."""
     return Training(labelled(measured, level))
 
 

@@ -1,4 +1,4 @@
-"""Final accuracy by approach (``transfer.train``) and the other axes, the winner, and how far the others are behind."""
+"""Final accuracy by approach (``transfer.train``) and the other axes, the best, and how far behind the others are."""
 
 import math
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""What the worker count does to accuracy and to the time it takes: curves by epoch, where they settle, and beyond."""
+"""Accuracy and training time against the worker count: curves by epoch, convergence, extrapolation."""
 
 from collections.abc import Callable, Iterator, Sequence
 from statistics import fmean
@@ -35,12 +35,12 @@ def turnaround_s(record: TrialRecord) -> float | None:
 
 
 def epochs_to_settle(p: PointTraining) -> list[int]:
-    """Epochs to convergence of validation accuracy, of the runs that came to one."""
+    """Epochs to convergence, for the runs that converged."""
     return [run[index].epoch for run, index in _settled(p)]
 
 
 def seconds_to_settle(p: PointTraining) -> list[float]:
-    """Training seconds to it, evaluation left out."""
+    """Training seconds to convergence, without evaluation."""
     return [max(0.0, run[index].wall_s) for run, index in _settled(p)]
 
 

@@ -1,4 +1,4 @@
-"""When a validation curve has come to its maximum, by a rule and not by eye.
+"""When a validation curve has converged, by a rule instead of by eye.
 
 The curve is smoothed by the mean of the last ``WIDTH`` evaluations. Its maximum counts as reached at the first epoch
 from which on the smoothed curve stays within ``TOLERANCE`` of its own maximum. Where that is one of the last ``WIDTH``
@@ -23,7 +23,7 @@ class Settled:
 
 
 def settled(accuracies: Sequence[float], width: int = WIDTH, tolerance: float = TOLERANCE) -> Settled | None:
-    """Where a run settled by the rule above; None where it has not, or is not longer than two widths.
+    """Where a run converged by the rule above; None if it did not, or is shorter than two widths.
 
     Raises:
         ValueError: a width below 1, a negative tolerance, or accuracies that are not finite.

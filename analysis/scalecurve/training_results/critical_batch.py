@@ -1,4 +1,4 @@
-"""The batch beyond which more workers stop paying, by the gradient noise scale that runs measured.
+"""The critical batch, beyond which more workers stop paying off, from the measured gradient noise scale.
 
 S. McCandlish et al., arXiv:1812.06162: with a batch of B samples a training takes S = S_min (1 + B_crit/B) steps and
 E = E_min (1 + B/B_crit) samples, and B_simple, the noise scale, stands for B_crit (section 2.4; within their "factor of
@@ -20,7 +20,7 @@ from scalecurve_api.text import count
 
 @dataclass(frozen=True)
 class SeriesCriticalBatch:
-    """The noise scale of one series in samples, with its interval; None where it cannot be told, and ``why``."""
+    """The noise scale of one series in samples with its interval; None, and ``why``, if it is not identifiable."""
 
     series: str
     runs: int
@@ -45,7 +45,7 @@ class SeriesCriticalBatch:
 
 
 def critical_batches(points: Sequence[PointTraining]) -> tuple[SeriesCriticalBatch, ...]:
-    """Of every series in which a run measured it."""
+    """The critical batch of every series that measured the noise scale."""
     by_series: dict[str, list[PointTraining]] = {}
     for p in points:
         if any(record.noise_scale for record in p.records):

@@ -1,4 +1,4 @@
-"""A quantity at more workers than were run, with what is not known of it; or plainly nothing.
+"""Extrapolate a quantity to more workers, with an interval; or refuse.
 
 A line through logarithms: log y (or y itself, for accuracies) against log2 of the worker count, fitted to every run by
 least squares, with Student's interval of the mean at the further count. Two tests come before it: at least three

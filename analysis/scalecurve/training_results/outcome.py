@@ -1,4 +1,4 @@
-"""What one point's repetitions learnt, each with an interval over them."""
+"""Training results of one point, with intervals over its repetitions."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -58,7 +58,7 @@ class PointTraining:
 
     @property
     def best(self) -> Estimate:
-        """The best accuracy of a run: of many looks at the same data, and so a little too good."""
+        """The best accuracy of a run; slightly optimistic, as the best of many evaluations."""
         return self._share([max(e.accuracy for e in run) for run in self.runs])
 
     @property
@@ -81,7 +81,7 @@ class PointTraining:
 
     @property
     def seconds_to_target(self) -> Estimate | None:
-        """Training time of the runs that reached it, evaluation left out."""
+        """Training time to the target for the runs that reached it, without evaluation."""
         return mean([max(0.0, e.wall_s) for e in self.reached], self.level, least=0) if self.reached else None
 
     @property
@@ -90,7 +90,7 @@ class PointTraining:
 
     @property
     def throughput(self) -> Estimate | None:
-        """Samples a second of the timed windows, as in the scaling table."""
+        """Samples per second of the timed windows, as in the scaling table."""
         return throughput(self.measured.samples, self.level) if self.measured.timed else None
 
     def _share(self, values: Sequence[float]) -> Estimate:

@@ -1,4 +1,4 @@
-"""The trained model in fewer bits, as tables: means over repetitions by bits, scheme and stage."""
+"""Tables of the quantized model: means over repetitions by bits, scheme and stage."""
 
 from collections.abc import Sequence
 

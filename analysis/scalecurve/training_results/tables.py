@@ -1,4 +1,4 @@
-"""Training to accuracy as tables: one row a point, a class, or an epoch."""
+"""Tables of training to accuracy: one row per point, class, or epoch."""
 
 from collections.abc import Sequence
 from statistics import fmean
@@ -14,7 +14,7 @@ MOST_CLASSES = 60
 
 
 def where(points: Sequence[PointTraining]) -> tuple[Column, ...]:
-    """The columns that say which point; the experiment is shown to people where there are several."""
+    """The columns that identify a point; the experiment is shown only if there are several."""
     return (
         Column("experiment", "Experiment", detail=len({p.bundle for p in points}) < 2),
         Column("series", "Series"),
@@ -29,7 +29,7 @@ def place(p: PointTraining) -> list[Cell]:
 
 
 def accuracy_table(points: Sequence[PointTraining]) -> Table:
-    """What training reached, after how many epochs and how long, and at which speed."""
+    """Accuracy, epochs and time to target, and throughput."""
     columns = (
         *where(points),
         Column("runs", "Runs", "count"),
@@ -65,7 +65,7 @@ def accuracy_table(points: Sequence[PointTraining]) -> Table:
 
 
 def data_table(points: Sequence[PointTraining]) -> Table:
-    """How much each point learnt from, one row for each data set that differs."""
+    """Sizes of the data sets, one row for each that differs."""
     columns = (
         Column("data", "Data"),
         Column("train", "Training items", "count"),
@@ -169,7 +169,7 @@ def noise_by_epoch(p: PointTraining) -> dict[int, list[NoiseScaleRow]]:
 
 
 def known_scale(p: PointTraining, rows: Sequence[NoiseScaleRow]) -> Estimate | None:
-    """The mean over repetitions, where each of them has it: those without are the noisiest; one speaks for itself."""
+    """The mean over repetitions if all have it: those without are the noisiest."""
     if len(rows) == 1 and rows[0].simple is not None and rows[0].simple_low is not None:
         return Estimate(rows[0].simple, rows[0].simple_low, rows[0].simple_high, 0.95, Method.WITHIN_RUN, 1)
     known = [row.simple for row in rows if row.simple is not None]

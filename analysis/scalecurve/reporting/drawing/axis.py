@@ -1,4 +1,4 @@
-"""Axes with few ticks that mean something: real worker counts on log2, round numbers on log10, message sizes."""
+"""Axes with few, meaningful ticks: worker counts on log2, round numbers on log10, message sizes."""
 
 import math
 from collections.abc import Callable, Collection, Sequence
@@ -44,7 +44,7 @@ def message_axis(axes: Axes, sizes: Collection[int]) -> None:
 
 
 def percent(share: float) -> str:
-    """A tick of a share."""
+    """A fraction as a percentage tick."""
     return f"{short(share * 100)} %"
 
 
@@ -64,7 +64,7 @@ def thinned(counts: Sequence[int], most: int = MOST_TICKS) -> list[int]:
 def log_axis(
     axes: Axes, which: str, low: float, high: float, spell: Callable[[float], str] = formatting.number
 ) -> None:
-    """A log axis over [low, high] with about five round ticks, and a little air."""
+    """A log axis over [low, high] with about five round ticks and a small margin."""
     air = max((high / low) ** 0.06, 1.04)
     low, high = low / air, high * air
     getattr(axes, f"set_{which}scale")("log")
@@ -74,7 +74,7 @@ def log_axis(
 
 
 def round_ticks(low: float, high: float, most: int = 6) -> list[float]:
-    """Three to ``most`` round numbers within [low, high]: 1, 2, 5 of each decade, fewer or more of them as need be."""
+    """Three to ``most`` round numbers within [low, high]: 1, 2, 5 of each decade, or fewer or more of them."""
     for steps in ((1, 2, 5), (1, 3), (1,), (1, 1.5, 2, 3, 4, 5, 6, 8)):
         ticks = _decades(low, high, steps)
         if 3 <= len(ticks) <= most:
@@ -112,13 +112,13 @@ def whole_ticks(last: int) -> list[float]:
 
 
 def category_limits(axes: Axes, count: int, least: int = 4) -> None:
-    """Limits around ``count`` places at 0, 1, 2, ..., centred where they are few."""
+    """Limits around ``count`` places at 0, 1, 2, ..., centered if there are few."""
     air = 0.6 + max(0, least - count) / 2
     axes.set_xlim(-air, count - 1 + air)
 
 
 def short(value: float) -> str:
-    """A tick's number: no more digits than it has, and a power of ten where it would not fit beside the axis."""
+    """A tick label: no extra digits, and a power of ten if it would not fit next to the axis."""
     text = f"{float(f'{value:.6g}'):,.12f}".rstrip("0").rstrip(".")
     if value == 0 or (len(text) <= _FITS and float(text.replace(",", ""))):
         return text

@@ -1,4 +1,4 @@
-"""Ideal lines: where a curve would run if every worker added as much as the first. Each returns the heights it drew."""
+"""Ideal lines: the curve if every worker added as much as the first. Each returns the heights it drew."""
 
 from collections.abc import Callable
 
@@ -56,6 +56,6 @@ def _ends(series: SeriesResult) -> tuple[int, int]:
 
 
 def _word(axes: Axes, x: float, y: float) -> None:
-    """A word right of the end of an ideal line, once in a panel; intervals stand left of it."""
+    """Label the end of an ideal line, once per panel, to the right of the intervals."""
     if not axes.texts:
         axes.annotate("ideal", (x, y), (9, 2), textcoords="offset points", color=theme.FAINT, fontsize=8.5)

@@ -15,7 +15,7 @@ def interval_bars(
     width: float = 3.4,
     alpha: float = 0.3,
 ) -> list[float]:
-    """Thick vertical lines for the (x, low, high) whose ends are known and apart; the heights that they reach."""
+    """Thick vertical lines for every (x, low, high) with a width; returns the heights that they reach."""
     drawn = [(x, low, high) for x, low, high in bars if low is not None and high is not None and low < high]
     if drawn:
         axes.vlines(*zip(*drawn, strict=True), color=color, linewidth=width, alpha=alpha, zorder=2)

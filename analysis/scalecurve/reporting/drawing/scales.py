@@ -13,12 +13,12 @@ _FARTHEST = 3.0
 
 
 def ends(estimate: Estimate) -> list[float]:
-    """All heights that an estimate takes: its value and the ends of its interval."""
+    """The heights of an estimate: its value and the ends of its interval."""
     return [side for side in (estimate.value, estimate.low, estimate.high) if side is not None]
 
 
 def in_sight(estimates: Sequence[Estimate]) -> tuple[list[float], bool]:
-    """The heights that an axis has to hold, and whether an interval goes on beyond it.
+    """The heights that an axis must show, and whether an interval extends beyond it.
 
     No interval stretches the axis to more than ``_FARTHEST`` times the values: the curve itself would lie flat.
     """
@@ -29,7 +29,7 @@ def in_sight(estimates: Sequence[Estimate]) -> tuple[list[float], bool]:
 
 
 def log_scale(axes: Axes, shown: Sequence[SeriesResult], heights: Sequence[float]) -> None:
-    """An amount: only ratios matter."""
+    """Log scale for an amount: only ratios matter."""
     positive = [height for height in heights if height > 0 and math.isfinite(height)]
     axis.log_axis(axes, "y", min(positive), max(positive), axis.short)
 
@@ -45,6 +45,6 @@ def ratio_scale(axes: Axes, shown: Sequence[SeriesResult], heights: Sequence[flo
 
 
 def percent_scale(axes: Axes, shown: Sequence[SeriesResult], heights: Sequence[float]) -> None:
-    """An efficiency: linear, 100 % always in sight."""
+    """Linear scale for an efficiency, always including 100 %."""
     low = min(0.8, max(0.0, math.floor((min(heights) - 0.05) * 10) / 10))
     axis.linear_axis(axes, "y", low, max(1.05, max(heights) + 0.03), lambda share: f"{share * 100:.0f} %")

@@ -1,4 +1,4 @@
-"""Which of many trained points a figure has room for."""
+"""Which of many trained points to draw."""
 
 from collections.abc import Sequence
 
@@ -8,7 +8,7 @@ MOST_CURVES = 12
 
 
 def drawn_points(points: Sequence[PointTraining]) -> tuple[Sequence[PointTraining], str]:
-    """All points while one can tell them apart, then each series' largest count, and a sentence for the caption."""
+    """All points if they are few enough, otherwise each series' largest count, and a sentence for the caption."""
     if len(points) <= MOST_CURVES:
         return points, ""
     largest = {(p.bundle, p.series): p for p in sorted(points, key=lambda p: p.point.workers)}

@@ -13,7 +13,7 @@ from scalecurve.reporting.registry import plot
 
 @plot("accuracy", section="accuracy", order=20)
 def accuracy(findings: Findings) -> Drawing | None:
-    """Every repetition is a thin line, the first of a point carries its marks; error over epochs has its own plot."""
+    """A thin line per repetition, with markers on the first of each point."""
     if not findings.training.points:
         return None
     shown, left_out = drawn_points(findings.training.points)

@@ -65,7 +65,7 @@ def _panel(axes: Axes, series: SeriesResult) -> dict[str, object]:
 
 
 def _parts(p: PointResult) -> tuple[float, float, float]:
-    """(compute, exposed, not told apart) in seconds; one worker alone has no communication."""
+    """(compute, exposed, undivided) in seconds; a single worker has no communication."""
     assert p.step_s is not None
     if p.exposed_s is None or p.compute_s is None:
         return (p.step_s.value, 0.0, 0.0) if p.workers == 1 else (0.0, 0.0, p.step_s.value)
@@ -74,7 +74,7 @@ def _parts(p: PointResult) -> tuple[float, float, float]:
 
 
 def _interval_bars(axes: Axes, points: Sequence[PointResult], factor: float) -> None:
-    """The interval of the exposed part, drawn at the boundary that it moves."""
+    """The interval of the exposed part, at the boundary between the parts."""
     lines = []
     for place, p in enumerate(points):
         exposed = p.exposed_s

@@ -1,4 +1,4 @@
-"""Training images as they are in the data set, and as a step saw them."""
+"""Training images as stored in the data set, and as training steps saw them."""
 
 import base64
 import binascii
@@ -27,7 +27,7 @@ _UNCHANGED = "Images from the data set with their class; training steps saw them
 
 @plot("pictures", section="data", order=10)
 def images(findings: Findings) -> Drawing | None:
-    """A row of originals, and under it one for each way in which the points changed them."""
+    """A row of originals, and a row for each way in which the points transformed them."""
     known = [(p, p.records[0].dataset) for p in findings.training.points]
     found = [(p, facts) for p, facts in known if facts is not None and facts.pictures]
     if not found:

@@ -14,7 +14,7 @@ _CAPTION = (
 
 @plot("noise-scale", section="noise-scale", order=10)
 def noise_scale(findings: Findings) -> Drawing | None:
-    """One curve a point, where any epoch's scale is known."""
+    """One curve per point, if any epoch's scale is known."""
     curves = []
     for p in findings.training.points:
         scales = [(epoch, known_scale(p, rows)) for epoch, rows in noise_by_epoch(p).items()]

@@ -1,4 +1,4 @@
-"""Cost against time: one mark a worker count, and the line of those that no other beats in both."""
+"""Cost against time: one mark per worker count, and the Pareto front."""
 
 from collections.abc import Sequence
 
@@ -20,7 +20,7 @@ Mark = tuple[int, float, float]
 
 @plot("pareto", section="cost", order=30)
 def pareto(findings: Findings) -> Drawing | None:
-    """Of the full training, an epoch or a million samples: what is known of every curve."""
+    """Of the full training, an epoch or a million samples: the most that is known for every curve."""
     shown = [series for series in findings.costs.series if series.front and len(series.series.measured) > 1]
     if not shown or len({series.currency for series in shown}) != 1:
         return None
@@ -51,7 +51,7 @@ def pareto(findings: Findings) -> Drawing | None:
 
 
 def _work(shown: Sequence[SeriesCost]) -> tuple[str, list[float]]:
-    """What time and cost are of, and how many samples that is on each curve."""
+    """The unit of work, and its samples on each curve."""
     if all(each.dataset_samples and each.epochs for each in shown):
         return "the full training", [float((each.dataset_samples or 0) * (each.epochs or 0)) for each in shown]
     if all(each.dataset_samples for each in shown):

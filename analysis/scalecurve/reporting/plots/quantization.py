@@ -1,4 +1,4 @@
-"""Accuracy and error over bits, and where the values of a few layers lie."""
+"""Accuracy and error over bits, and value histograms of a few layers."""
 
 from matplotlib.axes import Axes
 

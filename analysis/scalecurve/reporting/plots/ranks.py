@@ -1,4 +1,4 @@
-"""Step time by rank: how wide each rank's own distribution is, and which rank is behind."""
+"""Step time by rank: the distribution of each rank, and which one is slow."""
 
 from dataclasses import dataclass
 
@@ -80,7 +80,7 @@ def _boxes(axes: Axes, digest: StepDigest) -> None:
 
 
 def _band(axes: Axes, digest: StepDigest) -> None:
-    """For many ranks: bands in the place of boxes."""
+    """Bands instead of boxes, for many ranks."""
     factor = _unit(axes, digest)
     rows = [[value * factor for value in rank] for rank in digest.ranks]
     places = list(range(len(rows)))

@@ -1,4 +1,4 @@
-"""Validation error over epochs: the mean of a point's repetitions, with each of them as a thin line."""
+"""Validation error over epochs: the mean over repetitions, and each repetition as a thin line."""
 
 from collections.abc import Sequence
 from statistics import fmean

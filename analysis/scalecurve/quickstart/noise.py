@@ -26,7 +26,7 @@ def after(name: str, records: Sequence[TrialRecord], trials: int, resume: str) -
     """Lines about trials that noise made invalid, or that the time limit left no room for."""
     lines = []
     for reason, taker, advice in (
-        (InvalidReason.noisy_neighbor, "other processes", _STOP_THEM),
+        (InvalidReason.noisy_neighbour, "other processes", _STOP_THEM),
         (InvalidReason.cpu_steal, "the hypervisor", _MOVE),
     ):
         invalid = [record for record in records if record.phase is TrialPhase.invalid and record.reason == reason]
@@ -42,5 +42,5 @@ def after(name: str, records: Sequence[TrialRecord], trials: int, resume: str) -
 
 
 def _loads(record: TrialRecord, reason: InvalidReason) -> Sequence[float | None]:
-    loads = record.foreign_load if reason is InvalidReason.noisy_neighbor else record.stolen_load
+    loads = record.foreign_load if reason is InvalidReason.noisy_neighbour else record.stolen_load
     return loads or [None]

@@ -126,11 +126,13 @@ cluster-down: $(VENV)/bin/python  ## end it, or what a killed one left
 	@$(BIN)/python -m tools.devcluster.nodes.standing down
 
 .PHONY: lint
-lint: $(DEV)  ## formatting, lint, types, the one-way imports, and the workflows
+lint: $(DEV)  ## formatting, lint, types, one-way imports, the packages' structure, and the workflows
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
+	@$(BIN)/python tools/lint/structure.py
+	@$(BIN)/python tools/lint/late_imports.py
 	@if command -v go >/dev/null; then cd tools/actionlint && GOTOOLCHAIN=local go tool actionlint; \
 	else echo "skipped: actionlint, which checks .github/workflows and is built with Go (not on PATH)"; fi
 

@@ -22,6 +22,7 @@ def on_config(config: Any) -> Any:
     places = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["scalecurve"]
     config.site_url = places["documentation"] + "/"
     config.repo_url = places["repository"]
+    config.repo_name = "GitHub"
     config.extra["published"] = places["published"]
     return config
 

@@ -1,4 +1,4 @@
-"""What every room shares: experiment, trial, plan, lifecycle, record, CRDs. Pure; reads YAML and nothing else."""
+"""What all packages share: experiment, trial, plan, lifecycle, record, CRDs. Pure: it reads YAML and nothing else."""
 
 GROUP = "scalecurve.dev"
 VERSION = "v1alpha1"

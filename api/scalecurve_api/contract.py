@@ -1,8 +1,8 @@
-"""Between an engine and the processes it starts: environment variables and file names. Nothing else passes.
+"""The contract between an engine and the processes it starts: environment variables and file names, and nothing else.
 
 An engine writes ``trial.json`` (a ``TrialSpec``) into a work folder and starts every rank with ``SCALECURVE_TRIAL``
-and ``SCALECURVE_OUT`` set. Each rank appends to its journal while it runs and writes its rank record, whole, at its
-end. A rank that stops before that has failed, whatever its exit code.
+and ``SCALECURVE_OUT`` set. Each rank appends to its journal while it runs and writes its rank record atomically at its
+end. A rank that ends before that has failed, whatever its exit code.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ DEVICES_ENV = "SCALECURVE_DEVICES"
 """GPU UUIDs of the local ranks, as ``GPU-aaa,GPU-bbb``; unset on CPUs. CUDA_VISIBLE_DEVICES is set likewise."""
 
 ROLE_ENV = "SCALECURVE_ROLE"
-"""What a process is that is no worker: ``chief``, or ``server-0`` and so on; unset in workers."""
+"""Role of a process that is not a worker: ``chief``, or ``server-0`` and so on; unset in workers."""
 
 METRICS_PORT_ENV = "SCALECURVE_METRICS_PORT"
 """Port of local rank 0's /metrics, further ranks count up; 0 lets the system choose; unset is no /metrics."""

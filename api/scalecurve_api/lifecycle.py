@@ -1,14 +1,14 @@
-"""What to do next: (experiment, what is observed of its trials) -> (actions, status). Pure and level-triggered.
+"""What to do next: (experiment, observed trials) -> (actions, status). Pure and level-triggered.
 
-Both engines call ``decide`` whenever anything may have changed; nothing else decides. It looks only at what is, never
-at what happened, so a lost event, a restart or a repeated call changes nothing. An action that was carried out shows
-in the next observation; until it does, the same action is asked for again, and must be harmless twice (a job's name
-carries its attempt).
+Both engines call ``decide`` whenever anything may have changed; nothing else decides. It depends only on the observed
+state and not on events, so a lost event, a restart or a repeated call changes nothing. A completed action shows in the
+next observation; until then the same action is returned again, so it must be idempotent (a job's name contains its
+attempt).
 
-Suspending starts nothing more and lets what runs end: its number is still good. Cancelling stops what runs.
+Suspending starts nothing more but lets running trials end: their results are still good. Cancelling stops them.
 
-A turn may look at a window of a large experiment: trials that rest are given as counts by phase, and trials that were
-never begun and whose turn is far as a number. So a turn costs what is open, not what was planned.
+A reconcile may look at a window of a large experiment: terminal trials are passed as counts by phase, and trials whose
+turn is far as a number. So its cost depends on open trials, not on planned ones.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from scalecurve_api.spec.trial import TrialPhase
 
 
 class Job(StrEnum):
-    """What is seen of the job of a trial's newest attempt."""
+    """State of the job of a trial's newest attempt."""
 
     absent = "absent"
     queued = "queued"
@@ -32,15 +32,15 @@ class Job(StrEnum):
     running = "running"
     ended = "ended"
     lost = "lost"
-    """The attempt was begun, and neither its job nor its result can be found: it is run anew."""
+    """The attempt was begun, but neither its job nor its result exists: it runs again."""
 
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """One trial as found: ``history`` holds the final phase of every attempt whose result is kept, oldest first.
+    """State of one trial: ``history`` holds the final phase of every attempt whose result is kept, oldest first.
 
-    ``attempts`` counts attempts begun, lost ones included; ``job`` belongs to the newest. An engine that still finds
-    a job after its result was kept says so by ``job`` with ``collected`` set.
+    ``attempts`` counts attempts begun, lost ones included; ``job`` belongs to the newest. ``collected`` is set where a
+    job still exists after its result was kept.
     """
 
     attempts: int = 0
@@ -50,7 +50,7 @@ class Observed:
 
 
 class ExperimentPhase(StrEnum):
-    """Where an experiment stands; the last three are final."""
+    """Phase of an experiment; the last three are final."""
 
     pending = "Pending"
     running = "Running"
@@ -75,7 +75,7 @@ class Start:
 
 @dataclass(frozen=True, slots=True)
 class Collect:
-    """Judge and keep what the ended attempt left; its phase then joins the history."""
+    """Judge and keep the result of the ended attempt; its phase then joins the history."""
 
     trial: str
 
@@ -99,7 +99,7 @@ Action = Start | Collect | Stop | Clean
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """The progress of an experiment; ``phases`` has one entry for each trial that was given by name, in plan order."""
+    """The progress of an experiment; ``phases`` has one entry for each named trial, in plan order."""
 
     phase: ExperimentPhase
     total: int
@@ -109,15 +109,14 @@ class Status:
 
     @property
     def done(self) -> int:
-        """Trials in a final phase."""
         return sum(count for phase, count in self.counts.items() if phase.final)
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """Actions in the order to take them, and the status to show.
+    """Actions in order, and the status to show.
 
-    A final status may still come with actions (a job to remove): an engine has ended when there is nothing to do.
+    A final status may still come with actions, such as a job to remove: an engine ends when there are none.
     """
 
     actions: tuple[Action, ...]
@@ -135,25 +134,25 @@ def decide(
     trials: Sequence[str],
     observed: Mapping[str, Observed],
     *,
-    settled: Mapping[TrialPhase, int] = _NONE,
-    unbegun: int = 0,
+    terminal: Mapping[TrialPhase, int] = _NONE,
+    not_started: int = 0,
 ) -> Decision:
-    """One turn over trials' names in plan order; a trial that ``observed`` does not name was never begun.
+    """Decide for trials, in plan order; a trial that is not in ``observed`` was never begun.
 
-    All trials may be given by name, or a window of them. Then ``settled`` counts by final phase the trials that are
-    left out because they rest (``rests``) and have no job to remove, and ``unbegun`` those that were never begun and
-    come after the named ones that were not: of these the first ``spec.parallelism`` must be named, or all there are.
-    Actions, counts, phase and message are then the same as if all had been given.
+    ``trials`` may be all trials or a window of them. ``terminal`` counts, by final phase, the trials left out because
+    ``is_terminal`` holds and they have no job to remove; ``not_started`` is the number of those left out because they
+    were never begun and come after all others: of these the first ``spec.parallelism`` must be in ``trials``, or all
+    there are. Actions, counts, phase and message are then the same as for all trials.
     """
     views = [observed.get(name, NOTHING) for name in trials]
-    failed = sum(1 for view in views if rests(spec, view) and view.history[-1] is TrialPhase.failed)
-    too_many = failed + settled.get(TrialPhase.failed, 0) > spec.failure_policy.max_failed_trials
+    failed = sum(1 for view in views if is_terminal(spec, view) and view.history[-1] is TrialPhase.failed)
+    too_many = failed + terminal.get(TrialPhase.failed, 0) > spec.failure_policy.max_failed_trials
     halted = spec.cancel or too_many
 
     actions: list[Action] = []
     free = spec.parallelism - sum(1 for view in views if view.job not in (Job.absent, Job.lost))
     for name, view in zip(trials, views, strict=True):
-        if (action := _tend(name, view, spec.cancel)) is not None:
+        if (action := _action_on_job(name, view, spec.cancel)) is not None:
             actions.append(action)
         elif free > 0 and not halted and not spec.suspend and _wants_start(spec, view):
             actions.append(Start(name, view.attempts + 1))
@@ -161,13 +160,13 @@ def decide(
 
     phases = tuple(_phase(spec, view, halted) for view in views)
     counts = Counter(phases)
-    counts.update(settled)
-    counts[_phase(spec, NOTHING, halted)] += unbegun
+    counts.update(terminal)
+    counts[_phase(spec, NOTHING, halted)] += not_started
     return Decision(tuple(actions), _status(spec, phases, +counts, too_many))
 
 
-def rests(spec: ExperimentSpec, view: Observed) -> bool:
-    """Whether the trial has its result, and no attempt is left to make or being made; its job may still be there."""
+def is_terminal(spec: ExperimentSpec, view: Observed) -> bool:
+    """Whether the trial has its result, and no attempt is running or left to make; its job may still exist."""
     if not view.history or (view.job is not Job.absent and not view.collected):
         return False
     last = view.history[-1]
@@ -178,8 +177,8 @@ def rests(spec: ExperimentSpec, view: Observed) -> bool:
     return True
 
 
-def _tend(name: str, view: Observed, cancel: bool) -> Action | None:
-    """What a job that is there needs."""
+def _action_on_job(name: str, view: Observed, cancel: bool) -> Action | None:
+    """What an existing job needs."""
     if view.job in (Job.absent, Job.lost):
         return None
     if view.collected:
@@ -190,7 +189,7 @@ def _tend(name: str, view: Observed, cancel: bool) -> Action | None:
 
 
 def _wants_start(spec: ExperimentSpec, view: Observed) -> bool:
-    return view.job in (Job.absent, Job.lost) and not rests(spec, view)
+    return view.job in (Job.absent, Job.lost) and not is_terminal(spec, view)
 
 
 def _phase(spec: ExperimentSpec, view: Observed, halted: bool) -> TrialPhase:
@@ -198,7 +197,7 @@ def _phase(spec: ExperimentSpec, view: Observed, halted: bool) -> TrialPhase:
         return _ACTIVE[view.job]
     if view.job is Job.ended and not view.collected:
         return TrialPhase.collecting
-    if rests(spec, view):
+    if is_terminal(spec, view):
         return view.history[-1]
     if halted:
         return view.history[-1] if view.history else TrialPhase.cancelled
@@ -228,14 +227,14 @@ def _status(
 
 
 def _message(spec: ExperimentSpec, counts: Mapping[TrialPhase, int], done: int, total: int, too_many: bool) -> str:
-    said = [f"{done} of {total} trials done"]
-    said += [
+    parts = [f"{done} of {total} trials done"]
+    parts += [
         f"{counts[phase]} {phase.value}"
         for phase in (TrialPhase.failed, TrialPhase.invalid, TrialPhase.cancelled)
         if counts.get(phase)
     ]
     if done == total > 0 and not counts.get(TrialPhase.succeeded) and not counts.get(TrialPhase.cancelled):
-        said.append("no number was obtained")
+        parts.append("no trial succeeded")
     if too_many:
-        said.append(f"stopped: more failed than failurePolicy.maxFailedTrials, {spec.failure_policy.max_failed_trials}")
-    return ", ".join(said)
+        parts.append(f"stopped: more trials failed than maxFailedTrials, {spec.failure_policy.max_failed_trials}")
+    return ", ".join(parts)

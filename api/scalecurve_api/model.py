@@ -30,7 +30,7 @@ class Model(BaseModel):
     )
 
     def wire(self) -> dict[str, Any]:
-        """The camelCase JSON form, with what is None left out."""
+        """The camelCase JSON form, without fields that are None."""
         return self.model_dump(mode="json", by_alias=True, exclude_none=True)
 
     def field_value(self, path: str) -> Any:

@@ -12,7 +12,6 @@ class Nothing:
     """Stands for a field that was left out, which is not the word "nothing"."""
 
     def __str__(self) -> str:
-        """The text that messages show."""
         return "nothing"
 
 
@@ -32,11 +31,9 @@ class Problem:
 
     @property
     def field(self) -> str:
-        """The path as people write it."""
         return spell(self.path)
 
     def __str__(self) -> str:
-        """``file:line: field: given X; allowed: Y (did you mean Z?)``."""
         place = self.file if self.line is None else f"{self.file}:{self.line}"
         hint = f" (did you mean {self.suggestion!r}?)" if self.suggestion else ""
         head = "".join(f"{part}: " for part in (place, self.field) if part)

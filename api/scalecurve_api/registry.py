@@ -73,7 +73,7 @@ class Registry(Generic[T]):
         return (*self.built_in, *self._installed)
 
     def __contains__(self, name: object) -> bool:
-        """Whether ``name`` is registered; its package may still fail to load."""
+        """Whether ``name`` is registered; loading it may still fail."""
         return isinstance(name, str) and (name in self.built_in or name in self._installed)
 
     def get(self, name: str) -> T:

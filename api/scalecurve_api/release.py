@@ -1,4 +1,4 @@
-"""Which ScaleCurve this is: engine and worker each come with their own."""
+"""The version of ScaleCurve: engine and worker each have their own."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ NOT_INSTALLED = "not installed"
 
 
 def release() -> str:
-    """Version of the distribution that runs here; ``not installed`` where only its source is there."""
+    """Version of the installed distribution, or ``not installed``."""
     try:
         return importlib.metadata.version("scalecurve")
     except importlib.metadata.PackageNotFoundError:

@@ -8,7 +8,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from scalecurve_api.lifecycle import Clean, Collect, Decision, Job, Observed, Start, Status, Stop, decide, rests
+from scalecurve_api.lifecycle import Clean, Collect, Decision, Job, Observed, Start, Status, Stop, decide, is_terminal
 from scalecurve_api.spec.experiment import ExperimentSpec
 from scalecurve_api.spec.trial import TrialPhase
 from tests.api.example_experiments import spec as example_spec
@@ -56,14 +56,16 @@ class World:
         return decision
 
     def windowed(self) -> Decision:
-        """As an engine asks that keeps counts of what rests, and a cursor into the plan."""
+        """As an engine asks that keeps counts of what is_terminal, and a cursor into the plan."""
         begun = [name for name in self.trials if name in self.seen]
         fresh = [name for name in self.trials if name not in self.seen]
-        resting = {n for n in begun if rests(self.spec, self.seen[n]) and self.seen[n].job in (Job.absent, Job.lost)}
+        resting = {
+            n for n in begun if is_terminal(self.spec, self.seen[n]) and self.seen[n].job in (Job.absent, Job.lost)
+        }
         settled = Counter(self.seen[name].history[-1] for name in resting)
         coming = fresh[: self.spec.parallelism]
         window = [name for name in self.trials if name in coming or (name in self.seen and name not in resting)]
-        return decide(self.spec, window, self.seen, settled=settled, unbegun=len(fresh) - len(coming))
+        return decide(self.spec, window, self.seen, terminal=settled, not_started=len(fresh) - len(coming))
 
     def check(self, decision: Decision) -> None:
         starts = [action for action in decision.actions if isinstance(action, Start)]

@@ -83,7 +83,7 @@ def test_more_failures_than_allowed_end_the_experiment() -> None:
     assert decision.status.phase is ExperimentPhase.failed
     assert decision.status.phases == (F, F, C)
     assert decision.status.message == (
-        "3 of 3 trials done, 2 Failed, 1 Cancelled, stopped: more failed than failurePolicy.maxFailedTrials, 1"
+        "3 of 3 trials done, 2 Failed, 1 Cancelled, stopped: more trials failed than maxFailedTrials, 1"
     )
 
 
@@ -141,8 +141,7 @@ def test_invalid_trials_are_not_failures() -> None:
             {S: 5, F: 4},
             {"maxFailedTrials": 3},
             ExperimentPhase.failed,
-            "10000 of 10000 trials done, 4 Failed, 9991 Cancelled, "
-            "stopped: more failed than failurePolicy.maxFailedTrials, 3",
+            "10000 of 10000 trials done, 4 Failed, 9991 Cancelled, stopped: more trials failed than maxFailedTrials, 3",
         ),
     ],
 )
@@ -151,7 +150,7 @@ def test_ten_thousand_trials_of_which_few_are_named(
 ) -> None:
     left = 10_000 - sum(settled.values())
     window = names(min(left, 2))
-    decision = decide(spec_of(**changes), window, {}, settled=settled, unbegun=left - len(window))
+    decision = decide(spec_of(**changes), window, {}, terminal=settled, not_started=left - len(window))
     assert (decision.status.phase, decision.status.message) == (phase, message)
     assert decision.status.total == 10_000
     assert decision.actions == ((Start("t0", 1),) if not phase.final and not changes else ())
@@ -166,6 +165,6 @@ def test_an_experiment_without_any_number_has_failed() -> None:
     for phase in (F, I):
         status = decide(spec, names(2), {name: Observed(1, (phase,)) for name in names(2)}).status
         assert status.phase is ExperimentPhase.failed
-        assert "no number was obtained" in status.message
+        assert "no trial succeeded" in status.message
     mixed = {"t0": Observed(1, (F,)), "t1": Observed(1, (S,))}
     assert decide(spec, names(2), mixed).status.phase is ExperimentPhase.succeeded

@@ -8,7 +8,7 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scalecurve_api.lifecycle import ExperimentPhase, Job, Observed, Start, Stop, decide, rests
+from scalecurve_api.lifecycle import ExperimentPhase, Job, Observed, Start, Stop, decide, is_terminal
 from scalecurve_api.spec.trial import TrialPhase
 from tests.api.simulated_engine import TURNS, F, I, S, World, names, policies, scripted, scripts, spec_of, views
 
@@ -127,13 +127,15 @@ def test_a_window_decides_as_the_whole(
     observed = {name: view for name, view in zip(trials, seen, strict=True) if view is not None}
     whole = decide(spec, trials, observed)
 
-    resting = [name for name, view in observed.items() if rests(spec, view) and view.job in (Job.absent, Job.lost)]
+    resting = [
+        name for name, view in observed.items() if is_terminal(spec, view) and view.job in (Job.absent, Job.lost)
+    ]
     left_out = {name for name in resting if draw.random() < 0.8}
     fresh = [name for name in trials if name not in observed]
     unbegun = fresh[spec.parallelism + ahead :]
     window = [name for name in trials if name not in left_out and name not in unbegun]
     settled = Counter(observed[name].history[-1] for name in left_out)
-    part = decide(spec, window, observed, settled=settled, unbegun=len(unbegun))
+    part = decide(spec, window, observed, terminal=settled, not_started=len(unbegun))
 
     assert part.actions == whole.actions
     assert replace(part.status, phases=()) == replace(whole.status, phases=())

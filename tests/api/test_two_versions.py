@@ -136,7 +136,7 @@ def test_the_record_of_a_newer_worker_is_read(open_it: Any) -> None:
     found = open_it(sealed_by_a_newer_worker())
     assert found.ranks == {rank: rank_record(rank, TWO) for rank in range(2)}
     (said,) = found.left_out
-    assert said.startswith("of the rank records: sinceThen, which this scalecurve")
+    assert said.startswith("rank records: sinceThen, which scalecurve")
     assert judge(TWO, found.ranks, GOOD).phase is TrialPhase.succeeded
 
 
@@ -182,7 +182,7 @@ def versions(worker: str | None) -> dict[int, RankRecord]:
     [
         ("0.2.0", True, "scalecurve 0.2.0 everywhere"),
         ("0.1.0", False, "the worker's image has scalecurve 0.1.0, the engine 0.2.0"),
-        (None, None, "the worker's version is not known; the engine has scalecurve 0.2.0"),
+        (None, None, "the worker's version is unknown; the engine has scalecurve 0.2.0"),
     ],
 )
 def test_the_record_carries_both_versions(worker: str | None, passed: bool | None, detail: str) -> None:

@@ -1,4 +1,4 @@
-"""Both CRDs, generated from the models: ``python -m scalecurve_api.crds.generate DIR`` writes them."""
+"""The CRDs, generated from the models: ``python -m scalecurve_api.crds.generate DIR`` writes them."""
 
 from __future__ import annotations
 
@@ -179,7 +179,7 @@ def _bare(schema: Mapping[str, Any]) -> Schema:
 
 
 class _Dumper(yaml.SafeDumper):
-    """Without anchors: a list that stands twice is written twice."""
+    """Writes a repeated list again, without anchors."""
 
     def ignore_aliases(self, data: Any) -> bool:
         return True
@@ -190,7 +190,7 @@ def _yaml(value: object) -> str:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Write both files into the folder named by the one argument."""
+    """Write the CRDs to the folder that the argument names."""
     if len(arguments) != 1:
         print("usage: python -m scalecurve_api.crds.generate DIR", file=sys.stderr)
         return 2

@@ -21,7 +21,7 @@ MAX_CURRENT = 20
 MAX_NODES = 64
 MAX_HEADLINES = 40
 MAX_HISTORY = 208
-"""More than failurePolicy can ever ask for: 100 Failed and 100 Invalid attempts, and the last."""
+"""More than failurePolicy can request: 100 Failed and 100 Invalid attempts, and the last."""
 MAX_LEFT_OUT = 16
 MAX_PARTS = 64
 _CUT = "..."
@@ -54,7 +54,7 @@ ObjectName = Annotated[str, StringConstraints(max_length=253)]
 
 
 class Condition(Model):
-    """Kubernetes' standard condition."""
+    """A standard Kubernetes condition."""
 
     type: Annotated[str, StringConstraints(max_length=64)] = Field(description="Type of the condition.")
     status: Literal["True", "False", "Unknown"] = Field(description="Whether the condition holds.")
@@ -90,7 +90,7 @@ class PhaseCounts(Model):
 
 
 class Headline(Model):
-    """One series at its largest measured worker count, spelled for people; the numbers are in the bundle."""
+    """One series at its largest measured worker count, formatted; the numbers are in the bundle."""
 
     series: Title = Field(description="Name of the series.")
     mode: Mode = Field(description="How the batch follows the worker count.")
@@ -101,7 +101,7 @@ class Headline(Model):
 
 
 class CurrentTrial(Model):
-    """A trial that has begun and not ended."""
+    """A trial that is running."""
 
     name: ObjectName = Field(description="Name of the ScalingTrial object.")
     point: Title = Field(description="Name of the point.")
@@ -135,8 +135,8 @@ class ExperimentStatus(Model):
     conditions: Conditions = Field(default=[], description="Standard conditions.")
 
 
-class EndedAttempt(Model):
-    """An attempt whose result is kept."""
+class AttemptStatus(Model):
+    """An ended attempt."""
 
     attempt: int = Field(description="Number of the attempt, from 1.")
     phase: TrialPhase = Field(description="Phase in which it ended.")
@@ -148,7 +148,7 @@ class EndedAttempt(Model):
 
 
 class KeptRecord(Model):
-    """Where the whole record of a trial is kept in the cluster, and how to know that it is whole."""
+    """Where the complete record of a trial is in the cluster, with its checksum."""
 
     sha256: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")] = Field(description="Checksum of the record.")
     bytes: int = Field(description="Size of the record.")
@@ -159,14 +159,16 @@ class KeptRecord(Model):
 
 
 class TrialStatus(Model):
-    """One trial as it stands."""
+    """The state of a trial."""
 
     observed_generation: int | None = Field(default=None, description="Generation of the spec that this status is of.")
     phase: TrialPhase | None = Field(default=None, description="Phase of the trial.")
     reason: Word | None = Field(default=None, description="Why it is Failed or Invalid.")
     message: Line | None = Field(default=None, description="Details of the reason, or what it waits for.")
     attempts: int | None = Field(default=None, description="Attempts begun, lost ones included.")
-    history: list[EndedAttempt] = Field(default=[], max_length=MAX_HISTORY, description="Ended attempts, oldest first.")
+    history: list[AttemptStatus] = Field(
+        default=[], max_length=MAX_HISTORY, description="Ended attempts, oldest first."
+    )
     job: ObjectName | None = Field(default=None, description="Name of the newest attempt's job.")
     job_uid: Word | None = Field(default=None, description="UID of that job, once it has been seen.")
     nodes: Annotated[list[Hostname], _first(MAX_NODES)] = Field(

@@ -38,7 +38,7 @@ _KEPT = (
 
 
 class SchemaError(ValueError):
-    """A model says something that no structural schema can."""
+    """A model that no structural schema can express."""
 
 
 def structural_schema(model: type[BaseModel]) -> Schema:

@@ -77,7 +77,6 @@ class AxisError(ValueError):
     """A matrix value that its field does not take."""
 
     def __init__(self, name: str, value: AxisValue, allowed: str) -> None:
-        """Keep the axis, the value given and what is allowed."""
         super().__init__(f"matrix.{name}: {value!r}: {allowed}")
         self.name, self.value, self.allowed = name, value, allowed
 

@@ -18,9 +18,9 @@ Rule = Mapping[str, AxisValue]
 Axes = Mapping[str, Sequence[AxisValue]]
 
 _SMALL = 4096
-"""So many combinations are walked through sooner than counted first."""
+"""Below this number of combinations walking is faster than counting first."""
 _WORK = 300_000
-"""Rules looked at in one search, a second or two; people's own exclusions need some thousands."""
+"""Rules tried in one search, a second or two; real exclusions need a few thousand."""
 
 
 class Entangled(ValueError):
@@ -53,7 +53,7 @@ def narrowed(rules: Sequence[Rule], chosen: Rule) -> list[Rule]:
 
 
 def count(axes: Axes, rules: Sequence[Rule], bound: int | None = None) -> int:
-    """How many combinations no rule excludes; beyond ``bound`` it is only known to be larger.
+    """Number of combinations that no rule excludes; beyond ``bound`` it is only known to be larger.
 
     Raises:
         Entangled: when that takes too long to find out.
@@ -80,7 +80,7 @@ def _count(axes: Axes, rules: Sequence[Rule], bound: int | None, search: _Search
 
 
 def expand(axes: Axes, rules: Sequence[Rule]) -> Iterator[dict[str, AxisValue]]:
-    """Every combination that no rule excludes, the last axis varying fastest; nothing is tried in vain for long.
+    """Every combination that no rule excludes, the last axis varying fastest.
 
     Raises:
         Entangled: when that takes too long to find out.

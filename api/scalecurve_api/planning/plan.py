@@ -32,10 +32,10 @@ _SHARED_WORKLOADS = 1024
 
 
 class Trials(Sequence[TrialSpec]):
-    """The trials of a plan, in order; each is built when it is asked for, so 10,000 of them weigh what an order does.
+    """The trials of a plan, in order; each is built when it is accessed, so 10,000 of them take little memory.
 
-    A slice is again such a sequence. Trials of one point share it, and trials of one combination of axes share their
-    workload (of the last 1,024 combinations that were asked for).
+    A slice is again such a sequence. Trials of one point share it, and trials with the same axes share their workload
+    (of the last 1,024 combinations).
     """
 
     def __init__(self, experiment: ScalingExperiment, points: Sequence[Point], order: Sequence[int]) -> None:
@@ -55,7 +55,7 @@ class Trials(Sequence[TrialSpec]):
     @overload
     def __getitem__(self, index: slice) -> Trials: ...
     def __getitem__(self, index: int | slice) -> TrialSpec | Trials:
-        """One trial, or a part of them."""
+        """One trial, or a slice of them."""
         if isinstance(index, slice):
             part = Trials(self._experiment, self._points, self._order)
             part._positions, part._workload = self._positions[index], self._workload
@@ -63,15 +63,12 @@ class Trials(Sequence[TrialSpec]):
         return self._build(self._positions[index])
 
     def __len__(self) -> int:
-        """How many."""
         return len(self._positions)
 
     def __iter__(self) -> Iterator[TrialSpec]:
-        """One after another."""
         return map(self._build, self._positions)
 
     def __eq__(self, other: object) -> bool:
-        """Whether ``other`` holds the same trials in the same order."""
         if not isinstance(other, Trials):
             return NotImplemented
         return len(self) == len(other) and all(one == two for one, two in zip(self, other, strict=True))
@@ -80,11 +77,10 @@ class Trials(Sequence[TrialSpec]):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Every trial's name, in order; no trial is built for it."""
         return tuple(map(self._name, self._positions))
 
     def point(self, index: int) -> Point:
-        """The point of one trial, which is not built for it."""
+        """The point of one trial, without building the trial."""
         return self._points[self._order[self._positions[index]]]
 
     def _name(self, position: int) -> str:
@@ -126,23 +122,22 @@ class Plan:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Every trial's name, in order, without building a trial."""
         return self.trials.names
 
 
 def layouts_of(spec: ExperimentSpec, workers: int) -> list[tuple[int, int]]:
-    """``(nodes, workers a node)`` under which ``workers`` run; empty where the placement gives no such count."""
+    """The ``(nodes, workers on each node)`` that give ``workers``; empty where the placement gives no such count."""
     if spec.placement.layouts:
         pairs = [tuple(map(int, layout.split("x"))) for layout in spec.placement.layouts]
-        return [(nodes, each) for nodes, each in pairs if nodes * each == workers]
-    each = min(workers, spec.placement.workers_per_node or workers)
-    return [(workers // each, each)] if workers % each == 0 else []
+        return [(nodes, per_node) for nodes, per_node in pairs if nodes * per_node == workers]
+    per_node = min(workers, spec.placement.workers_per_node or workers)
+    return [(workers // per_node, per_node)] if workers % per_node == 0 else []
 
 
 def count_trials(spec: ExperimentSpec, limit: int | None = None) -> int:
-    """How many trials the spec expands to, excluded combinations left out; axes are never multiplied out.
+    """Number of trials of the spec, without excluded combinations; axes are never multiplied out.
 
-    With ``limit`` the count stops as soon as it is passed, so the answer is then only known to be larger.
+    With ``limit`` the count stops as soon as it is exceeded; the result is then only known to be larger.
 
     Raises:
         Entangled: when the exclusions cannot be counted in reasonable time.
@@ -165,9 +160,9 @@ def expand_points(spec: ExperimentSpec) -> Iterator[Point]:
     # Where a count has several layouts each number of nodes makes a curve of its own; where it has one, that is it.
     by_nodes = any(len(set(layouts_of(spec, workers))) > 1 for workers in spec.scaling.workers)
     for base in _base_points(spec):
-        nodes, each = map(int, str(base["layout"]).split("x"))
+        nodes, per_node = map(int, str(base["layout"]).split("x"))
         for combination in expand(axes, narrowed(rules, base)):
-            yield _point(spec, Mode(str(base["mode"])), nodes, each, combination, by_nodes)
+            yield _point(spec, Mode(str(base["mode"])), nodes, per_node, combination, by_nodes)
 
 
 def make_plan(experiment: ScalingExperiment) -> Plan:
@@ -180,13 +175,13 @@ def make_plan(experiment: ScalingExperiment) -> Plan:
     points = tuple(expand_points(spec))
     _check_axes(spec, points)
     order = array("I")
-    for each in _orders(len(points), spec.measure.repetitions, spec.measure.seed):
-        order.extend(each)
+    for repetition in _orders(len(points), spec.measure.repetitions, spec.measure.seed):
+        order.extend(repetition)
     return Plan(experiment.metadata.name, points, Trials(experiment, points, order))
 
 
 def baseline_of(spec: ExperimentSpec, workers: Sequence[int]) -> int:
-    """The worker count that a series with these counts is measured against."""
+    """The worker count that speed-up of a series with these counts is relative to."""
     named = spec.scaling.baseline
     return min(workers) if named == "auto" or named not in workers else named
 
@@ -210,8 +205,8 @@ def _check_axes(spec: ExperimentSpec, points: Sequence[Point]) -> None:
 def _base_points(spec: ExperimentSpec) -> Iterator[dict[str, AxisValue]]:
     for mode in dict.fromkeys(spec.scaling.modes):
         for workers in dict.fromkeys(spec.scaling.workers):
-            for nodes, each in dict.fromkeys(layouts_of(spec, workers)):
-                yield {"mode": mode.value, "workers": workers, "layout": f"{nodes}x{each}"}
+            for nodes, per_node in dict.fromkeys(layouts_of(spec, workers)):
+                yield {"mode": mode.value, "workers": workers, "layout": f"{nodes}x{per_node}"}
 
 
 def _rules(spec: ExperimentSpec) -> list[Rule]:
@@ -221,9 +216,9 @@ def _rules(spec: ExperimentSpec) -> list[Rule]:
 
 
 def _point(
-    spec: ExperimentSpec, mode: Mode, nodes: int, each: int, axes: dict[str, AxisValue], by_nodes: bool
+    spec: ExperimentSpec, mode: Mode, nodes: int, per_node: int, axes: dict[str, AxisValue], by_nodes: bool
 ) -> Point:
-    workers = nodes * each
+    workers = nodes * per_node
     batch = _batch(spec.scaling.batch, axes)
     total, per_worker = None, None
     if mode is Mode.strong and batch.global_ is not None:
@@ -236,29 +231,29 @@ def _point(
         mode=mode,
         workers=workers,
         nodes=nodes,
-        workers_per_node=each,
+        workers_per_node=per_node,
         global_batch=total,
         batch_per_worker=per_worker,
         axes=axes,
         series=" ".join(parts),
-        name=_point_name(mode, nodes, each, axes),
+        name=_point_name(mode, nodes, per_node, axes),
     )
 
 
 def _batch(batch: Batch, axes: Mapping[str, AxisValue]) -> Batch:
-    given = {name.removeprefix("batch."): value for name, value in axes.items() if name.startswith("batch.")}
-    return Batch.model_validate({**batch.wire(), **given}) if given else batch
+    changed = {name.removeprefix("batch."): value for name, value in axes.items() if name.startswith("batch.")}
+    return Batch.model_validate({**batch.wire(), **changed}) if changed else batch
 
 
 def _series_value(value: AxisValue) -> str:
-    """As written; in quotes where it could be taken for more than one axis."""
+    """The value as in YAML, in quotes where it could be read as more than one axis."""
     text = spell_value(value)
     return json.dumps(text) if re.search(r'[\s="]', text) or not text.isprintable() else text
 
 
-def _point_name(mode: Mode, nodes: int, each: int, axes: Mapping[str, AxisValue]) -> str:
+def _point_name(mode: Mode, nodes: int, per_node: int, axes: Mapping[str, AxisValue]) -> str:
     """A DNS label, readable where it can be; the digest (40 bits for 10,000 points) keeps it unique where not."""
-    head = f"{mode.value}-{nodes * each}-{nodes}x{each}"
+    head = f"{mode.value}-{nodes * per_node}-{nodes}x{per_node}"
     if not axes:
         return head
     spelled = [re.sub(r"[^a-z0-9]+", "-", spell_value(value).lower()).strip("-") or "0" for value in axes.values()]

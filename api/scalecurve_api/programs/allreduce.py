@@ -75,25 +75,20 @@ class AllReduceWorkload(Workload):
 
     @property
     def resolved_launcher(self) -> Launcher:
-        """The launcher that is named, or else mpirun for MPI."""
         return self.launcher or (Launcher.mpirun if self.over_mpi else Launcher.torchrun)
 
     @property
     def over_mpi(self) -> bool:
-        """Whether MPI itself carries the messages."""
         return self.backend is Backend.mpi
 
     def carrier(self, on_gpu: bool) -> str:
-        """The collective library."""
         return resolved_backend(self.backend, on_gpu).value
 
     @property
     def model_framework(self) -> Framework | None:
-        """Torch, where the payload is the gradients of a model."""
         return None if self.sizes.payload is Payload.sizes else "torch"
 
     def problems(self, workers: int, nodes: int) -> Iterator[Problem]:
-        """Every rule that this workload breaks."""
         yield from super().problems(workers, nodes)
         if self.all_reduce is AllReduce.hierarchical:
             if workers > 1 and nodes == 1:

@@ -45,27 +45,22 @@ class HorovodData(Data):
     # What the loader of program torch also asks for; Horovod's program has no such fields.
     @property
     def augmentation(self) -> Augmentation:
-        """The default."""
         return Augmentation.auto
 
     @property
     def cutout(self) -> int:
-        """None."""
         return 0
 
     @property
     def instances(self) -> int:
-        """One copy of each sample."""
         return 1
 
     @property
     def validation(self) -> float | None:
-        """No share is held out."""
         return None
 
     @property
     def split_seed(self) -> int:
-        """Of no effect."""
         return 0
 
 
@@ -114,44 +109,35 @@ class HorovodWorkload(Workload):
 
     @property
     def transfer(self) -> Transfer:
-        """Training starts from fresh parameters."""
         return Transfer()
 
     @property
     def gradient_accumulation(self) -> int:
-        """Backward passes whose gradients are added up before an update."""
         return self.options.gradient_accumulation
 
     @property
     def batch_norm(self) -> BatchNormMode:
-        """Each rank has its own statistics."""
         return BatchNormMode.local
 
     @property
     def resolved_launcher(self) -> Launcher:
-        """Ranks are started by mpirun."""
         return Launcher.mpirun
 
     @property
     def over_horovod(self) -> bool:
-        """Horovod carries gradients."""
         return True
 
     def carrier(self, on_gpu: bool) -> str:
-        """The collective library."""
         return horovod_carrier(self.backend, on_gpu)
 
     def wrapper(self) -> str:
-        """Horovod's optimizer."""
         return WRAPPER
 
     @property
     def model_framework(self) -> Framework:
-        """The framework that builds the model."""
         return "torch"
 
     def problems(self, workers: int, nodes: int) -> Iterator[Problem]:
-        """Every rule that this workload breaks."""
         yield from super().problems(workers, nodes)
         on_cpu = self.device is DeviceType.cpu or self.backend is Backend.mpi
         if self.all_reduce is not AllReduce.auto and on_cpu:

@@ -104,17 +104,14 @@ class TensorFlowWorkload(Workload):
 
     @property
     def resolved_strategy(self) -> Strategy:
-        """The strategy that is named, or else one-device."""
         return self.strategy or Strategy.one_device
 
     @property
     def resolved_launcher(self) -> Launcher:
-        """The launcher that is named, or else mpirun for Horovod."""
         return self.launcher or (Launcher.mpirun if self.over_horovod else Launcher.processes)
 
     @property
     def over_horovod(self) -> bool:
-        """Whether Horovod carries gradients, between ranks that mpirun started."""
         return self.strategy is Strategy.horovod
 
     @property
@@ -124,7 +121,6 @@ class TensorFlowWorkload(Workload):
 
     @property
     def needs_parameter_servers(self) -> bool:
-        """Whether its job must have a chief and parameter servers."""
         return self.served
 
     @property
@@ -134,7 +130,6 @@ class TensorFlowWorkload(Workload):
 
     @property
     def roles(self) -> tuple[str, ...]:
-        """The chief and the parameter servers."""
         if not self.served:
             return ()
         return (CHIEF, *(f"server-{index}" for index in range(self.parameter_server.servers)))
@@ -162,23 +157,19 @@ class TensorFlowWorkload(Workload):
         return "nccl" if on_gpu else "ring"
 
     def wrapper(self) -> str:
-        """The class of the strategy."""
         return CLASSES[self.resolved_strategy]
 
     @property
     def model_framework(self) -> Framework:
-        """The framework that builds the model."""
         return "tensorflow"
 
     def accuracy_problems(self, accuracy: Accuracy, workers: int) -> Iterator[Problem]:
-        """Every rule that ``measure.accuracy`` breaks with this workload."""
         if self.served:
             yield Problem(ACCURACY, accuracy.wire(), "left out: TensorFlow's parameter servers are only timed")
         else:
             yield from super().accuracy_problems(accuracy, workers)
 
     def problems(self, workers: int, nodes: int) -> Iterator[Problem]:
-        """Every rule that this workload breaks."""
         yield from super().problems(workers, nodes)
         carrier = self.carrier(on_gpu=True) or "nothing"
         if self.backend is not Backend.auto and carrier != self.backend.value:

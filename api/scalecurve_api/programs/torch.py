@@ -187,18 +187,13 @@ class TorchWorkload(Workload):
     parameter_server: ParameterServerOptions = Field(
         default=ParameterServerOptions(), description="Settings of strategy parameter-server."
     )
-    launcher: Literal[Launcher.torchrun, Launcher.mpirun] | None = Field(
-        default=None, description="What starts the processes on one machine; the program's own by default."
-    )
 
     @property
     def resolved_strategy(self) -> Strategy:
-        """The strategy that is named, or else ddp."""
         return self.strategy or Strategy.ddp
 
     @property
     def resolved_launcher(self) -> Launcher:
-        """The launcher that is named, or else torchrun."""
         return self.launcher or Launcher.torchrun
 
     @property
@@ -208,7 +203,6 @@ class TorchWorkload(Workload):
 
     @property
     def gradient_accumulation(self) -> int:
-        """Backward passes whose gradients are added up before an update."""
         return self.options.gradient_accumulation
 
     @property
@@ -217,25 +211,23 @@ class TorchWorkload(Workload):
         return self.options.batch_norm or next(iter(BATCH_NORM.get(self.resolved_strategy, ())), None)
 
     def carrier(self, on_gpu: bool) -> str:
-        """The collective library, TCP to parameter servers, or none where one process drives every GPU."""
         if self.one_process:
             return "none"
         return TCP if self.served else resolved_backend(self.backend, on_gpu).value
 
     def wrapper(self) -> str:
-        """The class that the strategy wraps the model in."""
         return WRAPPERS[self.resolved_strategy]
 
     @property
     def model_framework(self) -> Framework:
-        """The framework that builds the model."""
         return "torch"
 
     def problems(self, workers: int, nodes: int) -> Iterator[Problem]:
-        """Every rule that this workload breaks."""
         yield from super().problems(workers, nodes)
         if self.resolved_strategy is Strategy.dp and self.device is DeviceType.cpu:
             yield self.problem("strategy", "another strategy on device cpu: DataParallel does nothing there")
+        if self.launcher is Launcher.processes:
+            yield self.problem("launcher", "torchrun or mpirun: plain processes of program torch are for tests")
         if self.all_reduce in PATTERNS:
             yield self.problem("allReduce", f"auto, ring or tree: {self.all_reduce} needs program allreduce")
         else:
@@ -249,7 +241,6 @@ class TorchWorkload(Workload):
             yield self.problem("parameterServer", "left out: it goes with strategy parameter-server")
 
     def accuracy_problems(self, accuracy: Accuracy, workers: int) -> Iterator[Problem]:
-        """Every rule that ``measure.accuracy`` breaks with this workload."""
         strategy = self.resolved_strategy
         if strategy not in _FULL_REPLICA:
             for name, value in accuracy.extras.items():

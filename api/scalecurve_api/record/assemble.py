@@ -50,7 +50,7 @@ def assemble(
     outcome: Outcome,
     left_out: Sequence[str] = (),
 ) -> Assembled:
-    """Judge one attempt and put everything known of it into one record.
+    """Judge one attempt and assemble its record.
 
     ``ranks`` and ``journals`` may be incomplete: what a killed rank left is kept, and the verdict says the rest.
     Journals of the ``extremes`` come in place of the ranks' where those did not fit, which ``left_out`` then says.

@@ -31,7 +31,7 @@ _FEW = 5
 
 
 class EnvelopeError(ValueError):
-    """A payload that is none, or a log that holds no whole one."""
+    """Not a payload, or a log without a complete one."""
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ def unseal(payload: bytes) -> Envelope:
         journals[key] = _unshuffle(data)
         at += length
     if at != len(payload):
-        raise EnvelopeError(f"payload: {len(payload)} bytes, its head speaks of {at}")
+        raise EnvelopeError(f"payload: {len(payload)} bytes, its head announces {at}")
     return Envelope(envelope.trial, envelope.attempt, envelope.ranks, journals, envelope.left_out)
 
 
@@ -147,7 +147,7 @@ def _passed_over(newer: Sequence[str]) -> Iterator[str]:
     if newer:
         more = f" and {len(newer) - _FEW} more" if len(newer) > _FEW else ""
         names = f"{', '.join(newer[:_FEW])}{more}"
-        yield f"of the rank records: {names}, which this scalecurve, {release()}, does not know"
+        yield f"rank records: {names}, which scalecurve {release()} does not know"
 
 
 def _records(lines: Iterable[bytes], newer: dict[str, None]) -> Iterator[tuple[int, RankRecord]]:
@@ -202,17 +202,17 @@ def _unshuffle(data: bytes) -> bytes:
     return bytes(out)
 
 
-def _inflate(data: bytes, limit: int, what: str) -> bytes:
+def _inflate(data: bytes, limit: int, part: str) -> bytes:
     """At most ``limit`` bytes: a few bytes of a hostile payload must not fill the memory."""
     stream = zlib.decompressobj()
     try:
         found = stream.decompress(data, limit + 1)
     except zlib.error as error:
-        raise EnvelopeError(f"{what}: damaged ({error})") from None
+        raise EnvelopeError(f"{part}: damaged ({error})") from None
     if len(found) > limit:
-        raise EnvelopeError(f"{what}: larger than {limit} bytes")
+        raise EnvelopeError(f"{part}: larger than {limit} bytes")
     if not stream.eof or stream.unused_data:
-        raise EnvelopeError(f"{what}: cut off or followed by something else")
+        raise EnvelopeError(f"{part}: truncated, or followed by other data")
     return found
 
 

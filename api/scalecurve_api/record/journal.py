@@ -38,7 +38,7 @@ class StepRow(NamedTuple):
 
 
 class JournalError(ValueError):
-    """A journal that is foreign or has no whole header."""
+    """Not a step journal, or one without a complete header."""
 
 
 def write_header(file: BinaryIO, rank: int) -> None:
@@ -66,6 +66,6 @@ def read_rank(data: bytes, source: str) -> int:
 
 
 def body(data: bytes) -> memoryview:
-    """The whole rows after the header; a torn last row is left out."""
+    """The complete rows after the header."""
     whole = (len(data) - HEADER.size) // ROW.size * ROW.size
     return memoryview(data)[HEADER.size : HEADER.size + whole]

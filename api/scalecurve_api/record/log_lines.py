@@ -1,4 +1,4 @@
-"""A payload as lines of a log that others write into as well, and the payload back from such a log."""
+"""A payload as lines of a log that other processes write to as well, and back."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def frame(payload: bytes) -> Iterator[str]:
 
 
 def unframe(lines: Iterable[str]) -> bytes:
-    """The last whole payload in a log, whatever else is printed before, between and behind its lines.
+    """The last complete payload in a log, whatever else is printed between its lines.
 
     Raises:
         EnvelopeError: when there is none; the message says what is missing, torn or different.
@@ -84,7 +84,7 @@ class _Frame:
             self._found.pop(number, None)
 
     def cut(self) -> str:
-        return f"the record's last line is missing: {len(self._found)} of {self._parts} parts are there"
+        return f"the record's last line is missing: {len(self._found)} of {self._parts} parts were read"
 
     def join(self) -> bytes:
         missing = self._missing()
@@ -93,9 +93,9 @@ class _Frame:
             raise EnvelopeError(f"the record lacks part {', '.join(map(str, missing[:-1]))}{more} of {self._parts}")
         payload = b"".join(self._found[number] for number in range(self._parts))
         if len(payload) != self._size:
-            raise EnvelopeError(f"the record has {len(payload)} bytes, its frame says {self._size}")
+            raise EnvelopeError(f"the record has {len(payload)} bytes, expected {self._size}")
         if digest(payload) != self._sha256:
-            raise EnvelopeError(f"the record's sha256 is {digest(payload)}, its frame says {self._sha256}")
+            raise EnvelopeError(f"the record's sha256 is {digest(payload)}, expected {self._sha256}")
         return payload
 
     def _missing(self, most: int = 5) -> list[int]:

@@ -1,4 +1,4 @@
-"""How a trial's processes ended, as its engine saw it: with the rank files, all that judging needs."""
+"""How a trial's processes ended, as observed by its engine."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from scalecurve_api.spec.trial import FailedReason
 
 
 class Outcome(Model):
-    """What the engine observed from outside.
+    """What the engine observed.
 
     ``failure`` is None when every process ended with 0. ``requested_devices`` is what each rank was given (a GPU UUID,
     or ``cpu:0,1``), to be compared with what the rank says it used; empty where the engine cannot know.

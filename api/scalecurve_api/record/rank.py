@@ -39,7 +39,7 @@ class Window(Model):
 
 
 class RankTopology(Model):
-    """Where a rank really ran."""
+    """Where a rank ran."""
 
     rank: int
     local_rank: int
@@ -67,7 +67,7 @@ class DeviceSamples(Model):
 
 
 class Warmup(Model):
-    """How many steps were thrown away, and by which rule they were enough."""
+    """How many steps were discarded, and the rule that ended the warm-up."""
 
     steps: int
     rule: str
@@ -209,7 +209,7 @@ class ServerCounts(Model):
 
 
 class RankRecord(Model):
-    """All that one rank knows when it ends."""
+    """What one rank reports at its end."""
 
     schema_: Literal["scalecurve.dev/rank/v1alpha1"] = Field(default=RANK_SCHEMA, alias="schema")
     trial: str
@@ -254,7 +254,7 @@ class RankRecord(Model):
 
 
 class RankFailure(Model):
-    """What a rank could still say before it ended badly; ``reason`` is a ``FailedReason``."""
+    """Why a rank failed, as it could still report; ``reason`` is a ``FailedReason``."""
 
     rank: int
     reason: str

@@ -50,7 +50,7 @@ def read(text: str) -> Termination | None:
 
 
 def _shorter(termination: Termination) -> Iterator[Termination]:
-    """The message, with less and less in it."""
+    """Ever shorter versions of the message."""
     for failures, length, codes in ((8, 300, 8), (8, 120, 8), (4, 120, 4), (1, 300, 1), (1, 60, 1)):
         said = [
             failure.model_copy(update={"message": failure.message[:length], "reason": failure.reason[:64]})

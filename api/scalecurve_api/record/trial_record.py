@@ -32,7 +32,7 @@ RECORD_SCHEMA: Final = "scalecurve.dev/record/v1alpha1"
 
 
 class Check(Model):
-    """One thing looked at; ``passed`` None means that it could not be checked, and ``detail`` says why."""
+    """The result of a check; ``passed`` None means that it could not be made, and ``detail`` says why."""
 
     name: str
     passed: bool | None = None
@@ -82,7 +82,7 @@ class Exposed(Model):
 
 
 class Summary(Model):
-    """The few numbers that also fit a termination message (at most 4 KiB)."""
+    """The results that also fit into a termination message (at most 4 KiB)."""
 
     samples: int = Field(description="Samples in the timed windows.")
     wall_s: float = Field(description="Seconds of the timed windows.")
@@ -105,7 +105,7 @@ class Summary(Model):
 
 
 class TrialRecord(Model):
-    """Everything kept of one trial but its tables and logs."""
+    """Everything that is kept of a trial except its tables and logs."""
 
     schema_: Literal["scalecurve.dev/record/v1alpha1"] = Field(default=RECORD_SCHEMA, alias="schema")
     trial: TrialSpec
@@ -142,16 +142,15 @@ class TrialRecord(Model):
     timeline: list[Timeline] = []
     exit_codes: dict[str, int | None] = {}
     log_tail: dict[str, list[str]] = Field(default={}, description="last lines of each rank, when it did not end well")
-    left_out: list[str] = Field(default=[], description="what did not fit the record, said plainly")
+    left_out: list[str] = Field(default=[], description="what did not fit into the record")
     files: dict[str, str] = Field(default={}, description="table beside this file -> sha256")
     digest: str | None = None
 
     def sealed(self) -> TrialRecord:
-        """This record with its digest filled in."""
+        """This record with its digest."""
         return self.model_copy(update={"digest": self.compute_digest()})
 
     def stored(self) -> bytes:
-        """``trial.json`` as every engine writes it."""
         return (json.dumps(self.wire(), indent=1, sort_keys=True, allow_nan=False) + "\n").encode()
 
     def compute_digest(self) -> str:

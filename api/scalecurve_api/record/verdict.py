@@ -1,4 +1,4 @@
-"""Was the run what was asked for? Rank records and outcome -> phase, reason and every check with its evidence.
+"""Was the run what the experiment requested? Rank records and outcome -> phase, reason, and checks with evidence.
 
 A check is passed, not passed, or could not be made (None), and says why. A check that carries the name of an
 ``InvalidReason`` and did not pass makes the trial Invalid; the others warn.
@@ -25,7 +25,7 @@ SAME_VERSION = "SameVersion"
 
 @dataclass(frozen=True)
 class Verdict:
-    """The final phase of an attempt and how it came about."""
+    """The final phase of an attempt, and why."""
 
     phase: TrialPhase
     reason: str | None
@@ -34,7 +34,7 @@ class Verdict:
 
 
 def judge(trial: TrialSpec, ranks: Mapping[int, RankRecord], outcome: Outcome) -> Verdict:
-    """Decide the final phase: a run that did not end well is Failed, one that is not what was asked for Invalid."""
+    """Decide the final phase: a run that failed is Failed, one that is not what was requested is Invalid."""
     if outcome.cancelled:
         return Verdict(TrialPhase.cancelled, None, outcome.message or "cancelled", ())
     checks = tuple(_checks(trial, [ranks[rank] for rank in sorted(ranks)], outcome))
@@ -82,7 +82,7 @@ def _records(trial: TrialSpec, ranks: Sequence[RankRecord]) -> Check:
         train = [window for window in record.windows if window.kind is WindowKind.train]
         if len(train) != want or any(window.steps != trial.measure.steps_per_window for window in train):
             steps = sum(window.steps for window in train)
-            detail = f"rank {record.topology.rank} measured {len(train)} windows, {steps} steps; asked for: {want}"
+            detail = f"rank {record.topology.rank} measured {len(train)} windows, {steps} steps; expected {want}"
             return Check(name=name, passed=False, detail=f"{detail} windows of {trial.measure.steps_per_window} steps")
     return Check(name=name, passed=True, detail=f"{len(ranks)} ranks, {want} windows each")
 
@@ -94,7 +94,7 @@ def _world_size(trial: TrialSpec, ranks: Sequence[RankRecord]) -> Check:
     return Check(
         name=InvalidReason.wrong_world_size.value,
         passed=passed,
-        detail=f"world size {few(worlds)}, asked for {want}" if not passed else f"world size {want}",
+        detail=f"world size {few(worlds)}, expected {want}" if not passed else f"world size {want}",
     )
 
 
@@ -106,13 +106,13 @@ def _software(ranks: Sequence[RankRecord]) -> Check:
 
 
 def _version(worker: str | None, engine: str) -> Check:
-    """Of an older worker: what the engine's version added had its default, and it did nothing of it."""
+    """A warning: an older worker does not know what the engine's version added."""
     if worker is None:
-        detail = f"the worker's version is not known; the engine has scalecurve {engine}"
+        detail = f"the worker's version is unknown; the engine has scalecurve {engine}"
         return Check(name=SAME_VERSION, passed=None, detail=detail)
     if worker == engine:
         return Check(name=SAME_VERSION, passed=True, detail=f"scalecurve {engine} everywhere")
     detail = (
-        f"the worker's image has scalecurve {worker}, the engine {engine}; what only one of them knows was not done"
+        f"the worker's image has scalecurve {worker}, the engine {engine}; features of only one of them were not used"
     )
     return Check(name=SAME_VERSION, passed=False, detail=detail)

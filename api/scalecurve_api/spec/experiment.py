@@ -1,4 +1,4 @@
-"""``ScalingExperiment``: what the user wants measured. The same model validates YAML and generates the CRD.
+"""``ScalingExperiment``: what to measure. The same model validates YAML and generates the CRD.
 
 Only what a single field can say about itself is checked here, and in the modules of its parts (``scaling``,
 ``workload``, ``measure``, ``pod_options``); rules over several fields are in ``rules``.
@@ -37,7 +37,7 @@ class Cost(Model):
 
 
 class Resources(Model):
-    """For one worker; any extended resource by its name, as nvidia.com/gpu."""
+    """Resource limits of one worker."""
 
     limits: dict[Annotated[str, Field(max_length=317)], Quantity] = Field(
         default={}, max_length=50, description="Limits of one worker by resource name, such as nvidia.com/gpu."
@@ -59,7 +59,7 @@ class FailurePolicy(Model):
 
 
 class ExperimentSpec(Model):
-    """The whole request; immutable once started, but for suspend and cancel."""
+    """What to measure. Only suspend and cancel may change once the experiment has started."""
 
     scaling: Scaling = Field(description="Worker counts, and the batch at each of them.")
     placement: Placement = Field(default=Placement(), description="How workers are placed on nodes.")
@@ -100,7 +100,7 @@ class ExperimentSpec(Model):
 
 
 class Metadata(Model):
-    """The part of Kubernetes' object metadata that ScaleCurve reads; the rest passes by."""
+    """The part of Kubernetes' object metadata that ScaleCurve reads; the rest is ignored."""
 
     model_config = ConfigDict(extra="ignore")
 

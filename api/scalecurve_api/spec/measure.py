@@ -1,4 +1,4 @@
-"""What is measured of each point: timed windows, and a training to accuracy if it is asked for."""
+"""What is measured at each point: timed windows, and optionally a training to accuracy."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Names and labels of what an experiment leaves in a cluster: the operator writes them, the command line reads them.
+"""Names and labels of an experiment's objects in a cluster, for the operator and the command line.
 
-Names are a function of what they name, so that an object is created once however often it is asked for.
+A name is a function of what it names, so an object is created once however often that is tried.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""What an experiment asks of the pods that carry it: where they may run, and what else they need.
+"""Settings of an experiment's pods: where they may run, and what else they need.
 
-Everything here is for engines on Kubernetes; on one machine it is read and ignored.
+They apply on Kubernetes; on one machine they are ignored.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ MountPath = Annotated[str, StringConstraints(pattern=r"^/[^\x00:]*$", max_length
 
 
 class Nesting(StrEnum):
-    """How a series keeps to nested sets of nodes, so that a larger count adds nodes and swaps none."""
+    """Whether a series keeps to nested sets of nodes, so that a larger count adds nodes and replaces none."""
 
     require = "require"
     prefer = "prefer"
@@ -30,7 +30,7 @@ class Nesting(StrEnum):
 
 
 class Toleration(Model):
-    """Kubernetes' own."""
+    """A Kubernetes toleration."""
 
     key: Annotated[str, Field(max_length=317)] | None = Field(default=None, description="Key of the taint.")
     operator: Literal["Exists", "Equal"] | None = Field(default=None, description="How the taint's value is compared.")
@@ -83,7 +83,7 @@ class PodOptions(Model):
 
 
 class Results(Model):
-    """Where whole records go besides the ConfigMaps, which hold what fits."""
+    """Where complete records go, besides the ConfigMaps, which hold what fits."""
 
     claim: DnsName = Field(description="A PersistentVolumeClaim that every pod of a trial can mount.")
     path: MountPath = Field(default="/results", description="Path at which it is mounted in the pods.")

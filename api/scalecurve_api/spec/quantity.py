@@ -1,4 +1,4 @@
-"""Kubernetes quantities, exactly: an experiment asks for one worker, a pod carries several."""
+"""Exact arithmetic on Kubernetes quantities: an experiment states them for one worker, a pod carries several."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SCALES = {
 
 
 def value(quantity: int | float | str) -> Decimal:
-    """What it amounts to.
+    """The value of a quantity.
 
     Raises:
         ValueError: for what is no quantity.
@@ -28,7 +28,7 @@ def value(quantity: int | float | str) -> Decimal:
 
 
 def times(quantity: int | float | str, count: int) -> str:
-    """``count`` of them, in the suffix they were given in: ``500m`` four times is ``2000m``.
+    """``count`` times a quantity, with its suffix: ``500m`` four times is ``2000m``.
 
     Raises:
         ValueError: for what is no quantity.
@@ -41,5 +41,5 @@ def times(quantity: int | float | str, count: int) -> str:
 def _split(quantity: int | float | str) -> tuple[Decimal, str]:
     match = _SPELLED.fullmatch(str(quantity).strip())
     if match is None:
-        raise ValueError(f"{quantity!r}: a Kubernetes quantity is wanted, as 2, 500m or 4Gi")
+        raise ValueError(f"{quantity!r}: expected a Kubernetes quantity, such as 2, 500m or 4Gi")
     return Decimal(match[1]), match[2]

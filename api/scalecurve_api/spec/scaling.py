@@ -1,4 +1,4 @@
-"""Along what is measured: worker counts, the batch at each of them, and how workers are laid over nodes."""
+"""Worker counts, the batch at each of them, and how workers are placed on nodes."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Batch(Model):
 
 
 class Scaling(Model):
-    """The axis this project is about: worker counts, and what is held fixed along them."""
+    """Worker counts, and what is held fixed along them."""
 
     modes: list[Mode] = Field(
         default=[Mode.strong],
@@ -51,7 +51,7 @@ class Scaling(Model):
 
 
 class Placement(Model):
-    """How workers are laid over nodes; recorded, never guessed."""
+    """How workers are placed on nodes."""
 
     workers_per_node: Workers | None = Field(default=None, description="Most workers on one node.")
     layouts: list[Layout] = Field(

@@ -19,7 +19,7 @@ W = TypeVar("W", bound=Workload)
 
 
 class TrialPhase(StrEnum):
-    """Where a trial stands; the last four are final."""
+    """Phase of a trial; the last four are final."""
 
     pending = "Pending"
     queued = "Queued"
@@ -33,7 +33,7 @@ class TrialPhase(StrEnum):
 
     @property
     def final(self) -> bool:
-        """Whether nothing more happens to the trial (but for a retry, which is a new attempt)."""
+        """Whether nothing more happens to the trial; a retry is a new attempt."""
         return self in FINAL_PHASES
 
 
@@ -41,7 +41,7 @@ FINAL_PHASES = frozenset({TrialPhase.succeeded, TrialPhase.failed, TrialPhase.in
 
 
 class InvalidReason(StrEnum):
-    """Why a run that ended well was not what was asked for."""
+    """Why a run that ended well was not what the experiment requested."""
 
     wrong_world_size = "WrongWorldSize"
     wrong_placement = "WrongPlacement"
@@ -59,7 +59,7 @@ class InvalidReason(StrEnum):
 
 
 class FailedReason(StrEnum):
-    """Why a run did not end well."""
+    """Why a run failed."""
 
     start_failed = "StartFailed"
     rank_failed = "RankFailed"
@@ -93,12 +93,12 @@ class Point(Model):
 
     @property
     def layout(self) -> str:
-        """Nodes x workers a node, as ``2x4``."""
+        """Nodes x workers on each node: ``2x4``."""
         return f"{self.nodes}x{self.workers_per_node}"
 
 
 class TrialSpec(Model):
-    """All a worker needs to know; nothing in it depends on the machine."""
+    """Everything that a worker needs to know; nothing depends on the machine."""
 
     experiment: str = Field(description="Name of the experiment.")
     name: str = Field(description="Name of the trial within its experiment.")

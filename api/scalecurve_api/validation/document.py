@@ -33,11 +33,11 @@ class Document:
     files: dict[Path, str] = field(default_factory=dict)
 
     def line(self, path: Path) -> int | None:
-        """The line of ``path``, or of the nearest thing around it."""
+        """The line of ``path``, or of the nearest field around it."""
         return self.place(path)[1]
 
     def place(self, path: Path) -> tuple[str, int | None]:
-        """The file and the line of ``path``, or of the nearest thing around it."""
+        """The file and the line of ``path``, or of the nearest field around it."""
         for end in range(len(path), -1, -1):
             if (line := self.lines.get(path[:end])) is not None:
                 return self.files.get(path[:end], self.file), line
@@ -49,13 +49,13 @@ _MAX_BITS = 4096
 
 
 class _Refused(Exception):
-    def __init__(self, line: int, path: Path, given: object, allowed: str) -> None:
+    def __init__(self, line: int, path: Path, value: object, allowed: str) -> None:
         super().__init__(allowed)
-        self.line, self.path, self.given, self.allowed = line, path, given, allowed
+        self.line, self.path, self.value, self.allowed = line, path, value, allowed
 
 
 class _TooDeep(Exception):
-    """Nesting that PyYAML would follow until Python's stack ends, slowly."""
+    """Nesting that PyYAML would follow until Python's stack overflows."""
 
 
 class _Loader(yaml.SafeLoader):
@@ -89,7 +89,7 @@ def read_documents(text: str, file: str) -> tuple[list[Document], list[Problem]]
         while loader.check_node():
             documents.append(_document(loader, loader.get_node(), file))
     except _Refused as error:
-        return documents, [Problem(error.path, error.given, error.allowed, file=file, line=error.line)]
+        return documents, [Problem(error.path, error.value, error.allowed, file=file, line=error.line)]
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         said = " ".join(part for part in (error.context, error.problem) if part)
@@ -121,7 +121,7 @@ def _value(loader: _Loader, node: yaml.Node, path: Path, lines: dict[Path, int],
     counted[0] += 1
     if counted[0] > MAX_NODES or len(path) > MAX_DEPTH:
         allowed = f"at most {MAX_NODES} values, nested at most {MAX_DEPTH} deep"
-        raise _Refused(line, path, "a document that grows beyond that", allowed)
+        raise _Refused(line, path, "a larger document", allowed)
     if node.tag not in _PLAIN:
         raise _Refused(line, path, f"the tag {_short_tag(node.tag)}", "plain values without tags")
     if isinstance(node, yaml.MappingNode):
@@ -143,11 +143,11 @@ def _scalar(loader: _Loader, node: yaml.Node, path: Path) -> Any:
         value = None
     given, line = str(node.value), node.start_mark.line + 1
     if isinstance(value, int) and value.bit_length() > _MAX_BITS:
-        raise _Refused(line, path, given, "a number of a size that can be meant")
+        raise _Refused(line, path, given, f"a number of at most {_MAX_BITS} bits")
     if value is None and node.tag != "tag:yaml.org,2002:null":
         raise _Refused(line, path, given, f"a value that can be read as {_short_tag(node.tag)}")
     if isinstance(value, str) and not _encodable(value):
-        raise _Refused(line, path, value, "text of whole Unicode characters")
+        raise _Refused(line, path, value, "valid Unicode text")
     return value
 
 
@@ -167,9 +167,9 @@ def _pairs(loader: _Loader, node: yaml.MappingNode, path: Path) -> Iterator[tupl
             raise _Refused(line, path, "a key that is a list or a mapping", "a plain name")
         key = str(key_node.value)
         if not _encodable(key):
-            raise _Refused(line, path, key, "a key of whole Unicode characters")
+            raise _Refused(line, path, key, "a key of valid Unicode text")
         if key in seen:
-            raise _Refused(line, (*path, key), "given twice", "once")
+            raise _Refused(line, (*path, key), "a duplicate key", "each key once")
         seen.add(key)
         yield key, (line, child)
 

@@ -1,4 +1,4 @@
-"""Overlays: what differs between two forms of an experiment, as a JSON merge patch (RFC 7386) in YAML.
+"""Overlays: changes to an experiment as a JSON merge patch (RFC 7386) in YAML.
 
 Mappings are merged, null removes a field, everything else (lists too) is replaced. Each value keeps the file and the
 line that it was written in, so that an error names them.
@@ -17,7 +17,7 @@ _ALLOWED = "an overlay: one mapping of the fields that differ from the experimen
 
 
 def read_overlay(text: str, file: str) -> tuple[Document | None, list[Problem]]:
-    """The overlay in a YAML text, or what is wrong with it; never raises on bad input."""
+    """Read the overlay in a YAML text, or return its problems; never raises on bad input."""
     documents, problems = read_documents(text, file)
     if problems:
         return None, problems
@@ -32,7 +32,7 @@ def read_overlay(text: str, file: str) -> tuple[Document | None, list[Problem]]:
 
 
 def lay_over(document: Document, overlays: Iterable[Document]) -> tuple[Document, list[Problem]]:
-    """The document with overlays merged into it in their order, and what is wrong with that; changes none of them."""
+    """Merge the overlays, in order, into a copy of the document; return it with any problems."""
     problems: list[Problem] = []
     for overlay in overlays if isinstance(document.value, dict) else ():
         problems += _changed_kind(document, overlay)
@@ -65,7 +65,7 @@ def _merge(value: Any, patch: Any) -> Any:
 
 
 def _replaced(value: Any, patch: Any, path: Path = ()) -> Iterator[Path]:
-    """The outermost paths whose old value is gone."""
+    """The outermost paths whose old value is replaced."""
     if not (isinstance(value, dict) and isinstance(patch, dict)):
         yield path
         return

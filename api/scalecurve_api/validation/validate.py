@@ -1,4 +1,4 @@
-"""YAML text -> experiments, or every problem at once, each with its line and what is allowed."""
+"""YAML text -> experiments, or every problem at once, with its line and what is allowed."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from scalecurve_api.validation.rules import check
 
 @dataclass(frozen=True)
 class Validated:
-    """What one file holds: experiments that are right, and problems of those that are not.
+    """The valid experiments of a file, and the problems of the others.
 
-    ``values`` are the documents that were checked: those of the file with the overlays merged into them.
+    ``values`` are the documents that were checked: the file's, with the overlays merged into them.
     """
 
     experiments: tuple[ScalingExperiment, ...]
@@ -32,7 +32,7 @@ class Validated:
 
 
 def validate_text(text: str, file: str, overlays: Sequence[Document] = ()) -> Validated:
-    """Check every document of a YAML text, with the overlays laid over it. Never raises on bad input."""
+    """Check every document of a YAML text, with the overlays merged into it. Never raises on bad input."""
     documents, problems = read_documents(text, file)
     experiments: list[ScalingExperiment] = []
     values: list[Any] = []
@@ -42,13 +42,13 @@ def validate_text(text: str, file: str, overlays: Sequence[Document] = ()) -> Va
     for alone in documents:
         document, refused = lay_over(alone, overlays)
         values.append(document.value)
-        experiment, found = (None, refused) if refused else validate_document(document)
-        if found and overlays:
-            found = _blamed(found, validate_document(alone)[1])
+        experiment, wrong = (None, refused) if refused else validate_document(document)
+        if wrong and overlays:
+            wrong = _blamed(wrong, validate_document(alone)[1])
         if experiment is not None:
-            found = [*found, *_same_name(experiment, document, taken)]
-        problems = [*problems, *found]
-        if experiment is not None and not found:
+            wrong = [*wrong, *_same_name(experiment, document, taken)]
+        problems = [*problems, *wrong]
+        if experiment is not None and not wrong:
             experiments.append(experiment)
     return Validated(tuple(experiments), tuple(problems), tuple(values))
 
@@ -56,7 +56,7 @@ def validate_text(text: str, file: str, overlays: Sequence[Document] = ()) -> Va
 def _same_name(
     experiment: ScalingExperiment, document: Document, taken: dict[tuple[str | None, str], int | None]
 ) -> Iterator[Problem]:
-    """Of two experiments of one name in a namespace kubectl keeps the last, and says nothing."""
+    """Report a second experiment of one name in a namespace: kubectl would silently keep the last."""
     name = (experiment.metadata.namespace, experiment.metadata.name)
     file, line = document.place(("metadata", "name"))
     if name in taken:
@@ -67,13 +67,13 @@ def _same_name(
         taken[name] = line
 
 
-def _blamed(found: list[Problem], alone: list[Problem]) -> list[Problem]:
-    """Problems that an experiment has without its overlays too, as they are there.
+def _blamed(problems: list[Problem], alone: list[Problem]) -> list[Problem]:
+    """The problems, with the place from ``alone`` for those that the experiment has without its overlays too.
 
     A mapping in which both have written carries the overlay's line, which is right for what the overlay made wrong.
     """
-    own = {(problem.field, repr(problem.given)): problem for problem in alone}
-    return [own.get((problem.field, repr(problem.given)), problem) for problem in found]
+    without = {(problem.field, repr(problem.given)): problem for problem in alone}
+    return [without.get((problem.field, repr(problem.given)), problem) for problem in problems]
 
 
 def validate_document(document: Document) -> tuple[ScalingExperiment | None, list[Problem]]:
@@ -82,7 +82,7 @@ def validate_document(document: Document) -> tuple[ScalingExperiment | None, lis
         given = "an empty document" if document.value is None else document.value
         return None, [_placed(Problem(("document",), given, "a ScalingExperiment (a mapping)"), document)]
     if not {"apiVersion", "kind"} & document.value.keys():
-        allowed = "a ScalingExperiment, which has both; an overlay is given beside its experiment, as --overlay FILE"
+        allowed = "a ScalingExperiment, which has both; pass an overlay beside its experiment with --overlay FILE"
         return None, [_placed(Problem(("document",), "neither apiVersion nor kind", allowed), document)]
     try:
         experiment = ScalingExperiment.model_validate(document.value)
@@ -97,7 +97,7 @@ def _placed(problem: Problem, document: Document) -> Problem:
 
 
 def _shape_problems(error: ValidationError, document: Document) -> Iterator[Problem]:
-    """One problem a field: the branches of a union are one choice, not several errors."""
+    """One problem for each field: the branches of a union are one choice, not several errors."""
     grouped: dict[Path, list[Mapping[str, Any]]] = {}
     for entry in error.errors(include_url=False):
         grouped.setdefault(_real_path(entry, document.value), []).append(dict(entry))

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from scalecurve_api.lifecycle import Decision, Job, Observed, decide, rests
+from scalecurve_api.lifecycle import Decision, Job, Observed, decide, is_terminal
 from scalecurve_api.planning.plan import Plan, make_plan
 from scalecurve_api.spec.experiment import ExperimentSpec, ScalingExperiment
 from scalecurve_api.spec.object_names import trial_name
@@ -92,7 +92,7 @@ class TrialIndex:
         view = observe(trial, jobs, None)
         if trial is not None and trial.nodes:
             self.nodes.setdefault(self.plan.trials.point(position).series, {}).update(dict.fromkeys(trial.nodes))
-        if view.job is not Job.absent or not view.history or not rests(self.spec, view):
+        if view.job is not Job.absent or not view.history or not is_terminal(self.spec, view):
             self.open.add(position)
             return
         self.open.discard(position)
@@ -119,7 +119,7 @@ class TrialIndex:
         """What to do next, and the trials that its status lists the phases of."""
         snapshot = self.snapshot(objects)
         return snapshot.names, decide(
-            self.spec, snapshot.names, snapshot.observed, settled=snapshot.terminal, unbegun=snapshot.not_started
+            self.spec, snapshot.names, snapshot.observed, terminal=snapshot.terminal, not_started=snapshot.not_started
         )
 
     def _next_not_started(self, limit: int) -> list[int]:

@@ -211,13 +211,13 @@ def test_frames_that_interleave_are_told_apart() -> None:
         (lambda lines: [], "no record in the log"),
         (lambda lines: ["loss 0.5", log_lines.MARK, f"{log_lines.MARK} begin soon"], "no record in the log"),
         (lambda lines: lines[1:], "the record's first line is missing: the log was cut at its beginning"),
-        (lambda lines: lines[:-1], "the record's last line is missing: 12 of 12 parts are there"),
-        (lambda lines: lines[:5], "the record's last line is missing: 4 of 12 parts are there"),
+        (lambda lines: lines[:-1], "the record's last line is missing: 12 of 12 parts were read"),
+        (lambda lines: lines[:5], "the record's last line is missing: 4 of 12 parts were read"),
         (lambda lines: lines[:1] + lines[2:], "the record lacks part 0 of 12"),
         (lambda lines: lines[:2] + lines[-1:], "the record lacks part 1, 2, 3, 4, 5 and 6 more of 12"),
         (lambda lines: [*lines[:3], lines[3][:-1] + "?", *lines[4:]], "the record lacks part 2 of 12"),
-        (lambda lines: [*lines[:3], lines[3][:-8], *lines[4:]], "bytes, its frame says 35000"),
-        (lambda lines: [*lines[:3], lines[3][:-8] + "AAAAAAAA", *lines[4:]], "sha256 is .*, its frame says"),
+        (lambda lines: [*lines[:3], lines[3][:-8], *lines[4:]], "bytes, expected 35000"),
+        (lambda lines: [*lines[:3], lines[3][:-8] + "AAAAAAAA", *lines[4:]], "sha256 is .*, expected"),
     ],
 )
 def test_what_is_wrong_with_a_frame_is_said(change, said: str) -> None:  # type: ignore[no-untyped-def]
@@ -234,9 +234,9 @@ GOOD = seal("t", 1, RANKS, {0: steps(0, [1, 2]), 1: steps(1, [3, 4])}, LARGE)
     [
         (b"", "payload: 0 bytes, not a record"),
         (b"\x1f\x8b" + bytes(40), r"payload: 42 bytes, not a record \(begins with b'\\x1f\\x8b"),
-        (GOOD[:40], "head: cut off"),
-        (GOOD[:-1], "journal of rank 1: cut off"),
-        (GOOD + b"x", "payload: .* bytes, its head speaks of"),
+        (GOOD[:40], "head: truncated"),
+        (GOOD[:-1], "journal of rank 1: truncated"),
+        (GOOD + b"x", "payload: .* bytes, its head announces"),
         (GOOD[:20] + b"\xff\xff" + GOOD[22:], "head: "),
     ],
 )

@@ -43,7 +43,7 @@ def test_a_failed_run_is_failed_whatever_else_is_wrong() -> None:
 def test_the_first_reason_counts_and_all_are_told() -> None:
     reason, message = invalid(two(finite_loss=False, parameter_checksum="other"))
     assert reason == "ReplicasDiverged"
-    assert message == "parameters of rank 1 differ from the others'; loss is NaN or infinite on rank 1"
+    assert message == "parameters of rank 1 differ from the other ranks'; loss is NaN or infinite on rank 1"
 
 
 # RecordsMissing
@@ -65,7 +65,7 @@ def test_many_missing_records_are_not_all_named() -> None:
 def test_windows_missing_on_a_rank() -> None:
     reason, message = invalid(two(windows=[window(0)]))
     assert reason == "RecordsMissing"
-    assert message == "rank 1 measured 1 windows, 3 steps; asked for: 2 windows of 3 steps"
+    assert message == "rank 1 measured 1 windows, 3 steps; expected 2 windows of 3 steps"
 
 
 def test_a_window_cut_short() -> None:
@@ -90,8 +90,8 @@ def test_the_microbenchmark_records_sizes_not_windows() -> None:
 
 def test_wrong_world_size() -> None:
     reason, message = invalid({rank: rank_record(rank, TWO, world=1) for rank in range(2)})
-    assert (reason, message) == ("WrongWorldSize", "world size 1, asked for 2")
-    assert invalid(two(world=1)) == ("WrongWorldSize", "world size 1, 2, asked for 2")
+    assert (reason, message) == ("WrongWorldSize", "world size 1, expected 2")
+    assert invalid(two(world=1)) == ("WrongWorldSize", "world size 1, 2, expected 2")
 
 
 # SameSoftware warns

@@ -158,7 +158,7 @@ def test_what_the_experiment_lacks_by_itself_is_said_of_the_experiment() -> None
         ("null\n", 1, "an empty document"),
         ("# a list\n- spec\n", 2, ["spec"]),
         ("a: 1\n---\nb: 2\n", None, "2 documents"),
-        ("a: 1\na: 2\n", 2, "given twice"),
+        ("a: 1\na: 2\n", 2, "a duplicate key"),
         ("a: [1\n", 2, None),
     ],
 )

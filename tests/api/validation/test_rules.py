@@ -100,7 +100,7 @@ CUSTOM = {"workload": {"program": "custom", "command": ["python", "train.py"]}}
         ({"workload/options": {"compile": True}, "matrix": {"options.staticGraph": [True, False]}},
          "spec.matrix.options.staticGraph", True, "false with compile: DDP's static graph is eager only", None),
         ({"workload/launcher": "processes"}, "spec.workload.launcher", "processes",
-         "'torchrun' or 'mpirun' for program torch", None),
+         "torchrun or mpirun: plain processes", None),
         # legality: strategy
         ({"workload/strategy": "mirrored"}, "spec.workload.strategy", "mirrored",
          "'ddp', 'single', 'dp', 'fsdp', 'zero1' or 'parameter-server' for program torch", None),

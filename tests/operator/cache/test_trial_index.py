@@ -156,7 +156,11 @@ def test_an_attempt_that_loses_its_job_is_run_anew_a_few_times() -> None:
     watch.note()
     snapshot = watch.index.snapshot(watch.objects)
     decision = decide(
-        watch.index.spec, snapshot.names, snapshot.observed, settled=snapshot.terminal, unbegun=snapshot.not_started
+        watch.index.spec,
+        snapshot.names,
+        snapshot.observed,
+        terminal=snapshot.terminal,
+        not_started=snapshot.not_started,
     )
     assert decision.actions == (Collect(name),)
 

@@ -47,7 +47,7 @@ def test_requests_are_the_limits() -> None:
 
 def test_a_limit_that_is_no_quantity_is_refused_by_name() -> None:
     with pytest.raises(
-        JobRequestError, match=r"spec\.resources\.limits\.memory: '4 GB': a Kubernetes quantity is wanted"
+        JobRequestError, match=r"spec\.resources\.limits\.memory: '4 GB': expected a Kubernetes quantity"
     ):
         job(Runner.job, resources={"limits": {"memory": "4 GB"}})
 

@@ -124,7 +124,7 @@ def test_quantities(quantity: float | str, count: int, expected: str) -> None:
 
 @pytest.mark.parametrize("quantity", ["", "4 GB", "1Kib", "nan", "-", "1e", "two"])
 def test_no_quantities(quantity: str) -> None:
-    with pytest.raises(ValueError, match="a Kubernetes quantity is wanted"):
+    with pytest.raises(ValueError, match="expected a Kubernetes quantity"):
         value(quantity)
 
 

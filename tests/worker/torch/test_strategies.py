@@ -178,7 +178,7 @@ def test_faults_are_seen(tmp_path: Path) -> None:
     }
     found = run(tmp_path, 2, list(faults.values()))
     said = {name: (verdict.reason, verdict.message) for name, (_, verdict) in found.items()}
-    diverged = ("ReplicasDiverged", "parameters of rank 1 differ from the others'")
+    diverged = ("ReplicasDiverged", "parameters of rank 1 differ from the other ranks'")
     assert said["no-reduction"] == ("ReplicasDiverged", "no parameter of rank 0, 1 has changed: nothing was trained")
     parameters = found["own-shares"][0][0].parameters
     assert parameters is not None

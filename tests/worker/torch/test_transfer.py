@@ -216,5 +216,5 @@ def test_only_the_head_changes_in_a_whole_trial(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr(accuracy, "train_mode", lambda module: module.train())
     broken = trained(asked, tmp_path / "fault", monkeypatch)
     check = frozen_unchanged(asked, [broken])
-    expected = "the frozen layers of rank 0 are others after the training to accuracy than before training"
+    expected = "the frozen layers of rank 0 differ after the training to accuracy from before training"
     assert (check.name, check.passed, check.detail) == ("FrozenChanged", False, expected)

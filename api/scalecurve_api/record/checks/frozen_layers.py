@@ -16,19 +16,19 @@ def frozen_unchanged(trial: TrialSpec, ranks: Sequence[RankRecord]) -> Check:
     """Compare the checksums of what ``workload.transfer.train: head`` freezes, over time and over ranks."""
     name = InvalidReason.frozen_changed.value
     if not isinstance(trial.workload, TorchWorkload) or trial.workload.transfer.train is not Trainable.head:
-        return Check(name=name, passed=True, detail="nothing was to be frozen")
+        return Check(name=name, passed=True, detail="no layer was frozen")
     moments = 3 if trial.measure.accuracy is not None else 2
     first = ranks[0].frozen_checksums
     for record in ranks:
         sums, rank = record.frozen_checksums, record.topology.rank
         if len(sums) != moments:
-            detail = f"rank {rank} has {len(sums)} checksums of its frozen layers, asked for {moments}"
+            detail = f"rank {rank} has {len(sums)} checksums of its frozen layers, expected {moments}"
             return Check(name=name, passed=False, detail=detail)
         changed = [moment for moment, each in zip(_MOMENTS, sums, strict=False) if each != sums[0]]
         if changed:
-            detail = f"the frozen layers of rank {rank} are others {changed[0]} than {_MOMENTS[0]}"
+            detail = f"the frozen layers of rank {rank} differ {changed[0]} from {_MOMENTS[0]}"
             return Check(name=name, passed=False, detail=detail)
         if sums != first:
-            detail = f"the frozen layers of rank {rank} are others than those of rank {ranks[0].topology.rank}"
+            detail = f"the frozen layers of rank {rank} differ from those of rank {ranks[0].topology.rank}"
             return Check(name=name, passed=False, detail=detail)
     return Check(name=name, passed=True, detail=f"frozen layers bit-equal at {moments} moments on {len(ranks)} ranks")

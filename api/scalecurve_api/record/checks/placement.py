@@ -1,4 +1,4 @@
-"""Checks of where the ranks of a run stood, and of what disturbed them there."""
+"""Checks of where the ranks of a run were, and of what disturbed them."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ def oversubscribed(ranks: Sequence[RankRecord], outcome: Outcome) -> Check:
     shared = sorted(f"{part} on {host}" for (host, part), count in used.items() if count > 1)
     if shared:
         return Check(name=name, passed=False, detail=f"more than one rank on {few(shared)}")
-    return Check(name=name, passed=True, detail="every rank has devices of its own")
+    return Check(name=name, passed=True, detail="no rank shares a device")
 
 
 def placement(trial: TrialSpec, ranks: Sequence[RankRecord], outcome: Outcome) -> Check:
-    """The asked layout, on the nodes that the cluster says, on the devices that were given."""
+    """The requested layout, on the nodes that the cluster reports and the assigned devices."""
     name = InvalidReason.wrong_placement.value
     point = trial.point
     if elsewhere := _elsewhere(ranks, outcome.placement):
@@ -39,18 +39,18 @@ def placement(trial: TrialSpec, ranks: Sequence[RankRecord], outcome: Outcome) -
     places = _places(ranks)
     found = sorted(places.values())
     if len(places) != point.nodes or found != [point.workers_per_node] * point.nodes:
-        detail = f"ranks per place: {dict(sorted(places.items()))}; asked for layout {point.layout}"
+        detail = f"ranks per place: {dict(sorted(places.items()))}; expected layout {point.layout}"
         return Check(name=name, passed=False, detail=detail)
     if outcome.requested_devices:
         used = [record.topology.device for record in ranks]
         if used != outcome.requested_devices:
-            detail = f"devices {', '.join(used)}; given: {', '.join(outcome.requested_devices)}"
+            detail = f"devices {', '.join(used)}; assigned: {', '.join(outcome.requested_devices)}"
             return Check(name=name, passed=False, detail=detail)
     return Check(name=name, passed=True, detail=f"layout {point.layout}")
 
 
 def _elsewhere(ranks: Sequence[RankRecord], placement: Mapping[str, str]) -> str | None:
-    """What a rank says of its pod and node that the cluster contradicts; ``placement`` is pod -> node."""
+    """What a rank reports of its pod and node that the cluster contradicts; ``placement`` is pod -> node."""
     if not placement:
         return None
     for record in ranks:
@@ -60,12 +60,12 @@ def _elsewhere(ranks: Sequence[RankRecord], placement: Mapping[str, str]) -> str
         if pod not in placement:
             return f"rank {rank} ran in pod {pod}, which carries no worker of this job"
         if node is not None and node != placement[pod]:
-            return f"rank {rank} says it ran on node {node}; the cluster has its pod {pod} on {placement[pod]}"
+            return f"rank {rank} reports node {node}, but the cluster has its pod {pod} on {placement[pod]}"
     return None
 
 
 def _places(ranks: Sequence[RankRecord]) -> Counter[str]:
-    """Ranks by place: by node where every rank names its node, for a node may hold several pods."""
+    """Ranks by node where every rank names its node, since a node may hold several pods; otherwise by host."""
     nodes = [record.topology.node for record in ranks]
     if all(nodes):
         return Counter(node for node in nodes if node)
@@ -73,7 +73,7 @@ def _places(ranks: Sequence[RankRecord]) -> Counter[str]:
 
 
 def throttled(ranks: Sequence[RankRecord]) -> Check:
-    """No clocks held down by heat or by hardware."""
+    """No clocks throttled by heat or by hardware."""
     name = InvalidReason.throttled.value
     if all(record.device_samples is None for record in ranks):
         return Check(name=name, passed=None, detail="no device clocks to read")
@@ -83,8 +83,8 @@ def throttled(ranks: Sequence[RankRecord]) -> Check:
         if record.device_samples is not None and record.device_samples.throttle_reasons
     }
     if hot:
-        said = "; ".join(f"rank {rank}: {', '.join(reasons)}" for rank, reasons in sorted(hot.items()))
-        return Check(name=name, passed=False, detail=f"clocks were held down: {said}")
+        text = "; ".join(f"rank {rank}: {', '.join(reasons)}" for rank, reasons in sorted(hot.items()))
+        return Check(name=name, passed=False, detail=f"clocks were throttled: {text}")
     if unread := [record.topology.rank for record in ranks if record.device_samples is None]:
         return Check(name=name, passed=None, detail=f"no device clocks to read on rank {few(unread)}")
     return Check(name=name, passed=True, detail="no thermal or hardware slowdown seen")
@@ -100,7 +100,7 @@ def neighbours(trial: TrialSpec, ranks: Sequence[RankRecord]) -> Check:
 
 
 def stolen(trial: TrialSpec, ranks: Sequence[RankRecord]) -> Check:
-    """The hypervisor left this machine its cores."""
+    """The hypervisor did not take the machine's cores."""
     return _within_limit(trial, ranks, InvalidReason.cpu_steal.value, "stolen_load", "foreign_load")
 
 

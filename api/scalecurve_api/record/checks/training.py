@@ -1,4 +1,4 @@
-"""Checks of how the ranks of a run trained: carried and wrapped by what, to the same parameters, on which samples."""
+"""Checks of how the ranks of a run trained: library, wrapper, parameters and samples."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def strategy(trial: TrialSpec, ranks: Sequence[RankRecord]) -> Check:
 
 
 def replicas(trial: TrialSpec, ranks: Sequence[RankRecord]) -> Check:
-    """The same parameters on every rank at the end, or shares that make the model, and other ones than before."""
+    """The same parameters on every rank at the end, or shards that make up the model, and changed ones."""
     name = InvalidReason.replicas_diverged.value
     if broken := _untrained(ranks) or _shares(ranks) or _servers(trial, ranks):
         return Check(name=name, passed=False, detail=broken)
@@ -48,12 +48,12 @@ def replicas(trial: TrialSpec, ranks: Sequence[RankRecord]) -> Check:
         return Check(name=name, passed=None, detail="one set of parameters, on the servers")
     sums = {record.topology.rank: record.parameter_checksum for record in ranks}
     if any(value is None for value in sums.values()):
-        return Check(name=name, passed=None, detail="no parameter checksum: the program gave no model to compare")
+        return Check(name=name, passed=None, detail="no parameter checksum: the program passed no model")
     groups = Counter(sums.values())
     if len(groups) > 1:
         common = groups.most_common(1)[0][0]
         apart = [rank for rank, value in sums.items() if value != common]
-        return Check(name=name, passed=False, detail=f"parameters of rank {few(apart)} differ from the others'")
+        return Check(name=name, passed=False, detail=f"parameters of rank {few(apart)} differ from the other ranks'")
     detail = f"parameters equal on {len(ranks)} ranks"
     servers = _servers_of(trial)
     if servers is not None and servers.updates is Updates.asynchronous:
@@ -68,15 +68,15 @@ def _untrained(ranks: Sequence[RankRecord]) -> str | None:
 
 
 def _shares(ranks: Sequence[RankRecord]) -> str | None:
-    """Ranks that hold shares must hold every parameter once."""
+    """Ranks with shards must together hold every parameter once."""
     held = [record.shard_elements for record in ranks if record.shard_elements is not None]
     if not held or sum(held) == ranks[0].parameters:
         return None
-    return f"{sum(held)} elements of parameters in {len(held)} shares, and the model has {ranks[0].parameters}"
+    return f"{sum(held)} elements of parameters in {len(held)} shards, but the model has {ranks[0].parameters}"
 
 
 def _servers(trial: TrialSpec, ranks: Sequence[RankRecord]) -> str | None:
-    """Every gradient that a rank sent must have come to every server, and their shares make the model."""
+    """Every gradient that a rank sent must have reached every server, and their shards make up the model."""
     options = _servers_of(trial)
     if options is None:
         return None
@@ -86,9 +86,9 @@ def _servers(trial: TrialSpec, ranks: Sequence[RankRecord]) -> str | None:
     sent = sum(record.pushes or 0 for record in ranks)
     for each in servers:
         if each.gradients != sent:
-            return f"parameter server {each.server} took {each.gradients} gradients, and the workers sent {sent}"
+            return f"parameter server {each.server} took {each.gradients} gradients, but the workers sent {sent}"
     held = sum(each.parameters for each in servers)
-    return None if held == ranks[0].parameters else f"servers hold {held} parameters of {ranks[0].parameters}"
+    return None if held == ranks[0].parameters else f"servers hold {held} of {ranks[0].parameters} parameters"
 
 
 def samples(trial: TrialSpec, ranks: Sequence[RankRecord]) -> Check:
@@ -96,7 +96,7 @@ def samples(trial: TrialSpec, ranks: Sequence[RankRecord]) -> Check:
     name = InvalidReason.wrong_samples.value
     batch, options = trial.point.batch_per_worker, _servers_of(trial)
     if batch is None or not trial.workload.counts_samples:
-        return Check(name=name, passed=None, detail="the program counts for itself")
+        return Check(name=name, passed=None, detail="the program counts its samples itself")
     spared = options.backup_workers if options else 0
     taking = max(1, trial.point.workers - spared)
     windows, seen = Counter[int](), Counter[int]()
@@ -115,7 +115,7 @@ def samples(trial: TrialSpec, ranks: Sequence[RankRecord]) -> Check:
     if wrong:
         index = wrong[0]
         detail = f"window {index} has {windows[index]} {ranks[0].sample_unit}"
-        detail += f", and {steps[index]} steps x {batch} x {taking} workers are {wanted[index] * each}"
+        detail += f", expected {wanted[index] * each}: {steps[index]} steps x {batch} x {taking} workers"
         return Check(name=name, passed=False, detail=detail)
     return Check(name=name, passed=True, detail="steps x batch in every window")
 

@@ -37,7 +37,7 @@ def test_the_same_core_of_another_host_is_another_core() -> None:
 def test_wrong_placement() -> None:
     assert invalid(two(host="there")) == (
         "WrongPlacement",
-        "ranks per place: {'here': 1, 'there': 1}; asked for layout 1x2",
+        "ranks per place: {'here': 1, 'there': 1}; expected layout 1x2",
     )
 
 
@@ -59,7 +59,7 @@ def test_pods_of_one_node_are_one_place() -> None:
     assert judge(of, on("a", "a", "b", "b"), GOOD).phase is TrialPhase.succeeded
     assert invalid(on("a", "a", "a", "b"), of) == (
         "WrongPlacement",
-        "ranks per place: {'a': 3, 'b': 1}; asked for layout 2x2",
+        "ranks per place: {'a': 3, 'b': 1}; expected layout 2x2",
     )
     assert invalid(on("a", "a", None, "b"), of)[0] == "WrongPlacement", "one rank cannot name its node: pods count"
 
@@ -75,12 +75,12 @@ def test_pods_of_one_node_that_take_turns_on_a_device() -> None:
 def test_uneven_placement() -> None:
     four = trial({"placement/workersPerNode": 2}, workers=4)
     ranks = {r: rank_record(r, four, host="a" if r < 3 else "b") for r in range(4)}
-    assert invalid(ranks, four)[1] == "ranks per place: {'a': 3, 'b': 1}; asked for layout 2x2"
+    assert invalid(ranks, four)[1] == "ranks per place: {'a': 3, 'b': 1}; expected layout 2x2"
 
 
 def test_other_devices_than_were_given() -> None:
     given = GOOD.model_copy(update={"requested_devices": ["cpu:0", "cpu:7"]})
-    assert invalid(ranks_of(TWO), outcome=given) == ("WrongPlacement", "devices cpu:0, cpu:1; given: cpu:0, cpu:7")
+    assert invalid(ranks_of(TWO), outcome=given) == ("WrongPlacement", "devices cpu:0, cpu:1; assigned: cpu:0, cpu:7")
     given = GOOD.model_copy(update={"requested_devices": ["cpu:0", "cpu:1"]})
     assert judge(TWO, ranks_of(TWO), given).phase is TrialPhase.succeeded
 
@@ -92,7 +92,7 @@ def test_what_the_cluster_says_of_a_pod_is_believed() -> None:
     liar = {**ranks, 1: moved(ranks[1], node="node-2")}
     assert invalid(liar, outcome=placed) == (
         "WrongPlacement",
-        "rank 1 says it ran on node node-2; the cluster has its pod pod-a on node-1",
+        "rank 1 reports node node-2, but the cluster has its pod pod-a on node-1",
     )
     stranger = {**ranks, 1: moved(ranks[1], pod="pod-z")}
     assert invalid(stranger, outcome=placed)[1] == "rank 1 ran in pod pod-z, which carries no worker of this job"
@@ -119,7 +119,7 @@ def test_throttled() -> None:
     hot = DeviceSamples(count=9, throttle_reasons=["sw_thermal_slowdown"])
     cool = DeviceSamples(count=9)
     ranks = {0: rank_record(0, TWO, device_samples=cool), 1: rank_record(1, TWO, device_samples=hot)}
-    assert invalid(ranks) == ("Throttled", "clocks were held down: rank 1: sw_thermal_slowdown")
+    assert invalid(ranks) == ("Throttled", "clocks were throttled: rank 1: sw_thermal_slowdown")
     verdict = judge(TWO, ranks_of(TWO, device_samples=cool), GOOD)
     assert of(verdict, "Throttled") == (True, "no thermal or hardware slowdown seen")
 

@@ -44,7 +44,7 @@ def test_the_backend_of_a_custom_program_is_not_known() -> None:
 def test_replicas_diverged() -> None:
     assert invalid(two(parameter_checksum="other")) == (
         "ReplicasDiverged",
-        "parameters of rank 1 differ from the others'",
+        "parameters of rank 1 differ from the other ranks'",
     )
 
 
@@ -109,7 +109,7 @@ def test_shares_must_make_the_model_and_training_must_change_it() -> None:
     assert sharded() == (None, "")
     assert sharded(shard_elements=20) == (
         "ReplicasDiverged",
-        "40 elements of parameters in 2 shares, and the model has 20",
+        "40 elements of parameters in 2 shards, but the model has 20",
     )
     reason, message = sharded(initial_checksum="abc")
     assert (reason, message) == (
@@ -157,9 +157,9 @@ def test_parameter_servers_that_took_every_gradient() -> None:
 @pytest.mark.parametrize(
     ("changes", "reason", "said"),
     [
-        ({"pushes": 5}, "ReplicasDiverged", "parameter server 0 took 12 gradients, and the workers sent 10"),
+        ({"pushes": 5}, "ReplicasDiverged", "parameter server 0 took 12 gradients, but the workers sent 10"),
         ({"servers": []}, "ReplicasDiverged", "0 parameter servers reported counts, expected 1"),
-        ({"servers": [counted(parameters=19)]}, "ReplicasDiverged", "servers hold 19 parameters of 20"),
+        ({"servers": [counted(parameters=19)]}, "ReplicasDiverged", "servers hold 19 of 20 parameters"),
         ({"backend": "gloo"}, "WrongBackend", "used gloo, expected tcp"),
     ],
 )
@@ -175,7 +175,7 @@ def test_wrong_samples() -> None:
     short = [window(0), window(1, samples=23)]
     assert invalid(two(windows=short)) == (
         "WrongSamples",
-        "window 1 has 47 samples, and 3 steps x 8 x 2 workers are 48",
+        "window 1 has 47 samples, expected 48: 3 steps x 8 x 2 workers",
     )
 
 
@@ -205,10 +205,10 @@ def test_backup_workers_take_no_part_in_the_count() -> None:
     ("sums", "said"),
     [
         ([["a", "a"], ["a", "a"]], None),
-        ([["a", "a"], []], "rank 1 has 0 checksums of its frozen layers, asked for 2"),
+        ([["a", "a"], []], "rank 1 has 0 checksums of its frozen layers, expected 2"),
         ([["a", "a"], ["a", "b"]],
-         "the frozen layers of rank 1 are others after the timed windows than before training"),
-        ([["a", "a"], ["b", "b"]], "the frozen layers of rank 1 are others than those of rank 0"),
+         "the frozen layers of rank 1 differ after the timed windows from before training"),
+        ([["a", "a"], ["b", "b"]], "the frozen layers of rank 1 differ from those of rank 0"),
     ],
 )  # fmt: skip
 def test_frozen_changed(sums: list[list[str]], said: str | None) -> None:

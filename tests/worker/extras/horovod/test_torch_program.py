@@ -27,8 +27,8 @@ built = pytest.mark.skipif(bool(reason()), reason=reason() or "-")
 BATCH_NORM = {"model": "resnet20", "data": {"shape": [3, 8, 8], "classes": 5}}
 MLP = 8 * 512 + 512 + 512 * 512 + 512 + 512 * 3 + 3
 FAULTS = {
-    "adds-up-nothing": ("ReplicasDiverged", "parameters of rank 1 differ from the others'"),
-    "another-sum-on-one-rank": ("ReplicasDiverged", "parameters of rank 1 differ from the others'"),
+    "adds-up-nothing": ("ReplicasDiverged", "parameters of rank 1 differ from the other ranks'"),
+    "another-sum-on-one-rank": ("ReplicasDiverged", "parameters of rank 1 differ from the other ranks'"),
     "bare": ("WrongStrategy", "wrapped by none, not by DistributedOptimizer"),
 }
 

@@ -184,7 +184,7 @@ def test_faults_are_seen(tmp_path: Path) -> None:
     assert parameters is not None
     assert said["own-shares"] == (
         "ReplicasDiverged",
-        f"{2 * parameters} elements of parameters in 2 shares, and the model has {parameters}",
+        f"{2 * parameters} elements of parameters in 2 shards, but the model has {parameters}",
     )
     assert said["own-gradients"] == said["no-broadcast"] == said["ddp-alone"] == diverged
     assert said["no-wrapper"][0] == "WrongStrategy"
@@ -192,7 +192,7 @@ def test_faults_are_seen(tmp_path: Path) -> None:
     pushes = found["lost"][0][0].pushes or 0
     assert said["lost"] == (
         "ReplicasDiverged",
-        f"parameter server 0 took {pushes} gradients, and the workers sent {2 * pushes}",
+        f"parameter server 0 took {pushes} gradients, but the workers sent {2 * pushes}",
     )
 
 

@@ -19,7 +19,7 @@ DEV := $(VENV)/.dev
 
 .PHONY: help
 help:  ## list the targets
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 22
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 26
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; sys.exit(0 if (3, 11) <= v <= (3, 13) else f"ScaleCurve needs Python 3.11 to 3.13, and $(PYTHON) is {v[0]}.{v[1]}; say which: make PYTHON=python3.12 ...")'
@@ -46,14 +46,14 @@ $(DEV): $(RUNTIME) locks/dev.txt
 	@touch $@
 
 .PHONY: install
-install: $(RUNTIME)  ## make .venv/ with everything a run and a report need
+install: $(RUNTIME)  ## create .venv/ with everything a run and a report need
 
 .PHONY: quickstart
 quickstart: $(RUNTIME)  ## run a real experiment on this machine and write its report
 	@$(BIN)/scalecurve quickstart --into $(RESULTS)
 
 .PHONY: horovod
-horovod: $(RUNTIME)  ## build Horovod for .venv's torch, and its TensorFlow if there is one, and install it there (4 minutes; CMake, g++)
+horovod: $(RUNTIME)  ## build Horovod for the torch and TensorFlow in .venv, and install it (4 minutes; CMake, g++)
 	@$(call install,mpi)
 	@$(BIN)/python -m tools.images.horovod_wheel --install
 
@@ -61,18 +61,18 @@ PYTEST := $(BIN)/python -m pytest -n auto --dist worksteal
 FRAMEWORKS := $(VENV)/.frameworks
 
 .PHONY: test
-test: $(DEV)  ## the tests of a change, 15 minutes: all packages, real processes, and the operator from the chart (needs Go)
+test: $(DEV)  ## the tests for a change, 15 minutes: all packages, real processes, the operator from the chart (Go)
 	@nice $(BIN)/python -m tools.devcluster.toolchain etcd k8s helm >$(VENV)/toolchain.log 2>&1 & building=$$!; status=0; \
 	$(PYTEST) -m 'not (cluster or nodes or frameworks)' --ignore=tests/chart $(PYTEST_ARGS) || status=$$?; \
 	wait $$building || cat $(VENV)/toolchain.log; \
 	$(PYTEST) -n 0 --dist no -m 'not cluster' tests/chart $(PYTEST_ARGS) || status=$$?; exit $$status
 
 .PHONY: test-cluster
-test-cluster: $(DEV) cluster-tools  ## tests on a real control plane with played pods: operator, verbs, Prometheus, linters (needs Go)
+test-cluster: $(DEV) cluster-tools  ## tests on a real control plane with simulated pods: operator, verbs, Prometheus, linters (Go)
 	@$(PYTEST) --dist loadfile -m cluster $(PYTEST_ARGS)
 
 .PHONY: test-nodes
-test-nodes: $(DEV) cluster-tools node-tools  ## tests on real nodes and in images (root, Go; images: make images)
+test-nodes: $(DEV) cluster-tools node-tools  ## tests on real nodes and in images (root, Go; first: make images)
 	@$(PYTEST) -n 0 --dist no -m nodes $(PYTEST_ARGS)
 
 $(FRAMEWORKS): $(DEV) locks/tensorflow.txt
@@ -80,36 +80,36 @@ $(FRAMEWORKS): $(DEV) locks/tensorflow.txt
 	@touch $@
 
 .PHONY: test-frameworks
-test-frameworks: $(FRAMEWORKS)  ## tests that need TensorFlow, and Horovod where it can be built or was
+test-frameworks: $(FRAMEWORKS)  ## tests with TensorFlow, and with Horovod if it can be built
 	@$(BIN)/python -m tools.images.horovod_wheel --install $(HOROVOD_ARGS) || [ $$? -eq 3 ]
 	@$(PYTEST) -n 0 --dist no -m frameworks $(PYTEST_ARGS)
 
 .PHONY: test-all
-test-all:  ## every test: make test, test-cluster, test-frameworks, test-nodes
+test-all:  ## all tests: test, test-cluster, test-frameworks, test-nodes
 	@status=0; for suite in test test-cluster test-frameworks test-nodes; do $(MAKE) $$suite || status=$$?; done; exit $$status
 
 .PHONY: cluster-tools
-cluster-tools: $(VENV)/bin/python  ## build what `make cluster` runs, once: etcd, Kubernetes, job operators (10 minutes, needs Go)
+cluster-tools: $(VENV)/bin/python  ## build what `make cluster` runs, once: etcd, Kubernetes, job operators (10 minutes, Go)
 	@$(BIN)/python -m tools.devcluster.toolchain || [ $$? -eq 3 ]
 
 .PHONY: cluster
-cluster: $(DEV) cluster-tools  ## a Kubernetes API with job operators and fake GPU nodes on this machine, until Ctrl-C
+cluster: $(DEV) cluster-tools  ## run a Kubernetes API with job operators and fake GPU nodes on this machine, until Ctrl-C
 	@$(BIN)/python -m tools.devcluster.tier up
 
 IMAGES ?=
 IMAGE_ARGS ?=
 .PHONY: images
-images: $(VENV)/bin/python  ## build container images into the cache, all or IMAGES="operator worker-mpi" (as root; needs buildah)
+images: $(VENV)/bin/python  ## build container images, all or IMAGES="operator worker-mpi" (root, buildah)
 	@$(BIN)/python -m tools.images.build $(IMAGE_ARGS) $(IMAGES)
 
 .PHONY: node-tools
-node-tools: $(VENV)/bin/python  ## what real nodes need: kubelet, containerd and more built, runc and more installed (as root on Debian)
+node-tools: $(VENV)/bin/python  ## build and install what real nodes need: kubelet, containerd, runc and more (root, Debian)
 	@$(BIN)/python -m tools.devcluster.nodes.machine install
 	@$(BIN)/python -m tools.devcluster.toolchain etcd k8s mpi-operator training-operator helm \
 	    node containerd cni-plugins coredns pause >&2 || [ $$? -eq 3 ]
 
 .PHONY: cluster-up
-cluster-up: node-tools  ## a cluster with real nodes, in the background: [NODES=2] [IMAGES="worker-mpi other.tar"], default all that are built
+cluster-up: node-tools  ## start a cluster with real nodes in the background: [NODES=2] [IMAGES="worker-mpi other.tar"]
 	@$(BIN)/python -m tools.devcluster.nodes.standing up --nodes $(or $(NODES),2) $(IMAGES)
 
 CLUSTER_CLI := $(VENV)/.cluster
@@ -118,11 +118,11 @@ $(CLUSTER_CLI): $(VENV)/bin/python pyproject.toml locks/cluster.txt
 	@touch $@
 
 .PHONY: cluster-quickstart
-cluster-quickstart: $(CLUSTER_CLI)  ## from a clone to a report out of real pods on two nodes: [EXPERIMENT=file] [KEEP=1] (root, Go)
+cluster-quickstart: $(CLUSTER_CLI)  ## from a clone to a report from real pods on two nodes: [EXPERIMENT=file] [KEEP=1] (root, Go)
 	@$(BIN)/python -m tools.devcluster.nodes.quickstart $(EXPERIMENT) $(if $(KEEP),--keep)
 
 .PHONY: cluster-down
-cluster-down: $(VENV)/bin/python  ## end it, or what a killed one left
+cluster-down: $(VENV)/bin/python  ## stop that cluster, and clean up after a killed one
 	@$(BIN)/python -m tools.devcluster.nodes.standing down
 
 .PHONY: lint
@@ -137,12 +137,12 @@ lint: $(DEV)  ## formatting, lint, types, one-way imports, the packages' structu
 	else echo "skipped: actionlint, which checks .github/workflows and is built with Go (not on PATH)"; fi
 
 .PHONY: format
-format: $(DEV)  ## rewrite the sources as ruff formats them
+format: $(DEV)  ## format the sources with ruff
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix .
 
 .PHONY: bench
-bench: $(DEV)  ## the benchmarks that need no GPU: first touch, cost of the harness, coverage of the intervals, large reports, fits
+bench: $(DEV)  ## benchmarks without GPU: start-up, harness cost, interval coverage, large reports, fits
 	@$(BIN)/python benchmarks/first_touch.py
 	@$(BIN)/python benchmarks/harness_cost.py
 	@$(BIN)/python -m benchmarks.coverage
@@ -150,7 +150,7 @@ bench: $(DEV)  ## the benchmarks that need no GPU: first touch, cost of the harn
 	@$(BIN)/python benchmarks/fit_speed.py
 
 .PHONY: soak
-soak: $(DEV)  ## 200 runs killed at random moments and resumed
+soak: $(DEV)  ## kill and resume 200 runs at random moments
 	@$(BIN)/python benchmarks/soak.py
 
 DOCS := $(VENV)/.docs
@@ -159,26 +159,26 @@ $(DOCS): $(VENV)/bin/python pyproject.toml locks/docs.txt
 	@touch $@
 
 .PHONY: docs
-docs: $(DOCS)  ## build the documentation site into site/, strictly; `.venv/bin/mkdocs serve` shows it while you write
+docs: $(DOCS)  ## build the documentation site into site/, strictly (`.venv/bin/mkdocs serve` while you write)
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 .PHONY: dist
-dist: $(VENV)/bin/python  ## build wheel, source distribution, chart package and their digests into dist/ (needs Go for Helm)
+dist: $(VENV)/bin/python  ## build wheel, sdist, chart package and their digests into dist/ (Go)
 	@$(BIN)/python -m tools.release.dist
 
 .PHONY: release-dry-run
-release-dry-run: $(DEV)  ## the same with image archives, and try it: quickstart from the wheel, chart in a fresh control plane
+release-dry-run: $(DEV)  ## the same plus image archives, then try them: quickstart, chart in a fresh control plane
 	@$(BIN)/python -m tools.devcluster.toolchain etcd k8s kwok helm
 	@$(BIN)/python -m tools.release.dry_run
 
 .PHONY: crds
-crds: $(DEV)  ## generate the CRDs, the chart's rules for jobs and docs/reference/experiment.md from the models
+crds: $(DEV)  ## generate the CRDs, the chart's rules for jobs, and docs/reference/experiment.md from the models
 	@$(BIN)/python -m scalecurve_api.crds.generate charts/scalecurve/files/crds
 	@$(BIN)/python -m tools.chart.job_rules
 	@$(BIN)/python -m scalecurve_api.crds.reference docs/reference/experiment.md
 
 .PHONY: chart
-chart: crds  ## generate what follows from the chart: its README, the kustomize base, the golden templates
+chart: crds  ## generate what depends on the chart: its README, the kustomize base, the golden templates
 	@$(BIN)/python -m tools.chart.readme
 	@$(BIN)/python -m tools.devcluster.toolchain helm
 	@$(BIN)/python -m tests.chart.rendering
@@ -215,6 +215,6 @@ lock: $(VENV)/bin/python  ## resolve constraints*.txt and locks/ again, for Pyth
 	@echo tensorflow-cpu | $(HASHED) - --constraint constraints-tensorflow.txt --output-file locks/tensorflow.txt
 
 .PHONY: clean
-clean:  ## remove .venv/, results/ and every cache
+clean:  ## remove .venv/, results/ and all caches
 	@rm -rf $(VENV) $(RESULTS) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache build dist site
 	@find . -name __pycache__ -type d -not -path './.git/*' -prune -exec rm -rf {} +

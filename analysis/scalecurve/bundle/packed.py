@@ -84,7 +84,7 @@ class PackedFiles:
         except OSError as error:
             raise FileError(f"cannot be read: {error.strerror}") from error
         except ZIP_ERRORS as error:
-            raise FileError(f"damaged: {error}") from error
+            raise FileError("damaged in the packed file; copy it again") from error
         if name != SUMS_FILE and sha256.hexdigest() != self.digests[name]:
             raise FileError(f"does not match {SUMS_FILE}: changed or damaged after it was packed")
         yield piece

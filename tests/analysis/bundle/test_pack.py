@@ -254,6 +254,15 @@ class TestDistrust:
             unpack(path, tmp_path / "never")
         assert sorted(tmp_path.iterdir()) == [path]
 
+    def test_a_damaged_file_is_a_problem_of_that_file(self, packed: Path, tmp_path: Path):
+        data = bytearray(packed.read_bytes())
+        with zipfile.ZipFile(packed) as archive:
+            info = archive.getinfo("trials/weak-1-1x1-r1/trial.json")
+        data[info.header_offset + 30 + len(info.filename) + info.compress_size // 2] ^= 1
+        (path := tmp_path / "b.zip").write_bytes(data)
+        (problem,) = open_bundle(path).problems
+        assert (problem.file, problem.what) == (info.filename, "damaged in the packed file; copy it again")
+
     @settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
     @given(data=st.data())
     def test_any_damaged_byte(self, packed: Path, folder: Path, data: st.DataObject, tmp_path_factory):

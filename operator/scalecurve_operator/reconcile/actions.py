@@ -14,7 +14,7 @@ from scalecurve_kube.resources import SERVICES, TRIALS, Object, owner_uids, reso
 from scalecurve_operator.cache.cached_objects import CachedJob, CachedTrial, Cause, ExperimentObjects, Key
 from scalecurve_operator.metrics import TRIAL_START, TRIALS_ENDED
 from scalecurve_operator.reconcile import trial_objects
-from scalecurve_operator.reconcile.collect import EndedAttempt, collect_attempt
+from scalecurve_operator.reconcile.collect import UncollectedAttempt, collect_attempt
 from scalecurve_operator.reconcile.job_probe import deadline_cause
 from scalecurve_operator.reconcile.reconciliation import Reconciliation
 from scalecurve_operator.reconcile.trial_objects import Conflict, NameTaken
@@ -187,7 +187,7 @@ async def _collect(
     timeline: Sequence[Object] = (),
     cancelled: bool = False,
 ) -> render.AttemptResult:
-    ended = EndedAttempt(
+    ended = UncollectedAttempt(
         request=rec.job_request(name, attempt),
         runner=rec.runner(name),
         job_status=job_status,

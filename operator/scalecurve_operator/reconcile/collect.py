@@ -53,7 +53,7 @@ logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class EndedAttempt:
+class UncollectedAttempt:
     """An attempt that has ended, or is being ended: canceled, past its deadline, or its job gone."""
 
     request: JobRequest
@@ -67,7 +67,7 @@ class EndedAttempt:
     cancelled: bool = False
 
 
-async def collect_attempt(cluster: Cluster, attempt: EndedAttempt) -> AttemptResult:
+async def collect_attempt(cluster: Cluster, attempt: UncollectedAttempt) -> AttemptResult:
     """Judge an attempt and keep its record; nothing of the job is needed any more when this returns.
 
     Collecting twice writes the same bytes to the same ConfigMaps.
@@ -124,7 +124,7 @@ async def _payload(
     return None, problem
 
 
-async def _outcome(cluster: Cluster, attempt: EndedAttempt, pods: Sequence[Object], problem: str) -> Outcome:
+async def _outcome(cluster: Cluster, attempt: UncollectedAttempt, pods: Sequence[Object], problem: str) -> Outcome:
     request, status = attempt.request, attempt.job_status
     failure, message = None, "cancelled" if attempt.cancelled else problem
     if not attempt.cancelled and (attempt.cause is not None or status is None or not status.succeeded):
@@ -143,7 +143,7 @@ async def _outcome(cluster: Cluster, attempt: EndedAttempt, pods: Sequence[Objec
     )
 
 
-def _failure(attempt: EndedAttempt, pods: Sequence[Object]) -> Cause:
+def _failure(attempt: UncollectedAttempt, pods: Sequence[Object]) -> Cause:
     status = attempt.job_status
     diagnosis = pod_diagnosis.failure(pods, resumed_at=status.resumed_at if status is not None else None)
     if attempt.cause is not None:
@@ -202,7 +202,7 @@ async def _judge_in_process(trial: TrialSpec, payload: bytes, outcome: Outcome) 
 
 
 async def _store(
-    cluster: Cluster, attempt: EndedAttempt, payload: bytes, outcome: Outcome, judgment: Judgment
+    cluster: Cluster, attempt: UncollectedAttempt, payload: bytes, outcome: Outcome, judgment: Judgment
 ) -> Object:
     """Write the record's ConfigMaps; what is returned tells the trial's status where they are."""
     request = attempt.request

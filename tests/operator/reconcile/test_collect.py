@@ -22,7 +22,7 @@ from scalecurve_api.spec.object_names import labels, trial_name
 from scalecurve_api.spec.trial import FailedReason, InvalidReason, TrialPhase, TrialSpec
 from scalecurve_kube.resources import TRIALS
 from scalecurve_operator.reconcile import collect as collecting
-from scalecurve_operator.reconcile.collect import EndedAttempt, collect_attempt
+from scalecurve_operator.reconcile.collect import UncollectedAttempt, collect_attempt
 from scalecurve_operator.reconcile.judge import Judgment, judge_payload
 from scalecurve_operator.runners import JobRequest, JobStatus, runner_for
 from scalecurve_operator.status.render import AttemptResult
@@ -69,7 +69,7 @@ class Left:
         runner = runner_for(self.experiment.spec, self.trial)
         owner = TRIALS.owner(self.request.trial_object, "uid-of-trial")
         return asyncio.run(
-            collect_attempt(InMemory(self.store), EndedAttempt(self.request, runner, job_status, owner, **more))
+            collect_attempt(InMemory(self.store), UncollectedAttempt(self.request, runner, job_status, owner, **more))
         )
 
     def kept(self, found: AttemptResult) -> tuple[bytes, Outcome]:

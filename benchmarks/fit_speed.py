@@ -16,7 +16,7 @@ import numpy as np
 from scalecurve.hardware.devices import find_device, find_link
 from scalecurve_models.collectives.collective_fit import TimedAllReduce
 from scalecurve_models.collectives.comparison import compare_algorithms
-from scalecurve_models.collectives.costs import RankGroup, algorithm_of, cost
+from scalecurve_models.collectives.costs import ALGORITHMS, LinkCost, RankGroup, cost
 from scalecurve_models.goodput.overlap import StepTime, fit_overlap
 from scalecurve_models.laws.cross_validation import compare_laws
 from scalecurve_models.networks import shipped
@@ -98,9 +98,9 @@ def overlap() -> Callable[[], object]:
 
 
 def collectives() -> Callable[[], object]:
-    ring = algorithm_of("ring")
+    ring = ALGORITHMS["ring"]
     cases = [(RankGroup(n), 8 * 2**i) for n in (2, 4, 8, 16) for i in range(30)]
-    times = noisy(np.array([20e-6 + cost(ring, shape, size, 1e-6, 3e-12) for shape, size in cases]))
+    times = noisy(np.array([20e-6 + cost(ring, shape, size, LinkCost(1e-6, 3e-12)) for shape, size in cases]))
     points = [TimedAllReduce(shape, size, seconds) for (shape, size), seconds in zip(cases, times, strict=True)]
     return lambda: compare_algorithms(points)
 

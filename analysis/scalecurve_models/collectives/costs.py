@@ -58,23 +58,6 @@ class Algorithm:
         return ("alpha_in", "alpha_out", "beta_in", "beta_out")
 
 
-def cost(algorithm: Algorithm, shape: RankGroup, size: float, alpha: float, beta: float, gamma: float = 0.0) -> float:
-    """Seconds of one all-reduce of ``size`` bytes over one kind of link; 0 for a single rank.
-
-    Raises FitError for an algorithm over two kinds of links (see ``hierarchical_cost``), or negative numbers.
-    """
-    if algorithm.links != 1:
-        raise FitError(f"collectives: {algorithm.name} has two kinds of links; use hierarchical_cost")
-    return _sum(algorithm.coefficients(shape), size, (alpha,), (beta,), gamma)
-
-
-def hierarchical_cost(
-    shape: RankGroup, size: float, alpha: tuple[float, float], beta: tuple[float, float], gamma: float = 0.0
-) -> float:
-    """Seconds of a hierarchical all-reduce; α and β as (within a node, between nodes)."""
-    return _sum(HIERARCHICAL.coefficients(shape), size, alpha, beta, gamma)
-
-
 @dataclass(frozen=True)
 class LinkCost:
     """α in seconds per message and β in seconds per byte."""
@@ -83,34 +66,32 @@ class LinkCost:
     beta: float
 
 
-def cost_of(
-    algorithm: Algorithm, shape: RankGroup, size: float, within: LinkCost, between: LinkCost, gamma: float = 0.0
+def cost(
+    algorithm: Algorithm,
+    group: RankGroup,
+    size: float,
+    within: LinkCost,
+    between: LinkCost | None = None,
+    gamma: float = 0.0,
 ) -> float:
-    """Seconds over one or two kinds of link; across nodes, an algorithm unaware of nodes is bound by ``between``.
+    """Seconds of one all-reduce of ``size`` bytes; 0 for a single rank. Raises FitError for negative numbers.
 
-    Raises FitError for negative numbers.
+    ``between`` nodes is ``within`` by default; across nodes, an algorithm unaware of them is bound by ``between``.
     """
-    if algorithm.links == 1:
-        link = between if shape.nodes > 1 else within
-        return cost(algorithm, shape, size, link.alpha, link.beta, gamma)
-    return hierarchical_cost(shape, size, (within.alpha, between.alpha), (within.beta, between.beta), gamma)
+    between = between or within
+    links = [within, between] if algorithm.links > 1 else [between if group.nodes > 1 else within]
+    inputs = (*(value for link in links for value in (link.alpha, link.beta)), gamma, size)
+    if any(not value >= 0 for value in inputs):
+        raise FitError(f"collectives: latencies, inverse bandwidths and sizes must not be negative, got {inputs}")
+    messages, sent, reduced = algorithm.coefficients(group)
+    latency = sum(count * link.alpha for count, link in zip(messages, links, strict=True))
+    transfer = sum(share * link.beta for share, link in zip(sent, links, strict=True))
+    return latency + (transfer + reduced * gamma) * size
 
 
 def lower_bound(ranks: int, size: float, bandwidth: float) -> float:
     """Seconds that no all-reduce can beat: every rank sends 2(n-1)/n of the vector at ``bandwidth`` bytes/s."""
     return 2 * (ranks - 1) / ranks * size / bandwidth
-
-
-def _sum(
-    coefficients: Coefficients, size: float, alpha: tuple[float, ...], beta: tuple[float, ...], gamma: float
-) -> float:
-    inputs = (*alpha, *beta, gamma, size)
-    if any(not value >= 0 for value in inputs):
-        raise FitError(f"collectives: latencies, inverse bandwidths and sizes must not be negative, got {inputs}")
-    messages, sent, added = coefficients
-    time = sum(count * each for count, each in zip(messages, alpha, strict=True))
-    time += sum(count * each for count, each in zip(sent, beta, strict=True)) * size
-    return time + added * size * gamma
 
 
 def _floor_log2(n: int) -> int:
@@ -121,95 +102,80 @@ def _ceil_log2(n: int) -> int:
     return (n - 1).bit_length()
 
 
-def _alone(of: Callable[[RankGroup], Coefficients], links: int = 1) -> Callable[[RankGroup], Coefficients]:
-    nothing: Coefficients = ((0.0,) * links, (0.0,) * links, 0.0)
-    return lambda shape: of(shape) if shape.ranks > 1 else nothing
+def _flat(of: Callable[[int, int], tuple[float, float, float]]) -> Callable[[RankGroup], Coefficients]:
+    """Coefficients over one kind of link, from ranks and servers; zero for a single rank."""
+
+    def coefficients(group: RankGroup) -> Coefficients:
+        messages, sent, reduced = of(group.ranks, group.servers) if group.ranks > 1 else (0, 0, 0)
+        return (float(messages),), (float(sent),), float(reduced)
+
+    return coefficients
 
 
-def _parameter_server(shape: RankGroup) -> Coefficients:
-    return (2.0 * shape.ranks,), (2.0 * shape.ranks,), 0.0
-
-
-def _sharded(shape: RankGroup) -> Coefficients:
-    return (2.0 * shape.ranks,), (2.0 * shape.ranks / shape.servers,), 0.0
-
-
-def _tree(shape: RankGroup) -> Coefficients:
-    depth = float(_ceil_log2(shape.ranks))
-    return (2 * depth,), (2 * depth,), depth
-
-
-def _doubling(shape: RankGroup) -> Coefficients:
-    n = shape.ranks
+def _doubling(n: int, _: int) -> tuple[float, float, float]:
     steps = _floor_log2(n)
     if n == 1 << steps:
-        return (float(steps),), (float(steps),), float(steps)
+        return steps, steps, steps
     # Ranks beyond the power of two first send their vector to a partner and receive the sum from it at the end.
-    return (steps + 2.0,), (steps + 2.0,), steps + 1.0
+    return steps + 2, steps + 2, steps + 1
 
 
-def _rabenseifner(shape: RankGroup) -> Coefficients:
-    n = shape.ranks
+def _rabenseifner(n: int, _: int) -> tuple[float, float, float]:
     steps = _floor_log2(n)
-    power = 1 << steps
-    share = (power - 1) / power
-    if n == power:
-        return (2.0 * steps,), (2 * share,), share
-    return (2.0 * steps + 2,), (2 * share + 2,), share + 1
+    share = 1 - 1 / (1 << steps)
+    return (2 * steps, 2 * share, share) if n == 1 << steps else (2 * steps + 2, 2 * share + 2, share + 1)
 
 
-def _ring(shape: RankGroup) -> Coefficients:
-    n = shape.ranks
-    return (2.0 * (n - 1),), (2 * (n - 1) / n,), (n - 1) / n
-
-
-def _double_tree(shape: RankGroup) -> Coefficients:
-    return (2.0 * _ceil_log2(shape.ranks),), (2.0,), 0.0
-
-
-def _in_network(shape: RankGroup) -> Coefficients:
-    return (1.0,), (1.0,), 0.0
-
-
-def _hierarchical(shape: RankGroup) -> Coefficients:
+def _hierarchical(group: RankGroup) -> Coefficients:
     """Reduce-scatter within the node, ring over nodes on the rest, all-gather within the node."""
-    g, nodes = shape.per_node, shape.nodes
+    if group.ranks == 1:
+        return (0.0, 0.0), (0.0, 0.0), 0.0
+    g, nodes = group.per_node, group.nodes
     within, between = 2 * (g - 1) / g, 2 * (nodes - 1) / nodes / g
-    added = (g - 1) / g + (nodes - 1) / nodes / g
-    return (2.0 * (g - 1), 2.0 * (nodes - 1)), (within, between), added
+    return (2.0 * (g - 1), 2.0 * (nodes - 1)), (within, between), (within + between) / 2
 
 
 HIERARCHICAL = Algorithm(
     "hierarchical",
     "Hierarchical",
     "2(g-1)α_in + 2(m-1)α_out + 2(g-1)/g·S·β_in + 2(m-1)/m·S/g·β_out, g ranks on each of m nodes",
-    _alone(_hierarchical, 2),
+    _hierarchical,
     links=2,
 )
 
 ALGORITHMS: dict[str, Algorithm] = {
     algorithm.name: algorithm
     for algorithm in (
-        Algorithm("parameter-server", "Parameter server", "2n(α + Sβ)", _alone(_parameter_server)),
-        Algorithm("sharded-server", "Sharded parameter server", "2nα + 2(n/p)Sβ", _alone(_sharded)),
-        Algorithm("tree", "Binomial tree", "2⌈log2 n⌉(α + Sβ) + ⌈log2 n⌉Sγ", _alone(_tree)),
-        Algorithm("recursive-doubling", "Recursive doubling", "log2 n(α + Sβ + Sγ)", _alone(_doubling)),
+        Algorithm("parameter-server", "Parameter server", "2n(α + Sβ)", _flat(lambda n, p: (2 * n, 2 * n, 0))),
+        Algorithm(
+            "sharded-server", "Sharded parameter server", "2nα + 2(n/p)Sβ", _flat(lambda n, p: (2 * n, 2 * n / p, 0))
+        ),
+        Algorithm(
+            "tree",
+            "Binomial tree",
+            "2⌈log2 n⌉(α + Sβ) + ⌈log2 n⌉Sγ",
+            _flat(lambda n, p: (2 * _ceil_log2(n), 2 * _ceil_log2(n), _ceil_log2(n))),
+        ),
+        Algorithm("recursive-doubling", "Recursive doubling", "log2 n(α + Sβ + Sγ)", _flat(_doubling)),
         Algorithm(
             "rabenseifner",
             "Recursive halving and doubling",
             "2log2 n·α + 2(n-1)/n·Sβ + (n-1)/n·Sγ",
-            _alone(_rabenseifner),
+            _flat(_rabenseifner),
         ),
-        Algorithm("ring", "Ring", "2(n-1)α + 2(n-1)/n·Sβ + (n-1)/n·Sγ", _alone(_ring)),
-        Algorithm("double-tree", "Pipelined double binary tree", "2log2 n·α + 2Sβ", _alone(_double_tree)),
+        Algorithm(
+            "ring",
+            "Ring",
+            "2(n-1)α + 2(n-1)/n·Sβ + (n-1)/n·Sγ",
+            _flat(lambda n, p: (2 * (n - 1), 2 * (n - 1) / n, (n - 1) / n)),
+        ),
+        Algorithm(
+            "double-tree",
+            "Pipelined double binary tree",
+            "2log2 n·α + 2Sβ",
+            _flat(lambda n, p: (2 * _ceil_log2(n), 2, 0)),
+        ),
         HIERARCHICAL,
-        Algorithm("in-network", "In-network reduction", "α + Sβ", _alone(_in_network)),
+        Algorithm("in-network", "In-network reduction", "α + Sβ", _flat(lambda n, p: (1, 1, 0))),
     )
 }
-
-
-def algorithm_of(name: str) -> Algorithm:
-    """An algorithm by name. Raises FitError for an unknown one."""
-    if name not in ALGORITHMS:
-        raise FitError(f"collectives: unknown algorithm {name!r}; expected one of {', '.join(ALGORITHMS)}")
-    return ALGORITHMS[name]

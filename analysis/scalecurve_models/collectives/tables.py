@@ -8,7 +8,7 @@ from scalecurve.render import formatting
 from scalecurve.render.table import Cell, Column, Table
 from scalecurve_models.collectives.collective_fit import CrossValidatedCollective
 from scalecurve_models.collectives.comparison import USUAL, CollectiveComparison
-from scalecurve_models.collectives.costs import ALGORITHMS, LinkCost, RankGroup, cost_of, lower_bound
+from scalecurve_models.collectives.costs import ALGORITHMS, LinkCost, RankGroup, cost, lower_bound
 from scalecurve_models.fitting.parameter_tables import PARAMETER_COLUMNS, PARAMETER_NOTE, parameter_cells
 
 
@@ -51,7 +51,7 @@ def cost_table(
         shape = RankGroup(n, nodes, servers)
         for size in sizes:
             for algorithm in ALGORITHMS.values():
-                seconds = cost_of(algorithm, shape, size, within, between, gamma)
+                seconds = cost(algorithm, shape, size, within, between, gamma)
                 bus = size / seconds * 2 * (n - 1) / n / 1e9 if seconds else None
                 rows.append((n, formatting.size(size), size, algorithm.name, seconds * 1e6, bus, algorithm.equation))
     return Table("collective", "All-reduce by algorithm", columns, tuple(rows))

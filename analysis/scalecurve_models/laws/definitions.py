@@ -73,24 +73,13 @@ class Gustafson:
 ScalingLaw = Overhead | Gustafson
 
 
-def _one_less(workers: Array) -> Array:
-    return workers - 1
-
-
-def _bandwidth(workers: Array) -> Array:
-    return 1 - 1 / workers
-
-
-def _pairs(workers: Array) -> Array:
-    return workers * (workers - 1)
-
-
+_OVERHEADS = (lambda n: n - 1, lambda n: n * (n - 1))
 LINEAR = Overhead("linear", "S = N", (), ())
-AMDAHL = Overhead("amdahl", "S = 1/(s + (1-s)/N)", ("s",), (_one_less,), at_most=1.0)
+AMDAHL = Overhead("amdahl", "S = 1/(s + (1-s)/N)", ("s",), (lambda n: n - 1,), at_most=1.0)
 GUSTAFSON = Gustafson()
-USL = Overhead("usl", "S = N/(1 + σ(N-1) + κN(N-1))", ("sigma", "kappa"), (_one_less, _pairs))
-RING = Overhead("ring", "T(N)/T(1) = 1 + ρ(1-1/N) + λ(N-1)", ("rho", "lambda"), (_bandwidth, _one_less))
-RING_STRONG = Overhead("ring", "T(N)/T(1) = 1/N + ρ(1-1/N) + λ(N-1)", ("rho", "lambda"), (_one_less, _pairs))
+USL = Overhead("usl", "S = N/(1 + σ(N-1) + κN(N-1))", ("sigma", "kappa"), _OVERHEADS)
+RING = Overhead("ring", "T(N)/T(1) = 1 + ρ(1-1/N) + λ(N-1)", ("rho", "lambda"), (lambda n: 1 - 1 / n, lambda n: n - 1))
+RING_STRONG = Overhead("ring", "T(N)/T(1) = 1/N + ρ(1-1/N) + λ(N-1)", ("rho", "lambda"), _OVERHEADS)
 
 
 def laws_of(mode: Mode = Mode.weak) -> tuple[ScalingLaw, ...]:

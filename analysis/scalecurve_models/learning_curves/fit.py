@@ -160,15 +160,9 @@ def _reached(
 ) -> tuple[float | None, float | None]:
     firsts = []
     for curve in curves:
-        if target_loss is not None:
-            there = curve.losses <= target_loss
-        elif target is not None and curve.accuracies is not None:
-            there = curve.accuracies >= target
-        else:
+        at = curve.first_at(target_loss, target)
+        if at is None:
             return None, None
-        if not there.any():
-            return None, None
-        at = int(there.argmax())
         firsts.append((float(curve.steps[at]), None if curve.seconds is None else float(curve.seconds[at])))
     seconds = [second for _, second in firsts if second is not None]
     return float(np.median([step for step, _ in firsts])), float(np.median(seconds)) if seconds else None

@@ -103,10 +103,7 @@ class LossFit:
     def _interval_of_steps(self, target: float) -> tuple[float | None, float | None]:
         if self.covariance is None:
             return None, None
-        drawn = steps_at(draws(self), target) + self.first_step
-        tail = (1 - self.level) / 2
-        low, high = np.quantile(drawn, [tail, 1 - tail], method="nearest")
-        return float(low), float(high)
+        return quantile_interval(steps_at(draws(self), target) + self.first_step, self.level)
 
 
 def fit_loss(
@@ -174,6 +171,13 @@ def draws(fit: LossFit, count: int = _DRAWS) -> Array:
     spread = rng.standard_normal((count, 3)) / np.sqrt(rng.chisquare(fit.degrees, count) / fit.degrees)[:, None]
     drawn: Array = np.maximum(fit.values + spread @ root.T, 0.0)
     return drawn
+
+
+def quantile_interval(drawn: Array, level: float) -> tuple[float, float]:
+    """The central interval of draws that may be infinite."""
+    tail = (1 - level) / 2
+    low, high = np.quantile(drawn, [tail, 1 - tail], method="nearest")
+    return float(low), float(high)
 
 
 def _points(steps: Sequence[float], losses: Sequence[float], first_step: float) -> tuple[Array, Array]:

@@ -33,6 +33,16 @@ class LearningCurve:
     accuracies: Array | None = None
     seconds: Array | None = None
 
+    def first_at(self, target_loss: float | None, target: float | None) -> int | None:
+        """Index of the first point at the target loss, else at the target accuracy; None if there is none."""
+        if target_loss is not None:
+            met = self.losses <= target_loss
+        elif target is not None and self.accuracies is not None:
+            met = self.accuracies >= target
+        else:
+            return None
+        return int(met.argmax()) if met.any() else None
+
     @property
     def depth(self) -> int | None:
         return depth_and_family(self.record.trial.workload.model)[0]

@@ -45,26 +45,30 @@ class Equation:
     by_worker: bool
 
 
-def _sync(p: Array, w: Array, batch: Array) -> Array:
-    return np.stack([batch / w, np.ones_like(w), w / p, w, p], axis=1)
-
-
-def _async(p: Array, w: Array, batch: Array) -> Array:
-    return np.stack([np.ones_like(w), w / p, w, p], axis=1)
-
-
-def _workers(p: Array, w: Array, batch: Array) -> Array:
-    return np.stack([batch / w, np.ones_like(w), w], axis=1)
-
-
 EQUATIONS: dict[str, Equation] = {
     equation.name: equation
     for equation in (
         Equation(
-            "sync", "f = 1/(θ0 M/w + θ1 + θ2 w/p + θ3 w + θ4 p)", tuple(f"theta{i}" for i in range(5)), _sync, False
+            name="sync",
+            equation="f = 1/(θ0 M/w + θ1 + θ2 w/p + θ3 w + θ4 p)",
+            symbols=("theta0", "theta1", "theta2", "theta3", "theta4"),
+            columns=lambda p, w, m: np.stack([m / w, np.ones_like(w), w / p, w, p], axis=1),
+            by_worker=False,
         ),
-        Equation("async", "f = w/(θ0 + θ1 w/p + θ2 w + θ3 p)", tuple(f"theta{i}" for i in range(4)), _async, True),
-        Equation("workers", "f = 1/(θ0 M/w + θ1 + θ3 w)", ("theta0", "theta1", "theta3"), _workers, False),
+        Equation(
+            name="async",
+            equation="f = w/(θ0 + θ1 w/p + θ2 w + θ3 p)",
+            symbols=("theta0", "theta1", "theta2", "theta3"),
+            columns=lambda p, w, m: np.stack([np.ones_like(w), w / p, w, p], axis=1),
+            by_worker=True,
+        ),
+        Equation(
+            name="workers",
+            equation="f = 1/(θ0 M/w + θ1 + θ3 w)",
+            symbols=("theta0", "theta1", "theta3"),
+            columns=lambda p, w, m: np.stack([m / w, np.ones_like(w), w], axis=1),
+            by_worker=False,
+        ),
     )
 }
 

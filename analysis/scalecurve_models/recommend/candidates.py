@@ -221,21 +221,14 @@ def _why_not(here: PointLearningFit | None, points: Sequence[PointLearningFit], 
 
 def _runs_spread(here: PointLearningFit, objective: Objective, rng: np.random.Generator) -> Array:
     """Spread of the mean of the runs' logs; zero for a single run, which says nothing about it."""
-    found = []
-    for curve in here.curves:
-        if curve.seconds is None:
-            continue
-        if objective.target_loss is not None:
-            there = curve.losses <= objective.target_loss
-        else:
-            assert curve.accuracies is not None
-            assert objective.target is not None
-            there = curve.accuracies >= objective.target
-        if there.any():
-            found.append(math.log(float(curve.seconds[int(there.argmax())])))
-    if len(found) < 2:
+    logs = [
+        math.log(float(curve.seconds[at]))
+        for curve in here.curves
+        if curve.seconds is not None and (at := curve.first_at(objective.target_loss, objective.target)) is not None
+    ]
+    if len(logs) < 2:
         return np.zeros(DRAWS)
-    drawn: Array = float(np.std(found, ddof=1)) / math.sqrt(len(found)) * rng.standard_t(len(found) - 1, DRAWS)
+    drawn: Array = float(np.std(logs, ddof=1)) / math.sqrt(len(logs)) * rng.standard_t(len(logs) - 1, DRAWS)
     return drawn
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 
 from scalecurve_models.collectives.collective_fit import TimedAllReduce
-from scalecurve_models.collectives.costs import RankGroup, algorithm_of, cost
+from scalecurve_models.collectives.costs import ALGORITHMS, LinkCost, RankGroup, cost
 
 A, B, G = 3e-6, 2e-10, 5e-11
 
@@ -13,12 +13,12 @@ SIZES = [8 * 4**i for i in range(13)]
 
 def points(name, ranks, sizes, alpha=A, beta=B, noise=0.0, seed=0):
     rng = np.random.default_rng(seed)
-    algorithm = algorithm_of(name)
+    algorithm = ALGORITHMS[name]
     return [
         TimedAllReduce(
             RankGroup(n),
             size,
-            float(cost(algorithm, RankGroup(n), size, alpha, beta) * np.exp(noise * rng.normal())) or 1.0,
+            float(cost(algorithm, RankGroup(n), size, LinkCost(alpha, beta)) * np.exp(noise * rng.normal())) or 1.0,
         )
         for n in ranks
         for size in sizes

@@ -5,7 +5,7 @@ import pytest
 from scalecurve.bundle.open import open_bundle
 from scalecurve_api.record.rank import AllReduceRow
 from scalecurve_models.collectives.comparison import compare_algorithms, requested_algorithms, timed_points
-from scalecurve_models.collectives.costs import RankGroup, algorithm_of, cost
+from scalecurve_models.collectives.costs import ALGORITHMS, LinkCost, RankGroup, cost
 from scalecurve_models.collectives.tables import collective_tables
 from tests.analysis.synthetic import experiment, write_bundle
 from tests.models.collectives.collectives_cases import SIZES, A, B, points
@@ -21,7 +21,7 @@ def test_one_worker_count_cannot_tell_algorithms_apart_and_that_is_said():
 
 def ring_rows(trial):
     n = trial.point.workers
-    times = {size: cost(algorithm_of("ring"), RankGroup(n), size, A, B) * 1e6 for size in SIZES}
+    times = {size: cost(ALGORITHMS["ring"], RankGroup(n), size, LinkCost(A, B)) * 1e6 for size in SIZES}
     return [
         AllReduceRow(
             bytes=size,

@@ -10,10 +10,9 @@ from scalecurve_models.collectives.comparison import compare_algorithms
 from scalecurve_models.collectives.costs import (
     ALGORITHMS,
     HIERARCHICAL,
+    LinkCost,
     RankGroup,
-    algorithm_of,
     cost,
-    hierarchical_cost,
     lower_bound,
 )
 from scalecurve_models.fitting.least_squares import FitError
@@ -36,25 +35,21 @@ def test_costs_are_the_table_of_the_literature(n):
         "in-network": A + size * B,
     }
     for name, seconds in expected.items():
-        assert cost(algorithm_of(name), RankGroup(n, servers=4), size, A, B, G) == pytest.approx(seconds), name
+        assert cost(ALGORITHMS[name], RankGroup(n, servers=4), size, LinkCost(A, B), gamma=G) == pytest.approx(
+            seconds
+        ), name
 
 
 def test_hierarchical_sends_only_its_share_between_nodes():
     size, within, between = 1e8, (1e-6, 1e-11), (5e-6, 1e-9)
-    seconds = hierarchical_cost(RankGroup(32, nodes=4), size, (within[0], between[0]), (within[1], between[1]))
+    seconds = cost(HIERARCHICAL, RankGroup(32, nodes=4), size, LinkCost(*within), LinkCost(*between))
     expected = 2 * 7 * within[0] + 2 * 3 * between[0] + 2 * 7 / 8 * size * within[1] + 2 * 3 / 4 * size / 8 * between[1]
     assert seconds == pytest.approx(expected)
-    with pytest.raises(FitError, match="two kinds of links"):
-        cost(HIERARCHICAL, RankGroup(32, nodes=4), size, 1e-6, 1e-11)
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS.values(), ids=lambda a: a.name)
 def test_one_rank_costs_nothing(algorithm):
-    zeros = (1.0,) * algorithm.links
-    if algorithm.links == 1:
-        assert cost(algorithm, RankGroup(1), 1e9, 1, 1, 1) == 0
-    else:
-        assert hierarchical_cost(RankGroup(1), 1e9, (*zeros,), (*zeros,), 1) == 0
+    assert cost(algorithm, RankGroup(1), 1e9, LinkCost(1, 1), gamma=1) == 0
 
 
 @given(st.integers(2, 300), st.floats(1, 1e10))
@@ -63,14 +58,14 @@ def test_bandwidth_optimal_algorithms_meet_the_lower_bound_and_none_beats_it(n, 
     for algorithm in SINGLE:
         if algorithm.name in ("in-network", "sharded-server"):
             continue  # the switch adds up, the servers send beside the ranks: the bound is not theirs
-        assert cost(algorithm, RankGroup(n), size, 0, B) >= bound * (1 - 1e-12)
-    assert cost(algorithm_of("ring"), RankGroup(n), size, 0, B) == pytest.approx(bound)
+        assert cost(algorithm, RankGroup(n), size, LinkCost(0, B)) >= bound * (1 - 1e-12)
+    assert cost(ALGORITHMS["ring"], RankGroup(n), size, LinkCost(0, B)) == pytest.approx(bound)
 
 
 def test_no_power_of_two_costs_two_further_steps():
-    assert cost(algorithm_of("rabenseifner"), RankGroup(6), 0, A, B) == pytest.approx((2 * 2 + 2) * A)
-    assert cost(algorithm_of("recursive-doubling"), RankGroup(6), 0, A, B) == pytest.approx((2 + 2) * A)
-    assert cost(algorithm_of("tree"), RankGroup(6), 0, A, B) == pytest.approx(2 * 3 * A)
+    assert cost(ALGORITHMS["rabenseifner"], RankGroup(6), 0, LinkCost(A, B)) == pytest.approx((2 * 2 + 2) * A)
+    assert cost(ALGORITHMS["recursive-doubling"], RankGroup(6), 0, LinkCost(A, B)) == pytest.approx((2 + 2) * A)
+    assert cost(ALGORITHMS["tree"], RankGroup(6), 0, LinkCost(A, B)) == pytest.approx(2 * 3 * A)
 
 
 @pytest.mark.parametrize(
@@ -79,14 +74,13 @@ def test_no_power_of_two_costs_two_further_steps():
         (lambda: RankGroup(0), "ranks must be an integer of at least 1, got 0"),
         (lambda: RankGroup(8, servers=-1), "servers must be an integer"),
         (lambda: RankGroup(6, nodes=4), "6 ranks cannot be spread evenly over 4 nodes"),
-        (lambda: cost(algorithm_of("ring"), RankGroup(4), -8, A, B), "must not be negative"),
-        (lambda: algorithm_of("rign"), "unknown algorithm 'rign'; expected one of parameter-server"),
-        (lambda: fit_collective(algorithm_of("ring"), []), "needs at least 3 message sizes, got 0"),
-        (lambda: fit_collective(algorithm_of("ring"), points("ring", [1], SIZES)), "single rank, which sends nothing"),
-        (lambda: fit_collective(algorithm_of("ring"), points("ring", [4], SIZES[:2])), "at least 3 message sizes"),
-        (lambda: cross_validate_collective(algorithm_of("ring"), points("ring", [4], SIZES[:3])), "one size left out"),
+        (lambda: cost(ALGORITHMS["ring"], RankGroup(4), -8, LinkCost(A, B)), "must not be negative"),
+        (lambda: fit_collective(ALGORITHMS["ring"], []), "needs at least 3 message sizes, got 0"),
+        (lambda: fit_collective(ALGORITHMS["ring"], points("ring", [1], SIZES)), "single rank, which sends nothing"),
+        (lambda: fit_collective(ALGORITHMS["ring"], points("ring", [4], SIZES[:2])), "at least 3 message sizes"),
+        (lambda: cross_validate_collective(ALGORITHMS["ring"], points("ring", [4], SIZES[:3])), "one size left out"),
         (
-            lambda: fit_collective(algorithm_of("ring"), [TimedAllReduce(RankGroup(2), s, 0.0) for s in SIZES]),
+            lambda: fit_collective(ALGORITHMS["ring"], [TimedAllReduce(RankGroup(2), s, 0.0) for s in SIZES]),
             "times must be finite positive numbers, got 0 as number 1",
         ),
     ],
@@ -103,13 +97,13 @@ def test_known_latency_and_bandwidth_come_back(algorithm):
     (regime,) = fit.regimes
     assert regime.latencies[0].value == pytest.approx(A)
     assert regime.bandwidths[0].value == pytest.approx(1e-9 / B)
-    assert fit.seconds(RankGroup(64), 1e9) == pytest.approx(cost(algorithm, RankGroup(64), 1e9, A, B))
+    assert fit.seconds(RankGroup(64), 1e9) == pytest.approx(cost(algorithm, RankGroup(64), 1e9, LinkCost(A, B)))
 
 
 def test_links_of_two_kinds_come_back_apart():
     shapes = [RankGroup(8), RankGroup(16, 2), RankGroup(32, 4), RankGroup(8, 8)]
     given_ = [
-        TimedAllReduce(s, size, hierarchical_cost(s, size, (2e-6, 9e-6), (3e-12, 4e-11)))
+        TimedAllReduce(s, size, cost(HIERARCHICAL, s, size, LinkCost(2e-6, 3e-12), LinkCost(9e-6, 4e-11)))
         for s in shapes
         for size in SIZES
     ]
@@ -134,7 +128,7 @@ def test_a_cost_of_every_call_is_told_from_that_of_every_message():
     launch = compared.best.fit.regimes[0].launch
     assert launch.low <= 20e-6 <= launch.high
     assert compared.best.fit.regimes[0].latencies[0].value == pytest.approx(A, rel=0.2)
-    alone = fit_collective(algorithm_of("ring"), [p for p in given_ if p.shape.ranks == 4])
+    alone = fit_collective(ALGORITHMS["ring"], [p for p in given_ if p.shape.ranks == 4])
     assert alone.regimes[0].launch is None
     assert alone.seconds(RankGroup(1), 1e6) == 0
 
@@ -151,8 +145,8 @@ def test_switched_protocols_are_seen_and_left_out_sizes_predicted():
     given_ = [
         TimedAllReduce(RankGroup(8), size, protocols(size) * float(np.exp(0.02 * rng.normal()))) for size in sizes
     ]
-    one = cross_validate_collective(algorithm_of("ring"), given_, most=1)
-    several = cross_validate_collective(algorithm_of("ring"), given_)
+    one = cross_validate_collective(ALGORITHMS["ring"], given_, most=1)
+    several = cross_validate_collective(ALGORITHMS["ring"], given_)
     assert len(several.fit.regimes) > 1
     assert several.size_error < one.size_error / 2
     assert several.large_error <= 0.10
@@ -161,13 +155,13 @@ def test_switched_protocols_are_seen_and_left_out_sizes_predicted():
 
 
 def test_a_single_protocol_is_left_in_one_piece():
-    judged = cross_validate_collective(algorithm_of("ring"), points("ring", [8], SIZES, noise=0.01))
+    judged = cross_validate_collective(ALGORITHMS["ring"], points("ring", [8], SIZES, noise=0.01))
     assert len(judged.fit.regimes) == 1
     assert judged.fit.regimes[0].latencies[0].low < A < judged.fit.regimes[0].latencies[0].high
 
 
 def test_a_prediction_has_an_interval_and_wants_a_size():
-    fit = fit_collective(algorithm_of("ring"), points("ring", [2, 4], SIZES, noise=0.05))
+    fit = fit_collective(ALGORITHMS["ring"], points("ring", [2, 4], SIZES, noise=0.05))
     prediction = fit.predict(RankGroup(4), 1 << 20)
     assert prediction.low < prediction.value < prediction.high
     with pytest.raises(FitError, match="message size must be positive, got 0 bytes"):

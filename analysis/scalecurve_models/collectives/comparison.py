@@ -110,3 +110,19 @@ def timed_points(bundle: Bundle) -> dict[str, tuple[TimedAllReduce, ...]]:
             if size.messages == 1 and size.in_place == in_place and size.errors == 0 and size.time_us.median > 0
         )
     return {series: tuple(points) for series, points in out.items() if points}
+
+
+def compare_bundle(
+    bundle: Bundle, prefix: str = "", level: float = 0.95
+) -> tuple[tuple[CollectiveComparison, ...], tuple[str, ...]]:
+    """The comparison of every timed series, named with ``prefix``; and why the others could not be fitted."""
+    requested = requested_algorithms(bundle)
+    comparisons, failures = [], []
+    for name, points in timed_points(bundle).items():
+        try:
+            comparisons.append(
+                compare_algorithms(points, series=prefix + name, level=level, requested=requested.get(name))
+            )
+        except FitError as error:
+            failures.append(f"{name}: {error}")
+    return tuple(comparisons), tuple(failures)

@@ -7,12 +7,7 @@ from dataclasses import dataclass
 
 from scalecurve.bundle.open import Bundle
 from scalecurve.render.table import Cell, Column, Table
-from scalecurve_models.collectives.comparison import (
-    CollectiveComparison,
-    compare_algorithms,
-    requested_algorithms,
-    timed_points,
-)
+from scalecurve_models.collectives.comparison import CollectiveComparison, compare_bundle
 from scalecurve_models.collectives.tables import collective_tables
 from scalecurve_models.comparison.compare_models import SeriesComparison, compare_models
 from scalecurve_models.comparison.tables import comparison_tables
@@ -72,23 +67,16 @@ def fit(
     _check_held_out("batch", hold_out_batches, batches)
     if hold_out_batches and batches <= {*hold_out_batches}:
         raise FitError("every batch is held out; nothing is left to fit to")
-    failures: list[str] = []
-    collectives = []
-    asked = requested_algorithms(bundle)
-    for name, points in timed_points(bundle).items():
-        try:
-            collectives.append(compare_algorithms(points, series=name, level=level, requested=asked.get(name)))
-        except FitError as error:
-            failures.append(f"{name}: {error}")
+    collectives, failed = compare_bundle(bundle, level=level)
     devices = tuple(_devices(each, level) for each in programs(series).values())
-    failures += [reason for each in devices for reason in (each.utilization_failure, each.energy_failure) if reason]
+    unfitted = [reason for each in devices for reason in (each.utilization_failure, each.energy_failure) if reason]
     return FitReport(
         bundle=bundle.label,
         scaling=compare_models(bundle, hold_out=hold_out, level=level, hold_out_batches=hold_out_batches),
-        collectives=tuple(collectives),
+        collectives=collectives,
         learning=fit_learning(bundle),
         devices=devices,
-        failures=tuple(failures),
+        failures=(*failed, *unfitted),
     )
 
 

@@ -1,4 +1,4 @@
-"""Models of the all-reduce against its measurement: time over the message size, and the error at left-out sizes."""
+"""All-reduce models against measurements: time over the message size, and the error at left-out sizes."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ def collectives(findings: Findings) -> Drawing | None:
         for panel in (left, right):
             axis.message_axis(panel, sizes)
     caption = (
-        "Left: marks are measured medians, lines are the fitted model. Right: predicted over measured less one, every "
-        "size predicted by a fit to the other sizes. The model is of the algorithm that was asked for, else the one "
-        "with the smallest error there, or the ring where the points cannot tell."
+        "Left: marks are measured medians, lines are the fitted model. Right: predicted/measured - 1, with each size "
+        "predicted by a fit to the other sizes. The algorithm is the requested one, else that with the lowest error, "
+        "else the ring."
     )
-    return sheet.drawing("All-reduce: model beside measurement", caption + left_out)
+    return sheet.drawing("All-reduce: model vs. measured", caption + left_out)
 
 
 def _times(axes: Axes, comparison: CollectiveComparison, looks: dict[RankGroup, Style]) -> dict[str, object]:

@@ -17,22 +17,22 @@ MOST_PANELS = 6
 _SEEN, _AHEAD = theme.PALETTE[0], theme.PALETTE[1]
 _LOSS = (
     "Dots are the losses of every run at its evaluations. The line is 1/(b0 k + b1) + b2 through all of them; the "
-    "dashed line was fitted to the first half alone (left of the upright line) and goes on into what it had not seen."
+    "dashed line was fitted to the first half only (left of the vertical line) and extrapolates beyond it."
 )
 _TARGET = (
-    "Marks are medians of what the runs took, at the first evaluation that met the target. Lines are by the curve that "
-    "was fitted to those same runs, with its interval: the curve lies before the evaluation."
+    "Marks are medians over the runs, at the first evaluation that met the target. Lines are the fitted curve of the "
+    "same runs, with its interval; the curve meets the target before the evaluation."
 )
 
 
 @plot("loss", section="learning", order=10)
 def losses(findings: Findings) -> Drawing | None:
     """One panel for each point that was trained."""
-    learnt = findings.once(model_results).learnt
-    points = [(label, point) for label, found in learnt for point in found.points]
+    learning = findings.once(model_results).learning
+    points = [(label, point) for label, found in learning for point in found.points]
     if not points:
         return None
-    several = len(learnt) > 1
+    several = len(learning) > 1
     shown, left_out = first(points, MOST_PANELS, "points")
     sheet = Sheet(len(shown), legend_rows=1)
     for panel, (_, point) in zip(sheet.panels, shown, strict=True):
@@ -48,12 +48,12 @@ def losses(findings: Findings) -> Drawing | None:
 @plot("time-to-target", section="learning", order=20)
 def targets(findings: Findings) -> Drawing | None:
     """Training seconds to the target, measured and by the curve, over workers."""
-    learnt = findings.once(model_results).learnt
+    learning = findings.once(model_results).learning
     curves: dict[str, list[PointLearningFit]] = {}
-    for label, found in learnt:
+    for label, found in learning:
         for point in found.points:
             if point.reached_s is not None:
-                name = f"{label}: {point.point.series}" if len(learnt) > 1 else point.point.series
+                name = f"{label}: {point.point.series}" if len(learning) > 1 else point.point.series
                 curves.setdefault(name, []).append(point)
     if not any(len(points) > 1 for points in curves.values()):
         return None

@@ -1,4 +1,4 @@
-"""Predicted beside measured, a panel for each curve: efficiency, in which a percent can be seen."""
+"""Predicted vs. measured, one panel per curve: efficiency, which makes a percent visible."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ LINEAR = "linear"
 _MOST_EFFICIENCY = 1.6
 _DODGE = 0.05
 _CAPTION = (
-    "Dots are measured. Hollow marks are predictions of a point by a fit that did not see it; lines are fits to all "
-    "points. The thick line is the model with the smallest error at left-out points, its band is for a new run."
+    "Dots are measured. Hollow marks are predictions of a point by a fit without it; lines are fits to all points. The "
+    "thick line is the model with the lowest error at left-out points; its band is for a new run."
 )
 
 
@@ -45,7 +45,7 @@ def predicted(findings: Findings) -> Drawing | None:
         sheet.handles[name] = Line2D(
             [], [], color=look.color, linestyle=look.line, marker=look.marker, mfc=theme.PAPER, label=name
         )
-    return sheet.drawing("Predicted beside measured", _CAPTION + left_out)
+    return sheet.drawing("Predicted vs. measured", _CAPTION + left_out)
 
 
 def _panel(axes: Axes, comparison: SeriesComparison, looks: dict[str, Style]) -> None:

@@ -1,4 +1,4 @@
-"""Published curves of the same network under a measured weak curve, each labelled as others' own figures."""
+"""Published curves of the same network with a measured weak curve, each labeled as published."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from scalecurve_models.report.model_results import model_results
 
 _OWN_WIDTH, _OTHER_WIDTH = 2.4, 1.1
 _CAPTION = (
-    "Thick: measured here, over its own baseline. All others were published by others, on other hardware with other "
-    "software and batches, each over its own smallest count; single marks are a printed efficiency. They say what was "
-    "reached elsewhere, and prove nothing of the measured curve. Sources stand in the table."
+    "Thick: measured here, relative to its own baseline. All others were published by others, with other hardware, "
+    "software and batches, each relative to its own smallest count; single marks are published efficiencies. They show "
+    "what was reached elsewhere and do not validate the measured curve. Sources are in the table."
 )
 
 
@@ -68,4 +68,4 @@ def published_curves(findings: Findings) -> Drawing | None:
     level_line(axes, 1)
     axes.set_ylabel("Efficiency, weak scaling")
     axes.set_xlabel("Workers (accelerators)")
-    return sheet.drawing("Beside published curves", _CAPTION)
+    return sheet.drawing("Published curves", _CAPTION)

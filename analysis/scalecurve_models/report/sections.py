@@ -1,4 +1,4 @@
-"""The sections that the models add to a report: tables, and sentences on how their numbers were obtained."""
+"""The sections that the models add to a report: tables, and how their numbers were obtained."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from scalecurve.reporting.findings import Findings
 from scalecurve.reporting.registry import Body, section
 from scalecurve_models.report.model_results import model_results
 
-_UNTESTED = "No model could be tested: that takes a worker count more than were run. scalecurve fit shows what it fits."
+_UNTESTED = "No model could be tested; that needs one more worker count. scalecurve fit shows the fits."
 _PREDICTION_METHOD = (
-    "A prediction beside a measurement was made by a fit that did not see that point; the best model of a "
-    "curve has the smallest mean error at such points. Run time and cost follow from the predicted throughput. "
-    "What the points cannot tell has no value, and the note beside it says why."
+    "Each measured point is predicted by a fit without it; the best model of a curve has the lowest mean error at "
+    "left-out points. Run time and cost follow from the predicted throughput. Parameters that are not identifiable "
+    "have no value, and a note says why."
 )
 _PUBLISHED_METHOD = (
-    "Published curves are others' printed figures of the same network; none was measured or checked here."
+    "Published curves are figures printed by others for the same network; none was measured or verified here."
 )
 
 
@@ -22,19 +22,19 @@ def _learning(findings: Findings) -> Body:
     return Body(findings.once(model_results).learning_tables())
 
 
-@section("predicted", "Predicted beside measured", order=100)
+@section("predicted", "Predicted vs. measured", order=100)
 def _predicted(findings: Findings) -> Body:
     results = findings.once(model_results)
     return Body(
-        results.beside_tables(),
+        results.comparison_tables(),
         sentences=(_UNTESTED,) if results.judged and not results.shown else (),
         methods=(_PREDICTION_METHOD,) if results.judged else (),
     )
 
 
-@section("published", "Beside published curves", order=110)
+@section("published", "Published curves", order=110)
 def _published(findings: Findings) -> Body:
-    """Only where a measured weak curve stands beside them."""
+    """Shown only with a measured weak curve."""
     results = findings.once(model_results)
     weak = any(curve.series.mode == "weak" for curve in results.judged)
     return Body(results.published_tables() if weak else (), methods=(_PUBLISHED_METHOD,) if results.published else ())

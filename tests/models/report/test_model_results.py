@@ -122,9 +122,9 @@ def test_time_to_a_target_is_drawn_where_runs_reached_it(tmp_path: Path):
 
 def test_too_many_curves_are_left_to_the_verb(four: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(models, "MOST_SERIES", 1)
-    found = models.model([open_bundle(four)])
+    found = models.fit_models([open_bundle(four)])
     assert found.curves == ()
-    assert found.notes == ("four: more than 1 curves, not fitted here: scalecurve fit does.",)
+    assert found.notes == ("four: more than 1 curves are not fitted here; use scalecurve fit.",)
 
 
 def test_two_bundles_have_tables_and_curves_of_both(four: Path, tmp_path: Path):

@@ -9,8 +9,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
-_SUFFIX = ".tmp"
-
 
 def write_atomic(path: Path, data: bytes | str) -> None:
     """Replace ``path`` with ``data`` in one step; text is written as UTF-8.
@@ -22,15 +20,10 @@ def write_atomic(path: Path, data: bytes | str) -> None:
         file.write(data.encode() if isinstance(data, str) else data)
 
 
-def is_temporary(name: str, target: Path) -> bool:
-    """Whether ``name`` is that of a temporary file for ``target``, which a kill may leave behind."""
-    return name.startswith(f".{target.name}.") and name.endswith(_SUFFIX)
-
-
 @contextmanager
 def atomic_file(path: Path) -> Iterator[BinaryIO]:
     """Open a temporary file beside ``path`` that replaces it when the block ends, and is removed when it raises."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_native_id()}{_SUFFIX}")
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_native_id()}.tmp")
     try:
         with temporary.open("wb") as file:
             yield file

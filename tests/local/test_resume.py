@@ -10,10 +10,12 @@ import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
 import scalecurve_local
+from scalecurve_local.bundle import BundleFolder
 from scalecurve_local.supervision.supervisor import descendants
 
 from .conftest import Lab, living, processes_of, until
@@ -196,6 +198,20 @@ def test_a_kill_while_the_experiment_is_written_does_not_block_resume(lab: Lab) 
     lab.write(**ONE)
     lab.bundle.mkdir()
     (lab.bundle / ".experiment.yaml.1.2.tmp").touch()
+    assert lab.run(resume=True).exit_code == 0
+
+
+def test_a_kill_while_the_experiment_was_written_leaves_nothing_in_the_way(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    experiment, bundle = lab.write(**ONE), BundleFolder(lab.bundle)
+    bundle.prepare()
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "replace", Mock(side_effect=KeyboardInterrupt))
+        patch.setattr(Path, "unlink", Mock())
+        with pytest.raises(KeyboardInterrupt):
+            bundle.begin(experiment, lab.file.read_text(), resume=False)
+    assert [path.suffix for path in lab.bundle.iterdir() if path.is_file()] == [".tmp"]
     assert lab.run(resume=True).exit_code == 0
 
 

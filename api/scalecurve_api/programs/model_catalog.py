@@ -8,7 +8,7 @@ module needs no framework. Another package adds a model by an entry point in ``s
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from scalecurve_api.registry import Registry
 
@@ -66,6 +66,12 @@ def _vgg(depth: int, parameters: int) -> ModelEntry:
     return ModelEntry(name, "vgg", _IMAGENET, 1000, parameters, *builders, smallest=32)
 
 
+def _imagenet(name: str, parameters: int, module: str, *, side: int = 224, **options: Any) -> ModelEntry:
+    """A model that torchvision has too; the networks of the papers differ."""
+    builder, network = f"{_TORCH}.{module}:{name}", f"{name}_torchvision"
+    return ModelEntry(name, name, (3, side, side), 1000, parameters, builder, network=network, **options)
+
+
 def _transformer(
     name: str, family: str, parameters: int, *, length: int = 1024, vocabulary: int = 50_257
 ) -> ModelEntry:
@@ -86,42 +92,18 @@ _ENTRIES = (
     _resnet(152, 60_192_808),
     _vgg(16, 138_357_544),
     _vgg(19, 143_667_240),
-    ModelEntry(
-        "alexnet",
-        "alexnet",
-        _IMAGENET,
-        1000,
-        61_100_840,
-        f"{_TORCH}.plain:alexnet",
-        f"{_KERAS}.plain:alexnet",
-        "alexnet_torchvision",
-        smallest=63,
-    ),
-    ModelEntry(
-        "googlenet",
-        "googlenet",
-        _IMAGENET,
-        1000,
-        6_624_904,
-        f"{_TORCH}.googlenet:googlenet",
-        network="googlenet_torchvision",
-        smallest=15,
-        smallest_with_auxiliary=15,
-        auxiliary_weight=0.3,
-    ),
-    ModelEntry(
+    _imagenet("alexnet", 61_100_840, "plain", smallest=63, tensorflow=f"{_KERAS}.plain:alexnet"),
+    _imagenet("googlenet", 6_624_904, "googlenet", smallest=15, smallest_with_auxiliary=15, auxiliary_weight=0.3),
+    # 0.4 is the weight of the authors' released training code; the paper gives none.
+    _imagenet(
         "inception_v3",
-        "inception",
-        (3, 299, 299),
-        1000,
         23_834_568,
-        f"{_TORCH}.inception:inception_v3",
-        network="inception_v3_torchvision",
+        "inception",
+        side=299,
         smallest=75,
         smallest_with_auxiliary=299,
-        # The weight of the authors' released training code; the paper gives none.
         auxiliary_weight=0.4,
-    ),
+    ),  # fmt: skip
     _cifar_resnet(20, 269_722),
     _cifar_resnet(32, 464_154),
     _cifar_resnet(44, 658_586),

@@ -103,7 +103,7 @@ _ENTRIES = (
         smallest=75,
         smallest_with_auxiliary=299,
         auxiliary_weight=0.4,
-    ),  # fmt: skip
+    ),
     _cifar_resnet(20, 269_722),
     _cifar_resnet(32, 464_154),
     _cifar_resnet(44, 658_586),

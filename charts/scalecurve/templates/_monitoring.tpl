@@ -25,19 +25,19 @@ by (namespace, experiment, trial, attempt, workers)
       for: 5m
       labels: {severity: warning}
       annotations:
-        summary: No ScaleCurve operator holds the lease; jobs that run now go on, and none follows.
+        summary: No ScaleCurve operator holds the lease; running jobs continue, but no new ones start.
     - alert: ScaleCurveReconcileErrors
       expr: sum(rate(scalecurve_reconcile_errors_total{ {{- $here -}} }[10m])) > 0.1
       for: 10m
       labels: {severity: warning}
       annotations:
-        summary: Turns of the operator end with errors and are repeated; its log names the experiments.
+        summary: Reconciliations fail and are retried; the operator's log names the experiments.
     - alert: ScaleCurveReconcileSlow
       expr: namespace:scalecurve_reconcile_seconds:p99_10m{ {{- $here -}} } > 2
       for: 10m
       labels: {severity: warning}
       annotations:
-        summary: One look of the operator in a hundred takes more than 2 s; accelerators idle between trials.
+        summary: One reconciliation in a hundred takes more than 2 s; accelerators idle between trials.
     - alert: ScaleCurveTrialStarting
       expr: sum(scalecurve_trials{ {{- $here }}, phase="Starting"}) > 0
       for: {{ int .Values.prometheusRule.startingMinutes }}m
@@ -48,13 +48,13 @@ by (namespace, experiment, trial, attempt, workers)
       expr: sum by (phase, reason) (increase(scalecurve_trials_ended_total{ {{- $here }}, phase=~"Failed|Invalid"}[1h])) > 2
       labels: {severity: info}
       annotations:
-        summary: {{ "Of the last hour's trials several ended {{ $labels.phase }} ({{ $labels.reason }}); their messages say why." | quote }}
+        summary: {{ "Several trials ended {{ $labels.phase }} ({{ $labels.reason }}) in the last hour; their messages say why." | quote }}
     - alert: ScaleCurveTrialsUnseen
       expr: sum(scalecurve_trials{ {{- $here }}, phase="Running"}) > 0 unless on () scalecurve_trial_info
       for: 5m
       labels: {severity: info}
       annotations:
-        summary: Trials run, and Prometheus scrapes no pod of them; docs/how-to/prometheus.md says what to look at.
+        summary: Trials are running, but Prometheus scrapes none of their pods; see docs/how-to/prometheus.md.
 - name: scalecurve-trials
   interval: 15s
   rules:

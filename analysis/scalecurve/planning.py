@@ -37,13 +37,13 @@ class Planned:
     @property
     def worker_hours(self) -> float | None:
         """Sum over the trials with known time; None if there are none."""
-        known = [s * t.point.workers for s, t in zip(self.seconds, self.plan.trials, strict=True) if s is not None]
-        return sum(known) / 3600 if known else None
+        values = [s * t.point.workers for s, t in zip(self.seconds, self.plan.trials, strict=True) if s is not None]
+        return sum(values) / 3600 if values else None
 
     @property
     def hours(self) -> float | None:
-        known = [seconds for seconds in self.seconds if seconds is not None]
-        return sum(known) / 3600 if known else None
+        values = [seconds for seconds in self.seconds if seconds is not None]
+        return sum(values) / 3600 if values else None
 
     @property
     def cost(self) -> float | None:
@@ -68,15 +68,15 @@ def plan(
     """
     made = make_plan(experiment)
     ran = _seconds_in(earlier) if earlier else lambda trial: None
-    known = [ran(trial) for trial in made.trials]
-    seconds = list(known)
+    times = [ran(trial) for trial in made.trials]
+    seconds = list(times)
     if step_seconds is not None:
         stepped = [startup_seconds + steps_of(trial) * step_seconds for trial in made.trials]
-        seconds = [by_step if found is None else found for found, by_step in zip(known, stepped, strict=True)]
+        seconds = [by_step if timed is None else timed for timed, by_step in zip(times, stepped, strict=True)]
     source = []
     if earlier is not None:
-        found = sum(value is not None for value in known)
-        source.append(f"{found} of {len(known)} trials use times from {earlier.label} (same point and workload)")
+        timed = sum(value is not None for value in times)
+        source.append(f"{timed} of {len(times)} trials use times from {earlier.label} (same point and workload)")
     if step_seconds is not None:
         source.append(f"{step_seconds:g} s per step and {startup_seconds:g} s of startup assumed for all others")
     cost = experiment.spec.cost
@@ -113,8 +113,8 @@ def _seconds_in(bundle: Bundle) -> Callable[[TrialSpec], float | None]:
 
     def seconds(trial: TrialSpec) -> float | None:
         found = [_as_long_as(record, trial) for record in (ran.get(_same(trial), ()) if ran else ())]
-        known = [value for value in found if value is not None]
-        return median(known) if known else None
+        durations = [value for value in found if value is not None]
+        return median(durations) if durations else None
 
     return seconds
 

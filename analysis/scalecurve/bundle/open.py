@@ -116,10 +116,10 @@ def open_bundles(paths: Iterable[str | os.PathLike[str]]) -> tuple[Bundle, ...]:
 
 def distinct_labels(bundles: Sequence[Bundle]) -> tuple[Bundle, ...]:
     """The same bundles in the same order, with unique labels."""
-    seen: dict[str, int] = {}
+    counts: dict[str, int] = {}
     out = []
     for bundle in bundles:
-        count = seen[bundle.label] = seen.get(bundle.label, 0) + 1
+        count = counts[bundle.label] = counts.get(bundle.label, 0) + 1
         label = bundle.label if count == 1 else f"{bundle.label}#{count}"
         out.append(replace(bundle, label=label))
     return tuple(out)

@@ -72,11 +72,11 @@ def digest_all(bundles: Sequence[Bundle], threads: int = THREADS) -> Digests:
 
     jobs = [(bundle.label, trial) for bundle in bundles for trial in bundle.trials if _has_tables(trial)]
     with ThreadPoolExecutor(threads, thread_name_prefix="digest") as pool:
-        found = list(pool.map(_one, (trial for _, trial in jobs)))
+        results = list(pool.map(_one, (trial for _, trial in jobs)))
     pa.default_memory_pool().release_unused()
     of: dict[tuple[str, str], StepDigest] = {}
     problems: list[tuple[str, UnusableFile]] = []
-    for (label, trial), (result, wrong) in zip(jobs, found, strict=True):
+    for (label, trial), (result, wrong) in zip(jobs, results, strict=True):
         problems += [(label, problem) for problem in wrong]
         if result is not None:
             of[label, trial.name] = result
@@ -89,8 +89,8 @@ def digest(table: StepTable) -> StepDigest:
 
     slowest = table.timed.max(axis=0)
     counts = np.bincount(table.timed.argmax(axis=0), minlength=len(table.timed))
-    own = table.timed if table.own is None else table.own
-    late = _stragglers(own)
+    unsynchronized = table.timed if table.own is None else table.own
+    late = _stragglers(unsynchronized)
     enough = len(slowest) >= ENOUGH_STEPS
     seconds = slowest / 1e9 if enough else None
     ranks = tuple(quantiles(durations) for durations in table.timed)
@@ -106,7 +106,7 @@ def digest(table: StepTable) -> StepDigest:
         drift=None if seconds is None else drift(seconds),
         modes=None if seconds is None else bimodality(seconds),
         warm_up=None if seconds is None else warm_up(seconds),
-        slow_ranks=slow_ranks(medians) if len(medians) > 1 and own.shape[1] >= ENOUGH_STEPS else None,
+        slow_ranks=slow_ranks(medians) if len(medians) > 1 and unsynchronized.shape[1] >= ENOUGH_STEPS else None,
         stragglers=late,
     )
 
@@ -120,18 +120,18 @@ def _one(trial: Trial) -> tuple[StepDigest | None, list[UnusableFile]]:
 
     So is the step table of the all-reduce program: messages of 8 B and of 1 GiB have no step time in common.
     """
-    found: StepDigest | None = None
+    summary: StepDigest | None = None
     problems: list[UnusableFile] = []
     alike = trial.spec.workload.takes_batch
     for name in sorted(trial.record.files if trial.record else ()):
         try:
             if name == STEPS_FILE and alike:
-                found = digest(read_steps(trial))
+                summary = digest(read_steps(trial))
             elif name in (STEPS_FILE, EVALS_FILE):
                 read_table(trial, name)
         except FileError as error:
             problems.append(UnusableFile(f"trials/{printable(trial.folder.name)}/{name}", str(error)))
-    return found, problems
+    return summary, problems
 
 
 def _median(durations: Durations) -> float:

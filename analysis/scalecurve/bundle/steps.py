@@ -52,10 +52,10 @@ def read_steps(trial: Trial) -> StepTable:
         raise FileError("not named in the record")
     data = read_table(trial, STEPS_FILE)
     timed = _windows(record, WindowKind.train)
-    own = _windows(record, WindowKind.no_communication)
+    unsynchronized = _windows(record, WindowKind.no_communication)
     if not timed:
         raise FileError("trial.json has no timed windows")
-    return _decode(data, record.trial.point.workers, timed, own)
+    return _decode(data, record.trial.point.workers, timed, unsynchronized)
 
 
 def read_table(trial: Trial, name: str) -> bytes:
@@ -99,17 +99,17 @@ def _decode(
             raise FileError(f"holds {rows} rows, {workers} ranks of {steps + own_steps} steps have more")
         first: Durations = np.empty((workers, steps), dtype=np.int64)
         second: Durations = np.empty((workers, own_steps), dtype=np.int64)
-        seen = 0
+        expected = 0
         for rank, start, durations in _ranks(file):
-            if rank != seen or rank >= workers:
-                raise FileError(f"contains rank {rank}, expected rank {seen} of {workers}")
+            if rank != expected or rank >= workers:
+                raise FileError(f"contains rank {rank}, expected rank {expected} of {workers}")
             _pick(first[rank], start, durations, timed, rank)
             _pick(second[rank], start, durations, unsynchronized, rank)
-            seen += 1
+            expected += 1
     except (pa.ArrowException, OSError, KeyError, OverflowError, UnicodeDecodeError) as error:
         raise FileError(f"not a step table: {str(error).splitlines()[0][:200]}") from error
-    if seen != workers:
-        raise FileError(f"contains {seen} of {workers} ranks")
+    if expected != workers:
+        raise FileError(f"contains {expected} of {workers} ranks")
     for values in (first, second):
         if values.size and values.min() <= 0:
             raise FileError("contains a duration that is not positive")
@@ -119,9 +119,9 @@ def _decode(
 def _check_types(schema: Any) -> None:
     for name, wanted in (("rank", "int32"), ("step", "int32"), ("duration_ns", "int64")):
         index = schema.get_field_index(name)
-        found = "missing" if index < 0 else str(schema.field(index).type)
-        if found != wanted:
-            raise FileError(f"not a step table: column {name} is {found}, expected {wanted}")
+        actual = "missing" if index < 0 else str(schema.field(index).type)
+        if actual != wanted:
+            raise FileError(f"not a step table: column {name} is {actual}, expected {wanted}")
 
 
 def _ranks(file: Any) -> Iterator[tuple[int, int, Durations]]:
@@ -131,15 +131,15 @@ def _ranks(file: Any) -> Iterator[tuple[int, int, Durations]]:
     parts: list[Durations] = []
     rank, start, following = -1, 0, 0
     for group in range(file.metadata.num_row_groups):
-        found, low, high = _span(file.metadata.row_group(group))
+        durations, low, high = _span(file.metadata.row_group(group))
         column = file.read_row_group(group, columns=["duration_ns"], use_threads=False).column(0)
         if column.null_count:
             raise FileError("contains a step without a duration")
         values = column.to_numpy()
-        if found != rank:
+        if durations != rank:
             if parts:
                 yield rank, start, np.concatenate(parts) if len(parts) > 1 else parts[0]
-            parts, rank, start = [], found, low
+            parts, rank, start = [], durations, low
         elif low != following:
             raise FileError(f"rank {rank} jumps from step {following - 1} to {low}")
         parts.append(values)

@@ -46,27 +46,27 @@ class Difference:
 
 def differences(bundles: Sequence[Bundle]) -> tuple[Difference, ...]:
     """Every difference within a curve, over its Succeeded trials."""
-    found: list[Difference] = []
+    results: list[Difference] = []
     for bundle in bundles:
         by_series: dict[str, list[Trial]] = {}
         for trial in bundle.trials:
             if trial.good:
                 by_series.setdefault(trial.spec.point.series, []).append(trial)
         for name, trials in by_series.items():
-            found += _within(bundle.label, name, trials)
-    return tuple(found)
+            results += _within(bundle.label, name, trials)
+    return tuple(results)
 
 
 def differences_between(before: Bundle, after: Bundle) -> tuple[Difference, ...]:
     """Differences between two bundles, with the bundles' labels in place of series."""
     sides = [(bundle.label, _values(bundle)) for bundle in (before, after)]
-    found = []
+    results = []
     for what in sorted(set(sides[0][1]) | set(sides[1][1])):
         spelled = [(label, ", ".join(sorted(values.get(what, {"(unset)"})))) for label, values in sides]
         if spelled[0][1] != spelled[1][1]:
             values = tuple((f"{label}: {value}", ()) for label, value in spelled)
-            found.append(Difference(before.label, "", what, values))
-    return tuple(found)
+            results.append(Difference(before.label, "", what, values))
+    return tuple(results)
 
 
 def difference_table(differences: Sequence[Difference]) -> Table:

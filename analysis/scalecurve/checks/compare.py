@@ -61,7 +61,7 @@ def compare(before: Bundle, after: Bundle, threshold: float = 0.0, level: float 
     before, after = distinct_labels([before, after])
     first, second = _measured(before), _measured(after)
     shared = [key for key in first if key in second]
-    found = changes([(first[key].samples, second[key].samples) for key in shared], level, threshold)
+    results = changes([(first[key].samples, second[key].samples) for key in shared], level, threshold)
     points = [
         PointChange(
             point=first[key].point,
@@ -69,7 +69,7 @@ def compare(before: Bundle, after: Bundle, threshold: float = 0.0, level: float 
             after=throughput(second[key].samples, level),
             change=change,
         )
-        for key, change in zip(shared, found, strict=True)
+        for key, change in zip(shared, results, strict=True)
     ]
     return Comparison(
         before=before.label,

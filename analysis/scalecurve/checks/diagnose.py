@@ -14,7 +14,7 @@ from scalecurve.bundle.measurement import MeasuredPoint, measure
 from scalecurve.bundle.open import Bundle, Trial
 from scalecurve.bundle.problem import UnusableFile
 from scalecurve.bundle.step_summary import Digests, StepDigest, digest_all
-from scalecurve.render import formatting as spelling
+from scalecurve.render import formatting
 from scalecurve.render.table import Column, Table
 
 DISAGREEMENT = 0.05
@@ -96,9 +96,9 @@ def _of_point(bundle: str, series: str, point: MeasuredPoint, digests: Digests) 
         summary = digests.of.get((bundle, trial.name))
         noticed_here = [look(trial) for look in _LOOKS_AT_RECORDS]
         noticed_here += [look(trial, summary) for look in _LOOKS_AT_STEPS] if summary else []
-        for each in noticed_here:
-            if each:
-                noticed.setdefault(each.kind, []).append(each)
+        for notice in noticed_here:
+            if notice:
+                noticed.setdefault(notice.kind, []).append(notice)
     disagreement = _repetitions(point)
     if disagreement:
         noticed[disagreement.kind] = [disagreement]
@@ -136,7 +136,7 @@ def _shared_cores(trial: Trial) -> _Noticed | None:
     loads = [load for load in (trial.record.foreign_load if trial.record else []) if load is not None]
     if not loads or max(loads) < SHARED_CORES:
         return None
-    evidence = f"other processes took up to {spelling.percent(max(loads), 0)} of a worker's cores"
+    evidence = f"other processes took up to {formatting.percent(max(loads), 0)} of a worker's cores"
     advice = "stop them, or reserve cores for the trial; measure.maxForeignLoad sets when such a trial is Invalid"
     return _Noticed("shared cores", trial.name, None, evidence, advice)
 
@@ -145,7 +145,7 @@ def _stolen_cores(trial: Trial) -> _Noticed | None:
     loads = [load for load in (trial.record.stolen_load if trial.record else []) if load is not None]
     if not loads or max(loads) < SHARED_CORES:
         return None
-    evidence = f"the hypervisor gave up to {spelling.percent(max(loads), 0)} of a worker's cores to other guests"
+    evidence = f"the hypervisor gave up to {formatting.percent(max(loads), 0)} of a worker's cores to other guests"
     advice = "run on a host with dedicated cores, or at another time; nothing on this machine helps"
     return _Noticed("stolen cores", trial.name, None, evidence, advice)
 
@@ -156,8 +156,8 @@ def _drift(trial: Trial, summary: StepDigest) -> _Noticed | None:
         return None
     slower = drift.relative > 0
     evidence = (
-        f"step time {'rises' if slower else 'falls'} by {spelling.percent(abs(drift.relative))} from the first to the "
-        f"last of {summary.steps} timed steps (p {_p(drift.p_value)})"
+        f"step time {'rises' if slower else 'falls'} by {formatting.percent(abs(drift.relative))} from the first to "
+        f"the last of {summary.steps} timed steps (p {_p(drift.p_value)})"
     )
     advice = (
         "check clocks, temperature and memory growth; use longer windows"
@@ -172,8 +172,8 @@ def _modes(trial: Trial, summary: StepDigest) -> _Noticed | None:
     if modes is None or not modes.bimodal or modes.fast_mode is None or modes.slow_mode is None:
         return None
     evidence = (
-        f"steps come in two modes: {spelling.seconds(modes.fast_mode)} and, for "
-        f"{spelling.percent(modes.slow_share, 0)} of them, {spelling.seconds(modes.slow_mode)}"
+        f"steps come in two modes: {formatting.seconds(modes.fast_mode)} and, for "
+        f"{formatting.percent(modes.slow_share, 0)} of them, {formatting.seconds(modes.slow_mode)}"
     )
     advice = "look for periodic work: data loading, garbage collection, logging, clock changes, a neighbor"
     effect = modes.slow_share * (modes.slow_mode / modes.fast_mode - 1)
@@ -186,9 +186,9 @@ def _warm_up(trial: Trial, summary: StepDigest) -> _Noticed | None:
         return None
     done = trial.record.warmup.steps if trial.record and trial.record.warmup else None
     evidence = (
-        f"the first {warm_up.discard} timed steps are {spelling.percent(warm_up.excess)} slower than the rest"
+        f"the first {warm_up.discard} timed steps are {formatting.percent(warm_up.excess)} slower than the rest"
         + (f", after {done} warm-up steps" if done is not None else "")
-        + f"; this inflates the mean step by {spelling.percent(warm_up.bias)}"
+        + f"; this inflates the mean step by {formatting.percent(warm_up.bias)}"
     )
     needed = (done or trial.spec.measure.warmup_steps) + warm_up.discard
     return _Noticed(
@@ -207,8 +207,8 @@ def _slow_rank(trial: Trial, summary: StepDigest) -> _Noticed | None:
         where = f" ({topology.device_name}, {topology.device}, on {topology.node or topology.host})"
     windows = "steps without all-reduce" if summary.own_medians is not None else "timed steps"
     evidence = (
-        f"rank {rank}{where} takes {spelling.percent(slow.excess[rank])} longer than the other ranks (median of the "
-        f"{windows}) and is the slowest in {spelling.percent(summary.slowest_share[rank], 0)} of the timed steps"
+        f"rank {rank}{where} takes {formatting.percent(slow.excess[rank])} longer than the other ranks (median of the "
+        f"{windows}) and is the slowest in {formatting.percent(summary.slowest_share[rank], 0)} of the timed steps"
         + (f"; also slow: {', '.join(map(str, slow.ranks[1:9]))}" if len(slow.ranks) > 1 else "")
     )
     advice = "every rank waits for it: compare its clocks, temperature, cores and neighbors; replace it or leave it out"
@@ -222,8 +222,8 @@ def _stragglers(trial: Trial, summary: StepDigest) -> _Noticed | None:
     if summary.slow_ranks is not None and summary.slow_ranks.slow:
         return None  # one slow rank is the whole story
     evidence = (
-        f"{spelling.percent(stragglers.cost)} of the time is spent waiting for the slowest rank, a different one each "
-        f"time; in {spelling.percent(stragglers.share)} of the steps a rank is more than 10 % behind the median"
+        f"{formatting.percent(stragglers.cost)} of the time is spent waiting for the slowest rank, a different one "
+        f"each time; in {formatting.percent(stragglers.share)} of the steps a rank is more than 10 % behind the median"
     )
     advice = "uneven work or interrupted ranks: check data loading, core pinning, and other processes on the nodes"
     return _Noticed("stragglers", trial.name, stragglers.cost, evidence, advice)
@@ -248,10 +248,10 @@ def _repetitions(point: MeasuredPoint) -> _Noticed | None:
     within = max(_spread_of_windows(total.samples, total.wall_s) for total in point.samples)
     if spread < DISAGREEMENT or spread < 2 * within:
         return None
-    spelled = ", ".join(spelling.number(rate) for rate in rates)
-    evidence = f"repetitions reach {spelled} samples/s, a spread of {spelling.percent(spread)}"
+    spelled = ", ".join(formatting.number(rate) for rate in rates)
+    evidence = f"repetitions reach {spelled} samples/s, a spread of {formatting.percent(spread)}"
     if within > 0:
-        evidence += f", while windows within a run agree to {spelling.percent(within)}"
+        evidence += f", while windows within a run agree to {formatting.percent(within)}"
     advice = "something changes between runs (placement, clocks, neighbors): fix it, or raise measure.repetitions"
     return _Noticed("repetitions disagree", "", spread, evidence, advice)
 

@@ -101,15 +101,15 @@ def _spelled(fact: Fact) -> str:
 
 
 def _checks(bundle: Bundle) -> dict[str, tuple[int, int, int, str]]:
-    found: dict[str, tuple[int, int, int, str]] = {}
+    counts: dict[str, tuple[int, int, int, str]] = {}
     for trial in bundle.trials:
         for check in trial.record.checks if trial.good and trial.record else []:
-            passed, failed, unmade, detail = found.get(check.name, (0, 0, 0, ""))
+            passed, failed, unmade, detail = counts.get(check.name, (0, 0, 0, ""))
             if check.passed is True:
                 passed += 1
             elif check.passed is False:
                 failed, detail = failed + 1, check.detail
             else:
                 unmade, detail = unmade + 1, detail or check.detail
-            found[check.name] = passed, failed, unmade, detail
-    return found
+            counts[check.name] = passed, failed, unmade, detail
+    return counts

@@ -41,8 +41,10 @@ def validate(
     Overlays are merged in their order into every experiment. When one of them is wrong, only that is said.
     """
     laid = [_read_overlay(Path(file)) for file in overlays]
-    wrong = tuple(each for each in laid if isinstance(each, Checked))
-    return wrong or tuple(_check(Path(file), [each for each in laid if isinstance(each, Document)]) for file in files)
+    wrong = tuple(overlay for overlay in laid if isinstance(overlay, Checked))
+    return wrong or tuple(
+        _check(Path(file), [overlay for overlay in laid if isinstance(overlay, Document)]) for file in files
+    )
 
 
 def problem_table(checked: Iterable[Checked]) -> Table:
@@ -52,7 +54,7 @@ def problem_table(checked: Iterable[Checked]) -> Table:
     names = ("file", "line", "field", "given", "allowed", "suggestion")
     columns = tuple(Column(name, name.title(), "count" if name == "line" else "text") for name in names)
     rows: list[tuple[Cell, ...]] = [
-        (p.file, p.line, p.field, shorten(p.given), p.allowed, p.suggestion) for each in checked for p in each.problems
+        (p.file, p.line, p.field, shorten(p.given), p.allowed, p.suggestion) for file in checked for p in file.problems
     ]
     return Table("problems", "Problems", columns, tuple(rows))
 
@@ -62,13 +64,13 @@ def _check(file: Path, overlays: Sequence[Document]) -> Checked:
         text = _read(file)
     except _Unreadable as error:
         return _unread(file, f"{error}", "a YAML file of experiments")
-    found = validate_text(text, str(file), overlays)
-    if not overlays or found.problems:
-        return Checked(str(file), text, found.experiments, found.problems)
+    validated = validate_text(text, str(file), overlays)
+    if not overlays or validated.problems:
+        return Checked(str(file), text, validated.experiments, validated.problems)
     merged = f"{file} with {' and '.join(overlay.file for overlay in overlays)} laid over it"
-    text = f"# {printable(merged)}\n{write_documents(found.values)}"
+    text = f"# {printable(merged)}\n{write_documents(validated.values)}"
     # A bundle keeps this text: together the files may be more than one may be.
-    return Checked(str(file), text, found.experiments, tuple(read_documents(text, merged)[1]))
+    return Checked(str(file), text, validated.experiments, tuple(read_documents(text, merged)[1]))
 
 
 def _read_overlay(file: Path) -> Document | Checked:

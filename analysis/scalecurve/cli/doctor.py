@@ -80,13 +80,13 @@ def _there(experiment: ScalingExperiment | None, address: ClusterAddress, meant:
     with cluster_errors():
         try:
             cluster = connect(replace(address, namespace=namespace))
-            found = doctor(cluster, experiment)
+            checks = doctor(cluster, experiment)
         except ClusterError as error:
             if meant:
                 raise
             complain(str(error))
             return None
-    return table(cluster, found), any(each.good is False for each in found)
+    return table(cluster, checks), any(check.good is False for check in checks)
 
 
 def _here(experiment: ScalingExperiment | None, oversubscribe: bool) -> tuple[Table, bool]:
@@ -158,6 +158,6 @@ def _software_rows() -> list[tuple[Cell, ...]]:
             rows.append((package, "not installed", False if package == "torch" else None))
     for program in _PROGRAMS:
         beside = Path(sys.executable).with_name(program)
-        found = shutil.which(program) or (str(beside) if beside.exists() else None)
-        rows.append((program, "found" if found else "not found", True if found else None))
+        path = shutil.which(program) or (str(beside) if beside.exists() else None)
+        rows.append((program, "found" if path else "not found", True if path else None))
     return rows

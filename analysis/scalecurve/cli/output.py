@@ -109,7 +109,7 @@ def load_experiment(file: Path, overlays: Sequence[Path] = ()) -> tuple[ScalingE
     from scalecurve.checks.validation import validate
 
     checked = validate([file], overlays)
-    problems = [problem for each in checked for problem in each.problems]
+    problems = [problem for result in checked for problem in result.problems]
     for problem in problems:
         click.echo(str(problem), err=True)
     if problems:

@@ -52,7 +52,7 @@ def command(into: Path, resume: bool, time_limit: float, quiet: bool) -> None:
     try:
         machine = survey()
         cores = usable_cores(len(machine.cores.siblings), machine.cores.budget)
-        chosen, said = starters(len(machine.gpus), cores)
+        chosen, choice = starters(len(machine.gpus), cores)
     except (EngineError, ValueError) as error:
         fail(str(error), EXIT_ENVIRONMENT)
     folder = last(into) if resume else fresh(into)
@@ -61,7 +61,7 @@ def command(into: Path, resume: bool, time_limit: float, quiet: bool) -> None:
     load = measure_load([thread for core in machine.cores.siblings for thread in core])
     for line in noise.before(load.busy, load.stolen) if load else ():
         click.echo(line)
-    click.echo(said)
+    click.echo(choice)
     again = shlex.join(["scalecurve", "quickstart", "--into", str(into), "--resume"])
     ending = began + time_limit * (1 - _REPORT_SHARE)
     shares = [_FIRST_SHARE] * (len(chosen) - 1) + [1.0]

@@ -35,7 +35,7 @@ def command(arguments: tuple[Path, ...], address: ClusterAddress, output: str) -
     folders, names = split(arguments)
     watched, states = _in_cluster(names, address)
     states = [*(status(bundle) for bundle in (open_all(folders) if folders else ())), *states]
-    headlines = [state.headline for state in states[: len(folders)]] + [each.headline for each in watched]
+    headlines = [state.headline for state in states[: len(folders)]] + [experiment.headline for experiment in watched]
     if output == "table":
         click.echo("\n".join(headlines))
     extra: dict[str, Any] = {"headlines": headlines, "finished": all(state.finished for state in states)}
@@ -54,9 +54,9 @@ def _in_cluster(names: Sequence[str], address: ClusterAddress) -> tuple[list[Wat
     watched, states = [], []
     with cluster_errors():
         for name in names:
-            cluster, found = find(address, name)
-            watched.append(found)
-            states.append(status(bundle_of(found, begun(cluster, name))))
+            cluster, experiment = find(address, name)
+            watched.append(experiment)
+            states.append(status(bundle_of(experiment, begun(cluster, name))))
     return watched, states
 
 
@@ -66,15 +66,15 @@ def _tables(watched: Sequence[Watched], extra: dict[str, Any]) -> list[Table]:
         return []
     from scalecurve.cluster.status import condition_table, current_table, plain
 
-    extra["experiments"] = [plain(each) for each in watched]
-    extra["finished"] = extra["finished"] and all(each.ended for each in watched)
-    tables = [_with_names(watched, [current_table(each) for each in watched])]
-    tables.append(_with_names(watched, [condition_table(each) for each in watched]))
+    extra["experiments"] = [plain(experiment) for experiment in watched]
+    extra["finished"] = extra["finished"] and all(experiment.ended for experiment in watched)
+    tables = [_with_names(watched, [current_table(experiment) for experiment in watched])]
+    tables.append(_with_names(watched, [condition_table(experiment) for experiment in watched]))
     return [table for table in tables if table.rows]
 
 
 def _with_names(watched: Sequence[Watched], tables: list[Table]) -> Table:
-    return _merged([each.name for each in watched], tables)
+    return _merged([experiment.name for experiment in watched], tables)
 
 
 def _joined(states: list[ExperimentProgress]) -> Table:

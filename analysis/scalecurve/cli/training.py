@@ -16,5 +16,5 @@ def command(folders: tuple[Path, ...], output: str) -> None:
     from scalecurve.training_results import training
     from scalecurve.training_results.tables import accuracy_table
 
-    found = training(open_all(folders))
-    show(list(found.tables()) or [accuracy_table(found.points)], output)
+    results = training(open_all(folders))
+    show(list(results.tables()) or [accuracy_table(results.points)], output)

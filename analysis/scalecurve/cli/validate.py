@@ -34,24 +34,24 @@ def command(files: tuple[Path, ...], overlays: tuple[Path, ...], output: str) ->
     from scalecurve.checks.validation import problem_table, validate
 
     checked = validate(files, overlays)
-    valid = not any(each.problems for each in checked)
+    valid = not any(result.problems for result in checked)
     if output == "table":
         _say(checked)
     elif output != "yaml":
         show([problem_table(checked)], output, {"valid": valid})
     elif valid:
-        click.echo("---\n".join(each.text.rstrip("\n") + "\n" for each in checked), nl=False)
+        click.echo("---\n".join(result.text.rstrip("\n") + "\n" for result in checked), nl=False)
     else:
         # kubectl at the other end of a pipe gets a whole and right text, or none.
-        for problem in (problem for each in checked for problem in each.problems):
+        for problem in (problem for result in checked for problem in result.problems):
             click.echo(str(problem), err=True)
     sys.exit(0 if valid else EXIT_INPUT)
 
 
 def _say(checked: Sequence[Checked]) -> None:
-    for each in checked:
-        for problem in each.problems:
+    for result in checked:
+        for problem in result.problems:
             click.echo(str(problem))
-        if not each.problems:
-            names = ", ".join(experiment.metadata.name for experiment in each.experiments)
-            click.echo(printable(f"{each.file}: ok ({names})"))
+        if not result.problems:
+            names = ", ".join(experiment.metadata.name for experiment in result.experiments)
+            click.echo(printable(f"{result.file}: ok ({names})"))

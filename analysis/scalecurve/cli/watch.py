@@ -78,11 +78,11 @@ def _lines() -> Callable[[Watched], None]:
 
 def _say_once() -> Callable[[str], None]:
     """One line per reason when the cluster stops answering."""
-    said: set[str] = set()
+    reported: set[str] = set()
 
     def say(why: str) -> None:
-        if why not in said:
-            said.add(why)
+        if why not in reported:
+            reported.add(why)
             complain(f"{why}; retrying, Ctrl-C stops")
 
     return say

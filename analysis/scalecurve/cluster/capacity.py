@@ -47,15 +47,15 @@ def usable_nodes(
         on = pod.get("spec", {}).get("nodeName")
         if on and (pod.get("status") or {}).get("phase") not in ("Succeeded", "Failed"):
             _add(taken[on], requests(pod["spec"]))
-    found = []
+    usable = []
     for node in nodes:
         if not _allowed(node, spec):
             continue
         offers = _amounts((node.get("status") or {}).get("allocatable"))
         name = node["metadata"]["name"]
         free = {what: amount - taken[name].get(what, Decimal(0)) for what, amount in offers.items()}
-        found.append(NodeCapacity(name, offers, free))
-    return found
+        usable.append(NodeCapacity(name, offers, free))
+    return usable
 
 
 def requests(pod: Mapping[str, Any]) -> dict[str, Decimal]:
@@ -73,12 +73,12 @@ def fits(spec: ExperimentSpec, nodes: Sequence[NodeCapacity]) -> list[Fit]:
     """Each layout of the experiment, in the order of the plan."""
     shapes = dict.fromkeys((point.nodes, point.workers_per_node) for point in expand_points(spec))
     out = []
-    for count, each in shapes:
-        needs = {what: value(limit) * each for what, limit in spec.resources.limits.items()}
-        needs["pods"] = Decimal(min(each, spec.placement.pods_per_node))
+    for count, share in shapes:
+        needs = {what: value(limit) * share for what, limit in spec.resources.limits.items()}
+        needs["pods"] = Decimal(min(share, spec.placement.pods_per_node))
         out.append(
             Fit(
-                layout=f"{count}x{each}",
+                layout=f"{count}x{share}",
                 nodes=count,
                 needs=needs,
                 ever=sum(_covers(node.allocatable, needs) for node in nodes),

@@ -69,38 +69,38 @@ def doctor(cluster: BlockingCluster, experiment: ScalingExperiment | None = None
         ClusterError: when the cluster does not answer at all.
     """
     patient = Patient(cluster, experiment)
-    found = list(_server(patient))
+    checks = list(_server(patient))
     for what, look in _LOOKS:
         try:
-            found += look(patient)
+            checks += look(patient)
         except Refused as refused:
-            found.append(
+            checks.append(
                 ClusterCheck(what, refused.message, None, "could not be checked; request permission to read it")
             )
-    return found
+    return checks
 
 
 def table(cluster: BlockingCluster, findings: list[ClusterCheck]) -> Table:
     """One row per finding."""
     columns = (Column("what", "What"), Column("found", "Found"), Column("good", "OK", "flag"), Column("do", "Action"))
-    rows = tuple((each.what, each.found, each.good, each.do or None) for each in findings)
+    rows = tuple((check.what, check.found, check.good, check.do or None) for check in findings)
     return Table("cluster", f"Namespace {cluster.namespace} of {cluster.name}", columns, rows)
 
 
 def _server(patient: Patient) -> Iterator[ClusterCheck]:
-    found = patient.cluster.request("GET", "/version")
-    digits = "".join(letter for letter in str(found.get("minor", "")) if letter.isdigit())
+    version = patient.cluster.request("GET", "/version")
+    digits = "".join(letter for letter in str(version.get("minor", "")) if letter.isdigit())
     old = digits.isdigit() and int(digits) < _OLDEST_MINOR
     do = f"ScaleCurve needs Kubernetes 1.{_OLDEST_MINOR} or newer" if old else ""
-    yield ClusterCheck("API server", str(found.get("gitVersion", "unknown version")), not old, do)
+    yield ClusterCheck("API server", str(version.get("gitVersion", "unknown version")), not old, do)
 
 
 def _definitions(patient: Patient) -> Iterator[ClusterCheck]:
     group = patient.cluster.lookup(f"/apis/{_GROUP}")
-    versions = [each["version"] for each in (group or {}).get("versions", [])]
+    versions = [entry["version"] for entry in (group or {}).get("versions", [])]
     if _VERSION not in versions:
-        said = f"served in {', '.join(versions)}, not {_VERSION}" if versions else "not installed"
-        yield ClusterCheck("definitions", said, False, _INSTALL)
+        served = f"served in {', '.join(versions)}, not {_VERSION}" if versions else "not installed"
+        yield ClusterCheck("definitions", served, False, _INSTALL)
         return
     kinds = _plurals(patient.cluster, _GROUP, _VERSION)
     missing = [plural for plural in ("scalingexperiments", "scalingtrials") if plural not in kinds]
@@ -130,10 +130,10 @@ def _holder(lease: Mapping[str, Any], now: datetime) -> ClusterCheck:
         return ClusterCheck("operator", f"in {namespace}: stopped: its lease has no holder", False, logs)
     age = (now - datetime.fromisoformat(spec["renewTime"].replace("Z", "+00:00"))).total_seconds()
     patience = max(30.0, 3.0 * float(spec.get("leaseDurationSeconds") or 10))
-    said = f"{who} in {namespace}, last seen {clock(age)} ago"
+    state = f"{who} in {namespace}, last seen {clock(age)} ago"
     if age > patience:
-        return ClusterCheck("operator", f"{said}: stopped, or clocks differ", False, logs)
-    return ClusterCheck("operator", said)
+        return ClusterCheck("operator", f"{state}: stopped, or clocks differ", False, logs)
+    return ClusterCheck("operator", state)
 
 
 def _runners(patient: Patient) -> Iterator[ClusterCheck]:
@@ -166,9 +166,9 @@ def _nodes(patient: Patient) -> Iterator[ClusterCheck]:
         for amount, count in sorted(counts.items(), reverse=True)
         if amount
     ]
-    said = f"{len(nodes)} of {len(every)} ready for pods{selected}: {', '.join(offered) or 'no devices'}{unknown}"
+    summary = f"{len(nodes)} of {len(every)} ready for pods{selected}: {', '.join(offered) or 'no devices'}{unknown}"
     do = "check spec.pod.nodeSelector and tolerations, and kubectl get nodes"
-    yield ClusterCheck("nodes", said, bool(nodes), "" if nodes else do)
+    yield ClusterCheck("nodes", summary, bool(nodes), "" if nodes else do)
     for fit in capacity.fits(spec, nodes) if spec else ():
         yield _layout(fit)
 
@@ -199,10 +199,10 @@ def _quota(patient: Patient) -> Iterator[ClusterCheck]:
         yield ClusterCheck("quota", names, None, "pass an experiment to compare")
         return
     never, now = capacity.over_quota(patient.spec, quotas)
-    for said in never:
-        yield ClusterCheck("quota", said, False, "request less, or have the quota raised")
-    for said in now:
-        yield ClusterCheck("quota", said, None, "its trials wait for others to end")
+    for sentence in never:
+        yield ClusterCheck("quota", sentence, False, "request less, or have the quota raised")
+    for sentence in now:
+        yield ClusterCheck("quota", sentence, None, "its trials wait for others to end")
     if not never and not now:
         yield ClusterCheck("quota", f"{names}: the largest point fits")
 
@@ -247,15 +247,15 @@ def _queue(patient: Patient) -> Iterator[ClusterCheck]:
         yield ClusterCheck("queue", "Kueue is not installed", False, "install Kueue, or remove spec.queue")
         return
     version = group["preferredVersion"]["version"]
-    found = cluster.get(Resource("kueue.x-k8s.io", version, "localqueues", "LocalQueue"), name)
-    if found is None:
+    queue = cluster.get(Resource("kueue.x-k8s.io", version, "localqueues", "LocalQueue"), name)
+    if queue is None:
         yield ClusterCheck("queue", f"no local queue {name} in {cluster.namespace}", False, "kubectl get localqueues")
         return
-    conditions = (found.get("status") or {}).get("conditions") or []
+    conditions = (queue.get("status") or {}).get("conditions") or []
     stopped = next((c for c in conditions if c.get("type") == "Active" and c.get("status") == "False"), None)
-    waiting = (found.get("status") or {}).get("pendingWorkloads", 0)
-    said = f"{name}: {waiting} workloads wait" + (f"; inactive: {stopped.get('message', '')}" if stopped else "")
-    yield ClusterCheck("queue", said, stopped is None, f"kubectl describe localqueue {name}" if stopped else "")
+    waiting = (queue.get("status") or {}).get("pendingWorkloads", 0)
+    state = f"{name}: {waiting} workloads wait" + (f"; inactive: {stopped.get('message', '')}" if stopped else "")
+    yield ClusterCheck("queue", state, stopped is None, f"kubectl describe localqueue {name}" if stopped else "")
 
 
 def _claims(patient: Patient) -> Iterator[ClusterCheck]:
@@ -264,13 +264,13 @@ def _claims(patient: Patient) -> Iterator[ClusterCheck]:
     mounted = [mount.claim for mount in patient.spec.pod.claims]
     mounted += [patient.spec.results.claim] if patient.spec.results else []
     for name in dict.fromkeys(mounted):
-        found = patient.cluster.get(CLAIMS, name)
-        if found is None:
+        claim = patient.cluster.get(CLAIMS, name)
+        if claim is None:
             yield ClusterCheck(
                 "claim", f"no PersistentVolumeClaim {name}", False, "create it, or set another in the spec"
             )
             continue
-        modes = ", ".join(found["spec"].get("accessModes") or [])
+        modes = ", ".join(claim["spec"].get("accessModes") or [])
         several = capacity.largest(patient.spec)
         alone = "Many" not in modes and several is not None and several.nodes > 1
         do = "pods on several nodes mount it: use ReadWriteMany or ReadOnlyMany" if alone else ""
@@ -278,8 +278,8 @@ def _claims(patient: Patient) -> Iterator[ClusterCheck]:
 
 
 def _plurals(cluster: BlockingCluster, group: str, version: str) -> list[str]:
-    found = cluster.lookup(f"/apis/{group}/{version}")
-    return [str(each["name"]) for each in (found or {}).get("resources", [])]
+    document = cluster.lookup(f"/apis/{group}/{version}")
+    return [str(resource["name"]) for resource in (document or {}).get("resources", [])]
 
 
 _LOOKS: tuple[tuple[str, Callable[[Patient], Iterator[ClusterCheck]]], ...] = (

@@ -60,8 +60,8 @@ class Watched:
     @property
     def headline(self) -> str:
         """One line: namespace, phase, message."""
-        said = self.status.get("message") or ("not picked up by an operator yet" if not self.status else "")
-        return f"{self.name} in {self.namespace}: {self.phase}" + (f", {said}" if said else "")
+        message = self.status.get("message") or ("not picked up by an operator yet" if not self.status else "")
+        return f"{self.name} in {self.namespace}: {self.phase}" + (f", {message}" if message else "")
 
 
 _BAD = (TrialPhase.failed, TrialPhase.invalid, TrialPhase.cancelled)
@@ -162,7 +162,7 @@ def _absent(cluster: BlockingCluster, name: str) -> str:
     """What was looked for, where, and what is there instead."""
     looked = f"{name}: no such folder, and no such experiment in namespace {cluster.namespace} of {cluster.name}"
     try:
-        there = [each["metadata"]["name"] for each in cluster.list(EXPERIMENTS)]
+        there = [document["metadata"]["name"] for document in cluster.list(EXPERIMENTS)]
     except Refused as refused:
         missing = "; ScaleCurve is not installed there: see `scalecurve doctor --cluster`"
         return looked + (missing if refused.status == 404 else "")

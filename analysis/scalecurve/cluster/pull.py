@@ -73,8 +73,8 @@ class Pulled:
 
     @property
     def to_come(self) -> int:
-        known = len(self.fetched) + len(self.present) + len(self.unfinished) + len(self.unrecorded) + len(self.failed)
-        return max(0, self.planned - known)
+        begun = len(self.fetched) + len(self.present) + len(self.unfinished) + len(self.unrecorded) + len(self.failed)
+        return max(0, self.planned - begun)
 
 
 def pull(cluster: BlockingCluster, watched: Watched, bundle: Path, progress: Progress | None = None) -> Pulled:
@@ -85,7 +85,7 @@ def pull(cluster: BlockingCluster, watched: Watched, bundle: Path, progress: Pro
         ClusterError: when the cluster cannot be asked.
         OSError: when the folder cannot be written.
     """
-    said = progress or (lambda done, total: None)
+    report = progress or (lambda done, total: None)
     _refuse_foreign(bundle, watched)
     with _locked(bundle) as work:
         _write_experiment(bundle, watched)
@@ -93,7 +93,7 @@ def pull(cluster: BlockingCluster, watched: Watched, bundle: Path, progress: Pro
         trials.mkdir(exist_ok=True)
         pulled = Pulled(bundle, int(watched.status.get("total") or 0))
         wanted = [trial for trial in begun(cluster, watched.name) if _wanted(trial, trials, pulled)]
-        said(0, len(wanted))
+        report(0, len(wanted))
         for done, (trial, outcome) in enumerate(_each(cluster, wanted, work, trials), start=1):
             if isinstance(outcome, str):
                 pulled.failed[trial.trial] = outcome
@@ -101,7 +101,7 @@ def pull(cluster: BlockingCluster, watched: Watched, bundle: Path, progress: Pro
                 pulled.fetched.append(trial.trial)
                 if outcome:
                     pulled.left_out[trial.trial] = outcome
-            said(done, len(wanted))
+            report(done, len(wanted))
     for names in (pulled.fetched, pulled.present, pulled.unfinished, pulled.unrecorded):
         names.sort()
     return pulled
@@ -185,13 +185,13 @@ def fetch(cluster: BlockingCluster, trial: BegunTrial) -> tuple[Outcome, Envelop
     parts: list[bytes] = []
     outcome: Outcome | None = None
     for index, name in enumerate(names):
-        found = cluster.get(CONFIG_MAPS, name)
-        if found is None:
+        document = cluster.get(CONFIG_MAPS, name)
+        if document is None:
             raise RecordError(f"ConfigMap {name} is gone: the record was deleted in the cluster")
         try:
-            parts.append(base64.b64decode((found.get("binaryData") or {}).get(RECORD_KEY, ""), validate=True))
+            parts.append(base64.b64decode((document.get("binaryData") or {}).get(RECORD_KEY, ""), validate=True))
             if index == 0:
-                outcome = Outcome.model_validate_json((found.get("data") or {})[OUTCOME_KEY])
+                outcome = Outcome.model_validate_json((document.get("data") or {})[OUTCOME_KEY])
         except (binascii.Error, ValidationError, KeyError) as error:
             raise RecordError(f"ConfigMap {name} is damaged: {_brief(error)}") from error
     assert outcome is not None

@@ -45,14 +45,14 @@ def current_table(watched: Watched, now: datetime | None = None) -> Table:
     )
     rows = tuple(
         (
-            str(each.get("name", "")),
-            str(each.get("point", "")),
-            int(each.get("workers") or 0),
-            str(each.get("phase", "")),
-            int(each.get("attempt") or 1),
-            age(each.get("since"), now),
+            str(trial.get("name", "")),
+            str(trial.get("point", "")),
+            int(trial.get("workers") or 0),
+            str(trial.get("phase", "")),
+            int(trial.get("attempt") or 1),
+            age(trial.get("since"), now),
         )
-        for each in watched.status.get("current") or []
+        for trial in watched.status.get("current") or []
     )
     return Table("current", "Now", columns, rows)
 
@@ -68,13 +68,13 @@ def headline_table(watched: Watched) -> Table:
     )
     rows = tuple(
         (
-            str(each.get("series", "")),
-            int(each.get("workers") or 0),
-            each.get("throughput"),
-            each.get("speedUp"),
-            each.get("efficiency"),
+            str(row.get("series", "")),
+            int(row.get("workers") or 0),
+            row.get("throughput"),
+            row.get("speedUp"),
+            row.get("efficiency"),
         )
-        for each in watched.status.get("headlines") or []
+        for row in watched.status.get("headlines") or []
     )
     return Table("headlines", "Largest measured point per series", columns, rows)
 
@@ -90,13 +90,13 @@ def condition_table(watched: Watched, now: datetime | None = None) -> Table:
     )
     rows = tuple(
         (
-            str(each.get("type", "")),
-            str(each.get("status", "")),
-            str(each.get("reason", "")),
-            str(each.get("message", "")),
-            age(each.get("lastTransitionTime"), now),
+            str(condition.get("type", "")),
+            str(condition.get("status", "")),
+            str(condition.get("reason", "")),
+            str(condition.get("message", "")),
+            age(condition.get("lastTransitionTime"), now),
         )
-        for each in watched.status.get("conditions") or []
+        for condition in watched.status.get("conditions") or []
     )
     return Table("conditions", "Conditions", columns, rows)
 
@@ -104,13 +104,13 @@ def condition_table(watched: Watched, now: datetime | None = None) -> Table:
 def plain(watched: Watched) -> dict[str, Any]:
     """The progress as JSON: the status' own names."""
     kept = ("message", "total", "done", "startedAt", "endedAt")
-    said = {name: watched.status[name] for name in kept if name in watched.status}
+    fields = {name: watched.status[name] for name in kept if name in watched.status}
     return {
         "name": watched.name,
         "namespace": watched.namespace,
         "phase": watched.phase,
         "counts": watched.counts,
-        **said,
+        **fields,
     }
 
 
@@ -127,10 +127,10 @@ def _plan(watched: Watched, problems: list[UnusableFile]) -> Plan | None:
     try:
         if count_trials(watched.experiment.spec, limit=MAX_TRIALS) <= MAX_TRIALS:
             return make_plan(watched.experiment)
-        said = f"plans more than {MAX_TRIALS} trials, the limit of every engine"
+        reason = f"plans more than {MAX_TRIALS} trials, the limit of every engine"
     except AxisError as error:
-        said = str(error)
-    problems.append(UnusableFile("spec", said))
+        reason = str(error)
+    problems.append(UnusableFile("spec", reason))
     return None
 
 

@@ -56,8 +56,8 @@ def watch(
 def change_line(watched: Watched) -> str:
     """One line that changes whenever something noteworthy changed."""
     running = ", ".join(
-        f"{each.get('point')} {str(each.get('phase', '')).lower()}"
-        + (f" (attempt {each['attempt']})" if (each.get("attempt") or 1) > 1 else "")
-        for each in watched.status.get("current") or []
+        f"{trial.get('point')} {str(trial.get('phase', '')).lower()}"
+        + (f" (attempt {trial['attempt']})" if (trial.get("attempt") or 1) > 1 else "")
+        for trial in watched.status.get("current") or []
     )
     return watched.headline + (f"; now: {running}" if running else "")

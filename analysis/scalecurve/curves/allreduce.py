@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from scalecurve.bundle.open import Bundle
-from scalecurve.render import formatting as spelling
+from scalecurve.render import formatting
 from scalecurve.render.table import Column, Table
 from scalecurve_api.record.rank import AllReduceRow
 from scalecurve_api.spec.trial import Point
@@ -85,15 +85,15 @@ def _sizes(runs: Sequence[Sequence[AllReduceRow]]) -> tuple[SizeResult, ...]:
         SizeResult(
             bytes=size,
             in_place=in_place,
-            repetitions=len(found),
-            time_us=_spread([row.time_us_median for row in found]),
-            time_us_p95=max(row.time_us_p95 for row in found),
-            algbw=_spread([row.algbw for row in found]),
-            busbw=_spread([row.busbw for row in found]),
-            errors=sum(row.errors for row in found),
+            repetitions=len(rows_by_size),
+            time_us=_spread([row.time_us_median for row in rows_by_size]),
+            time_us_p95=max(row.time_us_p95 for row in rows_by_size),
+            algbw=_spread([row.algbw for row in rows_by_size]),
+            busbw=_spread([row.busbw for row in rows_by_size]),
+            errors=sum(row.errors for row in rows_by_size),
             messages=messages,
         )
-        for (messages, size, in_place), found in sorted(rows.items())
+        for (messages, size, in_place), rows_by_size in sorted(rows.items())
     )
 
 
@@ -128,7 +128,7 @@ def _table(report: AllReduceReport) -> Table:
             p.point.series,
             p.point.workers,
             p.point.layout,
-            spelling.size(s.bytes),
+            formatting.size(s.bytes),
             s.bytes,
             s.messages,
             s.in_place,

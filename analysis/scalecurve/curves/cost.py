@@ -89,8 +89,8 @@ def cost_of(
 ) -> CostReport:
     """The same, from existing curves."""
     by_label = {bundle.label: bundle for bundle in bundles}
-    series = tuple(_series_cost(each, by_label[each.bundle], price) for each in result.series)
-    if price is None and any(each.currency for each in series):
+    series = tuple(_series_cost(curve, by_label[curve.bundle], price) for curve in result.series)
+    if price is None and any(curve.currency for curve in series):
         price_notes = ("The price comes from the experiment, without date or source; --prices offers dated prices.",)
     return CostReport(result, series, tuple(price_notes))
 
@@ -144,8 +144,8 @@ def _seconds_per_sample(p: PointCost) -> Estimate | None:
 
 def _front(points: Sequence[tuple[int, Estimate | None, Estimate | None]]) -> tuple[int, ...]:
     """Worker counts for which no other is both faster and cheaper."""
-    known = [(n, time.value, money.value) for n, time, money in points if time is not None and money is not None]
-    return tuple(n for n, time, money in known if not any(t < time and m < money for _, t, m in known))
+    complete = [(n, time.value, money.value) for n, time, money in points if time is not None and money is not None]
+    return tuple(n for n, time, money in complete if not any(t < time and m < money for _, t, m in complete))
 
 
 def _dataset_samples(bundle: Bundle, series: SeriesResult) -> int | None:
@@ -181,12 +181,14 @@ def _point_cost(p: PointResult, price: Cost | None, size: int | None, epochs: in
 
 def _best(values: Sequence[tuple[int, Estimate | None]]) -> tuple[int | None, tuple[int, ...]]:
     """The worker count with the smallest value, and those whose intervals overlap its interval."""
-    known = [(workers, value) for workers, value in values if value is not None]
-    if not known:
+    candidates = [(workers, value) for workers, value in values if value is not None]
+    if not candidates:
         return None, ()
-    best, least = min(known, key=lambda pair: (pair[1].value, pair[0]))
+    best, least = min(candidates, key=lambda pair: (pair[1].value, pair[0]))
     high = least.high if least.high is not None else least.value
-    equal = [n for n, value in known if n != best and (value.low if value.low is not None else value.value) <= high]
+    equal = [
+        n for n, value in candidates if n != best and (value.low if value.low is not None else value.value) <= high
+    ]
     return best, tuple(equal)
 
 
@@ -210,7 +212,9 @@ def _table(report: CostReport) -> Table:
     def row(_: SeriesResult, result: PointResult) -> list[Cell]:
         series, p = by_point[id(result)]
         choice = len(series.series.measured) > 1  # the only count is the best of nothing
-        hours, target = (each.scaled(1 / 3600) if each else None for each in (p.total_s, result.to_target_s))
+        hours, target = (
+            estimate.scaled(1 / 3600) if estimate else None for estimate in (p.total_s, result.to_target_s)
+        )
         return [
             *or_pending(result, p.epoch_s, hours, p.per_million, p.epoch_cost, p.total_cost),
             *(target, p.target_cost),

@@ -50,10 +50,10 @@ def _headline(bundle: Bundle, total: TrialCounts) -> str:
         for number, word in ((total.failed, "failed"), (total.invalid, "invalid"), (total.cancelled, "cancelled"))
         if number
     ]
-    known = f"{bundle.label}: {done} of {total.planned} trials done"
+    text = f"{bundle.label}: {done} of {total.planned} trials done"
     if bundle.plan is None:
-        known = f"{bundle.label}: {done} trials recorded, number planned unknown"
-    return ", ".join([known, *bad])
+        text = f"{bundle.label}: {done} trials recorded, number planned unknown"
+    return ", ".join([text, *bad])
 
 
 def _table(state: ExperimentProgress) -> Table:

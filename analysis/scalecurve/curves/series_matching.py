@@ -37,13 +37,13 @@ class Identity:
 
 def identities(series: Sequence[Named]) -> dict[tuple[str, str], Identity]:
     """(bundle, series) -> identity; the label has only what distinguishes the curves."""
-    several = len({each.bundle for each in series}) > 1
-    axes = {(each.bundle, each.name): each.name.removeprefix(each.mode.value).strip() for each in series}
+    several = len({curve.bundle for curve in series}) > 1
+    axes = {(curve.bundle, curve.name): curve.name.removeprefix(curve.mode.value).strip() for curve in series}
     short, _ = shortened(axes.values())
     labels = {}
-    for each in series:
-        rest = short[axes[each.bundle, each.name]]
-        labels[each.bundle, each.name] = " ".join(part for part in (each.bundle if several else "", rest) if part)
+    for curve in series:
+        rest = short[axes[curve.bundle, curve.name]]
+        labels[curve.bundle, curve.name] = " ".join(part for part in (curve.bundle if several else "", rest) if part)
     order = {label: index for index, label in enumerate(dict.fromkeys(labels.values()))}
     return {key: Identity(label, order[label]) for key, label in labels.items()}
 
@@ -51,4 +51,4 @@ def identities(series: Sequence[Named]) -> dict[tuple[str, str], Identity]:
 def side_by_side(series: Sequence[S]) -> list[S]:
     """The same series with the strong and the weak one of each identity next to each other."""
     identity = identities(series)
-    return sorted(series, key=lambda each: (identity[each.bundle, each.name].index, each.mode.value))
+    return sorted(series, key=lambda curve: (identity[curve.bundle, curve.name].index, curve.mode.value))

@@ -91,7 +91,7 @@ def side_by_side_table(result: ScalingResult) -> Table:
         for p in series.points:
             label = pairs[series.bundle, series.name].label
             cells.setdefault((label, p.workers, p.point.layout), {})[series.mode.value] = p
-    modes = [mode for mode in ("strong", "weak") if any(mode in found for found in cells.values())]
+    modes = [mode for mode in ("strong", "weak") if any(mode in points for points in cells.values())]
     columns = [*((Column("curve", "Curve"),) if several else ()), *_WHERE[1:]]
     for mode in modes:
         columns += [
@@ -100,10 +100,10 @@ def side_by_side_table(result: ScalingResult) -> Table:
             Column(f"{mode}_efficiency", "efficiency", "percent", interval=True),
         ]
     rows = []
-    for (label, workers, layout), found in cells.items() if len(modes) == 2 else ():
+    for (label, workers, layout), points in cells.items() if len(modes) == 2 else ():
         row: list[Cell] = [*((label,) if several else ()), workers, layout]
         for mode in modes:
-            at = found.get(mode)
+            at = points.get(mode)
             row += [None] * 3 if at is None else or_pending(at, at.throughput, at.speedup, at.efficiency)
         rows.append(tuple(row))
     return Table("modes", "Strong and weak side by side", tuple(columns), tuple(rows))

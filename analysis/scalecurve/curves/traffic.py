@@ -51,10 +51,10 @@ def wire_table(result: ScalingResult, bundles: Sequence[Bundle], alone: AllReduc
             over_step.value / link if over_step and link else None,
         )
 
-    whole = build(result, "wire", "Data sent per step", columns, row, (*_NOTES, *([_SHARE] if best else ())))
-    first = len(whole.columns) - len(columns)
-    rows = tuple(cells for cells in whole.rows if cells[first] not in (None, 0.0))
-    return Table(whole.name, whole.title, whole.columns, rows, whole.notes)
+    table = build(result, "wire", "Data sent per step", columns, row, (*_NOTES, *([_SHARE] if best else ())))
+    first = len(table.columns) - len(columns)
+    rows = tuple(cells for cells in table.rows if cells[first] not in (None, 0.0))
+    return Table(table.name, table.title, table.columns, rows, table.notes)
 
 
 def _told_from_nothing(p: PointResult) -> bool:
@@ -67,18 +67,18 @@ def _told_from_nothing(p: PointResult) -> bool:
 
 def _sent(bundles: Sequence[Bundle]) -> dict[tuple[str, str], float]:
     """Bytes that rank 0 sends in a step, by bundle and point; the median over repetitions."""
-    found: dict[tuple[str, str], list[float]] = {}
+    sent: dict[tuple[str, str], list[float]] = {}
     for bundle in bundles:
         for trial in bundle.trials:
             if trial.good and trial.record is not None and trial.record.traffic is not None:
-                found.setdefault((bundle.label, trial.spec.point.name), []).append(trial.record.traffic.wire_bytes)
-    return {key: median(values) for key, values in found.items()}
+                sent.setdefault((bundle.label, trial.spec.point.name), []).append(trial.record.traffic.wire_bytes)
+    return {key: median(values) for key, values in sent.items()}
 
 
 def _best(alone: AllReduceReport) -> dict[tuple[int, int], float]:
     """Largest bus bandwidth that was measured, by workers and nodes."""
-    found: dict[tuple[int, int], float] = {}
-    for each in alone.points:
-        key = each.point.workers, each.point.nodes
-        found[key] = max([found.get(key, 0.0), *(size.busbw.median for size in each.sizes)])
-    return {key: value for key, value in found.items() if value > 0}
+    best: dict[tuple[int, int], float] = {}
+    for point in alone.points:
+        key = point.point.workers, point.point.nodes
+        best[key] = max([best.get(key, 0.0), *(size.busbw.median for size in point.sizes)])
+    return {key: value for key, value in best.items() if value > 0}

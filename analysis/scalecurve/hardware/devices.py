@@ -81,8 +81,8 @@ def find_link(reference: str) -> Link:
 
 def precision_of(name: str) -> Precision:
     """Check the name of a precision. Raises HardwareError."""
-    for known in get_args(Precision):
-        if name == known:
-            found: Precision = known
-            return found
+    for candidate in get_args(Precision):
+        if name == candidate:
+            precision: Precision = candidate
+            return precision
     raise HardwareError(f"unknown precision {name!r}; expected one of {', '.join(get_args(Precision))}")

@@ -11,7 +11,7 @@ from scalecurve.bundle.open import Bundle
 from scalecurve.hardware.devices import find_device
 from scalecurve.hardware.entries import EntryError, SourcedEntry, find_entry, shipped_entries
 from scalecurve.hardware.names import folded
-from scalecurve.render import formatting as spelling
+from scalecurve.render import formatting
 from scalecurve.render.table import Cell, Column, Table
 from scalecurve_api.spec.experiment import Cost
 
@@ -51,8 +51,8 @@ class Price(SourcedEntry):
     @property
     def sentence(self) -> str:
         """The price with its day and source, for a note under a table."""
-        whole = f" ({spelling.number(self.per_hour)} for {self.accelerators})" if self.accelerators > 1 else ""
-        hour = f"{spelling.number(self.per_accelerator_hour)} {self.currency} per accelerator-hour{whole}"
+        total = f" ({formatting.number(self.per_hour)} for {self.accelerators})" if self.accelerators > 1 else ""
+        hour = f"{formatting.number(self.per_accelerator_hour)} {self.currency} per accelerator-hour{total}"
         note = f" {self.note}" if self.note else ""
         return f"Price: {self.key}, {self.title}: {hour}, as of {self.date.isoformat()}; {self.source}.{note}"
 

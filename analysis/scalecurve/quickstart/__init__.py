@@ -23,11 +23,11 @@ def starters(gpus: int, cores: int) -> tuple[list[Starter], str]:
     """
     if gpus >= 2:
         counts = worker_counts(gpus)
-        said = f"{gpus} GPUs: ResNet-50 in bf16 on {_spell(counts)} of them, and digit images trained to accuracy"
+        choice = f"{gpus} GPUs: ResNet-50 in bf16 on {_spell(counts)} of them, and digit images trained to accuracy"
         return [
             _starter("gpu", "quickstart", counts, "gpu"),
             _starter("digits", "quickstart-digits", counts, "gpu"),
-        ], said
+        ], choice
     if cores >= 2:
         counts = worker_counts(min(cores, 4))
         why = (
@@ -35,11 +35,11 @@ def starters(gpus: int, cores: int) -> tuple[list[Starter], str]:
             if gpus
             else "no GPU, so CPU cores act as workers"
         )
-        said = f"{why}; a CIFAR ResNet on {_spell(counts)} of {cores} cores, and digit images trained to accuracy"
+        choice = f"{why}; a CIFAR ResNet on {_spell(counts)} of {cores} cores, and digit images trained to accuracy"
         return [
             _starter("cpu", "quickstart", counts, "cpu"),
             _starter("digits", "quickstart-digits", counts, "cpu"),
-        ], said
+        ], choice
     raise ValueError("this machine has one core and fewer than two GPUs; a scaling experiment needs two workers")
 
 

@@ -35,10 +35,10 @@ def interval(estimate: Estimate) -> str:
     if estimate.low is None or estimate.high is None or estimate.low == estimate.high:
         return number(estimate.value)
     if estimate.low > 0 and 0 < estimate.value * _WIDE < estimate.high:
-        value, low, high = (number(each, 2) for each in (estimate.value, estimate.low, estimate.high))
+        value, low, high = (number(end, 2) for end in (estimate.value, estimate.low, estimate.high))
         return f"{value} ({_range(low, high)})"
     decimals = _interval_decimals(estimate.value, estimate.high - estimate.low)
-    value, low, high = (_fixed(each, decimals) for each in (estimate.value, estimate.low, estimate.high))
+    value, low, high = (_fixed(end, decimals) for end in (estimate.value, estimate.low, estimate.high))
     return f"{value} ({_range(low, high)})"
 
 
@@ -48,10 +48,10 @@ def percent_interval(estimate: Estimate) -> str:
     if estimate.low is None or estimate.high is None or estimate.low == estimate.high:
         return percent(estimate.value)
     if estimate.low > 0 and 0 < estimate.value * _WIDE < estimate.high:
-        low, high = (number(each * 100, 2) for each in (estimate.low, estimate.high))
+        low, high = (number(end * 100, 2) for end in (estimate.low, estimate.high))
         return f"{number(value, 2)} % ({_range(low, high)})"
     decimals = min(2, max(1, _interval_decimals(value, (estimate.high - estimate.low) * 100)))
-    low, high = (_fixed(each * 100, decimals) for each in (estimate.low, estimate.high))
+    low, high = (_fixed(end * 100, decimals) for end in (estimate.low, estimate.high))
     return f"{_fixed(value, decimals)} % ({_range(low, high)})"
 
 

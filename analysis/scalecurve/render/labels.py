@@ -26,10 +26,10 @@ def usual_values(axes: Sequence[Mapping[str, str]]) -> dict[str, str]:
     Different names stay different without them: they differ in an axis, and at most one of them has its first value.
     """
     first = dict(axes[0]) if axes else {}
-    alike = all(each.keys() == first.keys() for each in axes)
+    alike = all(axis.keys() == first.keys() for axis in axes)
     return first if alike and len(axes) > 1 and len(first) > MOST_AXES else {}
 
 
 def _without(name: str, usual: Mapping[str, str]) -> str:
-    rest = _AXIS.sub(lambda found: "" if usual[found[1]] == found[2] else found[0], name)
+    rest = _AXIS.sub(lambda match: "" if usual[match[1]] == match[2] else match[0], name)
     return " ".join(rest.split()) or "plain"

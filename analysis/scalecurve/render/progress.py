@@ -98,10 +98,10 @@ def _pace(progress: RunProgress) -> list[str]:
     if pace is None:
         return []
     where = "warm-up" if pace.window < 0 else f"window {pace.window + 1}"
-    said = [f"step {pace.step + 1} ({where})"]
+    parts = [f"step {pace.step + 1} ({where})"]
     if pace.steps_per_second is not None and pace.samples_per_second is not None:
-        said.append(f"{pace.steps_per_second:.1f} steps/s, {pace.samples_per_second:,.0f} samples/s")
-    return said
+        parts.append(f"{pace.steps_per_second:.1f} steps/s, {pace.samples_per_second:,.0f} samples/s")
+    return parts
 
 
 def clock(seconds: float) -> str:

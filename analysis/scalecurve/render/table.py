@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Literal
 
-from scalecurve.render import formatting as spelling
+from scalecurve.render import formatting
 from scalecurve.render.labels import shortened
 from scalecurve.statistics.estimate import Estimate
 
@@ -29,7 +29,7 @@ Kind = Literal["text", "count", "number", "percent", "flag"]
 class Mark(Enum):
     """Cells without a value."""
 
-    PENDING = spelling.PENDING_MARK
+    PENDING = formatting.PENDING_MARK
     """Not finished yet."""
 
 
@@ -148,18 +148,18 @@ def rounded(value: float) -> float | None:
 def spell(cell: Cell, column: Column) -> str:
     """A cell as text."""
     if cell is None:
-        return spelling.MISSING
+        return formatting.MISSING
     if isinstance(cell, Mark):
         return str(cell.value)
     if isinstance(cell, Estimate):
-        return (spelling.percent_interval if column.kind == "percent" else spelling.interval)(cell)
+        return (formatting.percent_interval if column.kind == "percent" else formatting.interval)(cell)
     if isinstance(cell, bool):
         return "yes" if cell else "no"
     if isinstance(cell, str):
         return cell
     if column.kind == "percent":
-        return spelling.percent(cell)
-    return spelling.count(cell) if isinstance(cell, int) else spelling.number(cell)
+        return formatting.percent(cell)
+    return formatting.count(cell) if isinstance(cell, int) else formatting.number(cell)
 
 
 def _flat_names(columns: Sequence[Column]) -> list[str]:

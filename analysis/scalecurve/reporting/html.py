@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from scalecurve.render import formatting as spelling
+from scalecurve.render import formatting
 from scalecurve.render.table import Column, Mark, Table
 from scalecurve.reporting.content import Content
 from scalecurve.statistics import Estimate
@@ -44,7 +44,7 @@ def _cells(table: Table) -> dict[str, Any]:
 
 def _parts(cell: object, text: str, column: Column) -> tuple[str, str]:
     """The text of a cell, and the interval in small print under it."""
-    return spelling.parted(cell, column.kind == "percent") if isinstance(cell, Estimate) else (text, "")
+    return formatting.parted(cell, column.kind == "percent") if isinstance(cell, Estimate) else (text, "")
 
 
 def _class(cell: object, column: Column) -> str:

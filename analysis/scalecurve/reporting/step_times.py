@@ -13,7 +13,7 @@ _SHOWN = ((0.05, "5 %", "p5"), (0.5, "Median", "median"), (0.95, "95 %", "p95"),
 
 def step_table(series: Sequence[MeasuredSeries], digests: Digests) -> Table:
     """One row per point: quantiles of the slowest rank's step (the median over repetitions), and who is slowest."""
-    several = len({each.bundle for each in series}) > 1
+    several = len({curve.bundle for curve in series}) > 1
     columns = (
         Column("experiment", "Experiment", detail=not several),
         Column("series", "Series"),
@@ -26,12 +26,12 @@ def step_table(series: Sequence[MeasuredSeries], digests: Digests) -> Table:
         Column("often_slowest", "Most often slowest"),
     )
     rows = []
-    for each in series:
-        for p in each.points:
-            known = [digests.of[each.bundle, t.name] for t in p.trials if (each.bundle, t.name) in digests.of]
-            if known:
-                where = (each.name, p.point.workers, p.point.layout)
-                rows.append((each.bundle, *where, *_numbers(known)))
+    for curve in series:
+        for p in curve.points:
+            summaries = [digests.of[curve.bundle, t.name] for t in p.trials if (curve.bundle, t.name) in digests.of]
+            if summaries:
+                where = (curve.name, p.point.workers, p.point.layout)
+                rows.append((curve.bundle, *where, *_numbers(summaries)))
     notes = ("Step times are the slowest rank's; quantiles are the median over repetitions.",) if rows else ()
     return Table("steps", "Step times", columns, tuple(rows), notes)
 

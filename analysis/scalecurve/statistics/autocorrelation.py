@@ -66,8 +66,8 @@ def block_means(series: NDArray[np.float64], most: int) -> tuple[NDArray[np.floa
     length = -(-len(series) // most)
     if length == 1:
         return series, 1
-    whole = len(series) // length * length
-    return np.asarray(series[:whole].reshape(-1, length).mean(axis=1)), length
+    used = len(series) // length * length
+    return np.asarray(series[:used].reshape(-1, length).mean(axis=1)), length
 
 
 def _initial_monotone_sequence(series: NDArray[np.float64]) -> float:

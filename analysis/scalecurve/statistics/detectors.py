@@ -100,8 +100,8 @@ def slow_ranks(medians: ArrayLike, least: float = 0.02) -> SlowRanks:
     if count >= 4:
         centre = np.median(times)
         slow &= times - centre > 3.5 * MAD_TO_SIGMA * np.median(np.abs(times - centre))
-    found = sorted(np.flatnonzero(slow).tolist(), key=lambda rank: (-excess[rank], rank))
-    return SlowRanks(bool(found), tuple(found), tuple(excess.tolist()))
+    ordered = sorted(np.flatnonzero(slow).tolist(), key=lambda rank: (-excess[rank], rank))
+    return SlowRanks(bool(ordered), tuple(ordered), tuple(excess.tolist()))
 
 
 def stragglers(slowest: ArrayLike, median: ArrayLike, least: float = 0.02, late: float = 0.1) -> Stragglers:

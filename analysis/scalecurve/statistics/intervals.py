@@ -75,9 +75,11 @@ def ratio(numerator: Point, denominator: Point, level: float = 0.95, *, paired: 
     Raises ValueError as `throughput` does, and for paired points of different numbers of repetitions.
     """
     _check(level, numerator, denominator)
-    found = log_ratio(numerator, denominator, paired=paired)
+    log_value = log_ratio(numerator, denominator, paired=paired)
     value = _rate(numerator) / _rate(denominator)
-    return Estimate(value, *_limits_of_positive(value, found.spread, level), level, found.method, found.repetitions)
+    return Estimate(
+        value, *_limits_of_positive(value, log_value.spread, level), level, log_value.method, log_value.repetitions
+    )
 
 
 def efficiency(

@@ -19,8 +19,8 @@ def approach_table(points: Sequence[PointTraining]) -> Table:
     for p in points:
         if AXIS in p.point.axes:
             groups.setdefault((p.bundle, p.point.mode.value, p.point.workers), []).append(p)
-    compared = [found for found in groups.values() if len({p.point.axes[AXIS] for p in found}) > 1]
-    others = list(dict.fromkeys(axis for found in compared for p in found for axis in p.point.axes if axis != AXIS))
+    compared = [group for group in groups.values() if len({p.point.axes[AXIS] for p in group}) > 1]
+    others = list(dict.fromkeys(axis for group in compared for p in group for axis in p.point.axes if axis != AXIS))
     columns = (
         Column("workers", "Workers", "count"),
         Column("approach", "Trained"),
@@ -32,12 +32,12 @@ def approach_table(points: Sequence[PointTraining]) -> Table:
         Column("throughput", "Throughput", "number", "samples/s", interval=True),
     )
     rows: list[tuple[Cell, ...]] = []
-    for found in compared:
-        winner = max(found, key=lambda p: p.final.value)
-        for p in found:
+    for group in compared:
+        winner = max(group, key=lambda p: p.final.value)
+        for p in group:
             axes = [_cell(p.point.axes.get(axis)) for axis in others]
             behind = None if p is winner else difference(_finals(winner), _finals(p), p.level)
-            place = "winner" if p is winner else _place(p, found, behind)
+            place = "winner" if p is winner else _place(p, group, behind)
             rows.append(
                 (p.point.workers, str(p.point.axes[AXIS]), *axes, len(p.runs), p.final, behind, place, p.throughput)
             )
@@ -54,10 +54,12 @@ def difference(first: Sequence[float], second: Sequence[float], level: float) ->
     value, least = fmean(first) - fmean(second), min(len(first), len(second))
     if least < 2:
         return Estimate(value, None, None, level, Method.NONE, least)
-    shares = [variance(each) / len(each) for each in (first, second)]
+    shares = [variance(values) / len(values) for values in (first, second)]
     if sum(shares) == 0:
         return Estimate(value, value, value, level, Method.WELCH, least)
-    degrees = sum(shares) ** 2 / sum(s**2 / (len(each) - 1) for s, each in zip(shares, (first, second), strict=True))
+    degrees = sum(shares) ** 2 / sum(
+        s**2 / (len(values) - 1) for s, values in zip(shares, (first, second), strict=True)
+    )
     half = student_quantile(degrees, level) * math.sqrt(sum(shares))
     return Estimate(value, value - half, value + half, level, Method.WELCH, least)
 
@@ -67,13 +69,13 @@ def _finals(p: PointTraining) -> list[float]:
 
 
 def _place(p: PointTraining, points: Sequence[PointTraining], behind: Estimate | None) -> str | None:
-    said = []
-    own = [other for other in points if other.point.axes[AXIS] == p.point.axes[AXIS]]
-    if len(own) > 1 and p is max(own, key=lambda other: other.final.value):
-        said.append("best of its approach")
+    remarks = []
+    same_approach = [other for other in points if other.point.axes[AXIS] == p.point.axes[AXIS]]
+    if len(same_approach) > 1 and p is max(same_approach, key=lambda other: other.final.value):
+        remarks.append("best of its approach")
     if behind is not None and behind.low is not None and behind.low <= 0:
-        said.append("tied with the best")
-    return ", ".join(said) or None
+        remarks.append("tied with the best")
+    return ", ".join(remarks) or None
 
 
 def _cell(value: AxisValue | None) -> Cell:

@@ -22,15 +22,15 @@ def worker_tables(points: Sequence[PointTraining]) -> tuple[Table, ...]:
     by_series: dict[tuple[str, str], list[PointTraining]] = {}
     for p in points:
         by_series.setdefault((p.bundle, p.series), []).append(p)
-    curves = [found for found in by_series.values() if len({p.point.workers for p in found}) > 1]
-    several = len({p.bundle for found in curves for p in found}) > 1
+    curves = [curve for curve in by_series.values() if len({p.point.workers for p in curve}) > 1]
+    several = len({p.bundle for curve in curves for p in curve}) > 1
     where = (Column("experiment", "Experiment", detail=not several), Column("series", "Series"))
     return _against(curves, where), _beyond(curves, where), _by_epoch(curves, where)
 
 
 def turnaround_s(record: TrialRecord) -> float | None:
     """Seconds from the first to the last moment of a trial: its start, timed windows, training and collecting."""
-    moments = [each.at_ns for each in record.timeline]
+    moments = [event.at_ns for event in record.timeline]
     return (max(moments) - min(moments)) / 1e9 if len(moments) > 1 else None
 
 
@@ -46,9 +46,9 @@ def seconds_to_settle(p: PointTraining) -> list[float]:
 
 def _settled(p: PointTraining) -> Iterator[tuple[Run, int]]:
     for run in p.runs:
-        found = settled([each.accuracy for each in run])
-        if found is not None:
-            yield run, found.index
+        convergence = settled([evaluation.accuracy for evaluation in run])
+        if convergence is not None:
+            yield run, convergence.index
 
 
 def _against(curves: Sequence[list[PointTraining]], where: tuple[Column, ...]) -> Table:
@@ -65,9 +65,9 @@ def _against(curves: Sequence[list[PointTraining]], where: tuple[Column, ...]) -
         Column("turnaround_s", "Turnaround", "number", "s", interval=True),
     )
     rows: list[tuple[Cell, ...]] = []
-    for p in (p for found in curves for p in found):
+    for p in (p for curve in curves for p in curve):
         epochs, seconds = epochs_to_settle(p), seconds_to_settle(p)
-        whole = [value for value in map(turnaround_s, p.records) if value is not None]
+        turnarounds = [value for value in map(turnaround_s, p.records) if value is not None]
         rows.append(
             (
                 *(p.bundle, p.series, p.point.workers, p.point.global_batch),
@@ -75,7 +75,7 @@ def _against(curves: Sequence[list[PointTraining]], where: tuple[Column, ...]) -
                 mean(epochs, p.level, least=0) if epochs else None,
                 mean(seconds, p.level, least=0) if seconds else None,
                 p.epoch_s,
-                mean(whole, p.level, least=0) if whole else None,
+                mean(turnarounds, p.level, least=0) if turnarounds else None,
             )
         )
     notes = (
@@ -95,18 +95,27 @@ def _beyond(curves: Sequence[list[PointTraining]], where: tuple[Column, ...]) ->
         Column("why", "Reason if missing"),
     )
     rows: list[tuple[Cell, ...]] = []
-    for found in curves:
-        first, most = found[0], max(p.point.workers for p in found)
-        counts = len({p.point.workers for p in found})
+    for curve in curves:
+        first, most = curve[0], max(p.point.workers for p in curve)
+        counts = len({p.point.workers for p in curve})
         if counts < LEAST_COUNTS:
             why = f"not identifiable: {counts} worker counts; a trend needs {LEAST_COUNTS}"
             rows.append((first.bundle, first.series, "all", None, None, why))
             continue
         for name, of, logarithm in _QUANTITIES:
-            runs = {p.point.workers: of(p) for p in found}
+            runs = {p.point.workers: of(p) for p in curve}
             for times in FURTHER:
-                each = extrapolate(runs, times * most, first.level, logarithm=logarithm)
-                rows.append((first.bundle, first.series, name, each.workers, _estimate(each, found), each.why or None))
+                extrapolated = extrapolate(runs, times * most, first.level, logarithm=logarithm)
+                rows.append(
+                    (
+                        first.bundle,
+                        first.series,
+                        name,
+                        extrapolated.workers,
+                        _estimate(extrapolated, curve),
+                        extrapolated.why or None,
+                    )
+                )
     notes = (
         "A least-squares line over log2 of the workers through every run (on a log scale except for accuracy). Shown "
         "only if the line through all but the largest count predicted that count. It cannot foresee what no smaller "
@@ -143,21 +152,21 @@ def _by_epoch(curves: Sequence[list[PointTraining]], where: tuple[Column, ...]) 
     )
     rows: list[tuple[Cell, ...]] = []
     left_out = False
-    for p in (p for found in curves for p in found):
+    for p in (p for curve in curves for p in curve):
         last = min(len(run) for run in p.runs)
         shown = sorted({round(1 + k * (last - 1) / (MOST_EPOCHS - 1)) for k in range(MOST_EPOCHS)} | {1, last})
         left_out |= len(shown) < last
         for number in shown:
-            each = [run[number - 1] for run in p.runs]
-            fitted = [e.train_accuracy for e in each if e.train_accuracy is not None]
+            evaluations = [run[number - 1] for run in p.runs]
+            fitted = [e.train_accuracy for e in evaluations if e.train_accuracy is not None]
             rows.append(
                 (
-                    *(p.bundle, p.series, p.point.workers, each[0].epoch),
-                    mean(fitted, p.level, least=0, most=1) if len(fitted) == len(each) else None,
-                    mean([e.accuracy for e in each], p.level, least=0, most=1),
-                    fmean(e.train_loss for e in each),
-                    fmean(e.loss for e in each),
-                    fmean(e.wall_s for e in each),
+                    *(p.bundle, p.series, p.point.workers, evaluations[0].epoch),
+                    mean(fitted, p.level, least=0, most=1) if len(fitted) == len(evaluations) else None,
+                    mean([e.accuracy for e in evaluations], p.level, least=0, most=1),
+                    fmean(e.train_loss for e in evaluations),
+                    fmean(e.loss for e in evaluations),
+                    fmean(e.wall_s for e in evaluations),
                 )
             )
     notes = ["Training accuracy is that of each step's own model on its batch, over the epoch."]

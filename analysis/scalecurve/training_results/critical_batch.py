@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from scalecurve.render import formatting as spelling
+from scalecurve.render import formatting
 from scalecurve.render.table import Cell, Column, Table
 from scalecurve.statistics.mean import mean
 from scalecurve.training_results.outcome import PointTraining
@@ -34,9 +34,11 @@ class SeriesCriticalBatch:
     def sentence(self) -> str:
         if self.scale is None:
             return f"{self.series}: critical batch not identifiable: {self.why}"
-        text = f"{self.series}: more workers stop paying off at a batch of about {spelling.number(self.scale)} samples"
+        text = (
+            f"{self.series}: more workers stop paying off at a batch of about {formatting.number(self.scale)} samples"
+        )
         if self.low is not None and self.high is not None:
-            text += f" ({spelling.number(self.low)} to {spelling.number(self.high)})"
+            text += f" ({formatting.number(self.low)} to {formatting.number(self.high)})"
         batches = sorted({p.point.batch_per_worker for p in self.points if p.point.batch_per_worker})
         if len({p.point.global_batch for p in self.points}) > 1 and len(batches) == 1:
             workers = max(1, math.floor(self.scale / batches[0]))
@@ -50,34 +52,34 @@ def critical_batches(points: Sequence[PointTraining]) -> tuple[SeriesCriticalBat
     for p in points:
         if any(record.noise_scale for record in p.records):
             by_series.setdefault(p.series, []).append(p)
-    return tuple(_of_series(series, tuple(found)) for series, found in by_series.items())
+    return tuple(_of_series(series, tuple(group)) for series, group in by_series.items())
 
 
 def noise_scale_of_run(rows: Sequence[NoiseScaleRow]) -> tuple[float, float, float] | None:
     """(noise scale, low, high) of a run: medians over the epochs that tell it, where more than half of them do."""
-    known = [row for row in rows if row.simple and row.simple_low is not None and row.simple_high is not None]
-    if 2 * len(known) <= len(rows):
+    identified = [row for row in rows if row.simple and row.simple_low is not None and row.simple_high is not None]
+    if 2 * len(identified) <= len(rows):
         return None
     return (
-        median(row.simple or 0.0 for row in known),
-        median(row.simple_low or 0.0 for row in known),
-        median(row.simple_high or 0.0 for row in known),
+        median(row.simple or 0.0 for row in identified),
+        median(row.simple_low or 0.0 for row in identified),
+        median(row.simple_high or 0.0 for row in identified),
     )
 
 
 def _of_series(series: str, points: tuple[PointTraining, ...]) -> SeriesCriticalBatch:
     measured = [record.noise_scale for p in points for record in p.records if record.noise_scale]
-    known = [scale for scale in map(noise_scale_of_run, measured) if scale is not None]
+    scales = [scale for scale in map(noise_scale_of_run, measured) if scale is not None]
     runs, level = len(measured), points[0].level
-    if 2 * len(known) <= runs:
-        why = f"{len(known) or 'none'} of {runs} runs separate |G|² from zero in most epochs"
+    if 2 * len(scales) <= runs:
+        why = f"{len(scales) or 'none'} of {runs} runs separate |G|² from zero in most epochs"
         return SeriesCriticalBatch(series, runs, None, None, None, why, points)
-    if len(known) == 1:
-        return SeriesCriticalBatch(series, 1, *known[0], "", points)
+    if len(scales) == 1:
+        return SeriesCriticalBatch(series, 1, *scales[0], "", points)
     # Of a scale there is a factor of error: the mean is taken of logarithms.
-    average = mean([math.log(scale) for scale, _, _ in known], level)
-    low, high = (None if each is None else math.exp(each) for each in (average.low, average.high))
-    return SeriesCriticalBatch(series, len(known), math.exp(average.value), low, high, "", points)
+    average = mean([math.log(scale) for scale, _, _ in scales], level)
+    low, high = (None if end is None else math.exp(end) for end in (average.low, average.high))
+    return SeriesCriticalBatch(series, len(scales), math.exp(average.value), low, high, "", points)
 
 
 def critical_batch_table(batches: Sequence[SeriesCriticalBatch]) -> Table:
@@ -94,18 +96,18 @@ def critical_batch_table(batches: Sequence[SeriesCriticalBatch]) -> Table:
         Column("pays", "Batch below noise scale"),
     )
     rows: list[tuple[Cell, ...]] = []
-    for each in batches:
-        for p in each.points:
+    for critical in batches:
+        for p in critical.points:
             batch = p.point.global_batch
-            if each.scale is None or batch is None:
+            if critical.scale is None or batch is None:
                 continue
             rows.append(
                 (
-                    *(each.series, p.point.workers, batch, each.scale, each.low, each.high),
-                    *(1 + each.scale / batch, 1 + batch / each.scale, _below(batch, each)),
+                    *(critical.series, p.point.workers, batch, critical.scale, critical.low, critical.high),
+                    *(1 + critical.scale / batch, 1 + batch / critical.scale, _below(batch, critical)),
                 )
             )
-    notes = tuple(each.sentence for each in batches)
+    notes = tuple(critical.sentence for critical in batches)
     return Table("batch-worth", "Value of a larger batch", columns, tuple(rows), notes)
 
 

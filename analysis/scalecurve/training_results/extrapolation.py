@@ -34,26 +34,26 @@ def extrapolate(runs: Runs, workers: int, level: float = 0.95, *, logarithm: boo
     Raises:
         ValueError: counts below 1, or values of which there is no logarithm.
     """
-    known = {count: [float(value) for value in values] for count, values in sorted(runs.items()) if values}
-    if any(count < 1 for count in (*known, workers)):
-        raise ValueError(f"expected worker counts of at least 1, got {min(*known, workers)}")
-    if logarithm and any(value <= 0 for values in known.values() for value in values):
+    values_by_count = {count: [float(value) for value in values] for count, values in sorted(runs.items()) if values}
+    if any(count < 1 for count in (*values_by_count, workers)):
+        raise ValueError(f"expected worker counts of at least 1, got {min(*values_by_count, workers)}")
+    if logarithm and any(value <= 0 for values in values_by_count.values() for value in values):
         raise ValueError("expected positive values for a logarithm")
-    if len(known) < LEAST_COUNTS:
-        return _not(workers, f"not identifiable: {len(known)} worker counts; a trend needs {LEAST_COUNTS}")
-    largest = max(known)
-    before = {count: values for count, values in known.items() if count != largest}
-    foretold = _line(before, largest, level, logarithm, len(known[largest]))
-    if foretold is None or _line(known, workers, level, logarithm) is None:
+    if len(values_by_count) < LEAST_COUNTS:
+        return _not(workers, f"not identifiable: {len(values_by_count)} worker counts; a trend needs {LEAST_COUNTS}")
+    largest = max(values_by_count)
+    before = {count: values for count, values in values_by_count.items() if count != largest}
+    foretold = _line(before, largest, level, logarithm, len(values_by_count[largest]))
+    if foretold is None or _line(values_by_count, workers, level, logarithm) is None:
         return _not(workers, "not identifiable: too few repetitions to separate a trend from noise")
-    seen = float(np.mean([_scale(value, logarithm) for value in known[largest]]))
-    if not foretold[1] <= seen <= foretold[2]:
-        value, low, high = (_back(each, logarithm) for each in foretold)
-        said = f"from fewer, {largest} workers were foretold {value:.4g} ({low:.4g} to {high:.4g})"
-        return _not(workers, f"not identifiable: {said}, and came out at {_back(seen, logarithm):.4g}")
-    found = _line(known, workers, level, logarithm)
-    assert found is not None
-    value, low, high = (_back(each, logarithm) for each in found)
+    observed = float(np.mean([_scale(value, logarithm) for value in values_by_count[largest]]))
+    if not foretold[1] <= observed <= foretold[2]:
+        value, low, high = (_back(end, logarithm) for end in foretold)
+        prediction = f"from fewer, {largest} workers were foretold {value:.4g} ({low:.4g} to {high:.4g})"
+        return _not(workers, f"not identifiable: {prediction}, and came out at {_back(observed, logarithm):.4g}")
+    line = _line(values_by_count, workers, level, logarithm)
+    assert line is not None
+    value, low, high = (_back(end, logarithm) for end in line)
     return Extrapolated(workers, value, low, high)
 
 

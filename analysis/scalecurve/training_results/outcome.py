@@ -64,8 +64,8 @@ class PointTraining:
     @property
     def fitted(self) -> Estimate | None:
         """Accuracy on the training data over the last epoch, where every run knows it."""
-        known = [run[-1].train_accuracy for run in self.runs]
-        return self._share([value for value in known if value is not None]) if None not in known else None
+        accuracies = [run[-1].train_accuracy for run in self.runs]
+        return self._share([value for value in accuracies if value is not None]) if None not in accuracies else None
 
     @property
     def reached(self) -> list[Evaluation]:
@@ -100,42 +100,43 @@ class PointTraining:
 def labelled(measured: Iterable[MeasuredSeries], level: float) -> tuple[PointTraining, ...]:
     """Points with evaluations, each under the axes in which they differ."""
     measured_points = [
-        (series, each)
+        (series, point)
         for series in measured
-        for each in series.points
-        if any(record.evaluations for record in each.good)
+        for point in series.points
+        if any(record.evaluations for record in point.good)
     ]
     several = {
         "bundle": len({series.bundle for series, _ in measured_points}) > 1,
         "mode": len({series.mode for series, _ in measured_points}) > 1,
-        "workers": len({each.point.workers for _, each in measured_points}) > 1,
+        "workers": len({point.point.workers for _, point in measured_points}) > 1,
     }
-    layouts = len({(each.point.workers, each.point.layout) for _, each in measured_points}) > len(
-        {each.point.workers for _, each in measured_points}
+    layouts = len({(point.point.workers, point.point.layout) for _, point in measured_points}) > len(
+        {point.point.workers for _, point in measured_points}
     )
     axes = [
         axis
         for axis in _axes(measured_points)
-        if len({str(each.point.axes.get(axis)) for _, each in measured_points}) > 1
+        if len({str(point.point.axes.get(axis)) for _, point in measured_points}) > 1
     ]
     spelled = [
-        {axis: _plain(each.point.axes[axis]) for axis in axes if axis in each.point.axes} for _, each in measured_points
+        {axis: _plain(point.point.axes[axis]) for axis in axes if axis in point.point.axes}
+        for _, point in measured_points
     ]
     usual = usual_values(spelled)
     out = []
-    for (series, each), own in zip(measured_points, spelled, strict=True):
+    for (series, point), axes_shown in zip(measured_points, spelled, strict=True):
         parts = [series.bundle] if several["bundle"] else []
         parts += [series.mode.value] if several["mode"] else []
-        parts += [f"{axis}={value}" for axis, value in own.items() if usual.get(axis) != value]
+        parts += [f"{axis}={value}" for axis, value in axes_shown.items() if usual.get(axis) != value]
         if several["workers"] or not parts:
-            parts.append(count(each.point.workers, "worker"))
-        parts += [each.point.layout] if layouts else []
-        out.append(PointTraining(series.bundle, series.name, ", ".join(parts), each, level))
+            parts.append(count(point.point.workers, "worker"))
+        parts += [point.point.layout] if layouts else []
+        out.append(PointTraining(series.bundle, series.name, ", ".join(parts), point, level))
     return tuple(out)
 
 
 def _axes(measured_points: Sequence[tuple[MeasuredSeries, MeasuredPoint]]) -> list[str]:
-    return list(dict.fromkeys(axis for _, each in measured_points for axis in each.point.axes))
+    return list(dict.fromkeys(axis for _, point in measured_points for axis in point.point.axes))
 
 
 def _plain(value: object) -> str:

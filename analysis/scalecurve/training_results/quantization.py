@@ -60,8 +60,8 @@ def _accuracy(points: Sequence[PointTraining]) -> Table:
     )
     rows: list[tuple[Cell, ...]] = []
     for p in points:
-        whole = facts_of(p)[0].float_bytes
-        rows.append((*place(p), 32, "float", float_accuracy(p), None, None, None, whole, 1.0, None))
+        float_bytes = facts_of(p)[0].float_bytes
+        rows.append((*place(p), 32, "float", float_accuracy(p), None, None, None, float_bytes, 1.0, None))
         for (bits, scheme), stages in rows_of(p).items():
             sizes = [row.bytes for row in (stages.get("biases") or stages.get("weights") or [])]
             native = [row.bytes for row in stages.get("torch", [])]
@@ -72,7 +72,7 @@ def _accuracy(points: Sequence[PointTraining]) -> Table:
                     scheme,
                     *(share(p, stages[stage]) if stage in stages else None for stage in STAGES),
                     sizes[0] if sizes else None,
-                    sizes[0] / whole if sizes and whole else None,
+                    sizes[0] / float_bytes if sizes and float_bytes else None,
                     native[0] if native else None,
                 )
             )

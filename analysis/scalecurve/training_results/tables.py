@@ -135,9 +135,9 @@ def noise_table(points: Sequence[PointTraining]) -> Table:
     )
     rows = []
     for p in points:
-        for epoch, found in noise_by_epoch(p).items():
-            first = found[0]
-            simple = known_scale(p, found)
+        for epoch, scales in noise_by_epoch(p).items():
+            first = scales[0]
+            simple = known_scale(p, scales)
             rows.append(
                 (
                     *place(p),
@@ -145,10 +145,10 @@ def noise_table(points: Sequence[PointTraining]) -> Table:
                     first.steps,
                     first.small_batch,
                     first.large_batch,
-                    fmean(row.gradient2 for row in found),
-                    fmean(row.trace for row in found),
+                    fmean(row.gradient2 for row in scales),
+                    fmean(row.trace for row in scales),
                     simple,
-                    f"{sum(row.simple is not None for row in found)}/{len(found)}",
+                    f"{sum(row.simple is not None for row in scales)}/{len(scales)}",
                 )
             )
     notes = (
@@ -172,8 +172,8 @@ def known_scale(p: PointTraining, rows: Sequence[NoiseScaleRow]) -> Estimate | N
     """The mean over repetitions if all have it: those without are the noisiest."""
     if len(rows) == 1 and rows[0].simple is not None and rows[0].simple_low is not None:
         return Estimate(rows[0].simple, rows[0].simple_low, rows[0].simple_high, 0.95, Method.WITHIN_RUN, 1)
-    known = [row.simple for row in rows if row.simple is not None]
-    return mean(known, p.level, least=0) if known and len(known) == len(rows) else None
+    scales = [row.simple for row in rows if row.simple is not None]
+    return mean(scales, p.level, least=0) if scales and len(scales) == len(rows) else None
 
 
 def _reached(p: PointTraining) -> str | None:

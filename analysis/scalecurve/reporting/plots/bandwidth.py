@@ -53,9 +53,9 @@ def bandwidth(findings: Findings) -> Drawing | None:
 
 
 def _by_place(p: PointBandwidth, report: AllReduceReport) -> Iterator[tuple[str, list[SizeResult]]]:
-    several = len({each.bundle for each in report.points}) > 1
-    series = len({each.point.series for each in report.points}) > 1
-    both = len({s.in_place for each in report.points for s in each.sizes}) > 1
+    several = len({point.bundle for point in report.points}) > 1
+    series = len({point.point.series for point in report.points}) > 1
+    both = len({s.in_place for point in report.points for s in point.sizes}) > 1
     for in_place in (False, True):
         sizes = [s for s in p.sizes if s.in_place is in_place and s.bytes > 0 and s.messages == 1]
         if sizes:

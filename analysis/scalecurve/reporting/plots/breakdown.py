@@ -79,8 +79,8 @@ def _interval_bars(axes: Axes, points: Sequence[PointResult], factor: float) -> 
     for place, p in enumerate(points):
         exposed = p.exposed_s
         if p.step_s is not None and exposed and exposed.low is not None and exposed.high is not None:
-            whole = p.step_s.value
-            ends = [min(whole, max(0.0, whole - side)) * factor for side in (exposed.high, exposed.low)]
+            step = p.step_s.value
+            ends = [min(step, max(0.0, step - side)) * factor for side in (exposed.high, exposed.low)]
             lines.append((place, *ends))
     if lines:
         axes.vlines(*zip(*lines, strict=True), color=theme.INK, linewidth=1.1, zorder=3)

@@ -28,16 +28,16 @@ _UNCHANGED = "Images from the data set with their class; training steps saw them
 @plot("pictures", section="data", order=10)
 def images(findings: Findings) -> Drawing | None:
     """A row of originals, and a row for each way in which the points transformed them."""
-    known = [(p, p.records[0].dataset) for p in findings.training.points]
-    found = [(p, facts) for p, facts in known if facts is not None and facts.pictures]
-    if not found:
+    data_sets = [(p, p.records[0].dataset) for p in findings.training.points]
+    with_images = [(p, facts) for p, facts in data_sets if facts is not None and facts.pictures]
+    if not with_images:
         return None
-    rows = _rows(found)
+    rows = _rows(with_images)
     wide = min(MOST_COLUMNS, max(len(shown) for _, shown in rows))
     width = LABEL_WIDTH + wide * (SIDE + GAP) + EDGE
     height = NAME_ROW + len(rows) * (SIDE + GAP) + EDGE
     figure = Figure(figsize=(width, height), dpi=DPI)
-    facts = found[0][1]
+    facts = with_images[0][1]
     for row, (label, shown) in enumerate(rows):
         bottom = height - NAME_ROW - (row + 1) * (SIDE + GAP)
         figure.text(

@@ -18,31 +18,31 @@ def noise_scale(findings: Findings) -> Drawing | None:
     curves = []
     for p in findings.training.points:
         scales = [(epoch, known_scale(p, rows)) for epoch, rows in noise_by_epoch(p).items()]
-        known = [(epoch, scale) for epoch, scale in scales if scale is not None and scale.value > 0]
-        if known:
-            curves.append((p, known))
+        epoch_scales = [(epoch, scale) for epoch, scale in scales if scale is not None and scale.value > 0]
+        if epoch_scales:
+            curves.append((p, epoch_scales))
     if not curves:
         return None
     shown, left_out = first(curves, MOST_CURVES, "points")
     sheet = Sheet(labels=[p.label for p, _ in shown], width=5.4, height=3.2)
     (axes,) = sheet.panels
     heights = []
-    for index, (p, known) in enumerate(shown):
+    for index, (p, epoch_scales) in enumerate(shown):
         look = style(index)
         (sheet.handles[p.label],) = axes.plot(
-            [epoch for epoch, _ in known],
-            [scale.value for _, scale in known],
+            [epoch for epoch, _ in epoch_scales],
+            [scale.value for _, scale in epoch_scales],
             color=look.color,
             linestyle=look.line,
             marker=look.marker,
             markersize=4,
             label=p.label,
         )
-        heights += [scale.value for _, scale in known]
-        floor = min(scale.value for _, scale in known) / 4
-        bars = [(epoch, scale.low and max(scale.low, floor), scale.high) for epoch, scale in known]
+        heights += [scale.value for _, scale in epoch_scales]
+        floor = min(scale.value for _, scale in epoch_scales) / 4
+        bars = [(epoch, scale.low and max(scale.low, floor), scale.high) for epoch, scale in epoch_scales]
         heights += interval_bars(axes, bars, look.color)
     axis.log_axis(axes, "y", min(heights), max(heights), axis.short)
-    axis.epoch_axis(axes, max(epoch for _, known in shown for epoch, _ in known), 1.05)
+    axis.epoch_axis(axes, max(epoch for _, epoch_scales in shown for epoch, _ in epoch_scales), 1.05)
     axes.set_ylabel("Noise scale (samples)")
     return sheet.drawing("Gradient noise scale", _CAPTION + left_out)

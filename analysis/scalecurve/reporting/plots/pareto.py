@@ -26,7 +26,7 @@ def pareto(findings: Findings) -> Drawing | None:
         return None
     unit, samples = _work(shown)
     several = len({series.series.bundle for series in shown}) > 1
-    labels = [f"{each.series.bundle}, {each.series.name}" if several else each.series.name for each in shown]
+    labels = [f"{curve.series.bundle}, {curve.series.name}" if several else curve.series.name for curve in shown]
     sheet = Sheet(labels=labels, width=WIDE_PANEL)
     (axes,) = sheet.panels
     every = []
@@ -52,11 +52,11 @@ def pareto(findings: Findings) -> Drawing | None:
 
 def _work(shown: Sequence[SeriesCost]) -> tuple[str, list[float]]:
     """The unit of work, and its samples on each curve."""
-    if all(each.dataset_samples and each.epochs for each in shown):
-        return "the full training", [float((each.dataset_samples or 0) * (each.epochs or 0)) for each in shown]
-    if all(each.dataset_samples for each in shown):
-        return "an epoch", [float(each.dataset_samples or 0) for each in shown]
-    units = {each.series.sample_unit for each in shown}
+    if all(curve.dataset_samples and curve.epochs for curve in shown):
+        return "the full training", [float((curve.dataset_samples or 0) * (curve.epochs or 0)) for curve in shown]
+    if all(curve.dataset_samples for curve in shown):
+        return "an epoch", [float(curve.dataset_samples or 0) for curve in shown]
+    units = {curve.series.sample_unit for curve in shown}
     return f"a million {units.pop() if len(units) == 1 else 'samples'}", [_MILLION] * len(shown)
 
 

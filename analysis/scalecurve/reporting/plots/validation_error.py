@@ -67,8 +67,8 @@ def mean_error(p: PointTraining) -> tuple[list[int], list[float]]:
     for run in p.runs:
         for e in run:
             by_epoch.setdefault(e.epoch, []).append(1 - e.accuracy)
-    whole = [(epoch, fmean(found)) for epoch, found in sorted(by_epoch.items()) if len(found) == len(p.runs)]
-    return [epoch for epoch, _ in whole], [value for _, value in whole]
+    means = [(epoch, fmean(errors)) for epoch, errors in sorted(by_epoch.items()) if len(errors) == len(p.runs)]
+    return [epoch for epoch, _ in means], [value for _, value in means]
 
 
 def _caption(points: Sequence[PointTraining], targets: bool) -> str:

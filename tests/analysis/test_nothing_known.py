@@ -37,7 +37,7 @@ def test_a_diagnosis_of_nothing_says_so(tmp_path: Path):
     bundle = write_bundle(tmp_path, OF, Truth(), tables=False)
     for record in bundle.glob("trials/*/trial.json"):
         record.unlink()
-    assert any("There was nothing to look at" in note for note in diagnose([open_bundle(bundle)]).table().notes)
+    assert any("Nothing to analyze" in note for note in diagnose([open_bundle(bundle)]).table().notes)
 
 
 def test_nothing_is_recommended_from_nothing(invalid: Path):
@@ -62,7 +62,7 @@ def test_more_workers_than_samples_are_neither_predicted_nor_recommended(tmp_pat
     assert ["strong", "1000"] not in rows
 
 
-@pytest.mark.parametrize(("verb", "said"), [("training", "measure.accuracy asks for it"), ("allreduce", "program: al")])
+@pytest.mark.parametrize(("verb", "said"), [("training", "set measure.accuracy"), ("allreduce", "program: al")])
 def test_an_empty_table_says_what_would_fill_it(tmp_path: Path, verb: str, said: str):
     bundle = write_bundle(tmp_path, OF, Truth(), tables=False)
     shown = CliRunner().invoke(cli, [verb, str(bundle)]).stdout

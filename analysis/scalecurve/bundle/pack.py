@@ -9,14 +9,15 @@ import os
 import shutil
 import zipfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from scalecurve.bundle.open import TRIALS_FOLDER, files_of
 from scalecurve.bundle.packed import CHUNK, SUMS_FILE, PackedFiles, is_packed, is_safe
 from scalecurve.bundle.problem import BundleError, FileError
 from scalecurve.bundle.record_file import EXPERIMENT_FILE, RECORD_FILE
+from scalecurve_api.files import atomic_file
 
 Progress = Callable[[int, int], None]
 """Bytes done, bytes in total."""
@@ -55,24 +56,21 @@ def pack(
         raise BundleError(f"{root}: no files to pack")
     total = sum((root / name).stat().st_size for name in names)
     target.parent.mkdir(parents=True, exist_ok=True)
-    with _building(target) as building:
-        with zipfile.ZipFile(building, "x", zipfile.ZIP_DEFLATED) as archive:
-            sums, done = [], 0
-            for name in names:
-                sha256 = hashlib.sha256()
-                with (root / name).open("rb") as source, archive.open(_info(name, root / name), "w") as entry:
-                    while piece := source.read(CHUNK):
-                        sha256.update(piece)
-                        entry.write(piece)
-                        done += len(piece)
-                        if progress:
-                            progress(done, total)
-                sums.append(f"{sha256.hexdigest()}  {name}\n")
-            archive.writestr(_info(SUMS_FILE), "".join(sums))
-        with building.open("rb") as written:
-            digest = hashlib.file_digest(written, "sha256").hexdigest()
-            os.fsync(written.fileno())
-        os.replace(building, target)
+    with atomic_file(target) as building, zipfile.ZipFile(building, "w", zipfile.ZIP_DEFLATED) as archive:
+        sums, done = [], 0
+        for name in names:
+            sha256 = hashlib.sha256()
+            with (root / name).open("rb") as source, archive.open(_info(name, root / name), "w") as entry:
+                while piece := source.read(CHUNK):
+                    sha256.update(piece)
+                    entry.write(piece)
+                    done += len(piece)
+                    if progress:
+                        progress(done, total)
+            sums.append(f"{sha256.hexdigest()}  {name}\n")
+        archive.writestr(_info(SUMS_FILE), "".join(sums))
+    with target.open("rb") as packed:
+        digest = hashlib.file_digest(packed, "sha256").hexdigest()
     records = sum(name.endswith(f"/{RECORD_FILE}") for name in names)
     return PackedBundle(target, records, len(names), total, target.stat().st_size, digest)
 
@@ -93,7 +91,8 @@ def unpack(file: str | os.PathLike[str], folder: str | os.PathLike[str], progres
     target.parent.mkdir(parents=True, exist_ok=True)
     if total > (free := shutil.disk_usage(target.parent).free):
         raise BundleError(f"{source}: unpacks to {total:,} bytes, and {target.parent} has {free:,} free")
-    with _building(target) as building:
+    with TemporaryDirectory(dir=target.parent, prefix=f".{target.name}.") as temporary:
+        building = Path(temporary, target.name)
         building.mkdir()
         for name in packed.digests:
             path = building / name
@@ -136,16 +135,3 @@ def _info(name: str, path: Path | None = None) -> zipfile.ZipInfo:
 def _refuse_existing(target: Path) -> None:
     if target.exists():
         raise BundleError(f"{target} already exists; choose another with --out")
-
-
-@contextmanager
-def _building(target: Path) -> Iterator[Path]:
-    """A temporary path next to ``target``, removed at the end."""
-    building = target.with_name(f".{target.name}.{os.getpid()}")
-    try:
-        yield building
-    finally:
-        if building.is_dir():
-            shutil.rmtree(building)
-        else:
-            building.unlink(missing_ok=True)

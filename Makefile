@@ -132,6 +132,7 @@ lint: $(DEV)  ## formatting, lint, types, one-way imports, the packages' structu
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 	@$(BIN)/python tools/lint/structure.py
+	@$(BIN)/python tools/lint/names.py
 	@$(BIN)/python tools/lint/late_imports.py
 	@if command -v go >/dev/null; then cd tools/actionlint && GOTOOLCHAIN=local go tool actionlint; \
 	else echo "skipped: actionlint, which checks .github/workflows and is built with Go (not on PATH)"; fi

@@ -64,7 +64,7 @@ def understood(kind: type[M], wire: dict[str, Any]) -> tuple[M, tuple[str, ...]]
     try:
         return kind.model_validate(wire), ()
     except ValidationError as error:
-        newer = [each["loc"] for each in error.errors(include_url=False) if each["type"] == "extra_forbidden"]
+        newer = [entry["loc"] for entry in error.errors(include_url=False) if entry["type"] == "extra_forbidden"]
         if not newer:
             raise
     known = copy.deepcopy(wire)

@@ -161,8 +161,8 @@ def _type_axes(spec: Schema) -> None:
 
 
 def _axis_length() -> int:
-    whole = ExperimentSpec.model_json_schema(by_alias=True)
-    return int(whole["properties"]["matrix"]["additionalProperties"]["maxItems"])
+    schema = ExperimentSpec.model_json_schema(by_alias=True)
+    return int(schema["properties"]["matrix"]["additionalProperties"]["maxItems"])
 
 
 def _field(spec: Schema, axis: str) -> Schema:

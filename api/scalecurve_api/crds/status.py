@@ -1,7 +1,7 @@
 """What an engine reports on an experiment and on a trial; every field of both CRDs' status is declared here.
 
 A status is bounded whatever the experiment's size (about 100 KiB at the very most): lists have a limit, and text is
-cut to one short line where it is made, because an API server refuses a whole status for one long message.
+cut to one short line where it is made, because an API server refuses a status with one message that is too long.
 """
 
 from __future__ import annotations

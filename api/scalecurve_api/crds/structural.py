@@ -47,8 +47,8 @@ def structural_schema(model: type[BaseModel]) -> Schema:
     Raises:
         SchemaError: for a union that folds into nothing Kubernetes knows.
     """
-    whole = model.model_json_schema(by_alias=True, mode="validation")
-    return _fold(whole, whole.get("$defs", {}))
+    schema = model.model_json_schema(by_alias=True, mode="validation")
+    return _fold(schema, schema.get("$defs", {}))
 
 
 def _fold(node: Mapping[str, Any], definitions: Mapping[str, Any]) -> Schema:
@@ -67,7 +67,7 @@ def _fold(node: Mapping[str, Any], definitions: Mapping[str, Any]) -> Schema:
     elif isinstance(node.get("additionalProperties"), Mapping):
         values = _fold(node["additionalProperties"], definitions)
         if _untyped(values):
-            # Values of no known type would make the whole map invisible to CEL; an open object is compared as it is.
+            # Values of no known type would make the map invisible to CEL; an open object is compared as it is.
             folded[PRESERVE] = True
         else:
             folded["additionalProperties"] = values

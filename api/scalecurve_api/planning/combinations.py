@@ -136,4 +136,4 @@ def _excluded(name: str, value: AxisValue, alone: Sequence[Rule]) -> bool:
 
 
 def _has(values: Sequence[AxisValue], value: AxisValue) -> bool:
-    return any(same_value(value, each) for each in values)
+    return any(same_value(value, other) for other in values)

@@ -189,7 +189,7 @@ def baseline_of(spec: ExperimentSpec, workers: Sequence[int]) -> int:
 def _check_axes(spec: ExperimentSpec, points: Sequence[Point]) -> None:
     """Raise AxisError for a value that does not fit; fields are independent, so each value is tried alone, once.
 
-    The first point is tried whole: how many variables there are is the same for all of them.
+    The first point is tried with all its axes: the number of variables is the same at every point.
     """
     tried: set[tuple[str, str]] = set()
     for point in points:

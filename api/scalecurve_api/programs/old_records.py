@@ -34,6 +34,6 @@ def _stripped(value: Any, kind: type[Model], others: Sequence[type[Model]]) -> A
         model = model_in(fields[name].annotation) if name in fields else None
         if model is not None:
             siblings = [fields_by_name(other)[name].annotation for other in others if name in fields_by_name(other)]
-            inner = _stripped(inner, model, [found for found in map(model_in, siblings) if found])
+            inner = _stripped(inner, model, [kind for kind in map(model_in, siblings) if kind])
         kept[name] = inner
     return kept

@@ -62,8 +62,8 @@ def assemble(
     ordered = [ranks[rank] for rank in sorted(ranks)]
     windows = combine_windows(ordered)
     files: dict[str, bytes] = {}
-    if whole := {rank: data for rank, data in journals.items() if rank not in extremes.NAMES}:
-        files[tables.STEPS_FILE] = tables.encode_steps(whole)
+    if complete := {rank: data for rank, data in journals.items() if rank not in extremes.NAMES}:
+        files[tables.STEPS_FILE] = tables.encode_steps(complete)
     if few := {rank: data for rank, data in journals.items() if rank in extremes.NAMES}:
         files[tables.EXTREMES_FILE] = tables.encode_steps(few)
     first = ordered[0] if ordered else None

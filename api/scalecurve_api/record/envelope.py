@@ -206,14 +206,14 @@ def _inflate(data: bytes, limit: int, part: str) -> bytes:
     """At most ``limit`` bytes: a few bytes of a hostile payload must not fill the memory."""
     stream = zlib.decompressobj()
     try:
-        found = stream.decompress(data, limit + 1)
+        inflated = stream.decompress(data, limit + 1)
     except zlib.error as error:
         raise EnvelopeError(f"{part}: damaged ({error})") from None
-    if len(found) > limit:
+    if len(inflated) > limit:
         raise EnvelopeError(f"{part}: larger than {limit} bytes")
     if not stream.eof or stream.unused_data:
         raise EnvelopeError(f"{part}: truncated, or followed by other data")
-    return found
+    return inflated
 
 
 def _spans(journals: Mapping[int, bytes]) -> str:

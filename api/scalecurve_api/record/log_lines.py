@@ -10,7 +10,7 @@ from scalecurve_api.record.envelope import EnvelopeError, digest
 
 MARK = "scalecurve-record"
 _PART = 3000
-"""Bytes in a line: with its base64 and its number a line stays under 4,096 bytes, which pipes take whole."""
+"""Bytes in a line: with its base64 and its number a line stays under 4,096 bytes, which pipes take in one piece."""
 _EDGE = r"(?P<edge>begin|end) parts=(?P<parts>\d{1,9}) bytes=(?P<bytes>\d{1,12}) sha256=(?P<sha256>[0-9a-f]{64})"
 _LINE = re.compile(MARK + " (?:" + _EDGE + r"|(?P<id>[0-9a-f]{12}) (?P<number>\d{1,9}) (?P<text>[A-Za-z0-9+/=]+))\s*$")
 
@@ -18,7 +18,7 @@ _LINE = re.compile(MARK + " (?:" + _EDGE + r"|(?P<id>[0-9a-f]{12}) (?P<number>\d
 def frame(payload: bytes) -> Iterator[str]:
     """The lines to print, without their newlines, each under 4,096 bytes.
 
-    Print each with one write: a pipe takes so much whole, so that other writers' lines fall between them.
+    Print each with one write: a pipe takes that much in one piece, so that other writers' lines fall between them.
     """
     sha256 = digest(payload)
     parts = -(-len(payload) // _PART)
@@ -37,34 +37,34 @@ def unframe(lines: Iterable[str]) -> bytes:
         EnvelopeError: when there is none; the message says what is missing, torn or different.
     """
     open_frames: dict[str, _Frame] = {}
-    whole: bytes | None = None
+    payload: bytes | None = None
     wrong = "no record in the log"
     for line in lines:
         # What another process printed without a newline stands before the mark.
         at = line.rfind(MARK)
-        found = _LINE.match(line, at) if at >= 0 else None
-        if found is None:
+        match = _LINE.match(line, at) if at >= 0 else None
+        if match is None:
             continue
-        if found["edge"] is None:
-            if found["id"] in open_frames:
-                open_frames[found["id"]].add(int(found["number"]), found["text"])
+        if match["edge"] is None:
+            if match["id"] in open_frames:
+                open_frames[match["id"]].add(int(match["number"]), match["text"])
             else:
                 wrong = "the record's first line is missing: the log was cut at its beginning"
             continue
-        key = found["sha256"][:12]
-        if found["edge"] == "begin":
-            open_frames[key] = _Frame(int(found["parts"]), int(found["bytes"]), found["sha256"])
+        key = match["sha256"][:12]
+        if match["edge"] == "begin":
+            open_frames[key] = _Frame(int(match["parts"]), int(match["bytes"]), match["sha256"])
             continue
         closed = open_frames.pop(key, None)
         if closed is None:
             wrong = "the record's first line is missing: the log was cut at its beginning"
             continue
         try:
-            whole = closed.join()
+            payload = closed.join()
         except EnvelopeError as error:
             wrong = str(error)
-    if whole is not None:
-        return whole
+    if payload is not None:
+        return payload
     if open_frames:
         wrong = next(reversed(open_frames.values())).cut()
     raise EnvelopeError(wrong)

@@ -43,7 +43,7 @@ def read(text: str) -> Termination | None:
     try:
         return Termination.model_validate_json(text)
     except ValidationError as error:
-        if not all(each["type"] == "extra_forbidden" for each in error.errors(include_url=False)):
+        if not all(entry["type"] == "extra_forbidden" for entry in error.errors(include_url=False)):
             return None
     wire = json.loads(text)
     return understood(Termination, wire)[0] if wire.get("schema") == TERMINATION_SCHEMA else None
@@ -52,13 +52,13 @@ def read(text: str) -> Termination | None:
 def _shorter(termination: Termination) -> Iterator[Termination]:
     """Ever shorter versions of the message."""
     for failures, length, codes in ((8, 300, 8), (8, 120, 8), (4, 120, 4), (1, 300, 1), (1, 60, 1)):
-        said = [
+        shown = [
             failure.model_copy(update={"message": failure.message[:length], "reason": failure.reason[:64]})
             for failure in termination.failures[:failures]
         ]
         names = list(termination.exit_codes)[:codes]
         kept = {name[:64]: termination.exit_codes[name] for name in names}
-        yield termination.model_copy(update={"failures": said, "exit_codes": kept})
+        yield termination.model_copy(update={"failures": shown, "exit_codes": kept})
     bare: dict[str, object] = {
         "failures": [],
         "exit_codes": {},

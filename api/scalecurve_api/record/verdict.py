@@ -70,31 +70,30 @@ def _checks(trial: TrialSpec, ranks: Sequence[RankRecord], outcome: Outcome) -> 
 
 def _records(trial: TrialSpec, ranks: Sequence[RankRecord]) -> Check:
     name = InvalidReason.records_missing.value
-    found = {record.topology.rank for record in ranks}
-    missing = sorted(set(range(trial.point.workers)) - found)
+    missing = sorted(set(range(trial.point.workers)) - {record.topology.rank for record in ranks})
     if missing:
         return Check(name=name, passed=False, detail=f"no record from rank {few(missing)} of {trial.point.workers}")
     if isinstance(trial.workload, AllReduceWorkload):
         rows = len(ranks[0].allreduce)
         return Check(name=name, passed=rows > 0, detail=f"{rows} message sizes measured")
-    want = trial.measure.windows
+    expected = trial.measure.windows
     for record in ranks:
         train = [window for window in record.windows if window.kind is WindowKind.train]
-        if len(train) != want or any(window.steps != trial.measure.steps_per_window for window in train):
+        if len(train) != expected or any(window.steps != trial.measure.steps_per_window for window in train):
             steps = sum(window.steps for window in train)
-            detail = f"rank {record.topology.rank} measured {len(train)} windows, {steps} steps; expected {want}"
+            detail = f"rank {record.topology.rank} measured {len(train)} windows, {steps} steps; expected {expected}"
             return Check(name=name, passed=False, detail=f"{detail} windows of {trial.measure.steps_per_window} steps")
-    return Check(name=name, passed=True, detail=f"{len(ranks)} ranks, {want} windows each")
+    return Check(name=name, passed=True, detail=f"{len(ranks)} ranks, {expected} windows each")
 
 
 def _world_size(trial: TrialSpec, ranks: Sequence[RankRecord]) -> Check:
-    want = trial.point.workers
+    expected = trial.point.workers
     worlds = sorted({record.world for record in ranks})
-    passed = worlds == [want] and len(ranks) == want
+    passed = worlds == [expected] and len(ranks) == expected
     return Check(
         name=InvalidReason.wrong_world_size.value,
         passed=passed,
-        detail=f"world size {few(worlds)}, expected {want}" if not passed else f"world size {want}",
+        detail=f"world size {few(worlds)}, expected {expected}" if not passed else f"world size {expected}",
     )
 
 

@@ -28,15 +28,15 @@ _DIGEST = 8
 
 def trial_name(experiment: str, trial: str) -> str:
     """Name of the ScalingTrial object; readable, unique in the namespace, a DNS label that begins with a letter."""
-    whole = f"{experiment}-{trial}"
-    if not whole[0].isalpha():
-        whole = f"x{whole}"
-    if len(whole) <= MAX_TRIAL_NAME:
-        return whole
+    name = f"{experiment}-{trial}"
+    if not name[0].isalpha():
+        name = f"x{name}"
+    if len(name) <= MAX_TRIAL_NAME:
+        return name
     digest = hashlib.sha256(f"{experiment}/{trial}".encode()).hexdigest()[:_DIGEST]
     repetition = trial.rpartition("-")[2]
     tail = f"-{repetition}-{digest}"
-    return whole[: MAX_TRIAL_NAME - len(tail)].rstrip("-") + tail
+    return name[: MAX_TRIAL_NAME - len(tail)].rstrip("-") + tail
 
 
 def job_name(trial: str, attempt: int) -> str:
@@ -51,9 +51,9 @@ def record_name(trial: str, attempt: int, part: int) -> str:
 
 def labels(experiment: str, trial: str | None = None, attempt: int | None = None) -> dict[str, str]:
     """Labels of a trial, a job, a pod or a record."""
-    found = {MANAGED_LABEL: MANAGER, EXPERIMENT_LABEL: experiment}
+    result = {MANAGED_LABEL: MANAGER, EXPERIMENT_LABEL: experiment}
     if trial is not None:
-        found[TRIAL_LABEL] = trial
+        result[TRIAL_LABEL] = trial
     if attempt is not None:
-        found[ATTEMPT_LABEL] = str(attempt)
-    return found
+        result[ATTEMPT_LABEL] = str(attempt)
+    return result

@@ -92,8 +92,8 @@ def read_documents(text: str, file: str) -> tuple[list[Document], list[Problem]]
         return documents, [Problem(error.path, error.value, error.allowed, file=file, line=error.line)]
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        said = " ".join(part for part in (error.context, error.problem) if part)
-        return documents, [Problem((), said, "well-formed YAML", file=file, line=mark.line + 1 if mark else None)]
+        reason = " ".join(part for part in (error.context, error.problem) if part)
+        return documents, [Problem((), reason, "well-formed YAML", file=file, line=mark.line + 1 if mark else None)]
     except _TooDeep:
         line, allowed = loader.get_mark().line + 1, f"values nested at most {MAX_DEPTH} deep"
         return documents, [Problem((), "deeper nesting", allowed, file=file, line=line)]
@@ -105,7 +105,7 @@ def read_documents(text: str, file: str) -> tuple[list[Document], list[Problem]]
     except yaml.YAMLError as error:
         return documents, [Problem((), " ".join(str(error).split()), "well-formed YAML", file=file)]
     # An empty document beside others is what a stray '---' leaves.
-    return [each for each in documents if each.value is not None or len(documents) == 1], []
+    return [document for document in documents if document.value is not None or len(documents) == 1], []
 
 
 def _document(loader: _Loader, root: Any, file: str) -> Document:

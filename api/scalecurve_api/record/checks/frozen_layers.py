@@ -24,7 +24,7 @@ def frozen_unchanged(trial: TrialSpec, ranks: Sequence[RankRecord]) -> Check:
         if len(sums) != moments:
             detail = f"rank {rank} has {len(sums)} checksums of its frozen layers, expected {moments}"
             return Check(name=name, passed=False, detail=detail)
-        changed = [moment for moment, each in zip(_MOMENTS, sums, strict=False) if each != sums[0]]
+        changed = [moment for moment, checksum in zip(_MOMENTS, sums, strict=False) if checksum != sums[0]]
         if changed:
             detail = f"the frozen layers of rank {rank} differ {changed[0]} from {_MOMENTS[0]}"
             return Check(name=name, passed=False, detail=detail)

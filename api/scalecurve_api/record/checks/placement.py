@@ -37,8 +37,8 @@ def placement(trial: TrialSpec, ranks: Sequence[RankRecord], outcome: Outcome) -
     if elsewhere := _elsewhere(ranks, outcome.placement):
         return Check(name=name, passed=False, detail=elsewhere)
     places = _places(ranks)
-    found = sorted(places.values())
-    if len(places) != point.nodes or found != [point.workers_per_node] * point.nodes:
+    counts = sorted(places.values())
+    if len(places) != point.nodes or counts != [point.workers_per_node] * point.nodes:
         detail = f"ranks per place: {dict(sorted(places.items()))}; expected layout {point.layout}"
         return Check(name=name, passed=False, detail=detail)
     if outcome.requested_devices:

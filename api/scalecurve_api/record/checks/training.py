@@ -84,10 +84,10 @@ def _servers(trial: TrialSpec, ranks: Sequence[RankRecord]) -> str | None:
     if len(servers) != options.servers:
         return f"{len(servers)} parameter servers reported counts, expected {options.servers}"
     sent = sum(record.pushes or 0 for record in ranks)
-    for each in servers:
-        if each.gradients != sent:
-            return f"parameter server {each.server} took {each.gradients} gradients, but the workers sent {sent}"
-    held = sum(each.parameters for each in servers)
+    for server in servers:
+        if server.gradients != sent:
+            return f"parameter server {server.server} took {server.gradients} gradients, but the workers sent {sent}"
+    held = sum(server.parameters for server in servers)
     return None if held == ranks[0].parameters else f"servers hold {held} of {ranks[0].parameters} parameters"
 
 
@@ -106,16 +106,16 @@ def samples(trial: TrialSpec, ranks: Sequence[RankRecord]) -> Check:
             windows[window.index] += window.samples
             seen[window.index] += 1
             steps[window.index] = window.steps
-    wanted = {index: count * batch * taking for index, count in steps.items() if seen[index] == len(ranks)}
-    each = 1
-    if ranks[0].sample_unit == "tokens" and wanted:
-        first = min(wanted)
-        each = max(1, windows[first] // max(1, wanted[first]))
-    wrong = [index for index, count in wanted.items() if windows[index] != count * each]
+    expected = {index: count * batch * taking for index, count in steps.items() if seen[index] == len(ranks)}
+    tokens = 1  # in one sample
+    if ranks[0].sample_unit == "tokens" and expected:
+        first = min(expected)
+        tokens = max(1, windows[first] // max(1, expected[first]))
+    wrong = [index for index, count in expected.items() if windows[index] != count * tokens]
     if wrong:
         index = wrong[0]
         detail = f"window {index} has {windows[index]} {ranks[0].sample_unit}"
-        detail += f", expected {wanted[index] * each}: {steps[index]} steps x {batch} x {taking} workers"
+        detail += f", expected {expected[index] * tokens}: {steps[index]} steps x {batch} x {taking} workers"
         return Check(name=name, passed=False, detail=detail)
     return Check(name=name, passed=True, detail="steps x batch in every window")
 

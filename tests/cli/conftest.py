@@ -107,7 +107,7 @@ class Desk:
     def end(self, process: subprocess.Popen[str]) -> Ran:
         """Wait for it."""
         try:
-            out, err = process.communicate(timeout=60)
+            out, err = process.communicate(timeout=240)
         except subprocess.TimeoutExpired:
             process.kill()
             process.communicate()
@@ -249,7 +249,7 @@ def processes_of(folder: Path) -> dict[int, str]:
     return found
 
 
-def wait_for(condition: Callable[[], Any], seconds: float = 30.0) -> Any:
+def wait_for(condition: Callable[[], Any], seconds: float = 120.0) -> Any:
     """Poll until the condition holds, and return what it gave."""
     end = time.monotonic() + seconds
     while not (found := condition()):

@@ -49,7 +49,7 @@ def test_plain_processes_meet_in_the_folder(tmp_path: Path) -> None:
     sets = f"{cores[0]};{cores[-1]}"
     trial = make_trial(2, measure={"warmupSteps": 12, "maxWarmupSteps": 60, "windows": 3, "stepsPerWindow": 20})
     with ranks(tmp_path, trial, EXEC, SCALECURVE_CORES=sets) as started:
-        printed = [process.communicate(timeout=60)[0] for process in started]
+        printed = [process.communicate(timeout=240)[0] for process in started]
     assert printed == ["windows 3 world 2\n"] * 2
     found = records(tmp_path, 2)
     assert [record.topology.device for record in found] == [f"cpu:{cores[0]}", f"cpu:{cores[-1]}"]
@@ -117,7 +117,7 @@ def test_a_rank_is_ready_once_its_world_is_joined(tmp_path: Path) -> None:
     trial = make_trial(2)
     with ranks(tmp_path, trial, PURE) as started:
         for process in started:
-            assert process.wait(timeout=60) == 0
+            assert process.wait(timeout=240) == 0
     for rank in range(2):
         assert RankTopology.model_validate_json((tmp_path / ready_file(rank)).read_text()).rank == rank
 

@@ -2,9 +2,9 @@
 
     steps.py [--hold FILE] [--rows] [--fail RANK] [--block]
 
-A step takes a millisecond, and fifty while the file to hold by is there. ``--rows`` adds rows of an all-reduce table,
-``--fail`` raises on that rank, ``--block`` puts a folder where the supervisor writes its report, as a full disk would
-stand in its way.
+A step takes a millisecond, and fifty while the file to hold by exists; after some steps it waits until that is gone.
+``--rows`` adds rows of an all-reduce table, ``--fail`` raises on that rank, ``--block`` puts a folder where the
+supervisor writes its report, as a full disk would stand in its way.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from pathlib import Path
 
 import scalecurve_worker
 from scalecurve_api.record.rank import AllReduceRow
+
+HELD_STEPS = 15
 
 
 def main() -> None:
@@ -32,8 +34,12 @@ def main() -> None:
     if given.fail == rank:
         raise RuntimeError("the widget \x1b[31mbroke")
     bench = scalecurve_worker.attach()
+    steps = 0
     while bench.step():
+        steps += 1
         time.sleep(0.05 if given.hold and given.hold.exists() else 0.001)
+        while steps >= HELD_STEPS and given.hold and given.hold.exists():
+            time.sleep(0.01)
     if given.rows:
         bench.session.facts.allreduce += [rows(size) for size in (8, 1 << 20)]
     bench.finish()

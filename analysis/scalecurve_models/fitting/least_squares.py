@@ -44,10 +44,6 @@ class Parameter:
     unit: str = ""
     note: str = ""
 
-    @property
-    def identifiable(self) -> bool:
-        return self.value is not None
-
     def scaled(self, factor: float, unit: str) -> Parameter:
         value, low, high = (None if v is None else v * factor for v in (self.value, self.low, self.high))
         return Parameter(self.name, value, low, high, unit, self.note)

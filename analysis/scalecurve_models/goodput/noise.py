@@ -15,7 +15,6 @@ import numpy as np
 
 from scalecurve_models.fitting.least_squares import (
     NOT_IDENTIFIABLE,
-    LinearFit,
     Parameter,
     leave_out,
     nonnegative,
@@ -43,10 +42,6 @@ class CriticalBatch:
     parameters: tuple[Parameter, ...]
     residuals: tuple[float, ...]
     held_out: tuple[float | None, ...]
-    _linear: LinearFit
-
-    def steps(self, batch: float) -> float:
-        return float(self._linear.values @ [1.0, 1 / batch])
 
 
 def fit_critical_batch(batches: Sequence[float], steps: Sequence[float], level: float = 0.95) -> CriticalBatch:
@@ -64,7 +59,6 @@ def fit_critical_batch(batches: Sequence[float], steps: Sequence[float], level: 
         parameters=(s_min, _ratio(product, s_min)),
         residuals=tuple(float(e) for e in rows @ linear.values - 1),
         held_out=leave_out(rows, b, 2),
-        _linear=linear,
     )
 
 

@@ -2,7 +2,7 @@
 
     T_comp = α_c + β_c m                                m samples a worker (in one micro-batch)
     T_net  = 0 with one worker; α_r + β_r max(R-2, 0) with R workers on one node; α_n + β_n max(R-2, 0) over nodes
-    T_step = (T_comp^γ + T_net^γ)^(1/γ) + s T_comp      γ = 1 no overlap, γ = 10 nearly full; s micro-batches before
+    T_step = (T_comp^γ + T_net^γ)^(1/γ)                 γ = 1 no overlap, γ = 10 nearly full
 
 Fitted as there: the sum of the root mean squared logarithmic errors of T_comp and T_step and of penalties that hold γ
 near 1 and the β of the network small against its α. Parameters that are not identifiable are fixed as there: α_c at
@@ -78,18 +78,10 @@ class OverlapFit:
     def held_out_mean(self) -> float | None:
         return mean_absolute(self.held_out)
 
-    def step_s(self, workers: int, batch: float, *, nodes: int = 1, accumulation: int = 0) -> float:
-        """Seconds of a step, with ``accumulation`` further micro-batches of ``batch`` per worker.
-
-        Raises FitError for what is no placement or no batch.
-        """
+    def step_s(self, workers: int, batch: float, *, nodes: int = 1) -> float:
+        """Seconds of a step. Raises FitError for an invalid placement or batch."""
         _check_run(workers, nodes, batch)
-        compute, step = times(self.values, Runs.of([(workers, nodes, batch)]))
-        return float(step[0] + accumulation * compute[0])
-
-    def throughput(self, workers: int, batch: float, *, nodes: int = 1, accumulation: int = 0) -> float:
-        samples = workers * batch * (accumulation + 1)
-        return samples / self.step_s(workers, batch, nodes=nodes, accumulation=accumulation)
+        return float(times(self.values, Runs.of([(workers, nodes, batch)]))[1][0])
 
     def predict(self, workers: int, batch: float, *, nodes: int = 1) -> Prediction:
         value = self.step_s(workers, batch, nodes=nodes)

@@ -18,7 +18,6 @@ from scalecurve_models.fitting.least_squares import (
     Array,
     FitError,
     Parameter,
-    Prediction,
     collinear_note,
     positive_array,
     require_points,
@@ -75,16 +74,6 @@ class LossFit:
 
     def loss(self, steps: Sequence[float] | Array) -> Array:
         return curve(self.values, np.asarray(steps, dtype=np.float64) - self.first_step)
-
-    def predict(self, step: float) -> Prediction:
-        """The loss at a step, with the interval of the curve itself (a single step's loss scatters about it)."""
-        k = np.array([step - self.first_step])
-        value = float(curve(self.values, k)[0])
-        if self.covariance is None:
-            return Prediction(value)
-        row = gradient(self.values, k)[0]
-        half = student_quantile(self.degrees, self.level) * math.sqrt(max(float(row @ self.covariance @ row), 0.0))
-        return Prediction(value, max(0.0, value - half), value + half)
 
     def steps_to(self, target: float) -> StepsToTarget:
         """Steps until the fitted curve reaches ``target``, with the interval from the parameters.

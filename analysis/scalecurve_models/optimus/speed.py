@@ -108,9 +108,6 @@ class SpeedFit:
     level: float
     _linear: LinearFit
 
-    def speed(self, workers: float, *, servers: float = 1, batch: float | None = None) -> float:
-        return self.predict(workers, servers=servers, batch=batch).value
-
     def predict(self, workers: float, *, servers: float = 1, batch: float | None = None) -> Prediction:
         """Steps/s with the interval for another run; none without degrees of freedom.
 

@@ -7,7 +7,6 @@ e and P are separable where the same samples were processed at different efficie
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -15,9 +14,7 @@ import numpy as np
 
 from scalecurve_models.fitting.least_squares import (
     FitError,
-    LinearFit,
     Parameter,
-    Prediction,
     leave_out,
     nonnegative,
     positive_array,
@@ -34,17 +31,6 @@ class EnergyFit:
     parameters: tuple[Parameter, ...]
     residuals: tuple[float, ...]
     held_out: tuple[float | None, ...]
-    level: float
-    _linear: LinearFit
-
-    def joules(self, workers: int, throughput: float) -> Prediction:
-        """Per sample, with the interval for another run; ``throughput`` in samples/s over all workers.
-
-        Raises FitError for what is not positive.
-        """
-        if not (workers > 0 and math.isfinite(throughput) and throughput > 0):
-            raise FitError(f"{MODEL}: workers and throughput must be positive, got {workers} and {throughput:g}")
-        return self._linear.predict(np.array([1.0, workers / throughput]), self.level)
 
 
 def fit_energy(
@@ -64,6 +50,4 @@ def fit_energy(
         parameters=linear.parameters(("J/sample", "W"), level),
         residuals=tuple(float(e) for e in rows @ linear.values - 1),
         held_out=leave_out(rows, n, 2),
-        level=level,
-        _linear=linear,
     )

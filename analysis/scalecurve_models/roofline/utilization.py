@@ -7,7 +7,6 @@ R. W. Hockney's r∞ and n½ (Parallel Computing 5 (1987)) for a training step. 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -15,9 +14,7 @@ import numpy as np
 
 from scalecurve_models.fitting.least_squares import (
     FitError,
-    LinearFit,
     Parameter,
-    Prediction,
     leave_out,
     nonnegative,
     positive_array,
@@ -37,24 +34,6 @@ class UtilizationFit:
     parameters: tuple[Parameter, ...]
     residuals: tuple[float, ...]
     held_out: tuple[float | None, ...]
-    flops_per_sample: float | None
-    peak: float | None
-    level: float
-    _linear: LinearFit
-
-    def seconds(self, batch: float) -> Prediction:
-        """Seconds of a step with this batch, with the interval for another run.
-
-        Raises FitError for a batch that is not positive.
-        """
-        if not (math.isfinite(batch) and batch > 0):
-            raise FitError(f"{MODEL}: batch must be positive, got {batch:g}")
-        return self._linear.predict(np.array([1.0, batch]), self.level)
-
-    def mfu(self, batch: float) -> Prediction | None:
-        if self.flops_per_sample is None or self.peak is None:
-            return None
-        return self.seconds(batch).inverse(self.flops_per_sample * batch / self.peak)
 
 
 def fit_utilization(
@@ -86,10 +65,6 @@ def fit_utilization(
         parameters=tuple(parameters),
         residuals=tuple(float(e) for e in rows @ linear.values - 1),
         held_out=leave_out(rows, m, 2),
-        flops_per_sample=flops_per_sample,
-        peak=peak,
-        level=level,
-        _linear=linear,
     )
 
 

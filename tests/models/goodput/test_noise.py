@@ -17,7 +17,6 @@ def test_the_critical_batch_comes_back_from_steps_to_a_target():
     batches = [32, 64, 128, 512, 2048]
     fit = fit_critical_batch(batches, [1000 * (1 + 400 / b) for b in batches])
     assert [p.value for p in fit.parameters] == pytest.approx([1000, 400])
-    assert fit.steps(256) == pytest.approx(1000 * (1 + 400 / 256))
     assert max(map(abs, fit.held_out)) < 1e-9
     flat = fit_critical_batch([32, 64], [100, 100])
     assert flat.parameters[1].note == "not identifiable: the larger batch saved no step"

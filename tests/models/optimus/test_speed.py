@@ -47,7 +47,7 @@ def test_speeds_of_unseen_runs_are_predicted_from_ten_noisy_ones(kind, theta):
         fit = fit_speed(kind, w, measured * (1 + 0.03 * rng.standard_normal(10)), servers=p, batch=40)
         new_p, new_w = runs(20, seed + 1000)
         errors += [
-            fit.speed(a, servers=b, batch=40) / speed(kind, theta, a, servers=b, batch=40) - 1
+            fit.predict(a, servers=b, batch=40).value / speed(kind, theta, a, servers=b, batch=40) - 1
             for a, b in zip(new_w, new_p, strict=True)
         ]
     assert np.median(np.abs(errors)) <= 0.05
@@ -72,7 +72,7 @@ def test_runs_with_as_many_servers_as_workers_identify_less_and_say_so():
     assert by_name["theta3"].note.endswith("only together with theta4")
     assert by_name["theta1"].note.endswith("only together with theta2")
     assert any("not identifiable" in note for note in fit.notes)
-    assert fit.speed(5, servers=5, batch=40) == pytest.approx(speed("sync", SYNC, 5, servers=5, batch=40))
+    assert fit.predict(5, servers=5, batch=40).value == pytest.approx(speed("sync", SYNC, 5, servers=5, batch=40))
 
 
 def test_workers_alone_are_the_same_equation_with_servers_fixed():

@@ -119,7 +119,7 @@ def test_cost_by_a_price_file_tells_its_date_and_source_and_what_does_not_fit(bu
     assert any("our contract" in note and "2026-11-01" in note for note in found["notes"])
     assert any("the price is for V100" in note for note in found["notes"])
     assert any("Sold 4 at a time: the idle rest at 1, 2 workers" in note for note in found["notes"])
-    assert any("states no date and no source" in note for note in plain["notes"])
+    assert any("without date or source" in note for note in plain["notes"])
 
 
 def test_a_price_fits_its_own_device_by_any_of_its_names(tmp_path: Path):

@@ -31,7 +31,7 @@ def test_interrupted_it_goes_on_where_it_was(desk: Desk):
         assert said[-1].code == 130
         assert HINT.findall(said[-1].err) == ["scalecurve quickstart --into 'my results' --resume"]
     assert [entry.name for entry in (desk.folder / "my results").iterdir()] == ["quickstart"]
-    assert "real digits with accuracy" in said[0].out
+    assert "digit images trained to accuracy" in said[0].out
     assert not processes_of(desk.folder)
 
 

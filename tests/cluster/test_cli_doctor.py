@@ -71,7 +71,7 @@ def test_a_cluster_that_has_everything(desk: Desk, own_nodes: None, leased: None
     assert found["definitions"]["found"] == "scalingexperiments, scalingtrials in v1alpha1"
     assert found["runner PyTorchJob"]["good"] is True
     assert found["nodes"]["found"].endswith("ready for pods matching spec.pod: 2 with 4 nvidia.com/gpu")
-    assert found["layout 2x4"]["found"] == "needs 2 nodes with 4 nvidia.com/gpu each; 2 have it free now"
+    assert found["layout 2x4"]["found"] == "needs 2 nodes with 4 nvidia.com/gpu each; 2 have that free now"
     assert found["Pod Security"]["good"] is True
     assert "This machine" not in desk("doctor", file).out
 
@@ -98,7 +98,7 @@ def test_an_experiment_that_cannot_start(desk: Desk, own_nodes: None, leased: No
     )
     found = rows(desk("doctor", file, "-o", "json", code=3))
     assert found["layout 1x4"]["good"] is True
-    assert found["layout 4x4"]["found"] == "needs 4 nodes with 4 nvidia.com/gpu each; 2 can ever have it"
+    assert found["layout 4x4"]["found"] == "needs 4 nodes with 4 nvidia.com/gpu each; 2 have that in total"
     assert found["Pod Security"]["found"] == "restricted refuses spec.pod.hostNetwork"
     assert found["queue"]["found"] == "Kueue is not installed"
     assert found["claim"]["found"] == "no PersistentVolumeClaim absent"
@@ -118,9 +118,9 @@ def test_what_others_use_is_waited_for(desk: Desk, own_nodes: None, leased: None
         resources={"limits": {"nvidia.com/gpu": 1}},
     )
     found = rows(desk("doctor", file, "-o", "json"))
-    assert found["layout 1x1"]["found"].endswith("2 have it free now")
+    assert found["layout 1x1"]["found"].endswith("2 have that free now")
     assert found["layout 2x4"]["good"] is None
-    assert found["layout 2x4"]["found"].endswith("1 have it free now")
+    assert found["layout 2x4"]["found"].endswith("1 have that free now")
     tier.rest.raw("DELETE", f"{pod}/other")
 
 
@@ -142,7 +142,7 @@ def test_who_may_look_at_little_is_told_so(desk: Desk, tier: Tier) -> None:
     desk.where = ["--kubeconfig", str(tier.user("nobody")), "-n", desk.namespace]
     found = rows(desk("doctor", "--cluster", "-o", "json", code=3))
     assert found["permission"]["found"] == "you may not create scalingexperiments.scalecurve.dev"
-    assert found["permission"]["do"] == f"ask for the role edit in {desk.namespace}, to start experiments"
+    assert found["permission"]["do"] == f"request the role edit in {desk.namespace}, to start experiments"
     for what in ("nodes", "operator", "quota", "Pod Security"):
         assert found[what]["good"] is None
         assert found[what]["do"] == "could not be checked; request permission to read it"

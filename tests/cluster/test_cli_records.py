@@ -234,7 +234,7 @@ def test_a_folder_of_something_else_is_left_alone(desk: Desk, kept: Kept, tier: 
     assert again.experiment.metadata.uid != kept.experiment.metadata.uid
     assert "another experiment of this name" in desk("pull", "seeded", "--into", "b", code=2).err
     keep(tier, desk.namespace, "other")
-    assert "is a bundle of seeded" in desk("pull", "other", "--into", "b", code=2).err
+    assert "belongs to seeded" in desk("pull", "other", "--into", "b", code=2).err
 
 
 def test_two_pulls_at_once_are_one(desk: Desk, kept: Kept) -> None:
@@ -244,7 +244,7 @@ def test_two_pulls_at_once_are_one(desk: Desk, kept: Kept) -> None:
     desk("pull", "seeded", "--into", "b")
     with (desk.folder / "b" / ".work" / "lock").open("a") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        assert "another pull or run is at work there" in desk("pull", "seeded", "--into", "b", code=2).err
+        assert "another pull or run is using it" in desk("pull", "seeded", "--into", "b", code=2).err
 
 
 def test_a_report_pulls_first(desk: Desk, kept: Kept) -> None:

@@ -84,7 +84,7 @@ def entries_of_text(text: str, file: str, kind: type[AnyEntry]) -> dict[str, Any
         except ValidationError as error:
             problem = error.errors(include_url=False)[0]
             field = ".".join(str(part) for part in problem["loc"])
-            value = "" if problem["type"] == "missing" else f", given {str(problem['input'])[:60]!r}"
+            value = "" if problem["type"] == "missing" else f", got {str(problem['input'])[:60]!r}"
             raise EntryError(f"{file}: {key}: {field}: {problem['msg'].lower()}{value}") from error
     return entries
 

@@ -106,7 +106,7 @@ def price_table(prices: Mapping[str, Price]) -> Table:
         Column("title", "What"),
         Column("accelerator", "Accelerator"),
         Column("per_accelerator_hour", "Accelerator-hour", "number"),
-        Column("currency", "in"),
+        Column("currency", "Currency"),
         Column("accelerators", "Sold in units of", "count"),
         Column("date", "Date"),
         Column("source", "Source"),

@@ -22,11 +22,11 @@ def step_series(durations: ArrayLike, least: int, name: str = "durations") -> ND
     """The step times as a float array; ValueError unless 1-D, at least `least` long, all finite and positive."""
     series = np.asarray(durations, dtype=np.float64)
     if series.ndim != 1 or series.size < least:
-        raise ValueError(f"{name} must be one-dimensional with at least {least} entries, given shape {series.shape}")
+        raise ValueError(f"{name} must be one-dimensional with at least {least} entries, got shape {series.shape}")
     # min and max are NaN when any entry is; two passes without a temporary array
     low, high = float(series.min()), float(series.max())
     if not (low > 0 and high < np.inf):
-        raise ValueError(f"{name} must be finite and positive, given values from {low!r} to {high!r}")
+        raise ValueError(f"{name} must be finite and positive, got values from {low!r} to {high!r}")
     return series
 
 

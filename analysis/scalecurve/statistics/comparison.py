@@ -48,7 +48,7 @@ def changes(pairs: Sequence[tuple[Point, Point]], level: float = 0.95, threshold
     change beyond noise. Raises ValueError for a negative or infinite threshold and as `ratio` does.
     """
     if not (math.isfinite(threshold) and threshold >= 0):
-        raise ValueError(f"threshold must be a finite fraction of at least 0, given {threshold!r}")
+        raise ValueError(f"threshold must be a finite fraction of at least 0, got {threshold!r}")
     ratios = [ratio(after, before, level) for before, after in pairs]
     p_values = [p_value(log_ratio(after, before)) for before, after in pairs]
     decidable = [p if estimate.method is Method.WELCH else None for p, estimate in zip(p_values, ratios, strict=True)]

@@ -113,7 +113,7 @@ def stragglers(slowest: ArrayLike, median: ArrayLike, least: float = 0.02, late:
     """
     worst, typical = step_series(slowest, 1, "slowest"), step_series(median, 1, "median")
     if len(worst) != len(typical):
-        raise ValueError(f"slowest and median need as many steps each, given {len(worst)} and {len(typical)}")
+        raise ValueError(f"slowest and median need as many steps each, got {len(worst)} and {len(typical)}")
     if bool((worst < typical).any()):
         raise ValueError(f"slowest is below median at step {int((worst < typical).argmax())}")
     cost = 1 - float(typical.sum()) / float(worst.sum())

@@ -34,13 +34,13 @@ class RepetitionTotals:
     def __post_init__(self) -> None:
         if len(self.samples) != len(self.wall_s) or not self.samples:
             raise ValueError(
-                "a repetition needs the samples and the wall time of each of one or more windows, given "
+                "a repetition needs the samples and the wall time of each of one or more windows, got "
                 f"{len(self.samples)} samples and {len(self.wall_s)} wall times"
             )
         for name, values in (("samples", self.samples), ("wall_s", self.wall_s)):
             for index, value in enumerate(values):
                 if not (1e-100 <= value <= 1e100):  # sums and quotients of these stay finite
-                    raise ValueError(f"{name}[{index}] must be finite and positive, given {value!r}")
+                    raise ValueError(f"{name}[{index}] must be finite and positive, got {value!r}")
 
     @classmethod
     def of(cls, samples: Sequence[float], wall_s: Sequence[float]) -> RepetitionTotals:
@@ -88,7 +88,7 @@ class Estimate:
     def scaled(self, factor: float) -> Estimate:
         """The estimate times a known positive factor (a price, N0/N); raises ValueError for another factor."""
         if not (math.isfinite(factor) and factor > 0):
-            raise ValueError(f"an estimate scales by a finite positive factor, given {factor!r}")
+            raise ValueError(f"an estimate scales by a finite positive factor, got {factor!r}")
         return replace(
             self,
             value=self.value * factor,
@@ -99,7 +99,7 @@ class Estimate:
     def reciprocal(self) -> Estimate:
         """1 / estimate, for a positive one (throughput → seconds per sample); raises ValueError otherwise."""
         if self.value <= 0 or (self.low is not None and self.low < 0):
-            raise ValueError(f"only a positive estimate has a reciprocal, given {self.value!r} from {self.low!r}")
+            raise ValueError(f"only a positive estimate has a reciprocal, got {self.value!r} from {self.low!r}")
         return replace(
             self,
             value=1 / self.value,

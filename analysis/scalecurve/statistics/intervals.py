@@ -90,7 +90,7 @@ def efficiency(
     A point measured against itself (the same object) is 1 by definition, without uncertainty.
     """
     if workers < 1 or baseline_workers < 1:
-        raise ValueError(f"worker counts must be at least 1, given {workers} and baseline {baseline_workers}")
+        raise ValueError(f"worker counts must be at least 1, got {workers} and baseline {baseline_workers}")
     if point is baseline and workers == baseline_workers:
         _check(level, point)
         return Estimate(1.0, 1.0, 1.0, level, Method.DEFINITION, len(point))
@@ -136,9 +136,9 @@ Scale = Callable[[float], float]
 
 def _check(level: float, *points: Point) -> None:
     if not 0 < level < 1:
-        raise ValueError(f"level must lie strictly between 0 and 1, given {level!r}")
+        raise ValueError(f"level must lie strictly between 0 and 1, got {level!r}")
     if not all(len(point) for point in points):
-        raise ValueError("a point needs at least one repetition, given none")
+        raise ValueError("a point needs at least one repetition, got none")
 
 
 def _rate(point: Point) -> float:
@@ -157,7 +157,7 @@ def _replicates(point: Point, across: Method) -> tuple[Replicates, Method]:
 def _two_point_spread(first: Point, second: Point, scale: Scale, paired: bool) -> tuple[Spread | None, Method]:
     """The spread of scale(seconds per sample) of one point minus that of the other."""
     if paired and len(first) != len(second):
-        raise ValueError(f"paired points need as many repetitions each, given {len(first)} and {len(second)}")
+        raise ValueError(f"paired points need as many repetitions each, got {len(first)} and {len(second)}")
     across = Method.PAIRED if paired else Method.WELCH
     groups_first, method_first = _replicates(first, across)
     groups_second, method_second = _replicates(second, across)

@@ -14,10 +14,10 @@ def mean(values: Sequence[float], level: float = 0.95, *, least: float = -math.i
     Raises ValueError for no value, one that is not finite or outside, or a level outside (0, 1).
     """
     if not values or not 0 < level < 1:
-        raise ValueError(f"a mean needs values and a level between 0 and 1, given {len(values)} and {level!r}")
+        raise ValueError(f"a mean needs values and a level between 0 and 1, got {len(values)} and {level!r}")
     for index, value in enumerate(values):
         if not (math.isfinite(value) and least <= value <= most):
-            raise ValueError(f"value[{index}] must be finite and lie in [{least:g}, {most:g}], given {value!r}")
+            raise ValueError(f"value[{index}] must be finite and lie in [{least:g}, {most:g}], got {value!r}")
     count = len(values)
     # About the first value: equal ones have no variance, not even that of rounding.
     centre = values[0] + math.fsum(value - values[0] for value in values) / count

@@ -140,7 +140,7 @@ class TestBadSeries:
             detect([])
 
     def test_stragglers_refuses_what_cannot_be(self):
-        with pytest.raises(ValueError, match="given 2 and 3"):
+        with pytest.raises(ValueError, match="got 2 and 3"):
             stragglers([1.0, 1.0], [1.0, 1.0, 1.0])
         with pytest.raises(ValueError, match="below median at step 1"):
             stragglers([1.0, 0.5], [1.0, 1.0])

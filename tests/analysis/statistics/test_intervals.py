@@ -143,7 +143,7 @@ class TestBadInput:
     def test_points(self):
         with pytest.raises(ValueError, match="at least one repetition"):
             ratio(point_of(1.0), [])
-        with pytest.raises(ValueError, match="given 2 and 3"):
+        with pytest.raises(ValueError, match="got 2 and 3"):
             ratio(point_of(1, 2), point_of(1, 2, 3), paired=True)
         with pytest.raises(ValueError, match="worker counts"):
             efficiency(point_of(1, 2), point_of(1, 2), 0, 1)

@@ -79,12 +79,12 @@ def test_a_price_file_may_be_json(tmp_path: Path):
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        ("per_hour: 14.4", "per_hour: -1", r"mine: per_hour: .*greater than 0, given '-1'"),
-        ("per_hour: 14.4", "per_hour: cheap", "mine: per_hour: .*given 'cheap'"),
+        ("per_hour: 14.4", "per_hour: -1", r"mine: per_hour: .*greater than 0, got '-1'"),
+        ("per_hour: 14.4", "per_hour: cheap", "mine: per_hour: .*got 'cheap'"),
         ("per_hour: 14.4", "per_hour: .nan", "mine: per_hour: "),
-        ("accelerators: 4", "accelerators: 0", "mine: accelerators: .*given '0'"),
-        ("currency: EUR", "currency: euro", "mine: currency: .*given 'euro'"),
-        ("date: 2026-11-01", "date: last year", "mine: date: .*expected a day such as 2026-11-09, given 'last year'"),
+        ("accelerators: 4", "accelerators: 0", "mine: accelerators: .*got '0'"),
+        ("currency: EUR", "currency: euro", "mine: currency: .*got 'euro'"),
+        ("date: 2026-11-01", "date: last year", "mine: date: .*expected a day such as 2026-11-09, got 'last year'"),
         ("date: 2026-11-01", "date: 2026", "mine: date: .*expected a day"),
         (", date: 2026-11-01", "", "mine: date: field required"),
         ("source: our contract", "source: ''", "mine: source: "),

@@ -81,8 +81,8 @@ def test_an_image_with_arguments_stands_beside_the_plain_one(folder: Path, capfd
     # ... and only code has changed for each of them, until packages do.
     (folder / "packages").write_text("two")
     assert make("--if-quick", "--build-arg", "WITH=more") == 0
-    assert "left out" in capfd.readouterr().err
+    assert "skipped: its packages" in capfd.readouterr().err
     (folder / "packages").write_text("one")
     assert make("--if-quick", "--build-arg", "WITH=more") == 0
-    assert "left out" not in capfd.readouterr().err
+    assert "skipped: its packages" not in capfd.readouterr().err
     assert there() == {plain, other}

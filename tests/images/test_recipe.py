@@ -79,7 +79,7 @@ def test_a_quick_build_leaves_out_what_needs_packages(
 ) -> None:
     monkeypatch.setenv("SCALECURVE_CACHE", str(tmp_path))
     assert build.build(["worker-mpi"], if_quick=True) == {}
-    assert "worker-mpi: left out, for its packages would have to be installed first" in capsys.readouterr().err
+    assert "worker-mpi: skipped: its packages would have to be installed first" in capsys.readouterr().err
 
 
 def test_an_unknown_image_is_refused_with_those_there_are() -> None:

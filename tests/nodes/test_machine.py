@@ -36,8 +36,7 @@ def able() -> None:
 @pytest.mark.parametrize("name", ["net_admin", "sys_admin"])
 def test_without_a_capability(name: str) -> None:
     assert (
-        said(["setpriv", f"--bounding-set=-{name}"])
-        == f"real nodes need CAP_{name.upper()}, which this process has not"
+        said(["setpriv", f"--bounding-set=-{name}"]) == f"real nodes need CAP_{name.upper()}, which this process lacks"
     )
 
 

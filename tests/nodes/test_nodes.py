@@ -253,7 +253,7 @@ def test_nodes_share_the_files_of_images(real_cluster: RealCluster) -> None:
 
 
 def test_only_one_cluster_at_a_time(real_cluster: RealCluster) -> None:
-    with pytest.raises(Exception, match="this machine has nodes already"):
+    with pytest.raises(Exception, match="this machine already has nodes"):
         RealCluster(1).start()
 
 

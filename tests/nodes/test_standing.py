@@ -101,7 +101,7 @@ def test_up_again_killed_up_and_down(elsewhere: Elsewhere) -> None:
 
     again = elsewhere.standing("up")
     assert (again.returncode, again.stdout) == (0, up.stdout), again
-    assert again.stderr == "up already\n"
+    assert again.stderr == "already up\n"
 
     # The kernel ends what a killed cluster was, containers and mounts included; files wait for the next one.
     elsewhere.space.run("kill", "-9", str(elsewhere.holder()))
@@ -114,7 +114,7 @@ def test_up_again_killed_up_and_down(elsewhere: Elsewhere) -> None:
     assert elsewhere.kubectl("get", "pods", "-o", "name") == ""
 
     down = elsewhere.standing("down")
-    assert (down.returncode, down.stderr) == (0, "no nodes are up, and nothing of them is left\n"), down
+    assert (down.returncode, down.stderr) == (0, "no nodes are running, and nothing is left of any\n"), down
     assert elsewhere.processes() == []
     assert elsewhere.traces() == before
     assert elsewhere.standing("down").returncode == 0

@@ -16,7 +16,7 @@ _CURVE = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256")
 def _openssl(*arguments: str | Path) -> str:
     done = subprocess.run(["openssl", *map(str, arguments)], capture_output=True, text=True, check=False)
     if done.returncode:
-        raise RuntimeError(f"openssl {arguments[0]} ended with {done.returncode}: {done.stderr.strip()}")
+        raise RuntimeError(f"openssl {arguments[0]} exited with {done.returncode}: {done.stderr.strip()}")
     return done.stdout
 
 

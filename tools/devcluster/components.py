@@ -67,7 +67,7 @@ class Component:
         while not self._is_ready():
             if not self.alive:
                 code = None if self._process is None else self._process.returncode
-                raise ComponentError(f"{self.name} ended with {code} before it was ready\n{self.last_lines()}")
+                raise ComponentError(f"{self.name} exited with {code} before it was ready\n{self.last_lines()}")
             if time.monotonic() > deadline:
                 raise ComponentError(f"{self.name} was not ready after {timeout_s:g} s\n{self.last_lines()}")
             time.sleep(_PAUSE_S)

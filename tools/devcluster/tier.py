@@ -45,9 +45,9 @@ def lacking(operators: Sequence[str] = OPERATORS, kwok: bool = True, player: boo
         return f"the cluster tests need the commands {' and '.join(absent)}"
     names = ["etcd", "k8s", *(f"{name}-operator" for name in operators), *(["kwok"] if kwok else [])]
     if missing := toolchain.missing(names):
-        return f"not built: {', '.join(missing)}; `make cluster-tools` builds them in about ten minutes, where Go is"
+        return f"not built: {', '.join(missing)}; `make cluster-tools` builds them in about ten minutes (needs Go)"
     if player and importlib.util.find_spec("aiohttp") is None:
-        return "the cluster tests need aiohttp, which kopf brings: pip install -e '.[operator]'"
+        return "the cluster tests need aiohttp, a dependency of kopf: pip install -e '.[operator]'"
     return None
 
 

@@ -29,7 +29,7 @@ from pathlib import Path
 MODULES = Path(__file__).parent / "upstreams"
 KUBERNETES = "1.36.3"
 GO = (1, 26)
-_WANTED = f"the cluster tests build real components with Go {GO[0]}.{GO[1]}, and are skipped without"
+_WANTED = f"Go {GO[0]}.{GO[1]} builds the cluster's components; tests that need them are skipped"
 _STAMP = " ".join(
     f"-X {package}.gitVersion=v{KUBERNETES}"
     for package in ("k8s.io/component-base/version", "k8s.io/client-go/pkg/version")

@@ -100,7 +100,7 @@ def build(
             if not archive.exists():
                 packages = recipe.digest(recipe.read(name), _base_key(base), tag, arguments or {}, code=False)
                 if if_quick and all(packages != _facts(folder)["packages"] for folder in _earlier(name, tag)):
-                    _say(f"{name}: left out, for its packages would have to be installed first")
+                    _say(f"{name}: skipped: its packages would have to be installed first")
                     continue
                 _install_programs(base)
                 _build(recipe.read(name), base, tag, index, arguments or {}, archive, packages)
@@ -253,7 +253,7 @@ def _buildah(*arguments: str, check: bool = True, quiet: bool = False) -> subpro
     errors = None if check else subprocess.DEVNULL
     done = subprocess.run(buildah(*arguments), stdout=output, stderr=errors, text=True)
     if check and done.returncode:
-        raise BuildError(f"buildah {arguments[0]} ended with {done.returncode}; its output is above")
+        raise BuildError(f"buildah {arguments[0]} exited with {done.returncode}; see its output above")
     return done
 
 
@@ -271,7 +271,7 @@ def _install_programs(base: str) -> None:
         for step in (["update"], ["install", "--yes", "--no-install-recommends", *missing]):
             done = subprocess.run(["apt-get", "--quiet", *step], stdout=sys.stderr, env=environment)
             if done.returncode:
-                raise BuildError(f"apt-get {step[0]} ended with {done.returncode}; its output is above")
+                raise BuildError(f"apt-get {step[0]} exited with {done.returncode}; see its output above")
 
 
 @contextmanager

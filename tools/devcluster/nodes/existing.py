@@ -35,7 +35,7 @@ class ExistingCluster:
         if not shutil.which(self._kubectl):
             return "CLUSTER=existing needs kubectl on PATH"
         if not self.kubeconfig.exists():
-            return f"CLUSTER=existing needs a kubeconfig, and {self.kubeconfig} is not there: set KUBECONFIG"
+            return f"CLUSTER=existing needs a kubeconfig, but {self.kubeconfig} does not exist: set KUBECONFIG"
         return None
 
     def __enter__(self) -> Self:

@@ -85,7 +85,7 @@ class Store:
                 chains = _output(*ctr, "snapshots", "list").split()
                 names = _IMPORTED.findall(_imported([*ctr, "images", "import", *DISCARDING, "-"], archive, chains))
                 if not names:
-                    raise ValueError(f"{archive}: no image with a name is in it")
+                    raise ValueError(f"{archive}: it contains no named image")
                 # Layers as they came are not needed any more; they go now, for this containerd ends at once.
                 _output(*ctr, "images", "tag", "--force", names[0], _KEPT)
                 _output(*ctr, "images", "rm", "--sync", _KEPT, *kept.values())
@@ -121,7 +121,7 @@ def _imported(command: Sequence[str], archive: Path, chains: Sequence[str]) -> s
     try:
         leaving_out = known_layers.known(archive, chains)
     except (tarfile.TarError, KeyError) as error:
-        raise ValueError(f"{archive}: no archive of an image: {error}") from error
+        raise ValueError(f"{archive}: not an image archive: {error}") from error
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as ctr:
         assert ctr.stdin is not None
         with contextlib.suppress(BrokenPipeError):  # it has read enough, or says why it has not

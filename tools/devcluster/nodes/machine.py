@@ -67,11 +67,11 @@ def lacking() -> str | None:
     status = dict(line.split(":\t", 1) for line in Path("/proc/self/status").read_text().splitlines() if ":\t" in line)
     absent = [name for name, bit in _CAPABILITIES.items() if not int(status["CapEff"], 16) >> bit & 1]
     if absent:
-        return f"real nodes need {' and '.join(absent)}, which this process has not"
+        return f"real nodes need {' and '.join(absent)}, which this process lacks"
     if packages := absent_packages():
         return f"real nodes need commands of {', '.join(packages)}; `make node-tools` installs them on Debian"
     if missing := toolchain.missing(UPSTREAMS):
-        return f"not built: {', '.join(missing)}; `make node-tools` builds them in about five minutes, where Go is"
+        return f"not built: {', '.join(missing)}; `make node-tools` builds them in about five minutes (needs Go)"
     return tier_lacks(kwok=False, player=False) or _taken() or _kernel_lacks()
 
 
@@ -85,7 +85,7 @@ def _taken() -> str | None:
     for route in routes:
         with contextlib.suppress(ValueError):
             if route.get("dev") != LINK and ipaddress.ip_network(route["dst"], strict=False).overlaps(RANGE):
-                return f"the addresses {RANGE} that nodes would take are in use: {route['dst']} dev {route.get('dev')}"
+                return f"the nodes' address range {RANGE} is in use: {route['dst']} dev {route.get('dev')}"
     return None
 
 
@@ -157,7 +157,7 @@ def held() -> str | None:
     """Who has nodes on this machine, in one line; None when nobody has."""
     if holder := held_by():
         who = f"process {holder['pid']}, {holder['folder']}"
-        return f"this machine has nodes already ({who}); `make cluster-down` ends them"
+        return f"this machine already has nodes ({who}); `make cluster-down` stops them"
     return None
 
 

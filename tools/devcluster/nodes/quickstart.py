@@ -82,7 +82,7 @@ def run(file: Path, tree: dict[str, Any], into: Path, keep: bool, stages: Stages
             return measure(cluster, file, tree, into, stages)
     finally:
         if keep:
-            print(f"the cluster stays; `make cluster-down` ends it\nexport KUBECONFIG={os.environ['KUBECONFIG']}")
+            print(f"the cluster keeps running until `make cluster-down`\nexport KUBECONFIG={os.environ['KUBECONFIG']}")
         else:
             with stages("down"):
                 _run(*_STANDING, "down")

@@ -53,7 +53,7 @@ def up(nodes: int, archives: Sequence[Path]) -> int:
     if not holder.stdout.readline():
         print(log.read_text().strip(), file=sys.stderr)
         return 3
-    print(f"{nodes} nodes up in {time.monotonic() - started:.1f} s; `make cluster-down` ends them", file=sys.stderr)
+    print(f"{nodes} nodes up in {time.monotonic() - started:.1f} s; `make cluster-down` stops them", file=sys.stderr)
     _say()
     return 0
 
@@ -61,7 +61,7 @@ def up(nodes: int, archives: Sequence[Path]) -> int:
 def add(held: Mapping[str, str | int], archives: Sequence[Path]) -> int:
     """Add images to every node of the cluster that is up; prints how to reach it."""
     if held["folder"] != str(state()) or not _ready_file().exists():
-        print(f"process {held['pid']} has nodes in {held['folder']}; `make cluster-down` ends them", file=sys.stderr)
+        print(f"process {held['pid']} has nodes in {held['folder']}; `make cluster-down` stops them", file=sys.stderr)
         return 3
     for archive in archives:
         for pid in sorted((state() / "logs").glob("node*-space.pid")):
@@ -71,7 +71,7 @@ def add(held: Mapping[str, str | int], archives: Sequence[Path]) -> int:
             if done.returncode:
                 print(f"{archive}: {done.stderr.strip().splitlines()[-1]}", file=sys.stderr)
                 return 2
-    print(f"up already{', with these images now' if archives else ''}", file=sys.stderr)
+    print(f"already up{', now with these images' if archives else ''}", file=sys.stderr)
     _say()
     return 0
 
@@ -114,7 +114,7 @@ def down() -> int:
         time.sleep(0.1)
     with machine.lock():
         remove_left_behind()
-    print("no nodes are up, and nothing of them is left", file=sys.stderr)
+    print("no nodes are running, and nothing is left of any", file=sys.stderr)
     return 0
 
 

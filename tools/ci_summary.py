@@ -4,8 +4,6 @@ SCALECURVE_TEST_LOG=tests.jsonl make test
 python -m tools.ci_summary tests.jsonl
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from collections import Counter

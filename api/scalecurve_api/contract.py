@@ -5,8 +5,6 @@ and ``SCALECURVE_OUT`` set. Each rank appends to its journal while it runs and w
 end. A rank that ends before that has failed, whatever its exit code.
 """
 
-from __future__ import annotations
-
 TRIAL_ENV = "SCALECURVE_TRIAL"
 """Path of the trial's JSON, or the JSON itself where it begins with ``{``."""
 

@@ -1,7 +1,5 @@
 """Files that are complete or absent after a kill or a power cut: write beside, fsync, rename, fsync the folder."""
 
-from __future__ import annotations
-
 import os
 import threading
 from collections.abc import Iterator

@@ -11,8 +11,6 @@ A reconcile may look at a window of a large experiment: terminal trials are pass
 turn is far as a number. So its cost depends on open trials, not on planned ones.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

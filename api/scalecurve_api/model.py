@@ -1,7 +1,5 @@
 """The base of every typed model: camelCase on the wire, snake_case in Python, unknown fields refused."""
 
-from __future__ import annotations
-
 import copy
 import json
 from typing import Annotated, Any, TypeVar, get_args

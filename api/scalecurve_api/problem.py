@@ -1,7 +1,5 @@
 """One thing wrong with an input: where, what was given, what is allowed, and the nearest valid spelling."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass
 

@@ -8,8 +8,6 @@ A package adds to a registry in its ``pyproject.toml``::
 Nothing is imported before it is looked up, and a package that cannot be loaded fails only for whoever names its entry.
 """
 
-from __future__ import annotations
-
 import importlib
 import warnings
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """The version of ScaleCurve: engine and worker each have their own."""
 
-from __future__ import annotations
-
 import importlib.metadata
 
 NOT_INSTALLED = "not installed"

@@ -1,7 +1,5 @@
 """Words for people: numbers with their nouns, lists, suggestions, and pydantic's messages."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from difflib import get_close_matches

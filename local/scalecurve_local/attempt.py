@@ -6,8 +6,6 @@
 .work/<trial>/attempt-K/result/                  its verdict: trial.json, tables, logs
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from contextlib import suppress

@@ -5,8 +5,6 @@
 <bundle>/.work/<trial>/attempt-K/             see ``attempt``; not part of the record
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Turn an ended attempt into its result: record, tables and logs, written atomically."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import time

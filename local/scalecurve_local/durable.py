@@ -1,7 +1,5 @@
 """Durable files and folders (``scalecurve_api.files``) with errors that say what to do."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from collections.abc import Iterator

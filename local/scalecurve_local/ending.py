@@ -4,8 +4,6 @@ The evidence closest to the cause comes first: a rank's report of memory exhaust
 any rank's failure report (its peers only see a broken connection), then exit codes.
 """
 
-from __future__ import annotations
-
 import re
 import signal
 from collections.abc import Mapping, Sequence

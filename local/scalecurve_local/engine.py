@@ -3,8 +3,6 @@
 Its whole state is on disk (``attempt``, ``bundle``), so it may be killed at any moment and resumed.
 """
 
-from __future__ import annotations
-
 import os
 import platform
 import time

@@ -1,7 +1,5 @@
 """Errors that stop the engine; ``exit_code`` is the command line's."""
 
-from __future__ import annotations
-
 
 class EngineError(Exception):
     """The engine cannot go on; the message says what happened, where, and what to do."""

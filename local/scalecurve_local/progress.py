@@ -1,7 +1,5 @@
 """Progress of a run: counts, the running trial and its speed, and the time left."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise

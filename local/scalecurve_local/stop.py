@@ -1,7 +1,5 @@
 """Stop a run, from a signal handler or by a time limit."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Which cluster and namespace a command means. Loads no client library."""
 
-from __future__ import annotations
-
 import importlib.util
 import os
 from dataclasses import dataclass

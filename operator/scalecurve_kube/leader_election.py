@@ -4,8 +4,6 @@ The clocks of others are never read: a lease counts as expired if its version ha
 measured here (as client-go does). kopf's peering freezes two operators of equal priority instead of letting one work.
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import time

@@ -1,7 +1,5 @@
 """From a kubeconfig or a service account to an authenticated client of the library."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass

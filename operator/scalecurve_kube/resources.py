@@ -1,7 +1,5 @@
 """Where the API server keeps each kind of object that ScaleCurve reads or writes."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any

@@ -1,7 +1,5 @@
 """``python -m scalecurve_operator``: exits with 0 when told to stop, with 1 when the lease or the watches were lost."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import os

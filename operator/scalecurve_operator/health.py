@@ -4,8 +4,6 @@ kopf's own liveness endpoint answers as long as its loop runs; its watch streams
 (nolar/kopf#1145, #1276). So every write of ours must come back through the watch of its kind before long.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from aiohttp import web

@@ -1,7 +1,5 @@
 """Structured logs: one JSON object per line, with the experiment and trial that a message is about."""
 
-from __future__ import annotations
-
 import json
 import logging
 import re

@@ -3,8 +3,6 @@
 Handlers only update the cache and enqueue. The first reconcile begins after ``InitialList`` has cached everything.
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import os

@@ -1,7 +1,5 @@
 """The operator's own Prometheus metrics; names as in docs/design.md, section 8."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest

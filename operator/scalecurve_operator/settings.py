@@ -1,7 +1,5 @@
 """The operator's settings, read once from the environment, which the chart sets."""
 
-from __future__ import annotations
-
 import os
 import platform
 import re

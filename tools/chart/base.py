@@ -4,8 +4,6 @@
 refers to the chart's.
 """
 
-from __future__ import annotations
-
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The operator's RBAC rules for the jobs of every runner: ``python -m tools.chart.job_rules`` writes them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from scalecurve_api.spec.job_kinds import Runner

@@ -5,8 +5,6 @@
 Everything above the marker in the README is written by hand and stays.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """A certificate authority of one test run, made with the openssl command, 3.0 or newer: that saves a dependency."""
 
-from __future__ import annotations
-
 import base64
 import json
 import re

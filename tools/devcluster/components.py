@@ -1,7 +1,5 @@
 """Processes that end with the one that started them, and say why they did not start."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

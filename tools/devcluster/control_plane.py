@@ -1,7 +1,5 @@
 """etcd, the API server with its CRDs, the controller manager and the scheduler."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

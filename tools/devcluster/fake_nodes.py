@@ -1,7 +1,5 @@
 """Nodes without machines: kwok plays their kubelets, and the player the containers of trials' pods."""
 
-from __future__ import annotations
-
 import sys
 import time
 from collections.abc import Mapping, Sequence

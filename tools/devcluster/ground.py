@@ -1,7 +1,5 @@
 """What the components of one tier stand on: a folder, ports, certificates, and the API server's address."""
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import shutil

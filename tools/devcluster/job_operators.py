@@ -1,7 +1,5 @@
 """The two job operators: mpi-operator, and training-operator with its webhook."""
 
-from __future__ import annotations
-
 import base64
 import fcntl
 import subprocess

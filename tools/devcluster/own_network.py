@@ -10,8 +10,6 @@ this process serves a listener that its child made inside, and connects to the s
 Needs Linux; where unshare(2) of a network needs more rights than there are, it is tried within a user namespace.
 """
 
-from __future__ import annotations
-
 import array
 import asyncio
 import contextlib

@@ -1,7 +1,5 @@
 """Ports that two test runs on one machine never choose alike."""
 
-from __future__ import annotations
-
 import random
 import socket
 

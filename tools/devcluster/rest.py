@@ -1,7 +1,5 @@
 """The few requests that a tier makes of its own API server; kubectl would cost 0.1 s of processor time each."""
 
-from __future__ import annotations
-
 import base64
 import http.client
 import json

@@ -10,8 +10,6 @@ do not meet. What a kubelet would do is done by kwok (stages.yaml) and, for pods
     python -m tools.devcluster.tier up [--folder F] [--nodes N] [--gpus G]    prints KUBECONFIG, stays until Ctrl-C
 """
 
-from __future__ import annotations
-
 import argparse
 import atexit
 import contextlib

@@ -10,8 +10,6 @@ builds anew. Standard library only: this runs before anything is installed.
     python -m tools.devcluster.toolchain helm kwok       build these only
 """
 
-from __future__ import annotations
-
 import fcntl
 import hashlib
 import os

@@ -1,7 +1,5 @@
 """Waiting for what is not there at once, and the questions that say whether it is."""
 
-from __future__ import annotations
-
 import contextlib
 import http.client
 import socket

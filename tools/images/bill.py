@@ -5,8 +5,6 @@ image's interpreter under the folder where the image is mounted, and runs nothin
 dpkg's own list, named by package URLs of type ``deb``.
 """
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -9,8 +9,6 @@ The base is a public Python image; where its registry cannot be reached, or with
 Debian 12 made of packages.
 """
 
-from __future__ import annotations
-
 import argparse
 import fcntl
 import hashlib

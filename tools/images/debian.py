@@ -4,8 +4,6 @@ Packages come from where this machine's own apt takes them, if it is of that rel
 mirror.
 """
 
-from __future__ import annotations
-
 import hashlib
 import subprocess
 from pathlib import Path

@@ -10,8 +10,6 @@ segmentation fault where MPI started the ranks.
 The wheel is kept in the cache, in a folder named by the digest of all that it depends on. Standard library only.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import fcntl

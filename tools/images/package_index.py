@@ -4,8 +4,6 @@ pip inside a build follows the settings of pip outside: index, certificates, tru
 which are mounted while an instruction runs and are part of no layer and of no history.
 """
 
-from __future__ import annotations
-
 import ast
 import subprocess
 import sys

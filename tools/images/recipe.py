@@ -1,7 +1,5 @@
 """What goes into an image, and the digest of all of it: a build whose digest is in the cache is not repeated."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import re

@@ -1,7 +1,5 @@
 """``python -m scalecurve_worker``: one rank of a built-in program, under any launcher."""
 
-from __future__ import annotations
-
 import os
 import sys
 import traceback

@@ -1,7 +1,5 @@
 """``scalecurve fit BUNDLE``."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import click

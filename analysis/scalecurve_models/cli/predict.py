@@ -1,7 +1,5 @@
 """``scalecurve predict EXPERIMENT|BUNDLE`` and ``scalecurve predict MODEL``; each is imported when it is called."""
 
-from __future__ import annotations
-
 import importlib
 
 import click

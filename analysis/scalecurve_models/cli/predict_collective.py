@@ -1,7 +1,5 @@
 """``scalecurve predict collective``."""
 
-from __future__ import annotations
-
 import click
 
 from scalecurve.cli.output import Real, output_option, show

@@ -1,7 +1,5 @@
 """``scalecurve predict optimus``."""
 
-from __future__ import annotations
-
 import click
 
 from scalecurve.cli.exit_codes import EXIT_INPUT

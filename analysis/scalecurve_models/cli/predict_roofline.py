@@ -1,7 +1,5 @@
 """``scalecurve predict roofline``."""
 
-from __future__ import annotations
-
 import click
 
 from scalecurve.cli.output import Real, output_option, show

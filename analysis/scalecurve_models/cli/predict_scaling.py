@@ -1,7 +1,5 @@
 """``scalecurve predict scaling BUNDLE``."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import click

@@ -1,7 +1,5 @@
 """The prediction models by name: what ``scalecurve predict MODEL`` can call."""
 
-from __future__ import annotations
-
 # model -> (module that holds its ``command``, what it does in a line)
 PREDICTORS: dict[str, tuple[str, str]] = {
     "paleo": ("scalecurve_models.cli.predict_paleo", "Layer by layer from FLOPs and bytes (Qi et al., ICLR 2017)."),

@@ -7,8 +7,6 @@ A real call also has a cost that does not grow with the ranks (launching a kerne
 ``launch``, separable from α with several worker counts, and omitted with only one.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Which algorithm explains the measurements, where they can tell; and the timed points of a bundle."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -8,8 +8,6 @@ within and between nodes). Sources
 - P. Sanders, J. Speck, J. Träff, Parallel Computing 35 (2009): pipelined double binary tree.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 

@@ -5,8 +5,6 @@ size is piecewise. Pieces are contiguous in size; all divisions into up to ``mos
 relative error (dynamic programming), on running sums that make fitting a piece cheap.
 """
 
-from __future__ import annotations
-
 from itertools import combinations
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Fitted all-reduce algorithms as tables: errors, latency and bandwidth, and predicted against measured times."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from scalecurve.render import formatting

@@ -5,8 +5,6 @@ by name and excluded from every fit). Errors at points that a fit used are the `
 and prove nothing.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 

@@ -1,7 +1,5 @@
 """Published weak scaling of the same networks, to compare with a measured curve; none of it was measured here."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache

@@ -4,8 +4,6 @@ The laws are fitted to the curve alone. The step models (Pollux' overlap, Optimu
 the program, strong and weak, at all batches: a weak point at 2 workers informs a strong one and vice versa.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 

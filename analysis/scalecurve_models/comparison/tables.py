@@ -1,7 +1,5 @@
 """Tables of predicted against measured: every point, errors of every model, the models, their parameters."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 

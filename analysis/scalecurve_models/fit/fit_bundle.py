@@ -1,7 +1,5 @@
 """Fit every model that a bundle's measurements support, and compare each with them."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from dataclasses import dataclass
 

@@ -6,8 +6,6 @@ step,loss[,series]                                  Optimus' loss curve
 workers,bytes,time_us[,nodes][,series]              all-reduce algorithms
 """
 
-from __future__ import annotations
-
 import csv
 import math
 from collections.abc import Iterator, Sequence

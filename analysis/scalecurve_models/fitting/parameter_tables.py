@@ -1,7 +1,5 @@
 """Parameters as table cells, in one form for every model."""
 
-from __future__ import annotations
-
 from scalecurve.render.table import Cell, Column
 from scalecurve_models.fitting.least_squares import Parameter
 

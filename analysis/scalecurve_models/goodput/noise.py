@@ -5,8 +5,6 @@ batch of B steps and samples to a target grow as S/S_min = 1 + B_crit/B and E/E_
 (OSDI 2021): a sample in a batch of M progresses (B_simple + M0)/(B_simple + M) times as far as one in a batch of M0.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -10,8 +10,6 @@ half of the compute time where all batches are equal, α and β of an unused net
 more than two workers.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """Which scaling law holds: every law is judged by left-out worker counts, never by those it was fitted to."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -13,8 +13,6 @@ Every law is linear in its parameters once it is turned around, for any baseline
 parameters are the non-negative least squares solution of the rows that ``Form.rows`` gives.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 

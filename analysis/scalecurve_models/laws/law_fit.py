@@ -4,8 +4,6 @@ The law passes through the baseline by definition, S(N0) = 1; the baseline's noi
 worker counts (repetitions) inform the noise, not the shape.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

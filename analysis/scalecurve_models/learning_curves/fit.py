@@ -1,7 +1,5 @@
 """How a bundle's runs learn: fitted loss curves, steps and time to a target, and the effect of depth."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

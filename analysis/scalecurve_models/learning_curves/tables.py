@@ -1,7 +1,5 @@
 """Loss curves, steps and time to a target, and the effect of depth, as tables."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from scalecurve.render.table import Cell, Column, Table

@@ -1,7 +1,5 @@
 """Counts as written-out arithmetic: ``(3*3*64)*64 = 36,864``."""
 
-from __future__ import annotations
-
 from math import prod
 
 from scalecurve_models.networks.counting import LayerCount

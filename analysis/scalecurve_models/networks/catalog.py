@@ -1,7 +1,5 @@
 """Shipped networks by name, and networks from files."""
 
-from __future__ import annotations
-
 from functools import lru_cache
 from importlib.resources import files
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Counts of each layer for one sample: weights, biases, multiply-adds, and minor operations."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod

@@ -6,8 +6,6 @@ of the use. ``repeat: 3`` chains three uses, named ``use_1`` to ``use_3``. ``spl
 each of four devices, with a quarter of the filters; inside, ``layer@all`` is that layer on every device.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any

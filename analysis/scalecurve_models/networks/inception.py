@@ -4,8 +4,6 @@ C. Szegedy et al., "Going deeper with convolutions", CVPR 2015, figure 2. Publis
 lecture's slide gives 854M against 358M at 28x28; its listed reduced layers add up to 271M.)
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

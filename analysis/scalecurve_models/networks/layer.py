@@ -1,7 +1,5 @@
 """Kinds of layers: their fields and output shapes. Shapes are for one sample."""
 
-from __future__ import annotations
-
 from math import prod
 from typing import Annotated, Any, Literal
 

@@ -6,8 +6,6 @@ its full input whose output only such layers use is read as a fully connected la
 to Paleo cost nothing there, and are ``other`` here.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Parse one layer; errors name the first problem in one line."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, get_args
 

@@ -1,7 +1,5 @@
 """Network files: our format (YAML or JSON) and Paleo's JSON, recognized by content."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Tables of networks: layers with their arithmetic, totals, comparisons."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from scalecurve.render.table import Cell, Column, Table

@@ -3,8 +3,6 @@
 Modules are recognized by class name and read by attribute, so that nothing here imports torch.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any

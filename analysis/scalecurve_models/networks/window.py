@@ -1,7 +1,5 @@
 """Sliding windows: output extents and paddings of convolutions and pools along one axis."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 Padding = Literal["valid", "same"] | tuple[int, int]

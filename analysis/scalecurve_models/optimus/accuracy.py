@@ -1,7 +1,5 @@
 """Accuracy fitted as the loss 1 - accuracy with Optimus' curve: an assumption, to be judged by its residuals."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from scalecurve_models.fitting.least_squares import FitError

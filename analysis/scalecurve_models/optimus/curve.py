@@ -8,8 +8,6 @@ in all three parameters. Whether the noise is constant or proportional to the lo
 residuals; it weights the points and sets the intervals.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Literal

@@ -5,8 +5,6 @@ is cross-validated over depths and compared with the mean of the others, which i
 device, which a loss per step cannot depend on, shows what chance alone produces.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

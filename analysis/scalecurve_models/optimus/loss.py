@@ -1,7 +1,5 @@
 """The loss curve of Optimus (Peng et al., EuroSys 2018, Eq. 1): l(k) = 1/(b0 k + b1) + b2 with b0, b1, b2 >= 0."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

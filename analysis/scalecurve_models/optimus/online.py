@@ -1,7 +1,5 @@
 """How well a loss curve fitted to the first part of a run predicts the rest."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

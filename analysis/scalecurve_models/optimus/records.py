@@ -1,7 +1,5 @@
 """Loss curves of a bundle's trials: evaluations where they trained to accuracy, else the losses of their steps."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass

@@ -10,8 +10,6 @@ with a constant number of them: the terms in p merge with those that vary the sa
     workers         f = 1 / (θ0 M/w + θ1 + θ3 w)
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal

@@ -1,7 +1,5 @@
 """The speed model over workers and servers as a table, with the time to a loss if the loss curve is known."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

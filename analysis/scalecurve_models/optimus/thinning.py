@@ -1,7 +1,5 @@
 """Preparing losses for a fit: replace outliers, thin long runs (Optimus, Peng et al., EuroSys 2018, 3.1)."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray

@@ -1,7 +1,5 @@
 """A priori prediction of an experiment, from its network, a device and a link: Paleo and an upper bound."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 

@@ -5,8 +5,6 @@ operations are done than Paleo counts (Winograd), and falls where Paleo counts n
 So each point's exact PPP is shown with the common one, which is valid for the family of networks it came from.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial

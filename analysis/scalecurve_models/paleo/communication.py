@@ -3,8 +3,6 @@
 ``butterfly`` here is log2(n) * D / B; it is not recursive halving and doubling, which is 2 (n - 1) / n * D / B.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Upper bound on the rate at which a device can classify images, and the rate that Paleo predicts."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from scalecurve.hardware.devices import DeviceSpec, Precision

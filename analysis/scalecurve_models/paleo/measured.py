@@ -1,7 +1,5 @@
 """Measured steps from a CSV file with the columns ``batch``, ``step_ms`` and optionally ``workers``."""
 
-from __future__ import annotations
-
 import csv
 from pathlib import Path
 

@@ -4,8 +4,6 @@ The walk of TalwalkarLab/paleo, paleo/graph.py: a chain until it forks, each bra
 parents, and on from there once all branches have met it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 from scalecurve_models.networks.graph import Network

@@ -5,8 +5,6 @@
 - ``paleo+``: the same plus the ring and an overlap fitted to steps of several workers, leaving each point out.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 

@@ -9,8 +9,6 @@ their errors, unless ``corrected``:
 - hybrid parallelism counts the values of the last unsplit layer, not their bytes, as what pipelining saves.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from math import prod
 

@@ -1,7 +1,5 @@
 """Data parallelism: a step of n workers, with forward, backward, update and exchange in sequence."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args

@@ -1,7 +1,5 @@
 """Tables of Paleo's predictions."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from scalecurve.render.table import Cell, Column, Table

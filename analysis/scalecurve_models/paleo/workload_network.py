@@ -1,7 +1,5 @@
 """The network that an experiment trains: its model's, at the size of its images."""
 
-from __future__ import annotations
-
 from scalecurve_api.programs.workload import Workload
 from scalecurve_models.networks import Network, NetworkError, network_of_model
 

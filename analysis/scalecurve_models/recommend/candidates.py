@@ -6,8 +6,6 @@ draws. Two measured counts test no model; then the draws cover every way in whic
 of a point serves all questions, so that "cheaper" and "faster" go together as they do in one run.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -6,8 +6,6 @@ grows with N (Amdahl, the latency of a ring) or with N² (what usl adds). Half o
 mix them in every proportion, so that a prediction is as wide as the measurements leave it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The best worker count for one goal among those that may be recommended, and the caveat on the answer."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -6,8 +6,6 @@ only two measured counts no model was tested: another count is recommended only 
 ways in which the loss may continue, otherwise the better of the two.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 

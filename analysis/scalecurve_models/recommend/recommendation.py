@@ -1,7 +1,5 @@
 """What is recommended, as sentences and as tables: optima, and time, cost and probabilities of every count."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Literal
 

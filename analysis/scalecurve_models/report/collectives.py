@@ -1,7 +1,5 @@
 """All-reduce models against measurements: time over the message size, and the error at left-out sizes."""
 
-from __future__ import annotations
-
 import numpy as np
 from matplotlib.axes import Axes
 

@@ -1,7 +1,5 @@
 """Loss curves with their fits, and the time to a target over the worker count."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """All model fits for the bundles of a report, made once and used by its tables and plots."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 

@@ -1,7 +1,5 @@
 """Predicted vs. measured, one panel per curve: efficiency, which makes a percent visible."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from matplotlib.axes import Axes

@@ -1,7 +1,5 @@
 """Published curves of the same network with a measured weak curve, each labeled as published."""
 
-from __future__ import annotations
-
 from scalecurve.reporting.drawing import WIDE_PANEL, Drawing, Sheet, axis, level_line, style, theme
 from scalecurve.reporting.drawing.scales import percent_scale
 from scalecurve.reporting.findings import Findings

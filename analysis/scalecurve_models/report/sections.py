@@ -1,7 +1,5 @@
 """The sections that the models add to a report: tables, and how their numbers were obtained."""
 
-from __future__ import annotations
-
 from scalecurve.reporting.findings import Findings
 from scalecurve.reporting.registry import Body, section
 from scalecurve_models.report.model_results import model_results

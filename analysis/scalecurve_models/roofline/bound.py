@@ -3,8 +3,6 @@
 A multiply-add is two FLOPs, in the work and in the peak; intensity is FLOPs per byte of memory traffic.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Literal

@@ -5,8 +5,6 @@
 e and P are separable where the same samples were processed at different efficiencies (or batches).
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -5,8 +5,6 @@
 R. W. Hockney's r∞ and n½ (Parallel Computing 5 (1987)) for a training step. F is the FLOPs per sample of a step.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -4,8 +4,6 @@ They say less than ``rules``: an engine validates every experiment anyway. Here 
 cheap to see, and what only the API server can see: that a started experiment stays what it was.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 Rule = dict[str, Any]

@@ -1,7 +1,5 @@
 """The CRDs, generated from the models: ``python -m scalecurve_api.crds.generate DIR`` writes them."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path

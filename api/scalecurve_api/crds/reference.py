@@ -1,7 +1,5 @@
 """The reference page of every field, generated from the CRDs: ``python -m scalecurve_api.crds.reference FILE``."""
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence

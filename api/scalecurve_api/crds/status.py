@@ -4,8 +4,6 @@ A status is bounded whatever the experiment's size (about 100 KiB at the very mo
 cut to one short line where it is made, because an API server refuses a status with one message that is too long.
 """
 
-from __future__ import annotations
-
 from typing import Annotated, Any, Literal
 
 from pydantic import AwareDatetime, BeforeValidator, Field, StringConstraints

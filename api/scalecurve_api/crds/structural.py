@@ -6,8 +6,6 @@ what is refused. The rules: https://kubernetes.io/docs/tasks/extend-kubernetes/c
 custom-resource-definitions/#specifying-a-structural-schema
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -4,8 +4,6 @@ An API server writes a default into every object that lacks the field. So only d
 stay in the schema; a description tells the others.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 

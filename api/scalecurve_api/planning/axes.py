@@ -1,7 +1,5 @@
 """Axes beside the worker count: a name such as ``precision`` or ``options.compile`` -> a field of the workload."""
 
-from __future__ import annotations
-
 from collections.abc import Container, Iterable, Iterator, Mapping
 from typing import Any, get_args, get_origin
 

@@ -5,8 +5,6 @@ excluded by themselves go first, axes that no rule ties together are counted apa
 the values that no rule names are counted as one.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from math import prod

@@ -1,7 +1,5 @@
 """Training to accuracy after the timed windows, and what is measured beside it."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any
 
 from pydantic import Field, StrictBool

@@ -1,7 +1,5 @@
 """``program: allreduce``: the all-reduce microbenchmark, with nccl-tests' conventions."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from enum import StrEnum
 from typing import Annotated, ClassVar, Literal

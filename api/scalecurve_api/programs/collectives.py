@@ -1,7 +1,5 @@
 """Which all-reduce each collective library offers."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from enum import StrEnum
 

@@ -1,7 +1,5 @@
 """``program: custom``: the user's own command, started once for every worker."""
 
-from __future__ import annotations
-
 from typing import ClassVar, Literal
 
 from pydantic import Field

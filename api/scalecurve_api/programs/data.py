@@ -1,7 +1,5 @@
 """What a training step consumes: where samples come from and how they are transformed."""
 
-from __future__ import annotations
-
 from enum import StrEnum
 from typing import Annotated
 

@@ -1,7 +1,5 @@
 """``program: horovod``: the models of program torch, spread by Horovod 0.28.1 over ranks that mpirun started."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import ClassVar, Literal
 

@@ -5,8 +5,6 @@ module needs no framework. Another package adds a model by an entry point in ``s
 ``ModelEntry``.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, Literal
 

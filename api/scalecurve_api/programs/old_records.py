@@ -1,7 +1,5 @@
 """Reading what was written before each program had fields of its own: records then had every program's fields."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

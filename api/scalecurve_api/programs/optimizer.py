@@ -1,7 +1,5 @@
 """The update rule of a training, and how its learning rate changes."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from enum import StrEnum
 from typing import Annotated, Literal

@@ -1,7 +1,5 @@
 """``program: tensorflow``: a Keras model trained under one of TensorFlow's strategies, or under Horovod."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from enum import StrEnum
 from typing import ClassVar, Literal

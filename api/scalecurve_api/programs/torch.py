@@ -1,7 +1,5 @@
 """``program: torch``: a model of the catalog trained by PyTorch, with its own ways to spread over workers."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from enum import StrEnum
 from typing import Annotated, ClassVar, Literal

@@ -1,7 +1,5 @@
 """Rank files and outcome -> one sealed trial record and its tables: the same bytes from either engine."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median

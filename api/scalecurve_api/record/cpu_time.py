@@ -1,7 +1,5 @@
 """Where the CPU time of a machine's cores went, from the text of /proc/stat."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import NamedTuple
 

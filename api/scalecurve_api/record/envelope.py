@@ -5,8 +5,6 @@ differences from the first) and behind it the step journals, each compressed by 
 A journal's rows are stored byte plane by byte plane: bytes that hardly change lie together and vanish.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import struct

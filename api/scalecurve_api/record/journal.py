@@ -4,8 +4,6 @@ A 32-byte header, then 32-byte little-endian rows. A torn last row is dropped on
 at the end of the file and is lost when its writer is killed; that is why steps take this form first.
 """
 
-from __future__ import annotations
-
 import struct
 from typing import BinaryIO, NamedTuple
 

@@ -1,7 +1,5 @@
 """A payload as lines of a log that other processes write to as well, and back."""
 
-from __future__ import annotations
-
 import binascii
 import re
 from collections.abc import Iterable, Iterator

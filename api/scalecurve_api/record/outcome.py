@@ -1,7 +1,5 @@
 """How a trial's processes ended, as observed by its engine."""
 
-from __future__ import annotations
-
 from pydantic import Field
 
 from scalecurve_api.model import Model

@@ -1,7 +1,5 @@
 """What one rank writes at its end (``rank-<r>.json``); the steps themselves are in its journal."""
 
-from __future__ import annotations
-
 from enum import StrEnum
 from typing import Any, Final, Literal
 

@@ -1,7 +1,5 @@
 """Step times of the slowest rank, from the journals."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 
 from scalecurve_api.record import journal

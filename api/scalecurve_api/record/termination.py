@@ -1,7 +1,5 @@
 """The termination message of a trial's pod: what fits 4 KiB (Kubernetes keeps no more of one container)."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from typing import Final, Literal

@@ -4,8 +4,6 @@ A check is passed, not passed, or could not be made (None), and says why. A chec
 ``InvalidReason`` and did not pass makes the trial Invalid; the others warn.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 

@@ -4,8 +4,6 @@ Only what a single field can say about itself is checked here, and in the module
 ``workload``, ``measure``, ``pod_options``); rules over several fields are in ``rules``.
 """
 
-from __future__ import annotations
-
 from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field, SerializeAsAny, StrictBool, StrictFloat, StrictInt, StrictStr, StringConstraints

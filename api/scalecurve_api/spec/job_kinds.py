@@ -4,8 +4,6 @@ Adding one: a member of ``Runner`` here, its renderer and reader in ``scalecurve
 package's ``RUNNERS``. Everything else (CRD, RBAC, doctor, capacity, rules, pod index) follows from the facts.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Self

@@ -1,7 +1,5 @@
 """What is measured at each point: timed windows, and optionally a training to accuracy."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 from pydantic import Field, StrictBool

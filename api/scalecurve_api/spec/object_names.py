@@ -3,8 +3,6 @@
 A name is a function of what it names, so an object is created once however often that is tried.
 """
 
-from __future__ import annotations
-
 import hashlib
 
 EXPERIMENT_LABEL = "scalecurve.dev/experiment"

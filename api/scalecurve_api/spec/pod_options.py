@@ -3,8 +3,6 @@
 They apply on Kubernetes; on one machine they are ignored.
 """
 
-from __future__ import annotations
-
 from enum import StrEnum
 from typing import Annotated, Literal
 

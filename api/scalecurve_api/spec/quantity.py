@@ -1,7 +1,5 @@
 """Exact arithmetic on Kubernetes quantities: an experiment states them for one worker, a pod carries several."""
 
-from __future__ import annotations
-
 import re
 from decimal import Decimal
 

@@ -1,7 +1,5 @@
 """Worker counts, the batch at each of them, and how workers are placed on nodes."""
 
-from __future__ import annotations
-
 from enum import StrEnum
 from typing import Annotated, Literal
 

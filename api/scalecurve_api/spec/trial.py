@@ -1,7 +1,5 @@
 """``ScalingTrial``: one run of one point, with every axis resolved; what an engine hands to the worker."""
 
-from __future__ import annotations
-
 from enum import StrEnum
 from typing import Annotated, Any, Literal, TypeVar
 

@@ -4,8 +4,6 @@ PyYAML's node tree is walked instead of its loader, so that duplicate keys are r
 (a node met again is counted again), and every error can name its line.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field

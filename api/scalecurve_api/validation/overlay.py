@@ -4,8 +4,6 @@ Mappings are merged, null removes a field, everything else (lists too) is replac
 line that it was written in, so that an error names them.
 """
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Iterable, Iterator
 from typing import Any

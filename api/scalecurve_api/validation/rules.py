@@ -3,8 +3,6 @@
 Everything wrong is reported at once, before a device is taken.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 

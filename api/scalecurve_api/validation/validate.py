@@ -1,7 +1,5 @@
 """YAML text -> experiments, or every problem at once, with its line and what is allowed."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace

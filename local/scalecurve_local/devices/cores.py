@@ -1,7 +1,5 @@
 """The CPU cores this process may use: affinity, cgroup quota, and which hardware threads share a core."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The GPUs this process may use, by UUID: NVML where its bindings are installed, else ``nvidia-smi``."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 from collections.abc import Mapping, Sequence

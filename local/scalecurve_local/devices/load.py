@@ -1,7 +1,5 @@
 """How busy this machine's cores are before a run."""
 
-from __future__ import annotations
-
 import os
 import time
 from collections.abc import Callable, Sequence

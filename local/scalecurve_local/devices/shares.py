@@ -4,8 +4,6 @@ The share of N workers is a prefix of the share of any larger N, so points diffe
 not by where they run.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The command lines of a trial: torchrun, mpirun or plain processes."""
 
-from __future__ import annotations
-
 import importlib.util
 import shutil
 import sys

@@ -4,8 +4,6 @@ The engine's own environment without variables of another job, then the contract
 ``workload.env``.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """A TCP port reserved for this run."""
 
-from __future__ import annotations
-
 import socket
 
 

@@ -1,7 +1,5 @@
 """A running trial: start its supervisor, send it a stop, read how it ended."""
 
-from __future__ import annotations
-
 import os
 import select
 import shutil

@@ -4,8 +4,6 @@ This is the second safety net. The first is the supervisor, which outlives its e
 is killed itself.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import time

@@ -6,8 +6,6 @@ It is a child subreaper (``prctl(2)``): processes that double-fork, or whose lau
 It inherits the open files of device locks, so these are free only when it has ended, after everything else.
 """
 
-from __future__ import annotations
-
 import ctypes
 import json
 import os

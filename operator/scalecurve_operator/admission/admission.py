@@ -1,7 +1,5 @@
 """Which experiments hold a slot of their pool: kept up to date for ``pools``, and reported in a condition."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from scalecurve_api.spec.experiment import ExperimentSpec

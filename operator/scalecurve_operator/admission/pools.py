@@ -4,8 +4,6 @@ An experiment keeps its slot until it ends, or is suspended and has no job left;
 its age.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 

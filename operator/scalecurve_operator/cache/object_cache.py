@@ -5,8 +5,6 @@ same name: the answers to our own writes and their echo in the watch arrive in a
 kept only while those are open, so that ten thousand finished ones fit.
 """
 
-from __future__ import annotations
-
 import time
 
 from scalecurve_api.spec.object_names import TRIAL_LABEL

@@ -1,7 +1,5 @@
 """Carrying out what was decided for one trial. A kill may interrupt every step, and every step may be repeated."""
 
-from __future__ import annotations
-
 import logging
 import time
 from collections.abc import Sequence

@@ -4,8 +4,6 @@ Judging loads rank records as models; for thousands of ranks that takes long and
 process of its own, which returns the memory.
 """
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import json

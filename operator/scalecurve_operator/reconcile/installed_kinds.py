@@ -1,7 +1,5 @@
 """Which job kinds a cluster serves: their operators may be installed or removed at any time."""
 
-from __future__ import annotations
-
 import time
 
 from scalecurve_api.spec.job_kinds import Runner

@@ -1,7 +1,5 @@
 """Probing a job that takes long: is it still there, is it past its deadline, what do its pods wait for?"""
 
-from __future__ import annotations
-
 import math
 import time
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """What open trials need beyond what ``lifecycle`` decides: companions, probes, reports of progress."""
 
-from __future__ import annotations
-
 import time
 
 from scalecurve_api.crds.status import one_line

@@ -6,8 +6,6 @@ could still report, then exit codes; among equals the pod that ended first. Pods
 because another failed end last and count last.
 """
 
-from __future__ import annotations
-
 import re
 import signal
 from collections.abc import Callable, Iterator, Mapping, Sequence

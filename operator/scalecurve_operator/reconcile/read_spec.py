@@ -1,7 +1,5 @@
 """A ScalingExperiment object -> the typed experiment, with every rule checked, or why it cannot run."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -4,8 +4,6 @@ All state is in the cluster and in the object cache. A reconcile may be interrup
 next one goes on: what an attempt has reached is in its trial's status.
 """
 
-from __future__ import annotations
-
 import logging
 import time
 from collections import Counter

@@ -1,7 +1,5 @@
 """One experiment under reconciliation: its objects, the index of its trials, and the means to act on them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field
 

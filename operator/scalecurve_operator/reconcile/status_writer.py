@@ -1,7 +1,5 @@
 """Writing an experiment's status: when it is due, what it says, and against the object that it belongs to."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Sequence
 

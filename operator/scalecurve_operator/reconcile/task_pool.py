@@ -1,7 +1,5 @@
 """Bounded concurrency within one reconcile: trials are acted on side by side, and a slow one delays no other."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
 from types import TracebackType

@@ -1,7 +1,5 @@
 """ScalingTrial objects: created, read in full, and written against the version that the cache holds."""
 
-from __future__ import annotations
-
 from scalecurve_api.spec.object_names import labels
 from scalecurve_kube.errors import Refused
 from scalecurve_kube.resources import EXPERIMENTS, TRIALS, Object, owner_uids

@@ -4,8 +4,6 @@ High-priority keys, those with an ended job to collect, go first and get more sl
 at once, the first to end would otherwise wait until all the others have begun.
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable

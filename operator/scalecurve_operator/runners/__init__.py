@@ -3,8 +3,6 @@
 ``docs/how-to/add-a-runner.md`` says how to add one.
 """
 
-from __future__ import annotations
-
 from scalecurve_api.spec.experiment import ExperimentSpec
 from scalecurve_api.spec.job_kinds import DEFAULT_RUNNER
 from scalecurve_api.spec.trial import TrialSpec

@@ -3,8 +3,6 @@
 This is only a request to the scheduler; what really happened is read back from the pods and judged.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from scalecurve_api.spec import object_names as objects

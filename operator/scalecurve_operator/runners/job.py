@@ -6,8 +6,6 @@ failure is best read at its first sign, the condition FailureTarget. When the de
 running pods, so the operator ends it earlier.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

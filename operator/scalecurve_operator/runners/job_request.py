@@ -1,7 +1,5 @@
 """Everything that rendering a job needs to know, and what follows from it alone."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any

@@ -1,7 +1,5 @@
 """The status of a job, in the words of ``lifecycle``; every job kind is read into this."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any

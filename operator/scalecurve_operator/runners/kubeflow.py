@@ -3,8 +3,6 @@
 None of their conditions says why a run failed; that is read from the pods, which cleanPodPolicy None preserves.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any

@@ -9,8 +9,6 @@
   workers, so all of them count as ready (``mpi_job_controller.go``, v0.8.2). Its entry has to wait for sshd itself.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Reading one pod's object: how its containers ended, what they wait for, its index and role. Pure."""
 
-from __future__ import annotations
-
 import signal
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeVar

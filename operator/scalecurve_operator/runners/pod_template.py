@@ -1,7 +1,5 @@
 """The pod that carries workers, the same under every job kind."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from decimal import ROUND_FLOOR
 from typing import Any

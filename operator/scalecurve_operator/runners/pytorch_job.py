@@ -4,8 +4,6 @@ RANK and PET_NODE_RANK that the operator sets are the pod's index, and WORLD_SIZ
 The job succeeds with its master; the others are left running until it is deleted.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The interface of a runner: one job kind, rendered and read back. Nothing here talks to a cluster."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 

@@ -5,8 +5,6 @@ Without AllWorkers the job would succeed with worker 0. If there is a chief the 
 policy: workers and servers of a parameter server job never end by themselves.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any

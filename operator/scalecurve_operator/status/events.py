@@ -1,7 +1,5 @@
 """Kubernetes Events: few, for people who ``kubectl describe``; never worth failing for."""
 
-from __future__ import annotations
-
 import hashlib
 import logging
 import time

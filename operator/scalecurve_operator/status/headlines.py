@@ -1,7 +1,5 @@
 """How well each series scales so far, for the status; the report has the uncertainties."""
 
-from __future__ import annotations
-
 import math
 from collections import defaultdict
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """Statuses as written to the API server, as JSON; ``scalecurve_api.crds.status`` declares every field. Pure."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 

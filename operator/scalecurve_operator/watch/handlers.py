@@ -3,8 +3,6 @@
 No handler keeps state in an object (kopf's annotations, finalizers): what it takes to go on is in the trials' statuses.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

@@ -5,8 +5,6 @@ for each one (``aiotoggles.ToggleSet`` of 1.45): the time of a start was quadrat
 thousand finished trials. So we list page by page, and kopf lists once more after us.
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 from collections.abc import Callable, Sequence

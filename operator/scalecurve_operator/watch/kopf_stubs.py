@@ -6,8 +6,6 @@ these copies were a quarter of the operator's CPU time. It also remembers every 
 daemons, retries and the memo: 2.6 KB per object, 26 MB for an experiment of 10,000 trials.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any
 

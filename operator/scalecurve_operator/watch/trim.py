@@ -4,8 +4,6 @@ kopf holds every object that it has shown for a while, in full and in a task of 
 trials that was most of the operator's memory at its start.
 """
 
-from __future__ import annotations
-
 from scalecurve_kube.resources import EXPERIMENTS, Object
 from scalecurve_operator.cache.cached_objects import FINAL_TRIAL_PHASES
 

@@ -1,7 +1,5 @@
 """Archives of images, by the names that people use for them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

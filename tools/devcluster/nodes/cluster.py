@@ -8,8 +8,6 @@ and kube-proxy in namespaces of its own (spaces.py), all of them on one network 
 All state is in `cluster/` of the build cache. A machine has one such cluster at a time.
 """
 
-from __future__ import annotations
-
 import atexit
 import contextlib
 import shutil

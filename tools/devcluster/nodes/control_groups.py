@@ -1,7 +1,5 @@
 """The control group of a node, below which kubelet keeps its pods: version 1 in every hierarchy, or version 2."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import signal

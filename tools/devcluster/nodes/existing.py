@@ -1,7 +1,5 @@
 """Any cluster, by the user's kubeconfig, with the face of `RealCluster` that the tests need."""
 
-from __future__ import annotations
-
 import contextlib
 import http.client
 import os

@@ -7,8 +7,6 @@ No address is translated, and no rule of this machine's firewall is touched: bet
 is not in its namespace. Packets to anywhere else are refused at once, so that nobody waits for what cannot answer.
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 from pathlib import Path

@@ -7,8 +7,6 @@ deletes keeps its other names. Layers that two images share are there once. Each
 that was loaded last has it.
 """
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import json

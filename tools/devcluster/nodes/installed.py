@@ -1,7 +1,5 @@
 """The operator as users have it: `helm install` of the chart, a pod on a real node, the namespace `restricted`."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 from pathlib import Path

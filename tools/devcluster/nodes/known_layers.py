@@ -5,8 +5,6 @@ A layer is unpacked where its chain is: the digest of its files and of all that 
 specification, "Layer ChainID").
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import tarfile

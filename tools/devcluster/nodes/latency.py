@@ -15,8 +15,6 @@ Each row is one trial, in seconds, in the order in which the parts follow one an
     collect      -> the operator has judged and kept the record
 """
 
-from __future__ import annotations
-
 import itertools
 import statistics
 from collections.abc import Iterable, Sequence

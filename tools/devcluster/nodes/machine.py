@@ -8,8 +8,6 @@ As a command:
 What is done with one machine at a time stands here; what is done with one node, in `node`.
 """
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import functools

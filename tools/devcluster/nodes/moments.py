@@ -6,8 +6,6 @@ are noted as they are seen by a watch, which is told of them a few milliseconds 
     rows = breakdown(moments, name, records)
 """
 
-from __future__ import annotations
-
 import contextlib
 import http.client
 import json

@@ -1,7 +1,5 @@
 """One real node: containerd, kubelet and kube-proxy in a space of their own."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

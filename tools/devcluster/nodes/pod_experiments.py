@@ -3,8 +3,6 @@
 They are small on purpose: what runs here shares the cores of one machine, and proves function, never speed.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from scalecurve_api.programs.horovod import TAPE, WRAPPER

@@ -7,8 +7,6 @@ it, pulls its records, writes the report, and takes the cluster down. Prints wha
 time went.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

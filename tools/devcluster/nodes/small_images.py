@@ -1,7 +1,5 @@
 """Images of one static program, made without a builder: `pause`, which every pod needs, and busybox, for tests."""
 
-from __future__ import annotations
-
 import hashlib
 import io
 import json

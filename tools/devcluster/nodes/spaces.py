@@ -5,8 +5,6 @@ process of the process namespace, and then nothing keeps the mounts and interfac
 no container running and nothing mounted.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import signal

@@ -8,8 +8,6 @@ Memory is proportional set size (shared pages are shared out), summed over every
 from `roots`, the highest of samples taken every second or so.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import sys

@@ -8,8 +8,6 @@ has all of those that are built. Where it is up already, images that are named a
 what a killed one left.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import os

@@ -8,8 +8,6 @@ real in form. One watch, no polling.
     python tests/cluster/player.py KUBECONFIG --port P --certificate F     key beside the certificate
 """
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import json

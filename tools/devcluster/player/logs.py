@@ -1,7 +1,5 @@
 """The logs of played pods, as the kubelet's TLS port serves them: a line, the framed record, another line."""
 
-from __future__ import annotations
-
 from aiohttp import web
 
 from scalecurve_api.record import log_lines

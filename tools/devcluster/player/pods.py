@@ -1,7 +1,5 @@
 """What playing needs to know of pods, and of the attempt that they carry together."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """What the ranks of a played trial would have measured: records and journals of the right shape, made in no time."""
 
-from __future__ import annotations
-
 import math
 import zlib
 from collections.abc import Sequence

@@ -4,8 +4,6 @@ PLAY: oom@workers=4,fail@attempt=1,succeed      the first whose condition holds;
 PLAY_SECONDS: "2"                               from all pods running to their end; 0 when left out
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum

@@ -1,7 +1,5 @@
 """What a kubelet writes of its pods: that they run, wait for an image, or have ended."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import time

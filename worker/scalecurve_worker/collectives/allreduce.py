@@ -4,8 +4,6 @@ Iterations follow one another without a barrier, as in nccl-tests: each all-redu
 and its time is from the end of the one before. Only in place.
 """
 
-from __future__ import annotations
-
 import math
 import statistics
 from collections.abc import Iterator, Sequence

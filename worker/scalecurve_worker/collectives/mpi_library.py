@@ -1,7 +1,5 @@
 """``program: allreduce`` over MPI: numpy arrays in host memory, started by mpirun. Needs no torch."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

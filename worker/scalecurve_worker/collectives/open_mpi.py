@@ -7,8 +7,6 @@ the highest. It has exceptions of its own for messages with fewer elements than 
 doubling, its Rabenseifner a linear reduce and broadcast (``coll_base_allreduce.c``).
 """
 
-from __future__ import annotations
-
 import ctypes
 import os
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The messages of one training step of a model: its gradients, one by one or in DDP's buckets."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import torch

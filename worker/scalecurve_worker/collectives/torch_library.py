@@ -1,7 +1,5 @@
 """``program: allreduce`` over torch.distributed, which offers only in-place all-reduce."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -5,8 +5,6 @@ can run anything. Here nothing named in the file is imported or called: the few 
 answered by stand-ins that keep the bytes.
 """
 
-from __future__ import annotations
-
 import io
 import pickle
 import struct

@@ -4,8 +4,6 @@ H. Xiao et al., arXiv:1708.07747. The format is that of Y. LeCun's MNIST page: t
 byte), the number of dimensions, each dimension as a big-endian 32-bit number, the bytes.
 """
 
-from __future__ import annotations
-
 import gzip
 import zlib
 from math import prod

@@ -1,7 +1,5 @@
 """Lists the image files of a folder by class, from train and val folders or with a held-out share."""
 
-from __future__ import annotations
-
 import os
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """One split of an image set as arrays."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Literal
 

@@ -3,8 +3,6 @@
 E. Alpaydin and C. Kaynak, "Optical recognition of handwritten digits", UCI Machine Learning Repository, 1998.
 """
 
-from __future__ import annotations
-
 import gzip
 from importlib.util import find_spec
 from pathlib import Path

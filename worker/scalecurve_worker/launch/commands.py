@@ -1,7 +1,5 @@
 """Which processes a pod starts for a trial and a role: torchrun, mpirun, or the ranks themselves."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass

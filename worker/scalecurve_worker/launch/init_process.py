@@ -4,8 +4,6 @@ Where the kernel kills a rank for the pod's memory the container lives on, for a
 nobody outside can tell. So whoever stands by ends the pod then: the kubelet reports OOMKilled.
 """
 
-from __future__ import annotations
-
 import os
 import select
 import signal

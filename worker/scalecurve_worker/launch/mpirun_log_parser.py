@@ -4,8 +4,6 @@ Open MPI 4 and 5 say the same things, the one as mpirun and ORTE, the other as p
 code 0 after it has lost a node: without its words such a run would pass for one that ended well.
 """
 
-from __future__ import annotations
-
 import re
 import signal
 from collections.abc import Iterable, Iterator

@@ -1,7 +1,5 @@
 """Passes the output of a pod's processes on as it comes, and keeps the lines meant for the pod."""
 
-from __future__ import annotations
-
 import os
 import threading
 from collections import deque

@@ -4,8 +4,6 @@ Starts this pod's share of the workers (or mpirun, in an MPI launcher), passes t
 the termination message: digest and summary of the record that went through this pod's log, and what failed ranks said.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal

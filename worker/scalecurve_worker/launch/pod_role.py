@@ -1,7 +1,5 @@
 """A pod's role in its trial and the rendezvous address, from the variables that the job kind sets."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 An ordinary user's sshd on port 2222: nothing here needs root or a capability, so Pod Security ``restricted`` admits it.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import shutil

@@ -1,7 +1,5 @@
 """CPU time that other processes and the hypervisor took from this rank's cores, from the kernel's counters."""
 
-from __future__ import annotations
-
 import os
 import sys
 import time

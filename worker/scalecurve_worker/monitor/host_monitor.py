@@ -1,7 +1,5 @@
 """Monitors the host during windows: other load on this process's cores and devices, clocks, and energy."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 

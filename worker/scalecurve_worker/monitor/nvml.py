@@ -1,7 +1,5 @@
 """Power, clocks, temperature and energy of a GPU from NVML, sampled next to the steps and never inside one."""
 
-from __future__ import annotations
-
 import statistics
 import threading
 from types import ModuleType

@@ -1,7 +1,5 @@
 """``python -m scalecurve_worker.process.exec CMD...``: bind this process as a rank, then become the user's command."""
 
-from __future__ import annotations
-
 import os
 import sys
 

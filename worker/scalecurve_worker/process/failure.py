@@ -1,7 +1,5 @@
 """How a rank reports why it failed."""
 
-from __future__ import annotations
-
 import os
 import sys
 from pathlib import Path

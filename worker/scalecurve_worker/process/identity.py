@@ -1,7 +1,5 @@
 """This process's rank, from the variables of torchrun, Open MPI or MPICH, or plain ones."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass

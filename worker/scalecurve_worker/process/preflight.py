@@ -1,7 +1,5 @@
 """Preflight checks of a pod; each failure is one line that says what to do."""
 
-from __future__ import annotations
-
 import errno
 import os
 import pwd

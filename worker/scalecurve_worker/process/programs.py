@@ -1,7 +1,5 @@
 """Programs and their optional parts, each loaded when a trial uses it."""
 
-from __future__ import annotations
-
 import importlib.util
 from collections.abc import Callable
 from typing import Any

@@ -3,8 +3,6 @@
 Only the standard library is imported here; thread counts are read by OpenMP once, when torch loads.
 """
 
-from __future__ import annotations
-
 import ctypes
 import json
 import os

@@ -1,7 +1,5 @@
 """Where a rank really runs, and with what software; never taken from the request."""
 
-from __future__ import annotations
-
 import os
 import platform
 import socket

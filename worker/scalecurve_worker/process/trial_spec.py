@@ -1,7 +1,5 @@
 """Reads the trial that the engine wrote, which may be of another version than this image."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Sequence
 from pathlib import Path

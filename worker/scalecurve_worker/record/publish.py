@@ -1,7 +1,5 @@
 """Gathers all ranks' records on rank 0 and sends them through its log: pods share no folder."""
 
-from __future__ import annotations
-
 import os
 import struct
 import sys

@@ -1,7 +1,5 @@
 """Writes a rank's files: the journal as it runs, everything else atomically."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable
 from pathlib import Path

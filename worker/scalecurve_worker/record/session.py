@@ -1,7 +1,5 @@
 """A rank's session in its trial: its identity, its peers, the trial's spec, and where it writes."""
 
-from __future__ import annotations
-
 import json
 import os
 import sys

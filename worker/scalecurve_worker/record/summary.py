@@ -1,7 +1,5 @@
 """A short summary for runs without an engine."""
 
-from __future__ import annotations
-
 import statistics
 
 from scalecurve_api.record.rank import RankRecord, WindowKind

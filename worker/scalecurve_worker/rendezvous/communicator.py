@@ -3,8 +3,6 @@
 Nothing here touches a device: a barrier of the timing must not queue work behind, or before, the program's.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import secrets

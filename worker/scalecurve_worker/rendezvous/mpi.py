@@ -1,7 +1,5 @@
 """Ranks started by mpirun, through mpi4py."""
 
-from __future__ import annotations
-
 import importlib.util
 from typing import Any
 

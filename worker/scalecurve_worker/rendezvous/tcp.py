@@ -4,8 +4,6 @@ Rank 0 listens where everybody knows (``MASTER_ADDR`` and ``MASTER_PORT``, or a 
 connect. A call costs one message to rank 0 and one back. Every message is an 8-byte length and so many bytes.
 """
 
-from __future__ import annotations
-
 import json
 import socket
 import struct

@@ -4,8 +4,6 @@ Barriers and small objects go through the store and not through a collective: no
 second communicator is built, and a program's own NCCL work stays as it was.
 """
 
-from __future__ import annotations
-
 import itertools
 import json
 from datetime import timedelta

@@ -1,7 +1,5 @@
 """``attach``: join a trial from any training script, with the framework that it has loaded."""
 
-from __future__ import annotations
-
 import sys
 from typing import Any
 

@@ -1,7 +1,5 @@
 """``Bench``: times the loop of any training script in windows."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Collects the losses of steps, and reads them only when that costs nothing."""
 
-from __future__ import annotations
-
 import importlib
 import math
 from types import ModuleType

@@ -1,7 +1,5 @@
 """The schedule of warm-up and measured steps: pure, and the same on every rank."""
 
-from __future__ import annotations
-
 import math
 import statistics
 from collections.abc import Generator, Sequence

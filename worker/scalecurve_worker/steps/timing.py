@@ -4,8 +4,6 @@
 device, and ``scalecurve_worker.torch.clock`` marks the device's own stream.
 """
 
-from __future__ import annotations
-
 import itertools
 import time
 from typing import NamedTuple, Protocol

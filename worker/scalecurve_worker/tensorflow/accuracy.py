@@ -1,7 +1,5 @@
 """Training to accuracy under TensorFlow: fresh parameters, and rank 0's evaluation of them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """A digest of what every replica must agree on, taken outside any window."""
 
-from __future__ import annotations
-
 import hashlib
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Ends of steps on GPUs; TensorFlow has no event that the host could record."""
 
-from __future__ import annotations
-
 from scalecurve_worker.steps.timing import HostClock
 from scalecurve_worker.tensorflow.framework import tf
 

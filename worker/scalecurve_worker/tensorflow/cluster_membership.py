@@ -5,8 +5,6 @@ pod may carry several. A ``tf.distribute.Server`` runs on threads of its own and
 chief has its record.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import socket

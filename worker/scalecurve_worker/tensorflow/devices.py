@@ -1,7 +1,5 @@
 """The devices of one process: GPUs, or logical CPUs as replicas; chosen before TensorFlow starts."""
 
-from __future__ import annotations
-
 import os
 from dataclasses import dataclass
 from typing import Any

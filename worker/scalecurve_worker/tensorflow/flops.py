@@ -4,8 +4,6 @@ One multiply-add is two FLOPs. Convolutions and matrix products are counted, for
 takes twice the forward one, once for the weights and once for the input, which the first layer does not need.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

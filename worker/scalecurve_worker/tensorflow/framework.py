@@ -3,8 +3,6 @@
 Import ``tf`` and ``keras`` from here. Both read their settings when they are first imported.
 """
 
-from __future__ import annotations
-
 import os
 
 # Another backend of Keras, named in a user's home, knows nothing of tf.distribute.

@@ -1,7 +1,5 @@
 """One process's part of a trial of the TensorFlow program: its replicas, its model and its data."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

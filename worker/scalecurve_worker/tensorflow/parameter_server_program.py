@@ -5,8 +5,6 @@ exactly one, which is checked. A closure notes the time around each of its steps
 every update moves on: how far it moved between reading parameters and updating them is the update's staleness.
 """
 
-from __future__ import annotations
-
 import math
 import os
 import time

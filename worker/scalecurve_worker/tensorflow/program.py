@@ -1,7 +1,5 @@
 """``program: tensorflow``: a model of the catalog trained by a custom loop under ``tf.distribute``, and timed."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

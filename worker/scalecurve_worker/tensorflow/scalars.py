@@ -1,7 +1,5 @@
 """Reads many device scalars in one copy."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from scalecurve_worker.tensorflow.framework import tf

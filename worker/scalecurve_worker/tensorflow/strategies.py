@@ -1,7 +1,5 @@
 """``tf.distribute`` strategies by their names here, and what each of them really uses."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """One optimizer update by a custom loop: Keras 3's ``fit`` fails under several workers, and times nothing well."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 

@@ -1,7 +1,5 @@
 """Training to accuracy under torch: fresh parameters, real data, and what is done with the trained model."""
 
-from __future__ import annotations
-
 from itertools import islice
 
 import torch

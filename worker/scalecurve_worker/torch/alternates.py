@@ -1,7 +1,5 @@
 """Steps that alternate with training windows, to split a step into compute and communication; peak memory."""
 
-from __future__ import annotations
-
 import resource
 
 import torch

@@ -1,7 +1,5 @@
 """``attach`` for scripts that have loaded torch: the model's device decides how steps are timed."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Checkpoints of trained parameters, written atomically."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Ends of steps on a GPU: one CUDA event a step, read once it is complete."""
 
-from __future__ import annotations
-
 import time
 from collections import deque
 from collections.abc import Callable

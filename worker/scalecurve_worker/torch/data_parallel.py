@@ -1,7 +1,5 @@
 """DataParallel with persistent threads."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any

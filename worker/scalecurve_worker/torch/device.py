@@ -1,7 +1,5 @@
 """A rank's device, the software on it, and its arithmetic."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext

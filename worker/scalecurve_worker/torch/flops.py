@@ -12,8 +12,6 @@ Conventions, so that the figure can be compared:
   model's FLOPs, not the hardware's. Recomputation that the model itself asks for (checkpointing) is counted.
 """
 
-from __future__ import annotations
-
 import copy
 import re
 from collections.abc import Iterator, Mapping, Sequence

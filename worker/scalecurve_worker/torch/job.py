@@ -1,7 +1,5 @@
 """One rank's share of a trial of the torch program: its model, its strategy and its data."""
 
-from __future__ import annotations
-
 import torch
 from torch import nn
 

@@ -1,7 +1,5 @@
 """Optimizers: torch's own, and LARS and LAMB for large batches."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from typing import Any, overload
 

@@ -1,7 +1,5 @@
 """Joins torch.distributed under any launcher: torchrun, mpirun, plain processes, or none."""
 
-from __future__ import annotations
-
 import os
 import socket
 from datetime import timedelta

@@ -1,7 +1,5 @@
 """``program: torch``: a model of the catalog trained on synthetic or real data, and timed."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """Reads many device scalars in one copy."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

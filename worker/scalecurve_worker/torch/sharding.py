@@ -1,7 +1,5 @@
 """FSDP2 over a model's blocks, singly or grouped; the rest goes with the root."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass

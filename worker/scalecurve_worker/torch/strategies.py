@@ -1,7 +1,5 @@
 """Parallelism strategies: each function makes a model ready to train over all workers."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext

@@ -6,8 +6,6 @@ reduce-scatter of S bytes. R. Thakur, R. Rabenseifner, W. Gropp, "Optimization o
 in MPICH", 2005, section 4.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from scalecurve_api.record.rank import Traffic

@@ -1,7 +1,5 @@
 """One optimizer update."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from contextlib import nullcontext
 from typing import Any

@@ -1,7 +1,5 @@
 """Transfer learning: load a checkpoint, replace the head, freeze the rest."""
 
-from __future__ import annotations
-
 import hashlib
 import pickle
 import re

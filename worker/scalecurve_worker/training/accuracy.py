@@ -1,7 +1,5 @@
 """Training to accuracy, after timing, for any framework: an evaluation after every epoch, until the target."""
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Iterable

@@ -1,7 +1,5 @@
 """Learning-rate schedules of a training to accuracy: linear warm-up, then constant, multi-step or cosine."""
 
-from __future__ import annotations
-
 import math
 
 from scalecurve_api.programs.optimizer import Decay, Optimizer

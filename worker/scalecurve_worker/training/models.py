@@ -1,7 +1,5 @@
 """Looking up a model of the catalog for one framework."""
 
-from __future__ import annotations
-
 from scalecurve_api.programs.model_catalog import MODELS, Framework, ModelEntry, models_of
 from scalecurve_api.registry import RegistryError
 from scalecurve_api.text import did_you_mean

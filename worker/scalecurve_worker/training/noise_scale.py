@@ -3,8 +3,6 @@
 S. McCandlish et al., "An empirical model of large-batch training", arXiv:1812.06162, appendix A.1.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

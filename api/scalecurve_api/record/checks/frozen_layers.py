@@ -1,7 +1,5 @@
 """Frozen layers must be bit-equal before and after training, and on every rank."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from scalecurve_api.programs.torch import TorchWorkload, Trainable

@@ -1,7 +1,5 @@
 """Checks of where the ranks of a run were, and of what disturbed them."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping, Sequence
 

@@ -1,7 +1,5 @@
 """Checks of how the ranks of a run trained: library, wrapper, parameters and samples."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """Lossy encodings of a gradient vector; the caller keeps the error."""
 
-from __future__ import annotations
-
 import math
 from typing import Protocol
 

@@ -1,7 +1,5 @@
 """Selects and registers DDP's communication hook, and counts what it sends."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import torch.distributed as dist

@@ -5,8 +5,6 @@ here: in one process they end it. Horovod prints why its extension for torch doe
 that is looked at here.
 """
 
-from __future__ import annotations
-
 import importlib
 import importlib.metadata
 import os

@@ -4,8 +4,6 @@ Only ``DistributedGradientTape`` is used, over TensorFlow's variables and not Ke
 the latter, and Horovod's optimizer for Keras adds up nothing and says nothing.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any
 

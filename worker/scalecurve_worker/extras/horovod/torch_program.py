@@ -1,7 +1,5 @@
 """``program: horovod``: the torch program with Horovod in place of DistributedDataParallel."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any

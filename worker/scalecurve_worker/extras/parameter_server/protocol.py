@@ -1,7 +1,5 @@
 """Messages between workers and parameter servers: a header of fixed size, then raw fp32 or JSON."""
 
-from __future__ import annotations
-
 import socket
 import struct
 from enum import IntEnum

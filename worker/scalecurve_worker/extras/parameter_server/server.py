@@ -3,8 +3,6 @@
 The first line of its input says what to serve; its own first line of output is the port.
 """
 
-from __future__ import annotations
-
 import json
 import socket
 import sys

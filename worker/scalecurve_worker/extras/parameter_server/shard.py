@@ -1,7 +1,5 @@
 """One server's share of the parameters, and the rule by which gradients change it."""
 
-from __future__ import annotations
-
 import threading
 from collections import Counter
 from typing import NamedTuple

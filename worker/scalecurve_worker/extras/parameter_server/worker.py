@@ -1,7 +1,5 @@
 """The worker's side: an optimizer whose step pushes gradients to the servers and pulls their parameters."""
 
-from __future__ import annotations
-
 import json
 import secrets
 import socket

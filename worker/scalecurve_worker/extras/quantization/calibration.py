@@ -1,7 +1,5 @@
 """Calibration: the range of every activation, and histograms of weights and outputs by layer."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

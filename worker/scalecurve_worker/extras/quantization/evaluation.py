@@ -1,7 +1,5 @@
 """Evaluates the quantized model on the validation set, by bit width, scheme and stage."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """A trained network as a graph of integer operations, with batch norm folded into the layer before it."""
 
-from __future__ import annotations
-
 import copy
 import operator
 from collections import Counter

@@ -4,8 +4,6 @@ A product of two numbers of b bits needs 2b bits and a layer adds up some thousa
 2^53. What int32 accumulators would give at up to 8 bits comes out bit for bit, in any order of summation.
 """
 
-from __future__ import annotations
-
 import copy
 from dataclasses import dataclass
 from typing import Any, Literal

@@ -1,7 +1,5 @@
 """PyTorch's own post-training quantization at 8 bits (torch.ao, graph mode, on the CPU), for comparison."""
 
-from __future__ import annotations
-
 import copy
 import warnings
 from collections.abc import Sequence

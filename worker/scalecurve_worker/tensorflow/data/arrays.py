@@ -1,7 +1,5 @@
 """Small image sets, kept on the devices as bytes and turned into batches there."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Images on disk, decoded ahead by threads: the same files, crops and pixels as in the torch program."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any

@@ -1,7 +1,5 @@
 """The order of a set's items: sharded over replicas in training, sequential in validation."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from itertools import count

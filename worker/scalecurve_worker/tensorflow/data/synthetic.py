@@ -1,7 +1,5 @@
 """Random batches that live on the device: a step without input cost. Normal deviates, never zeros."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from itertools import cycle
 from typing import Any

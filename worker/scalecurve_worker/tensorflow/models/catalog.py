@@ -1,7 +1,5 @@
 """Building a model of the catalog with Keras."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -3,8 +3,6 @@
 Layers bear the names of torch's modules, so that parameters can be carried over by name.
 """
 
-from __future__ import annotations
-
 from math import ceil, floor
 from typing import Any
 

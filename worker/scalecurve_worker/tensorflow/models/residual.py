@@ -1,7 +1,5 @@
 """ResNet: He et al. 2016, arXiv:1512.03385. For large images in version 1.5, for CIFAR by the paper's section 4.2."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from typing import Any

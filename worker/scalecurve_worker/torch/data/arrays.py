@@ -1,7 +1,5 @@
 """Small image sets, kept on the device as bytes and turned into batches there."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 import numpy as np

@@ -4,8 +4,6 @@ The standard augmentation is that of K. He et al., CVPR 2016, section 4.2. Cutou
 arXiv:1708.04552; copies of each sample in one batch are batch augmentation, E. Hoffer et al., arXiv:1901.09335.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import torch

@@ -1,7 +1,5 @@
 """What the record shows of a data set: counts by class, and some images before and after augmentation."""
 
-from __future__ import annotations
-
 from base64 import b64encode
 
 import numpy as np

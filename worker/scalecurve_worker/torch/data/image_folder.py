@@ -4,8 +4,6 @@ Decoding runs in processes of its own, so that it does not take the interpreter 
 step's kernels. They come from a fork server: a fork of a process with CUDA and NCCL threads may hang.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator, Sequence
 from multiprocessing import parent_process

@@ -1,7 +1,5 @@
 """The interface of every data source, and the memory format of its batches."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

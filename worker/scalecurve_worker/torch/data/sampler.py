@@ -1,7 +1,5 @@
 """Which items a worker reads, and in what order."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -3,8 +3,6 @@
 Normal deviates, never zeros: a matrix product of zeros draws less power and was seen to run 13 % faster.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import torch

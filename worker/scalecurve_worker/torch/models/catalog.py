@@ -1,7 +1,5 @@
 """Building a model of the catalog with torch."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable, Sequence
 

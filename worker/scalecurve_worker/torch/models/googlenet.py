@@ -4,8 +4,6 @@ With batch normalisation, and a 3x3 where the paper has a 5x5, as torchvision ha
 version: the network that is called GoogLeNet in PyTorch benchmarks.
 """
 
-from __future__ import annotations
-
 from torch import Tensor, nn
 
 from scalecurve_worker.torch.models.layers import Branches, classifier_head, conv_norm, truncated_gaussian

@@ -3,8 +3,6 @@
 The layers of the authors' released model (299x299 images), which differ a little from the paper's table 1.
 """
 
-from __future__ import annotations
-
 from torch import Tensor, nn
 
 from scalecurve_worker.torch.models.layers import Branches, classifier_head, conv_norm, truncated_gaussian

@@ -1,7 +1,5 @@
 """Layers that several architectures share, and initial parameters by the rules of the papers."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 import torch

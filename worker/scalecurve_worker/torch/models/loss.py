@@ -1,7 +1,5 @@
 """The loss that training minimizes."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import torch.nn.functional as F

@@ -1,7 +1,5 @@
 """Sequential networks: AlexNet, VGG and the multilayer perceptron."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import partial
 from itertools import pairwise

@@ -5,8 +5,6 @@ NVIDIA's reference do): a little more work, a little more accuracy, and other FL
 images, section 4.2 of the paper: 6n + 2 layers in three stages, with the parameter-free shortcut (option A).
 """
 
-from __future__ import annotations
-
 from functools import partial
 
 import torch.nn.functional as F

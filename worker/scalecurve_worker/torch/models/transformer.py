@@ -5,8 +5,6 @@ arXiv:2302.13971, and the Llama 3 herd, arXiv:2407.21783; rotary positions J. Su
 queries J. Ainslie et al., arXiv:2305.13245; SwiGLU N. Shazeer, arXiv:2002.05202.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import partial
 from math import sqrt

@@ -1,1 +1,1 @@
-"""What a job should do at a size that was not run, by several models, each with its error said."""
+"""Predictions for worker counts that were not run, by several models, each with its error."""

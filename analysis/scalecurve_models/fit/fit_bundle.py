@@ -63,8 +63,6 @@ def fit(
     batches = {p.point.batch_per_worker for each in series for p in each.points if p.point.batch_per_worker}
     _check_held_out("worker count", hold_out, {workers for each in series for workers in each.workers})
     _check_held_out("batch", hold_out_batches, batches)
-    if hold_out_batches and batches <= {*hold_out_batches}:
-        raise FitError("every batch is held out; nothing is left to fit to")
     collectives, failed = compare_bundle(bundle, level=level)
     devices = tuple(_devices(each, level) for each in programs(series).values())
     unfitted = [reason for each in devices for reason in (each.utilization_failure, each.energy_failure) if reason]
@@ -82,6 +80,8 @@ def _check_held_out(noun: str, held_out: Collection[int], measured: Collection[i
     if unknown := sorted({*held_out} - {*measured}):
         known = ", ".join(map(str, sorted(measured))) or "none"
         raise FitError(f"cannot hold out {noun} {unknown[0]}: not measured (measured: {known})")
+    if held_out and {*measured} <= {*held_out}:
+        raise FitError(f"every {noun} is held out; nothing is left to fit to")
 
 
 def _devices(series: tuple[ObservedSeries, ...], level: float) -> DeviceFit:

@@ -87,7 +87,7 @@ def read_points(path: Path) -> Points:
             raise FitError(f"{path}: larger than {MAX_BYTES >> 20} MiB")
         lines = path.read_text(encoding="utf-8-sig").splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        raise FitError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or 'is not UTF-8 text'}") from error
+        raise FitError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or 'not UTF-8 text'}") from error
     numbered = [(number, line) for number, line in enumerate(lines, start=1) if line.strip() and line[0] != "#"]
     rows = csv.reader(line for _, line in numbered)
     header = [name.strip() for name in next(rows, [])]

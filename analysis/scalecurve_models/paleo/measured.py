@@ -18,7 +18,7 @@ def read_measured(file: Path, network: Network) -> list[MeasuredStep]:
     try:
         lines = file.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        raise FitError(f"{file}: cannot be read: {getattr(error, 'strerror', None) or 'is not UTF-8 text'}") from error
+        raise FitError(f"{file}: cannot be read: {getattr(error, 'strerror', None) or 'not UTF-8 text'}") from error
     rows = csv.DictReader(lines)
     names = rows.fieldnames or []
     wrong = [name for name in names if name not in COLUMNS] or [name for name in COLUMNS[:2] if name not in names]

@@ -136,6 +136,8 @@ def test_an_empty_bundle_says_so(tmp_path: Path):
 def test_a_count_that_was_not_measured_cannot_be_held_out(measured: Bundle):
     with pytest.raises(FitError, match=r"cannot hold out worker count 3: not measured \(measured: 1, 2, 4, 8\)"):
         fit(measured, [3])
+    with pytest.raises(FitError, match="every worker count is held out; nothing is left to fit to"):
+        fit(measured, [1, 2, 4, 8])
 
 
 def test_device_fits_find_the_batch_and_the_power(measured: Bundle):

@@ -101,7 +101,7 @@ def counted(tmp_path: Path, algorithm: str) -> dict[tuple[int, int], tuple[float
         (
             {"OMPI_MCA_coll": "basic,libnbc,self,inter"},
             "workload.allReduce: ring was requested by OMPI_MCA_coll_tuned_use_dynamic_rules=true, "
-            "and it has no such parameter",
+            "but Open MPI reports no such parameter",
         ),
         (
             {"RANK": "0", "WORLD_SIZE": "7", "LOCAL_RANK": "0"},
@@ -133,7 +133,7 @@ def test_ranks_of_a_node_that_are_not_in_one(tmp_path: Path) -> None:
 
 def test_a_models_gradients_need_torch(tmp_path: Path) -> None:
     done = mpirun(tmp_path, 1, NO_TORCH, trial=trial(1, model="mlp", sizes={"payload": "buckets"}), fails=True)
-    assert "workload.sizes.payload: buckets needs torch, which builds workload.model, and it is not" in done.stderr
+    assert "workload.sizes.payload: buckets needs torch to build workload.model, and torch is not" in done.stderr
 
 
 def test_a_models_gradients_one_after_another(tmp_path: Path) -> None:

@@ -32,6 +32,7 @@ from scalecurve.bundle.record_file import (
 )
 from scalecurve.cluster.experiments import BegunTrial, Watched, begun
 from scalecurve.cluster.status import last_attempt
+from scalecurve_api.files import sync_folder
 from scalecurve_api.record.assemble import Assembled, assemble
 from scalecurve_api.record.envelope import Envelope, EnvelopeError, digest, unseal
 from scalecurve_api.record.journal import JournalError
@@ -161,14 +162,14 @@ def _one(cluster: BlockingCluster, trial: BegunTrial, work: Path, trials: Path) 
     for name, data in assembled.tables.items():
         _write(building / name, data)
     _write(building / RECORD_FILE, assembled.record.stored())
-    _sync(building)
+    sync_folder(building)
     target = trials / trial.trial
     if target.exists():
         shutil.rmtree(work / "replaced" / trial.trial, ignore_errors=True)
         (work / "replaced").mkdir(exist_ok=True)
         os.rename(target, work / "replaced" / trial.trial)
     os.rename(building, target)
-    _sync(trials)
+    sync_folder(trials)
     return assembled.record.left_out
 
 
@@ -280,7 +281,7 @@ def _write_experiment(bundle: Path, watched: Watched) -> None:
     if not path.exists() or path.read_bytes() != text:
         _write(bundle / ".work" / EXPERIMENT_FILE, text)
         os.rename(bundle / ".work" / EXPERIMENT_FILE, path)
-        _sync(bundle)
+        sync_folder(bundle)
 
 
 @contextmanager
@@ -306,14 +307,6 @@ def _write(path: Path, data: bytes) -> None:
         file.write(data)
         file.flush()
         os.fsync(file.fileno())
-
-
-def _sync(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _brief(error: Exception) -> str:

@@ -6,6 +6,7 @@ from pathlib import Path
 import torch
 from torch import nn
 
+from scalecurve_api.files import atomic_file
 from scalecurve_worker.process.failure import WorkloadError
 
 _FIELD = "measure.accuracy.checkpoints"
@@ -29,17 +30,10 @@ def write_checkpoint(module: nn.Module, folder: Path, trial: str) -> Path:
     ``torch.load(..., weights_only=True)`` reads it on any machine.
     """
     state = {name: tensor.detach().cpu().contiguous() for name, tensor in module.state_dict().items()}
-    path, unfinished = folder / f"{trial}.pt", folder / f".{trial}.pt.{os.getpid()}"
+    path = folder / f"{trial}.pt"
     try:
-        with unfinished.open("wb") as file:
+        with atomic_file(path) as file:
             torch.save(state, file)
-            file.flush()
-            os.fsync(file.fileno())
-        unfinished.rename(path)
-        entry = os.open(folder, os.O_RDONLY)
-        os.fsync(entry)
-        os.close(entry)
     except OSError as error:
-        unfinished.unlink(missing_ok=True)
         raise WorkloadError(f"{_FIELD}: {path}: cannot be written: {error.strerror}") from error
     return path

@@ -22,6 +22,7 @@ SAME = 1e-9
 NOT_IDENTIFIABLE = "not identifiable"
 EXACT = "as many points as parameters, so no error estimate"
 NEAR_ZERO = "not distinguishable from 0"
+SMALLEST, LARGEST = 1e-100, 1e100  # measured values beyond are nonsense, and their squares overflow
 NOTHING = float(np.log(1000))
 """An interval from a thousandth to a thousand times a value is worthless."""
 
@@ -205,19 +206,24 @@ def _tied(null: Array, names: Sequence[str]) -> tuple[tuple[str, ...], ...]:
 
 
 def positive_array(model: str, quantity: str, values: ArrayLike) -> Array:
-    """The values as an array. Raises FitError, naming the first value that is not a finite positive number."""
+    """The values as an array.
+
+    Raises:
+        FitError: naming the first value that is not positive, or whose square or reciprocal could overflow.
+    """
     try:
         array = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise FitError(f"{model}: {quantity} must be finite positive numbers: {error}") from error
     if array.ndim != 1:
         raise FitError(f"{model}: {quantity} must be a flat list of numbers, got {array.ndim} dimensions")
-    wrong = np.flatnonzero(~(np.isfinite(array) & (array > 0)))
-    if wrong.size:
-        first = int(wrong[0])
-        raise FitError(
-            f"{model}: {quantity} must be finite positive numbers, got {array[first]:g} as number {first + 1}"
-        )
+    for valid, allowed in (
+        (np.isfinite(array) & (array > 0), "finite positive numbers"),
+        ((array >= SMALLEST) & (array <= LARGEST), f"between {SMALLEST:g} and {LARGEST:g}"),
+    ):
+        if not valid.all():
+            first = int(np.argmin(valid))
+            raise FitError(f"{model}: {quantity} must be {allowed}, got {array[first]:g} as number {first + 1}")
     return array
 
 

@@ -154,3 +154,9 @@ def test_bad_input_is_refused_in_one_line(steps, values, said):
 def test_a_target_must_be_positive():
     with pytest.raises(FitError, match="target loss must be positive, got 0"):
         fit_loss(STEPS, losses(PAPER)).steps_to(0)
+
+
+@pytest.mark.parametrize("loss", [5e-324, 1e-308, 1e308])
+def test_a_loss_whose_square_or_reciprocal_no_float_holds_is_refused(loss):
+    with pytest.raises(FitError, match=r"losses must be between 1e-100 and 1e\+100, got .* as number 3"):
+        fit_loss([1.0, 2.0, 3.0, 4.0], [3.0, 2.0, loss, 1.5])

@@ -93,9 +93,8 @@ def compare_models(
 ) -> tuple[SeriesComparison, ...]:
     """Every model on every curve of a bundle, at the measured worker counts and at the further ``workers``.
 
-    ``hold_out`` are counts that no fit may see, ``hold_out_batches`` batches of a worker; at the others each prediction
-    leaves its own point out. ``price`` takes the place of what the experiment says; ``further`` are models beside the
-    fitted ones.
+    ``hold_out`` and ``hold_out_batches`` are worker counts and batches per worker to exclude from every fit; at the
+    others each prediction leaves its own point out. ``price`` replaces the experiment's.
     """
     series = observed_series(bundle)
     stated = merged(price, stated_price(bundle))

@@ -138,7 +138,7 @@ def _spread(estimate: Estimate, rng: np.random.Generator) -> Array:
 
 
 def plausible_models(prediction: SeriesPrediction) -> tuple[SeriesModel, ...]:
-    """The best model of a curve and those that were hardly worse at left-out points."""
+    """The best model of a curve and those nearly as good at left-out points."""
     best = prediction.best
     if best is None or best.held_out_mean is None:
         return ()

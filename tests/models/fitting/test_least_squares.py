@@ -67,7 +67,9 @@ def test_only_finite_positive_numbers_pass(values):
     if all(1e-100 <= value <= 1e100 for value in values):
         assert positive_array("m", "values", values).tolist() == values
     else:
-        with pytest.raises(FitError, match=r"^m: values must be (finite positive numbers|between .*), got \S+ as number \d+$"):
+        with pytest.raises(
+            FitError, match=r"^m: values must be (finite positive numbers|between .*), got \S+ as number \d+$"
+        ):
             positive_array("m", "values", values)
 
 

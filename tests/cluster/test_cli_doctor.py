@@ -30,6 +30,16 @@ def own_nodes(tier: Tier) -> Iterator[None]:
     tier.remove_nodes(names)
 
 
+@pytest.fixture(autouse=True)
+def no_other_operator(tier: Tier) -> None:
+    """Operators of earlier tests leave released leases in their namespaces, which doctor rightly calls stopped."""
+    for lease in tier.rest.call("GET", "/apis/coordination.k8s.io/v1/leases")["items"]:
+        metadata = lease["metadata"]
+        if metadata["name"] == "scalecurve-operator":
+            path = f"/apis/coordination.k8s.io/v1/namespaces/{metadata['namespace']}/leases/{metadata['name']}"
+            tier.rest.raw("DELETE", path)
+
+
 @pytest.fixture
 def leased(tier: Tier, desk: Desk) -> None:
     lease(tier, desk.namespace, timedelta(0))
@@ -130,7 +140,7 @@ def test_the_operator_by_its_lease(desk: Desk, tier: Tier, age: int, good: bool)
     ran = desk("doctor", "--cluster", "-o", "json", code=0 if good else 3)
     (mine,) = [row for row in ran.json["cluster"]["rows"] if f"operator-0 in {desk.namespace}" in row["found"]]
     assert mine["good"] is good
-    assert good or "it has stopped" in mine["found"]
+    assert good or "stopped, or clocks differ" in mine["found"]
     base = Path(__file__).parents[2] / "manifests" / "base" / "operator.yaml"
     (deployment,) = [each for each in yaml.safe_load_all(base.read_text()) if each["kind"] == "Deployment"]
     label = "app.kubernetes.io/component"

@@ -81,7 +81,7 @@ def test_an_overlay_needs_an_experiment(desk: Desk, laid: list[str]):
     (desk.folder / "bundle").mkdir()
     assert "requires an experiment FILE" in desk.here("doctor", *laid[1:], code=2).err
     assert "--overlay applies to experiments only" in desk.here("predict", "bundle", *laid[1:], code=2).err
-    assert "beside its experiment, as --overlay FILE" in desk.here("run", "small.yaml", code=2).err
+    assert "beside its experiment with --overlay FILE" in desk.here("run", "small.yaml", code=2).err
 
 
 def test_a_run_records_the_merged_experiment_and_resumes_it_alone(desk: Desk, laid: list[str]):

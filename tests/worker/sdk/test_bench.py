@@ -176,7 +176,7 @@ class Meter:
 def test_the_step_that_fills_an_idle_device_is_in_no_window(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     session, clock = Session(), RefillingClock()
     bench = Bench(session, clock)
-    monkeypatch.setattr(bench._surroundings, "_monitors", [Meter(clock)])
+    monkeypatch.setattr(bench._monitor, "_monitors", [Meter(clock)])
     while bench.step():
         pass
     record = bench.finish()

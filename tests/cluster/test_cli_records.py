@@ -100,7 +100,7 @@ def test_folders_are_bundles_and_other_names_experiments(desk: Desk, kept: Kept)
 def test_what_is_not_there_is_said_with_what_is(desk: Desk, kept: Kept, verb: str) -> None:
     said = desk(verb, "sedeed", code=2).err
     assert "sedeed: no such folder, and no such experiment in namespace" in said
-    assert said.endswith("there are: seeded\n")
+    assert said.endswith("found: seeded\n")
     assert list(desk.folder.iterdir()) == []
 
 
@@ -108,7 +108,7 @@ def test_a_pull_writes_what_an_engine_here_would(desk: Desk, kept: Kept) -> None
     for name in kept.trials:
         kept.end(name)
     ran = desk("pull", "seeded")
-    assert "trials fetched: 4, there already: 0" in ran.out
+    assert "trials fetched: 4, already present: 0" in ran.out
     folder = desk.folder / "results" / "seeded"
     for name, trial in kept.trials.items():
         played = play_record(trial, [Place("pod-0", "node-0")], BEGIN_NS, Play.succeed)
@@ -127,12 +127,12 @@ def test_a_second_pull_fetches_what_is_missing(desk: Desk, kept: Kept) -> None:
     kept.begin("weak-2-1x2-r2")
     progress(kept)
     first = desk("pull", "seeded", "--into", "b").out
-    assert "still running (pull again once they end): weak-2-1x2-r2\nnot begun yet: 1\n" in first
+    assert "still running (pull again once they end): weak-2-1x2-r2\nnot started yet: 1\n" in first
     before = files(desk.folder / "b")
     for name in maps:
         kept.remove(name)
     kept.end("weak-2-1x2-r2", failure=FailedReason.out_of_memory)
-    assert "trials fetched: 1, there already: 2" in desk("pull", "seeded", "--into", "b").out
+    assert "trials fetched: 1, already present: 2" in desk("pull", "seeded", "--into", "b").out
     after = files(desk.folder / "b")
     assert {name: after[name] for name in before} == before
     record = json.loads(after["trials/weak-2-1x2-r2/trial.json"])
@@ -146,7 +146,7 @@ def test_a_damaged_folder_is_fetched_anew_and_so_is_a_later_attempt(desk: Desk, 
     kept.end("weak-1-1x1-r1", attempt=2)
     whole = files(desk.folder / "b" / "trials" / "weak-2-1x2-r1")
     (desk.folder / "b" / "trials" / "weak-2-1x2-r1" / "steps.parquet").write_bytes(b"PAR1")
-    assert "trials fetched: 2, there already: 0" in desk("pull", "seeded", "--into", "b").out
+    assert "trials fetched: 2, already present: 0" in desk("pull", "seeded", "--into", "b").out
     assert files(desk.folder / "b" / "trials" / "weak-2-1x2-r1") == whole
     assert open_bundle(desk.folder / "b").trials[0].phase is TrialPhase.succeeded
 
@@ -277,33 +277,36 @@ def test_watching_ends_with_the_experiment(desk: Desk, kept: Kept) -> None:
     assert (process.returncode, err) == (1, "")
 
 
-def on_a_terminal(desk: Desk, *words: str) -> tuple[int, str]:
-    """The exit code, and everything that was shown."""
+def on_a_terminal(desk: Desk, *words: str, once: tuple[str, Callable[[], object]] | None = None) -> tuple[int, str]:
+    """The exit code, and all output; ``once`` is a text and what to do when it has been shown."""
     master, slave = pty.openpty()
     ioctl(slave, TIOCSWINSZ, struct.pack("HHHH", 30, 110, 0, 0))
     process = desk.begin(*words, stdout=slave, stderr=slave, environment={"TERM": "xterm-256color"})
     os.close(slave)
-    seen = b""
+    output = b""
     while True:
         try:
-            seen += os.read(master, 65536)
+            output += os.read(master, 65536)
         except OSError:  # EIO: the command has closed its end
             break
+        if once is not None and once[0].encode() in output:
+            once[1]()
+            once = None
     os.close(master)
-    return process.wait(timeout=30), seen.decode()
+    return process.wait(timeout=30), output.decode()
 
 
 def test_a_live_table_and_a_progress_bar_on_a_terminal(desk: Desk, kept: Kept) -> None:
     for name in kept.trials:
         kept.end(name)
     progress(kept, current=[{"name": "seeded-1", "point": "weak-2-1x2", "workers": 2, "phase": "Starting"}])
-    end = threading.Timer(1.5, lambda: progress(kept, phase="Succeeded", message="4 of 4 trials done", current=[]))
-    end.start()
-    code, seen = on_a_terminal(desk, "watch", "seeded", "--every", "0.1")
-    end.join()
+
+    def end() -> None:
+        progress(kept, phase="Succeeded", message="4 of 4 trials done", current=[])
+
+    code, seen = on_a_terminal(desk, "watch", "seeded", "--every", "0.1", once=("Starting", end))
     assert code == 0
     assert "weak-2-1x2" in seen
-    assert "Starting" in seen
     assert seen.endswith("Succeeded, 4 of 4 trials done\r\n")
     code, seen = on_a_terminal(desk, "pull", "seeded", "--into", "b")
     assert code == 0

@@ -29,7 +29,7 @@ MLP = 8 * 512 + 512 + 512 * 512 + 512 + 512 * 3 + 3
 FAULTS = {
     "adds-up-nothing": ("ReplicasDiverged", "parameters of rank 1 differ from the other ranks'"),
     "another-sum-on-one-rank": ("ReplicasDiverged", "parameters of rank 1 differ from the other ranks'"),
-    "bare": ("WrongStrategy", "wrapped by none, not by DistributedOptimizer"),
+    "bare": ("WrongStrategy", "wrapped by none, not DistributedOptimizer"),
 }
 
 

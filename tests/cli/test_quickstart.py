@@ -42,7 +42,7 @@ def test_on_a_busy_machine_it_ends_in_time_with_a_report(desk: Desk, monkeypatch
         Starter(name, desk.write(f"{name}.yaml", name=name, measure={"repetitions": 500}).read_text())
         for name in ("quickstart", "quickstart-digits")
     ]
-    monkeypatch.setattr("scalecurve.quickstart.starters", lambda *_: (light, "chosen"))
+    monkeypatch.setattr("scalecurve.cli.quickstart.starters", lambda *_: (light, "chosen"))
     monkeypatch.setenv("SCALECURVE_LOCKS", desk.environment["SCALECURVE_LOCKS"])
     spin = f"import time; end = time.time() + {5 * LIMIT_S}\nwhile time.time() < end: pass"
     neighbours = [subprocess.Popen(["nice", "-n", "19", sys.executable, "-c", spin]) for _ in os.sched_getaffinity(0)]

@@ -38,7 +38,7 @@ def main() -> None:
     trial = json.loads(Path(os.environ["SCALECURVE_TRIAL"]).read_text())
     run = uuid.uuid4().hex
     note(arguments.ledger, trial["name"], rank, run, "begin")
-    print(f"light: rank {rank} of {world}")
+    print(f"light: rank {rank} of {world}", flush=True)
     started = time.time_ns()
     topology = {
         "rank": rank,
@@ -131,6 +131,9 @@ def quirk(name: str, rest: str, rank: int) -> None:
 
 def end_badly(name: str, rest: str, rank: int, out: Path) -> None:
     argument = rest.partition(":")[2]
+    # Not before every rank has begun: how it ends is what tests look at.
+    while not all((out / f"rank-{other}.ready.json").exists() for other in range(int(os.environ["WORLD_SIZE"]))):
+        time.sleep(0.01)
     print(f"light: about to {name}", flush=True)
     if name == "exit":
         sys.exit(int(argument))

@@ -62,7 +62,7 @@ FRAMEWORKS := $(VENV)/.frameworks
 
 .PHONY: test
 test: $(DEV)  ## the tests for a change, 15 minutes: all packages, real processes, the operator from the chart (Go)
-	@nice $(BIN)/python -m tools.devcluster.toolchain etcd k8s helm >$(VENV)/toolchain.log 2>&1 & building=$$!; status=0; \
+	@nice $(BIN)/python -m tools.devcluster.toolchain etcd k8s kwok helm >$(VENV)/toolchain.log 2>&1 & building=$$!; status=0; \
 	$(PYTEST) -m 'not (cluster or nodes or frameworks)' --ignore=tests/chart $(PYTEST_ARGS) || status=$$?; \
 	wait $$building || cat $(VENV)/toolchain.log; \
 	$(PYTEST) -n 0 --dist no -m 'not cluster' tests/chart $(PYTEST_ARGS) || status=$$?; exit $$status

@@ -157,7 +157,7 @@ def test_a_rank_that_hangs(cluster: RealCluster) -> None:
     phase, reason, message = drill.said()
     assert (phase, reason) == ("Failed", "DeadlineExceeded")
     assert message.startswith(
-        f"did not end within deadlineSeconds, {_DEADLINE_S}: that is too short for it, or some rank waits"
+        f"did not end within deadlineSeconds, {_DEADLINE_S}: the deadline is too short, or some rank waits"
     )
 
 
@@ -277,7 +277,7 @@ def test_a_node_that_is_drained(alone: RealCluster) -> None:
         alone.kubectl("uncordon", node)
     phase, reason, message = drill.said()
     assert (phase, reason) == ("Failed", "Evicted")
-    assert "was deleted while the trial ran, by hand, by a drain or by the cluster" in message
+    assert "was deleted while the trial ran, by a user, a drain or the cluster" in message
 
 
 def test_a_node_that_is_cut_off(alone: RealCluster, installed: Installed) -> None:

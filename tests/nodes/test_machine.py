@@ -65,10 +65,7 @@ def test_without_the_addresses(tmp_path: Path) -> None:
     space.start()
     try:
         space.run("sh", "-ec", "ip link set lo up; ip route add 198.19.7.0/24 dev lo")
-        assert (
-            said(space.entering())
-            == "the addresses 198.18.0.0/15 that nodes would take are in use: 198.19.7.0/24 dev lo"
-        )
+        assert said(space.entering()) == "the nodes' address range 198.18.0.0/15 is in use: 198.19.7.0/24 dev lo"
     finally:
         space.end()
 

@@ -34,6 +34,7 @@ class Elsewhere:
         command = [
             "env",
             f"SCALECURVE_CACHE={self.cache}",
+            f"PYTHONPATH={ROOT}",  # entering a mount namespace leaves the working folder
             sys.executable,
             "-m",
             "tools.devcluster.nodes.standing",

@@ -37,7 +37,9 @@ def few(values: Iterable[object], most: int = 6) -> str:
 
 
 def did_you_mean(word: str, allowed: Iterable[str]) -> str | None:
-    """The allowed word that ``word`` is most likely a misspelling of, or None."""
+    """The allowed word that ``word`` is most likely a misspelling of, or None; numbers are not misspelled."""
+    if word[:1].isdigit():
+        return None
     by_lower = {name.lower(): name for name in allowed}
     near = get_close_matches(word.lower(), list(by_lower), n=1, cutoff=0.65)
     return by_lower[near[0]] if near else None

@@ -41,7 +41,7 @@ def did_you_mean(word: str, allowed: Iterable[str]) -> str | None:
     if word[:1].isdigit():
         return None
     by_lower = {name.lower(): name for name in allowed}
-    near = get_close_matches(word.lower(), list(by_lower), n=1, cutoff=0.7)
+    near = get_close_matches(word.lower(), list(by_lower), n=1, cutoff=0.65)
     return by_lower[near[0]] if near else None
 
 

@@ -11,6 +11,7 @@ from scalecurve_api.text import count, did_you_mean, few
         ("workes", ["workers", "modes"], "workers"),
         ("WORKERS", ["workers"], "workers"),
         ("perworker", ["global", "perWorker"], "perWorker"),
+        ("K81", ["K80", "V100"], "K80"),
         ("banana", ["workers", "modes"], None),
         ("", ["workers"], None),
         ("workers", [], None),

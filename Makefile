@@ -63,7 +63,7 @@ FRAMEWORKS := $(VENV)/.frameworks
 .PHONY: test
 test: $(DEV)  ## the tests for a change, 15 minutes: all packages, real processes, the operator from the chart (Go)
 	@nice $(BIN)/python -m tools.devcluster.toolchain etcd k8s kwok helm >$(VENV)/toolchain.log 2>&1 & building=$$!; status=0; \
-	$(PYTEST) -m 'not (cluster or nodes or frameworks)' --ignore=tests/chart $(PYTEST_ARGS) || status=$$?; \
+	$(PYTEST) -m 'not (cluster or nodes or frameworks or integrations)' --ignore=tests/chart $(PYTEST_ARGS) || status=$$?; \
 	wait $$building || cat $(VENV)/toolchain.log; \
 	$(PYTEST) -n 0 --dist no -m 'not cluster' tests/chart $(PYTEST_ARGS) || status=$$?; exit $$status
 
@@ -84,12 +84,21 @@ test-frameworks: $(FRAMEWORKS)  ## tests with TensorFlow, and with Horovod if it
 	@$(BIN)/python -m tools.images.horovod_wheel --install $(HOROVOD_ARGS) || [ $$? -eq 3 ]
 	@$(PYTEST) -n 0 --dist no -m frameworks $(PYTEST_ARGS)
 
+INTEGRATIONS := $(VENV)/.integrations
+$(INTEGRATIONS): $(FRAMEWORKS) locks/integrations.txt
+	@$(BIN)/python -m pip install --quiet --require-hashes -r locks/integrations.txt
+	@touch $@
+
+.PHONY: test-integrations
+test-integrations: $(INTEGRATIONS)  ## tests with Transformers, Lightning, Accelerate, Keras and DeepSpeed
+	@$(PYTEST) -n 0 --dist no -m integrations $(PYTEST_ARGS)
+
 .PHONY: test-all
-test-all:  ## all tests: test, test-cluster, test-frameworks, test-nodes
-	@status=0; for suite in test test-cluster test-frameworks test-nodes; do $(MAKE) $$suite || status=$$?; done; exit $$status
+test-all:  ## all tests: test, test-cluster, test-frameworks, test-integrations, test-nodes
+	@status=0; for suite in test test-cluster test-frameworks test-integrations test-nodes; do $(MAKE) $$suite || status=$$?; done; exit $$status
 
 .PHONY: cluster-tools
-cluster-tools: $(VENV)/bin/python  ## build what `make cluster` runs, once: etcd, Kubernetes, job operators (10 minutes, Go)
+cluster-tools: $(VENV)/bin/python  ## build what `make cluster` runs, once: etcd, Kubernetes, job operators (20 minutes, Go)
 	@$(BIN)/python -m tools.devcluster.toolchain || [ $$? -eq 3 ]
 
 .PHONY: cluster
@@ -144,15 +153,16 @@ format: $(DEV)  ## format the sources with ruff
 
 .PHONY: bench
 bench: $(DEV)  ## benchmarks without GPU: start-up, harness cost, interval coverage, large reports, fits
-	@$(BIN)/python benchmarks/first_touch.py
-	@$(BIN)/python benchmarks/harness_cost.py
+	@$(BIN)/python -m benchmarks.first_touch
+	@$(BIN)/python -m benchmarks.harness_cost
 	@$(BIN)/python -m benchmarks.coverage
 	@$(BIN)/python -m benchmarks.report_scale
-	@$(BIN)/python benchmarks/fit_speed.py
+	@$(BIN)/python -m benchmarks.fit_speed
+	@$(BIN)/python -m benchmarks.prediction
 
 .PHONY: soak
 soak: $(DEV)  ## kill and resume 200 runs at random moments
-	@$(BIN)/python benchmarks/soak.py
+	@$(BIN)/python -m benchmarks.soak
 
 DOCS := $(VENV)/.docs
 $(DOCS): $(VENV)/bin/python pyproject.toml locks/docs.txt
@@ -214,6 +224,8 @@ lock: $(VENV)/bin/python  ## resolve constraints*.txt and locks/ again, for Pyth
 	@$(HASHED) images/worker/requirements.txt --output-file locks/worker-mpi.txt
 	@printf '%s\n' nvidia-ml-py pillow scikit-learn | $(HASHED) images/worker/requirements.txt - --output-file locks/worker.txt
 	@echo tensorflow-cpu | $(HASHED) - --constraint constraints-tensorflow.txt --output-file locks/tensorflow.txt
+	@$(HASHED) pyproject.toml --extra integrations --constraint constraints-torch.txt --constraint constraints-tensorflow.txt \
+	    --output-file locks/integrations.txt $(WITHOUT_TORCH)
 
 .PHONY: clean
 clean:  ## remove .venv/, results/ and all caches

@@ -4,7 +4,8 @@
 
 Every interval and every detector is called through the public functions of `scalecurve.statistics` on synthetic
 points of known truth, and those of efficiency once more through bundles and `scalecurve.curves.compute`. A share of
-2,000 draws has a standard error of 0.5 points at 95 %. Takes about a minute.
+2,000 draws has a standard error of 0.5 points at 95 %. Sections 8 to 12 alone:
+`--from 8`. Takes about six minutes.
 """
 
 from __future__ import annotations
@@ -20,17 +21,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special, stats
 
-from scalecurve.statistics import (
-    RepetitionTotals,
-    autocorrelation,
-    bimodality,
-    difference,
-    drift,
-    efficiency,
-    throughput,
-    warm_up,
-)
+from benchmarks.interval_limits import print_limits
+from benchmarks.session_noise import print_alarms, print_noises, print_shares, print_stopping
+from scalecurve.statistics.autocorrelation import autocorrelation
+from scalecurve.statistics.detectors import drift, warm_up
+from scalecurve.statistics.estimate import RepetitionTotals
+from scalecurve.statistics.intervals import difference, efficiency, throughput
 from scalecurve.statistics.mean import mean
+from scalecurve.statistics.modes import bimodality
 from tests.analysis.synthetic_points import SyntheticPoint
 
 FIVE = (50,) * 5
@@ -222,9 +220,29 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--draws", type=int, default=2000)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--from", type=int, default=1, dest="first", help="first section to print: 1 or 8")
     given = parser.parse_args()
     draws, seed, start = given.draws, given.seed, time.perf_counter()
+    if given.first < 8:
+        print_intervals_and_detectors(draws, seed)
+    print("\n8. Six kinds of noise between repetitions: 95 % intervals, coverage in %")
+    print_noises(draws, seed)
+    print("\n   Slow by 5 %, at 0.1 % noise, by the share of slow runs: efficiency, and throughput as shown")
+    print_shares(draws, seed)
+    print("\n9. Repeated until efficiency is known to the target, 12 at most: coverage in % (mean repetitions)")
+    print_stopping(draws, seed)
+    print("\n10. compare: equal bundles of 4 points, sd 0.5 % between sessions, 0.1 % between repetitions: alarms in %")
+    print_alarms(draws, seed)
+    print("\n11. One call on 500,000 steps, best of 5, ms")
+    run = np.random.default_rng(seed).lognormal(-2.0, 0.1, 500_000)
+    for detect in (autocorrelation, drift, bimodality, warm_up):
+        print(f"   {detect.__name__:16}{1e3 * min(timeit.repeat(partial(detect, run), number=1, repeat=5)):6.1f}")
+    print("\n12. What no interval of few repetitions can do, computed without draws: coverage in %")
+    print_limits()
+    print(f"\n{time.perf_counter() - start:.0f} s")
 
+
+def print_intervals_and_detectors(draws: int, seed: int) -> None:
     print(f"1. 95 % interval of efficiency: coverage in % of {draws} draws (median half width in % of the value)")
     print("   columns: variance of the point over that of the baseline\n")
     print(f"{'repetitions':28} {'steps':>6} {'between':>9} " + "".join(f"{f'1:{r}':>16}" for r in (1, 3, 10)))
@@ -268,11 +286,6 @@ def main() -> None:
     print("\n6. Whole bundles: 3 trials of 1 and of 4 workers through their records, 95 % intervals: coverage in %")
     print_bundles(draws, seed)
     print_accuracies(draws, seed)
-    print("\n8. One call on 500,000 steps, best of 5, ms")
-    run = np.random.default_rng(seed).lognormal(-2.0, 0.1, 500_000)
-    for detect in (autocorrelation, drift, bimodality, warm_up):
-        print(f"   {detect.__name__:16}{1e3 * min(timeit.repeat(partial(detect, run), number=1, repeat=5)):6.1f}")
-    print(f"\n{time.perf_counter() - start:.0f} s")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """How long until `scalecurve --help` has answered?
 
-    python benchmarks/first_touch.py [--runs 10]
+    python -m benchmarks.first_touch [--runs 10]
 
 The median wall time of whole processes, beside the bar of 0.3 s and beside a bare interpreter, whose time no program
 can go below. One run before the others fills the file cache.

@@ -1,6 +1,7 @@
-"""How long every fit takes, left-out fits included (the bar is one second each), and 10,000 Paleo predictions (5 s).
+"""How long every fit takes, left-out fits included (the bar is one second each), 10,000 Paleo predictions (5 s),
+and 1,000 fits of one law (6 s).
 
-    python benchmarks/fit_speed.py
+    python -m benchmarks.fit_speed
 
 Medians of five, by the clock and of the processor: on a machine that others use, the clock says more of them. Sizes are
 generous: 64 worker counts, 200,000 losses, 800 runs of a speed model, 30 message sizes at 4 worker counts.
@@ -14,17 +15,19 @@ from collections.abc import Callable
 import numpy as np
 
 from scalecurve.hardware.devices import find_device, find_link
+from scalecurve_api.spec.scaling import Mode
 from scalecurve_models.collectives.collective_fit import TimedAllReduce
 from scalecurve_models.collectives.comparison import compare_algorithms
 from scalecurve_models.collectives.costs import ALGORITHMS, LinkCost, RankGroup, cost
 from scalecurve_models.goodput.overlap import StepTime, fit_overlap
 from scalecurve_models.laws.cross_validation import compare_laws
+from scalecurve_models.laws.definitions import laws_of
+from scalecurve_models.laws.law_fit import fit_law
 from scalecurve_models.networks import shipped
 from scalecurve_models.optimus.loss import fit_loss
 from scalecurve_models.optimus.speed import fit_speed, speed
 from scalecurve_models.paleo.scaling import Platform, predict_step
-from scalecurve_models.roofline.energy import fit_energy
-from scalecurve_models.roofline.utilization import fit_utilization
+from scalecurve_models.projection.roofline.devices import fit_energy, fit_utilization
 
 RNG = np.random.default_rng(0)
 
@@ -32,6 +35,7 @@ RNG = np.random.default_rng(0)
 def main() -> None:
     fits: dict[str, Callable[[], object]] = {
         "scaling laws, all five": laws(),
+        "usl, 1,000 fits": law_fits(),
         "Optimus, loss": loss(),
         "Optimus, speed": speeds(),
         "overlap and goodput": overlap(),
@@ -49,6 +53,13 @@ def main() -> None:
             taken.append((time.perf_counter() - began[0], time.process_time() - began[1]))
         wall, cpu = np.median(taken, axis=0) * 1e3
         print(f"{name:28} {wall:8.1f} ms, {cpu:8.1f} ms of the processor")
+
+
+def law_fits() -> Callable[[], object]:
+    (law,) = (each for each in laws_of(Mode.strong) if each.name == "usl")
+    workers = [1, 2, 4, 8, 16, 32]
+    curves = [noisy(np.array([100 * n / (1 + 0.02 * (n - 1)) for n in workers])) for _ in range(1000)]
+    return lambda: [fit_law(law, workers, curve) for curve in curves]
 
 
 def noisy(values: np.ndarray) -> list[float]:

@@ -1,7 +1,7 @@
 """What the harness costs a step: a loop with and without ``bench.steps``, in interleaved pairs.
 
-    python benchmarks/harness_cost.py              # a CPU
-    python benchmarks/harness_cost.py --device gpu
+    python -m benchmarks.harness_cost              # a CPU
+    python -m benchmarks.harness_cost --device gpu
 
 Steps of 50 us and of 5 ms, which the host spends computing or the device spins through. A window is long enough to
 hold several writes of the journal and of the metrics. On a CPU processor time is compared, which other programs on a
@@ -25,7 +25,7 @@ from typing import Any
 
 import scalecurve_worker as scalecurve
 from scalecurve_api.contract import METRICS_PORT_ENV, OUT_ENV, TRIAL_ENV
-from scalecurve_api.programs.custom import CustomWorkload
+from scalecurve_api.programs.workload import CustomWorkload
 from scalecurve_api.spec.measure import Measure
 from scalecurve_api.spec.trial import Point, TrialSpec
 

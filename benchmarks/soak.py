@@ -1,6 +1,6 @@
 """Runs killed at random moments and resumed: is a trial ever lost, run twice, or a process left behind?
 
-    python benchmarks/soak.py [--runs 200] [--ddp 20] [--seed 0] [--jobs 1]
+    python -m benchmarks.soak [--runs 200] [--ddp 20] [--seed 0] [--jobs 1] [--minutes N]
 
 Every run is ``scalecurve run`` in a process of its own. It is killed at a random moment in one of five ways, and
 resumed; half of the resumed ones are killed again, and so on, until one ends by itself. Of ten moments nine are drawn
@@ -13,13 +13,15 @@ end in a ledger that the engine knows nothing of. Then:
 - twice: a trial that was run again after an execution of it had been completed;
 - orphan: a process of the run (by a mark in its environment) that outlives engine and grace, or the end of the run.
 
-The exit code is 1 when any of them happened; the folder of such a run is kept and named.
+The exit code is 1 when any of them happened; the folder of such a run is kept and named. After ``--minutes`` no further
+run begins, and the table counts those that ended.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import random
 import shutil
@@ -278,6 +280,7 @@ def main() -> int:
     parser.add_argument("--ddp", type=int, default=20, help="how many of them are real DDP training")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=1, help="runs beside each other (they share the cores)")
+    parser.add_argument("--minutes", type=float, default=math.inf, help="begin no run later than this")
     arguments = parser.parse_args()
     top, began = Path(tempfile.mkdtemp(prefix="soak-")), time.monotonic()
     known = kinds()
@@ -290,6 +293,8 @@ def main() -> int:
     results: list[Found] = []
 
     def one(index: int) -> None:
+        if time.monotonic() - began > 60 * arguments.minutes:
+            return
         found = soak(known[names[index]], top / f"run-{index}", f"{arguments.seed}/{index}")
         results.append(found)
         if found.good:

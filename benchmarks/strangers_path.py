@@ -1,6 +1,6 @@
 """Does every command on the pages do what a stranger is told? Type them all, and see.
 
-    python benchmarks/strangers_path.py here|cluster --in CLONE [--log FOLDER] [--table FILE] [PAGE...]
+    python -m benchmarks.strangers_path here|cluster --in CLONE [--log FOLDER] [--table FILE] [PAGE...]
 
 CLONE is a fresh clone after `make install`. Each command is typed into a fresh shell there, one page after the other:
 with `here` those that need this machine alone, with `cluster` those for a cluster of real nodes, which come up first

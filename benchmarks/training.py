@@ -1,7 +1,7 @@
 """What augmentation and frozen layers do to the throughput of training on one GPU: tables, and JSON.
 
-    PYTHONPATH=api:worker python benchmarks/training.py resnet44 --out resnet44.json --seconds 75
-    PYTHONPATH=api:worker python benchmarks/training.py resnet50 --out resnet50.json --seconds 45
+    PYTHONPATH=api:worker python -m benchmarks.training resnet44 --out resnet44.json --seconds 75
+    PYTHONPATH=api:worker python -m benchmarks.training resnet50 --out resnet50.json --seconds 45
 
 ``resnet44``: CIFAR-shaped synthetic images, M copies of each sample in one batch, cropped, mirrored and cut out on the
 device. ``resnet50``: everything trained, against the head alone. Every trial is the worker's own, with windows and

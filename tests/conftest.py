@@ -11,6 +11,9 @@ import time
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+from tools.ci_summary import LEFT_OUT
 
 SUITES = {
     "tests/chart/test_linters.py": "cluster",
@@ -21,12 +24,20 @@ SUITES = {
     "tests/nodes/": "nodes",
     "tests/worker/tensorflow/": "frameworks",
     "tests/worker/extras/horovod/": "frameworks",
+    "tests/worker/integrations/real/": "integrations",
+    "tests/worker/torch/test_equal_losses.py::test_deepspeed": "integrations",
+    "tests/analysis/importing/test_run_files.py::test_tensorboards_own": "integrations",
+    "tests/analysis/timelines/test_mlflow_export.py::test_each_session": "integrations",
 }
 """How a test's path begins → its suite; all others are `make test`'s."""
 DEADLINE = "SCALECURVE_TEST_DEADLINE"
 """Unix seconds after which tests are left out, each saying so: CI has only so much time."""
 LOG = "SCALECURVE_TEST_LOG"
 """A file to which every test's outcome and duration is appended, for `tools.ci_summary`."""
+
+# How long an example takes says how busy the machine is.
+settings.register_profile("any machine", deadline=None)
+settings.load_profile("any machine")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -42,7 +53,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
     if time.time() > float(os.environ.get(DEADLINE, "inf")):
-        pytest.skip("left out: the time for this run is used up")
+        pytest.skip(LEFT_OUT)
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
@@ -53,3 +64,11 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     line = {"test": report.nodeid, "outcome": report.outcome, "seconds": round(report.duration, 3), "why": why}
     with Path(path).open("a") as file:
         file.write(json.dumps(line) + "\n")
+
+
+@pytest.fixture
+def no_cluster(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """No kubeconfig but what a test writes."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("KUBECONFIG", raising=False)
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)

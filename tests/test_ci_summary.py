@@ -1,8 +1,12 @@
 from __future__ import annotations
 
 import json
+import sys
+from pathlib import Path
 
-from tools.ci_summary import summary
+import pytest
+
+from tools.ci_summary import LEFT_OUT, main, summary
 
 
 def phase(test: str, outcome: str, seconds: float, why: str = "") -> str:
@@ -26,5 +30,45 @@ def test_phases_are_added_up_and_reasons_counted() -> None:
     assert rest[8:] == ["skipped:", "     2  needs a GPU", "failed:", "  broken"]
 
 
+def test_a_test_that_passed_again_is_named_and_fails_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    logs = {
+        "tests": [phase("a", "failed", 1.0), phase("b", "failed", 1.0), phase("c", "passed", 1.0)],
+        "again": [phase("a", "passed", 1.0)],
+    }
+    for name, lines in logs.items():
+        (tmp_path / name).write_text("".join(f"{line}\n" for line in lines))
+    monkeypatch.setattr(sys, "argv", ["ci_summary", str(tmp_path / "tests"), str(tmp_path / "again")])
+    assert main() == 1
+    *_, heading, alone, _, failed = capsys.readouterr().out.splitlines()
+    assert heading.startswith("failed, and passed when run again alone")
+    assert (alone, failed) == ("  a", "  b")
+    with (tmp_path / "again").open("a") as file:
+        file.write(phase("b", "passed", 1.0) + "\n")
+    assert main() == 0
+    with (tmp_path / "again").open("a") as file:
+        file.write(phase("b", "failed", 0.0) + "\n")
+    assert main() == 1, "its teardown failed"
+
+
 def test_no_test_at_all() -> None:
     assert next(iter(summary([]))) == "0 passed, 0 failed, 0 skipped"
+
+
+@pytest.mark.parametrize(
+    ("lines", "status"),
+    [
+        ([phase("a", "passed", 1.0), phase("b", "skipped", 0.0, "Skipped: needs a GPU")], 0),
+        ([phase("a", "passed", 1.0), phase("b", "failed", 1.0)], 1),
+        ([phase("a", "passed", 1.0), phase("b", "skipped", 0.0, f"Skipped: {LEFT_OUT}")], 1),
+        ([], 1),
+    ],
+)
+def test_a_run_that_proves_nothing_fails(
+    lines: list[str], status: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = tmp_path / "tests.jsonl"
+    log.write_text("".join(f"{line}\n" for line in lines))
+    monkeypatch.setattr(sys, "argv", ["ci_summary", str(log)])
+    assert main() == status

@@ -15,6 +15,7 @@ EXTRAS = {
     "dev": ["torch", "dev"],
     "cluster": ["cluster"],
     "docs": ["docs"],
+    "integrations": ["integrations"],
 }
 
 

@@ -1,7 +1,7 @@
 """ScaleCurve in Python: the verbs of the command line as functions, imported when they are first used.
 
-``scalecurve.open_bundles(["results/mine"])`` opens what ``scaling``, ``cost``, ``allreduce``, ``training``,
-``compare``, ``diagnose``, ``status`` and ``report`` take.
+``scalecurve.open_bundles(["results/mine"])`` opens what ``scaling``, ``cost``, ``allreduce``, ``collectives``,
+``training``, ``compare``, ``diagnose``, ``explain``, ``status``, ``verify`` and ``report`` take.
 """
 
 import importlib
@@ -15,25 +15,38 @@ if TYPE_CHECKING:
     from scalecurve.checks.compare import compare as compare
     from scalecurve.checks.diagnose import diagnose as diagnose
     from scalecurve.checks.validation import validate as validate
+    from scalecurve.checks.verify import verify as verify
     from scalecurve.cluster.pull import pull as pull
     from scalecurve.cluster.watch import watch as watch
     from scalecurve.curves.allreduce import allreduce as allreduce
+    from scalecurve.curves.collectives import collectives as collectives
     from scalecurve.curves.compute import scaling as scaling
     from scalecurve.curves.cost import cost as cost
+    from scalecurve.curves.explain import explain as explain
     from scalecurve.curves.progress import status as status
-    from scalecurve.planning import plan as plan
+    from scalecurve.importing.import_bundle import import_bundle as import_bundle
+    from scalecurve.planning.plan import plan as plan
     from scalecurve.reporting import report as report
+    from scalecurve.timelines.expectations import expectations_of as expectations_of
+    from scalecurve.timelines.gate import gate as gate
+    from scalecurve.timelines.timeline import history as history
     from scalecurve.training_results import training as training
 
 _MODULES = {
     "allreduce": "scalecurve.curves.allreduce",
+    "collectives": "scalecurve.curves.collectives",
     "compare": "scalecurve.checks.compare",
     "cost": "scalecurve.curves.cost",
     "diagnose": "scalecurve.checks.diagnose",
+    "explain": "scalecurve.curves.explain",
+    "expectations_of": "scalecurve.timelines.expectations",
+    "gate": "scalecurve.timelines.gate",
+    "history": "scalecurve.timelines.timeline",
+    "import_bundle": "scalecurve.importing.import_bundle",
     "open_bundle": "scalecurve.bundle.open",
     "open_bundles": "scalecurve.bundle.open",
     "pack": "scalecurve.bundle.pack",
-    "plan": "scalecurve.planning",
+    "plan": "scalecurve.planning.plan",
     "pull": "scalecurve.cluster.pull",
     "report": "scalecurve.reporting",
     "run": "scalecurve_local",
@@ -42,6 +55,7 @@ _MODULES = {
     "training": "scalecurve.training_results",
     "unpack": "scalecurve.bundle.pack",
     "validate": "scalecurve.checks.validation",
+    "verify": "scalecurve.checks.verify",
     "watch": "scalecurve.cluster.watch",
 }
 __all__ = ["__version__", *_MODULES]

@@ -29,8 +29,7 @@ class Job(StrEnum):
     starting = "starting"
     running = "running"
     ended = "ended"
-    lost = "lost"
-    """The attempt was begun, but neither its job nor its result exists: it runs again."""
+    lost = "lost"  # the attempt was begun, but neither its job nor its result exists: it runs again
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +58,6 @@ class ExperimentPhase(StrEnum):
 
     @property
     def final(self) -> bool:
-        """Whether nothing more happens."""
         return self in (ExperimentPhase.succeeded, ExperimentPhase.failed, ExperimentPhase.cancelled)
 
 
@@ -124,6 +122,7 @@ class Decision:
 NOTHING = Observed()
 _NONE: Mapping[TrialPhase, int] = MappingProxyType({})
 
+_NO_JOB = (Job.absent, Job.lost)
 _ACTIVE = {Job.queued: TrialPhase.queued, Job.starting: TrialPhase.starting, Job.running: TrialPhase.running}
 
 
@@ -140,7 +139,8 @@ def decide(
     ``trials`` may be all trials or a window of them. ``terminal`` counts, by final phase, the trials left out because
     ``is_terminal`` holds and they have no job to remove; ``not_started`` is the number of those left out because they
     were never begun and come after all others: of these the first ``spec.parallelism`` must be in ``trials``, or all
-    there are. Actions, counts, phase and message are then the same as for all trials.
+    there are before the end of the ``horizon``. Actions, counts, phase and message are then the same as for all trials.
+    Trials that the horizon drops are in none of these.
     """
     views = [observed.get(name, NOTHING) for name in trials]
     failed = sum(1 for view in views if is_terminal(spec, view) and view.history[-1] is TrialPhase.failed)
@@ -148,11 +148,11 @@ def decide(
     halted = spec.cancel or too_many
 
     actions: list[Action] = []
-    free = spec.parallelism - sum(1 for view in views if view.job not in (Job.absent, Job.lost))
+    free = spec.parallelism - sum(1 for view in views if view.job not in _NO_JOB)
     for name, view in zip(trials, views, strict=True):
         if (action := _action_on_job(name, view, spec.cancel)) is not None:
             actions.append(action)
-        elif free > 0 and not halted and not spec.suspend and _wants_start(spec, view):
+        elif free > 0 and not halted and not spec.suspend and view.job in _NO_JOB and not is_terminal(spec, view):
             actions.append(Start(name, view.attempts + 1))
             free -= 1
 
@@ -176,18 +176,13 @@ def is_terminal(spec: ExperimentSpec, view: Observed) -> bool:
 
 
 def _action_on_job(name: str, view: Observed, cancel: bool) -> Action | None:
-    """What an existing job needs."""
-    if view.job in (Job.absent, Job.lost):
+    if view.job in _NO_JOB:
         return None
     if view.collected:
         return Clean(name)
     if view.job is Job.ended:
         return Collect(name)
     return Stop(name) if cancel else None
-
-
-def _wants_start(spec: ExperimentSpec, view: Observed) -> bool:
-    return view.job in (Job.absent, Job.lost) and not is_terminal(spec, view)
 
 
 def _phase(spec: ExperimentSpec, view: Observed, halted: bool) -> TrialPhase:
@@ -228,7 +223,7 @@ def _message(spec: ExperimentSpec, counts: Mapping[TrialPhase, int], done: int, 
     parts = [f"{done} of {total} trials done"]
     parts += [
         f"{counts[phase]} {phase.value}"
-        for phase in (TrialPhase.failed, TrialPhase.invalid, TrialPhase.cancelled)
+        for phase in (TrialPhase.failed, TrialPhase.invalid, TrialPhase.full, TrialPhase.cancelled)
         if counts.get(phase)
     ]
     if done == total > 0 and not counts.get(TrialPhase.succeeded) and not counts.get(TrialPhase.cancelled):

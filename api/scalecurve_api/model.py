@@ -4,14 +4,40 @@ import copy
 import json
 from typing import Annotated, Any, TypeVar, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    StrictBool,
+    StrictFloat,
+    StrictInt,
+    StrictStr,
+    StringConstraints,
+    ValidationError,
+    WithJsonSchema,
+)
 from pydantic.alias_generators import to_camel
 from pydantic.fields import FieldInfo
 
 M = TypeVar("M", bound="Model")
-Count = Annotated[int, Field(ge=1, le=1 << 40, strict=True)]
+MOST_COUNT = 1 << 40
+Count = Annotated[int, Field(ge=1, le=MOST_COUNT, strict=True)]
+Whole = Annotated[int, Field(strict=True)]
 Natural = Annotated[int, Field(ge=0, le=1_000_000_000, strict=True)]
+Int64 = Annotated[int, Field(ge=-(1 << 63), lt=1 << 63), WithJsonSchema({"type": "integer"})]
+"""What an API server and a column of a table can hold"""
+Text = Annotated[str, StringConstraints(max_length=1 << 17)]
+"""As long as Linux lets an environment variable be"""
 Real = Annotated[float, Field(strict=True)]
+Scalar = StrictBool | StrictInt | StrictFloat | StrictStr
+MOST_UNKNOWN = 1000
+"""Fields that a newer version may have: listing what is wrong with more costs more than they do"""
+MAX_SAFE_NAME = 63
+SafeName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$", max_length=MAX_SAFE_NAME)]
+"""One plain component of a path, and a DNS label: no separator, no dot, no control character."""
+SAFE_NAMES = f"1 to {MAX_SAFE_NAME} lower-case letters, digits and inner dashes"
+FileName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_][-A-Za-z0-9_.]*$", max_length=255)]
+"""A file of a record: one plain component of a path, not hidden."""
 FilePath = Annotated[str, StringConstraints(pattern=r"^[^\x00]+$", max_length=4096)]
 
 
@@ -41,6 +67,12 @@ class Model(BaseModel):
         return value.wire() if isinstance(value, Model) else value
 
 
+class Described(Model):
+    """A part of an API object: a docstring below a field is its description in the CRD and on the reference page."""
+
+    model_config = ConfigDict(use_attribute_docstrings=True)
+
+
 def fields_by_name(kind: type[BaseModel]) -> dict[str, FieldInfo]:
     """A model's fields by their names on the wire."""
     return {field.alias or name: field for name, field in kind.model_fields.items()}
@@ -62,6 +94,8 @@ def understood(kind: type[M], wire: dict[str, Any]) -> tuple[M, tuple[str, ...]]
     try:
         return kind.model_validate(wire), ()
     except ValidationError as error:
+        if error.error_count() > MOST_UNKNOWN:
+            raise
         newer = [entry["loc"] for entry in error.errors(include_url=False) if entry["type"] == "extra_forbidden"]
         if not newer:
             raise

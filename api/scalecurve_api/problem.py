@@ -6,14 +6,7 @@ from dataclasses import dataclass
 Path = tuple[str | int, ...]
 
 
-class Nothing:
-    """Stands for a field that was left out, which is not the word "nothing"."""
-
-    def __str__(self) -> str:
-        return "nothing"
-
-
-NOTHING = Nothing()
+NOTHING = object()  # stands for a field that was left out, which is not the word "nothing"
 
 
 @dataclass(frozen=True)

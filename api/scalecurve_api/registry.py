@@ -11,6 +11,7 @@ Nothing is imported before it is looked up, and a package that cannot be loaded 
 import importlib
 import warnings
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Generic, TypeVar
@@ -37,42 +38,38 @@ def load(target: str) -> Any:
     return value
 
 
+@dataclass(eq=False)
 class Registry(Generic[T]):
     """Entries of one kind by name."""
 
-    def __init__(self, group: str, kind: str, base: type, built_in: Mapping[str, str | T]) -> None:
-        """Describe the registry; nothing is loaded yet.
-
-        Args:
-            group: of entry points, as ``scalecurve.programs``.
-            kind: what messages call an entry, as "program".
-            base: what an entry of another package must be: a subclass or an instance of it.
-            built_in: entries, or ``module:attribute`` of entries that are imported when they are looked up.
-        """
-        self.group = group
-        self.kind = kind
-        self._base = base
-        self.built_in = built_in
-        self._loaded: dict[str, T] = {}
+    group: str  # of entry points, as scalecurve.programs
+    kind: str  # what messages call an entry, as "program"
+    base: type  # what an entry of another package must be: a subclass or an instance of it
+    built_in: Mapping[str, str | T]  # entries, or module:attribute of entries that are imported when they are looked up
+    unlisted: Mapping[str, str | T] = field(default_factory=dict)  # more of these, which no user chooses by name
+    _loaded: dict[str, T] = field(default_factory=dict)
 
     @cached_property
     def _installed(self) -> dict[str, EntryPoint]:
         points: dict[str, EntryPoint] = {}
         for point in sorted(entry_points(group=self.group), key=lambda point: (point.name, point.value)):
-            if point.name in self.built_in or point.name in points:
+            if point.name in self._own or point.name in points:
                 other = _source(points[point.name]) if point.name in points else "the built-in one"
                 warnings.warn(f"{_source(point)} is ignored: {self.kind} {point.name!r} is {other}", stacklevel=2)
             else:
                 points[point.name] = point
         return points
 
+    @property
+    def _own(self) -> dict[str, str | T]:
+        return {**self.built_in, **self.unlisted}
+
     def names(self) -> tuple[str, ...]:
         """Every registered name: the built-in ones, then those of installed packages in alphabetical order."""
         return (*self.built_in, *self._installed)
 
     def __contains__(self, name: object) -> bool:
-        """Whether ``name`` is registered; loading it may still fail."""
-        return isinstance(name, str) and (name in self.built_in or name in self._installed)
+        return isinstance(name, str) and (name in self._own or name in self._installed)
 
     def get(self, name: str) -> T:
         """The entry of this name.
@@ -81,7 +78,7 @@ class Registry(Generic[T]):
             RegistryError: the name is unknown, or its package cannot be loaded.
         """
         if name not in self._loaded:
-            if (entry := self.built_in.get(name)) is not None:
+            if (entry := self._own.get(name)) is not None:
                 self._loaded[name] = load(entry) if isinstance(entry, str) else entry
             elif name in self._installed:
                 self._loaded[name] = self._load(self._installed[name])
@@ -97,8 +94,8 @@ class Registry(Generic[T]):
         except Exception as error:  # whatever another package's module raises while it is imported
             reason = f"{type(error).__name__}: {error}"
             raise RegistryError(f"{_source(point)} cannot be loaded: {reason}") from error
-        if not (issubclass(entry, self._base) if isinstance(entry, type) else isinstance(entry, self._base)):
-            expected = f"{self._base.__module__}.{self._base.__qualname__}"
+        if not (issubclass(entry, self.base) if isinstance(entry, type) else isinstance(entry, self.base)):
+            expected = f"{self.base.__module__}.{self.base.__qualname__}"
             raise RegistryError(f"{_source(point)} is no {self.kind}: expected {expected}, got {entry!r}")
         return entry
 

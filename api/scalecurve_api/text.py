@@ -6,10 +6,12 @@ from difflib import get_close_matches
 
 _WORDING = (
     (r"^Input should be ", ""),
+    (r"^Value error, ", ""),
     (r"^(?:String|List|Dictionary|Value) should have ", ""),
     (r"^String should match pattern '\^\[a-z0-9\].*", "lower-case letters, digits and inner dashes"),
     (r"^String should match pattern '\^\[1-9\]\[0-9\]\{0,4\}x.*", "nodes x workers a node, as 2x4"),
     (r"^String should match pattern '\^\[A-Za-z_\].*", "the name of an environment variable"),
+    (r"^String should match pattern '\^\[a-zA-Z_\].*", "letters, digits and underscores"),
     (r"^String should match pattern '\^\[A-Z\]\{3\}\$'", "three capital letters, as USD"),
     (r"^String should match pattern '\^\[\^\\x00\].*", "text without NUL characters"),
     (r"^String should match pattern '(.+)'$", r"text that matches \1"),
@@ -45,6 +47,11 @@ def did_you_mean(word: str, allowed: Iterable[str]) -> str | None:
     return by_lower[near[0]] if near else None
 
 
-def count(number: int, noun: str, plural: str | None = None) -> str:
+def count(number: int, noun: str) -> str:
     """A number and its noun: ``1 worker``, ``8 workers``."""
-    return f"{number} {noun if number == 1 else plural or noun + 's'}"
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def spell_value(value: object) -> str:
+    """A value as it is written in YAML: ``true``, not ``True``."""
+    return str(value).lower() if isinstance(value, bool) else str(value)

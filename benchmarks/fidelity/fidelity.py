@@ -4,8 +4,10 @@
 
 For each worker count one torchrun starts; inside it every configuration runs the torch program under the harness
 and ``plain_ddp.py`` in turns, on fresh models, in the order A B, B A, A B. Both use the same model definitions,
-precision, memory format and optimizer. The harness pays for its windows, journal, metrics, checks and GPU samples;
-the plain loop is timed once over as many steps. A configuration that fails is reported and the others still run.
+precision, memory format and optimizer. ``--strategies`` does so for FSDP2 by block, HSDP, activation checkpointing and
+DDP of GPT-2, against ``plain_fsdp.py``. The harness pays for its windows, journal, metrics, checks and GPU samples;
+the plain loop is timed once over as many steps. Each pair is written as soon as it is measured, so a configuration that
+fails or runs out of time keeps those that it has, and the others still run.
 ``engine_fidelity.py`` compares the whole of ``scalecurve run``.
 """
 
@@ -21,7 +23,7 @@ import sys
 import tempfile
 import time
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -41,6 +43,9 @@ class Configuration:
     steps: int
     windows: int = 3
     compiled: bool = False
+    strategy: str = "ddp"
+    shard: int = 0
+    checkpointing: str = "none"
 
 
 def configurations(workers: int) -> list[Configuration]:
@@ -59,10 +64,27 @@ def quick(workers: int) -> list[Configuration]:
 
 
 def compiled(workers: int) -> list[Configuration]:
-    """ResNet-50 under torch.compile, on one worker."""
+    """ResNet-50 and GPT-2 small under torch.compile, on one worker."""
     if workers > 1:
         return []
-    return [Configuration("resnet50 compiled 256 x 1", "resnet50", 1, 256, 35, compiled=True)]
+    return [
+        Configuration("resnet50 compiled 256 x 1", "resnet50", 1, 256, 35, compiled=True),
+        Configuration("gpt2_small compiled 32 x 1", "gpt2_small", 1, 32, 12, compiled=True),
+    ]
+
+
+def strategies(workers: int, cpu: bool) -> list[Configuration]:
+    """GPT-2 under each way to spread it; with ``cpu`` a tiny one, to try the script."""
+    model, batch, steps = ("gpt2_tiny", 4, 10) if cpu else ("gpt2_large", 8, 24)
+
+    def one(name: str, strategy: str, **more: Any) -> Configuration:
+        name = f"{model} {name} {batch} x {workers}"
+        return Configuration(name, model, workers, batch, steps, windows=2 if cpu else 3, strategy=strategy, **more)
+
+    found = [one("fsdp", "fsdp"), one("ddp", "ddp"), one("fsdp recomputed", "fsdp", checkpointing="full")]
+    if workers > 1:
+        found.insert(1, one("hsdp", "fsdp", shard=max(1, workers // 2)))
+    return found
 
 
 def main() -> int:
@@ -70,9 +92,10 @@ def main() -> int:
     arguments.add_argument("--workers", type=int, nargs="+", default=None, help="left out: 1, 2, 4 as far as GPUs go")
     arguments.add_argument("--pairs", type=int, default=3)
     arguments.add_argument("--quick", action="store_true", help="a tiny model on CPUs, to try the script")
-    arguments.add_argument("--compile", action="store_true", help="the compiled ResNet-50 only")
+    arguments.add_argument("--compile", action="store_true", help="the compiled models only")
+    arguments.add_argument("--strategies", action="store_true", help="GPT-2 under FSDP2, HSDP and DDP instead")
     arguments.add_argument("--exposed", action="store_true", help="alternate with no-communication windows too")
-    arguments.add_argument("--models", nargs="+", help="only configurations of these")
+    arguments.add_argument("--only", nargs="+", default=[""], help="only configurations whose names begin so")
     arguments.add_argument("--one-window", action="store_true", help="as many steps, in one window")
     arguments.add_argument("--fixed-batch", action="store_true", help="the plain loop trains on one batch for ever")
     arguments.add_argument("--limit", type=float, default=240.0, help="seconds for one torchrun")
@@ -85,15 +108,18 @@ def main() -> int:
     choose = quick if given.quick else compiled if given.compile else configurations
     rows: list[dict[str, Any]] = []
     for workers in given.workers or default_workers(given.quick):
-        wanted = [each for each in choose(workers) if not given.models or each.model in given.models]
+        chosen = strategies(workers, given.quick) if given.strategies else choose(workers)
+        wanted = [each for each in chosen if each.name.startswith(tuple(given.only))]
         if given.one_window:
             wanted = [replace(each, steps=each.steps * each.windows, windows=1) for each in wanted]
-        rows += run_workers(wanted, workers, given)
-        if given.out:
-            given.out.write_text(json.dumps(report(rows), indent=1) + "\n")
+        for row in run_workers(wanted, workers, given):
+            rows.append(row)
+            if given.out:
+                given.out.write_text(json.dumps(report(rows), indent=1) + "\n")
     print(json.dumps(report(rows), indent=1))
     print(table(rows))
-    return 0 if all(row.get("ratio_median", 0) >= BAR for row in rows) or given.quick else 1
+    met = all("error" not in row and row["ratio_median"] >= BAR for row in rows)
+    return 0 if met or given.quick else 1
 
 
 def default_workers(cpu: bool) -> list[int]:
@@ -102,15 +128,17 @@ def default_workers(cpu: bool) -> list[int]:
     return [1, 2] if cpu else [count for count in (1, 2, 4) if count <= torch.cuda.device_count()]
 
 
-def run_workers(wanted: Sequence[Configuration], workers: int, given: argparse.Namespace) -> list[dict[str, Any]]:
-    """Start torchrun as often as it takes: one that dies costs only the configuration it was at."""
-    rows: list[dict[str, Any]] = []
-    while len(rows) < len(wanted):
-        done, error = launch(wanted[len(rows) :], workers, given)
-        rows += done
-        if len(rows) < len(wanted) and error:
-            rows.append({**asdict(wanted[len(rows)]), "error": error})
-    return rows
+def run_workers(wanted: Sequence[Configuration], workers: int, given: argparse.Namespace) -> Iterator[dict[str, Any]]:
+    """Start torchrun as often as it takes: one that dies costs only what is left of the configuration it was at."""
+    left = list(wanted)
+    while left:
+        started, error = launch(left, workers, given)
+        done = [row for row in started if "error" in row or len(row["ratios"]) == given.pairs]
+        if error and len(done) < len(left):
+            begun = started[len(done)] if len(started) > len(done) else asdict(left[len(done)])
+            done.append({**begun, "error": error})
+        yield from done
+        left = left[len(done) :]
 
 
 def launch(
@@ -133,14 +161,15 @@ def launch(
             error = f"not done after {given.limit:.0f} s"
         print(f"{workers} workers: {time.monotonic() - began:.0f} s", file=sys.stderr)
         results = Path(folder, "results.jsonl")
-        done = [json.loads(line) for line in results.read_text().splitlines()] if results.exists() else []
-    if error is None and len(done) < len(wanted):
+        lines = [json.loads(line) for line in results.read_text().splitlines()] if results.exists() else []
+    started = {row["name"]: row for row in lines}  # a configuration's last line has all of its pairs
+    if error is None and len(started) < len(wanted):
         error = "torchrun ended early"
-    return done, error
+    return list(started.values()), error
 
 
 def run_inside(request: Path) -> None:
-    """One rank: all configurations in turn, each result written as soon as it is there."""
+    """One rank: all configurations in turn, each pair written as soon as it is measured."""
     import torch
     import torch.distributed as dist
 
@@ -149,15 +178,25 @@ def run_inside(request: Path) -> None:
     if device.type == "cuda":
         torch.cuda.set_device(device)
     dist.init_process_group("gloo" if asked["cpu"] else "nccl", device_id=None if asked["cpu"] else device)
-    for fields in asked["configurations"]:
-        row = compare(Configuration(**fields), asked["pairs"], asked["exposed"], asked["fixed"], device)
+
+    def write(row: dict[str, Any]) -> None:
         if dist.get_rank() == 0:
             with request.with_name("results.jsonl").open("a") as file:
                 file.write(json.dumps(row) + "\n")
+
+    for fields in asked["configurations"]:
+        compare(Configuration(**fields), asked["pairs"], asked["exposed"], asked["fixed"], device, write)
     dist.destroy_process_group()
 
 
-def compare(configuration: Configuration, pairs: int, exposed: bool, fixed: bool, device: Any) -> dict[str, Any]:
+def compare(
+    configuration: Configuration,
+    pairs: int,
+    exposed: bool,
+    fixed: bool,
+    device: Any,
+    write: Callable[[dict[str, Any]], None],
+) -> None:
     import torch
 
     plain: list[float] = []
@@ -173,23 +212,32 @@ def compare(configuration: Configuration, pairs: int, exposed: bool, fixed: bool
                 gc.collect()
                 if device.type == "cuda":
                     torch.cuda.empty_cache()
+            write(result(configuration, plain, harness, time.monotonic() - began, device))
     except torch.OutOfMemoryError as error:
         # The same on every rank, so the group is still whole.
-        return {**asdict(configuration), "error": f"out of memory: {error}"[:300]}
+        write({**asdict(configuration), "error": f"out of memory: {error}"[:300]})
     except Exception:
         traceback.print_exc()
         # The other ranks wait in a collective: torchrun ends them, and the next configuration starts afresh.
         os._exit(1)
+
+
+def result(
+    configuration: Configuration, plain: list[float], harness: list[float], seconds: float, device: Any
+) -> dict[str, Any]:
+    """A row of the pairs so far, in samples/s."""
+    import torch
+
     ratios = [ours / theirs for ours, theirs in zip(harness, plain, strict=True)]
     return {
         **asdict(configuration),
-        "plain": plain,
-        "harness": harness,
+        "plain": list(plain),
+        "harness": list(harness),
         "plain_median": statistics.median(plain),
         "harness_median": statistics.median(harness),
         "ratios": ratios,
         "ratio_median": statistics.median(ratios),
-        "seconds": time.monotonic() - began,
+        "seconds": seconds,
         "device": torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu",
         "torch": torch.__version__,
     }
@@ -197,15 +245,27 @@ def compare(configuration: Configuration, pairs: int, exposed: bool, fixed: bool
 
 def run_plain(configuration: Configuration, fixed: bool, device: Any) -> float:
     from benchmarks.fidelity.plain_ddp import POOL, measure
+    from benchmarks.fidelity.plain_fsdp import sharded
 
-    steps = configuration.steps * configuration.windows
-    pool = 1 if fixed else POOL
-    return measure(configuration.model, configuration.batch, steps, WARMUP, device, configuration.compiled, pool)
+    steps, fsdp = configuration.steps * configuration.windows, configuration.strategy == "fsdp"
+    recomputed = configuration.checkpointing == "full"
+    return measure(
+        configuration.model,
+        configuration.batch,
+        steps,
+        WARMUP,
+        device,
+        configuration.compiled,
+        1 if fixed else POOL,
+        sharded(device, configuration.workers, configuration.shard, recomputed) if fsdp else None,
+        autocast=not fsdp,
+    )
 
 
 def run_harness(configuration: Configuration, repetition: int, exposed: bool, device: Any) -> float:
     """Samples a second of the torch program, as the trial's record gives it."""
     from scalecurve_api.contract import METRICS_PORT_ENV, OUT_ENV, TRIAL_ENV
+    from scalecurve_api.programs.torch import TorchWorkload
     from scalecurve_api.record.rank import WindowKind
     from scalecurve_worker.rendezvous.torch_store import TorchCommunicator
     from scalecurve_worker.torch.device import set_arithmetic
@@ -215,8 +275,8 @@ def run_harness(configuration: Configuration, repetition: int, exposed: bool, de
     trial = trial_of(configuration, repetition, exposed, device.type)
     with tempfile.TemporaryDirectory() as folder:
         os.environ.update({TRIAL_ENV: json.dumps(trial.wire()), OUT_ENV: folder, **metrics_port(METRICS_PORT_ENV)})
-        set_arithmetic(trial.workload.precision, device, trial.workload.options.deterministic)
-        record = run_job(TorchJob(trial, device))
+        set_arithmetic(trial.workload.precision, device, trial.workload.options)
+        record = run_job(TorchJob(trial, trial.workload_as(TorchWorkload), device))
     mine = [(window.samples, window.wall_ns) for window in record.windows if window.kind is WindowKind.train]
     windows = list(zip(*TorchCommunicator().all_gather(mine), strict=True))
     samples = sum(samples for window in windows for samples, _ in window)
@@ -254,11 +314,16 @@ def trial_of(configuration: Configuration, repetition: int, exposed: bool, devic
             "seed": 0,
             "workload": {
                 "program": "torch",
-                "strategy": "ddp",
+                "strategy": configuration.strategy,
                 "model": configuration.model,
                 "precision": "bf16",
                 "device": "gpu" if device == "cuda" else "cpu",
-                "options": {"channelsLast": True, "compile": configuration.compiled},
+                "options": {
+                    "channelsLast": not configuration.model.startswith(("gpt2", "llama")),
+                    "compile": configuration.compiled,
+                    "activationCheckpointing": configuration.checkpointing,
+                    **({"shard": configuration.shard} if configuration.shard else {}),
+                },
             },
             "measure": {
                 "warmupSteps": WARMUP,
@@ -280,6 +345,7 @@ def table(rows: list[dict[str, Any]]) -> str:
     for row in rows:
         if "error" in row:
             lines.append(f"{row['name']:<28}  failed: {row['error']}")
+        if not row.get("ratios"):
             continue
         pairs = " ".join(f"{ratio:.4f}" for ratio in row["ratios"])
         numbers = f"{row['plain_median']:>12,.1f}{row['harness_median']:>12,.1f}{row['ratio_median']:>9.4f}"

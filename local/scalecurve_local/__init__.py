@@ -1,8 +1,9 @@
 """The engine for one machine: an experiment on its GPUs or shares of its cores, killed and resumed at will."""
 
-from scalecurve_local.engine import RunResult, run
+from scalecurve_local.engine import RunResult
 from scalecurve_local.errors import BadInput, EngineError, StorageError, Unavailable
 from scalecurve_local.progress import Pace, RunProgress
+from scalecurve_local.session import RunRequest, prepare, run, run_in_turns
 from scalecurve_local.stop import StopRequest
 
 __all__ = [
@@ -10,9 +11,12 @@ __all__ = [
     "EngineError",
     "Pace",
     "RunProgress",
+    "RunRequest",
     "RunResult",
     "StopRequest",
     "StorageError",
     "Unavailable",
+    "prepare",
     "run",
+    "run_in_turns",
 ]

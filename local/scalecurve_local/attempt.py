@@ -6,16 +6,17 @@
 .work/<trial>/attempt-K/result/                  its verdict: trial.json, tables, logs
 """
 
+import itertools
+import os
 import re
-from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Literal, TypeVar
 
 from pydantic import ValidationError
 
 from scalecurve_api import contract
+from scalecurve_api.files import PathRefused, Within
 from scalecurve_api.model import Model
 from scalecurve_api.record.rank import RankFailure, RankRecord
 from scalecurve_api.record.trial_record import TrialRecord
@@ -26,10 +27,22 @@ ORDER_FILE = "order.json"
 EXIT_FILE = "exit.json"
 RESULT = "result"
 LOGS = "logs"
-LAUNCHER_LOG = "launcher.log"
 
 Cause = Literal["ended", "deadline", "stopped", "engine-gone", "start-failed", "supervisor-lost"]
 INTERRUPTIONS = ("stopped", "engine-gone")
+
+
+_MAX_ORDER_BYTES, _MAX_REPORT_BYTES, MAX_RECORD_BYTES = 64 << 20, 1 << 20, 64 << 20
+MAX_JOURNAL_BYTES = 1 << 30
+"""Of one rank: 30 million steps."""
+
+
+class Damaged(StorageError):
+    """A file of the engine or its supervisor that is none."""
+
+    def __init__(self, place: Within, problem: str) -> None:
+        self.place, self.finding = place, f"{place}: is damaged ({problem})"
+        super().__init__(f"{self.finding}; remove the folder {place.parent} and continue with --resume")
 
 
 class CommandStatus(Model):
@@ -73,82 +86,79 @@ class Order(Model):
     begun_ns: int
     devices: list[str]
     oversubscribed: bool
+    paired: str | None = None
 
 
 @dataclass(frozen=True)
 class AttemptFolder:
     """The folder of one attempt."""
 
-    folder: Path
+    folder: Within
     number: int
 
     @property
     def order(self) -> Order | None:
         """The supervisor's input; None if it was never written."""
-        return _read_model(Order, self.folder / ORDER_FILE)
+        return _read_model(Order, self.folder / ORDER_FILE, _MAX_ORDER_BYTES)
 
     @property
     def exit(self) -> ExitReport | None:
         """How its processes ended; None while they run, or if the supervisor died."""
-        return _read_model(ExitReport, self.folder / EXIT_FILE)
+        return _read_model(ExitReport, self.folder / EXIT_FILE, _MAX_REPORT_BYTES)
 
     @property
     def result(self) -> TrialRecord | None:
-        """The trial's record, once it is written."""
-        return _read_model(TrialRecord, self.folder / RESULT / contract.TRIAL_FILE)
+        return _read_model(TrialRecord, self.folder / RESULT / contract.TRIAL_FILE, MAX_RECORD_BYTES)
 
-    def rank_log(self, rank: int) -> Path:
+    def rank_log(self, rank: int) -> Within:
         return self.folder / LOGS / f"rank-{rank}.log"
 
-    def role_log(self, role: str) -> Path:
+    def role_log(self, role: str) -> Within:
         return self.folder / LOGS / f"{role}.log"
 
     @property
-    def launcher_log(self) -> Path:
-        return self.folder / LOGS / LAUNCHER_LOG
+    def launcher_log(self) -> Within:
+        return self.folder / LOGS / "launcher.log"
 
     def ready(self, workers: int) -> list[int]:
-        """Ranks that joined the world."""
-        return [rank for rank in range(workers) if (self.folder / contract.ready_file(rank)).exists()]
+        return [rank for rank in range(workers) if (self.folder / contract.ready_file(rank)).status()]
 
     def ranks(self, workers: int) -> tuple[dict[int, RankRecord], dict[int, str]]:
         """Records by rank, and the problems of those that cannot be parsed."""
         records: dict[int, RankRecord] = {}
         problems: dict[int, str] = {}
         for rank in range(workers):
-            path = self.folder / contract.rank_file(rank)
-            with storing("read", path), suppress(FileNotFoundError):
-                text = path.read_bytes()
-                try:
-                    records[rank] = RankRecord.model_validate_json(text)
-                except ValidationError as error:
-                    first = error.errors(include_url=False)[0]
-                    where = ".".join(map(str, first["loc"])) or "the file"
-                    problems[rank] = f"{path.name} is not a rank record: {where}: {first['msg']}"
+            text = _left(self.folder / contract.rank_file(rank), MAX_RECORD_BYTES, rank, problems)
+            try:
+                records |= {rank: RankRecord.model_validate_json(text)} if text is not None else {}
+            except ValidationError as error:
+                first = error.errors(include_url=False)[0]
+                where = ".".join(map(str, first["loc"])) or "the file"
+                problems[rank] = f"{contract.rank_file(rank)} is not a rank record: {where}: {first['msg']}"
         return records, problems
 
-    def journals(self, workers: int) -> dict[int, bytes]:
-        """Step journals by rank, as far as they were written."""
+    def journals(self, workers: int) -> tuple[dict[int, bytes], dict[int, str]]:
+        """Step journals by rank, as far as they were written, and the problems of those that cannot be read."""
         journals: dict[int, bytes] = {}
+        problems: dict[int, str] = {}
         for rank in range(workers):
-            path = self.folder / contract.journal_file(rank)
-            with storing("read", path), suppress(FileNotFoundError):
-                journals[rank] = path.read_bytes()
-        return journals
+            data = _left(self.folder / contract.journal_file(rank), MAX_JOURNAL_BYTES, rank, problems)
+            journals |= {rank: data} if data is not None else {}
+        return journals, problems
 
     def failures(self, workers: int) -> list[RankFailure]:
         """Failures that ranks reported, the earliest first."""
         failures: list[tuple[int, RankFailure]] = []
         for rank in range(workers):
-            path = self.folder / contract.failure_file(rank)
-            failure = _read_failure(path)
-            if failure is not None:
-                failures.append((path.stat().st_mtime_ns, failure))
+            place = self.folder / contract.failure_file(rank)
+            with suppress(OSError, ValidationError):
+                failure, there = RankFailure.model_validate_json(place.read(_MAX_REPORT_BYTES)), place.status()
+                failures.append((there.st_mtime_ns if there else 0, failure))
         return [failure for _, failure in sorted(failures, key=lambda item: item[0])]
 
     def complete(self, workers: int) -> bool:
         """Whether every rank wrote its final record: the run then counts, however its processes ended."""
-        if not all((self.folder / contract.rank_file(rank)).exists() for rank in range(workers)):
+        if not all((self.folder / contract.rank_file(rank)).status() for rank in range(workers)):
             return False
         return len(self.ranks(workers)[0]) == workers and not self.failures(workers)
 
@@ -157,42 +167,58 @@ ModelT = TypeVar("ModelT", bound=Model)
 _NUMBERED = re.compile(r"(attempt|discarded)-([0-9]+)")
 
 
-def attempts_in(folder: Path) -> tuple[list[AttemptFolder], int]:
+def attempts_in(folder: Within) -> tuple[list[AttemptFolder], int]:
     """The attempts of a trial that were not discarded, oldest first, and the highest number ever used."""
-    numbered: list[tuple[int, bool, Path]] = []
-    for entry in _entries(folder):
-        match = _NUMBERED.fullmatch(entry.name)
-        if match:
-            numbered.append((int(match[2]), match[1] == "attempt", entry))
-    numbered.sort()
-    kept = [AttemptFolder(path, number) for number, counts, path in numbered if counts]
+    with storing("read", folder):
+        matches = [match for name in folder.entries() if (match := _NUMBERED.fullmatch(name))]
+    numbered = sorted((int(match[2]), match[1] == "attempt", match[0]) for match in matches)
+    kept = [AttemptFolder(folder / name, number) for number, counts, name in numbered if counts]
     return kept, max((number for number, _, _ in numbered), default=0)
 
 
-def _entries(folder: Path) -> Iterator[Path]:
-    with storing("read", folder):
-        if folder.is_dir():
-            yield from folder.iterdir()
+def put_aside(work: Within) -> str | None:
+    """Rename working state that is another user's and not to be written by this one; what was done, for the user.
 
+    Called with its lock held, so nobody is at work there. The ledger keeps the numbers of the attempts in it.
 
-def _read_model(model: type[ModelT], path: Path) -> ModelT | None:
-    """Read a file of the engine or its supervisor. They write atomically, so one that cannot be parsed is damaged."""
-    with storing("read", path):
-        if not path.exists():
-            return None
-        text = path.read_bytes()
-    try:
-        return model.model_validate_json(text)
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        where = ".".join(map(str, first["loc"])) or "the file"
-        raise StorageError(
-            f"{path}: is damaged ({where}: {first['msg']}); remove the folder {path.parent} and continue with --resume"
-        ) from error
-
-
-def _read_failure(path: Path) -> RankFailure | None:
-    try:
-        return RankFailure.model_validate_json(path.read_bytes())
-    except (OSError, ValidationError):
+    Raises:
+        StorageError: when it cannot be renamed.
+    """
+    status = work.status()
+    if status is None or os.access(work.path, os.R_OK | os.W_OK | os.X_OK):
         return None
+    names = (f"{work.name}-of-{status.st_uid}{'-' * bool(n)}{n or ''}" for n in itertools.count())
+    aside = next(place for name in names if (place := work.parent / name).status() is None)
+    with storing("rename", work):
+        work.rename(aside)
+    return (
+        f"{work}: is of user {status.st_uid}, and this one may not write to it: it was put aside as "
+        f"{aside.name}, and the trials that it left unfinished are run again"
+    )
+
+
+def _read_model(model: type[ModelT], place: Within, limit: int) -> ModelT | None:
+    """Read a file of the engine or its supervisor. They write atomically, so one that cannot be parsed is damaged."""
+    with storing("read", place):
+        try:
+            return model.model_validate_json(place.read(limit))
+        except FileNotFoundError:
+            return None
+        except PathRefused as error:
+            raise Damaged(place, str(error.strerror)) from error
+        except ValidationError as error:
+            first = error.errors(include_url=False)[0]
+            where = ".".join(map(str, first["loc"])) or "the file"
+            raise Damaged(place, f"{where}: {first['msg']}") from error
+
+
+def _left(place: Within, limit: int, rank: int, problems: dict[int, str]) -> bytes | None:
+    """What a rank left; None where it left nothing, or something that is noted as its problem."""
+    with storing("read", place):
+        try:
+            return place.read(limit)
+        except FileNotFoundError:
+            return None
+        except PathRefused as error:
+            problems[rank] = f"{place.name} {error.strerror}"
+            return None

@@ -1,32 +1,47 @@
 """The folder of an experiment's records, and the engine's working state in it.
 
 <bundle>/experiment.yaml                      the user's file, unchanged
+<bundle>/ledger.jsonl                         what happened, also what was thrown away (``record.ledger``)
 <bundle>/trials/<trial>/                      complete when it appears (one rename)
 <bundle>/.work/<trial>/attempt-K/             see ``attempt``; not part of the record
 """
 
 import hashlib
+import io
+import json
 import os
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-
-from pydantic import ValidationError
 
 from scalecurve_api import contract
-from scalecurve_api.record.trial_record import TrialRecord
+from scalecurve_api.files import PathRefused, Within
+from scalecurve_api.planning.difference import (
+    added_workers,
+    first_difference,
+    removed_workers,
+    request_of,
+    restricted,
+)
+from scalecurve_api.planning.plan import make_plan, sessions_in
+from scalecurve_api.record.ledger import LEDGER_FILE, MAX_LEDGER_BYTES, read_ledger
+from scalecurve_api.record.ledger_file import LedgerFile
+from scalecurve_api.record.trial_record import TrialRecord, stored_digest
 from scalecurve_api.spec.experiment import ScalingExperiment
+from scalecurve_api.spec.trial import Point, TrialSpec
+from scalecurve_api.text import count, few
 from scalecurve_api.validation.document import read_documents
 from scalecurve_local import durable
-from scalecurve_local.attempt import RESULT, AttemptFolder, attempts_in
+from scalecurve_local.attempt import EXIT_FILE, MAX_RECORD_BYTES, RESULT, AttemptFolder, Damaged, attempts_in
 from scalecurve_local.durable import storing
 from scalecurve_local.errors import BadInput, StorageError
-from scalecurve_local.supervision.supervisor import remove_tree
+from scalecurve_local.temporary import remove_temporary
 
 EXPERIMENT_FILE = "experiment.yaml"
 TRIALS = "trials"
 WORK = ".work"
-_SWITCHES = ("suspend", "cancel")
+_MAX_EXPERIMENT_BYTES, _MAX_TABLE_BYTES = 4 << 20, 4 << 30
 
 
 @dataclass(frozen=True)
@@ -36,13 +51,17 @@ class BundleFolder:
     path: Path
 
     @property
-    def work(self) -> Path:
-        return self.path / WORK
+    def work(self) -> Within:
+        return Within(self.path) / WORK
+
+    @property
+    def trials(self) -> Within:
+        return Within(self.path) / TRIALS
 
     @property
     def lock_file(self) -> Path:
         """Locked while an engine, or a process it started, uses this bundle."""
-        return self.work / "lock"
+        return (self.work / "lock").path
 
     def refuse_unless_writable(self) -> None:
         """Checked before the run waits for devices.
@@ -67,6 +86,31 @@ class BundleFolder:
             StorageError: when it cannot be created.
         """
         durable.make_folder(self.work)
+
+    def refuse_links(self) -> None:
+        """No engine makes a link here, and through one a run would write or remove what is not the bundle's.
+
+        Raises:
+            BadInput: when a folder or file that an engine makes is a link.
+        """
+        with storing("read", self.path):
+            made = [
+                Within(self.path) / EXPERIMENT_FILE,
+                Within(self.path) / LEDGER_FILE,
+                self.work,
+                self.work / "lock",
+                self.trials,
+            ]
+            if (linked := _link_among(made)) is None:
+                trials = [folder / name for folder in (self.trials, self.work) for name in folder.entries()]
+                linked = _link_among(trials) or _link_among(
+                    trial / name for trial in trials if trial.path.is_dir() for name in trial.entries()
+                )
+        if linked is not None:
+            raise BadInput(
+                f"{linked}: is a link to {os.readlink(linked.path)}, and no engine makes one in a bundle: "
+                "copy what it points to into its place, or name another folder"
+            )
 
     def refuse_unless_empty(self) -> None:
         """Without --resume an existing folder must be empty.
@@ -93,10 +137,43 @@ class BundleFolder:
         if text is not None:
             _refuse_difference(path, text, experiment)
 
+    def grown_from(self, experiment: ScalingExperiment) -> ScalingExperiment:
+        """The experiment of the bundle, to which ``experiment`` adds worker counts and nothing else.
+
+        Raises:
+            BadInput: when it adds none, lacks one, or differs in anything else; when the bundle is no bundle.
+        """
+        path, text = self._experiment()
+        if text is None:
+            raise BadInput(f"{self.path}: no bundle to add points to: {EXPERIMENT_FILE} is missing")
+        before = _stored_experiment(path, text)
+        if lacking := removed_workers(before, experiment):
+            raise BadInput(f"{path}: cannot add points: the bundle has {few(lacking)}, which is missing here")
+        same = restricted(experiment, before.spec.scaling.workers, before.spec.placement.layouts)
+        if (difference := first_difference(request_of(before), request_of(same))) is not None:
+            raise BadInput(f"{path}: cannot add points: this bundle is of another experiment: {difference}")
+        if not added_workers(before, experiment):
+            counts = few(experiment.spec.scaling.workers)
+            raise BadInput(f"{path}: has every point already ({counts} workers); add some to spec.scaling.workers")
+        return before
+
+    def grow(self, before: ScalingExperiment, after: ScalingExperiment, source: str) -> None:
+        """Note further points in the ledger, then write the experiment that has them.
+
+        Raises:
+            StorageError: when either cannot be written.
+        """
+        ledger = self.open_ledger(make_plan(before).trials)
+        scaling, placement = before.spec.scaling, before.spec.placement
+        with storing("write", Within(self.path) / LEDGER_FILE):
+            ledger.points(source.encode(), make_plan(after).trials, scaling.workers, placement.layouts)
+        durable.write_file(Within(self.path) / EXPERIMENT_FILE, source.encode())
+
     def _experiment(self) -> tuple[Path, bytes | None]:
-        path = self.path / EXPERIMENT_FILE
-        with storing("read", path):
-            return path, path.read_bytes() if path.exists() else None
+        place = Within(self.path) / EXPERIMENT_FILE
+        with storing("read", place), suppress(FileNotFoundError):
+            return place.path, place.read(_MAX_EXPERIMENT_BYTES)
+        return place.path, None
 
     def begin(self, experiment: ScalingExperiment, source: str, resume: bool) -> None:
         """Write the experiment into a new bundle, or check that this bundle is of the same experiment.
@@ -112,10 +189,28 @@ class BundleFolder:
             others = sorted(entry.name for entry in self.path.iterdir() if not entry.name.startswith(own))
             if others:
                 raise BadInput(f"{self.path}: holds {others[0]} and no {EXPERIMENT_FILE}: not a bundle to resume")
-            durable.write_file(path, source.encode())
+            durable.write_file(Within(self.path) / EXPERIMENT_FILE, source.encode())
         else:
             _refuse_difference(path, text, experiment)
-        durable.make_folder(self.path / TRIALS)
+        durable.make_folder(self.trials)
+
+    def open_ledger(self, trials: Sequence[TrialSpec]) -> LedgerFile:
+        """The ledger, begun where there is none; ``trials`` are those of one session.
+
+        Raises:
+            StorageError: when it cannot be read or written.
+        """
+        bundle = Within(self.path)
+        with storing("write", bundle / LEDGER_FILE):
+            ledger = LedgerFile(self.path)
+            places = {name: self.trials / name / contract.TRIAL_FILE for name in self.trials.entries()}
+            there = {name: place for name, place in places.items() if place.status() is not None}
+            records = {} if ledger.ledger.lines else {name: p.read(MAX_RECORD_BYTES) for name, p in there.items()}
+            ledger.begin((bundle / EXPERIMENT_FILE).read(_MAX_EXPERIMENT_BYTES), trials, records)
+            for trial in sorted(ledger.ledger.standing().keys() - there.keys()):
+                if not any((attempt.folder / RESULT).status() for attempt in self.attempts(trial)[0]):
+                    ledger.gone(trial)
+        return ledger
 
     def published(self, trial: str) -> TrialRecord | None:
         """The record of a finished trial; None if it has none.
@@ -123,26 +218,50 @@ class BundleFolder:
         Raises:
             BadInput: when the record is incomplete, damaged, or of another trial.
         """
-        folder = self.path / TRIALS / trial
+        folder = self.trials / trial
         path = folder / contract.TRIAL_FILE
         with storing("read", path):
-            if not folder.exists():
+            if folder.status() is None:
                 return None
-            text = path.read_bytes() if path.exists() else b""
+            with _reading(path, MAX_RECORD_BYTES) as file:
+                text = file.read(MAX_RECORD_BYTES)
         try:
-            record = TrialRecord.model_validate_json(text)
-        except ValidationError:
+            tree = json.loads(text)
+            record = TrialRecord.model_validate(tree)
+        except (ValueError, RecursionError):
             raise _damaged(path, "is not a trial record") from None
-        if record.digest != record.compute_digest():
+        if record.digest != stored_digest(tree):
             raise _damaged(path, "does not match its digest")
         if record.trial.name != trial:
             raise _damaged(path, f"is of the trial {record.trial.name}")
         for name, digest in record.files.items():
-            with storing("read", folder / name):
-                data = (folder / name).read_bytes() if (folder / name).exists() else b""
-            if hashlib.sha256(data).hexdigest() != digest:
+            with storing("read", folder / name), _reading(folder / name, _MAX_TABLE_BYTES) as file:
+                sound = hashlib.file_digest(file, "sha256").hexdigest() == digest
+            if not sound:
                 raise _damaged(folder / name, "does not match its checksum in trial.json")
         return record
+
+    def sessions(self, points: Sequence[Point]) -> int:
+        """Number of sessions that trials here were started in, also where nothing of them is left; at least one."""
+        place = Within(self.path) / LEDGER_FILE
+        with storing("read", self.path):
+            noted = read_ledger(place.read(MAX_LEDGER_BYTES)).by_trial if place.status() is not None else {}
+            return sessions_in([*self.trials.entries(), *self.work.entries(), *noted], points)
+
+    def refuse_unfinished(self, names: Sequence[str]) -> None:
+        """A session is added only to a bundle in which every trial has its record.
+
+        Raises:
+            BadInput: when there is no bundle, or a trial has none.
+        """
+        if not (self.path / EXPERIMENT_FILE).exists():
+            raise BadInput(f"{self.path}: no bundle to add a session to: {EXPERIMENT_FILE} is missing")
+        missing = [name for name in names if not (self.path / TRIALS / name / contract.TRIAL_FILE).exists()]
+        if missing:
+            raise BadInput(
+                f"{self.path}: cannot add a session: {few(missing)} of {count(len(names), 'trial')} not finished; "
+                "finish it with --resume first"
+            )
 
     def attempts(self, trial: str) -> tuple[list[AttemptFolder], int]:
         """See ``attempts_in``."""
@@ -155,27 +274,72 @@ class BundleFolder:
 
     def discard(self, attempt: AttemptFolder) -> None:
         """Remove an interrupted attempt; its number stays used."""
-        empty = attempt.folder.with_name(f"discarded-{attempt.number}")
+        empty = attempt.folder.parent / f"discarded-{attempt.number}"
         durable.make_folder(empty)
-        order = attempt.order
-        if order is not None:
-            remove_tree(order.temporary)
+        with suppress(Damaged):
+            if (order := attempt.order) is not None:
+                remove_temporary(order.temporary)
         durable.remove(attempt.folder)
+
+    def discard_damaged(self, trial: str, workers: int, ledger: LedgerFile) -> str | None:
+        """Remove what torn papers make worthless of a trial's newest attempt; what was done, for the user.
+
+        Only a disk's damage tears them. Without its report a run that was complete counts; all else is run again.
+        """
+        for attempt in self.attempts(trial)[0][-1:]:
+            if attempt.result is not None:
+                return None
+            try:
+                _ = attempt.order, attempt.exit
+            except Damaged as damaged:
+                with suppress(Damaged):
+                    if attempt.order is not None and attempt.complete(workers):
+                        durable.remove(attempt.folder / EXIT_FILE)
+                        return f"{trial}: attempt {attempt.number} was complete and is kept: {damaged.finding}"
+                if ledger.start_of(trial, attempt.number) is not None:
+                    with storing("write", self.path / LEDGER_FILE):
+                        ledger.discarded(trial, attempt.number, f"{damaged.place.name}: is damaged")
+                self.discard(attempt)
+                return f"{trial}: attempt {attempt.number} was thrown away and is run again: {damaged.finding}"
+        return None
 
     def publish(self, trial: str, attempt: AttemptFolder) -> None:
         """Move a result into the bundle by one rename, then remove the attempts."""
-        durable.rename(attempt.folder / RESULT, self.path / TRIALS / trial)
+        durable.rename(attempt.folder / RESULT, self.trials / trial)
         self.forget(trial)
 
     def forget(self, trial: str) -> None:
         durable.remove(self.work / trial)
 
 
-def _damaged(path: Path, problem: str) -> BadInput:
-    return BadInput(f"{path}: {problem}; remove the folder {path.parent} to run that trial again")
+def _link_among(places: Iterable[Within]) -> Within | None:
+    """The first that is a link; nothing is looked for behind it."""
+    return next((place for place in places if not place.parent.path.is_symlink() and place.path.is_symlink()), None)
+
+
+@contextmanager
+def _reading(place: Within, limit: int) -> Iterator[io.BufferedIOBase]:
+    """Open a file of a published trial; a missing one is empty."""
+    try:
+        with place.reading(limit) as file:
+            yield file
+    except FileNotFoundError:
+        yield io.BytesIO()
+    except PathRefused as error:
+        raise _damaged(place, str(error.strerror)) from error
+
+
+def _damaged(place: Within, problem: str) -> BadInput:
+    return BadInput(f"{place}: {problem}; remove the folder {place.parent} to run that trial again")
 
 
 def _refuse_difference(path: Path, text: bytes, experiment: ScalingExperiment) -> None:
+    difference = first_difference(request_of(_stored_experiment(path, text)), request_of(experiment))
+    if difference is not None:
+        raise BadInput(f"{path}: cannot resume: this bundle is of another experiment: {difference}")
+
+
+def _stored_experiment(path: Path, text: bytes) -> ScalingExperiment:
     documents, problems = read_documents(text.decode("utf-8", "replace"), str(path))
     if problems:
         raise BadInput(f"cannot resume: {problems[0]}")
@@ -183,24 +347,4 @@ def _refuse_difference(path: Path, text: bytes, experiment: ScalingExperiment) -
         (there,) = (ScalingExperiment.model_validate(document.value) for document in documents)
     except ValueError as error:
         raise BadInput(f"{path}: cannot resume: not a single ScalingExperiment: {error}") from error
-    difference = first_difference(_request(there), _request(experiment))
-    if difference is not None:
-        raise BadInput(f"{path}: cannot resume: this bundle is of another experiment: {difference}")
-
-
-def _request(experiment: ScalingExperiment) -> dict[str, Any]:
-    """What may not change after the start: the spec without its switches."""
-    spec = experiment.spec.wire()
-    kept = {name: value for name, value in spec.items() if name not in _SWITCHES}
-    return {"metadata": {"name": experiment.metadata.name}, "spec": kept}
-
-
-def first_difference(stored: Any, requested: Any, path: str = "") -> str | None:
-    """Describe the first field in which two JSON values differ; None if they are equal."""
-    if isinstance(stored, dict) and isinstance(requested, dict):
-        for name in sorted({*stored, *requested}):
-            inner = f"{path}.{name}" if path else name
-            if (difference := first_difference(stored.get(name), requested.get(name), inner)) is not None:
-                return difference
-        return None
-    return None if stored == requested else f"{path} is {stored!r} there and {requested!r} here"
+    return there

@@ -1,42 +1,49 @@
 """Turn an ended attempt into its result: record, tables and logs, written atomically."""
 
 import os
-import shutil
 import time
-from collections.abc import Mapping
-from pathlib import Path
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 
 from scalecurve_api import contract
+from scalecurve_api.files import PathRefused, Within
 from scalecurve_api.programs.workload import Launcher
 from scalecurve_api.record import journal
 from scalecurve_api.record.assemble import Assembled, assemble
 from scalecurve_api.record.journal import JournalError
 from scalecurve_api.record.outcome import Outcome
 from scalecurve_api.record.trial_record import Timeline, TrialRecord
+from scalecurve_api.record.unfinished import unfinished
+from scalecurve_api.spec.secrets import masked, values_in
 from scalecurve_api.spec.trial import FailedReason, TrialPhase, TrialSpec
 from scalecurve_local import durable
 from scalecurve_local.attempt import INTERRUPTIONS, LOGS, RESULT, AttemptFolder, Order
-from scalecurve_local.ending import Ending, end_of_log, judge_ending, tail
-from scalecurve_local.supervision.supervisor import remove_tree
+from scalecurve_local.ending import MAX_LOG_BYTES, Ending, end_of_log, judge_ending, tail
+from scalecurve_local.temporary import remove_temporary
+
+MAX_TRACE_BYTES = 256 << 20
 
 ENGINE = "local"
 _LOG_HEAD, _LOG_TAIL = 1 << 20, 3 << 20
 
 
-def collect(trial: TrialSpec, attempt: AttemptFolder) -> TrialRecord:
-    """Judge an attempt whose processes have ended, and write its result.
+def collect(trial: TrialSpec, attempt: AttemptFolder, ledger: str | None = None) -> TrialRecord:
+    """Judge an attempt whose processes have ended, and write its result; ``ledger`` is the digest of its first entry.
 
     Raises:
         StorageError: when it cannot be written.
     """
     workers = trial.point.workers
     ranks, problems = attempt.ranks(workers)
-    journals, journal_problems = _valid_journals(attempt.journals(workers))
+    left, unreadable = attempt.journals(workers)
+    journals, journal_problems = _valid_journals(left)
     logs = {str(rank): end_of_log(attempt.rank_log(rank)) for rank in range(workers)}
     logs |= {role: end_of_log(attempt.role_log(role)) for role in trial.workload.roles}
     logs["launcher"] = end_of_log(attempt.launcher_log)
+    secrets = values_in(os.environ, trial.workload)
+    logs = {who: masked(text, secrets) for who, text in logs.items()}
     ending = _ending(trial, attempt, logs, journals)
-    problems |= journal_problems
+    problems |= unreadable | journal_problems
     if problems and ending.reason is None:
         rank = min(problems)
         ending = Ending(FailedReason.bad_workload, f"rank {rank}: {problems[rank]}", ending.exit_codes)
@@ -51,16 +58,19 @@ def collect(trial: TrialSpec, attempt: AttemptFolder) -> TrialRecord:
             failure=ending.reason,
             message=ending.message,
             oversubscribed=order is not None and order.oversubscribed,
+            missing=unfinished(trial, ranks, journals),
+            paired=order.paired if order is not None else None,
             requested_devices=order.devices if order is not None else [],
             exit_codes=ending.exit_codes,
+            ledger=ledger,
             log_tail={who: tail(text) for who, text in logs.items() if text},
             timeline=_timeline(attempt, order, workers),
         ),
     )
-    _write(attempt, assembled, trial)
+    _write(attempt, assembled, trial, secrets)
     if order is not None:
         # The supervisor did that already, unless it was killed after the ranks had written everything.
-        remove_tree(order.temporary)
+        remove_temporary(order.temporary)
     return assembled.record
 
 
@@ -120,42 +130,57 @@ def _timeline(attempt: AttemptFolder, order: Order | None, workers: int) -> list
     if order is not None:
         timeline.append(Timeline(phase=TrialPhase.starting, at_ns=order.begun_ns))
     if len(attempt.ready(workers)) == workers:
-        joined = [(attempt.folder / contract.ready_file(rank)).stat().st_mtime_ns for rank in range(workers)]
+        ready = [(attempt.folder / contract.ready_file(rank)).status() for rank in range(workers)]
+        joined = [status.st_mtime_ns for status in ready if status is not None]
         timeline.append(Timeline(phase=TrialPhase.running, at_ns=max(joined)))
     report = attempt.exit
     timeline.append(Timeline(phase=TrialPhase.collecting, at_ns=report.ended_ns if report else time.time_ns()))
     return timeline
 
 
-def _write(attempt: AttemptFolder, assembled: Assembled, trial: TrialSpec) -> None:
+def _write(attempt: AttemptFolder, assembled: Assembled, trial: TrialSpec, secrets: Sequence[str]) -> None:
     building = attempt.folder / f"{RESULT}.new"
     durable.remove(building)
     durable.make_folder(building / LOGS)
     for rank in range(trial.point.workers):
-        _copy_log(attempt.rank_log(rank), building / LOGS)
+        _copy_log(attempt.rank_log(rank), building / LOGS, secrets)
     for role in trial.workload.roles:
-        _copy_log(attempt.role_log(role), building / LOGS)
-    _copy_log(attempt.launcher_log, building / LOGS)
+        _copy_log(attempt.role_log(role), building / LOGS, secrets)
+    _copy_log(attempt.launcher_log, building / LOGS, secrets)
+    for rank in range(trial.point.workers if trial.measure.trace and trial.measure.trace.keep else 0):
+        _copy_trace(attempt.folder / contract.trace_file(rank), building / LOGS)
     for name, data in assembled.tables.items():
         durable.write_file(building / name, data)
     durable.write_file(building / contract.TRIAL_FILE, assembled.record.stored())
     durable.rename(building, attempt.folder / RESULT)
 
 
-def _copy_log(source: Path, folder: Path) -> None:
+def _copy_log(source: Within, folder: Within, secrets: Sequence[str]) -> None:
     """Copy a log; of a huge one its head and tail, with a line between them that says so."""
-    with durable.storing("copy", source):
-        size = source.stat().st_size if source.exists() else 0
-        if size == 0:
-            return
-        with source.open("rb") as old, (folder / source.name).open("wb") as new:
-            if size <= _LOG_HEAD + _LOG_TAIL:
-                shutil.copyfileobj(old, new)
-            else:
-                new.write(old.read(_LOG_HEAD))
-                new.write(f"\n[{size - _LOG_HEAD - _LOG_TAIL} bytes left out here]\n".encode())
-                old.seek(size - _LOG_TAIL)
-                shutil.copyfileobj(old, new)
-            new.flush()
-            os.fsync(new.fileno())
-    durable.sync_folder(folder)
+    with durable.storing("copy", source), suppress(FileNotFoundError, PathRefused):
+        with source.reading(MAX_LOG_BYTES) as old:
+            size = os.fstat(old.fileno()).st_size
+            if size == 0:
+                return
+            with (folder / source.name).created() as new:
+                if size <= _LOG_HEAD + _LOG_TAIL:
+                    new.write(_hide(old.read(size), secrets))
+                else:
+                    new.write(_hide(old.read(_LOG_HEAD), secrets))
+                    new.write(f"\n[{size - _LOG_HEAD - _LOG_TAIL} bytes left out here]\n".encode())
+                    old.seek(size - _LOG_TAIL)
+                    new.write(_hide(old.read(_LOG_TAIL), secrets))
+        with folder.opened() as handle:
+            os.fsync(handle)
+
+
+def _copy_trace(source: Within, folder: Within) -> None:
+    """A rank that died, or whose trace is not kept, has none."""
+    with durable.storing("copy", source), suppress(FileNotFoundError, PathRefused):
+        durable.write_file(folder / source.name, source.read(MAX_TRACE_BYTES))
+
+
+def _hide(log: bytes, secrets: Sequence[str]) -> bytes:
+    for secret in secrets:
+        log = log.replace(secret.encode(), b"***")
+    return log

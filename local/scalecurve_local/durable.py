@@ -1,17 +1,15 @@
 """Durable files and folders (``scalecurve_api.files``) with errors that say what to do."""
 
-import os
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from scalecurve_api import files
+from scalecurve_api.files import PathRefused, Within
 from scalecurve_local.errors import StorageError
 
 
 @contextmanager
-def storing(action: str, path: Path) -> Iterator[None]:
+def storing(action: str, path: Path | Within) -> Iterator[None]:
     """Turn an OSError into one that says what could not be done, where, and what to do.
 
     Raises:
@@ -19,6 +17,11 @@ def storing(action: str, path: Path) -> Iterator[None]:
     """
     try:
         yield
+    except PathRefused as error:
+        raise StorageError(
+            f"cannot {action} {error.filename}: {error.strerror}; everything recorded so far is kept: "
+            "take it away, then continue with --resume"
+        ) from error
     except OSError as error:
         where = error.filename or path
         raise StorageError(
@@ -27,38 +30,25 @@ def storing(action: str, path: Path) -> Iterator[None]:
         ) from error
 
 
-def write_file(path: Path, data: bytes) -> None:
-    """Replace ``path`` with ``data`` in one step."""
-    with storing("write", path):
-        files.write_atomic(path, data)
+def write_file(place: Within, data: bytes) -> None:
+    """Replace a file with ``data`` in one step."""
+    with storing("write", place):
+        place.write(data)
 
 
-def make_folder(path: Path) -> None:
+def make_folder(place: Within) -> None:
     """Create a folder and its parents, durably."""
-    missing = [folder for folder in (path, *path.parents) if not folder.exists()]
-    with storing("create the folder", path):
-        path.mkdir(parents=True, exist_ok=True)
-    for folder in reversed(missing):
-        sync_folder(folder.parent)
+    with storing("create the folder", place):
+        place.make()
 
 
-def rename(source: Path, target: Path) -> None:
+def rename(source: Within, target: Within) -> None:
     """Move a file or folder, durably; an empty folder at ``target`` is replaced."""
     with storing("rename to", target):
-        os.rename(source, target)
-    sync_folder(target.parent)
-    if source.parent != target.parent:
-        sync_folder(source.parent)
+        source.rename(target)
 
 
-def sync_folder(path: Path) -> None:
-    """Make the entries of a folder durable."""
-    with storing("sync", path):
-        files.sync_folder(path)
-
-
-def remove(path: Path) -> None:
-    """Remove a folder and its contents, if it exists."""
-    with storing("remove", path):
-        if path.exists():
-            shutil.rmtree(path)
+def remove(place: Within) -> None:
+    """Remove a folder and its contents, or a file, if it exists."""
+    with storing("remove", place):
+        place.remove()

@@ -8,8 +8,8 @@ import re
 import signal
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
+from scalecurve_api.files import Within
 from scalecurve_api.record.rank import RankFailure
 from scalecurve_api.spec.trial import FailedReason
 from scalecurve_local.attempt import CommandStatus, ExitReport
@@ -17,10 +17,13 @@ from scalecurve_local.attempt import CommandStatus, ExitReport
 TAIL_LINES = 40
 _LINE_LENGTH = 500
 _TAIL_BYTES = 64 * 1024
+MAX_LOG_BYTES = 1 << 62
+"""Only the ends of a log are read, so it may have any length."""
 _OUT_OF_MEMORY = re.compile(r"^(\w+\.)*(MemoryError|OutOfMemoryError)\b", re.MULTILINE)
 _TORCHRUN = re.compile(r"rank\s*: (\d+) \(local_rank: \d+\)\s+exitcode\s*: (-?\d+)")
 _MPIRUN_CODE = re.compile(r"Process name: \[[^\]]*,(\d+)\]\s+Exit code:\s+(\d+)")
 _MPIRUN_SIGNAL = re.compile(r"process rank (\d+) with PID \d+ on node \S+ exited on\s+signal (\d+)")
+_ABSENT = " (install it for the Python of workload.command, or name another one there)"
 _BROKEN = (signal.SIGKILL, signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL)
 
 
@@ -97,7 +100,11 @@ def _signal_of(code: int | None) -> signal.Signals | None:
 def _why(
     failures: Sequence[RankFailure], codes: Mapping[str, int | None], logs: Mapping[str, str], oom_kills: int
 ) -> tuple[FailedReason, str]:
-    reasons = [(failure, _reason(failure.reason)) for failure in failures]
+    known = set(FailedReason)
+    reasons = [
+        (failure, FailedReason(failure.reason) if failure.reason in known else FailedReason.rank_failed)
+        for failure in failures
+    ]
     for failure, reason in reasons:
         if reason in (FailedReason.out_of_memory, FailedReason.bad_workload):
             return reason, f"rank {failure.rank}: {failure.message}"
@@ -107,7 +114,8 @@ def _why(
             return _killed(who, number, oom_kills)
     for who, log in logs.items():
         if match := _OUT_OF_MEMORY.search(log):
-            return FailedReason.out_of_memory, f"{_name(who)}: {_line_at(log, match.start())}"
+            line = log[match.start() :].split("\n", 1)[0].strip()
+            return FailedReason.out_of_memory, f"{_name(who)}: {line[:_LINE_LENGTH]}"
     for failure, reason in reasons:
         return reason, f"rank {failure.rank}: {failure.message}"
     for who, code in codes.items():
@@ -121,37 +129,30 @@ def _why(
 
 def _killed(who: str, number: signal.Signals, oom_kills: int) -> tuple[FailedReason, str]:
     if number is signal.SIGKILL and oom_kills > 0:
-        return (
-            FailedReason.out_of_memory,
-            f"{_name(who)} was killed by the kernel, out of memory (OOM kills: {oom_kills})",
-        )
+        message = f"{_name(who)} was killed by the kernel, out of memory (OOM kills: {oom_kills})"
+        return FailedReason.out_of_memory, message
     return FailedReason.rank_killed, f"{_name(who)} was ended by {number.name}"
-
-
-def _reason(name: str) -> FailedReason:
-    return FailedReason(name) if name in set(FailedReason) else FailedReason.rank_failed
 
 
 def _name(who: str) -> str:
     return f"rank {who}" if who.isdigit() else f"the {who}"
 
 
-def _line_at(text: str, position: int) -> str:
-    return text[position:].split("\n", 1)[0].strip()[:_LINE_LENGTH]
-
-
 def _last(logs: Mapping[str, str], who: str) -> str:
     lines = [line for line in logs.get(who, "").splitlines() if line.strip()]
-    return f": {lines[-1].strip()[:_LINE_LENGTH]}" if lines else ""
+    if not lines:
+        return ", and printed nothing"
+    last = lines[-1].strip()[:_LINE_LENGTH]
+    return f": {last}{_ABSENT}" if "ModuleNotFoundError" in last else f": {last}"
 
 
-def end_of_log(path: Path, most: int = _TAIL_BYTES) -> str:
+def end_of_log(place: Within, most: int = _TAIL_BYTES) -> str:
     """The last ``most`` bytes of a log as text, from the start of a line; empty if there is no log."""
     try:
-        with path.open("rb") as file:
+        with place.reading(MAX_LOG_BYTES) as file:
             size = file.seek(0, 2)
             file.seek(max(0, size - most))
-            text = file.read().decode("utf-8", "replace")
+            text = file.read(most).decode("utf-8", "replace")
     except OSError:
         return ""
     return text.partition("\n")[2] if size > most and "\n" in text else text

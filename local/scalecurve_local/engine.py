@@ -1,36 +1,33 @@
-"""The engine for one machine: observe, ``lifecycle.decide``, act, until nothing is left to do.
+"""The engine of one bundle on one machine: observe, ``lifecycle.decide``, act, until nothing is left to do.
 
 Its whole state is on disk (``attempt``, ``bundle``), so it may be killed at any moment and resumed.
 """
 
 import os
-import platform
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
+from scalecurve_api import contract
 from scalecurve_api.lifecycle import Action, Collect, ExperimentPhase, Job, Observed, Start, Status, decide
-from scalecurve_api.planning.axes import AxisError
-from scalecurve_api.planning.plan import Plan, make_plan
+from scalecurve_api.planning.horizon import dropped
+from scalecurve_api.planning.plan import Plan
+from scalecurve_api.record.ledger import LEDGER_FILE
+from scalecurve_api.record.ledger_file import LedgerFile
 from scalecurve_api.record.trial_record import TrialRecord
-from scalecurve_api.spec.experiment import ExperimentSpec, ScalingExperiment
+from scalecurve_api.spec.experiment import ExperimentSpec
 from scalecurve_api.spec.trial import TrialPhase, TrialSpec
 from scalecurve_local import durable
-from scalecurve_local.attempt import INTERRUPTIONS, AttemptFolder
+from scalecurve_local.attempt import INTERRUPTIONS, MAX_RECORD_BYTES, RESULT, AttemptFolder
 from scalecurve_local.bundle import BundleFolder
 from scalecurve_local.collect import collect
-from scalecurve_local.devices.cores import survey_cores
-from scalecurve_local.devices.gpus import survey_gpus
-from scalecurve_local.devices.locks import Interrupted, Locks, device_lock_files, take
-from scalecurve_local.devices.shares import Allotment, Machine, allot
-from scalecurve_local.errors import BadInput, Unavailable
-from scalecurve_local.execution.commands import check_installed
+from scalecurve_local.devices.shares import Allotment
+from scalecurve_local.durable import storing
 from scalecurve_local.execution.running_trial import RunningTrial
 from scalecurve_local.progress import RunProgress, estimate_remaining, read_pace, seconds_taken
 from scalecurve_local.stop import StopRequest
 from scalecurve_local.supervision import supervisor
-from scalecurve_local.supervision.orphans import end_orphans
 
 _POLL_S = 0.25
 Report = Callable[[RunProgress], None]
@@ -44,169 +41,119 @@ class RunResult:
     status: Status
     records: Mapping[str, TrialRecord]
     interrupted: bool = False
-    out_of_time: bool = False
-    """A time limit, and not the user, ended it."""
+    out_of_time: bool = False  # a time limit, and not the user, ended it
     notes: tuple[str, ...] = ()
+    damage: tuple[str, ...] = ()  # what was torn in the bundle, and what was done about it
+    sessions: int = 1  # that trials of the bundle were started in
+    begun: bool = True  # whether this session is one of them
 
     @property
     def exit_code(self) -> int:
         """0 good, 1 a trial did not succeed, 130 interrupted."""
         if self.interrupted:
             return 130
-        bad = any(phase.final and phase is not TrialPhase.succeeded for phase in self.status.phases)
+        good = (TrialPhase.succeeded, TrialPhase.full)
+        bad = any(phase.final and phase not in good for phase in self.status.phases)
         return 1 if bad or self.status.phase is ExperimentPhase.failed else 0
 
 
-def run(
-    experiment: ScalingExperiment,
-    source: str,
-    bundle: Path,
-    *,
-    resume: bool = False,
-    oversubscribe: bool = False,
-    wait: bool = True,
-    metrics_port: int | None = None,
-    report: Report | None = None,
-    stop: StopRequest | None = None,
-) -> RunResult:
-    """Run an experiment on this machine, or the rest of it.
-
-    ``source`` is the experiment's YAML, stored unchanged. ``wait``: for devices that another run holds.
-    ``report`` is called about four times a second.
-
-    Raises:
-        BadInput: for an experiment or a bundle that cannot be run here (exit code 2).
-        Unavailable: when devices or cores are missing or held (3).
-        StorageError: when files cannot be read or written (3).
-    """
-    stop, say = stop or StopRequest(), report or (lambda _: None)
-    if platform.system() != "Linux":
-        raise Unavailable(f"experiments run on Linux only (prctl, /proc), and this is {platform.system()}")
-    try:
-        plan = make_plan(experiment)
-    except AxisError as error:
-        raise BadInput(str(error)) from error
-    machine = Machine(survey_cores(), survey_gpus(os.environ))
-    allotment = allot(plan.trials, machine, oversubscribe)
-    check_installed(plan.trials)
-    folder = BundleFolder(bundle.absolute())
-    if not resume:
-        folder.refuse_unless_empty()
-    else:
-        folder.refuse_another(experiment)
-    folder.refuse_unless_writable()
-    waiting = _Waiting(plan, allotment, say)
-    locks = Locks([])
-    try:
-        devices = device_lock_files(allotment.locks)
-        locks.extend(
-            take(devices, "a device of this run", folder.path, wait=wait, say=waiting, stopped=lambda: stop.requested)
-        )
-        folder.prepare()
-        mine = [folder.lock_file]
-        locks.extend(take(mine, "this bundle", folder.path, wait=False, say=waiting, stopped=lambda: stop.requested))
-        folder.begin(experiment, source, resume)
-        if ended := end_orphans():
-            waiting(f"ended {ended} processes left by an earlier run")
-        hide_gpus = bool(machine.gpus)
-        return _Engine(experiment, plan, allotment, folder, locks.descriptors, hide_gpus, metrics_port, say, stop).run()
-    except Interrupted:
-        records = {name: record for name in waiting.names if resume and (record := folder.published(name))}
-        observed = {name: _final(record, experiment.spec) for name, record in records.items()}
-        status = decide(experiment.spec, waiting.names, observed).status
-        return _stopped(stop, folder.path, status, records, allotment.notes)
-    finally:
-        locks.release()
-
-
-def _final(record: TrialRecord, spec: ExperimentSpec) -> Observed:
+def final(record: TrialRecord, spec: ExperimentSpec) -> Observed:
     """A published record is final, even if the policy would allow further attempts."""
     attempts = 1 + max(spec.failure_policy.retries, spec.failure_policy.retry_invalid)
     return Observed(record.attempt, (record.phase,) * attempts)
 
 
-def _stopped(
-    stop: StopRequest, bundle: Path, status: Status, records: Mapping[str, TrialRecord], notes: tuple[str, ...]
-) -> RunResult:
-    by_user = stop.times > 0
-    return RunResult(bundle, status, records, by_user, not by_user, notes)
+@dataclass
+class Engine:
+    """The trials of one bundle, run while its lock and those of the devices are held.
 
+    ``paired`` names the session in which this experiment and another take turns.
+    """
 
-class _Waiting:
-    """Progress before the first trial: only a message."""
+    spec: ExperimentSpec
+    plan: Plan
+    trials: Mapping[str, TrialSpec]
+    allotment: Allotment
+    folder: BundleFolder
+    ledger: LedgerFile
+    lock_descriptors: Sequence[int]
+    hide_gpus: bool
+    metrics_port: int | None
+    report: Report
+    stop: StopRequest
+    paired: str | None = None
+    observed: dict[str, Observed] = field(default_factory=dict)
+    records: dict[str, TrialRecord] = field(default_factory=dict)
+    seconds: dict[str, float] = field(default_factory=dict)
+    running: RunningTrial | None = None
+    begun: bool = False
+    """Whether the ledger has this engine's session."""
+    stops_passed_on: int = 0
+    damage: tuple[str, ...] = ()
 
-    def __init__(self, plan: Plan, allotment: Allotment, report: Report) -> None:
-        self.names = [trial.name for trial in plan.trials]
-        self.notes, self.report = allotment.notes, report
-
-    def __call__(self, message: str) -> None:
-        self.report(RunProgress(len(self.names), {}, message=message, notes=self.notes))
-
-
-class _Engine:
-    """One run that holds its locks."""
-
-    def __init__(
-        self,
-        experiment: ScalingExperiment,
-        plan: Plan,
-        allotment: Allotment,
-        folder: BundleFolder,
-        lock_descriptors: Sequence[int],
-        hide_gpus: bool,
-        metrics_port: int | None,
-        report: Report,
-        stop: StopRequest,
-    ) -> None:
-        # Trials on one machine would disturb each other: parallelism is for clusters.
-        self.spec = experiment.spec.model_copy(update={"parallelism": 1})
-        self.trials = {trial.name: trial for trial in plan.trials}
-        self.names = tuple(self.trials)
-        self.allotment, self.folder, self.lock_descriptors = allotment, folder, lock_descriptors
-        self.hide_gpus, self.metrics_port, self.report, self.stop = hide_gpus, metrics_port, report, stop
-        self.observed: dict[str, Observed] = {}
-        self.records: dict[str, TrialRecord] = {}
-        self.seconds: dict[str, float] = {}
-        self.running: RunningTrial | None = None
-        self.stops_passed_on = 0
+    def __post_init__(self) -> None:
         self.began = time.monotonic()
+        self.plan_ahead()
 
-    def run(self) -> RunResult:
-        """Loop until nothing is left to do, or a stop was requested and carried out."""
-        for name in self.names:
+    def plan_ahead(self) -> None:
+        """Drop the trials that are no longer needed."""
+        results = {name: record.throughput for name, record in self.records.items()}
+        full = {name for name, record in self.records.items() if record.phase is TrialPhase.full}
+        needless = dropped(self.spec, self.plan, results, full)
+        self.names = tuple(name for name in self.trials if name not in needless)
+
+    def look(self) -> None:
+        """Observe what earlier runs left; what a disk has torn of it is thrown away."""
+        for name, trial in self.trials.items():
+            if (note := self.folder.discard_damaged(name, trial.point.workers, self.ledger)) is not None:
+                self.damage += (note,)
             self.observe(name)
-        try:
-            while True:
-                decision = decide(self.spec, self.names, self.observed)
-                self.publish(decision.status)
-                self.show(decision.status)
-                acted = [self.act(action) for action in decision.actions]
-                if any(acted):
-                    continue
-                if self.running is None:
-                    break
-                self.wait_for_news(decision.status)
-        finally:
-            self.end_running()
-        status = decision.status
+        self.plan_ahead()
+        self.show(decide(self.spec, self.names, self.observed).status)
+
+    def advance(self, until: str | None = None) -> Status:
+        """Run trials, in their order, until the trial ``until`` is final or nothing is left to do."""
+        while True:
+            self.plan_ahead()
+            status = (decision := decide(self.spec, self.names, self.observed)).status
+            if self.publish(status):
+                continue  # what is known now may end the repetitions
+            self.show(status)
+            if until in self.records:
+                return status
+            if any([self.act(action) for action in decision.actions]):
+                continue
+            if self.running is None:
+                return status
+            self.wait_for_news(status)
+
+    def finish(self, status: Status) -> RunResult:
+        """The result, with the working state removed if nothing is left to do."""
         if status.phase.final:
             durable.remove(self.folder.work)
-        if self.stop.requested and not status.phase.final:
-            return _stopped(self.stop, self.folder.path, status, self.records, self.allotment.notes)
-        return RunResult(self.folder.path, status, self.records, notes=self.allotment.notes)
+        stopped = self.stop.requested and not status.phase.final
+        by_user = stopped and self.stop.times > 0
+        out_of_time, notes = stopped and not by_user, self.allotment.notes
+        return RunResult(self.folder.path, status, self.records, by_user, out_of_time, notes, self.damage)
 
     def observe(self, name: str) -> None:
-        """Read a trial's state from disk."""
         record = self.records.get(name) or self.folder.published(name)
         if record is not None:
             self.keep_record(record)
-            self.observed[name] = _final(record, self.spec)
+            self.observed[name] = final(record, self.spec)
             return
         attempts_there, highest = self.folder.attempts(name)
-        history = tuple(result.phase for attempt in attempts_there if (result := attempt.result) is not None)
+        highest = max(highest, self.ledger.attempts(name))
+        history = tuple(self.noted(attempt, result).phase for attempt in attempts_there if (result := attempt.result))
         newest = attempts_there[-1] if attempts_there else None
         job = Job.absent if newest is None else self.job_of(newest, self.trials[name])
         self.observed[name] = Observed(highest, history, job)
+
+    def noted(self, attempt: AttemptFolder, result: TrialRecord) -> TrialRecord:
+        """Enter a result into the ledger before it is published or superseded."""
+        with storing("write", self.folder.path / LEDGER_FILE):
+            self.ledger.ended(result, (attempt.folder / RESULT / contract.TRIAL_FILE).read(MAX_RECORD_BYTES))
+        return result
 
     def job_of(self, attempt: AttemptFolder, trial: TrialSpec) -> Job:
         """The state of an attempt's processes; an interrupted one is lost unless its run was complete."""
@@ -228,7 +175,8 @@ class _Engine:
                 return False
             self.start(trial, action.attempt)
         elif isinstance(action, Collect):
-            collect(trial, self.newest(trial))
+            attempt = self.folder.attempts(trial.name)[0][-1]
+            collect(trial, attempt, self.ledger.start_of(trial.name, attempt.number))
         else:
             # The spec does not change while the engine runs, so there is never a job to stop; none outlives its trial.
             return False
@@ -236,26 +184,36 @@ class _Engine:
         return True
 
     def start(self, trial: TrialSpec, number: int) -> None:
-        """Start an attempt, and remove interrupted ones."""
+        with storing("write", self.folder.path / LEDGER_FILE):
+            if not self.begun:
+                self.ledger.session(trial.session + 1, self.paired)
+                self.begun = True
+            self.ledger.started(trial.name, number)
         for attempt in self.folder.attempts(trial.name)[0]:
             if attempt.result is None:
                 self.folder.discard(attempt)
         attempt = self.folder.begin_attempt(trial.name, number)
         share = self.allotment.shares[trial.name]
         self.running = RunningTrial(
-            trial, attempt, share, os.environ, self.lock_descriptors, self.metrics_port, self.hide_gpus
+            trial,
+            attempt,
+            share,
+            os.environ,
+            self.lock_descriptors,
+            self.metrics_port,
+            self.hide_gpus,
+            self.paired,
         )
 
-    def newest(self, trial: TrialSpec) -> AttemptFolder:
-        return self.folder.attempts(trial.name)[0][-1]
-
-    def publish(self, status: Status) -> None:
-        """Publish every result whose trial will have no further attempt."""
+    def publish(self, status: Status) -> bool:
+        """Publish every result whose trial will have no further attempt; True if there was one."""
+        before = len(self.records)
         for name, phase in zip(self.names, status.phases, strict=True):
             if phase.final and name not in self.records and self.observed[name].history:
                 kept = [attempt for attempt in self.folder.attempts(name)[0] if attempt.result is not None]
                 self.folder.publish(name, kept[-1])
                 self.observe(name)
+        return len(self.records) > before
 
     def keep_record(self, record: TrialRecord) -> None:
         """Remember a published record, and remove working state that a kill left behind."""
@@ -307,7 +265,7 @@ class _Engine:
                 pace=pace,
                 elapsed_s=time.monotonic() - self.began,
                 remaining_s=estimate_remaining(
-                    tuple(self.trials.values()), self.seconds, self.records.keys(), running_s
+                    [self.trials[name] for name in self.names], self.seconds, self.records.keys(), running_s
                 ),
                 message="stopping" if self.stop.requested else status.message,
                 notes=self.allotment.notes,

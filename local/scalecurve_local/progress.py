@@ -1,15 +1,16 @@
 """Progress of a run: counts, the running trial and its speed, and the time left."""
 
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import pairwise
-from pathlib import Path
+from dataclasses import dataclass, replace
 
 from scalecurve_api import contract
+from scalecurve_api.files import Within
 from scalecurve_api.record import journal
 from scalecurve_api.record.journal import JournalError
 from scalecurve_api.record.trial_record import TrialRecord
 from scalecurve_api.spec.trial import TrialPhase, TrialSpec
+from scalecurve_local.attempt import MAX_JOURNAL_BYTES
 
 _TAIL_ROWS = 256
 _SPAN_NS = 2_000_000_000
@@ -39,17 +40,39 @@ class RunProgress:
     remaining_s: float | None = None
     message: str = ""
     notes: tuple[str, ...] = ()
+    experiments: int = 1
+
+    @property
+    def name(self) -> str:
+        """Of the running trial, with its experiment where several take turns."""
+        if self.trial is None:
+            return ""
+        return self.trial.name if self.experiments == 1 else f"{self.trial.experiment}/{self.trial.name}"
 
     @property
     def done(self) -> int:
-        """Trials in a final phase."""
         return sum(count for phase, count in self.counts.items() if phase.final)
 
 
-def read_pace(folder: Path, workers: int) -> Pace | None:
+def joined(progress: RunProgress, others: Sequence[RunProgress]) -> RunProgress:
+    """The progress of one experiment, with the counts and times of those that it takes turns with."""
+    counts = Counter(progress.counts)
+    for other in others:
+        counts.update(other.counts)
+    left = [each.remaining_s for each in (progress, *others)]
+    return replace(
+        progress,
+        total=progress.total + sum(other.total for other in others),
+        counts=counts,
+        remaining_s=sum(filter(None, left)) if None not in left else None,
+        experiments=1 + len(others),
+    )
+
+
+def read_pace(folder: Within, workers: int) -> Pace | None:
     """The pace at the end of rank 0's journal; None before its first step. Reads at most 8 KiB."""
     try:
-        with (folder / contract.journal_file(0)).open("rb") as file:
+        with (folder / contract.journal_file(0)).reading(MAX_JOURNAL_BYTES) as file:
             header = file.read(journal.HEADER.size)
             journal.read_rank(header, contract.journal_file(0))
             rows_written = (file.seek(0, 2) - journal.HEADER.size) // journal.ROW.size
@@ -82,7 +105,7 @@ def pace_of(rows: Sequence[journal.StepRow], workers: int) -> Pace | None:
 def seconds_taken(record: TrialRecord) -> float | None:
     """From the first to the last entry of a record's timeline."""
     times = sorted(entry.at_ns for entry in record.timeline)
-    return (times[-1] - times[0]) / 1e9 if any(a != b for a, b in pairwise(times)) else None
+    return (times[-1] - times[0]) / 1e9 if times and times[-1] > times[0] else None
 
 
 def estimate_remaining(

@@ -13,7 +13,6 @@ class StopRequest:
         self.expired = False
 
     def __call__(self, *_: object) -> None:
-        """Request a stop; may be installed as a signal handler."""
         self.times += 1
 
     @property
@@ -27,7 +26,7 @@ class StopRequest:
     @contextmanager
     def within(self, seconds: float | None) -> Iterator[None]:
         """Stop gracefully after ``seconds``, if given."""
-        timer = threading.Timer(seconds, self._expire) if seconds is not None else None
+        timer = threading.Timer(seconds, setattr, (self, "expired", True)) if seconds is not None else None
         if timer is not None:
             timer.daemon = True
             timer.start()
@@ -36,6 +35,3 @@ class StopRequest:
         finally:
             if timer is not None:
                 timer.cancel()
-
-    def _expire(self) -> None:
-        self.expired = True

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import atexit
 import threading
-from collections.abc import Coroutine, Mapping
+from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from scalecurve_kube.address import ClusterAddress
-from scalecurve_kube.errors import ClusterError, Refused
+from scalecurve_kube.errors import ClusterError
 from scalecurve_kube.resources import Object, Resource
 
 if TYPE_CHECKING:
@@ -27,26 +27,16 @@ class BlockingCluster:
         self.namespace, self.name = namespace, cluster.name
 
     def get(self, resource: Resource, name: str) -> Object | None:
-        """One object of the namespace; None if it does not exist."""
         return _wait(self._loop, self._cluster.get(resource, self.namespace, name))
 
     def list(self, resource: Resource, *, all_namespaces: bool = False, **query: str) -> list[Object]:
         return _wait(self._loop, self._cluster.list(resource, "" if all_namespaces else self.namespace, **query))
 
     def lookup(self, path: str) -> Object | None:
-        """The JSON at a path; None if there is none."""
-        try:
-            return self.request("GET", path)
-        except Refused as refused:
-            if refused.status == 404:
-                return None
-            raise
+        return _wait(self._loop, self._cluster.lookup(path))
 
-    def request(
-        self, method: str, path: str, body: Object | None = None, query: Mapping[str, str] | None = None
-    ) -> Object:
-        answer: Object = _wait(self._loop, self._cluster.request(method, path, body, query=query))
-        return answer
+    def request(self, method: str, path: str, body: Object | None = None) -> Object:
+        return _wait(self._loop, self._cluster.request(method, path, body))
 
 
 def connect(address: ClusterAddress) -> BlockingCluster:

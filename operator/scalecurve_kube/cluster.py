@@ -12,7 +12,8 @@ import os
 import random
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from dataclasses import KW_ONLY, dataclass, field
+from typing import TYPE_CHECKING, Protocol, TypeVar
 from urllib.parse import urlencode
 
 import aiohttp
@@ -25,14 +26,34 @@ if TYPE_CHECKING:
 
 FIELD_MANAGER = "scalecurve-operator"
 PAGE_SIZE = 250
-_APPLY = "application/apply-patch+yaml"
-_PATIENCE_S = 60.0
-_LOG_PATIENCE_S = 3.0
-"""A log comes from a node's kubelet, which may be gone for good."""
+_JSON, _APPLY = "application/json", "application/apply-patch+yaml"
+_LOG_PATIENCE_S = 3.0  # A log comes from a node's kubelet, which may be gone for good
 _MAX_BACKOFF_S = 5.0
+_PIECE_BYTES = 1 << 16
+_TAIL_BYTES = 1 << 18
 _TIMEOUT = aiohttp.ClientTimeout(total=60, sock_connect=10)
 
 
+class LogSink(Protocol):
+    """What a log is fed to."""
+
+    def feed(self, data: bytes) -> None: ...
+
+
+S = TypeVar("S", bound=LogSink)
+
+
+class _Beginning:
+    """The first ``_TAIL_BYTES`` of what it is fed."""
+
+    def __init__(self) -> None:
+        self.data = b""
+
+    def feed(self, data: bytes) -> None:
+        self.data += data[: _TAIL_BYTES - len(self.data)]
+
+
+@dataclass(eq=False)
 class Cluster:
     """One API server. Requests that it is too busy for, or that get lost, are retried for ``patience_s``.
 
@@ -42,30 +63,23 @@ class Cluster:
     called with the method and the status of every answer.
     """
 
-    def __init__(
-        self,
-        client: ApiClient,
-        *,
-        name: str = "the API server",
-        patience_s: float = _PATIENCE_S,
-        retry_lost: bool = True,
-        may_write: Callable[[], bool] = lambda: True,
-        login: Callable[[], Awaitable[object]] | None = None,
-        on_answer: Callable[[str, str], None] = lambda method, status: None,
-    ) -> None:
-        self.client = client
-        self.name = name
-        self.patience_s = patience_s
-        self.retry_lost = retry_lost
-        self.may_write = may_write
-        self.login = login
-        self.on_answer = on_answer
-        self.last_answer = time.monotonic()
+    client: ApiClient
+    _: KW_ONLY
+    name: str = "the API server"
+    patience_s: float = 60.0
+    retry_lost: bool = True
+    may_write: Callable[[], bool] = lambda: True
+    login: Callable[[], Awaitable[object]] | None = None
+    on_answer: Callable[[str, str], None] = lambda method, status: None
+    last_answer: float = field(init=False, default_factory=time.monotonic)
 
     async def get(self, resource: Resource, namespace: str, name: str) -> Object | None:
-        """One object; None if it does not exist."""
+        return await self.lookup(resource.path(namespace, name))
+
+    async def lookup(self, path: str) -> Object | None:
+        """The JSON at a path; None if there is none."""
         try:
-            return await self._json("GET", resource.path(namespace, name))
+            return await self.request("GET", path)
         except Refused as refused:
             if refused.status == 404:
                 return None
@@ -86,13 +100,9 @@ class Cluster:
                 return
 
     async def create(self, resource: Resource, namespace: str, body: Object) -> Object | None:
-        """Create an object; None if one of this name already exists.
-
-        Raises:
-            Refused: for anything else the API server objects to.
-        """
+        """Create an object; None if one of this name already exists."""
         try:
-            return await self._json("POST", resource.path(namespace), body, query={"fieldManager": FIELD_MANAGER})
+            return await self.request("POST", resource.path(namespace), body, query={"fieldManager": FIELD_MANAGER})
         except Refused as refused:
             if refused.status == 409 and refused.reason == "AlreadyExists":
                 return None
@@ -102,21 +112,18 @@ class Cluster:
         """Server-side apply; with ``metadata.resourceVersion`` in ``body`` a newer object is refused with 409."""
         query = {"fieldManager": FIELD_MANAGER, "force": "true"}
         path = resource.path(namespace, body["metadata"]["name"], subresource)
-        return await self._json("PATCH", path, body, query=query, content_type=_APPLY)
+        return await self.request("PATCH", path, body, query=query)
 
     async def replace(
         self, resource: Resource, namespace: str, body: Object, patience_s: float | None = None
     ) -> Object:
         """Replace an object; refused with 409 unless ``body`` is its newest version."""
-        return await self._json("PUT", resource.path(namespace, body["metadata"]["name"]), body, patience_s=patience_s)
+        path = resource.path(namespace, body["metadata"]["name"])
+        return await self.request("PUT", path, body, patience_s=patience_s)
 
     async def delete(self, resource: Resource, namespace: str, name: str, policy: str, uid: str) -> None:
-        """Delete the object with this uid, and its dependents by ``policy``: Background or Foreground.
-
-        That it is already gone is no error.
-        """
-        body: Object = {"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": policy}
-        body["preconditions"] = {"uid": uid}
+        """Delete the object with this uid if it still exists, and its dependents by ``policy``."""
+        body = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": policy, "preconditions": {"uid": uid}}
         try:
             await self.request("DELETE", resource.path(namespace, name), body)
         except Refused as refused:
@@ -127,27 +134,32 @@ class Cluster:
             if current is not None and current["metadata"]["uid"] == uid:
                 raise
 
-    async def log(self, namespace: str, pod: str, container: str, tail: int | None = None) -> str:
-        """A container's log, or its last ``tail`` lines."""
-        query = {"container": container} | ({} if tail is None else {"tailLines": str(tail)})
+    async def read_log(self, namespace: str, pod: str, container: str, sink: Callable[[], S], **query: str) -> S:
+        """Feed a container's log to a new ``sink`` as it comes in: it may be of any size; the sink that got all of it.
+
+        Raises:
+            Exception: what the sink raises, which ends the reading.
+        """
+        query["container"] = container
+        fed: list[S] = []
+
+        def new() -> S:
+            fed[:] = [sink()]
+            return fed[0]
+
         path = PODS.path(namespace, pod, "log")
-        return str(
-            await self.request("GET", path, query=query, text=True, patience_s=_LOG_PATIENCE_S, busy_s=self.patience_s)
-        )
+        await self._exchange("GET", path, None, query, _LOG_PATIENCE_S, busy_s=self.patience_s, sink=new)
+        return fed[0]
+
+    async def log_tail(self, namespace: str, pod: str, container: str, lines: int) -> str:
+        """The last lines of a container's log, ``_TAIL_BYTES`` of them."""
+        limits = {"tailLines": str(lines), "limitBytes": str(_TAIL_BYTES)}
+        tail = await self.read_log(namespace, pod, container, _Beginning, **limits)
+        return tail.data.decode(errors="replace")
 
     async def serves(self, resource: Resource) -> bool:
-        """Whether the API server knows this kind."""
-        try:
-            listing = await self.request("GET", f"/apis/{resource.group}/{resource.version}")
-        except Refused as refused:
-            if refused.status == 404:
-                return False
-            raise
+        listing = await self.lookup(f"/apis/{resource.group}/{resource.version}") or {}
         return any(entry.get("name") == resource.plural for entry in listing.get("resources", []))
-
-    async def _json(self, method: str, path: str, body: Object | None = None, **options: Any) -> Object:
-        answer: Object = await self.request(method, path, body, **options)
-        return answer
 
     async def request(
         self,
@@ -156,52 +168,17 @@ class Cluster:
         body: Object | None = None,
         *,
         query: Mapping[str, str] | None = None,
-        content_type: str = "application/json",
-        text: bool = False,
         patience_s: float | None = None,
-        busy_s: float | None = None,
-    ) -> Any:  # JSON, or text
-        """Send a request, retry it while the server is busy, and return the JSON (or ``text``) of the answer.
-
-        ``busy_s`` is how long to retry a 429, if that is not ``patience_s``.
+    ) -> Object:
+        """Send a request, retry it while the server is busy, and return the JSON of the answer.
 
         Raises:
             Refused: the server answered with an error.
             Unreachable: no answer within ``patience_s``.
             Fenced: a write, and ``may_write`` says no.
         """
-        deadline = time.monotonic() + (self.patience_s if patience_s is None else patience_s)
-        busy_deadline = deadline if busy_s is None else time.monotonic() + busy_s
-        url = self.client.configuration.host + path + (f"?{urlencode(query)}" if query else "")
-        backoff, login = 0.1, self.login
-        while True:
-            # A process that was stopped for a while resumes here; another may have taken over its work long ago.
-            if method != "GET" and not self.may_write():
-                raise Fenced(f"{method} {path}: this process no longer holds the lease")
-            try:
-                status, headers, data = await self._send(method, url, body, content_type)
-            except (TimeoutError, aiohttp.ClientError, OSError) as error:
-                if not self.retry_lost or time.monotonic() + backoff > deadline:
-                    raise Unreachable(f"no answer from {self.name}: {_reason(error)}") from error
-                self.on_answer(method, "lost")
-            else:
-                self.on_answer(method, str(status))
-                self.last_answer = time.monotonic()
-                if status < 400:
-                    return data.decode(errors="replace") if text else self._parse(data)
-                if status == 401 and login is not None:
-                    await login()
-                    login = None
-                    continue
-                busy = status == 429
-                retries = busy or status >= 500
-                if not retries or time.monotonic() + backoff > (busy_deadline if busy else deadline):
-                    raise Refused.from_body(status, data)
-                backoff = max(backoff, _seconds(headers.get("Retry-After")))
-            await asyncio.sleep(min(backoff, _MAX_BACKOFF_S) * random.uniform(0.5, 1.0))
-            backoff = min(backoff * 2, _MAX_BACKOFF_S)
-
-    def _parse(self, data: bytes) -> Object:
+        patience_s = self.patience_s if patience_s is None else patience_s
+        data = await self._exchange(method, path, body, query, patience_s, busy_s=patience_s)
         try:
             parsed = json.loads(data)
         except ValueError:
@@ -210,8 +187,53 @@ class Cluster:
             raise ClusterError(f"{self.name} does not answer like a Kubernetes API server; is this the right cluster?")
         return parsed
 
+    async def _exchange(
+        self,
+        method: str,
+        path: str,
+        body: Object | None,
+        query: Mapping[str, str] | None,
+        lost_s: float,
+        busy_s: float,
+        sink: Callable[[], LogSink] | None = None,
+    ) -> bytes:
+        """The answer's body; a 429 is retried for ``busy_s``, what got lost or failed for ``lost_s``.
+
+        With ``sink`` the answer is fed to a new one at every try, and the body is empty.
+        """
+        deadline, busy_deadline = time.monotonic() + lost_s, time.monotonic() + busy_s
+        url = self.client.configuration.host + path + (f"?{urlencode(query)}" if query else "")
+        backoff, login = 0.1, self.login
+        while True:
+            # A process that was stopped for a while resumes here; another may have taken over its work long ago.
+            if method != "GET" and not self.may_write():
+                raise Fenced(f"{method} {path}: this process no longer holds the lease")
+            try:
+                content_type = _APPLY if method == "PATCH" else _JSON
+                status, headers, data = await self._send(method, url, body, content_type, sink and sink())
+            except (TimeoutError, aiohttp.ClientError, OSError) as error:
+                if not self.retry_lost or time.monotonic() + backoff > deadline:
+                    raise Unreachable(f"no answer from {self.name}: {_reason(error)}") from error
+                self.on_answer(method, "lost")
+            else:
+                self.on_answer(method, str(status))
+                self.last_answer = time.monotonic()
+                if status < 400:
+                    return data
+                if status == 401 and login is not None:
+                    await login()
+                    login = None
+                    continue
+                retries = status == 429 or status >= 500
+                if not retries or time.monotonic() + backoff > (busy_deadline if status == 429 else deadline):
+                    raise Refused.from_body(status, data)
+                after = headers.get("Retry-After", "")
+                backoff = max(backoff, float(after) if after.isdigit() else 0.0)
+            await asyncio.sleep(min(backoff, _MAX_BACKOFF_S) * random.uniform(0.5, 1.0))
+            backoff = min(backoff * 2, _MAX_BACKOFF_S)
+
     async def _send(
-        self, method: str, url: str, body: Object | None, content_type: str
+        self, method: str, url: str, body: Object | None, content_type: str, sink: LogSink | None = None
     ) -> tuple[int, Mapping[str, str], bytes]:
         headers = {"Accept": "application/json, */*", "Content-Type": content_type, "User-Agent": FIELD_MANAGER}
         # An in-cluster token is renewed on disk; the library's hook reads it again when it is due.
@@ -220,13 +242,13 @@ class Cluster:
             method, url, headers=headers, body=body, _request_timeout=_TIMEOUT
         )
         async with response.response as answer:
-            return response.status, answer.headers, await answer.read()
+            if sink is None or response.status >= 400:
+                return response.status, answer.headers, await answer.read()
+            async for piece in answer.content.iter_chunked(_PIECE_BYTES):
+                sink.feed(piece)
+            return response.status, answer.headers, b""
 
 
 def _reason(error: Exception) -> str:
     number = getattr(error, "errno", None) or 0
     return os.strerror(number) if number > 0 else str(error) or type(error).__name__
-
-
-def _seconds(value: str | None) -> float:
-    return float(value) if value and value.isdigit() else 0.0

@@ -1,8 +1,7 @@
 """Why a cluster could not be read or changed. Every message is one line for people."""
 
-from __future__ import annotations
-
 import json
+from typing import Self
 
 
 class ClusterError(Exception):
@@ -17,7 +16,7 @@ class Refused(ClusterError):
         self.status, self.reason, self.message = status, reason, message
 
     @classmethod
-    def from_body(cls, status: int, data: bytes) -> Refused:
+    def from_body(cls, status: int, data: bytes) -> Self:
         """From the Status object that the server sent, or from the beginning of whatever else it sent."""
         try:
             body = json.loads(data)

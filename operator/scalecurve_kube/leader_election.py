@@ -8,6 +8,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from scalecurve_kube.cluster import Cluster
@@ -17,26 +18,18 @@ from scalecurve_kube.resources import LEASES, Object
 logger = logging.getLogger(__name__)
 
 
+@dataclass(eq=False)
 class LeaderElector:
     """The lease as this process knows it; ``on_change`` is called with whether it leads."""
 
-    def __init__(
-        self,
-        cluster: Cluster,
-        namespace: str,
-        name: str,
-        identity: str,
-        seconds: float,
-        on_change: Callable[[bool], None] = lambda leading: None,
-    ) -> None:
-        self.cluster = cluster
-        self.namespace = namespace
-        self.name = name
-        self.identity = identity
-        self.seconds = seconds
-        self.on_change = on_change
-        self.lease: Object | None = None
-        self.renewed = 0.0
+    cluster: Cluster
+    namespace: str
+    name: str
+    identity: str
+    seconds: float
+    on_change: Callable[[bool], None] = lambda leading: None
+    lease: Object | None = field(init=False, default=None)
+    renewed: float = field(init=False, default=0.0)
 
     @property
     def leading(self) -> bool:
@@ -49,8 +42,7 @@ class LeaderElector:
         while True:
             duration = self.seconds
             try:
-                lease = await self.cluster.get(LEASES, self.namespace, self.name)
-                if lease is None:
+                if (lease := await self.cluster.get(LEASES, self.namespace, self.name)) is None:
                     if await self._create():
                         return
                     continue
@@ -67,8 +59,7 @@ class LeaderElector:
             except (Refused, Unreachable) as error:
                 current = f"cannot be taken: {error}"
             if current != reason:
-                reason = current
-                standby(reason)
+                standby(reason := current)
             await asyncio.sleep(min(1.0, duration / 5))
 
     async def keep(self) -> None:
@@ -97,7 +88,7 @@ class LeaderElector:
             try:
                 if await self._take(self.lease, patience_s=left):
                     return True
-                current: Object = await self.cluster.request("GET", path, patience_s=left)
+                current = await self.cluster.request("GET", path, patience_s=left)
                 if current["spec"].get("holderIdentity") != self.identity:
                     logger.error("the lease %s/%s was taken by another operator", self.namespace, self.name)
                     return False
@@ -136,10 +127,5 @@ class LeaderElector:
 
     def _spec(self, transitions: int) -> Object:
         now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-        return {
-            "holderIdentity": self.identity,
-            "leaseDurationSeconds": max(1, round(self.seconds)),
-            "renewTime": now,
-            "acquireTime": now,
-            "leaseTransitions": transitions,
-        }
+        fixed = {"holderIdentity": self.identity, "leaseDurationSeconds": max(1, round(self.seconds))}
+        return {**fixed, "renewTime": now, "acquireTime": now, "leaseTransitions": transitions}

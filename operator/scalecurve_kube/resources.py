@@ -6,8 +6,14 @@ from typing import Any
 from urllib.parse import quote
 
 from scalecurve_api.spec.job_kinds import Runner
+from scalecurve_kube.errors import ClusterError
 
 Object = dict[str, Any]
+
+
+def is_path_segment(part: str) -> bool:
+    """Whether a name stays one segment of a URL path; every name that an API server gives does."""
+    return part not in (".", "..") and {"/", "%"}.isdisjoint(part)
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,19 +30,21 @@ class Resource:
         return f"{self.group}/{self.version}" if self.group else self.version
 
     def path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:
-        """URL path of an object or, without ``name``, of the collection; without ``namespace``, cluster-wide."""
-        root = f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
-        scope = f"/namespaces/{quote(namespace)}" if namespace else ""
-        return "/".join(
-            [root + scope, self.plural, *([quote(name)] if name else []), *([subresource] if subresource else [])]
-        )
+        """URL path of an object or, without ``name``, of the collection; without ``namespace``, cluster-wide.
+
+        Raises:
+            ClusterError: for a name that is no segment of a path: it could come from an object that is not ours.
+        """
+        if unsafe := [part for part in (namespace, name) if not is_path_segment(part)]:
+            raise ClusterError(f"{unsafe[0]!r} cannot name an object of kind {self.kind}: not one segment of a path")
+        scope = ("namespaces", quote(namespace)) if namespace else ()
+        parts = ("apis" if self.group else "api", self.api_version, *scope, self.plural, quote(name), subresource)
+        return "/" + "/".join(filter(None, parts))
 
     def body(self, **metadata: Any) -> Object:
-        """A new object of this kind with this metadata."""
         return {"apiVersion": self.api_version, "kind": self.kind, "metadata": metadata}
 
     def owner(self, name: str, uid: str, **fields: bool) -> Object:
-        """An owner reference to an object of this kind."""
         return {"apiVersion": self.api_version, "kind": self.kind, "name": name, "uid": uid, **fields}
 
 
@@ -51,6 +59,8 @@ NAMESPACES = Resource("", "v1", "namespaces", "Namespace")
 NODES = Resource("", "v1", "nodes", "Node")
 QUOTAS = Resource("", "v1", "resourcequotas", "ResourceQuota")
 CLAIMS = Resource("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim")
+WORKLOADS = tuple(Resource("kueue.x-k8s.io", version, "workloads", "Workload") for version in ("v1beta2", "v1beta1"))
+"""Kueue's, newest version first."""
 ACCESS_REVIEWS = Resource("authorization.k8s.io", "v1", "selfsubjectaccessreviews", "SelfSubjectAccessReview")
 
 
@@ -65,11 +75,14 @@ def owner_uids(body: Object) -> set[str]:
     return {owner["uid"] for owner in body["metadata"].get("ownerReferences") or ()}
 
 
+_FIRST_SECOND, _LAST_SECOND = -62_135_596_800, 253_402_300_799
+
+
 def timestamp(seconds: float) -> str:
-    """Unix time as RFC 3339 in UTC, to the second."""
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    """Unix time as RFC 3339 in UTC, to the second; years have four digits."""
+    return datetime.fromtimestamp(min(max(seconds, _FIRST_SECOND), _LAST_SECOND), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def unix_time(text: str) -> float:
     """Unix time of an RFC 3339 timestamp."""
-    return datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp()
+    return datetime.fromisoformat(text).timestamp()

@@ -4,7 +4,7 @@ kopf's own liveness endpoint answers as long as its loop runs; its watch streams
 (nolar/kopf#1145, #1276). So every write of ours must come back through the watch of its kind before long.
 """
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from aiohttp import web
 
@@ -43,15 +43,11 @@ class HealthServer:
         self.sites: list[web.AppRunner] = []
 
     async def start(self, metrics_port: int, health_port: int) -> None:
-        """Listen on every address.
-
-        Raises:
-            OSError: when a port is taken.
-        """
+        """Listen on every address; OSError if a port is taken."""
         metrics, health = web.Application(), web.Application()
         metrics.router.add_get("/metrics", self._metrics)
-        health.router.add_get("/healthz", self._healthz)
-        health.router.add_get("/readyz", self._readyz)
+        health.router.add_get("/healthz", _probe(self.unhealthy))
+        health.router.add_get("/readyz", _probe(self.unready))
         for app, port in ((metrics, metrics_port), (health, health_port)):
             runner = web.AppRunner(app, access_log=None)
             await runner.setup()
@@ -66,12 +62,10 @@ class HealthServer:
         self.refresh()
         return web.Response(body=exposition(), headers={"Content-Type": "text/plain; version=0.0.4; charset=utf-8"})
 
-    async def _healthz(self, _: web.Request) -> web.Response:
-        return _answer(self.unhealthy())
 
-    async def _readyz(self, _: web.Request) -> web.Response:
-        return _answer(self.unready())
+def _probe(problem: Callable[[], str | None]) -> Callable[[web.Request], Awaitable[web.Response]]:
+    async def answer(_: web.Request) -> web.Response:
+        text = problem()
+        return web.Response(text=f"{text or 'ok'}\n", status=503 if text else 200)
 
-
-def _answer(problem: str | None) -> web.Response:
-    return web.Response(text=f"{problem or 'ok'}\n", status=503 if problem else 200)
+    return answer

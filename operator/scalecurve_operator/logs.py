@@ -1,4 +1,4 @@
-"""Structured logs: one JSON object per line, with the experiment and trial that a message is about."""
+"""Structured logs: one JSON object per line, with the experiment that a message is about."""
 
 import json
 import logging
@@ -22,9 +22,6 @@ class JsonLines(logging.Formatter):
         }
         if match := _EXPERIMENT.match(message):
             entry |= {"namespace": match["namespace"], "experiment": match["experiment"]}
-        for name in ("trial", "attempt"):
-            if (value := getattr(record, name, None)) is not None:
-                entry[name] = value
         if record.exc_info:
             entry["exception"] = self.formatException(record.exc_info)
         return json.dumps(entry, ensure_ascii=False)

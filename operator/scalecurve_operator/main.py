@@ -24,9 +24,8 @@ from scalecurve_operator.metrics import LEADING, count_request
 from scalecurve_operator.reconcile.reconciler import Reconciler
 from scalecurve_operator.reconcile.workqueue import WorkQueue
 from scalecurve_operator.settings import Settings
-from scalecurve_operator.watch.handlers import handlers, kopf_settings
+from scalecurve_operator.watch.handlers import NoMemories, handlers, kopf_settings
 from scalecurve_operator.watch.initial_list import InitialList, watched_kinds
-from scalecurve_operator.watch.kopf_stubs import NoMemories
 
 logger = logging.getLogger(__name__)
 
@@ -56,6 +55,7 @@ class Operator:
                 return await self._lead()
             finally:
                 await self.queue.close()
+                self.reconciler.intake.judges.close()
                 await self.elector.release()
                 await server.stop()
 
@@ -105,6 +105,7 @@ class Operator:
         for key in list(self.cache.experiments):
             self.queue.enqueue(key)
         await _first_of(watches, lease, asyncio.create_task(ready.wait()))
+        await self.reconciler.intake.judges.start()
         self.standby = None
         await _first_of(watches, lease, asyncio.create_task(self.stop.wait()))
         if lease.done():
@@ -129,7 +130,6 @@ class Operator:
             loop.add_signal_handler(signum, self.stop.set)
 
     async def _unless_stopped(self, work: Coroutine[Any, Any, None]) -> bool:
-        """Whether ``work`` ended before we were told to stop."""
         task, stopping = asyncio.create_task(work), asyncio.create_task(self.stop.wait())
         done = await _first_of(task, stopping)
         stopping.cancel()

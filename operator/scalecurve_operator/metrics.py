@@ -28,6 +28,7 @@ TRIALS_ENDED = Counter(
 )
 # Exported from the start: to Prometheus, an increase from nothing to 1 is no increase.
 TRIALS_ENDED.labels(TrialPhase.succeeded.value, "")
+TRIALS_ENDED.labels(TrialPhase.full.value, FailedReason.out_of_memory.value)
 for _phase, _reasons in ((TrialPhase.failed, FailedReason), (TrialPhase.invalid, InvalidReason)):
     for _reason in _reasons:
         TRIALS_ENDED.labels(_phase.value, _reason.value)

@@ -10,9 +10,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from scalecurve.bundle.open import Bundle, Trial
+from scalecurve.bundle.open import Bundle
+from scalecurve.bundle.trial import Trial
 from scalecurve.curves.compute import scaling
-from scalecurve.statistics import RepetitionTotals
+from scalecurve.statistics.estimate import RepetitionTotals
 from scalecurve_api.planning.plan import make_plan
 from scalecurve_api.record.rank import WindowKind
 from scalecurve_api.record.trial_record import TrialRecord, TrialWindow
@@ -86,7 +87,9 @@ CURVES = (
 
 def draw_bundles(curve: Curve, draws: int, seed: int) -> Iterator[Bundle]:
     """`draws` bundles of the curve, the same for the same seed."""
-    of = experiment(modes=[curve.mode], workers=[1, WORKERS], repetitions=len(curve.windows))
+    of = experiment(
+        modes=[curve.mode], workers=[1, WORKERS], repetitions=len(curve.windows), steps_per_window=curve.windows[0][0]
+    )
     plan = make_plan(of)
     templates = [(trial, run(trial, Truth(), seed=[seed], tables=False)[0]) for trial in plan.trials]
     points = (curve.baseline.draws(draws, seed), curve.point.draws(draws, seed + 1_000_003))

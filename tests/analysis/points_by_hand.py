@@ -1,6 +1,6 @@
 """Points made by hand: one window a repetition."""
 
-from scalecurve.statistics import RepetitionTotals
+from scalecurve.statistics.estimate import RepetitionTotals
 
 
 def point_of(*seconds: float, samples: float = 100.0) -> list[RepetitionTotals]:

@@ -16,8 +16,10 @@ import yaml
 
 from scalecurve_api.planning.plan import make_plan
 from scalecurve_api.record import journal
-from scalecurve_api.record.rank import AllReduceRow, DeviceSamples, Evaluation, RankTopology, Warmup, WindowKind
-from scalecurve_api.record.tables import EVALS_FILE, STEPS_FILE, encode_evaluations, encode_steps, sha256
+from scalecurve_api.record.collective_row import AllReduceRow
+from scalecurve_api.record.envelope import digest
+from scalecurve_api.record.rank import DeviceSamples, Evaluation, RankTopology, Warmup, WindowKind
+from scalecurve_api.record.tables import EVALS_FILE, STEPS_FILE, encode_evaluations, encode_steps
 from scalecurve_api.record.trial_record import Check, Exposed, StepTimes, Summary, Timeline, TrialRecord, TrialWindow
 from scalecurve_api.spec.experiment import ScalingExperiment
 from scalecurve_api.spec.trial import Point, TrialPhase, TrialSpec
@@ -122,7 +124,7 @@ def write_bundle(
             "message": message,
             "evaluations": extra,
             "allreduce": allreduce(trial) if allreduce else [],
-            "files": {name: sha256(data) for name, data in files.items()},
+            "files": {name: digest(data) for name, data in files.items()},
         }
         if allreduce:
             update |= {"windows": [], "summary": None}
@@ -131,6 +133,19 @@ def write_bundle(
         for name, data in files.items():
             (home / name).write_bytes(data)
     return folder
+
+
+def with_windows(record: TrialRecord, windows: Sequence[TrialWindow], later_ns: int = 0) -> TrialRecord:
+    """The record of a run that had these windows, one after another: its summary says the same."""
+    moved, start = [], windows[0].start_ns + later_ns
+    for window in sorted(windows, key=lambda window: window.index):
+        moved.append(window.model_copy(update={"start_ns": start, "fastest_ns": window.wall_ns}))
+        start += window.wall_ns
+    train = [window for window in moved if window.kind is WindowKind.train]
+    samples, wall_s = sum(window.samples for window in train), sum(window.wall_ns for window in train) / 1e9
+    told = {"samples": samples, "wall_s": wall_s, "throughput": samples / wall_s, "step": None}
+    summary = record.summary.model_copy(update=told) if record.summary else None
+    return record.model_copy(update={"windows": moved, "summary": summary, "timeline": []})
 
 
 def seal(home: Path, record: TrialRecord) -> None:
@@ -279,8 +294,8 @@ def _record(
             )
             for rank in range(point.workers)
         ],
-        backend="gloo",
-        strategy="DistributedDataParallel",
+        backend=trial.workload.carrier(on_gpu=False) or "gloo",
+        strategy=trial.workload.wrapper() or "DistributedDataParallel",
         versions={"python": "3.11", "torch": "2.14.1"},
         environment={"OMP_NUM_THREADS": "1"},
         parameter_checksums=["c0ffee"] * point.workers,

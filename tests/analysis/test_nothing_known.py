@@ -11,13 +11,18 @@ from scalecurve.cli import cli
 from scalecurve.reporting.compose import compose
 from scalecurve.reporting.findings import analyze
 from scalecurve_api.planning.plan import make_plan
+from scalecurve_api.spec.scaling import Mode
 from scalecurve_api.spec.trial import TrialPhase
 from scalecurve_models.fitting.least_squares import FitError
 from scalecurve_models.recommend.recommend import recommend
 from tests.analysis.synthetic import Truth, experiment, write_bundle
 
 OF = experiment("nothing", workers=[1, 2], windows=2, steps_per_window=3)
-EXACT = Truth(step_s=lambda p: 0.1 / p.workers + 0.01 * (p.workers - 1), step_cv=0.001, repetition_cv=0.001)
+EXACT = Truth(
+    step_s=lambda p: 0.1 / (p.workers if p.mode is Mode.strong else 1) + 0.01 * (p.workers - 1),
+    step_cv=0.001,
+    repetition_cv=0.001,
+)
 
 
 @pytest.fixture

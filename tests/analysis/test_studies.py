@@ -8,7 +8,7 @@ import pytest
 from scalecurve.checks.validation import validate
 from scalecurve_api.planning.plan import make_plan
 from scalecurve_api.spec.experiment import ScalingExperiment
-from scalecurve_models.paleo.measured import read_measured
+from scalecurve_models.paleo.calibration import read_measured
 
 ROOT = Path(__file__).parents[2]
 STUDIES = sorted(path for path in (ROOT / "manifests" / "studies").iterdir() if path.is_dir())

@@ -1,25 +1,30 @@
 """cost, allreduce, compare, diagnose, status and comparability on bundles of known truth."""
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
 from scalecurve.bundle.open import Bundle, open_bundle
 from scalecurve.checks.comparability import differences, differences_between
 from scalecurve.checks.compare import compare
 from scalecurve.checks.diagnose import Diagnosis, diagnose
+from scalecurve.cli import cli
 from scalecurve.curves.allreduce import allreduce
 from scalecurve.curves.cost import cost
 from scalecurve.curves.progress import status
 from scalecurve_api.planning.plan import make_plan
-from scalecurve_api.record.rank import AllReduceRow, DeviceSamples
+from scalecurve_api.record.collective_row import AllReduceRow
+from scalecurve_api.record.rank import DeviceSamples
 from scalecurve_api.record.trial_record import TrialRecord
 from scalecurve_api.spec.experiment import Cost
 from scalecurve_api.spec.trial import TrialPhase, TrialSpec
 from tests.analysis.synthetic import Truth, experiment, write_bundle
 
+ALLREDUCE = Path(__file__).parents[1] / "fixtures" / "allreduce-h200.zip"
 PRICE = {"perWorkerHour": 3.6, "datasetSamples": 64_000, "epochs": 10}
 LOSS = {1: 1.0, 2: 1.25, 4: 2.0}
 EXACT = Truth(step_s=lambda p: 0.1 * LOSS.get(p.workers, 4.0), step_cv=0, repetition_cv=0)
@@ -70,6 +75,19 @@ class TestCost:
 
         report = cost([bundle(tmp_path, change=sized)])
         assert report.series[0].points[0].epoch_s.value == pytest.approx(10)
+
+    def test_runs_that_train_nothing_end_with_the_reason(self):
+        ended = CliRunner().invoke(cli, ["cost", str(ALLREDUCE)])
+        assert ended.exit_code == 2
+        assert "these runs train nothing" in ended.output
+        assert "strong" not in ended.output
+
+    def test_no_valid_trial_ends_with_the_reason(self, tmp_path: Path):
+        of = weak(cost=PRICE)
+        endings = {t.name: (TrialPhase.failed, "ProcessFailed", "killed") for t in make_plan(of).trials}
+        table = cost([bundle(tmp_path, of, endings=endings)]).table()
+        assert table.rows == ()
+        assert table.notes == ("No time or cost of training: no trial is valid.",)
 
     def test_unfinished_points_show_a_question_mark(self, tmp_path: Path):
         of = weak(cost=PRICE)
@@ -138,6 +156,49 @@ class TestCompare:
         one = bundle(tmp_path, weak(repetitions=1), Truth())
         assert {p.verdict for p in compare(one, one).points} == {"undecided: only one repetition on one side"}
 
+    def test_repetitions_too_scattered_to_show_anything_are_said(self, tmp_path: Path):
+        """On a busy machine two repetitions differ so much that the note of what decides was left out."""
+        one = bundle(tmp_path, weak(repetitions=2), Truth(repetition_cv=0.5))
+        found = compare(one, one)
+        assert {p.verdict for p in found.points} == {"unchanged within noise"}
+        assert None in {p.change.detectable for p in found.points}
+        (note,) = (note for note in found.table().notes if note.startswith("Decided by: runs by turns in one session."))
+        assert "o change below a factor of 10 is detectable: the repetitions differ too much." in note
+
+    def test_one_session_each_decides_nothing_unless_the_spread_is_known(self, tmp_path: Path):
+        def later(record: TrialRecord) -> TrialRecord:
+            timeline = [entry.model_copy(update={"at_ns": entry.at_ns + 10**15}) for entry in record.timeline]
+            return record.model_copy(update={"timeline": timeline})
+
+        first = bundle(tmp_path / "a", truth=STEADY)
+        second = bundle(tmp_path / "b", truth=Truth(**{**STEADY.__dict__, "step_s": lambda p: 0.11}), change=later)
+        undecided = compare(first, second)
+        assert {p.verdict for p in undecided.points} == {
+            "undecided: one session on either side: not decidable across sessions"
+        }
+        assert not undecided.past_threshold
+        assert any("--session-sd" in note for note in undecided.table().notes)
+        assert {p.verdict for p in compare(first, second, session_sd=0.005).points} == {"slower"}
+        assert {p.verdict for p in compare(first, second, session_sd=0.05).points} == {"unchanged within noise"}
+        history = [bundle(tmp_path / str(seed), truth=STEADY, seed=seed) for seed in range(2, 6)]
+        found = compare(first, second, history=history)
+        assert {p.verdict for p in found.points} == {"slower"}
+        assert any("Smallest detectable change" in note for note in found.table().notes)
+        with pytest.raises(ValueError, match="session_sd"):
+            compare(first, second, session_sd=0.0)
+
+    def test_a_copy_is_no_further_session(self, tmp_path: Path):
+        """Equal sessions had no spread, so that any change was beyond it."""
+        first, second = (bundle(tmp_path / name, truth=STEADY, seed=seed) for name, seed in (("a", 1), ("b", 2)))
+        shutil.copytree(first.path, tmp_path / "copy")
+        for copies in ([first, first], [first, second, open_bundle(tmp_path / "copy")]):
+            with pytest.raises(ValueError, match=r"holds a trial of .*: a copy is no further session"):
+                compare(first, second, history=copies)
+        words = ["compare", str(first.path), str(second.path), "--history", str(first.path)]
+        ran = CliRunner().invoke(cli, [*words, "--history", str(tmp_path / "copy")])
+        assert ran.exit_code == 2
+        assert "copy: holds a trial of" in ran.stderr
+
     def test_points_of_one_side_only_are_named(self, tmp_path: Path):
         first = bundle(tmp_path / "a", weak(workers=[1, 2]))
         second = bundle(tmp_path / "b", weak(workers=[2, 4]))
@@ -192,7 +253,10 @@ class TestDiagnose:
     def test_what_records_say_is_noticed_without_tables(self, tmp_path: Path):
         def unsteady(record: TrialRecord) -> TrialRecord:
             warmup = record.warmup.model_copy(update={"stable": False})
-            return record.model_copy(update={"warmup": warmup, "foreign_load": [0.3] * record.trial.point.workers})
+            measure = record.trial.measure.model_copy(update={"max_foreign_load": 0.5})
+            trial = record.trial.model_copy(update={"measure": measure})
+            load = [0.3] * trial.point.workers
+            return record.model_copy(update={"warmup": warmup, "foreign_load": load, "trial": trial})
 
         found = diagnose([bundle(tmp_path, change=unsteady)])
         assert {(f.kind, f.workers) for f in found.findings} == {
@@ -262,6 +326,25 @@ class TestComparability:
         found = self.differing(tmp_path, lambda r: {"environment": {**r.environment, "NCCL_ALGO": "Tree"}})
         assert found == {"variable NCCL_ALGO": "(unset) at 1, 2; Tree at 4"}
 
+    def test_what_a_trial_writes_and_what_its_process_drives_is_its_own(self, tmp_path: Path):
+        def each_its_own(record: TrialRecord) -> TrialRecord:
+            workers = record.trial.point.workers
+            own = {"trainedParameters": f"{workers}.pt", "replicasPerProcess": workers, "fusion": workers}
+            own |= {"threads": 3 * workers}
+            return record.model_copy(update={"options": {**record.options, **own}})
+
+        found = differences([bundle(tmp_path, change=each_its_own)])
+        assert [difference.what for difference in found] == ["setting fusion"]
+
+    def test_threads_of_each_replica_are_compared(self, tmp_path: Path):
+        def uneven(record: TrialRecord) -> TrialRecord:
+            workers = record.trial.point.workers
+            own = {"replicasPerProcess": workers, "threads": 4}
+            return record.model_copy(update={"options": {**record.options, **own}})
+
+        found = differences([bundle(tmp_path, change=uneven)])
+        assert [d.spelled() for d in found] == ["4 at 1; 2 at 2; 1 at 4"]
+
     def test_what_differs_by_nature_is_left_out(self, tmp_path: Path):
         assert self.differing(tmp_path, lambda r: {"environment": {**r.environment, "WORLD_SIZE": "4"}}) == {}
         mpirun = {"OMPI_MCA_num_procs": "4", "OMPI_MCA_initial_wdir": "x"}
@@ -298,3 +381,11 @@ class TestComparability:
             lambda r: {"topology": [t.model_copy(update={"host": "pod-7", "pod": "pod-7"}) for t in r.topology]},
         )
         assert found == {}
+
+
+def test_diagnose_says_a_paragraph_a_finding() -> None:
+    packed = Path(__file__).parents[2] / "docs" / "evidence" / "h200" / "sessions.zip"
+    text = diagnose([open_bundle(packed)]).paragraphs(80)
+    assert "strong at 2 workers: warm-up too short (2.7 % of a step, 1 of 9 trials)\n  the first 25 timed steps" in text
+    assert "\n  → set measure.warmupSteps to 55 or more\n" in text
+    assert max(map(len, text.splitlines())) <= 80

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from scalecurve_api.programs.imported import ImportedWorkload
+from scalecurve_api.programs.workload import PROGRAMS, Workload
 from scalecurve_api.registry import Registry, RegistryError
 
 GROUP = "scalecurve.test_numbers"
@@ -95,3 +97,21 @@ def test_the_first_of_two_packages_has_the_name(site: Path) -> None:
     registry = numbers()
     with pytest.warns(UserWarning, match=r"other_package:X .* is ignored: number 'two' is entry point .*one_package:X"):
         assert registry.get("two") == 2
+
+
+def test_unlisted_entries_are_found_by_name_and_offered_to_nobody() -> None:
+    registry = Registry(GROUP, "number", Fraction, {"half": Fraction(1, 2)}, {"third": Fraction(1, 3)})
+    assert "third" in registry
+    assert registry.get("third") == Fraction(1, 3)
+    assert registry.names() == ("half",)
+    with pytest.raises(RegistryError, match=r"\(registered: half\)"):
+        registry.get("fourth")
+
+
+def test_an_imported_workload_is_read_and_never_offered() -> None:
+    """Bundles have it, and no experiment of a user, on the command line or on a cluster, may."""
+    workload = Workload.model_validate({"program": "imported", "model": "x", "parameters": {"device": "T4"}})
+    assert isinstance(workload, ImportedWorkload)
+    assert "imported" not in PROGRAMS.names()
+    (problem,) = workload.problems(workers=2, nodes=1)
+    assert problem.path == ("spec", "workload", "program")

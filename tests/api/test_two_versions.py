@@ -62,8 +62,26 @@ def test_a_field_that_an_older_worker_does_not_know_is_not_sent_while_it_has_its
         TrialSpec.model_validate(newer.model_copy(update={"since_then": True}).sent())
 
 
+@pytest.mark.parametrize(
+    ("strategy", "field", "value"),
+    [
+        (None, "gradientAsBucketView", False),
+        ("zero1", "gradientAsBucketView", False),
+        ("fsdp", "fsdpGroupMb", 0),
+        ("dp", "keepThreads", False),
+        ("single", None, None),
+    ],
+)
+def test_a_default_that_was_another_is_always_sent(strategy: str | None, field: str | None, value: object) -> None:
+    """128 MiB, kept threads and views of buckets are what an older worker would take by itself."""
+    workers = {"scaling/workers": [1]} if strategy == "single" else {}
+    for each in make_plan(experiment({"workload/strategy": strategy, **workers})).trials:
+        assert each.sent()["workload"].get("options", {}) == ({field: value} if field else {})
+        assert TrialSpec.model_validate(each.sent()) == each
+
+
 def test_no_default_changes_for_an_older_worker_takes_its_own() -> None:
-    """``SCALECURVE_GOLDEN=write`` adds new fields. Another default wants another name, or to be sent always."""
+    """``SCALECURVE_GOLDEN=write`` adds new fields. Another default wants another name, or ``always_sent``."""
     known, now = json.loads(DEFAULTS.read_text()), dict(defaults(TrialSpec))
     for program in PROGRAMS.names():
         of_program = dict(defaults(PROGRAMS.get(program), "workload."))

@@ -22,6 +22,7 @@ GOLDEN = HERE / "golden"
 CASES: dict[str, tuple[str, ...]] = {
     "default": (),
     "namespaced": ("-f", str(HERE / "values" / "namespaced.yaml")),
+    "whole-cluster": ("-f", str(HERE / "values" / "whole-cluster.yaml")),
     "everything": ("-f", str(HERE / "values" / "everything.yaml")),
 }
 MONITORING = "monitoring.coreos.com"

@@ -26,14 +26,17 @@ SERVED: Rights = {
     ("scalecurve.dev", "scalingtrials"): {"create", "get", "list", "watch"},
     ("scalecurve.dev", "scalingtrials/status"): {"patch"},
     ("batch", "jobs"): {"create", "get", "list", "watch", "delete"},
+    ("jobset.x-k8s.io", "jobsets"): {"create", "get", "list", "watch", "delete"},
     ("kubeflow.org", "mpijobs"): {"create", "get", "list", "watch", "delete"},
     ("kubeflow.org", "pytorchjobs"): {"create", "get", "list", "watch", "delete"},
     ("kubeflow.org", "tfjobs"): {"create", "get", "list", "watch", "delete"},
+    ("trainer.kubeflow.org", "trainjobs"): {"create", "get", "list", "watch", "delete"},
     ("", "services"): {"create"},
-    ("", "configmaps"): {"create", "patch"},
+    ("", "configmaps"): {"create"},
     ("", "pods"): {"list"},
     ("", "pods/log"): {"get"},
     ("", "events"): {"create", "list"},
+    ("kueue.x-k8s.io", "workloads"): {"list"},
 }
 """In a namespace that the operator serves."""
 WHOLE_CLUSTER: Rights = {
@@ -117,7 +120,7 @@ def rights(tier: Tier, namespace: str, account_namespace: str) -> Rights:
 def test_the_api_server_takes_it_at_the_restricted_level(case: str, tier: Tier, namespace: str) -> None:
     """A dry run by server-side apply. Kinds that only the Prometheus operator brings have no server here."""
     names = ["--namespace", namespace]
-    if case != "default":
+    if case in ("namespaced", "everything"):
         names += ["--set", f"namespaces={{{namespace}}}"]
     found = objects(*CASES[case], *names)
     left_out = [each for each in found if each["apiVersion"].startswith(MONITORING)]
@@ -178,8 +181,15 @@ def take_lease(tier: Tier, namespace: str) -> None:
     tier.kubectl("replace", "-f", "-", text=json.dumps(found), kubeconfig=kubeconfig)
 
 
-def test_the_account_may_do_what_the_operator_does_and_nothing_else(tier: Tier, namespace: str) -> None:
+def test_by_default_the_account_may_nothing_outside_the_namespace_of_the_release(tier: Tier, namespace: str) -> None:
     install(tier, namespace)
+    assert rights(tier, namespace, namespace) == SERVED | LEASE
+    for other in ("default", "kube-system"):
+        assert rights(tier, other, namespace) == {}
+
+
+def test_the_account_may_do_what_the_operator_does_and_nothing_else(tier: Tier, namespace: str) -> None:
+    install(tier, namespace, "--set", "clusterWide=true")
     assert rights(tier, namespace, namespace) == SERVED | WHOLE_CLUSTER | LEASE
     assert rights(tier, "default", namespace) == SERVED | WHOLE_CLUSTER
 

@@ -62,7 +62,7 @@ def test_what_helm_installs_runs_an_experiment(bare: Tier) -> None:
     ports = Ports()
     health, metrics = ports.take(), ports.take()
     bare.namespace(NAMESPACE)
-    chosen = ("--set", f"ports.health={health}", "--set", f"ports.metrics={metrics}")
+    chosen = ("--set", f"ports.health={health}", "--set", f"ports.metrics={metrics}", "--set", "clusterWide=true")
     helm(bare, "install", "scalecurve", CHART, "--take-ownership", *chosen)
     pod = deployed(bare)["spec"]["template"]["spec"]
     (container,) = pod["containers"]

@@ -11,7 +11,9 @@ from scalecurve_api.spec import object_names as cluster_objects
 from tests.chart.rendering import CASES, named, objects
 
 pytestmark = pytest.mark.usefixtures("helm")
-BOTH = pytest.mark.parametrize("where", [(), ("--set-json", "namespaces=[]")], ids=["namespaced", "whole-cluster"])
+BOTH = pytest.mark.parametrize(
+    "where", [(), ("--set-json", "namespaces=[]", "--set", "clusterWide=true")], ids=["namespaced", "whole-cluster"]
+)
 BY_THE_OPERATOR = {"namespace", "pod", "container"}
 """Labels that the Prometheus operator gives every target of a PodMonitor."""
 

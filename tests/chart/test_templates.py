@@ -89,8 +89,14 @@ def test_the_operator_understands_its_environment(case: str) -> None:
     read = {"POD_NAME", "HTTPS_PROXY"} | {name for name in given if name.startswith("SCALECURVE_")}
     assert set(given) <= read
     chosen = yaml.safe_load(Path(CASES[case][1]).read_text()) if CASES[case] else {}
-    assert settings.namespaces == tuple(chosen.get("namespaces", ()))
+    own = () if chosen.get("clusterWide") else (base.NAMESPACE,)
+    assert settings.namespaces == tuple(chosen.get("namespaces", own))
     assert dict(settings.pools) == chosen.get("pools", {"default": 1})
+    assert settings.unlisted_pools == chosen.get("unlistedPools", "refuse")
+    assert settings.max_experiment_hours == chosen.get("maxExperimentHours", 168)
+    assert list(settings.forbidden_pod_options) == chosen.get("forbiddenPodOptions", [])
+    assert settings.records_url == chosen.get("recordsUrl", "")
+    assert settings.experiment_record_bytes == chosen.get("experimentRecordBytes", 512 << 20)
     assert settings.starting_seconds == chosen.get("startingSeconds", 30)
     assert settings.record_bytes == chosen.get("recordBytes", 4194304)
     assert settings.lease_seconds == chosen.get("leaseSeconds", 10)

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.analysis.synthetic import Truth, experiment, write_bundle
+
 from .conftest import Desk
 
 READING = ("status", "cost", "diagnose", "allreduce")
@@ -24,10 +26,12 @@ def read(desk: Desk, verb: str, bundle: Path, *words: str, code: int = 0) -> str
 
 @pytest.mark.parametrize("verb", [*READING, "compare"])
 def test_every_form_of_every_table(desk: Desk, bundle: Path, verb: str):
-    folders = [bundle, bundle] if verb == "compare" else [bundle]
+    folders = [bundle, bundle, "--include-unproved"] if verb == "compare" else [bundle]
     text = desk(verb, *folders, code=0).out
     tree = desk.here(verb, *folders, "-o", "json", code=0).json
     rows = desk.here(verb, *folders, "-o", "csv", code=0).rows
+    assert tree["schema"] == f"scalecurve.dev/{verb}/v1"
+    assert all(line.startswith(("unproved: ", "points that are unproved")) for line in tree["warnings"])
     table = tree[TABLES[verb]]
     assert len(table["rows"]) == len(rows)
     assert all(set(row) == {column["name"] for column in table["columns"]} for row in table["rows"])
@@ -49,7 +53,9 @@ def test_several_bundles_are_one_document(desk: Desk, bundle: Path):
     again = desk.folder / "again"
     shutil.copytree(bundle, again)
     tree = desk.here("status", bundle, again, "-o", "json", code=0).json
-    assert tree["headlines"] == ["finished: 4 of 4 trials done", "finished#2: 4 of 4 trials done"]
+    unproved = "; unproved: 1 of 2 points: no communication was observed, workers were not observed to read different"
+    starts = [f"finished{number}: 4 of 4 trials done{unproved}" for number in ("", "#2")]
+    assert [headline[: len(start)] for headline, start in zip(tree["headlines"], starts, strict=True)] == starts
     assert tree["finished"] is True
     rows = desk.here("status", bundle, again, "-o", "csv", code=0).rows
     assert [row["experiment"] for row in rows] == ["finished", "finished", "finished#2", "finished#2"]
@@ -72,17 +78,10 @@ def test_a_price_of_ones_own(desk: Desk, bundle: Path):
 
 def test_compare_with_itself_and_with_a_slower_one(desk: Desk, bundle: Path):
     """Half the speed is past any threshold; twice of it is a change as well."""
-    from scalecurve_api.record.trial_record import TrialRecord
-
-    slower = desk.folder / "slower"
-    shutil.copytree(bundle, slower)
-    for path in slower.rglob("trial.json"):
-        record = TrialRecord.model_validate_json(path.read_bytes())
-        windows = [window.model_copy(update={"wall_ns": window.wall_ns * 100}) for window in record.windows]
-        record = record.model_copy(update={"windows": windows}).sealed()
-        path.write_text(record.model_dump_json(by_alias=True, exclude_none=True))
+    before = write_bundle(desk.folder / "before", experiment(modes=["weak"]))
+    slower = write_bundle(desk.folder / "slower", experiment(modes=["weak"]), Truth(step_s=lambda p: 10.0))
     assert desk.here("compare", bundle, bundle, "--threshold", "0", "-o", "json", code=0).json["pastThreshold"] is False
-    worse = desk("compare", bundle, slower, "--threshold", "0.05", "-o", "json", code=1)
+    worse = desk("compare", before, slower, "--threshold", "0.05", "-o", "json", code=1)
     assert worse.json["pastThreshold"] is True
 
 

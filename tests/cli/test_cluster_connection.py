@@ -8,7 +8,6 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
-import yaml
 from rich.console import Console
 
 from scalecurve.cli.watch import _picture
@@ -21,26 +20,7 @@ from scalecurve_kube.errors import ClusterError, Refused
 
 from .conftest import Desk
 
-
-@pytest.fixture(autouse=True)
-def nowhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """No kubeconfig but what a test writes."""
-    monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.delenv("KUBECONFIG", raising=False)
-    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
-
-
-def kubeconfig(path: Path, name: str, current: bool = True, **context: Any) -> Path:
-    tree = {
-        "apiVersion": "v1",
-        "kind": "Config",
-        "clusters": [{"name": name, "cluster": {"server": f"https://{name}.test"}}],
-        "users": [{"name": name, "user": {"token": "t"}}],
-        "contexts": [{"name": name, "context": {"cluster": name, "user": name, **context}}],
-        **({"current-context": name} if current else {}),
-    }
-    path.write_text(yaml.safe_dump(tree))
-    return path
+pytestmark = pytest.mark.usefixtures("no_cluster")
 
 
 def test_without_a_kubeconfig(desk: Desk) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from scalecurve.cli.quickstart import fresh, last
-from scalecurve.quickstart import Starter
+from scalecurve.planning.starters import Starter
 
 from .conftest import HINT, Desk, processes_of, wait_for
 

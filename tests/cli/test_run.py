@@ -19,10 +19,12 @@ def test_to_the_end_then_refused_then_resumed(desk: Desk):
     forced = {"FORCE_COLOR": "1", "CLICOLOR_FORCE": "1", "TTY_COMPATIBLE": "1", "TERM": "xterm-256color"}
     ran = desk("run", file, environment=forced, code=0)
     folder = desk.folder / "results" / "desk"
-    assert ran.err == "", "not a terminal, whatever the environment says: no progress"
+    said = [line.split() for line in ran.err.splitlines()]
+    assert [(words[0], words[2]) for words in said] == [("Succeeded", "1/2"), ("Succeeded", "2/2")]
+    assert "\x1b" not in ran.err, "not a terminal, whatever the environment says"
     assert "\nweak          2  1x2     1/1 " in ran.out
     assert f"records: {folder}\nreport:  scalecurve report {folder}\n" in ran.out
-    assert sorted(entry.name for entry in folder.iterdir()) == ["experiment.yaml", "trials"]
+    assert sorted(entry.name for entry in folder.iterdir()) == ["experiment.yaml", "ledger.jsonl", "trials"]
     assert (folder / "experiment.yaml").read_bytes() == file.read_bytes()
     records = {path: path.read_bytes() for path in sorted(folder.rglob("trial.json"))}
     assert len(records) == 2
@@ -39,6 +41,17 @@ def test_to_the_end_then_refused_then_resumed(desk: Desk):
     assert "another experiment: spec.measure.windows is 2 there and 3 here" in other.err
     csv = desk("run", file, "--resume", "-o", "csv", code=0).rows
     assert [row["workers"] for row in csv] == ["1", "2"]
+
+
+def test_a_torn_attempt_is_thrown_away_and_said(desk: Desk):
+    file = desk.write()
+    attempt = desk.folder / "b" / ".work" / "weak-1-1x1-r1" / "attempt-1"
+    attempt.mkdir(parents=True)
+    (desk.folder / "b" / "experiment.yaml").write_bytes(file.read_bytes())
+    (attempt / "order.json").write_text("{")
+    ran = desk("run", file, "--bundle", "b", "--resume", code=0)
+    assert "\nscalecurve: weak-1-1x1-r1: attempt 1 was thrown away and is run again: " in ran.err
+    assert f"{attempt}/order.json: is damaged" in ran.err
 
 
 def test_a_suspended_experiment_says_that_it_is(desk: Desk):

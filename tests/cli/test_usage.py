@@ -42,7 +42,7 @@ def test_help_lists_every_verb_and_the_exit_codes(desk: Desk):
         (["compare", "a", "b", "--threshold", "nan"], "nan is not a finite number"),
         (["cost", "a", "--per-worker-hour", "many"], "'many' is not a valid float"),
         (["run", "x.yaml", "--metrics-port", "70000"], "70000 is not in the range"),
-        (["predict", "frobnicate"], "no such experiment, bundle or model"),
+        (["predict", "frobnicate"], "no such experiment, bundle, points file or model"),
     ],
 )
 def test_what_is_not_understood_is_said_and_exits_with_2(desk: Desk, words: list[str], said: str):

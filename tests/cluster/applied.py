@@ -20,6 +20,8 @@ COLLECTIONS = {
     Runner.mpi_job: "/apis/kubeflow.org/v2beta1/namespaces/{}/mpijobs",
     Runner.pytorch_job: "/apis/kubeflow.org/v1/namespaces/{}/pytorchjobs",
     Runner.tf_job: "/apis/kubeflow.org/v1/namespaces/{}/tfjobs",
+    Runner.train_job: "/apis/trainer.kubeflow.org/v1alpha1/namespaces/{}/trainjobs",
+    Runner.job_set: "/apis/jobset.x-k8s.io/v1alpha2/namespaces/{}/jobsets",
 }
 
 

@@ -37,11 +37,16 @@ class Desk:
         self.where = ["--kubeconfig", str(tier.kubeconfig), "-n", namespace]
 
     def __call__(self, *words: str | Path, code: int = 0) -> Ran:
+        """A verb of the cluster."""
+        return self.local(*words, *self.where, code=code)
+
+    def local(self, *words: str | Path, code: int = 0) -> Ran:
+        """A verb that needs none."""
         out, err = io.StringIO(), io.StringIO()
         ended: Any = 0
         with redirect_stdout(out), redirect_stderr(err), chdir(self.folder):
             try:
-                main([*map(str, words), *self.where])
+                main([*map(str, words)])
             except SystemExit as stop:
                 ended = stop.code or 0
         assert ended == code, f"{ended}\n{out.getvalue()}\n{err.getvalue()}"

@@ -13,28 +13,32 @@ from collections.abc import Iterator
 import pytest
 
 from tests.cluster.operator_process import OperatorProcess
+from tools.devcluster.job_operators import OPERATORS
+from tools.devcluster.platform_operators import JOBSET, TRAINER
 from tools.devcluster.tier import Tier, lacking
 
+ALL = (*OPERATORS, JOBSET, TRAINER)
+"""Every runner's operator."""
 _NUMBERS = itertools.count()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     skipped = terminalreporter.stats.get("skipped", [])
-    if (why := lacking()) and (count := sum(why in str(report.longrepr) for report in skipped)):
+    if (why := lacking(ALL)) and (count := sum(why in str(report.longrepr) for report in skipped)):
         terminalreporter.write_line(f"{count} tests on a real Kubernetes API were skipped: {why}")
 
 
 @pytest.fixture(scope="session")
 def built() -> None:
     """Skips, with the reason, where no tier can start."""
-    if why := lacking():
+    if why := lacking(ALL):
         pytest.skip(why)
 
 
 @pytest.fixture(scope="session")
 def tier(built: None) -> Iterator[Tier]:
     """A running API tier with four fake nodes of eight GPUs."""
-    with Tier() as running:
+    with Tier(operators=ALL) as running:
         running.add_nodes(4)
         yield running
 

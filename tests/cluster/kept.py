@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import re
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -72,7 +73,8 @@ class Kept:
     def begin(self, name: str, phase: TrialPhase = TrialPhase.running) -> str:
         """A trial that runs; the object's name."""
         trial = self.trials[name]
-        there = trial_name(self.name, name)
+        # The spec's name may be no name at all: what a hostile cluster holds still has an object's name.
+        there = trial_name(self.name, re.sub(r"[^a-z0-9]+", "-", name.lower())[:20].strip("-") or "x")
         self.tier.rest.create(
             self.path("scalingtrials"),
             {
@@ -84,6 +86,10 @@ class Kept:
         )
         self._status(there, {"phase": phase.value, "attempts": 1, "job": f"{there}-a1"})
         return there
+
+    def begin_ns(self, name: str) -> int:
+        """When a trial began: one after another, an hour each."""
+        return BEGIN_NS + list(self.trials).index(name) * 3_600 * 10**9
 
     def end(
         self,
@@ -101,10 +107,10 @@ class Kept:
         outcome = Outcome(engine="kubernetes", attempt=attempt, failure=failure, message="said" if failure else lost)
         payload = b""
         if failure is None and not lost:
-            played = play_record(trial, [Place("pod-0", "node-0")], BEGIN_NS, play)
+            played = play_record(trial, [Place("pod-0", "node-0")], self.begin_ns(name), play)
             payload = seal(name, attempt, played.ranks, played.journals, budget)
         parts = [payload[at : at + part] for at in range(0, len(payload), part)] or [b""]
-        maps = [record_name(there, attempt, index) for index in range(len(parts))]
+        maps = [record_name(there, attempt, payload, index) for index in range(len(parts))]
         for index, (map_name, data) in enumerate(zip(maps, parts, strict=True)):
             body: dict[str, Any] = {
                 "metadata": {"name": map_name, "labels": labels(self.name, there, attempt) | {ROLE_LABEL: "record"}}

@@ -14,7 +14,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -30,18 +30,18 @@ _START_S = 60.0
 _NUMBERS = itertools.count()
 
 
-def service_account(tier: Tier, namespace: str, release: str = "scalecurve") -> Path:
-    """Kubeconfig of the chart's account in namespaced mode, once its roles are there.
+def service_account(tier: Tier, namespace: str, release: str = "scalecurve", others: Sequence[str] = ()) -> Path:
+    """Kubeconfig of the chart's account in namespaced mode, once its roles are there and in ``others``.
 
     The release's name, which must hold "scalecurve", is the account's; its lease is called RELEASE-operator.
     """
-    command = [toolchain.binary("helm"), "template", release, CHART, "--namespace", namespace]
-    command += ["--kube-version", toolchain.KUBERNETES, "--set", f"namespaces={{{namespace}}}"]
+    command: list[str | Path] = [toolchain.binary("helm"), "template", release, CHART, "--namespace", namespace]
+    command += ["--kube-version", toolchain.KUBERNETES, "--set", f"namespaces={{{','.join([namespace, *others])}}}"]
     command += [f"--show-only={file}" for file in _ACCOUNT]
     rendered = subprocess.run(command, capture_output=True, text=True, check=False)
     if rendered.returncode:
         raise ComponentError(f"helm template ended with {rendered.returncode}: {rendered.stderr.strip()}")
-    tier.kubectl("apply", "--namespace", namespace, "-f", "-", text=rendered.stdout)
+    tier.kubectl("apply", "-f", "-", text=rendered.stdout)
     return tier.user(f"system:serviceaccount:{namespace}:{release}")
 
 

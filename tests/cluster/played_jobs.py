@@ -21,6 +21,8 @@ from tools.devcluster.waiting import wait_until
 PROGRAMS = {
     Runner.job: {"program": "torch"},
     Runner.pytorch_job: {"program": "torch"},
+    Runner.job_set: {"program": "torch"},
+    Runner.train_job: {"program": "torch"},
     Runner.mpi_job: {"program": "horovod"},
     Runner.tf_job: {"program": "tensorflow", "strategy": "multi-worker-mirrored"},
 }

@@ -45,10 +45,11 @@ def leased(tier: Tier, desk: Desk) -> None:
     lease(tier, desk.namespace, timedelta(0))
 
 
-def lease(tier: Tier, namespace: str, age: timedelta, holder: str = "operator-0") -> None:
+def lease(tier: Tier, namespace: str, age: timedelta, holder: str = "operator-0", served: str = "") -> None:
     renewed = (datetime.now(UTC) - age).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
     spec = {"holderIdentity": holder, "leaseDurationSeconds": 10, "renewTime": renewed}
-    body = {"metadata": {"name": "scalecurve-operator"}, "spec": spec}
+    metadata = {"name": "scalecurve-operator", "annotations": {"scalecurve.dev/namespaces": served}}
+    body = {"metadata": metadata, "spec": spec}
     tier.rest.create(f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases", body)
 
 
@@ -116,6 +117,26 @@ def test_an_experiment_that_cannot_start(desk: Desk, own_nodes: None, leased: No
     assert all(row["do"] for row in found.values() if row["good"] is not True)
 
 
+@pytest.mark.parametrize(
+    ("runtime", "found", "do"),
+    [
+        ({}, "ClusterTrainingRuntime torch-distributed", None),
+        (
+            {"name": "ours"},
+            "no ClusterTrainingRuntime ours",
+            "set spec.trainingRuntime.name to torch-distributed",
+        ),
+        ({"name": "ours", "kind": "TrainingRuntime"}, "no TrainingRuntime ours", "create a TrainingRuntime"),
+    ],
+)
+def test_the_runtime_of_a_train_job_must_be_there(
+    desk: Desk, own_nodes: None, leased: None, runtime: dict[str, str], found: str, do: str | None
+) -> None:
+    file = experiment(desk, runner="TrainJob", trainingRuntime=runtime)
+    row = rows(desk("doctor", file, "-o", "json", code=3 if do else 0))["training runtime"]
+    assert (row["found"], row["do"], row["good"]) == (found, do, do is None)
+
+
 def test_what_others_use_is_waited_for(desk: Desk, own_nodes: None, leased: None, tier: Tier) -> None:
     gpus = {"limits": {"nvidia.com/gpu": "3"}}
     spec = {"nodeName": "doctor-0", "containers": [{"name": "c", "image": "i", "resources": gpus}]}
@@ -128,10 +149,23 @@ def test_what_others_use_is_waited_for(desk: Desk, own_nodes: None, leased: None
         resources={"limits": {"nvidia.com/gpu": 1}},
     )
     found = rows(desk("doctor", file, "-o", "json"))
+    assert found["runner"]["found"] == "JobSet: carries every program"
     assert found["layout 1x1"]["found"].endswith("2 have that free now")
     assert found["layout 2x4"]["good"] is None
     assert found["layout 2x4"]["found"].endswith("1 have that free now")
     tier.rest.raw("DELETE", f"{pod}/other")
+
+
+def test_nothing_that_can_carry_the_program(
+    desk: Desk, own_nodes: None, leased: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from scalecurve.cluster import doctor
+
+    monkeypatch.setattr(doctor, "_served", lambda cluster, runner: False)
+    file = experiment(desk, workload={"program": "horovod"})
+    found = rows(desk("doctor", file, "-o", "json", code=3))["runner"]
+    assert (found["found"], found["good"]) == ("nothing that can carry the program", False)
+    assert found["do"].startswith("install ")
 
 
 @pytest.mark.parametrize(("age", "good"), [(5, True), (600, False)])
@@ -183,3 +217,15 @@ def test_this_machine_first_and_the_current_cluster_beside_it(
     ran = desk("doctor")
     assert "no answer from https://127.0.0.1:1" in ran.err
     assert "Namespace" not in ran.out
+
+
+def test_an_operator_that_serves_other_namespaces_only(desk: Desk, tier: Tier) -> None:
+    lease(tier, desk.namespace, timedelta(0), served="team-a,team-b")
+    (row,) = [
+        row
+        for row in desk("doctor", "--cluster", "-o", "json", code=3).json["cluster"]["rows"]
+        if row["what"] == "operator"
+    ]
+    assert row["good"] is False
+    assert f"serves team-a,team-b, not {desk.namespace}" in row["found"]
+    assert "--set namespaces=" in row["do"]

@@ -18,11 +18,12 @@ from typing import Any
 import pytest
 
 from scalecurve.bundle.open import open_bundle
+from scalecurve.checks.verify import verify
 from scalecurve_api.record.assemble import assemble
 from scalecurve_api.record.outcome import Outcome
 from scalecurve_api.spec.trial import FailedReason, TrialPhase
 from tests.cluster.cli_desk import Desk
-from tests.cluster.kept import BEGIN_NS, Kept, keep
+from tests.cluster.kept import Kept, keep
 from tools.devcluster.player.record import Place, play_record
 from tools.devcluster.player.script import Scenario as Play
 from tools.devcluster.tier import Tier
@@ -111,7 +112,7 @@ def test_a_pull_writes_what_an_engine_here_would(desk: Desk, kept: Kept) -> None
     assert "trials fetched: 4, already present: 0" in ran.out
     folder = desk.folder / "results" / "seeded"
     for name, trial in kept.trials.items():
-        played = play_record(trial, [Place("pod-0", "node-0")], BEGIN_NS, Play.succeed)
+        played = play_record(trial, [Place("pod-0", "node-0")], kept.begin_ns(name), Play.succeed)
         wanted = assemble(trial, played.ranks, played.journals, Outcome(engine="kubernetes"))
         assert files(folder / "trials" / name) == {**wanted.tables, "trial.json": wanted.record.stored()}
     bundle = open_bundle(folder)
@@ -134,6 +135,7 @@ def test_a_second_pull_fetches_what_is_missing(desk: Desk, kept: Kept) -> None:
     kept.end("weak-2-1x2-r2", failure=FailedReason.out_of_memory)
     assert "trials fetched: 1, already present: 2" in desk("pull", "seeded", "--into", "b").out
     after = files(desk.folder / "b")
+    assert after["ledger.jsonl"].startswith(before.pop("ledger.jsonl"))
     assert {name: after[name] for name in before} == before
     record = json.loads(after["trials/weak-2-1x2-r2/trial.json"])
     assert (record["phase"], record["reason"]) == ("Failed", "OutOfMemory")
@@ -148,7 +150,12 @@ def test_a_damaged_folder_is_fetched_anew_and_so_is_a_later_attempt(desk: Desk, 
     (desk.folder / "b" / "trials" / "weak-2-1x2-r1" / "steps.parquet").write_bytes(b"PAR1")
     assert "trials fetched: 2, already present: 0" in desk("pull", "seeded", "--into", "b").out
     assert files(desk.folder / "b" / "trials" / "weak-2-1x2-r1") == whole
-    assert open_bundle(desk.folder / "b").trials[0].phase is TrialPhase.succeeded
+    bundle = open_bundle(desk.folder / "b")
+    assert bundle.trials[0].phase is TrialPhase.succeeded
+    assert verify(bundle).holds
+    assert bundle.ledger is not None
+    told = [(entry.event, entry.attempt, entry.phase) for entry in bundle.ledger.by_trial["weak-1-1x1-r1"]]
+    assert told == [("pulled", 1, "Failed"), ("pulled", 2, "Succeeded")]
 
 
 @pytest.mark.parametrize(
@@ -218,6 +225,7 @@ def test_a_pull_that_is_killed_leaves_whole_trials(desk: Desk, tier: Tier, names
         assert found == {name: want[name] for name in want if (trials / name.split("/")[0]).exists()}
     desk("pull", "large", "--into", "b")
     assert files(desk.folder / "b" / "trials") == want
+    assert verify(open_bundle(desk.folder / "b")).holds
     assert not (desk.folder / "b" / ".work" / "pull").exists()
 
 

@@ -21,7 +21,7 @@ KINDS = {
     "POST jobs",
     "LIST pods",
     "GET pods/log",
-    "PATCH configmaps",
+    "POST configmaps",
     "PATCH scalingtrials/status Succeeded",
     "DELETE jobs",
     "PATCH scalingexperiments/status Succeeded",

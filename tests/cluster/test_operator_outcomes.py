@@ -8,13 +8,14 @@ from collections.abc import Iterator
 import pytest
 
 from scalecurve_api.spec.job_kinds import Runner
-from tests.cluster.applied import COLLECTIONS, Applied, Object, manifest
+from tests.cluster.applied import COLLECTIONS, FINAL, Applied, Object, manifest
 from tests.cluster.operator_process import OperatorProcess
 from tools.devcluster.rest import ApiError
 from tools.devcluster.tier import Tier
 from tools.devcluster.waiting import wait_until
 
 RUNNERS = list(Runner)
+OTHERS = [runner for runner in Runner if runner is not Runner.train_job]  # which is a JobSet underneath
 # PLAY -> (phase of the trial, reason)
 ENDS = {
     "succeed": ("Succeeded", None),
@@ -46,21 +47,32 @@ def one(applied: Applied) -> Object:
     return next(status for name, status in applied.trials().items() if "-2-2x1-" in name)
 
 
+def smallest(applied: Applied) -> Object:
+    """The status of its only trial of one worker."""
+    return next((status for name, status in applied.trials().items() if "-1-1x1-" in name), {})
+
+
 def gone(applied: Applied) -> None:
     wait_until(lambda: not applied.left(), f"nothing left of {applied.namespace}: {applied.left()}", 30)
 
 
+@pytest.mark.timeout(600)  # 28 trials, on however busy a machine
 @pytest.mark.parametrize("runner", RUNNERS)
 def test_every_end_is_told_apart(tier: Tier, namespace: str, operator_many: OperatorProcess, runner: Runner) -> None:
-    applied = {
-        play: Applied.apply(
-            tier, manifest(namespace, name=f"x-{play}", runner=runner, play=f"{play}@workers=2", deadlineSeconds=12)
-        )
-        for play in ENDS
-    }
+    def apply(play: str, deadline: int) -> Applied:
+        tree = manifest(namespace, name=f"x-{play}", runner=runner, play=f"{play}@workers=2", deadlineSeconds=deadline)
+        return Applied.apply(tier, tree)
+
+    # What hangs and an image that may yet come wait for their deadline, which their trials of one worker have to keep:
+    # so the others, whose deadline no machine is too busy for, come after these.
+    applied = {play: apply(play, 60) for play in ("hang", "image-pull")}
+    wait_until(
+        lambda: all(smallest(each).get("phase") in FINAL for each in applied.values()), "the trials of one worker", 300
+    )
+    applied |= {play: apply(play, 400) for play in ENDS if play not in applied}
     found = {}
     for play, each in applied.items():
-        status = each.final(120)
+        status = each.final(500)
         assert status["phase"] == "Succeeded", "the trial of one worker gave a number"
         trial = one(each)
         found[play] = (trial["phase"], trial.get("reason"))
@@ -77,7 +89,30 @@ def test_every_end_is_told_apart(tier: Tier, namespace: str, operator_many: Oper
     gone(next(iter(applied.values())))
 
 
-@pytest.mark.parametrize("runner", RUNNERS)
+def test_the_batch_that_does_not_fit_ends_its_ladder(
+    tier: Tier, namespace: str, operator_many: OperatorProcess
+) -> None:
+    """At each worker count by itself: 32 does not fit on one worker, 128 not on two."""
+    ladder = {"from": 8, "factor": 4, "until": "memory", "maxBatches": 4}
+    tree = manifest(namespace, repetitions=2, play="oom@ladder=1x32,oom@ladder=2x128", deadlineSeconds=300)
+    tree["spec"]["scaling"]["batch"] = {"ladder": ladder}
+    applied = Applied.apply(tier, tree)
+    status = applied.final(300)
+    assert status["phase"] == "Succeeded"
+    path = f"{applied.path.rpartition('/')[0].rpartition('/')[0]}/scalingtrials"
+    phases: dict[tuple[int, int], list[str]] = {}
+    for trial in tier.rest.call("GET", path)["items"]:
+        point = trial["spec"]["point"]
+        key = (point["workers"], point["batchPerWorker"])
+        phases.setdefault(key, []).append((trial.get("status") or {}).get("phase"))
+    assert phases[1, 8] == phases[2, 8] == phases[2, 32] == ["Succeeded"] * 2
+    assert phases[1, 32] == phases[2, 128] == ["Full"], "one repetition tells"
+    assert not {(1, 128), (1, 512), (2, 512)} & phases.keys(), "larger batches are not run"
+    assert status["counts"]["full"] == 2
+    gone(applied)
+
+
+@pytest.mark.parametrize("runner", OTHERS)
 def test_a_job_that_cannot_be_scheduled_says_why(
     tier: Tier, namespace: str, operator_many: OperatorProcess, runner: Runner
 ) -> None:
@@ -92,7 +127,7 @@ def test_a_job_that_cannot_be_scheduled_says_why(
     gone(applied)
 
 
-@pytest.mark.parametrize("runner", RUNNERS)
+@pytest.mark.parametrize("runner", OTHERS)
 def test_a_quota_that_is_exceeded_says_so(
     tier: Tier, namespace: str, operator_many: OperatorProcess, runner: Runner
 ) -> None:
@@ -240,3 +275,22 @@ def test_a_deleted_trial_is_run_anew(tier: Tier, namespace: str, operator_many: 
     with pytest.raises(ApiError):
         tier.rest.call("GET", applied.path)
     assert applied.records() == set() or wait_until(lambda: not applied.records(), "no records", 30) is None
+
+
+@pytest.mark.parametrize(
+    "workload", [{"program": "horovod"}, {"program": "tensorflow", "strategy": "parameter-server"}]
+)
+def test_a_jobset_carries_launchers_and_parameter_servers(
+    tier: Tier, namespace: str, operator_many: OperatorProcess, workload: Object
+) -> None:
+    applied = Applied.apply(tier, manifest(namespace, runner=Runner.job_set, workload=workload))
+    assert applied.final(60)["phase"] == "Succeeded"
+    gone(applied)
+
+
+@pytest.mark.parametrize(("play", "condition"), [("succeed", "Complete"), ("fail", "Failed")])
+def test_kubectl_waits_for_every_end(
+    tier: Tier, namespace: str, operator_many: OperatorProcess, play: str, condition: str
+) -> None:
+    Applied.apply(tier, manifest(namespace, play=play, workers=(1,)))
+    tier.kubectl("wait", "-n", namespace, f"--for=condition={condition}", "scalingexperiment/e", "--timeout=60s")

@@ -21,8 +21,8 @@ MERGE = "application/merge-patch+json"
 
 @pytest.fixture
 def operator(tier: Tier, namespace: str) -> Iterator[OperatorProcess]:
-    """Two experiments at once in pool ``two``, one in any other."""
-    with OperatorProcess(tier, namespace, settings={"POOLS": "two=2"}) as running:
+    """Two experiments at once in pool ``two``, one in the default one."""
+    with OperatorProcess(tier, namespace, settings={"POOLS": "default=1,two=2"}) as running:
         yield running
 
 
@@ -116,7 +116,7 @@ def test_parallelism_runs_trials_side_by_side(tier: Tier, namespace: str, operat
     applied.final()
 
 
-@pytest.mark.parametrize("runner", list(Runner))
+@pytest.mark.parametrize("runner", [runner for runner in Runner if runner is not Runner.train_job])
 def test_attempts_are_made_as_the_policy_says_and_all_are_kept(
     tier: Tier, namespace: str, operator: OperatorProcess, runner: Runner
 ) -> None:
@@ -134,7 +134,8 @@ def test_attempts_are_made_as_the_policy_says_and_all_are_kept(
     for name, status in trials.items():
         assert status["attempts"] == len(status["history"])
         for past in status["history"]:
-            assert f"{name}-a{past['attempt']}-record-0" in applied.records(), "every attempt's evidence is kept"
+            kept = f"{name}-a{past['attempt']}-record-"
+            assert any(record.startswith(kept) for record in applied.records()), "every attempt's evidence is kept"
 
 
 def test_too_many_failures_end_the_experiment(tier: Tier, namespace: str, operator: OperatorProcess) -> None:

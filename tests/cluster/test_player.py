@@ -15,10 +15,11 @@ from scalecurve_api.spec.trial import InvalidReason, TrialPhase
 from scalecurve_operator.runners import Manifest
 from scalecurve_operator.runners import job_request as asking
 from tests.cluster.played_jobs import PlayedJob, play, request
+from tools.devcluster.player.script import slowdown
 from tools.devcluster.rest import ApiError
 from tools.devcluster.tier import Tier
 
-RUNNERS = list(Runner)
+RUNNERS = [runner for runner in Runner if runner is not Runner.train_job]  # which is a JobSet underneath
 
 
 def job(tier: Tier, namespace: str, runner: Runner, outcome: str = "succeed", **spec: object) -> PlayedJob:
@@ -157,3 +158,8 @@ def test_records_that_are_not_there(tier: Tier, namespace: str) -> None:
     assert digest(unframe(jobs["other-record"].log(other).splitlines())) != message(other).sha256
     with pytest.raises(ApiError, match="failed to open log file"):
         jobs["no-log"].log(jobs["no-log"].recording())
+
+
+def test_a_slow_node_or_link() -> None:
+    environment = {"PLAY_SLOW": "a*1.5,b~c*2"}
+    assert [slowdown(environment, nodes) for nodes in ({"a"}, {"b"}, {"b", "c"}, {"a", "b"})] == [1.5, 1, 2, 1.5]

@@ -79,7 +79,7 @@ def test_the_operator_says_what_it_lacks(containers: dict[str, Container]) -> No
 def test_the_worker_has_mpi_and_the_program_that_needs_no_framework(worker: Container) -> None:
     worker.says(
         "python -c 'import scalecurve_worker.launch.pod, scalecurve_worker.launch.sshd, "
-        "scalecurve_worker.rendezvous.mpi, numpy'"
+        "scalecurve_worker.rendezvous.communicator, numpy'"
     )
     assert worker.says("mpirun --version").startswith("mpirun (Open MPI)")
     two = "python -c 'from mpi4py import MPI; print(MPI.COMM_WORLD.allreduce(1))'"

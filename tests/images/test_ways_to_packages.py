@@ -31,7 +31,7 @@ def test_pips_settings_are_handed_on() -> None:
 def test_an_index_that_is_named_comes_over_pips(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PIP_INDEX_URL", "https://inner.example/simple")
     given = package_index.secrets(tmp_path)
-    assert f"id=pip,src={tmp_path}/pip.conf" in given
+    assert f"--secret=id=pip,src={tmp_path}/pip.conf" in given
     assert "index-url = https://inner.example/simple" in (tmp_path / "pip.conf").read_text()
     package_index.secrets(tmp_path, "https://third.example/simple")
     assert "index-url = https://third.example/simple" in (tmp_path / "pip.conf").read_text()

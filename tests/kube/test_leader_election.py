@@ -56,7 +56,9 @@ class Faulty(InMemory):
 
     faults: Callable[[], str] = staticmethod(lambda: "none")
 
-    async def _send(self, method: str, url: str, body: Any, content_type: str) -> tuple[int, Mapping[str, str], bytes]:
+    async def _send(
+        self, method: str, url: str, body: Any, content_type: str, sink: Any = None
+    ) -> tuple[int, Mapping[str, str], bytes]:
         fault = self.faults()
         if fault == "request":
             raise TimeoutError

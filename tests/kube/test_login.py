@@ -12,13 +12,7 @@ from scalecurve_kube.address import ClusterAddress, has_current_context
 from scalecurve_kube.blocking import connect
 from scalecurve_kube.errors import ClusterError, Unreachable
 
-
-@pytest.fixture(autouse=True)
-def nowhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """No kubeconfig but what a test writes."""
-    monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.delenv("KUBECONFIG", raising=False)
-    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+pytestmark = pytest.mark.usefixtures("no_cluster")
 
 
 def kubeconfig(path: Path, name: str, current: bool = True, **context: Any) -> Path:

@@ -75,6 +75,8 @@ class Lab:
         command = [sys.executable, str(LIGHT), "--step-ms", str(step_ms), "--ledger", str(self.ledger)]
         command += [word for what in do for word in ("--do", what)]
         workload = {"program": "custom", "device": "cpu", "command": command} | spec.pop("workload", {})
+        if workload["program"] == "custom":
+            workload.setdefault("instrument", "sdk")
         workload = {name: value for name, value in workload.items() if value is not None}
         tree = {
             "apiVersion": "scalecurve.dev/v1alpha1",
@@ -107,6 +109,14 @@ class Lab:
         )
         self.started.append(process)
         return process
+
+    def killed(self, once: Callable[[], bool]) -> None:
+        """Begin, kill the engine at this moment, and wait for the end of what it had started."""
+        engine = self.begin()
+        until(once)
+        engine.kill()
+        engine.communicate()
+        until(lambda: not processes_of(self.bundle))
 
     def drive(self, *options: str, environment: dict[str, str] | None = None) -> tuple[int, dict[str, Any], str]:
         """The same to its end: exit code, ``{trial: [phase, reason, attempt]}``, what it said."""

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from scalecurve_api.files import Within
 from scalecurve_api.record.rank import RankFailure
 from scalecurve_api.spec.trial import FailedReason
 from scalecurve_local.attempt import CommandStatus, ExitReport
@@ -133,9 +134,9 @@ def test_codes_of_plain_processes_are_their_own() -> None:
 
 
 def test_ends_of_logs(tmp_path: Path) -> None:
-    log = tmp_path / "log"
+    log = Within(tmp_path) / "log"
     assert end_of_log(log) == ""
-    log.write_bytes(b"first\nsecond \xff\nthird\n")
+    log.write(b"first\nsecond \xff\nthird\n")
     assert end_of_log(log) == "first\nsecond \ufffd\nthird\n"
     assert end_of_log(log, 10) == "third\n"
     assert tail("\n".join(map(str, range(99))))[0] == "59"

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from scalecurve_api.files import Within
 from scalecurve_api.record.journal import StepRow, pack_row, write_header
 from scalecurve_local.progress import Pace, estimate_remaining, pace_of, read_pace
 from tests.local.devices.test_shares import plan
@@ -30,20 +31,20 @@ def test_one_step_has_no_rate() -> None:
 
 
 def test_a_journal_is_read_while_it_is_written(tmp_path: Path) -> None:
-    assert read_pace(tmp_path, 1) is None
+    assert read_pace(Within(tmp_path), 1) is None
     path = tmp_path / "rank-0.steps"
     path.write_bytes(b"SBST")
-    assert read_pace(tmp_path, 1) is None
+    assert read_pace(Within(tmp_path), 1) is None
     with path.open("wb") as file:
         write_header(file, 0)
         for step in range(1000):
             file.write(pack_row(row(step, step / 100)))
         file.write(b"torn")
-    pace = read_pace(tmp_path, 1)
+    pace = read_pace(Within(tmp_path), 1)
     assert pace is not None
     assert (pace.step, round(pace.steps_per_second or 0)) == (999, 100)
     path.write_bytes(b"x" * 64)
-    assert read_pace(tmp_path, 1) is None
+    assert read_pace(Within(tmp_path), 1) is None
 
 
 def test_time_left_is_by_point_where_the_point_was_seen() -> None:

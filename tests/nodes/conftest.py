@@ -82,7 +82,7 @@ def need_image() -> Callable[[str], None]:
 def installed(any_cluster: RealCluster | ExistingCluster, need_image: Callable[[str], None]) -> Iterator[Installed]:
     """The operator as a pod, from `helm install`."""
     need_image("operator")
-    with Installed(any_cluster, startingSeconds=3) as release:
+    with Installed(any_cluster, startingSeconds=3, **{"pools.drills": 20, "pools.one": 1}) as release:
         yield release
 
 

@@ -1,4 +1,4 @@
-"""A drill: an experiment of two trials in a namespace and a pool of its own, of which the first comes to harm.
+"""A drill: an experiment of two trials in a namespace of its own, of which the first comes to harm.
 
 The program is a few lines of Python with the SDK. Its misbehaviour is in it, for one worker count only, or is done to
 its pods from outside once it runs.
@@ -74,7 +74,7 @@ def _experiment(
     whole = {
         "scaling": {"modes": ["weak"], "workers": [1, 2], "batch": {"perWorker": 8}},
         "placement": {"workersPerNode": per_node},
-        "pool": namespace,
+        "pool": "drills",
         "runner": runner,
         "workload": workload,
         "measure": {**STEPS, "maxForeignLoad": 1},

@@ -1,7 +1,7 @@
 """What goes wrong in real clusters, done to real pods: each trial ends in the right phase, with a reason that helps a
 tired person; the next trial runs; nothing is left over.
 
-Drills that touch only their own pods run side by side, each in a namespace and a pool of its own. Those that take away
+Drills that touch only their own pods run side by side, each in a namespace of its own. Those that take away
 something everybody needs (names, the API server, a node) run alone afterwards.
 """
 
@@ -86,7 +86,7 @@ def test_a_container_that_is_killed(cluster: RealCluster) -> None:
     (first,) = [pid for pid in drill.pids() if is_first_of_pod(pid)]
     os.kill(first, signal.SIGKILL)
     phase, reason, message = drill.said()
-    assert (phase, reason) == ("Failed", "RankKilled")
+    assert (phase, reason) == ("Failed", "RankKilled"), message
     assert message.startswith(f"pod {pod['name']} on node")
     assert message.endswith("container worker was killed by SIGKILL")
 
@@ -95,7 +95,7 @@ def test_a_container_that_is_killed(cluster: RealCluster) -> None:
 def test_a_rank_that_is_killed(cluster: RealCluster) -> None:
     drill = Drill.begin(cluster, "rank-killed", functools.partial(of_mpi, harm="rank == 1 and os.kill(os.getpid(), 9)"))
     phase, reason, message = drill.said()
-    assert (phase, reason) == ("Failed", "RankKilled")
+    assert (phase, reason) == ("Failed", "RankKilled"), message
     assert re.fullmatch(r"rank 1: killed by SIGKILL in pod \S+-worker-1", message)
 
 

@@ -53,7 +53,7 @@ def test_throughput_by_prometheus_is_the_records(
     if why := prometheus_server.lacking():
         pytest.skip(why)
     configs = charted.scrape_configs(
-        any_cluster.kubeconfig, "--namespace", NAMESPACE, "--set", "podMonitor.interval=1s"
+        any_cluster.kubeconfig, "--namespace", NAMESPACE, "--set", "podMonitor.interval=1s", "--set", "clusterWide=true"
     )
     trees = [of_mpi(team, measure=dict(WINDOWS), pool="one"), of_one(team, measure=dict(WINDOWS), pool="one")]
     for number, tree in enumerate(trees):

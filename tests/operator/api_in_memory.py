@@ -14,7 +14,7 @@ from types import SimpleNamespace
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from scalecurve_kube.cluster import Cluster
+from scalecurve_kube.cluster import Cluster, LogSink
 from scalecurve_kube.resources import Object
 
 Answer = tuple[int, Any]
@@ -80,10 +80,13 @@ class Store:
             return 200, {"resources": []}
         at = parts.index("namespaces") + 3
         collection, (name, sub) = "/".join(parts[:at]), [*parts[at:], "", ""][:2]
-        if refusal := self.refuse(method, path):
+        made = f"/{(body or {})['metadata']['name']}" if method == "POST" else ""
+        if refusal := self.refuse(method, path + made):
             return refusal
         if sub == "log":
             return (200, self.logs[name]) if name in self.logs else _no(400, "BadRequest", "waits to start")
+        if _too_large(body):
+            return _no(422, "Invalid", "must be of type integer")
         known = self.objects.get((collection, name or ((body or {}).get("metadata") or {}).get("name", "")))
         if method == "GET" and not name:
             found = [each for each in self.of(parts[at - 1]) if _selected(each, query)]
@@ -132,7 +135,7 @@ class InMemory(Cluster):
         self.requests: list[str] = []
 
     async def _send(
-        self, method: str, url: str, body: Object | None, content_type: str
+        self, method: str, url: str, body: Object | None, content_type: str, sink: LogSink | None = None
     ) -> tuple[int, Mapping[str, str], bytes]:
         dies = self.dies_at is not None and len(self.requests) >= self.dies_at
         if dies and not (self.served and len(self.requests) == self.dies_at):
@@ -144,12 +147,24 @@ class InMemory(Cluster):
         status, found = self.store.answer(method, unquote(parts.path), query, copied(body))
         if dies:
             raise Killed
-        return status, {}, (found if isinstance(found, str) else json.dumps(found)).encode()
+        data = found if isinstance(found, bytes) else (found if isinstance(found, str) else json.dumps(found)).encode()
+        if sink is not None and status < 400:
+            for at in range(0, len(data), 1 << 16):
+                sink.feed(data[at : at + (1 << 16)])
+        return status, {}, data
 
 
 def copied(body: Any) -> Any:
     """As it comes out of a request."""
     return json.loads(json.dumps(body))
+
+
+def _too_large(body: Any) -> bool:
+    """Whether an integer exceeds int64, which a real server refuses in every field that it knows as one."""
+    if isinstance(body, int):
+        return not -(1 << 63) <= body < 1 << 63
+    values = body.values() if isinstance(body, dict) else body if isinstance(body, list) else ()
+    return any(map(_too_large, values))
 
 
 def _no(status: int, reason: str, message: str) -> Answer:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from scalecurve_api.record.envelope import digest, seal
+from scalecurve_api.record.assemble import combine_windows, summarize
+from scalecurve_api.record.envelope import digest, seal, unseal
 from scalecurve_api.record.log_lines import frame
 from scalecurve_api.record.rank import RankRecord, RankTopology, Window, WindowKind
 from scalecurve_api.record.termination import Termination, spell
-from scalecurve_api.record.trial_record import Summary
 from scalecurve_api.spec.experiment import ScalingExperiment
 from scalecurve_api.spec.trial import TrialSpec
 
@@ -64,10 +64,13 @@ def log_of(payload: bytes) -> str:
     return "\n".join(["step 1", *frame(payload), "bye", ""])
 
 
-def announced(trial: TrialSpec, payload: bytes | None, attempt: int = 1, throughput: float = 100.0) -> str:
+def announced(trial: TrialSpec, payload: bytes | None, attempt: int = 1) -> str:
     """The recording pod's termination message."""
-    summary = Summary(samples=48, wall_s=48 / throughput, throughput=throughput) if payload is not None else None
-    sha256 = digest(payload) if payload is not None else None
+    summary = sha256 = None
+    if payload is not None:
+        envelope, sha256 = unseal(payload), digest(payload)
+        ranks = [envelope.ranks[rank] for rank in sorted(envelope.ranks)]
+        summary = summarize(trial, ranks, combine_windows(ranks), {})
     return spell(Termination(trial=trial.name, attempt=attempt, sha256=sha256, summary=summary))
 
 

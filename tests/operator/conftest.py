@@ -16,10 +16,10 @@ def tier() -> Iterator[Tier]:
 
     Skips, with the reason, where none can be had.
     """
-    if why := lacking(kwok=False):
+    if why := lacking(("mpi", "training", "jobset"), kwok=False):
         pytest.skip(why)
     # Of mpi-operator only the CRD: it checks nothing when a job is created.
     mpi_jobs = toolchain.source_file("mpi-operator", "kubeflow.org_mpijobs.yaml")
-    with Tier(operators=("training",), kwok=False, crds=(mpi_jobs,)) as running:
+    with Tier(operators=("training", "jobset"), kwok=False, crds=(mpi_jobs,)) as running:
         running.add_nodes(4)
         yield running

@@ -14,6 +14,8 @@ from scalecurve_api.spec.trial import TrialSpec
 from scalecurve_kube.resources import EXPERIMENTS, PODS, TRIALS, Object
 from scalecurve_operator.cache.cached_objects import Key
 from scalecurve_operator.cache.object_cache import ObjectCache
+from scalecurve_operator.reconcile.intake import Intake
+from scalecurve_operator.reconcile.judge_process import Judges
 from scalecurve_operator.reconcile.reconciler import Reconciler
 from scalecurve_operator.settings import Settings
 from tests.operator.api_in_memory import InMemory, Killed, Store
@@ -24,6 +26,8 @@ PLURALS = (EXPERIMENTS.plural, TRIALS.plural, "jobs")
 AT = {each.plural: each.path(NAMESPACE).removeprefix("/") for each in (EXPERIMENTS, TRIALS, PODS)}
 AT["jobs"] = f"apis/batch/v1/namespaces/{NAMESPACE}/jobs"
 PHASES = {"good": "Succeeded", "bad": "Failed", "silent": "Invalid"}
+JUDGES = Judges()
+"""Of all operators of a test run: each starts a process"""
 RETRIES = {"retries": 1, "retryInvalid": 1, "maxFailedTrials": 9}
 
 
@@ -35,7 +39,8 @@ class World:
         self.trials: dict[str, TrialSpec] = {}
         for name in names:
             self.store.put(AT["scalingexperiments"], self._tree(name, {"failurePolicy": RETRIES, **spec}))
-            plan = make_plan(experiment(name, failurePolicy=RETRIES, **spec))
+            planned = experiment(name, failurePolicy=RETRIES, **spec)
+            plan = make_plan(planned, planned.spec.measure.sessions.count)
             self.trials |= {trial_name(name, trial.name): trial for trial in plan.trials}
 
     @staticmethod
@@ -66,13 +71,18 @@ class World:
             return
         outcomes = self.outcomes(trial)
         outcome = outcomes[min(attempt, len(outcomes)) - 1]  # attempts whose jobs were lost count, too
-        payload = payload_of(self.trials[trial], name, attempt)
-        self.store.logs[pod_name(name, 0)] = log_of(payload) if outcome == "good" else "nothing\n"
-        said = announced(self.trials[trial], payload if outcome == "good" else None, attempt)
+        self.store.logs[pod_name(name, 0)], said = self.left(trial, name, attempt, good=outcome == "good")
         code = 1 if outcome == "bad" else 0
         self._pods(job, [pod(NAMESPACE, name, index, labels, code, said) for index in range(count)])
         ended = {"type": "Failed" if code else "Complete", "status": "True", "reason": "Test"}
         self.store.put(AT["jobs"], {**job, "status": {"conditions": [ended]}})
+
+    def left(self, trial: str, job: str, attempt: int, *, good: bool) -> tuple[str, str]:
+        """The log and the termination message of the recording pod."""
+        payload = payload_of(self.trials[trial], job, attempt)
+        if not good:
+            return "nothing\n", announced(self.trials[trial], None, attempt)
+        return log_of(payload), announced(self.trials[trial], payload, attempt)
 
     def _pods(self, job: Object, pods: Sequence[Object]) -> None:
         for each in pods:
@@ -137,10 +147,15 @@ class Process:
     def __init__(self, world: World, dies_at: int | None = None, served: bool = False) -> None:
         self.world, self.cache = world, ObjectCache()
         self.cluster = InMemory(world.store, dies_at, served)
-        setup = Settings(starting_seconds=0.0)
+        setup = Settings(starting_seconds=0.0, pools={"default": 1, "a": 1, "b": 1})
         self.enqueued: set[Key] = set()
         self.reconciler = Reconciler(
-            self.cluster, setup, self.cache, lambda key, after: self.enqueued.add(key), lambda: True
+            self.cluster,
+            setup,
+            self.cache,
+            lambda key, after: self.enqueued.add(key),
+            lambda: True,
+            Intake(JUDGES),
         )
         self.come: dict[str, int] = {}
         for plural in PLURALS:

@@ -18,13 +18,11 @@ def line(message: str, **more: Any) -> dict[str, Any]:
 
 
 def test_a_log_line_names_its_experiment() -> None:
-    found = line("team-a/resnet-50: started\nfoo", trial="t1", attempt=2)
-    assert {name: found[name] for name in ("level", "namespace", "experiment", "trial", "attempt")} == {
+    found = line("team-a/resnet-50: started\nfoo")
+    assert {name: found[name] for name in ("level", "namespace", "experiment")} == {
         "level": "warning",
         "namespace": "team-a",
         "experiment": "resnet-50",
-        "trial": "t1",
-        "attempt": 2,
     }
     assert "experiment" not in line("holding the lease as a/b: yes")
     assert "ValueError: why" in line("no", exc_info=(ValueError, ValueError("why"), None))["exception"]

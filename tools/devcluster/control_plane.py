@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from tools.devcluster import toolchain
+from tools.devcluster import platform_operators, toolchain
 from tools.devcluster.ground import LOOPBACK, MASTERS, Ground
 from tools.devcluster.rest import ApiError
 from tools.devcluster.waiting import healthy, wait_until
@@ -69,6 +69,8 @@ def install_crds(ground: Ground, crds: Sequence[Path], operators: Sequence[str])
             toolchain.source_file("training-operator", f"kubeflow.org_{kind}.yaml")
             for kind in ("tfjobs", "pytorchjobs")
         ]
+    for name in platform_operators.CRDS.keys() & set(operators):
+        files += [toolchain.source_file(name, file) for file in platform_operators.CRDS[name]]
     path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
     for file in files:
         group, _, plural = file.stem.rpartition("_")
@@ -104,7 +106,7 @@ def start_controller_manager(ground: Ground) -> None:
             "--leader-elect=false", "--bind-address=127.0.0.1", f"--secure-port={port}",
             # Kept out of the way of what is measured: client limits, and nodes that seem lost on a busy machine.
             "--kube-api-qps=1000", "--kube-api-burst=2000", "--concurrent-job-syncs=20",
-            "--node-monitor-grace-period=600s",
+            "--node-monitor-grace-period=24h",
         ],
         lambda: healthy(f"https://127.0.0.1:{port}", "/healthz")
         and ground.found("/api/v1/namespaces/default/serviceaccounts/default"),

@@ -1,4 +1,4 @@
-"""The two job operators: mpi-operator, and training-operator with its webhook."""
+"""The two job operators of kubeflow.org: mpi-operator, and training-operator with its webhook."""
 
 import base64
 import fcntl

@@ -26,13 +26,15 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from tools.devcluster import control_plane, fake_nodes, job_operators, toolchain
+from tools.devcluster import control_plane, fake_nodes, job_operators, platform_operators, toolchain
 from tools.devcluster.components import ComponentError
 from tools.devcluster.ground import LOOPBACK, PREFIX, Ground
 from tools.devcluster.job_operators import MPI_LEASE, OPERATORS
 from tools.devcluster.rest import ApiError
 from tools.devcluster.waiting import READY_S, wait_until
 
+PLATFORM = platform_operators.NAMES
+"""Further operators, which start only where they are named: what platforms of today have installed."""
 CRDS = tuple((Path(__file__).parents[2] / "charts/scalecurve/files/crds").glob("scalecurve.dev_*.yaml"))
 
 
@@ -41,7 +43,8 @@ def lacking(operators: Sequence[str] = OPERATORS, kwok: bool = True, player: boo
     absent = [command for command in ("openssl", "setpriv") if not shutil.which(command)]
     if absent:
         return f"the cluster tests need the commands {' and '.join(absent)}"
-    names = ["etcd", "k8s", *(f"{name}-operator" for name in operators), *(["kwok"] if kwok else [])]
+    operators = [name if name in PLATFORM else f"{name}-operator" for name in operators]
+    names = ["etcd", "k8s", *operators, *(["kwok"] if kwok else [])]
     if missing := toolchain.missing(names):
         return f"not built: {', '.join(missing)}; `make cluster-tools` builds them in about ten minutes (needs Go)"
     if player and importlib.util.find_spec("aiohttp") is None:
@@ -51,7 +54,7 @@ def lacking(operators: Sequence[str] = OPERATORS, kwok: bool = True, player: boo
 
 class Tier(Ground):
     """A running API tier. Components are named etcd, apiserver, controller-manager, scheduler, mpi-operator,
-    training-operator, kwok, player; flags given for a component follow ours and win.
+    training-operator, jobset, trainer, kueue, kwok, player; flags given for a component follow ours and win.
     """
 
     def __init__(
@@ -65,9 +68,10 @@ class Tier(Ground):
         address: str = LOOPBACK,
     ) -> None:
         """`address`, of this machine, is where the API server is, so that other machines may be let reach it."""
-        unknown = [name for name in operators if name not in OPERATORS]
+        allowed = (*OPERATORS, *PLATFORM)
+        unknown = [name for name in operators if name not in allowed]
         if unknown:
-            raise ValueError(f"operators: {', '.join(unknown)}; allowed are {', '.join(OPERATORS)}")
+            raise ValueError(f"operators: {', '.join(unknown)}; allowed are {', '.join(allowed)}")
         self._temporary = folder is None
         where = Path(tempfile.mkdtemp(prefix=PREFIX)) if folder is None else folder.absolute()
         super().__init__(where, address, flags or {})
@@ -105,6 +109,12 @@ class Tier(Ground):
                 job_operators.start_mpi_operator(self)
             if webhook is not None:
                 job_operators.start_training_operator(self, webhook.result())
+            if platform_operators.JOBSET in self._operators:
+                platform_operators.start_jobset(self)
+            if platform_operators.TRAINER in self._operators:
+                platform_operators.start_trainer(self)
+            if platform_operators.KUEUE in self._operators:
+                platform_operators.start_kueue(self)
             if self._kwok:
                 fake_nodes.start_kwok(self)
             if self._player:

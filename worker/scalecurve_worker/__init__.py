@@ -2,10 +2,9 @@
 
     import scalecurve_worker as scalecurve
 
-    bench = scalecurve.attach(model)      # joins the trial; without an engine it measures by itself
-    for batch in bench.steps(loader):     # repeats the loader until every window is measured
-        ...                               # one optimizer update
-    bench.finish()
+    with scalecurve.attach(model) as bench:   # joins the trial; without an engine it measures by itself
+        for batch in bench.steps(loader):     # repeats the loader until every window is measured
+            ...                               # one optimizer update
 
 Nothing is loaded before it is asked for: the entry point must bind the process to its cores first.
 """

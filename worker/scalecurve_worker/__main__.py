@@ -1,20 +1,35 @@
-"""``python -m scalecurve_worker``: one rank of a built-in program, under any launcher."""
+"""``python -m scalecurve_worker [CMD...]``: one rank of a built-in program, or of a command, under any launcher."""
 
 import os
 import sys
 import traceback
+from collections.abc import Sequence
 
-from scalecurve_worker.process.startup import StartupError, prepare
+from scalecurve_api.contract import INSTRUMENT_ENV
+from scalecurve_worker.process.injection import inject
+from scalecurve_worker.process.startup import StartupError, enter_working_dir, prepare
 
 
-def main() -> int:
-    """Bind this process, then run the trial's program; 0, or 1 after saying why not."""
+def main(command: Sequence[str] = ()) -> int:
+    """Bind this process, then become the command or run the trial's program; 0, 1 or 127 after saying why not.
+
+    A command keeps the cores, the threads and death with the parent.
+    """
     try:
         prepare()
+        if command:
+            enter_working_dir()
+            if os.environ.get(INSTRUMENT_ENV) == "auto":
+                inject()
+            if os.environ.get(INSTRUMENT_ENV) == "log":
+                from scalecurve_worker.launch.reported_run import run_reported
+
+                return run_reported(command)
+            os.execvp(command[0], [*command])
         _run()
     except Exception as error:
-        _fail(error)
-        return 1
+        _fail(command, error)
+        return 127 if command else 1
     return 0
 
 
@@ -32,19 +47,21 @@ def _run() -> None:
     program(trial.workload)(trial)
 
 
-def _fail(error: Exception) -> None:
+def _fail(command: Sequence[str], error: Exception) -> None:
     from scalecurve_worker.monitor.metrics import MetricsError
     from scalecurve_worker.process.failure import WorkloadError, report
     from scalecurve_worker.process.identity import identify
     from scalecurve_worker.process.trial_spec import out_folder
 
+    if command and isinstance(error, OSError):
+        error = WorkloadError(f"workload.command: cannot run {command[0]!r}: {error.strerror}")
     if not isinstance(error, WorkloadError | StartupError | MetricsError):
         traceback.print_exception(error)
     report(out_folder(), identify().rank, error)
 
 
 if __name__ == "__main__":
-    status = main()
+    status = main(sys.argv[1:])
     sys.stdout.flush()
     sys.stderr.flush()
     if status:

@@ -1,11 +1,13 @@
 """Read a bundle's files by name, from a folder; ``packed`` reads them from one file."""
 
-import stat
 from dataclasses import dataclass
+from functools import reduce
+from operator import truediv
 from pathlib import Path
 from typing import Protocol
 
 from scalecurve.bundle.problem import FileError
+from scalecurve_api.files import PathRefused, Within
 
 
 class BundleFiles(Protocol):
@@ -14,15 +16,16 @@ class BundleFiles(Protocol):
     def read(self, name: str, limit: int) -> bytes:
         """All bytes of a file.
 
-        Raises:
-            FileError: when it is missing, not a regular file, larger than ``limit``, damaged or unreadable.
+        Raises FileError when it is missing, not a regular file, larger than ``limit``, damaged or unreadable.
         """
+
+    def size(self, name: str) -> int:
+        """Bytes of a file; 0 where there is none."""
 
     def entries(self, folder: str) -> dict[str, bool]:
         """Names in a folder, sorted, and whether each is a folder itself; empty where there is no such folder.
 
-        Raises:
-            FileError: when it cannot be listed.
+        Raises FileError when it cannot be listed.
         """
 
 
@@ -33,33 +36,28 @@ class FolderFiles:
     root: Path
 
     def read(self, name: str, limit: int) -> bytes:
-        """All bytes of a regular file."""
-        return read_bytes(self.root / name, limit)
+        """No link inside the bundle is followed: it may be somebody else's, and name any file of the reader."""
+        try:
+            return self._place(name).read(limit)
+        except FileNotFoundError:
+            raise FileError("missing") from None
+        except PathRefused as error:
+            raise FileError(str(error.strerror)) from error
+        except OSError as error:
+            raise FileError(f"cannot be read: {error.strerror}") from error
+
+    def size(self, name: str) -> int:
+        try:
+            return (self.root / name).stat().st_size
+        except OSError:
+            return 0
 
     def entries(self, folder: str) -> dict[str, bool]:
-        """What the file system lists."""
         try:
-            return {entry.name: entry.is_dir() for entry in sorted((self.root / folder).iterdir())}
-        except FileNotFoundError:
-            return {}
+            place = self._place(folder) if folder else Within(self.root)
+            return {name: (place / name).is_folder() for name in place.entries()}
         except OSError as error:
             raise FileError(f"cannot be listed: {error.strerror}") from error
 
-
-def read_bytes(path: Path, limit: int) -> bytes:
-    """All bytes of a regular file.
-
-    Raises:
-        FileError: when it is missing, not a regular file, larger than ``limit`` or unreadable.
-    """
-    try:
-        status = path.stat()
-        if not stat.S_ISREG(status.st_mode):
-            raise FileError("not a regular file")
-        if status.st_size > limit:
-            raise FileError(f"{status.st_size} bytes; the limit is {limit}")
-        return path.read_bytes()
-    except FileNotFoundError:
-        raise FileError("missing") from None
-    except OSError as error:
-        raise FileError(f"cannot be read: {error.strerror}") from error
+    def _place(self, name: str) -> Within:
+        return reduce(truediv, name.split("/"), Within(self.root))

@@ -3,22 +3,22 @@
 Numbers come from the windows over all ranks, never from a mean of rates or from one rank.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
-from scalecurve.bundle.open import Bundle, Trial
+from scalecurve.bundle.open import Bundle
+from scalecurve.bundle.trial import Trial
 from scalecurve.statistics.estimate import RepetitionTotals
 from scalecurve_api.planning.plan import baseline_of
 from scalecurve_api.record.rank import WindowKind
 from scalecurve_api.record.trial_record import TrialRecord, TrialWindow
 from scalecurve_api.spec.experiment import ExperimentSpec
 from scalecurve_api.spec.scaling import Mode
-from scalecurve_api.spec.trial import Point, TrialPhase
+from scalecurve_api.spec.trial import Point
 
 Totals = tuple[RepetitionTotals, ...]
-LEAST_JOULES = 1e-6
-"""With less energy than this in a window, its counter is broken."""
+LEAST_JOULES = 1e-6  # with less energy than this in a window, its counter is broken
 
 
 @dataclass(frozen=True)
@@ -35,55 +35,65 @@ class MeasuredPoint:
     @cached_property
     def timed(self) -> tuple[TrialRecord, ...]:
         """Records with timed windows; those of the all-reduce program have none."""
-        return tuple(record for record in self.good if _usable(record.windows, WindowKind.train))
-
-    @property
-    def unfinished(self) -> int:
-        return sum(trial.record is None for trial in self.trials)
-
-    def ended_as(self, phase: TrialPhase) -> int:
-        return sum(trial.phase is phase for trial in self.trials)
+        return tuple(record for record in self.good if _usable(record, WindowKind.train))
 
     @cached_property
     def samples(self) -> Totals:
-        return tuple(samples_of(record, WindowKind.train) for record in self.timed)
+        return self._samples(WindowKind.train)
 
     @cached_property
     def steps(self) -> Totals:
-        return tuple(steps_of(record, WindowKind.train) for record in self.timed)
+        """None unless every repetition counted them: a source elsewhere may state a throughput only."""
+        counted = all(window.steps for record in self.timed for window in _usable(record, WindowKind.train))
+        return tuple(steps_of(record, WindowKind.train) for record in self.timed) if counted else ()
 
     @cached_property
     def with_and_without(self) -> tuple[Totals, Totals]:
-        """Steps and wall time with and without the all-reduce, of the repetitions that timed both."""
-        both = [record for record in self.timed if _usable(record.windows, WindowKind.no_communication)]
-        return (
-            tuple(steps_of(record, WindowKind.train) for record in both),
-            tuple(steps_of(record, WindowKind.no_communication) for record in both),
-        )
+        """Steps and wall time with and without communication, of the repetitions where both are known."""
+        pairs = [(steps_of(r, WindowKind.train), without) for r in self.timed if (without := _without(r, steps_of))]
+        return tuple(pair[0] for pair in pairs), tuple(pair[1] for pair in pairs)
 
     @cached_property
     def plain(self) -> Totals:
         """Samples and wall time of the unwrapped model (one worker), of the repetitions that timed it."""
-        return tuple(
-            samples_of(record, WindowKind.plain) for record in self.timed if _usable(record.windows, WindowKind.plain)
-        )
+        return self._samples(WindowKind.plain)
 
     @cached_property
     def computing(self) -> Totals:
-        """Samples and wall time without the all-reduce; for one worker, of the unwrapped model."""
-        kind = WindowKind.plain if self.point.workers == 1 else WindowKind.no_communication
-        return tuple(samples_of(record, kind) for record in self.timed if _usable(record.windows, kind))
+        """Samples and wall time without communication; for one worker, of the unwrapped model."""
+        if self.point.workers == 1:
+            return self._samples(WindowKind.plain) or self._alone()
+        return tuple(without for record in self.timed if (without := _without(record, samples_of)))
+
+    @cached_property
+    def sequences(self) -> Totals:
+        """Samples of the batch and wall time, of the repetitions whose windows count its tokens as well."""
+        totals = []
+        for record in self.timed:
+            windows = _usable(record, WindowKind.train)
+            counted = [window.sequences for window in windows if window.sequences]
+            if len(counted) == len(windows):
+                seconds = [window.wall_ns / 1e9 for window in windows]
+                totals.append(RepetitionTotals.of(counted, seconds, record.trial.session))
+        return tuple(totals)
+
+    def _alone(self) -> Totals:
+        """Of one worker of a user's own script, which has no other form: its training computes and does no more."""
+        custom = all(not record.trial.workload.built_in for record in self.timed)
+        return self.samples if custom else ()
+
+    def _samples(self, kind: WindowKind) -> Totals:
+        return tuple(samples_of(record, kind) for record in self.timed if _usable(record, kind))
 
     @cached_property
     def energy(self) -> Totals:
         """Samples, and joules instead of seconds, of repetitions whose timed windows all have their energy."""
         totals = []
         for record in self.timed:
-            windows = _usable(record.windows, WindowKind.train)
-            joules = [window.energy_j for window in windows]
-            if all(value is not None and value >= LEAST_JOULES for value in joules):
-                measured = [value for value in joules if value is not None]
-                totals.append(RepetitionTotals.of([window.samples for window in windows], measured))
+            windows = _usable(record, WindowKind.train)
+            joules = [window.energy_j for window in windows if window.energy_j and window.energy_j >= LEAST_JOULES]
+            if len(joules) == len(windows):
+                totals.append(RepetitionTotals.of([w.samples for w in windows], joules, record.trial.session))
         return tuple(totals)
 
 
@@ -116,34 +126,43 @@ def measure(bundle: Bundle) -> tuple[MeasuredSeries, ...]:
     """The curves of a bundle, in the order of its spec; worker counts ascend as numbers."""
     by_series: dict[tuple[str, str], dict[tuple[int, int], list[Trial]]] = {}
     for trial in bundle.trials:
-        point = trial.spec.point
-        by_series.setdefault((point.series, _shape(point, bundle)), {}).setdefault(
-            (point.workers, point.nodes), []
-        ).append(trial)
+        p = trial.spec.point
+        by_point = by_series.setdefault((p.series, _shape(p, bundle)), {})
+        by_point.setdefault((p.workers, p.nodes), []).append(trial)
     spec = bundle.experiment.spec if bundle.experiment else None
-    order = {name: rank for rank, name in enumerate(dict.fromkeys(p.series for p in _planned_points(bundle)))}
+    planned = bundle.plan.points if bundle.plan else [trial.spec.point for trial in bundle.trials]
+    order = {name: rank for rank, name in enumerate(dict.fromkeys(p.series for p in planned))}
     keys = sorted(by_series, key=lambda key: (order.get(key[0], len(order)), key))
     return tuple(_series(bundle.label, name, by_series[name, shape].values(), spec) for name, shape in keys)
 
 
 def samples_of(record: TrialRecord, kind: WindowKind) -> RepetitionTotals:
     """Samples and seconds of each window of a kind."""
-    windows = _usable(record.windows, kind)
-    return RepetitionTotals.of([w.samples for w in windows], [w.wall_ns / 1e9 for w in windows])
+    windows = _usable(record, kind)
+    return RepetitionTotals.of([w.samples for w in windows], [w.wall_ns / 1e9 for w in windows], record.trial.session)
 
 
 def steps_of(record: TrialRecord, kind: WindowKind) -> RepetitionTotals:
     """Steps and seconds of each window of a kind."""
-    windows = _usable(record.windows, kind)
-    return RepetitionTotals.of([w.steps for w in windows], [w.wall_ns / 1e9 for w in windows])
+    windows = _usable(record, kind)
+    return RepetitionTotals.of([w.steps for w in windows], [w.wall_ns / 1e9 for w in windows], record.trial.session)
 
 
-def _usable(windows: Iterable[TrialWindow], kind: WindowKind) -> list[TrialWindow]:
-    return [w for w in windows if w.kind is kind and w.wall_ns > 0 and w.samples > 0 and w.steps > 0]
+def _without(
+    record: TrialRecord, totals_of: Callable[[TrialRecord, WindowKind], RepetitionTotals]
+) -> RepetitionTotals | None:
+    """The totals without communication: of windows without it, or else of all windows less a profiler's share."""
+    if _usable(record, WindowKind.no_communication):
+        return totals_of(record, WindowKind.no_communication)
+    exposed = record.summary.exposed if record.summary else None
+    if exposed is None or exposed.with_s <= 0 or exposed.without_s <= 0:
+        return None
+    return totals_of(record, WindowKind.train).slowed(exposed.without_s / exposed.with_s)
 
 
-def _planned_points(bundle: Bundle) -> Sequence[Point]:
-    return bundle.plan.points if bundle.plan else [trial.spec.point for trial in bundle.trials]
+def _usable(record: TrialRecord, kind: WindowKind) -> list[TrialWindow]:
+    windows = [w for w in record.windows if w.kind is kind and w.wall_ns > 0 and w.samples > 0]
+    return windows if record.imported else [w for w in windows if w.steps > 0]
 
 
 def _shape(point: Point, bundle: Bundle) -> str:
@@ -158,10 +177,5 @@ def _series(label: str, name: str, points: Iterable[list[Trial]], spec: Experime
     ]
     measured.sort(key=lambda p: (p.point.workers, p.point.nodes))
     counts = [p.point.workers for p in measured]
-    return MeasuredSeries(
-        bundle=label,
-        name=name,
-        mode=measured[0].point.mode,
-        baseline=baseline_of(spec, counts) if spec else min(counts),
-        points=tuple(measured),
-    )
+    baseline = baseline_of(spec, counts) if spec else min(counts)
+    return MeasuredSeries(label, name, measured[0].point.mode, baseline, tuple(measured))

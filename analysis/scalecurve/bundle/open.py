@@ -3,12 +3,18 @@
 Only ``experiment.yaml`` and the trials' ``trial.json`` are read here; ``steps`` reads step tables when they are needed.
 """
 
+import hashlib
 import os
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 
+from scalecurve.bundle.consistency import MOST_TABLE_BYTES, Judged, judge_again
+from scalecurve.bundle.differences import Difference, added_later, differences_in, spelled_out
 from scalecurve.bundle.files import BundleFiles, FolderFiles
+from scalecurve.bundle.history import Claim, Stored, history, trials_noted
 from scalecurve.bundle.packed import PackedFiles, is_packed
 from scalecurve.bundle.problem import BundleError, FileError, UnusableFile
 from scalecurve.bundle.record_file import (
@@ -19,52 +25,24 @@ from scalecurve.bundle.record_file import (
     parse_experiment,
     parse_record,
 )
+from scalecurve.bundle.search_file import SEARCH_FILE, SearchRecord, read_search
+from scalecurve.bundle.trial import TRIALS_FOLDER, Trial
 from scalecurve_api.model import canonical_json
 from scalecurve_api.planning.axes import AxisError
-from scalecurve_api.planning.plan import MAX_TRIALS, Plan, count_trials, make_plan
+from scalecurve_api.planning.horizon import dropped
+from scalecurve_api.planning.plan import MAX_TRIALS, Plan, count_trials, make_plan, sessions_in
+from scalecurve_api.programs.old_records import is_planned
+from scalecurve_api.record.ledger import Event, Ledger
+from scalecurve_api.record.tables import STEPS_FILE
 from scalecurve_api.record.trial_record import TrialRecord
 from scalecurve_api.spec.experiment import ScalingExperiment
 from scalecurve_api.spec.trial import TrialPhase, TrialSpec
+from scalecurve_api.text import few
 
-TRIALS_FOLDER = "trials"
+CONSISTENCY = "consistency"
+_STEPS_UNREAD = (CONSISTENCY, None)
 
 Run = tuple[str, int, int, str, int]
-
-
-@dataclass(frozen=True)
-class Trial:
-    """One planned trial; ``record`` is None until it has ended (and for good when its record cannot be used).
-
-    ``folder`` is where its files are, in a packed bundle below the file's own path; ``read`` reads them in both.
-    """
-
-    spec: TrialSpec
-    folder: Path
-    record: TrialRecord | None = None
-    files: BundleFiles | None = None
-
-    def read(self, name: str, limit: int) -> bytes:
-        """All bytes of one of its files.
-
-        Raises:
-            FileError: when it is missing, larger than ``limit``, damaged or unreadable.
-        """
-        if self.files is None:
-            raise FileError("missing")
-        return self.files.read(f"{TRIALS_FOLDER}/{self.folder.name}/{name}", limit)
-
-    @property
-    def name(self) -> str:
-        """Name of the trial, which is also its folder's."""
-        return self.spec.name
-
-    @property
-    def phase(self) -> TrialPhase | None:
-        return None if self.record is None else self.record.phase
-
-    @property
-    def good(self) -> bool:
-        return self.phase is TrialPhase.succeeded
 
 
 @dataclass(frozen=True)
@@ -81,56 +59,113 @@ class Bundle:
     plan: Plan | None
     trials: tuple[Trial, ...]
     problems: tuple[UnusableFile, ...]
+    claims: tuple[Claim, ...] = ()
+    ledger: Ledger | None = None
+    search: SearchRecord | None = None
+
+    @property
+    def contradictions(self) -> tuple[str, ...]:
+        """What in the bundle cannot be true, or could not be checked."""
+        told = (claim for claim in self.claims if claim.holds is False or (claim.what, claim.holds) == _STEPS_UNREAD)
+        return tuple(f"{claim.what}: {claim.detail}" for claim in told)
+
+    @cached_property
+    def differences(self) -> tuple[Difference, ...]:
+        """What differs between points of the same curve, and should not."""
+        grown = self.ledger.of(Event.points) if self.ledger else []
+        return (*added_later(self.label, self.trials, grown), *differences_in(self.label, self.trials))
+
+    @cached_property
+    def warnings(self) -> tuple[str, ...]:
+        """What a reader must know before any number: every verb that shows one shows these."""
+        return (*self.contradictions, *(f"comparability: {line}" for line in spelled_out(self.differences)))
 
 
 def open_bundle(path: str | os.PathLike[str]) -> Bundle:
     """Load one bundle, from its folder or from the file that ``pack`` wrote.
 
-    Raises:
-        BundleError: when ``path`` is neither, or holds neither ``experiment.yaml`` nor ``trials/``.
+    Raises BundleError when ``path`` is neither, or holds neither ``experiment.yaml`` nor ``trials/``.
     """
     root = Path(path)
     files = files_of(root)
     problems: list[UnusableFile] = []
+    stored: dict[str, Stored] = {}
     experiment, plan = _planned(files, problems)
     name = experiment.metadata.name if experiment else None
     planned = {_run_of(trial): trial for trial in plan.trials} if plan else {}
-    recorded = {
-        _run_of(trial.spec): trial for trial in _recorded(root, files, name, planned if plan else None, problems)
+    recorded: dict[Run, Trial] = {}
+    for trial in _recorded(root, files, name, planned if plan else None, problems, stored):
+        if (first := recorded.setdefault(_run_of(trial.spec), trial)) is not trial:
+            what = f"a second record of this repetition, after that of {first.name!r}"
+            problems.append(UnusableFile(f"{TRIALS_FOLDER}/{trial.name}/{RECORD_FILE}", what))
+    results = {
+        planned[run].name: trial.record.throughput for run, trial in recorded.items() if trial.record and planned
     }
-    trials = [_matched(recorded.pop(run, None), trial, root) for run, trial in planned.items()]
+    full = {planned[run].name for run, trial in recorded.items() if planned and trial.phase is TrialPhase.full}
+    needless = dropped(experiment.spec, plan, results, full) if experiment and plan else set()
+    elsewhere = bool(recorded) and all(trial.record and trial.record.imported for trial in recorded.values())
+    # The plan's spelling of names holds. An import has the points that its source has, and no others to come.
+    trials = [
+        replace(recorded.pop(run), spec=trial) if run in recorded else Trial(trial, root / TRIALS_FOLDER / trial.name)
+        for run, trial in planned.items()
+        if run in recorded or (trial.name not in needless and not elsewhere)
+    ]
     trials += sorted(recorded.values(), key=lambda trial: trial.name)
     if name is None:
         name = trials[0].spec.experiment if trials else "unnamed"
-    return Bundle(name, root, experiment, plan, tuple(trials), tuple(sorted(problems)))
+    ledger, claims = history(files, experiment, stored)
+    again, consistency = _judged_again(trials, files)
+    problems += [_unusable(trial, why) for trial, why in again.unusable]
+    search = _search(files, problems)
+    return Bundle(
+        *(name, root, experiment, plan, again.trials, tuple(sorted(problems))), (*claims, consistency), ledger, search
+    )
+
+
+def _search(files: BundleFiles, problems: list[UnusableFile]) -> SearchRecord | None:
+    try:
+        return read_search(files)
+    except FileError as error:
+        problems.append(UnusableFile(SEARCH_FILE, str(error)))
+        return None
+
+
+def _judged_again(trials: Sequence[Trial], files: BundleFiles) -> tuple[Judged, Claim]:
+    """The trials as they count, and whether all of them agree with themselves."""
+    sizes = (files.size(f"{TRIALS_FOLDER}/{trial.folder.name}/{STEPS_FILE}") for trial in trials if trial.good)
+    few_steps = sum(sizes) <= MOST_TABLE_BYTES
+    again = judge_again(trials, tables=few_steps)
+    detail = few(again.contradictions, 3) or "verdict, windows, summary and timeline of every trial agree"
+    if again.contradictions or few_steps:
+        return again, Claim(CONSISTENCY, not again.contradictions, detail)
+    return again, Claim(CONSISTENCY, None, f"{detail}; steps are held against them by `scalecurve verify`")
+
+
+def _unusable(trial: Trial, why: str) -> UnusableFile:
+    return UnusableFile(f"{TRIALS_FOLDER}/{printable(trial.folder.name)}/{STEPS_FILE}", why)
 
 
 def open_bundles(paths: Iterable[str | os.PathLike[str]]) -> tuple[Bundle, ...]:
     """Load several bundles; experiments with the same name become ``name``, ``name#2``, ...
 
-    Raises:
-        BundleError: when a path is no bundle.
+    Raises BundleError when a path is no bundle.
     """
     return distinct_labels([open_bundle(path) for path in paths])
 
 
 def distinct_labels(bundles: Sequence[Bundle]) -> tuple[Bundle, ...]:
     """The same bundles in the same order, with unique labels."""
-    counts: dict[str, int] = {}
+    counts: Counter[str] = Counter()
     out = []
     for bundle in bundles:
-        count = counts[bundle.label] = counts.get(bundle.label, 0) + 1
-        label = bundle.label if count == 1 else f"{bundle.label}#{count}"
-        out.append(replace(bundle, label=label))
+        counts[bundle.label] += 1
+        count = counts[bundle.label]
+        out.append(bundle if count == 1 else replace(bundle, label=f"{bundle.label}#{count}"))
     return tuple(out)
 
 
 def files_of(root: Path) -> BundleFiles:
-    """Access to the files of the bundle at this path.
-
-    Raises:
-        BundleError: when there is no bundle at this path.
-    """
+    """Access to the files of the bundle at this path; raises BundleError when there is no bundle at this path."""
     if is_packed(root):
         return PackedFiles(root)
     if not root.is_dir():
@@ -146,26 +181,29 @@ def files_of(root: Path) -> BundleFiles:
 def _planned(files: BundleFiles, problems: list[UnusableFile]) -> tuple[ScalingExperiment | None, Plan | None]:
     try:
         experiment = parse_experiment(files.read(EXPERIMENT_FILE, MAX_EXPERIMENT_BYTES))
-        if count_trials(experiment.spec, limit=MAX_TRIALS) > MAX_TRIALS:
-            raise FileError(f"plans more than {MAX_TRIALS} trials, the limit of every engine")
-        return experiment, make_plan(experiment)
-    except (FileError, AxisError) as error:
+        plan = plan_within_limit(experiment)
+        begun = sessions_in([*_trial_folders(files, []), *trials_noted(files)], plan.points)
+        sessions = max(begun, experiment.spec.measure.sessions.count)
+        return experiment, plan if sessions == 1 else plan_within_limit(experiment, sessions)
+    except FileError as error:
         problems.append(UnusableFile(EXPERIMENT_FILE, f"{error}; the plan is unknown, recorded trials are shown"))
         return None, None
 
 
-def _matched(recorded: Trial | None, planned: TrialSpec, root: Path) -> Trial:
-    """A planned trial with its record, if there is one; the plan's spelling of names holds."""
-    if recorded is None:
-        return Trial(planned, root / TRIALS_FOLDER / planned.name)
-    return replace(recorded, spec=planned)
+def plan_within_limit(experiment: ScalingExperiment, sessions: int = 1) -> Plan:
+    """The plan of an experiment that an engine takes; raises FileError for any other."""
+    try:
+        if count_trials(experiment.spec, limit=MAX_TRIALS) * sessions <= MAX_TRIALS:
+            return make_plan(experiment, sessions)
+    except AxisError as error:
+        raise FileError(str(error)) from error
+    raise FileError(f"plans more than {MAX_TRIALS} trials, the limit of every engine")
 
 
 def _run_of(trial: TrialSpec) -> Run:
     """Which repetition of which point this is. Names are not part of it: their spelling may change."""
     point = trial.point
-    axes = canonical_json(dict(point.axes))
-    return point.mode.value, point.nodes, point.workers_per_node, axes, trial.repetition
+    return point.mode.value, point.nodes, point.workers_per_node, canonical_json(dict(point.axes)), trial.repetition
 
 
 def _recorded(
@@ -174,12 +212,19 @@ def _recorded(
     experiment: str | None,
     planned: dict[Run, TrialSpec] | None,
     problems: list[UnusableFile],
+    stored: dict[str, Stored],
 ) -> Iterator[Trial]:
-    """Trials whose record can be used; everything else under ``trials/`` becomes a problem."""
+    """Trials whose record can be used; everything else under ``trials/`` becomes a problem.
+
+    ``stored`` gets every record that is there, usable or not.
+    """
     for name in _trial_folders(files, problems):
         file = f"{TRIALS_FOLDER}/{name}/{RECORD_FILE}"
         try:
-            record = parse_record(files.read(file, MAX_RECORD_BYTES))
+            data = files.read(file, MAX_RECORD_BYTES)
+            stored[name] = Stored(hashlib.sha256(data).hexdigest())
+            record = parse_record(data)
+            stored[name] = replace(stored[name], ledger=record.ledger)
             _check_belongs(record, name, experiment, planned)
         except FileError as error:
             problems.append(UnusableFile(printable(file), str(error)))
@@ -187,12 +232,7 @@ def _recorded(
             yield Trial(record.trial, root / TRIALS_FOLDER / name, record, files)
 
 
-def _batch(trial: TrialSpec) -> tuple[int | None, int | None]:
-    return trial.point.global_batch, trial.point.batch_per_worker
-
-
 def _trial_folders(files: BundleFiles, problems: list[UnusableFile]) -> list[str]:
-    """Names of trial folders; hidden entries belong to an engine."""
     try:
         entries = files.entries(TRIALS_FOLDER)
     except FileError as error:
@@ -226,8 +266,14 @@ def _check_belongs(
     plan = planned.get(_run_of(trial))
     if plan is None:
         raise FileError(f"foreign record: {EXPERIMENT_FILE} plans no trial {trial.name!r}")
-    if plan.workload != trial.workload or _batch(plan) != _batch(trial):
-        what = "batch" if plan.workload == trial.workload else "workload"
+    if plan.session != trial.session:
+        raise FileError(
+            f"foreign record: session {trial.session}, but repetition {trial.repetition} is of session {plan.session}"
+        )
+    batches = [(each.point.global_batch, each.point.batch_per_worker) for each in (plan, trial)]
+    same = is_planned(plan.workload, trial.workload)
+    if not same or batches[0] != batches[1]:
+        what = "batch" if same else "workload"
         raise FileError(f"foreign record: {what} differs from {EXPERIMENT_FILE}")
     if not record.phase.final:
         raise FileError(f"phase is {record.phase.value}: expected a phase that ends a trial")

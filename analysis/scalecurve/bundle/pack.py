@@ -1,4 +1,4 @@
-"""Pack a bundle into one file, and unpack it: a zip of ``experiment.yaml``, ``trials/`` and the digests of both.
+"""Pack a bundle into one file, and unpack it: a zip of its experiment, ledger, predictions, ``trials/``, and digests.
 
 The same bundle gives the same bytes: files in the order of their names, no times, no owners. What else lies in the
 folder (a report, an engine's scratch files) is left out: a report can be written again from the packed file.
@@ -13,14 +13,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from scalecurve.bundle.open import TRIALS_FOLDER, files_of
+from scalecurve.bundle.open import files_of
 from scalecurve.bundle.packed import CHUNK, SUMS_FILE, PackedFiles, is_packed, is_safe
 from scalecurve.bundle.problem import BundleError, FileError
 from scalecurve.bundle.record_file import EXPERIMENT_FILE, RECORD_FILE
+from scalecurve.bundle.search_file import SEARCH_FILE
+from scalecurve.bundle.trial import TRIALS_FOLDER
 from scalecurve_api.files import atomic_file
+from scalecurve_api.record.ledger import LEDGER_FILE, PREDICTIONS_FOLDER
 
-Progress = Callable[[int, int], None]
-"""Bytes done, bytes in total."""
+Progress = Callable[[int, int], None]  # bytes done, bytes in total
+_FILES = (EXPERIMENT_FILE, LEDGER_FILE, SEARCH_FILE)
 _NO_TIME = (1980, 1, 1, 0, 0, 0)
 _REGULAR_FILE = 0o100644
 
@@ -112,7 +115,11 @@ def unpack(file: str | os.PathLike[str], folder: str | os.PathLike[str], progres
 
 def _names(root: Path) -> Iterator[str]:
     """The files of a bundle by relative path; hidden ones belong to an engine."""
-    for path in [root / EXPERIMENT_FILE, *sorted((root / TRIALS_FOLDER).rglob("*"))]:
+    for folder in (root / TRIALS_FOLDER, root / PREDICTIONS_FOLDER):
+        if folder.is_symlink():
+            raise BundleError(f"{folder}: not a folder, but a link, which a packed bundle cannot hold")
+    folders = [path for name in (PREDICTIONS_FOLDER, TRIALS_FOLDER) for path in sorted((root / name).rglob("*"))]
+    for path in [*(root / name for name in _FILES), *folders]:
         name = path.relative_to(root)
         if any(part.startswith(".") for part in name.parts) or (path.is_dir() and not path.is_symlink()):
             continue

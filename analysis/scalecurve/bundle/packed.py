@@ -9,8 +9,8 @@ import re
 import struct
 import zipfile
 import zlib
-from collections.abc import Iterable, Iterator
-from pathlib import Path
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
 
 from scalecurve.bundle.problem import BundleError, FileError
 
@@ -34,8 +34,7 @@ class PackedFiles:
     def __init__(self, path: Path) -> None:
         """Open and check the archive.
 
-        Raises:
-            BundleError: when it is truncated, damaged, unsafe, or not written by ``scalecurve pack``.
+        Raises BundleError when it is truncated, damaged, unsafe, or not written by ``scalecurve pack``.
         """
         self.path = path
         try:
@@ -51,7 +50,6 @@ class PackedFiles:
             raise _broken(path, f"{SUMS_FILE}: {error}") from error
 
     def read(self, name: str, limit: int) -> bytes:
-        """All bytes of a file, its sha256 verified."""
         info = self._infos.get(name)
         if info is None:
             raise FileError("missing")
@@ -60,19 +58,17 @@ class PackedFiles:
         return b"".join(self.chunks(name))
 
     def entries(self, folder: str) -> dict[str, bool]:
-        """Names in a folder of the archive."""
-        inside = (name[len(folder) + 1 :] for name in self.digests if name.startswith(f"{folder}/"))
+        above = f"{folder}/" if folder else ""
+        inside = (name[len(above) :] for name in self.digests if name.startswith(above))
         return {name.partition("/")[0]: "/" in name for name in sorted(inside)}
 
     def size(self, name: str) -> int:
-        """Bytes of a file, unpacked."""
-        return self._infos[name].file_size
+        return self._infos[name].file_size if name in self._infos else 0
 
     def chunks(self, name: str) -> Iterator[bytes]:
         """The bytes of a file in chunks; the last one comes only if the sha256 of all is right.
 
-        Raises:
-            FileError: when the file is damaged.
+        Raises FileError when the file is damaged.
         """
         sha256, piece = hashlib.sha256(), b""
         try:
@@ -98,7 +94,8 @@ class PackedFiles:
             if not is_safe(info.filename.removesuffix("/")):
                 raise _broken(self.path, f"contains the unsafe name {info.filename[:80]!r}")
         by_name = {info.filename: info for info in files}
-        if len(by_name) != len(files) or _parents(by_name) & by_name.keys():
+        parents = {str(parent) for name in by_name for parent in PurePosixPath(name).parents}
+        if len(by_name) != len(files) or parents & by_name.keys():
             raise _broken(self.path, "contains two files of the same name")
         if SUMS_FILE not in by_name:
             raise BundleError(
@@ -134,10 +131,6 @@ def is_safe(name: str) -> bool:
     """Whether a name stays inside the folder it is unpacked into and fits on a line of ``SHA256SUMS``."""
     parts = name.split("/")
     return "\\" not in name and name.isprintable() and not {"", ".", ".."} & set(parts) and name == name.strip()
-
-
-def _parents(names: Iterable[str]) -> set[str]:
-    return {name[:at] for name in names for at, letter in enumerate(name) if letter == "/"}
 
 
 def _is_bomb(info: zipfile.ZipInfo) -> bool:

@@ -5,7 +5,6 @@ digest. ``TrialRecord.compute_digest`` gives the same for what this version writ
 are told apart by version, without the API group in front of it: a record outlives the name of its project.
 """
 
-import hashlib
 import json
 from typing import Any, NoReturn
 
@@ -14,9 +13,8 @@ from pydantic import ValidationError
 from scalecurve.bundle.problem import FileError
 from scalecurve.bundle.sanity import check_plausible
 from scalecurve_api import API_VERSION, VERSION
-from scalecurve_api.model import canonical_json
 from scalecurve_api.programs.old_records import without_foreign_fields
-from scalecurve_api.record.trial_record import RECORD_SCHEMA, TrialRecord
+from scalecurve_api.record.trial_record import RECORD_SCHEMA, TrialRecord, stored_digest
 from scalecurve_api.spec.experiment import ScalingExperiment
 from scalecurve_api.validation.document import read_documents
 
@@ -27,11 +25,7 @@ MAX_RECORD_BYTES = 64 << 20
 
 
 def parse_experiment(data: bytes) -> ScalingExperiment:
-    """The experiment as the engine stored it.
-
-    Raises:
-        FileError: when it is not YAML, or no ScalingExperiment.
-    """
+    """The experiment as the engine stored it; raises FileError when it is not YAML, or no ScalingExperiment."""
     try:
         documents, problems = read_documents(data.decode(), EXPERIMENT_FILE)
     except UnicodeDecodeError as error:
@@ -52,14 +46,13 @@ def parse_experiment(data: bytes) -> ScalingExperiment:
 def parse_record(data: bytes) -> TrialRecord:
     """A trial's record, its digest verified.
 
-    Raises:
-        FileError: when it is truncated, not of this format, changed after it was written, or impossible.
+    Raises FileError when it is truncated, not of this format, changed after it was written, or impossible.
     """
     tree = _parse_json(data)
     if not isinstance(tree, dict) or "schema" not in tree:
         raise FileError("foreign record: not written by ScaleCurve")
     if _version_of(tree["schema"]) != _version_of(RECORD_SCHEMA):
-        raise FileError(f"schema is {_short(tree['schema'])}, this version of ScaleCurve reads {RECORD_SCHEMA!r}")
+        raise FileError(f"schema is {repr(tree['schema'])[:80]}, this version of ScaleCurve reads {RECORD_SCHEMA!r}")
     stated = tree.get("digest")
     if stated != stored_digest(tree):
         raise FileError("does not match its digest: changed or damaged after it was written")
@@ -69,11 +62,6 @@ def parse_record(data: bytes) -> TrialRecord:
         raise FileError(f"not a trial record: {_first_error(error)}") from error
     check_plausible(record)
     return record
-
-
-def stored_digest(tree: dict[str, Any]) -> str:
-    """sha256 over the canonical JSON of a record as stored, all but its ``digest``."""
-    return hashlib.sha256(canonical_json({k: v for k, v in tree.items() if k != "digest"}).encode()).hexdigest()
 
 
 def _version_of(name: object) -> str | None:
@@ -132,7 +120,3 @@ def _first_error(error: ValidationError | RecursionError) -> str:
     where = ".".join(str(part) for part in first["loc"])[:200]
     more = f" (and {error.error_count() - 1} more)" if error.error_count() > 1 else ""
     return f"{where}: {first['msg'][:200]}{more}"
-
-
-def _short(value: object) -> str:
-    return repr(value)[:80]

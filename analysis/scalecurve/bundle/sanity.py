@@ -3,114 +3,125 @@
 The limits are far beyond anything measurable; within them no arithmetic overflows.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from pydantic.alias_generators import to_camel
 
 from scalecurve.bundle.problem import FileError
 from scalecurve_api.record.trial_record import TrialRecord
-from scalecurve_api.spec.trial import Point
 
-Value = tuple[str, float | None, float, float]
-
-_NS = 1e18
-_COUNT = 1e15
+Limits = tuple[float, float]
+_NS: Limits = (0, 1e18)
+_COUNT: Limits = (0, 1e15)
+_SOME: Limits = (1, 1e15)
+_EPOCHS: Limits = (0, 1e7)
+_SECONDS: Limits = (0, 1e10)
+_STEPS: Limits = (0, 1e12)
+_SHARE: Limits = (0, 1)
+_WORKERS: Limits = (1, 1e6)
+_FLOPS: Limits = (1, 1e24)
+_SIGNED: Limits = (-1e30, 1e30)
+_MICROSECONDS: Limits = (1e-6, 1e15)
+_LIMITS: Mapping[str, Mapping[str, Limits]] = {
+    "trial.point": {
+        **dict.fromkeys(("workers", "nodes", "workers_per_node"), _WORKERS),
+        **dict.fromkeys(("global_batch", "batch_per_worker"), _SOME),
+    },
+    "trial": {"repetition": (0, 1e6)},
+    "": {
+        "flops_per_sample": _FLOPS,
+        "hardware_flops_per_sample": _FLOPS,
+        "peak_flops": _FLOPS,
+        "parameters": _COUNT,
+        "foreign_load": (0, 1e6),
+        "own_load": (0, 1e6),
+        "stolen_load": (0, 1e6),
+    },
+    "windows": {
+        "wall_ns": _NS,
+        "samples": _COUNT,
+        "sequences": _COUNT,
+        "steps": _STEPS,
+        "first_step": _STEPS,
+        "energy_j": (0, 1e15),
+    },
+    "allreduce": {
+        "bytes": _SOME,
+        "time_us_median": _MICROSECONDS,
+        "time_us_p95": _MICROSECONDS,
+        "algbw": (0, 1e9),
+        "busbw": (0, 1e9),
+    },
+    "collectives": {
+        "bytes": _SOME,
+        "time_us_median": _MICROSECONDS,
+        "time_us_p95": _MICROSECONDS,
+        "algbw": (0, 1e9),
+        "busbw": (0, 1e9),
+    },
+    "evaluations": {"epoch": _EPOCHS, "wall_s": _SECONDS, "accuracy": _SHARE, "train_accuracy": _SHARE},
+    "dataset": {"train": _COUNT, "val": _COUNT, "class_counts": _COUNT, "test": _COUNT, "test_accuracy": _SHARE},
+    "dataset.labels": {
+        "stored": _COUNT,
+        "stored_counts": _COUNT,
+        "left_out": _COUNT,
+        "unlabeled": _COUNT,
+        "flipped": _COUNT,
+        "pseudo_labeled": _COUNT,
+        "pseudo_correct": _COUNT,
+        "before_resampling": _COUNT,
+        "distinct": _COUNT,
+    },
+    "dataset.pictures": {"label": (0, 1e6), "shape": (1, 1e4)},
+    "noise_scale": {"epoch": _EPOCHS, "simple": (0, 1e30), "gradient2": _SIGNED, "trace": _SIGNED},
+    "quantization": {"float_bytes": _SOME, "float_accuracy": _SHARE},
+    "quantization.rows": {"bits": (2, 16), "accuracy": _SHARE, "bytes": _SOME, "error": (0, 1e30)},
+    "quantization.histograms": {"low": _SIGNED, "high": _SIGNED, "counts": _COUNT},
+    "device_samples": {"sm_mhz_mean": (0, 1e6), "utilization_mean": _SHARE},
+    "summary": {
+        "throughput": (0, 1e24),
+        "best_accuracy": _SHARE,
+        "seconds_to_target": _SECONDS,
+        "peak_memory_bytes": (0, 1e18),
+    },
+    "summary.exposed": {"with_s": _SECONDS, "without_s": _SECONDS},
+}
+"""Smallest and largest value of every number that is calculated with, by where it is."""
 
 
 def check_plausible(record: TrialRecord) -> None:
-    """Refuse impossible values.
-
-    Raises:
-        FileError: naming the first field that is out of range.
-    """
-    for field, value, low, high in _values(record):
-        if value is not None and not low <= value <= high:
-            raise FileError(f"{field} is {value:.6g}, expected {low:g} to {high:g}")
+    """Refuse impossible values; raises FileError with the first field that is out of range."""
+    for place, fields in _LIMITS.items():
+        for at, part in _reached("", record, place.split(".") if place else ()):
+            for name, limits in fields.items():
+                value = getattr(part, name)
+                if isinstance(value, list):
+                    for index, entry in enumerate(value):
+                        _check(f"{at}{name}[{index}]", entry, *limits)
+                else:
+                    _check(f"{at}{name}", value, *limits)
+    for index, histogram in enumerate(record.quantization.histograms if record.quantization else ()):
+        at = f"quantization.histograms[{index}]"
+        _check(f"{at}.high", histogram.high, histogram.low, 1e30)
+        _check(f"{at}.counts", len(histogram.counts), 1, 1e4)
     point = record.trial.point
     if point.workers != point.nodes * point.workers_per_node:
         raise FileError(f"trial.point has {point.workers} workers, which its layout {point.layout} contradicts")
 
 
-def _values(record: TrialRecord) -> Iterator[Value]:
-    """(field, value, least, most) of every number that is calculated with."""
-    yield from _of_point(record.trial.point)
-    yield "trial.repetition", record.trial.repetition, 0, 1e6
-    yield "flopsPerSample", record.flops_per_sample, 1, 1e24
-    yield "peakFlops", record.peak_flops, 1, 1e24
-    yield "parameters", record.parameters, 0, _COUNT
-    for index, window in enumerate(record.windows):
-        at = f"windows[{index}]"
-        yield f"{at}.wallNs", window.wall_ns, 0, _NS
-        yield f"{at}.samples", window.samples, 0, _COUNT
-        yield f"{at}.steps", window.steps, 0, 1e12
-        yield f"{at}.firstStep", window.first_step, 0, 1e12
-        yield f"{at}.energyJ", window.energy_j, 0, 1e15
-    for index, row in enumerate(record.allreduce):
-        at = f"allreduce[{index}]"
-        yield f"{at}.bytes", row.bytes, 1, _COUNT
-        for name, value in (("timeUsMedian", row.time_us_median), ("timeUsP95", row.time_us_p95)):
-            yield f"{at}.{name}", value, 1e-6, 1e15
-        yield f"{at}.algbw", row.algbw, 0, 1e9
-        yield f"{at}.busbw", row.busbw, 0, 1e9
-    for index, evaluation in enumerate(record.evaluations):
-        at = f"evaluations[{index}]"
-        yield f"{at}.epoch", evaluation.epoch, 0, 1e7
-        yield f"{at}.wallS", evaluation.wall_s, 0, 1e10
-        yield f"{at}.accuracy", evaluation.accuracy, 0, 1
-        yield f"{at}.trainAccuracy", evaluation.train_accuracy, 0, 1
-    yield from _of_training(record)
-    for index, samples in enumerate(record.device_samples):
-        if samples is not None:
-            yield f"deviceSamples[{index}].smMhzMean", samples.sm_mhz_mean, 0, 1e6
-    for rank, load in enumerate(record.foreign_load):
-        yield f"foreignLoad[{rank}]", load, 0, 1e6
-    for rank, load in enumerate(record.stolen_load):
-        yield f"stolenLoad[{rank}]", load, 0, 1e6
-    yield from _of_summary(record)
+def _check(field: str, value: float | None, low: float, high: float) -> None:
+    if value is not None and not low <= value <= high:
+        name = ".".join(map(to_camel, field.split(".")))
+        raise FileError(f"{name} is {value:.6g}, expected {low:g} to {high:g}")
 
 
-def _of_point(point: Point) -> Iterator[Value]:
-    for name, value in (("workers", point.workers), ("nodes", point.nodes), ("workersPerNode", point.workers_per_node)):
-        yield f"trial.point.{name}", value, 1, 1e6
-    yield "trial.point.globalBatch", point.global_batch, 1, _COUNT
-    yield "trial.point.batchPerWorker", point.batch_per_worker, 1, _COUNT
-
-
-def _of_training(record: TrialRecord) -> Iterator[Value]:
-    if record.dataset is not None:
-        counts = enumerate(record.dataset.class_counts)
-        yield "dataset.train", record.dataset.train, 0, _COUNT
-        yield "dataset.val", record.dataset.val, 0, _COUNT
-        yield from ((f"dataset.classCounts[{index}]", count, 0, _COUNT) for index, count in counts)
-        for index, picture in enumerate(record.dataset.pictures):
-            yield f"dataset.pictures[{index}].label", picture.label, 0, 1e6
-            yield from ((f"dataset.pictures[{index}].shape", side, 1, 1e4) for side in picture.shape)
-    for index, row in enumerate(record.noise_scale):
-        at = f"noiseScale[{index}]"
-        yield f"{at}.epoch", row.epoch, 0, 1e7
-        yield f"{at}.simple", row.simple, 0, 1e30
-        yield f"{at}.gradient2", row.gradient2, -1e30, 1e30
-        yield f"{at}.trace", row.trace, -1e30, 1e30
-    if record.quantization is not None:
-        facts = record.quantization
-        yield "quantization.floatBytes", facts.float_bytes, 1, _COUNT
-        yield "quantization.floatAccuracy", facts.float_accuracy, 0, 1
-        for index, quantized in enumerate(facts.rows):
-            at = f"quantization.rows[{index}]"
-            yield f"{at}.bits", quantized.bits, 2, 16
-            yield f"{at}.accuracy", quantized.accuracy, 0, 1
-            yield f"{at}.bytes", quantized.bytes, 1, _COUNT
-            yield f"{at}.error", quantized.error, 0, 1e30
-        for index, histogram in enumerate(facts.histograms):
-            at = f"quantization.histograms[{index}]"
-            yield f"{at}.low", histogram.low, -1e30, 1e30
-            yield f"{at}.high", histogram.high, histogram.low, 1e30
-            yield f"{at}.counts", len(histogram.counts), 1, 1e4
-            yield from ((f"{at}.counts[{i}]", count, 0, _COUNT) for i, count in enumerate(histogram.counts))
-
-
-def _of_summary(record: TrialRecord) -> Iterator[Value]:
-    summary = record.summary
-    if summary is not None:
-        yield "summary.throughput", summary.throughput, 0, 1e24
-        yield "summary.bestAccuracy", summary.best_accuracy, 0, 1
-        yield "summary.secondsToTarget", summary.seconds_to_target, 0, 1e10
-        yield "summary.peakMemoryBytes", summary.peak_memory_bytes, 0, 1e18
+def _reached(at: str, part: Any, path: Sequence[str]) -> Iterator[tuple[str, Any]]:
+    """(where it is, part) of what a path leads to: every entry of a list, and nothing where there is nothing."""
+    if isinstance(part, list):
+        for index, entry in enumerate(part):
+            yield from _reached(f"{at.removesuffix('.')}[{index}].", entry, path)
+    elif path and part is not None:
+        yield from _reached(f"{at}{path[0]}.", getattr(part, path[0]), path[1:])
+    elif part is not None:
+        yield at, part

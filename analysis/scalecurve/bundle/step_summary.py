@@ -7,21 +7,12 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from scalecurve.bundle.open import Bundle, Trial, printable
+from scalecurve.bundle.open import Bundle, printable
 from scalecurve.bundle.problem import FileError, UnusableFile
 from scalecurve.bundle.steps import StepTable, quantiles, read_steps, read_table
-from scalecurve.statistics import (
-    Bimodality,
-    Drift,
-    SlowRanks,
-    Stragglers,
-    WarmUp,
-    bimodality,
-    drift,
-    slow_ranks,
-    stragglers,
-    warm_up,
-)
+from scalecurve.bundle.trial import Trial
+from scalecurve.statistics.detectors import Drift, SlowRanks, Stragglers, WarmUp, drift, slow_ranks, stragglers, warm_up
+from scalecurve.statistics.modes import Bimodality, bimodality
 from scalecurve_api.record.tables import EVALS_FILE, STEPS_FILE
 
 if TYPE_CHECKING:
@@ -70,7 +61,12 @@ def digest_all(bundles: Sequence[Bundle], threads: int = THREADS) -> Digests:
     """Digests of every Succeeded trial; the result depends neither on ``threads`` nor on the order of finishing."""
     import pyarrow as pa
 
-    jobs = [(bundle.label, trial) for bundle in bundles for trial in bundle.trials if _has_tables(trial)]
+    jobs = [
+        (bundle.label, trial)
+        for bundle in bundles
+        for trial in bundle.trials
+        if trial.good and trial.record and trial.record.files
+    ]
     with ThreadPoolExecutor(threads, thread_name_prefix="digest") as pool:
         results = list(pool.map(_one, (trial for _, trial in jobs)))
     pa.default_memory_pool().release_unused()
@@ -91,8 +87,7 @@ def digest(table: StepTable) -> StepDigest:
     counts = np.bincount(table.timed.argmax(axis=0), minlength=len(table.timed))
     unsynchronized = table.timed if table.own is None else table.own
     late = _stragglers(unsynchronized)
-    enough = len(slowest) >= ENOUGH_STEPS
-    seconds = slowest / 1e9 if enough else None
+    seconds = slowest / 1e9 if len(slowest) >= ENOUGH_STEPS else None
     ranks = tuple(quantiles(durations) for durations in table.timed)
     own_medians = None if table.own is None else tuple(_median(durations) for durations in table.own)
     medians = own_medians or tuple(q[3] for q in ranks)
@@ -109,10 +104,6 @@ def digest(table: StepTable) -> StepDigest:
         slow_ranks=slow_ranks(medians) if len(medians) > 1 and unsynchronized.shape[1] >= ENOUGH_STEPS else None,
         stragglers=late,
     )
-
-
-def _has_tables(trial: Trial) -> bool:
-    return trial.good and trial.record is not None and bool(trial.record.files)
 
 
 def _one(trial: Trial) -> tuple[StepDigest | None, list[UnusableFile]]:

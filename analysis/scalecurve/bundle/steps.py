@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from scalecurve.bundle.open import Trial
 from scalecurve.bundle.problem import FileError
+from scalecurve.bundle.trial import Trial
 from scalecurve_api.record.rank import WindowKind
 from scalecurve_api.record.tables import STEPS_FILE
 from scalecurve_api.record.trial_record import TrialRecord, TrialWindow
@@ -44,8 +44,7 @@ class StepTable:
 def read_steps(trial: Trial) -> StepTable:
     """The timed steps of a trial that has a record.
 
-    Raises:
-        FileError: when the table is missing, does not match the sha256 in ``trial.json``, or lacks timed steps.
+    Raises FileError when the table is missing, does not match the sha256 in ``trial.json``, or lacks timed steps.
     """
     record = trial.record
     if record is None or STEPS_FILE not in record.files:
@@ -61,13 +60,59 @@ def read_steps(trial: Trial) -> StepTable:
 def read_table(trial: Trial, name: str) -> bytes:
     """All bytes of a table, which has the sha256 that ``trial.json`` states.
 
-    Raises:
-        FileError: when it is missing or unreadable, or has another sha256.
+    Raises FileError when it is missing or unreadable, or has another sha256.
     """
     data = trial.read(name, MAX_TABLE_BYTES)
     if trial.record is None or hashlib.sha256(data).hexdigest() != trial.record.files.get(name):
         raise FileError("does not match the sha256 in trial.json: changed or damaged after it was written")
     return data
+
+
+@dataclass
+class WindowSums:
+    """Of the steps of one window: nanoseconds of each rank, and of each step's slowest rank; samples of all ranks."""
+
+    ranks_ns: dict[int, int] = field(default_factory=dict)
+    slowest_ns: int = 0
+    samples: int = 0
+
+
+def window_sums(trial: Trial) -> dict[int, WindowSums]:
+    """Sums over the step table of a trial, by window.
+
+    Raises FileError when the table is missing, does not match the sha256 in ``trial.json``, or is none.
+    """
+    import numpy as np
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    data = read_table(trial, STEPS_FILE)
+    sums: dict[int, WindowSums] = {}
+    try:
+        file = pq.ParquetFile(pa.BufferReader(data))
+        _check_types(file.schema_arrow)
+        spans = [_span(file.metadata.row_group(group)) for group in range(file.metadata.num_row_groups)]
+        if _check_size(file) < (steps := 1 + max((high for _, _, high in spans), default=-1)):
+            raise FileError(f"not a step table: {steps} steps in {file.metadata.num_rows} rows")
+        slowest, window_of = np.zeros(steps, np.int64), np.full(steps, -1, np.int64)
+        for group, (rank, low, high) in enumerate(spans):
+            table = file.read_row_group(group, columns=["window", "duration_ns", "samples"], use_threads=False)
+            if any(column.null_count for column in table.columns):
+                raise FileError("contains a step without a duration, window or samples")
+            windows, durations, samples = (table.column(name).to_numpy() for name in table.column_names)
+            part = slice(low, high + 1)
+            slowest[part], window_of[part] = np.maximum(slowest[part], durations), windows
+            for window in np.unique(windows).tolist():
+                total = sums.setdefault(window, WindowSums())
+                total.ranks_ns[rank] = total.ranks_ns.get(rank, 0) + int(durations[windows == window].sum())
+                total.samples += int(samples[windows == window].sum())
+        for window, total in sums.items():
+            total.slowest_ns = int(slowest[window_of == window].sum())
+    except FileError:
+        raise
+    except (pa.ArrowException, OSError, KeyError, ValueError, TypeError, OverflowError) as error:
+        raise _no_table(error) from error
+    return sums
 
 
 def quantiles(values: Durations) -> tuple[float, ...]:
@@ -90,9 +135,7 @@ def _decode(
 
     try:
         file = pq.ParquetFile(pa.BufferReader(data))
-        rows = file.metadata.num_rows
-        if rows > MAX_ROWS:
-            raise FileError(f"{rows} rows; the limit is {MAX_ROWS} per trial")
+        rows = _check_size(file)
         _check_types(file.schema_arrow)
         steps, own_steps = sum(window.steps for window in timed), sum(window.steps for window in unsynchronized)
         if workers * (steps + own_steps) > rows:
@@ -107,13 +150,24 @@ def _decode(
             _pick(second[rank], start, durations, unsynchronized, rank)
             expected += 1
     except (pa.ArrowException, OSError, KeyError, OverflowError, UnicodeDecodeError) as error:
-        raise FileError(f"not a step table: {str(error).splitlines()[0][:200]}") from error
+        raise _no_table(error) from error
     if expected != workers:
         raise FileError(f"contains {expected} of {workers} ranks")
     for values in (first, second):
         if values.size and values.min() <= 0:
             raise FileError("contains a duration that is not positive")
     return StepTable(first, second if unsynchronized else None, rows)
+
+
+def _no_table(error: Exception) -> FileError:
+    return FileError(f"not a step table: {(str(error).splitlines() or [type(error).__name__])[0][:200]}")
+
+
+def _check_size(file: Any) -> int:
+    rows = int(file.metadata.num_rows)
+    if rows > MAX_ROWS:
+        raise FileError(f"{rows} rows; the limit is {MAX_ROWS} per trial")
+    return rows
 
 
 def _check_types(schema: Any) -> None:

@@ -1,13 +1,35 @@
-"""Two bundles, point by point: which changed beyond noise, and which by more than a threshold."""
+"""Two bundles, point by point: which changed beyond noise, and which by more than a threshold.
 
-from collections.abc import Sequence
+Bundles that ran by turns in one session (``run --against``) are decided by it. All others differ by what lies
+between sessions, too: that is known from several sessions, from earlier bundles (``history``), or given.
+"""
+
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
+from scalecurve.bundle.consistency import runs
+from scalecurve.bundle.differences import Difference
 from scalecurve.bundle.measurement import MeasuredPoint, measure
 from scalecurve.bundle.open import Bundle, distinct_labels
-from scalecurve.checks.comparability import Difference, differences_between
-from scalecurve.render.table import Column, Table
-from scalecurve.statistics import Change, Estimate, changes, throughput
+from scalecurve.checks.comparability import differences_between
+from scalecurve.curves.compute import believable
+from scalecurve.render import formatting
+from scalecurve.render.notebook import OneTable
+from scalecurve.render.table import Column, Table, table_of
+from scalecurve.statistics.comparison import (
+    DEFAULT_THRESHOLD,
+    KNOWN,
+    Basis,
+    Change,
+    Pair,
+    between_sessions,
+    changes,
+)
+from scalecurve.statistics.estimate import LARGEST_FACTOR, Estimate
+from scalecurve.statistics.intervals import throughput
+from scalecurve.statistics.spread import Spread
+from scalecurve_api.record.trial_record import TrialRecord
 from scalecurve_api.spec.trial import Point
 from scalecurve_api.text import count
 
@@ -23,16 +45,16 @@ class PointChange:
 
     @property
     def verdict(self) -> str:
-        """``slower``, ``faster``, ``unchanged within noise``, or ``undecided`` (a single repetition)."""
+        """``slower``, ``faster``, ``unchanged within noise``, or ``undecided`` and why."""
         if self.change.changed is None:
-            return "undecided: only one repetition on one side"
+            return f"undecided: {self.change.basis.value}"
         if not self.change.changed:
             return "unchanged within noise"
         return "slower" if self.change.slower else "faster"
 
 
 @dataclass(frozen=True)
-class Comparison:
+class Comparison(OneTable):
     """Changes from ``before`` to ``after``; the lists are points that exist only on one side."""
 
     before: str
@@ -48,42 +70,148 @@ class Comparison:
         """Whether a point changed by more than the threshold in either direction, beyond noise: exit code 1."""
         return any(p.change.past_threshold for p in self.points)
 
+    def _power(self) -> list[str]:
+        """What decides, the smallest change that it would find, and what an undecided comparison needs."""
+        notes = []
+        decided = [p.change for p in self.points if p.change.changed is not None]
+        if decided:
+            basis = "; ".join(dict.fromkeys(change.basis.value for change in decided))
+            notes.append(f"Decided by: {basis}. {_smallest([change.detectable for change in decided])}")
+        if any(p.change.basis is Basis.NONE for p in self.points):
+            notes.append(
+                "Sessions on equal machines differ by more than their repetitions. Run both by turns (run --against), "
+                "add sessions (run --add-session), or name earlier bundles (--history) or the spread (--session-sd)."
+            )
+        return notes
+
     def table(self) -> Table:
-        return _table(self)
+        notes = [f"Threshold {self.threshold * 100:g} %, and only changes beyond noise.", *self._power()]
+        for side, names in (("before", self.only_before), ("after", self.only_after)):
+            notes += [f"Measured {side} only: {'; '.join(names)}."] if names else []
+        return table_of(
+            "compare",
+            f"{self.before} → {self.after}",
+            self.points,
+            (
+                (Column("series", "Series"), lambda p: p.point.series),
+                (Column("workers", "Workers", "count"), lambda p: p.point.workers),
+                (Column("layout", "Layout"), lambda p: p.point.layout),
+                (Column("before", "Before", "number", "/s", interval=True), lambda p: p.before),
+                (Column("after", "After", "number", "/s", interval=True), lambda p: p.after),
+                (Column("ratio", "After / before", "percent", interval=True), lambda p: p.change.ratio),
+                (Column("detectable", "Smallest detectable", "percent"), lambda p: p.change.detectable),
+                (Column("adjusted_p", "p (Holm)", "number"), lambda p: p.change.adjusted_p),
+                (Column("verdict", "Verdict"), lambda p: p.verdict),
+                (Column("past_threshold", "Exceeds threshold", "flag"), lambda p: p.change.past_threshold),
+            ),
+            [*notes, *(f"{d.what} differs: {d.spelled()}" for d in self.differences)],
+        )
 
 
-def compare(before: Bundle, after: Bundle, threshold: float = 0.0, level: float = 0.95) -> Comparison:
+def compare(
+    before: Bundle,
+    after: Bundle,
+    threshold: float = DEFAULT_THRESHOLD,
+    level: float = 0.95,
+    *,
+    history: Sequence[Bundle] = (),
+    session_sd: float | None = None,
+    include_unproved: bool = False,
+) -> Comparison:
     """Compare the throughput of the points that both bundles measured, found by series, layout and worker count.
 
-    Raises:
-        ValueError: when ``threshold`` is negative or not finite (0.05 is five percent).
+    Points that do not count (``scalecurve.curves.doubts``) are left out unless ``include_unproved`` is set.
+    ``history`` are earlier bundles of the same experiment, from which the spread between sessions is estimated;
+    ``session_sd`` states it, as a fraction of throughput. Raises ValueError when ``threshold`` is negative or not
+    finite (0.05 is five percent), ``session_sd`` is not positive, or a bundle of ``history`` is a copy of another.
     """
-    before, after = distinct_labels([before, after])
+    if session_sd is not None and not 0 < session_sd < 1:
+        raise ValueError(f"session_sd must be a fraction between 0 and 1, got {session_sd!r}")
+    _refuse_copies(history)
+    before, after = (believable(bundle, include_unproved) for bundle in distinct_labels([before, after]))
     first, second = _measured(before), _measured(after)
+    earlier = [_measured(bundle) for bundle in history]
     shared = [key for key in first if key in second]
-    results = changes([(first[key].samples, second[key].samples) for key in shared], level, threshold)
-    points = [
-        PointChange(
-            point=first[key].point,
-            before=throughput(first[key].samples, level),
-            after=throughput(second[key].samples, level),
-            change=change,
+    given = None if session_sd is None else Spread(session_sd**2, KNOWN)
+    same = _same_machines(before, after)
+    pairs = [
+        Pair(
+            first[key].samples,
+            second[key].samples,
+            same and ran_in_turns(first[key].timed, second[key].timed),
+            given or between_sessions([points[key].samples for points in earlier if key in points]),
         )
-        for key, change in zip(shared, results, strict=True)
+        for key in shared
     ]
+    results = changes(pairs, level, threshold)
+    rates = [(throughput(first[key].samples, level), throughput(second[key].samples, level)) for key in shared]
     return Comparison(
         before=before.label,
         after=after.label,
         threshold=threshold,
-        points=tuple(points),
+        points=tuple(
+            PointChange(first[key].point, *rate, change)
+            for key, rate, change in zip(shared, rates, results, strict=True)
+        ),
         only_before=tuple(_name(first[key].point) for key in first if key not in second),
         only_after=tuple(_name(second[key].point) for key in second if key not in first),
         differences=differences_between(before, after),
     )
 
 
+def _smallest(detectable: Sequence[float | None]) -> str:
+    """What the comparison would have found, None being a point that scatters too much to find anything."""
+    known = [value for value in detectable if value is not None]
+    nothing = f"no change below a factor of {LARGEST_FACTOR:g} is detectable: the repetitions differ too much"
+    if not known:
+        return nothing.capitalize() + "."
+    least, most = (formatting.percent(value) for value in (min(known), max(known)))
+    span = least if least == most else f"{least} to {most}, depending on the point"
+    lost = len(detectable) - len(known)
+    beside = f" At {count(lost, 'other point')} {nothing}." if lost else ""
+    return f"Smallest detectable change (found in about 3 of 4 comparisons): {span}.{beside}"
+
+
+def _refuse_copies(history: Sequence[Bundle]) -> None:
+    """Equal sessions have no spread, and every change would then be beyond it."""
+    seen: dict[Hashable, Bundle] = {}
+    for bundle in history:
+        if other := next((seen[run] for run in runs(bundle.trials) if run in seen), None):
+            raise ValueError(f"{bundle.path}: holds a trial of {other.path}: a copy is no further session")
+        seen |= dict.fromkeys(runs(bundle.trials), bundle)
+
+
+def ran_in_turns(before: Sequence[TrialRecord], after: Sequence[TrialRecord]) -> bool:
+    """Whether the trials of both sides alternated, as those of one interleaved session do.
+
+    Their records name it, where `run --against` made them. Else the start times decide: pairs in any order give at
+    least one change of sides for each pair.
+    """
+    named = [{record.paired for record in side} for side in (before, after)]
+    if named[0] == named[1] and None not in named[0]:
+        return True
+    starts = sorted(
+        (record.timeline[0].at_ns, side)
+        for side, records in enumerate((before, after))
+        for record in records
+        if record.timeline
+    )
+    turns = sum(one[1] != other[1] for one, other in pairwise(starts))
+    return len(starts) == len(before) + len(after) and turns >= min(len(before), len(after))
+
+
+def _same_machines(before: Bundle, after: Bundle) -> bool:
+    """By the hosts' names, and by a device in common where devices have identities: names may be the same by chance."""
+    ranks = [
+        [rank for trial in bundle.trials if trial.good and trial.record for rank in trial.record.topology]
+        for bundle in (before, after)
+    ]
+    hosts = [{rank.node or rank.host for rank in side} for side in ranks]
+    devices = [{rank.device for rank in side if rank.device and rank.device.startswith("GPU-")} for side in ranks]
+    return hosts[0] == hosts[1] and (devices[0] == devices[1] == set() or bool(devices[0] & devices[1]))
+
+
 def _measured(bundle: Bundle) -> dict[tuple[str, int, str], MeasuredPoint]:
-    """Measured points by series, worker count and layout, in the order of the curves."""
     return {
         (series.name, p.point.workers, p.point.layout): p
         for series in measure(bundle)
@@ -93,46 +221,4 @@ def _measured(bundle: Bundle) -> dict[tuple[str, int, str], MeasuredPoint]:
 
 
 def _name(point: Point) -> str:
-    workers = count(point.workers, "worker")
-    return f"{point.series}, {workers} ({point.layout})"
-
-
-def _table(comparison: Comparison) -> Table:
-    columns = (
-        Column("series", "Series"),
-        Column("workers", "Workers", "count"),
-        Column("layout", "Layout"),
-        Column("before", "Before", "number", "/s", interval=True),
-        Column("after", "After", "number", "/s", interval=True),
-        Column("ratio", "After / before", "percent", interval=True),
-        Column("adjusted_p", "p (Holm)", "number"),
-        Column("verdict", "Verdict"),
-        Column("past_threshold", "Exceeds threshold", "flag"),
-    )
-    rows = tuple(
-        (
-            p.point.series,
-            p.point.workers,
-            p.point.layout,
-            p.before,
-            p.after,
-            p.change.ratio,
-            p.change.adjusted_p,
-            p.verdict,
-            p.change.past_threshold,
-        )
-        for p in comparison.points
-    )
-    title = f"{comparison.before} → {comparison.after}"
-    return Table("compare", title, columns, rows, tuple(_notes(comparison)))
-
-
-def _notes(comparison: Comparison) -> list[str]:
-    notes = [f"Threshold {comparison.threshold * 100:g} %, and only changes beyond noise."]
-    notes += _missing("before", comparison.only_before) + _missing("after", comparison.only_after)
-    notes += [f"{d.what} differs: {d.spelled()}" for d in comparison.differences]
-    return notes
-
-
-def _missing(side: str, names: Sequence[str]) -> list[str]:
-    return [f"Measured {side} only: {'; '.join(names)}."] if names else []
+    return f"{point.series}, {count(point.workers, 'worker')} ({point.layout})"

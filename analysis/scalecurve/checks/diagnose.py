@@ -6,21 +6,25 @@ windows do.
 """
 
 import math
+import textwrap
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from operator import truediv
 
 from scalecurve.bundle.measurement import MeasuredPoint, measure
-from scalecurve.bundle.open import Bundle, Trial
+from scalecurve.bundle.open import Bundle
 from scalecurve.bundle.problem import UnusableFile
 from scalecurve.bundle.step_summary import Digests, StepDigest, digest_all
+from scalecurve.bundle.trial import Trial
 from scalecurve.render import formatting
-from scalecurve.render.table import Column, Table
+from scalecurve.render.notebook import OneTable
+from scalecurve.render.table import Column, Table, experiment_column, one_line, table_of
+from scalecurve_api.text import count
 
 DISAGREEMENT = 0.05
 """Repetitions whose throughputs spread by more than this (relative, largest to smallest) are reported."""
-SHARED_CORES = 0.1
-"""From this share of a worker's cores on, what other processes take is reported."""
+SHARED_CORES = 0.1  # from this share of a worker's cores on, what other processes take is reported
 
 
 @dataclass(frozen=True)
@@ -43,7 +47,7 @@ class Anomaly:
 
 
 @dataclass(frozen=True)
-class Diagnosis:
+class Diagnosis(OneTable):
     """All findings, the most severe first, unreadable tables, and the numbers of excluded trials by outcome."""
 
     findings: tuple[Anomaly, ...]
@@ -53,7 +57,45 @@ class Diagnosis:
     left_out: tuple[tuple[str, int], ...] = ()
 
     def table(self) -> Table:
-        return _table(self)
+        notes = [f"Analyzed {self.rows:,} step rows of {self.trials:,} trials."]
+        if self.left_out:
+            ends = ", ".join(f"{count} {end}" for end, count in self.left_out)
+            notes.append(f"Excluded from the curves and not analyzed: {ends}. See each trial's message.")
+        elif not self.trials:
+            notes.append("Nothing to analyze: no trial has ended, or no record is readable.")
+        return table_of(
+            "diagnosis",
+            "Diagnosis",
+            self.findings,
+            (
+                (experiment_column(f.bundle for f in self.findings), lambda f: f.bundle),
+                (Column("series", "Series"), lambda f: f.series),
+                (Column("workers", "Workers", "count"), lambda f: f.workers),
+                (Column("kind", "Finding"), lambda f: f.kind),
+                (Column("trials", "Trials"), lambda f: f"{len(f.trials)} of {f.of}"),
+                (Column("effect", "Effect", "percent"), lambda f: f.severity),
+                (Column("evidence", "Evidence"), lambda f: f.evidence),
+                (Column("advice", "Action"), lambda f: f.advice),
+            ),
+            [*notes, *(f"{label}: {problem}" for label, problem in self.problems)],
+        )
+
+    def paragraphs(self, width: int = 100) -> str:
+        """For people: a paragraph a finding, the most severe first, then the notes; lines of ``width`` characters."""
+        several = len({finding.bundle for finding in self.findings}) > 1
+        lines = [] if self.findings else ["Nothing unusual in the step times."]
+        for f in self.findings:
+            where = f"{f.bundle}, {f.series}" if several else f.series
+            effect = f"{formatting.percent(f.severity)} of a step, " if f.severity is not None else ""
+            at = f"{where} at {count(f.workers, 'worker')}"
+            heading = one_line(f"{at}: {f.kind} ({effect}{len(f.trials)} of {f.of} trials)")
+            lines += textwrap.wrap(heading, width, subsequent_indent="  ", break_long_words=False)
+            lines += textwrap.wrap(one_line(f.evidence), width, initial_indent="  ", subsequent_indent="  ")
+            lines += textwrap.wrap(one_line(f.advice), width, initial_indent="  → ", subsequent_indent="    ")
+            lines.append("")
+        for note in self.table().notes:
+            lines += textwrap.wrap(f"note: {one_line(note)}", width, subsequent_indent="  ", break_long_words=False)
+        return "\n".join(lines) + "\n"
 
 
 @dataclass(frozen=True)
@@ -72,17 +114,13 @@ def diagnose(bundles: Sequence[Bundle]) -> Diagnosis:
 
 def diagnose_from(bundles: Sequence[Bundle], digests: Digests) -> Diagnosis:
     """The same, from existing summaries."""
-    findings: list[Anomaly] = []
-    for bundle in bundles:
-        for series in measure(bundle):
-            for point in series.points:
-                findings += _of_point(bundle.label, series.name, point, digests)
+    every = [(bundle.label, series.name, p) for bundle in bundles for series in measure(bundle) for p in series.points]
+    findings = [finding for place in every for finding in _of_point(*place, digests)]
     findings.sort(key=lambda f: (-_weight(f.severity), f.bundle, f.series, f.workers, f.kind))
     return Diagnosis(tuple(findings), len(digests.of), digests.rows, digests.problems, _left_out(bundles))
 
 
 def _left_out(bundles: Sequence[Bundle]) -> tuple[tuple[str, int], ...]:
-    """Phase and reason of the trials that did not succeed, the most frequent first."""
     records = [trial.record for bundle in bundles for trial in bundle.trials if trial.record and not trial.good]
     ends = Counter(f"{record.phase.value}: {record.reason or 'no reason given'}" for record in records)
     return tuple(sorted(ends.items(), key=lambda pair: (-pair[1], pair[0])))
@@ -99,23 +137,14 @@ def _of_point(bundle: str, series: str, point: MeasuredPoint, digests: Digests) 
         for notice in noticed_here:
             if notice:
                 noticed.setdefault(notice.kind, []).append(notice)
-    disagreement = _repetitions(point)
-    if disagreement:
+    if disagreement := _repetitions(point):
         noticed[disagreement.kind] = [disagreement]
     for kind, several in noticed.items():
         worst = max(several, key=lambda n: (_weight(n.severity), n.trial))
         names = tuple(n.trial for n in several if n.trial)
-        yield Anomaly(
-            bundle=bundle,
-            kind=kind,
-            series=series,
-            workers=point.point.workers,
-            trials=names or tuple(trial.name for trial in trials),
-            of=len(trials),
-            severity=worst.severity,
-            evidence=worst.evidence,
-            advice=worst.advice,
-        )
+        names = names or tuple(trial.name for trial in trials)
+        told = (worst.severity, worst.evidence, worst.advice)
+        yield Anomaly(bundle, kind, series, point.point.workers, names, len(trials), *told)
 
 
 def _weight(severity: float | None) -> float:
@@ -133,36 +162,29 @@ def _never_steady(trial: Trial) -> _Noticed | None:
 
 
 def _shared_cores(trial: Trial) -> _Noticed | None:
-    loads = [load for load in (trial.record.foreign_load if trial.record else []) if load is not None]
-    if not loads or max(loads) < SHARED_CORES:
-        return None
-    evidence = f"other processes took up to {formatting.percent(max(loads), 0)} of a worker's cores"
+    share = max((load for load in (trial.record.foreign_load if trial.record else []) if load), default=0.0)
+    evidence = f"other processes took up to {formatting.percent(share, 0)} of a worker's cores"
     advice = "stop them, or reserve cores for the trial; measure.maxForeignLoad sets when such a trial is Invalid"
-    return _Noticed("shared cores", trial.name, None, evidence, advice)
+    return _Noticed("shared cores", trial.name, None, evidence, advice) if share >= SHARED_CORES else None
 
 
 def _stolen_cores(trial: Trial) -> _Noticed | None:
-    loads = [load for load in (trial.record.stolen_load if trial.record else []) if load is not None]
-    if not loads or max(loads) < SHARED_CORES:
-        return None
-    evidence = f"the hypervisor gave up to {formatting.percent(max(loads), 0)} of a worker's cores to other guests"
+    share = max((load for load in (trial.record.stolen_load if trial.record else []) if load), default=0.0)
+    evidence = f"the hypervisor gave up to {formatting.percent(share, 0)} of a worker's cores to other guests"
     advice = "run on a host with dedicated cores, or at another time; nothing on this machine helps"
-    return _Noticed("stolen cores", trial.name, None, evidence, advice)
+    return _Noticed("stolen cores", trial.name, None, evidence, advice) if share >= SHARED_CORES else None
 
 
 def _drift(trial: Trial, summary: StepDigest) -> _Noticed | None:
     drift = summary.drift
     if drift is None or not drift.drifting:
         return None
-    slower = drift.relative > 0
+    does, advice = "falls", "still warming up: raise measure.warmupSteps"
+    if drift.relative > 0:
+        does, advice = "rises", "check clocks, temperature and memory growth; use longer windows"
     evidence = (
-        f"step time {'rises' if slower else 'falls'} by {formatting.percent(abs(drift.relative))} from the first to "
-        f"the last of {summary.steps} timed steps (p {_p(drift.p_value)})"
-    )
-    advice = (
-        "check clocks, temperature and memory growth; use longer windows"
-        if slower
-        else "still warming up: raise measure.warmupSteps"
+        f"step time {does} by {formatting.percent(abs(drift.relative))} from the first to the last of "
+        f"{summary.steps} timed steps (p {_p(drift.p_value)})"
     )
     return _Noticed("drift", trial.name, abs(drift.relative), evidence, advice)
 
@@ -190,10 +212,8 @@ def _warm_up(trial: Trial, summary: StepDigest) -> _Noticed | None:
         + (f", after {done} warm-up steps" if done is not None else "")
         + f"; this inflates the mean step by {formatting.percent(warm_up.bias)}"
     )
-    needed = (done or trial.spec.measure.warmup_steps) + warm_up.discard
-    return _Noticed(
-        "warm-up too short", trial.name, warm_up.bias, evidence, f"set measure.warmupSteps to {needed} or more"
-    )
+    advice = f"set measure.warmupSteps to {(done or trial.spec.measure.warmup_steps) + warm_up.discard} or more"
+    return _Noticed("warm-up too short", trial.name, warm_up.bias, evidence, advice)
 
 
 def _slow_rank(trial: Trial, summary: StepDigest) -> _Noticed | None:
@@ -231,11 +251,7 @@ def _stragglers(trial: Trial, summary: StepDigest) -> _Noticed | None:
 
 _LOOKS_AT_RECORDS: tuple[Callable[[Trial], _Noticed | None], ...] = (_never_steady, _shared_cores, _stolen_cores)
 _LOOKS_AT_STEPS: tuple[Callable[[Trial, StepDigest], _Noticed | None], ...] = (
-    _drift,
-    _modes,
-    _warm_up,
-    _slow_rank,
-    _stragglers,
+    *(_drift, _modes, _warm_up, _slow_rank, _stragglers),
 )
 
 
@@ -244,8 +260,8 @@ def _repetitions(point: MeasuredPoint) -> _Noticed | None:
     if len(point.samples) < 2:
         return None
     rates = [total.total_samples / total.total_wall_s for total in point.samples]
-    spread = max(rates) / min(rates) - 1
-    within = max(_spread_of_windows(total.samples, total.wall_s) for total in point.samples)
+    spread = _spread(rates)
+    within = max(_spread(list(map(truediv, total.samples, total.wall_s))) for total in point.samples)
     if spread < DISAGREEMENT or spread < 2 * within:
         return None
     spelled = ", ".join(formatting.number(rate) for rate in rates)
@@ -256,37 +272,9 @@ def _repetitions(point: MeasuredPoint) -> _Noticed | None:
     return _Noticed("repetitions disagree", "", spread, evidence, advice)
 
 
-def _spread_of_windows(samples: Sequence[float], wall_s: Sequence[float]) -> float:
-    rates = [count / wall for count, wall in zip(samples, wall_s, strict=True)]
+def _spread(rates: Sequence[float]) -> float:
     return max(rates) / min(rates) - 1
 
 
 def _p(value: float) -> str:
     return "below 1e-9" if value < 1e-9 else f"{value:.1e}" if math.isfinite(value) else "unknown"
-
-
-def _table(diagnosis: Diagnosis) -> Table:
-    several = len({finding.bundle for finding in diagnosis.findings}) > 1
-    columns = (
-        Column("experiment", "Experiment", detail=not several),
-        Column("series", "Series"),
-        Column("workers", "Workers", "count"),
-        Column("kind", "Finding"),
-        Column("trials", "Trials"),
-        Column("effect", "Effect", "percent"),
-        Column("evidence", "Evidence"),
-        Column("advice", "Action"),
-    )
-    rows = tuple(
-        (f.bundle, f.series, f.workers, f.kind, f"{len(f.trials)} of {f.of}", f.severity, f.evidence, f.advice)
-        for f in diagnosis.findings
-    )
-    looked = f"Analyzed {diagnosis.rows:,} step rows of {diagnosis.trials:,} trials."
-    notes = [looked]
-    if diagnosis.left_out:
-        ends = ", ".join(f"{count} {end}" for end, count in diagnosis.left_out)
-        notes.append(f"Excluded from the curves and not analyzed: {ends}. See each trial's message.")
-    elif not diagnosis.trials:
-        notes.append("Nothing to analyze: no trial has ended, or no record is readable.")
-    notes += [*(f"{label}: {problem.file}: {problem.what}" for label, problem in diagnosis.problems)]
-    return Table("diagnosis", "Diagnosis", columns, rows, tuple(notes))

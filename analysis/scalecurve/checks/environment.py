@@ -1,11 +1,16 @@
 """Hardware, software and checks of the trials: the part of a report that says why to trust it."""
 
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from scalecurve.bundle.open import Bundle
-from scalecurve.render.table import Column, Table
+from scalecurve.curves.doubts import NOT_CHECKED
+from scalecurve.render.table import Column, Table, experiment_column, table_of
+from scalecurve_api.programs.imported import UNKNOWN_MODEL, ImportedWorkload
+from scalecurve_api.programs.workload import Workload
 from scalecurve_api.record.trial_record import TrialRecord
+from scalecurve_api.text import spell_value
 
 
 @dataclass(frozen=True)
@@ -16,17 +21,20 @@ class Fact:
     what: str
     values: tuple[tuple[str, int], ...]
 
+    def spelled(self) -> str:
+        if len(self.values) == 1:
+            return self.values[0][0]
+        return "; ".join(f"{value} ({count} trials)" for value, count in self.values)
+
 
 def environment(bundles: Sequence[Bundle]) -> tuple[Fact, ...]:
     """Facts of the Succeeded trials, each value with the number of trials that had it."""
     facts = []
     for bundle in bundles:
-        counted: dict[str, dict[str, int]] = {}
+        counted: defaultdict[str, Counter[str]] = defaultdict(Counter)
         for trial in bundle.trials:
-            if trial.good and trial.record is not None:
-                for what, value in _facts(trial.record):
-                    values = counted.setdefault(what, {})
-                    values[value] = values.get(value, 0) + 1
+            for what, value in _facts(trial.record) if trial.good and trial.record else ():
+                counted[what][value] += 1
         for what, values in counted.items():
             ordered = sorted(values.items(), key=lambda pair: (-pair[1], pair[0]))
             facts.append(Fact(bundle.label, what, tuple(ordered)))
@@ -35,14 +43,16 @@ def environment(bundles: Sequence[Bundle]) -> tuple[Fact, ...]:
 
 def environment_table(facts: Sequence[Fact]) -> Table:
     """One row per fact."""
-    several = len({fact.bundle for fact in facts}) > 1
-    columns = (
-        Column("experiment", "Experiment", detail=not several),
-        Column("what", "What"),
-        Column("value", "Value"),
+    return table_of(
+        "environment",
+        "Environment",
+        facts,
+        (
+            (experiment_column(fact.bundle for fact in facts), lambda fact: fact.bundle),
+            (Column("what", "What"), lambda fact: fact.what),
+            (Column("value", "Value"), Fact.spelled),
+        ),
     )
-    rows = tuple((fact.bundle, fact.what, _spelled(fact)) for fact in facts)
-    return Table("environment", "Environment", columns, rows)
 
 
 def check_table(bundles: Sequence[Bundle]) -> Table:
@@ -55,30 +65,25 @@ def check_table(bundles: Sequence[Bundle]) -> Table:
         Column("not_made", "Not possible", "count"),
         Column("detail", "Detail"),
     )
-    rows = []
-    for bundle in bundles:
-        for name, (passed, failed, unmade, detail) in _checks(bundle).items():
-            rows.append((bundle.label, name, passed, failed, unmade, detail))
-    notes = []
-    if any(row[4] for row in rows):
-        notes.append("A check that was not possible says nothing about the trial; see its detail.")
-    return Table("checks", "Checks of the included trials", columns, tuple(rows), tuple(notes))
+    rows = tuple((bundle.label, name, *counts) for bundle in bundles for name, counts in _checks(bundle).items())
+    unmade = any(row[4] for row in rows)
+    notes = ("A check that was not possible says nothing about the trial; see its detail.",) if unmade else ()
+    return Table("checks", "Checks of the included trials", columns, rows, notes)
 
 
 def _facts(record: TrialRecord) -> Iterator[tuple[str, str]]:
     yield "engine", record.engine
-    workload = record.trial.workload
-    yield "program", workload.program
-    if workload.runs:
-        if workload.model_framework:
-            yield "model", workload.model
-        yield "precision", workload.precision.value
-        if workload.takes_batch:
-            yield "data", workload.data.source.value
+    yield from _imported(record) if record.imported else _workload(record.trial.workload)
     if record.strategy:
         yield "strategy", record.strategy
     if record.backend:
         yield "collective library", record.backend
+    if seen := [each for each in record.transports if each is not None]:
+        carriers = [
+            *sorted({kind for each in seen for kind in each.channels}),
+            *(["NVLS"] if any(e.nvls for e in seen) else []),
+        ]
+        yield "transport", ", ".join([*carriers, *sorted({name for each in seen for name in each.interfaces})])
     devices = sorted({rank.device_name for rank in record.topology})
     if devices:
         yield "device", ", ".join(devices)
@@ -94,10 +99,26 @@ def _facts(record: TrialRecord) -> Iterator[tuple[str, str]]:
         yield f"variable {name}", value
 
 
-def _spelled(fact: Fact) -> str:
-    if len(fact.values) == 1:
-        return fact.values[0][0]
-    return "; ".join(f"{value} ({count} trials)" for value, count in fact.values)
+def _workload(workload: Workload) -> Iterator[tuple[str, str]]:
+    yield "program", workload.program
+    if workload.runs:
+        if workload.model_framework:
+            yield "model", workload.model
+        yield "precision", workload.precision.value
+        if workload.takes_batch:
+            yield "data", workload.data.source.value
+
+
+def _imported(record: TrialRecord) -> Iterator[tuple[str, str]]:
+    """What the source of an imported trial states."""
+    workload = record.trial.workload
+    yield "origin", NOT_CHECKED
+    yield "source", record.source or "not stated"
+    if not isinstance(workload, ImportedWorkload):
+        yield from _workload(workload)
+    else:
+        yield from (("model", workload.model),) if workload.model != UNKNOWN_MODEL else ()
+        yield from ((name, spell_value(value)) for name, value in workload.parameters.items())
 
 
 def _checks(bundle: Bundle) -> dict[str, tuple[int, int, int, str]]:

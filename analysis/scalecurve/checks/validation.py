@@ -4,25 +4,29 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pydantic import ValidationError
+
+from scalecurve.checks.image_folders import folder_problems
 from scalecurve_api.problem import Problem, printable, shorten
 from scalecurve_api.spec.experiment import ScalingExperiment
 from scalecurve_api.validation.document import MAX_BYTES, Document, read_documents, write_documents
-from scalecurve_api.validation.overlay import read_overlay
+from scalecurve_api.validation.fits import too_large
+from scalecurve_api.validation.overlay import lay_over, read_overlay
 from scalecurve_api.validation.validate import validate_text
 
 if TYPE_CHECKING:
-    from scalecurve.render.table import Cell, Table
+    from scalecurve.render.table import Table
 
 _MOST_BYTES = 4 * MAX_BYTES
 
 
 @dataclass(frozen=True)
 class Checked:
-    """One file: its text, its valid experiments, and the problems of the others.
+    """One file: its text, its valid experiments with warnings, and the problems of the others.
 
     With overlays the text is that of the merged experiments, written anew under a line that names the files.
     """
@@ -31,20 +35,43 @@ class Checked:
     text: str
     experiments: tuple[ScalingExperiment, ...]
     problems: tuple[Problem, ...]
+    warnings: tuple[Problem, ...] = ()
 
 
 def validate(
-    files: Iterable[str | os.PathLike[str]], overlays: Iterable[str | os.PathLike[str]] = ()
+    files: Iterable[str | os.PathLike[str]],
+    overlays: Iterable[str | os.PathLike[str]] = (),
+    device_gb: float | None = None,
 ) -> tuple[Checked, ...]:
     """Check every file; an unreadable one is a problem of its own and does not stop the others.
 
     Overlays are merged in their order into every experiment. When one of them is wrong, only that is said.
+    ``device_gb`` is the memory of one device, which every point's training must fit.
     """
     laid = [_read_overlay(Path(file)) for file in overlays]
     wrong = tuple(overlay for overlay in laid if isinstance(overlay, Checked))
-    return wrong or tuple(
+    checked = wrong or tuple(
         _check(Path(file), [overlay for overlay in laid if isinstance(overlay, Document)]) for file in files
     )
+    return tuple(_fitting(each, device_gb) for each in checked)
+
+
+def well_formed(
+    file: str | os.PathLike[str], overlays: Iterable[str | os.PathLike[str]] = ()
+) -> ScalingExperiment | None:
+    """The one experiment of a file with its overlays whose fields are right, whatever the rules over them say."""
+    laid = [_read_overlay(Path(overlay)) for overlay in overlays]
+    text = _read(Path(file), "")
+    if isinstance(text, Checked) or any(isinstance(overlay, Checked) for overlay in laid):
+        return None
+    documents, problems = read_documents(text, str(file))
+    if problems or len(documents) != 1:
+        return None
+    merged, refused = lay_over(documents[0], [overlay for overlay in laid if isinstance(overlay, Document)])
+    try:
+        return None if refused else ScalingExperiment.model_validate(merged.value)
+    except ValidationError:
+        return None
 
 
 def problem_table(checked: Iterable[Checked]) -> Table:
@@ -53,53 +80,57 @@ def problem_table(checked: Iterable[Checked]) -> Table:
 
     names = ("file", "line", "field", "given", "allowed", "suggestion")
     columns = tuple(Column(name, name.title(), "count" if name == "line" else "text") for name in names)
-    rows: list[tuple[Cell, ...]] = [
-        (p.file, p.line, p.field, shorten(p.given), p.allowed, p.suggestion) for file in checked for p in file.problems
-    ]
+    problems = [problem for file in checked for problem in file.problems]
+    rows = [(p.file, p.line, p.field, shorten(p.given), p.allowed, p.suggestion) for p in problems]
     return Table("problems", "Problems", columns, tuple(rows))
 
 
+def _fitting(checked: Checked, device_gb: float | None) -> Checked:
+    problems = [
+        replace(problem, file=checked.file)
+        for experiment in checked.experiments
+        for problem in too_large(experiment.spec, device_gb)
+    ]
+    return replace(checked, problems=(*checked.problems, *problems)) if problems else checked
+
+
 def _check(file: Path, overlays: Sequence[Document]) -> Checked:
-    try:
-        text = _read(file)
-    except _Unreadable as error:
-        return _unread(file, f"{error}", "a YAML file of experiments")
+    text = _read(file, "a YAML file of experiments")
+    if isinstance(text, Checked):
+        return text
     validated = validate_text(text, str(file), overlays)
+    folders = [replace(p, file=str(file)) for each in validated.experiments for p in folder_problems(each)]
+    if folders:
+        return Checked(str(file), text, (), (*validated.problems, *folders), validated.warnings)
     if not overlays or validated.problems:
-        return Checked(str(file), text, validated.experiments, validated.problems)
+        return Checked(str(file), text, validated.experiments, validated.problems, validated.warnings)
     merged = f"{file} with {' and '.join(overlay.file for overlay in overlays)} laid over it"
     text = f"# {printable(merged)}\n{write_documents(validated.values)}"
     # A bundle keeps this text: together the files may be more than one may be.
-    return Checked(str(file), text, validated.experiments, tuple(read_documents(text, merged)[1]))
+    return Checked(str(file), text, validated.experiments, tuple(read_documents(text, merged)[1]), validated.warnings)
 
 
 def _read_overlay(file: Path) -> Document | Checked:
-    try:
-        overlay, problems = read_overlay(_read(file), str(file))
-    except _Unreadable as error:
-        return _unread(file, f"{error}", "a YAML file with an overlay")
+    text = _read(file, "a YAML file with an overlay")
+    if isinstance(text, Checked):
+        return text
+    overlay, problems = read_overlay(text, str(file))
     return overlay or Checked(str(file), "", (), tuple(problems))
 
 
-def _unread(file: Path, problem: str, allowed: str) -> Checked:
-    return Checked(str(file), "", (), (Problem((), problem, allowed, file=str(file)),))
-
-
-class _Unreadable(Exception):
-    """A file that is not text; the message says what it is."""
-
-
-def _read(file: Path) -> str:
-    """A file's text, up to the largest size of an experiment."""
-    if str(file) == "-":
-        raise _Unreadable("standard input, which is not read")
+def _read(file: Path, allowed: str) -> str | Checked:
+    """A file's text, up to the largest size of an experiment, or what it is instead of a text."""
     try:
-        with file.open("rb") as opened:
-            data = opened.read(_MOST_BYTES + 1)
-        if len(data) > _MOST_BYTES:
-            raise _Unreadable(f"more than {_MOST_BYTES} bytes")
-        return data.decode()
+        if str(file) == "-":
+            given = "standard input, which is not read"
+        else:
+            with file.open("rb") as opened:
+                data = opened.read(_MOST_BYTES + 1)
+            if len(data) <= _MOST_BYTES:
+                return data.decode()
+            given = f"more than {_MOST_BYTES} bytes"
     except OSError as error:
-        raise _Unreadable(f"a file that cannot be read ({error.strerror})") from error
+        given = f"a file that cannot be read ({error.strerror})"
     except UnicodeDecodeError as error:
-        raise _Unreadable(f"a file that is not UTF-8 text (at byte {error.start + 1})") from error
+        given = f"a file that is not UTF-8 text (at byte {error.start + 1})"
+    return Checked(str(file), "", (), (Problem((), given, allowed, file=str(file)),))

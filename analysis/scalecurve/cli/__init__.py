@@ -1,6 +1,5 @@
 """The command line, ``scalecurve VERB``. A verb is imported when it is called, which keeps help fast."""
 
-import importlib
 import os
 import sys
 from io import TextIOWrapper
@@ -21,11 +20,7 @@ class LazyGroup(click.Group):
         return list(verbs())
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in verbs():
-            return None
-        command = importlib.import_module(verbs()[cmd_name].module).command
-        assert isinstance(command, click.Command)
-        return command
+        return verbs()[cmd_name].command() if cmd_name in verbs() else None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Verbs"):
@@ -42,7 +37,6 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Suggest the nearest verb for an unknown one."""
         if args and args[0] not in verbs() and not args[0].startswith("-"):
             near = did_you_mean(args[0], verbs())
             hint = f" Did you mean {near!r}?" if near else ""
@@ -60,8 +54,8 @@ def cli() -> None:
     """How does this training job scale, why does it bend, what does it cost, and can I believe the number?
 
     \b
-    Exit codes: 0 success, 1 a trial failed or a threshold was missed, 2 bad input,
-    3 environment (no cluster, no GPU), 130 interrupted.
+    Exit codes: 0 success, 1 a trial failed or a threshold was missed,
+    2 bad input, 3 environment (no cluster, no GPU), 130 interrupted.
     """
 
 

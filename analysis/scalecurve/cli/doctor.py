@@ -21,10 +21,11 @@ from scalecurve_kube.blocking import connect
 from scalecurve_kube.errors import ClusterError
 
 if TYPE_CHECKING:
-    from scalecurve.render.table import Cell, Table
+    from scalecurve.render.table import Table
     from scalecurve_api.spec.experiment import ScalingExperiment
     from scalecurve_local.devices.shares import Allotment, Machine
 
+Row = tuple[str, str, bool | None]
 _PACKAGES = ("torch", "nvidia-ml-py", "scikit-learn", "mpi4py", "horovod")
 _PROGRAMS = ("mpirun", "nvidia-smi")
 
@@ -94,30 +95,24 @@ def _here(experiment: ScalingExperiment | None, oversubscribe: bool) -> tuple[Ta
     from scalecurve_local import EngineError
 
     columns = (Column("what", "What"), Column("found", "Found"), Column("good", "OK", "flag"))
-    rows: list[tuple[Cell, ...]] = []
-    blocked = False
+    blocking: list[Row] = []
     try:
-        rows += _machine_rows(survey())
+        rows = _machine_rows(survey())
     except EngineError as error:
-        rows.append(("devices", str(error), False))
-        blocked = True
-    rows += _software_rows()
+        rows = blocking = [("devices", str(error), False)]
+    rows = rows + _software_rows()
     if experiment is not None:
         try:
             allotment = allotment_of(experiment, oversubscribe)
             rows.append((experiment.metadata.name, "can run here: " + "; ".join(allotment.notes), True))
         except EngineError as error:
-            rows.append((experiment.metadata.name, str(error), False))
-            blocked = True
-    return Table("doctor", "This machine", columns, tuple(rows)), blocked
+            blocking = [(experiment.metadata.name, str(error), False)]
+            rows += blocking
+    return Table("doctor", "This machine", columns, tuple(rows)), bool(blocking)
 
 
 def survey() -> Machine:
-    """Cores and GPUs that a run may use.
-
-    Raises:
-        EngineError: when ``CUDA_VISIBLE_DEVICES`` names what is not there.
-    """
+    """Cores and GPUs that a run may use; raises EngineError if ``CUDA_VISIBLE_DEVICES`` names what is not there."""
     from scalecurve_local.devices.cores import survey_cores
     from scalecurve_local.devices.gpus import survey_gpus
     from scalecurve_local.devices.shares import Machine
@@ -126,31 +121,26 @@ def survey() -> Machine:
 
 
 def allotment_of(experiment: ScalingExperiment, oversubscribe: bool) -> Allotment:
-    """What each worker of an experiment would get.
-
-    Raises:
-        EngineError: when it cannot run here.
-    """
+    """What each worker of an experiment would get; raises EngineError if it cannot run here."""
     from scalecurve_api.planning.plan import make_plan
     from scalecurve_local.devices.shares import allot
 
     return allot(make_plan(experiment).trials, survey(), oversubscribe)
 
 
-def _machine_rows(machine: Machine) -> list[tuple[Cell, ...]]:
+def _machine_rows(machine: Machine) -> list[Row]:
     cores = machine.cores
     quota = "" if cores.quota is None else f", limited to {cores.quota:g} by a control group"
-    rows: list[tuple[Cell, ...]] = [
+    names = ", ".join(f"{gpu.name} {gpu.uuid}" for gpu in machine.gpus)
+    return [
         ("system", f"{platform.system()} {platform.release()}, Python {platform.python_version()}", True),
         ("cores", f"{len(cores.siblings)} physical, {cores.threads} hardware threads{quota}", True),
+        ("GPUs", f"{len(machine.gpus)}: {names}" if names else "none: workers run on CPU cores", True),
     ]
-    names = ", ".join(f"{gpu.name} {gpu.uuid}" for gpu in machine.gpus)
-    rows.append(("GPUs", f"{len(machine.gpus)}: {names}" if names else "none: workers run on CPU cores", True))
-    return rows
 
 
-def _software_rows() -> list[tuple[Cell, ...]]:
-    rows: list[tuple[Cell, ...]] = []
+def _software_rows() -> list[Row]:
+    rows: list[Row] = []
     for package in _PACKAGES:
         try:
             rows.append((package, importlib.metadata.version(package), True))

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import math
+import shutil
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import update_wrapper
+from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
@@ -17,11 +20,13 @@ from scalecurve_api.problem import printable
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from scalecurve.bundle.open import Bundle
     from scalecurve.render.table import Table
     from scalecurve_api.spec.experiment import ScalingExperiment
 
 F = TypeVar("F", bound="Callable[..., Any]")
 
+_WARNINGS = "scalecurve.warnings"
 FORMS = ("table", "json", "csv", "md")
 
 
@@ -35,31 +40,117 @@ class Real(click.FloatRange):
         return number
 
 
-def output_option(function: F) -> F:
-    """``--output table|json|csv|md``."""
-    return click.option(
-        "-o", "--output", type=click.Choice(FORMS), default="table", show_default=True, help="Output format."
-    )(function)
+class Fraction(Real):
+    """A fraction, also as a percentage: 0.005 or 0.5%."""
+
+    name = "fraction"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        text = value.strip() if isinstance(value, str) else value
+        if isinstance(text, str) and text.endswith("%"):
+            try:
+                text = float(text[:-1]) / 100
+            except ValueError:
+                self.fail(f"{value!r} is not a percentage, such as 0.5%", param, ctx)
+        return super().convert(text, param, ctx)
 
 
-def show(tables: Sequence[Table], form: str, extra: dict[str, Any] | None = None) -> None:
+quiet_option = click.option("-q", "--quiet", is_flag=True, help="Do not show progress.")
+output_option = click.option(
+    "-o", "--output", type=click.Choice(FORMS), default="table", show_default=True, help="Output format."
+)
+overlay_option = click.option(
+    "--overlay",
+    "overlays",
+    metavar="FILE",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    help="A JSON merge patch in YAML, applied to the experiment: mappings are merged, null removes a field, "
+    "anything else is replaced. Repeatable; applied in order.",
+)
+
+
+def options_as(name: str, make: Callable[..., Any], *options: Callable[[F], F]) -> Callable[[F], F]:
+    """Options that reach a verb's function as one argument ``name``: what ``make`` returns for their values."""
+
+    def decorate(function: F) -> F:
+        def verb(**values: Any) -> Any:
+            own = {key: values.pop(key) for key in signature(make).parameters}
+            return function(**{name: make(**own)}, **values)
+
+        update_wrapper(verb, function)
+        for option in reversed(options):
+            verb = option(verb)
+        return verb  # type: ignore[return-value]  # click calls it by keyword
+
+    return decorate
+
+
+def show(tables: Sequence[Table], form: str, extra: dict[str, Any] | None = None, warnings: Sequence[str] = ()) -> None:
     """Print tables: as text, as Markdown, all in one JSON document, or only the first as CSV.
 
-    No program reads CSV with a second header, so the other tables are named on stderr.
+    The document names its schema, the warnings of every bundle that was opened, and ``warnings``, which are the first
+    lines of text (on stderr beside CSV). No program reads CSV with a second header, so the other tables are named on
+    stderr.
     """
     from scalecurve.render.table import to_json
 
     if form == "json":
-        document = {**(extra or {}), **{table.name: table.plain() for table in tables}}
+        context = click.get_current_context()
+        head = {"schema": schema_of(context), "warnings": [*context.meta.get(_WARNINGS, ()), *warnings]}
+        document = {**head, **(extra or {}), **{table.name: table.plain() for table in tables}}
         click.echo(to_json(document), nl=False)
-    elif form == "csv":
+        return
+    for warning in warnings:
+        say(f"warning: {warning}", err=form == "csv")
+    if form == "csv":
         click.echo(tables[0].csv(), nl=False)
         if left_out := ", ".join(table.name for table in tables[1:] if table.rows):
             click.echo(
                 f"scalecurve: CSV holds one table, {tables[0].name}; --output json also has: {left_out}", err=True
             )
+    elif form == "md":
+        click.echo("\n".join(table.markdown() for table in tables), nl=False)
     else:
-        click.echo("\n".join(table.markdown() if form == "md" else table.text() for table in tables), nl=False)
+        click.echo("\n".join(map(as_text, tables)), nl=False)
+
+
+def end_if_empty(tables: Sequence[Table], form: str) -> None:
+    """Exit code 2 where no table has a row; the reason is in the notes, which text has printed already."""
+    if any(table.rows for table in tables):
+        return
+    if form in ("table", "md"):
+        sys.exit(EXIT_INPUT)
+    fail(" ".join(note for table in tables for note in table.notes) or "nothing to show", EXIT_INPUT)
+
+
+def as_text(table: Table) -> str:
+    """As wide as the terminal; a file or another program gets every row on one line."""
+    if not sys.stdout.isatty():
+        return table.text()
+    from scalecurve.render.terminal import fitted
+
+    return fitted(table, shutil.get_terminal_size().columns)
+
+
+def text_width() -> int:
+    """Of paragraphs: the terminal's, within what is easy to read."""
+    return max(40, min(100, shutil.get_terminal_size((100, 24)).columns))
+
+
+def schema_of(context: click.Context) -> str:
+    """``scalecurve.dev/VERB/v1``: the names in the JSON of this verb are those of this version."""
+    words = context.command_path.split()
+    return f"scalecurve.dev/{'-'.join(words[1:]) or 'scalecurve'}/v1"
+
+
+def warn(bundles: Iterable[Bundle]) -> None:
+    """Print what a reader must know before any number on stderr, and keep it for ``show``."""
+    kept = click.get_current_context().meta.setdefault(_WARNINGS, [])
+    for bundle in bundles:
+        for warning in bundle.warnings:
+            complain(f"{bundle.path}: {warning}")
+            kept.append(f"{bundle.label}: {warning}")
 
 
 def fail(message: str, code: int) -> NoReturn:
@@ -69,8 +160,18 @@ def fail(message: str, code: int) -> NoReturn:
 
 
 def complain(message: str) -> None:
-    """Print one line on stderr; control characters, as in a path, are escaped."""
-    click.echo(f"scalecurve: {printable(message)}", err=True)
+    """Print a message on stderr."""
+    say(f"scalecurve: {message}", err=True)
+
+
+def say(message: str, err: bool = False) -> None:
+    """Print a line of words, wrapped in a terminal; control characters, as in a path, are escaped."""
+    line = printable(message)
+    if (sys.stderr if err else sys.stdout).isatty():
+        from scalecurve.render.terminal import paragraph
+
+        line = "\n".join(paragraph(line, shutil.get_terminal_size().columns))
+    click.echo(line, err=err)
 
 
 @contextmanager
@@ -91,19 +192,6 @@ def progress_bar(
         yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
-def overlay_option(function: F) -> F:
-    """``--overlay FILE``, repeatable: merge patches for the experiment."""
-    return click.option(
-        "--overlay",
-        "overlays",
-        metavar="FILE",
-        multiple=True,
-        type=click.Path(path_type=Path),
-        help="A JSON merge patch in YAML, applied to the experiment: mappings are merged, null removes a field, "
-        "anything else is replaced. Repeatable; applied in order.",
-    )(function)
-
-
 def load_experiment(file: Path, overlays: Sequence[Path] = ()) -> tuple[ScalingExperiment, str]:
     """The one experiment of a file with overlays, and its text; prints all problems and exits if it is invalid."""
     from scalecurve.checks.validation import validate
@@ -114,6 +202,8 @@ def load_experiment(file: Path, overlays: Sequence[Path] = ()) -> tuple[ScalingE
         click.echo(str(problem), err=True)
     if problems:
         sys.exit(EXIT_INPUT)
+    for warning in checked[0].warnings:
+        complain(str(warning))
     if len(checked[0].experiments) != 1:
         fail(f"{file}: holds {len(checked[0].experiments)} experiments; expected one", EXIT_INPUT)
     return checked[0].experiments[0], checked[0].text

@@ -5,11 +5,13 @@ from pathlib import Path
 import click
 
 from scalecurve.cli.bundles import open_all
+from scalecurve.cli.device_memory import device_memory_gb
 from scalecurve.cli.output import Real, load_experiment, output_option, overlay_option, show
+from scalecurve.cli.search import candidates_of, planned_search
 
 
 def _startup() -> float:
-    from scalecurve.planning import DEFAULT_STARTUP_SECONDS
+    from scalecurve.planning.plan import DEFAULT_STARTUP_SECONDS
 
     return DEFAULT_STARTUP_SECONDS
 
@@ -25,6 +27,12 @@ def _startup() -> float:
     help="Seconds per trial in addition to its steps.",
 )
 @click.option("--from", "earlier", type=click.Path(path_type=Path), help="Earlier bundle to take step times from.")
+@click.option("--device", help="Device that memory is compared with, such as H200.")
+@click.option(
+    "--search",
+    is_flag=True,
+    help="Show what `run --search` would drop at once, and its rounds of trials, beside the full grid.",
+)
 @overlay_option
 @output_option
 def command(
@@ -32,13 +40,23 @@ def command(
     step_time: float | None,
     startup: float,
     earlier: Path | None,
+    device: str | None,
+    search: bool,
     overlays: tuple[Path, ...],
     output: str,
 ) -> None:
     """Show the ordered trials and the totals (trials, worker-hours, cost) without starting anything."""
-    from scalecurve.planning import plan
+    from scalecurve.planning.memory import memory_table
+    from scalecurve.planning.plan import plan
 
+    if search:
+        show(planned_search(candidates_of(file, overlays, device_memory_gb(device))), output)
+        return
     experiment, _ = load_experiment(file, overlays)
     bundles = open_all([earlier]) if earlier else ()
     planned = plan(experiment, step_seconds=step_time, startup_seconds=startup, earlier=next(iter(bundles), None))
-    show(planned.tables(), output)
+    spec = experiment.spec
+    limit = device_memory_gb(device) or spec.resources.device_memory_gb
+    laid_out = any(point.parallelism is not None for point in planned.plan.points)
+    memory = memory_table(spec, limit) if laid_out or limit is not None else None
+    show((*planned.tables(), *([memory] if memory is not None else [])), output)

@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING
 
 import click
 
 from scalecurve.cli.exit_codes import EXIT_INPUT
-from scalecurve.cli.output import Real, fail
+from scalecurve.cli.output import Real, as_text, fail, options_as
 from scalecurve_api.text import plain
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from scalecurve.bundle.open import Bundle
     from scalecurve.hardware.prices import Price
     from scalecurve.render.table import Table
     from scalecurve_api.spec.experiment import Cost
-
-F = TypeVar("F", bound="Callable[..., Any]")
 
 
 @dataclass(frozen=True)
@@ -42,42 +40,8 @@ class PriceOverride:
         return [replace(first, notes=(*first.notes, *self.notes(bundles))), *rest]
 
 
-def price_options(function: F) -> F:
-    """``--prices``, ``--per-worker-hour`` and what goes with them, passed to the function as one ``price``."""
-
-    def collected(
-        *,
-        prices: str | None,
-        per_worker_hour: float | None,
-        currency: str | None,
-        dataset_samples: int | None,
-        epochs: int | None,
-        **rest: Any,
-    ) -> Any:
-        override = _override(prices, per_worker_hour, currency, dataset_samples, epochs)
-        return function(price=override, **rest)
-
-    collected.__name__, collected.__doc__ = function.__name__, function.__doc__
-    collected.__dict__.update(function.__dict__)
-    for option in (
-        click.option("--epochs", type=click.IntRange(min=1), help="With a price: epochs of the full training."),
-        click.option("--dataset-samples", type=click.IntRange(min=1), help="With a price: samples per epoch."),
-        click.option("--currency", help="Currency of --per-worker-hour, three letters.  [default: USD]"),
-        click.option(
-            "--per-worker-hour", type=Real(min=0, max=1e6), help="Price of a worker-hour, instead of the experiment's."
-        ),
-        click.option(
-            "--prices",
-            metavar="NAME|FILE[:NAME]",
-            help="Dated price with its source, built-in or from a YAML file; 'list' shows the built-in ones.",
-        ),
-    ):
-        collected = option(collected)
-    return collected  # type: ignore[return-value]  # click calls it by keyword
-
-
 def _override(
-    reference: str | None,
+    prices: str | None,
     per_worker_hour: float | None,
     currency: str | None,
     dataset_samples: int | None,
@@ -87,25 +51,19 @@ def _override(
 
     from scalecurve_api.spec.experiment import Cost
 
-    if reference is not None:
+    if prices is not None:
         if per_worker_hour is not None or currency is not None:
             fail("--prices already sets price and currency; drop --per-worker-hour and --currency", EXIT_INPUT)
-        return _of_file(reference, dataset_samples, epochs)
+        return _of_file(prices, dataset_samples, epochs)
     if per_worker_hour is None:
-        if dataset_samples is not None or epochs is not None or currency is not None:
-            fail(
-                "--dataset-samples, --epochs and --currency require a price: --prices or --per-worker-hour", EXIT_INPUT
-            )
+        if {dataset_samples, epochs, currency} != {None}:
+            needs = "--dataset-samples, --epochs and --currency require a price: --prices or --per-worker-hour"
+            fail(needs, EXIT_INPUT)
         return PriceOverride()
     try:
-        return PriceOverride(
-            Cost(
-                per_worker_hour=per_worker_hour,
-                currency="USD" if currency is None else currency,
-                dataset_samples=dataset_samples,
-                epochs=epochs,
-            )
-        )
+        currency = "USD" if currency is None else currency
+        cost = Cost(per_worker_hour=per_worker_hour, currency=currency, dataset_samples=dataset_samples, epochs=epochs)
+        return PriceOverride(cost)
     except ValidationError as error:
         first = error.errors()[0]
         option = str(first["loc"][0]).replace("_", "-")
@@ -117,10 +75,27 @@ def _of_file(reference: str, dataset_samples: int | None, epochs: int | None) ->
     from scalecurve.hardware.prices import find_price, price_table, prices
 
     if reference == "list":
-        click.echo(price_table(prices()).text(), nl=False)
+        click.echo(as_text(price_table(prices())), nl=False)
         raise SystemExit(0)
     try:
         price = find_price(reference)
     except EntryError as error:
         fail(str(error), EXIT_INPUT)
     return PriceOverride(price.cost(dataset_samples, epochs), price)
+
+
+price_options = options_as(
+    "price",
+    _override,
+    click.option(
+        "--prices",
+        metavar="NAME|FILE[:NAME]",
+        help="Dated price with its source, built-in or from a YAML file; 'list' shows the built-in ones.",
+    ),
+    click.option(
+        "--per-worker-hour", type=Real(min=0, max=1e6), help="Price of a worker-hour, instead of the experiment's."
+    ),
+    click.option("--currency", help="Currency of --per-worker-hour, three letters.  [default: USD]"),
+    click.option("--dataset-samples", type=click.IntRange(min=1), help="With a price: samples per epoch."),
+    click.option("--epochs", type=click.IntRange(min=1), help="With a price: epochs of the full training."),
+)

@@ -11,7 +11,7 @@ import click
 
 from scalecurve.cli.cluster_options import cluster_options
 from scalecurve.cli.exit_codes import EXIT_FAILED, EXIT_INPUT
-from scalecurve.cli.output import complain, fail, progress_bar
+from scalecurve.cli.output import complain, fail, progress_bar, quiet_option
 from scalecurve_api.problem import printable
 from scalecurve_kube.address import ClusterAddress
 
@@ -25,7 +25,7 @@ _FEW = 8
 @click.argument("name", metavar="EXPERIMENT")
 @click.option("--into", type=click.Path(path_type=Path), help="Folder of the bundle.  [default: results/<EXPERIMENT>]")
 @cluster_options
-@click.option("-q", "--quiet", is_flag=True, help="Do not show progress.")
+@quiet_option
 def command(name: str, into: Path | None, address: ClusterAddress, quiet: bool) -> None:
     """Fetch the records of an experiment in a cluster into a bundle; only missing ones if repeated.
 
@@ -54,12 +54,12 @@ def fetch(name: str, bundle: Path, address: ClusterAddress, quiet: bool = False)
                 pulled = pull(cluster, watched, bundle, progress)
         except BundleRefused as error:
             fail(str(error), EXIT_INPUT)
-    _say(pulled, watched.headline)
+    click.echo(watched.headline)
+    _say(pulled)
     return pulled
 
 
-def _say(pulled: Pulled, headline: str) -> None:
-    click.echo(headline)
+def _say(pulled: Pulled) -> None:
     click.echo(f"trials fetched: {len(pulled.fetched)}, already present: {len(pulled.present)}")
     for what, names in (
         ("still running (pull again once they end)", pulled.unfinished),
@@ -67,13 +67,10 @@ def _say(pulled: Pulled, headline: str) -> None:
         ("truncated: larger than the cluster keeps; the record says what is missing", sorted(pulled.left_out)),
     ):
         if names:
-            click.echo(f"{what}: {_few(names)}")
+            more = f" and {len(names) - _FEW} more" if len(names) > _FEW else ""
+            click.echo(f"{what}: {', '.join(names[:_FEW])}{more}")
     if pulled.to_come:
         click.echo(f"not started yet: {pulled.to_come}")
     for trial in sorted(pulled.failed):
         complain(f"{trial}: not fetched: {pulled.failed[trial]}")
     click.echo(printable(f"records: {pulled.bundle}"))
-
-
-def _few(names: list[str]) -> str:
-    return ", ".join(names[:_FEW]) + (f" and {len(names) - _FEW} more" if len(names) > _FEW else "")

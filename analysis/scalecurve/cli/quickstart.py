@@ -13,20 +13,18 @@ import click
 
 from scalecurve.cli.doctor import survey
 from scalecurve.cli.exit_codes import EXIT_ENVIRONMENT, EXIT_INPUT, EXIT_INTERRUPTED
-from scalecurve.cli.output import fail
+from scalecurve.cli.output import fail, quiet_option
 from scalecurve.cli.report import write_report
 from scalecurve.cli.run import run_experiment, show_result
-from scalecurve.quickstart import noise, starters, usable_cores
+from scalecurve.planning import quickstart_noise as noise
+from scalecurve.planning.starters import starters, usable_cores
 
 if TYPE_CHECKING:
-    from scalecurve.quickstart import Starter
+    from scalecurve.planning.starters import Starter
     from scalecurve_local import RunResult
 
-
-_REPORT_SHARE = 0.15
-"""of the time limit, kept for the report"""
-_FIRST_SHARE = 0.6
-"""of the time for runs: the first experiment may take so much, the second what is left"""
+_REPORT_SHARE = 0.15  # of the time limit, kept for the report
+_FIRST_SHARE = 0.6  # of the time for runs: the first experiment may take so much, the second what is left
 
 
 @click.command("quickstart")
@@ -39,7 +37,7 @@ _FIRST_SHARE = 0.6
     show_default=True,
     help="Seconds for everything; trials that do not fit are left out.",
 )
-@click.option("-q", "--quiet", is_flag=True, help="Do not show progress.")
+@quiet_option
 def command(into: Path, resume: bool, time_limit: float, quiet: bool) -> None:
     """Run a first experiment sized for this machine, with real training processes, and write its report.
 
@@ -47,7 +45,7 @@ def command(into: Path, resume: bool, time_limit: float, quiet: bool) -> None:
     """
     began = time.monotonic()
     from scalecurve_local import EngineError
-    from scalecurve_local.devices.load import measure_load
+    from scalecurve_local.devices.cores import measure_load
 
     try:
         machine = survey()
@@ -84,14 +82,13 @@ def _run(
 
     experiment = validate_text(starter.text, starter.name).experiments[0]
     resume = resume and bundle.exists()
-    result = run_experiment(experiment, starter.text, bundle, resume=resume, quiet=quiet, time_limit_s=time_limit_s)
+    result = run_experiment(experiment, starter.text, bundle, quiet, time_limit_s, resume=resume)
     if result.interrupted:
         fail(f"interrupted after {result.status.message}; resume with: {again}", EXIT_INTERRUPTED)
     return starter.name, result
 
 
 def _report(results: Sequence[tuple[str, RunResult]], folder: Path, lines: Sequence[str], began: float) -> None:
-    """Tables and the report, behind what disturbed the runs."""
     from scalecurve.bundle.open import open_bundles
 
     click.echo("".join(f"{line}\n" for line in lines), nl=False)

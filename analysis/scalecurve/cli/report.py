@@ -9,7 +9,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from scalecurve.cli.bundles import bundles_or_experiments_argument, open_all
+from scalecurve.cli.bundles import (
+    bundles_or_experiments_argument,
+    include_unproved_option,
+    label_option,
+    open_all,
+)
 from scalecurve.cli.cluster_options import cluster_options
 from scalecurve.cli.exit_codes import EXIT_ENVIRONMENT, EXIT_INPUT
 from scalecurve.cli.output import fail
@@ -20,6 +25,8 @@ from scalecurve_kube.address import ClusterAddress
 
 if TYPE_CHECKING:
     from scalecurve.bundle.open import Bundle
+    from scalecurve.importing.published_file import StatedCurve
+    from scalecurve.reporting.findings import PredictionTarget
 
 
 @click.command("report")
@@ -38,35 +45,54 @@ if TYPE_CHECKING:
     type=click.Choice(("html", "md", "csv", "json", "png", "svg")),
     help="Formats to write; repeatable.  [default: all]",
 )
+@click.option(
+    "--published",
+    metavar="FILE",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    help="CSV file of curves that others published, to show beside the measured ones. Repeatable.",
+)
+@click.option("--device", help="Predict for this device beside the measurement: a shipped name, or a .yaml file.")
+@click.option("--link", help="A shipped link, a .yaml file, or a rate such as 25gbps. Requires --device.")
+@click.option("--network", help="A network other than the workload's model: a shipped name. Requires --device.")
+@click.option("--x", metavar="AXIS", help="Axis of the first figure, as in matrix.  [default: workers, or what varies]")
+@label_option
 @price_options
+@include_unproved_option
 def command(
     arguments: tuple[Path, ...],
     address: ClusterAddress,
     into: Path | None,
     out: Path | None,
     formats: tuple[str, ...],
+    published: tuple[Path, ...],
+    device: str | None,
+    link: str | None,
+    network: str | None,
+    x: str | None,
+    labels: tuple[str, ...],
     price: PriceOverride,
+    include_unproved: bool,
 ) -> None:
     """Write the report: one self-contained HTML page, Markdown, CSV tables, PNG and SVG plots.
 
-    Existing paths are bundles; anything else is an experiment whose records are pulled from the cluster first.
+    Existing paths are bundles; anything else is an experiment whose records are pulled from the cluster first. With
+    --device, Paleo's throughput, run time and cost stand beside the measured ones, with their errors.
     """
+    predict_for = _target(device, link, network)
+    curves = _published(published)
     folders = _pulled(arguments, address, into)
-    target = out or _default_out(Path(folders[0]))
-    written = write_report(open_all(folders), target, formats, price)
+    first = folders[0]  # the report goes into its folder, or beside its packed file
+    target = out or (first.with_name(f"{first.stem}-report") if first.is_file() else first / "report")
+    bundles = open_all(folders, labels)
+    written = write_report(bundles, target, formats, price, curves, include_unproved, predict_for, x or "")
     for path in sorted(written, key=lambda path: (path.suffix != ".html", path.suffix != ".md", str(path))):
         if path.suffix in (".html", ".md") or len(written) < 8:
             click.echo(printable(str(path)))
     click.echo(printable(f"{len(written)} files in {target}"))
 
 
-def _default_out(bundle: Path) -> Path:
-    """In the bundle's folder, or beside its packed file."""
-    return bundle.with_name(f"{bundle.stem}-report") if bundle.is_file() else bundle / "report"
-
-
 def _pulled(arguments: Sequence[Path], address: ClusterAddress, into: Path | None) -> list[Path]:
-    """The bundles, after pulling those of experiments in the cluster."""
     from scalecurve.cluster.experiments import split
 
     _, names = split(arguments)
@@ -78,8 +104,43 @@ def _pulled(arguments: Sequence[Path], address: ClusterAddress, into: Path | Non
     return [bundles.get(str(path), path) for path in arguments]
 
 
+def _target(device: str | None, link: str | None, network: str | None) -> PredictionTarget | None:
+    """What to predict for; a device or link that is not known ends the verb before a bundle is read."""
+    if device is None:
+        if link or network:
+            fail("--link and --network require --device", EXIT_INPUT)
+        return None
+    from scalecurve.hardware.devices import HardwareError, find_device, find_link
+    from scalecurve.reporting.findings import PredictionTarget
+
+    try:
+        find_device(device)
+        if link:
+            find_link(link)
+    except HardwareError as error:
+        fail(" ".join(str(error).split()), EXIT_INPUT)
+    return PredictionTarget(device, link or "", network or "")
+
+
+def _published(files: Sequence[Path]) -> list[StatedCurve]:
+    from scalecurve.importing.published_file import read_published
+    from scalecurve.importing.reading import SourceError
+
+    try:
+        return [curve for file in files for curve in read_published(file)]
+    except SourceError as error:
+        fail(f"--published {error}", EXIT_INPUT)
+
+
 def write_report(
-    bundles: Sequence[Bundle], target: Path, formats: Sequence[str] = (), price: PriceOverride | None = None
+    bundles: Sequence[Bundle],
+    target: Path,
+    formats: Sequence[str] = (),
+    price: PriceOverride | None = None,
+    published: Sequence[StatedCurve] = (),
+    include_unproved: bool = False,
+    target_platform: PredictionTarget | None = None,
+    x: str = "",
 ) -> list[Path]:
     """Write the report, in all formats by default; a folder that cannot be written ends the verb."""
     price = price or PriceOverride()
@@ -88,6 +149,10 @@ def write_report(
     # It warns about missing cache folders and fonts, which change no plot.
     logging.getLogger("matplotlib").setLevel(logging.ERROR)
     try:
-        return report(bundles, target, tuple(formats) or FORMATS, price.cost, price.notes(bundles))
+        formats = tuple(formats) or FORMATS
+        notes = price.notes(bundles)
+        return report(bundles, target, formats, price.cost, notes, published, include_unproved, target_platform, x)
+    except ValueError as error:
+        fail(f"--{error}", EXIT_INPUT)
     except OSError as error:
         fail(f"{error.filename or target}: cannot be written: {error.strerror}", EXIT_ENVIRONMENT)

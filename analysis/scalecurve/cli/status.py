@@ -35,15 +35,20 @@ def command(arguments: tuple[Path, ...], address: ClusterAddress, output: str) -
     folders, names = split(arguments)
     watched, states = _in_cluster(names, address)
     states = [*(status(bundle) for bundle in (open_all(folders) if folders else ())), *states]
-    headlines = [state.headline for state in states[: len(folders)]] + [experiment.headline for experiment in watched]
+    in_cluster = zip(watched, states[len(folders) :], strict=True)
+    headlines = [state.headline for state in states[: len(folders)]]
+    headlines += ["; ".join((experiment.headline, *state.warnings)) for experiment, state in in_cluster]
     if output == "table":
         click.echo("\n".join(headlines))
     extra: dict[str, Any] = {"headlines": headlines, "finished": all(state.finished for state in states)}
-    show([_joined(states), *_tables(watched, extra)], output, extra)
+    points = _merged([state.bundle for state in states], [state.table() for state in states])
+    points = points if len(states) == 1 else replace(points, title="Points")
+    # In text, the headlines have them.
+    warnings = [line for state in states for line in state.warnings] if output in ("json", "csv") else []
+    show([points, *_tables(watched, extra)], output, extra, warnings)
 
 
 def _in_cluster(names: Sequence[str], address: ClusterAddress) -> tuple[list[Watched], list[ExperimentProgress]]:
-    """The experiments' current state, and their points from the statuses of their trials."""
     if not names:
         return [], []
     from scalecurve.cli.cluster_errors import cluster_errors
@@ -61,29 +66,18 @@ def _in_cluster(names: Sequence[str], address: ClusterAddress) -> tuple[list[Wat
 
 
 def _tables(watched: Sequence[Watched], extra: dict[str, Any]) -> list[Table]:
-    """Running trials and conditions of experiments in a cluster."""
     if not watched:
         return []
     from scalecurve.cluster.status import condition_table, current_table, plain
 
     extra["experiments"] = [plain(experiment) for experiment in watched]
     extra["finished"] = extra["finished"] and all(experiment.ended for experiment in watched)
-    tables = [_with_names(watched, [current_table(experiment) for experiment in watched])]
-    tables.append(_with_names(watched, [condition_table(experiment) for experiment in watched]))
+    names = [experiment.name for experiment in watched]
+    tables = [_merged(names, [table_of(each) for each in watched]) for table_of in (current_table, condition_table)]
     return [table for table in tables if table.rows]
 
 
-def _with_names(watched: Sequence[Watched], tables: list[Table]) -> Table:
-    return _merged([experiment.name for experiment in watched], tables)
-
-
-def _joined(states: list[ExperimentProgress]) -> Table:
-    table = _merged([state.bundle for state in states], [state.table() for state in states])
-    return table if len(states) == 1 else replace(table, title="Points")
-
-
 def _merged(names: Sequence[str], tables: list[Table]) -> Table:
-    """Merge into one table, with a column for the experiment if there are several."""
     from scalecurve.render.table import Column
 
     if len(tables) == 1:

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from scalecurve.cli.device_memory import device_memory_gb
 from scalecurve.cli.exit_codes import EXIT_INPUT
-from scalecurve.cli.output import FORMS, overlay_option, show
+from scalecurve.cli.output import FORMS, complain, overlay_option, show
 from scalecurve_api.problem import printable
 
 if TYPE_CHECKING:
@@ -29,22 +30,26 @@ if TYPE_CHECKING:
     show_default=True,
     help="Output format; yaml prints the experiments with overlays merged, ready for kubectl.",
 )
-def command(files: tuple[Path, ...], overlays: tuple[Path, ...], output: str) -> None:
+@click.option("--device", help="Refuse what cannot fit this device's memory, such as H200.")
+def command(files: tuple[Path, ...], overlays: tuple[Path, ...], output: str, device: str | None) -> None:
     """Check experiment files; print every error with file, line, field, value and allowed values."""
     from scalecurve.checks.validation import problem_table, validate
 
-    checked = validate(files, overlays)
+    checked = validate(files, overlays, device_memory_gb(device))
     valid = not any(result.problems for result in checked)
-    if output == "table":
+    warnings = [str(warning) for result in checked for warning in result.warnings]
+    if output in FORMS and output != "table":
+        show([problem_table(checked)], output, {"valid": valid, "warnings": warnings})
+    elif output == "table":
         _say(checked)
-    elif output != "yaml":
-        show([problem_table(checked)], output, {"valid": valid})
     elif valid:
         click.echo("---\n".join(result.text.rstrip("\n") + "\n" for result in checked), nl=False)
     else:
         # kubectl at the other end of a pipe gets a whole and right text, or none.
         for problem in (problem for result in checked for problem in result.problems):
             click.echo(str(problem), err=True)
+    for warning in warnings:
+        complain(warning)
     sys.exit(0 if valid else EXIT_INPUT)
 
 

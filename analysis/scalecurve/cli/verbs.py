@@ -4,9 +4,12 @@ A package adds verbs by an entry point in the group ``scalecurve.commands``: a `
 holds the table must be cheap to import; the modules that it names are imported when their verb is called.
 """
 
+import importlib
 from functools import lru_cache
 from importlib.metadata import entry_points
 from typing import NamedTuple
+
+import click
 
 from scalecurve.cli.output import complain
 
@@ -14,10 +17,16 @@ GROUP = "scalecurve.commands"
 
 
 class Verb(NamedTuple):
-    """``module`` holds the click command under the name ``command``; ``help`` is its line in ``scalecurve --help``."""
+    """Where a click command is (``module:name``, or a module's ``command``); its line in ``scalecurve --help``."""
 
-    module: str
+    place: str
     help: str
+
+    def command(self) -> click.Command:
+        module, _, name = self.place.partition(":")
+        command = getattr(importlib.import_module(module), name or "command")
+        assert isinstance(command, click.Command)
+        return command
 
 
 CORE = {
@@ -28,15 +37,22 @@ CORE = {
     "status": Verb("scalecurve.cli.status", "Show the progress of a bundle or a cluster experiment."),
     "watch": Verb("scalecurve.cli.watch", "Follow an experiment in a cluster until it ends."),
     "pull": Verb("scalecurve.cli.pull", "Fetch the records of a cluster experiment into a bundle."),
-    "pack": Verb("scalecurve.cli.pack", "Pack a bundle into one file that every verb opens."),
-    "unpack": Verb("scalecurve.cli.unpack", "Unpack a packed bundle into a folder."),
+    "import": Verb("scalecurve.cli.imported", "Make a bundle of numbers that were measured elsewhere."),
+    "pack": Verb("scalecurve.cli.pack:pack", "Pack a bundle into one file that every verb opens."),
+    "unpack": Verb("scalecurve.cli.pack:unpack", "Unpack a packed bundle into a folder."),
+    "verify": Verb("scalecurve.cli.verify", "Check that a bundle is as it was written, and who signed it."),
     "report": Verb("scalecurve.cli.report", "Write a report: HTML, Markdown, JSON, CSV, plots."),
-    "compare": Verb("scalecurve.cli.compare", "Show which points changed between two bundles."),
-    "diagnose": Verb("scalecurve.cli.diagnose", "Find stragglers, drift, bimodal steps and short warm-ups."),
-    "allreduce": Verb("scalecurve.cli.allreduce", "Show the all-reduce benchmark: latency, algbw, busbw."),
-    "training": Verb("scalecurve.cli.training", "Show accuracy, time to target, noise scale, quantization."),
-    "cost": Verb("scalecurve.cli.cost", "Show time and cost per point, the cheapest and the fastest."),
+    "compare": Verb("scalecurve.cli.analyses:compare", "Show which points changed between two bundles."),
+    "history": Verb("scalecurve.cli.history", "Show experiments over time: what changed, when, and by how much."),
+    "gate": Verb("scalecurve.cli.gate", "Let a bundle pass, or not: against a baseline, its history, expectations."),
+    "explain": Verb("scalecurve.cli.explain", "Show why curves bend, as terms that add up to what is lost."),
+    "diagnose": Verb("scalecurve.cli.analyses:diagnose", "Find stragglers, drift, bimodal steps and short warm-ups."),
+    "allreduce": Verb("scalecurve.cli.analyses:allreduce", "Show the all-reduce benchmark: latency, algbw, busbw."),
+    "collectives": Verb("scalecurve.cli.analyses:collectives", "Show the benchmark of collectives, with intervals."),
+    "training": Verb("scalecurve.cli.analyses:training", "Show accuracy, time to target, noise scale, quantization."),
+    "cost": Verb("scalecurve.cli.analyses:cost", "Show time and cost per point, the cheapest and the fastest."),
     "doctor": Verb("scalecurve.cli.doctor", "Check this machine or a cluster, and an experiment on it."),
+    "probe": Verb("scalecurve.cli.probe", "Find slow nodes and links of a cluster by running groups of nodes."),
 }
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from scalecurve.cli.cluster_options import cluster_options
-from scalecurve.cli.output import Real, complain
+from scalecurve.cli.output import Real, as_text, complain
 from scalecurve_kube.address import ClusterAddress
 
 if TYPE_CHECKING:
@@ -43,14 +43,13 @@ def command(name: str, every: float, address: ClusterAddress) -> None:
             ended = watch(cluster, watched, show, _say_once(), every=every)
     headlines = headline_table(ended)
     if headlines.rows:
-        click.echo(headlines.text(), nl=False)
+        click.echo(as_text(headlines), nl=False)
     click.echo(ended.headline)
     sys.exit(ended.exit_code)
 
 
 @contextmanager
 def _display() -> Iterator[Callable[[Watched], None]]:
-    """A live table on a terminal, else a line for each change."""
     if not sys.stdout.isatty():
         yield _lines()
         return
@@ -100,14 +99,7 @@ def _picture(watched: Watched) -> RenderableType:
     for table in (current_table(watched), headline_table(watched)):
         if table.rows:
             shown += [Text(""), Text(table.text().rstrip())]
-    bad = [row for row in condition_table(watched).rows if _needs_a_look(row)]
-    shown += [Text(f"{row[0]}={row[1]} {row[2]}: {row[3]}") for row in bad]
+    for kind, status, reason, message, _ in condition_table(watched).rows:
+        if status == "Unknown" or (status == "True") == (kind == "Stalled"):  # which is bad when it is true
+            shown.append(Text(f"{kind}={status} {reason}: {message}"))
     return Group(*shown)
-
-
-def _needs_a_look(row: tuple[object, ...]) -> bool:
-    """Whether a condition reports a problem."""
-    return row[1] == "Unknown" or (row[1] == "True") == (row[0] in _BAD_WHEN_TRUE)
-
-
-_BAD_WHEN_TRUE = ("Stalled",)

@@ -76,15 +76,9 @@ def fits(spec: ExperimentSpec, nodes: Sequence[NodeCapacity]) -> list[Fit]:
     for count, share in shapes:
         needs = {what: value(limit) * share for what, limit in spec.resources.limits.items()}
         needs["pods"] = Decimal(min(share, spec.placement.pods_per_node))
-        out.append(
-            Fit(
-                layout=f"{count}x{share}",
-                nodes=count,
-                needs=needs,
-                ever=sum(_covers(node.allocatable, needs) for node in nodes),
-                now=sum(_covers(node.free, needs) for node in nodes),
-            )
-        )
+        ever = sum(_covers(node.allocatable, needs) for node in nodes)
+        now = sum(_covers(node.free, needs) for node in nodes)
+        out.append(Fit(f"{count}x{share}", count, needs, ever, now))
     return out
 
 
@@ -105,10 +99,9 @@ def largest(spec: ExperimentSpec) -> Point | None:
 
 def over_quota(spec: ExperimentSpec, quotas: Iterable[Mapping[str, Any]]) -> tuple[list[str], list[str]]:
     """Where the largest point exceeds a quota, and where it exceeds what is left of one; a sentence each."""
-    point = largest(spec)
     never: list[str] = []
     now: list[str] = []
-    if point is None:
+    if (point := largest(spec)) is None:
         return never, now
     needs = _of_a_quota(spec, point)
     for quota in quotas:
@@ -118,10 +111,10 @@ def over_quota(spec: ExperimentSpec, quotas: Iterable[Mapping[str, Any]]) -> tup
             where = f"quota {quota['metadata']['name']}"
             needed = needs.get(what)
             if needed is None:
-                if what.removeprefix("requests.").removeprefix("limits.") in ("cpu", "memory"):
+                name = what.removeprefix("requests.").removeprefix("limits.")
+                if name in ("cpu", "memory"):
                     never.append(
-                        f"{where} limits {what}, so every pod must declare it: set spec.resources.limits."
-                        + what.rpartition(".")[2]
+                        f"{where} limits {what}, so every pod must declare it: set spec.resources.limits.{name}"
                     )
             elif needed > allowed:
                 never.append(f"{where} allows {allowed:f} {what}, and {point.name} needs {needed:f}")
@@ -139,7 +132,8 @@ def _of_a_quota(spec: ExperimentSpec, point: Point) -> dict[str, Decimal]:
         needs[f"requests.{what}"] = needs[f"limits.{what}"] = amount
         if what in ("cpu", "memory"):
             needs[what] = amount
-    launcher = (spec.runner or DEFAULT_RUNNER).job_kind.launcher_pods
+    kind = (spec.runner or DEFAULT_RUNNER).job_kind
+    launcher = kind.launcher_pods or int(kind.uses_mpirun and spec.workload.needs_mpirun is True)
     pods = point.nodes * min(point.workers_per_node, spec.placement.pods_per_node) + launcher
     needs["pods"] = needs["count/pods"] = Decimal(pods)
     return needs
@@ -156,10 +150,42 @@ def _allowed(node: Mapping[str, Any], spec: ExperimentSpec | None) -> bool:
     has = node["metadata"].get("labels") or {}
     if any(has.get(label) != wanted for label, wanted in selector.items()):
         return False
+    if spec and not _selected(node, spec.pod.template):
+        return False
     tolerations = spec.pod.tolerations if spec else []
     taints = (node.get("spec") or {}).get("taints") or []
     repelling = [taint for taint in taints if taint.get("effect") in _REPELS]
     return all(any(_tolerates(each, taint) for each in tolerations) for taint in repelling)
+
+
+def _selected(node: Mapping[str, Any], template: Mapping[str, Any]) -> bool:
+    """Whether the required node affinity of a pod template allows the node: one of its terms, all parts of it."""
+    affinity = ((template.get("spec") or {}).get("affinity") or {}).get("nodeAffinity") or {}
+    required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution") or {}
+    terms = required.get("nodeSelectorTerms")
+    if not terms:
+        return True
+    labels, fields = node["metadata"].get("labels") or {}, {"metadata.name": node["metadata"]["name"]}
+    return any(
+        all(_holds(part, labels) for part in term.get("matchExpressions") or ())
+        and all(_holds(part, fields) for part in term.get("matchFields") or ())
+        for term in terms
+    )
+
+
+def _holds(part: Mapping[str, Any], values: Mapping[str, str]) -> bool:
+    """A requirement of a node selector; one that compares numbers is left to the scheduler."""
+    actual, listed = values.get(part["key"]), part.get("values") or ()
+    match part.get("operator"):
+        case "In":
+            return actual in listed
+        case "NotIn":
+            return actual not in listed
+        case "Exists":
+            return actual is not None
+        case "DoesNotExist":
+            return actual is None
+    return True
 
 
 def _tolerates(toleration: Toleration, taint: Mapping[str, Any]) -> bool:

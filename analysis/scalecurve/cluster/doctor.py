@@ -5,30 +5,24 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from scalecurve.cluster import capacity
+from scalecurve.cluster import capacity, platforms
 from scalecurve.render.progress import clock
 from scalecurve.render.table import Column, Table
-from scalecurve_api.spec.experiment import ExperimentSpec, ScalingExperiment
-from scalecurve_api.spec.job_kinds import DEFAULT_RUNNER, Runner
+from scalecurve_api.planning.runner_choice import RunnerChoice, choices, choose
+from scalecurve_api.spec.experiment import ExperimentSpec, ScalingExperiment, TrainingRuntime
+from scalecurve_api.spec.job_kinds import Runner
+from scalecurve_api.text import count
 from scalecurve_kube.blocking import BlockingCluster
 from scalecurve_kube.errors import Refused
-from scalecurve_kube.resources import (
-    ACCESS_REVIEWS,
-    CLAIMS,
-    LEASES,
-    NAMESPACES,
-    NODES,
-    PODS,
-    QUOTAS,
-    Object,
-    Resource,
-)
+from scalecurve_kube.resources import ACCESS_REVIEWS, CLAIMS, LEASES, NAMESPACES, NODES, PODS, QUOTAS, Object, Resource
 
 LEASE = "scalecurve-operator"
+SERVED = "scalecurve.dev/namespaces"
+"""Annotation of the chart's Lease: the namespaces that its operator serves; empty is all."""
 _GROUP, _VERSION = "scalecurve.dev", "v1alpha1"
-_OLDEST_MINOR = 29
-"""Rules over the old and the new object (CEL) are generally available from here."""
-_INSTALL = "helm install scalecurve charts/scalecurve -n scalecurve-system --create-namespace"
+_OLDEST_MINOR = 29  # rules over the old and the new object (CEL) are generally available from here
+_INSTALL = "helm install scalecurve charts/scalecurve -n scalecurve-system --create-namespace --set namespaces={TEAM}"
+_SERVE = "add it to the chart's value namespaces: helm upgrade --reuse-values --set namespaces={...}"
 _RIGHTS = (
     ("create", _GROUP, "scalingexperiments", "start experiments"),
     ("list", _GROUP, "scalingtrials", "see their points"),
@@ -52,6 +46,7 @@ class Patient:
 
     cluster: BlockingCluster
     experiment: ScalingExperiment | None = None
+    choice: RunnerChoice | None = None  # None without an experiment, and where nothing that can carry it is installed
 
     @property
     def spec(self) -> ExperimentSpec | None:
@@ -59,24 +54,19 @@ class Patient:
 
     @property
     def runner(self) -> Runner | None:
-        return (self.experiment.spec.runner or DEFAULT_RUNNER) if self.experiment else None
+        return self.choice.runner if self.choice else None
 
 
 def doctor(cluster: BlockingCluster, experiment: ScalingExperiment | None = None) -> list[ClusterCheck]:
-    """Run every check.
-
-    Raises:
-        ClusterError: when the cluster does not answer at all.
-    """
-    patient = Patient(cluster, experiment)
-    checks = list(_server(patient))
+    """Run every check; raises ClusterError when the cluster does not answer at all."""
+    checks = list(_server(Patient(cluster)))
+    patient = _with_runner(cluster, experiment) if experiment is not None else Patient(cluster)
     for what, look in _LOOKS:
         try:
             checks += look(patient)
         except Refused as refused:
-            checks.append(
-                ClusterCheck(what, refused.message, None, "could not be checked; request permission to read it")
-            )
+            do = "could not be checked; request permission to read it"
+            checks.append(ClusterCheck(what, refused.message, None, do))
     return checks
 
 
@@ -85,6 +75,22 @@ def table(cluster: BlockingCluster, findings: list[ClusterCheck]) -> Table:
     columns = (Column("what", "What"), Column("found", "Found"), Column("good", "OK", "flag"), Column("do", "Action"))
     rows = tuple((check.what, check.found, check.good, check.do or None) for check in findings)
     return Table("cluster", f"Namespace {cluster.namespace} of {cluster.name}", columns, rows)
+
+
+def _with_runner(cluster: BlockingCluster, experiment: ScalingExperiment) -> Patient:
+    """The experiment with the runner that an operator would choose here."""
+    options = choices(experiment.spec)
+    installed = [option.runner for option in options if experiment.spec.runner or _served(cluster, option.runner)]
+    choice = choose(options, installed)
+    if choice is None:
+        return Patient(cluster, experiment)
+    spec = experiment.spec.model_copy(update={"runner": choice.runner})
+    return Patient(cluster, experiment.model_copy(update={"spec": spec}), choice)
+
+
+def _served(cluster: BlockingCluster, runner: Runner) -> bool:
+    kind = runner.job_kind
+    return kind.plural in _plurals(cluster, kind.group, kind.version)
 
 
 def _server(patient: Patient) -> Iterator[ClusterCheck]:
@@ -111,15 +117,18 @@ def _definitions(patient: Patient) -> Iterator[ClusterCheck]:
 
 
 def _operator(patient: Patient) -> Iterator[ClusterCheck]:
-    leases = _leases(patient.cluster)
+    leases = patient.cluster.list(LEASES, all_namespaces=True, fieldSelector=f"metadata.name={LEASE}")
     if not leases:
         yield ClusterCheck("operator", "never ran here", False, _INSTALL)
+    namespace = patient.cluster.namespace
     for lease in leases:
-        yield _holder(lease, datetime.now(UTC))
-
-
-def _leases(cluster: BlockingCluster) -> list[Object]:
-    return cluster.list(LEASES, all_namespaces=True, fieldSelector=f"metadata.name={LEASE}")
+        check = _holder(lease, datetime.now(UTC))
+        served = (lease["metadata"].get("annotations") or {}).get(SERVED)
+        if check.good and served and namespace not in served.split(","):
+            # Another operator may serve it: one that serves others is no fault by itself.
+            elsewhere = f"{check.found}; serves {served}, not {namespace}"
+            check = ClusterCheck("operator", elsewhere, False if len(leases) == 1 else None, _SERVE)
+        yield check
 
 
 def _holder(lease: Mapping[str, Any], now: datetime) -> ClusterCheck:
@@ -137,15 +146,34 @@ def _holder(lease: Mapping[str, Any], now: datetime) -> ClusterCheck:
 
 
 def _runners(patient: Patient) -> Iterator[ClusterCheck]:
+    if patient.choice is not None:
+        yield ClusterCheck("runner", f"{patient.choice.runner.value}: {patient.choice.reason}")
+    elif patient.spec is not None:
+        needed_by = dict.fromkeys(option.runner.job_kind.installed_by for option in choices(patient.spec))
+        yield ClusterCheck("runner", "nothing that can carry the program", False, f"install {', or '.join(needed_by)}")
     for runner in Runner:
         kind, needed = runner.job_kind, runner is patient.runner
-        if kind.plural in _plurals(patient.cluster, kind.group, kind.version):
+        if _served(patient.cluster, runner):
             yield ClusterCheck(f"runner {runner.value}", f"{kind.plural}.{kind.group}/{kind.version}")
         else:
-            do = f"install {kind.installed_by}" + (
-                ", or set spec.runner: Job, which needs no operator" if needed else ""
-            )
+            do = f"install {kind.installed_by}"
+            do += ", or set spec.runner: auto" if needed else ""
             yield ClusterCheck(f"runner {runner.value}", "not installed", False if needed else None, do)
+
+
+def _runtime(patient: Patient) -> Iterator[ClusterCheck]:
+    """Of a TrainJob, which the trainer refuses to create without it."""
+    if patient.spec is None or patient.runner is not Runner.train_job or not _served(patient.cluster, patient.runner):
+        return
+    runtime, kind = patient.spec.training_runtime or TrainingRuntime(), Runner.train_job.job_kind
+    resource = Resource(kind.group, kind.version, f"{runtime.kind.lower()}s", runtime.kind)
+    found = patient.cluster.list(resource, all_namespaces=runtime.kind == "ClusterTrainingRuntime")
+    names = sorted(each["metadata"]["name"] for each in found)
+    if runtime.name in names:
+        yield ClusterCheck("training runtime", f"{runtime.kind} {runtime.name}")
+        return
+    do = f"set spec.trainingRuntime.name to {' or '.join(names)}" if names else f"create a {runtime.kind}"
+    yield ClusterCheck("training runtime", f"no {runtime.kind} {runtime.name}", False, do)
 
 
 def _nodes(patient: Patient) -> Iterator[ClusterCheck]:
@@ -160,10 +188,10 @@ def _nodes(patient: Patient) -> Iterator[ClusterCheck]:
     nodes = capacity.usable_nodes(every, busy, spec)
     selected = " matching spec.pod" if spec and (spec.pod.node_selector or spec.pod.tolerations) else ""
     offered = [
-        f"{count} with {amount} {what}"
+        f"{nodes_of} with {amount} {what}"
         for what, counts in sorted(capacity.devices(nodes, spec.resources.limits if spec else ()).items())
         if "/" in what
-        for amount, count in sorted(counts.items(), reverse=True)
+        for amount, nodes_of in sorted(counts.items(), reverse=True)
         if amount
     ]
     summary = f"{len(nodes)} of {len(every)} ready for pods{selected}: {', '.join(offered) or 'no devices'}{unknown}"
@@ -173,9 +201,21 @@ def _nodes(patient: Patient) -> Iterator[ClusterCheck]:
         yield _layout(fit)
 
 
+def _platforms(patient: Patient) -> Iterator[ClusterCheck]:
+    nodes = patient.cluster.list(NODES, all_namespaces=True)
+    served = patient.cluster.lookup("/apis") or {}
+    found = platforms.detected(nodes, {group["name"] for group in served.get("groups") or ()})
+    for platform in found:
+        used = patient.spec is not None and platforms.uses(patient.spec, platform)
+        do = "" if used else f"start from --overlay {platforms.OVERLAYS}/{platform.name}.yaml"
+        yield ClusterCheck(f"platform {platform.name}", platform.found, True if used else None, do)
+    if (none := platforms.fabric(nodes)) is not None:
+        yield ClusterCheck("fabric", none, None, "results are of this network; no overlay is needed")
+
+
 def _layout(fit: capacity.Fit) -> ClusterCheck:
     asked = ", ".join(f"{amount:f} {what}" for what, amount in fit.needs.items() if what != "pods")
-    need = f"needs {_nodes_of(fit.nodes)}" + (f" with {asked} each" if asked else "")
+    need = f"needs {count(fit.nodes, 'node')}" + (f" with {asked} each" if asked else "")
     what = f"layout {fit.layout}"
     if fit.ever < fit.nodes:
         do = f"drop {fit.layout}, lower spec.resources, or add nodes"
@@ -183,10 +223,6 @@ def _layout(fit: capacity.Fit) -> ClusterCheck:
     if fit.now < fit.nodes:
         return ClusterCheck(what, f"{need}; {fit.now} have that free now", None, "its trials wait for others to end")
     return ClusterCheck(what, f"{need}; {fit.now} have that free now")
-
-
-def _nodes_of(count: int) -> str:
-    return f"{count} node{'s' if count != 1 else ''}"
 
 
 def _quota(patient: Patient) -> Iterator[ClusterCheck]:
@@ -266,9 +302,8 @@ def _claims(patient: Patient) -> Iterator[ClusterCheck]:
     for name in dict.fromkeys(mounted):
         claim = patient.cluster.get(CLAIMS, name)
         if claim is None:
-            yield ClusterCheck(
-                "claim", f"no PersistentVolumeClaim {name}", False, "create it, or set another in the spec"
-            )
+            do = "create it, or set another in the spec"
+            yield ClusterCheck("claim", f"no PersistentVolumeClaim {name}", False, do)
             continue
         modes = ", ".join(claim["spec"].get("accessModes") or [])
         several = capacity.largest(patient.spec)
@@ -286,7 +321,9 @@ _LOOKS: tuple[tuple[str, Callable[[Patient], Iterator[ClusterCheck]]], ...] = (
     ("definitions", _definitions),
     ("operator", _operator),
     ("runners", _runners),
+    ("training runtime", _runtime),
     ("nodes", _nodes),
+    ("platform", _platforms),
     ("quota", _quota),
     ("permission", _rights),
     ("Pod Security", _security),

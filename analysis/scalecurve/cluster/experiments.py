@@ -1,24 +1,27 @@
 """Read an experiment and its trials from a cluster."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
+from pydantic import TypeAdapter, ValidationError
 
 from scalecurve_api.lifecycle import ExperimentPhase
+from scalecurve_api.model import SAFE_NAMES, SafeName
+from scalecurve_api.problem import NOTHING, Problem, printable
 from scalecurve_api.spec.experiment import ScalingExperiment
 from scalecurve_api.spec.object_names import EXPERIMENT_LABEL
 from scalecurve_api.spec.trial import TrialPhase, TrialSpec
 from scalecurve_kube.address import ClusterAddress
 from scalecurve_kube.blocking import BlockingCluster, connect
 from scalecurve_kube.errors import ClusterError, Refused
-from scalecurve_kube.resources import EXPERIMENTS, TRIALS, Object
+from scalecurve_kube.resources import EXPERIMENTS, TRIALS
 
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,38}[a-z0-9])?")
+_SAFE_NAME: TypeAdapter[str] = TypeAdapter(SafeName)
 _FEW = 20
 
 
@@ -59,7 +62,6 @@ class Watched:
 
     @property
     def headline(self) -> str:
-        """One line: namespace, phase, message."""
         message = self.status.get("message") or ("not picked up by an operator yet" if not self.status else "")
         return f"{self.name} in {self.namespace}: {self.phase}" + (f", {message}" if message else "")
 
@@ -83,8 +85,7 @@ class BegunTrial:
     def spec(self) -> TrialSpec:
         """The trial, parsed on first use: a large experiment has thousands.
 
-        Raises:
-            ClusterError: when this version does not understand it.
+        Raises ClusterError when this version does not understand it.
         """
         try:
             return TrialSpec.model_validate(self.stored)
@@ -135,18 +136,44 @@ def read(cluster: BlockingCluster, name: str) -> Watched:
         experiment = ScalingExperiment.model_validate({**document, "status": None})
     except ValidationError as error:
         raise ClusterError(_not_understood(name, "an experiment", error)) from error
-    return Watched(experiment, cluster.namespace, document.get("status") or {})
+    return Watched(experiment, cluster.namespace, _readable(document.get("status") or {}))
 
 
 def begun(cluster: BlockingCluster, experiment: str) -> Iterator[BegunTrial]:
-    """The trials that were started, in no order.
-
-    Raises:
-        ClusterError: when the cluster cannot be asked.
-    """
+    """The trials that were started, in no order; raises ClusterError when the cluster cannot be asked."""
     selector = f"{EXPERIMENT_LABEL}={experiment}"
     for document in cluster.list(TRIALS, labelSelector=selector):
-        yield BegunTrial(document["metadata"]["name"], document["spec"], document.get("status") or {})
+        yield BegunTrial(document["metadata"]["name"], document["spec"], _readable(document.get("status") or {}))
+
+
+def _readable(tree: Any) -> Any:
+    """A status as it may be printed anywhere: every text on one line, with control characters spelled out."""
+    if isinstance(tree, str):
+        return printable(" ".join(tree.split()))
+    if isinstance(tree, dict):
+        return {name: _readable(value) for name, value in tree.items()}
+    return [_readable(value) for value in tree] if isinstance(tree, list) else tree
+
+
+def with_safe_names(trials: Iterable[BegunTrial]) -> list[BegunTrial]:
+    """The same trials, each of whose names is one plain component of a path, and its own.
+
+    Raises:
+        ClusterError: when a name is not; any caller is about to write under these names.
+    """
+    checked: dict[str, BegunTrial] = {}
+    for trial in trials:
+        try:
+            name = _SAFE_NAME.validate_python(trial.stored.get("name"))
+        except ValidationError:
+            problem = Problem(("spec", "name"), trial.stored.get("name", NOTHING), SAFE_NAMES)
+            raise ClusterError(f"ScalingTrial {trial.name}: {problem}; nothing was written") from None
+        if name in checked:
+            raise ClusterError(
+                f"ScalingTrials {checked[name].name} and {trial.name} both have spec.name {name}; nothing was written"
+            )
+        checked[name] = trial
+    return list(checked.values())
 
 
 def _not_understood(name: str, kind: str, error: ValidationError) -> str:
@@ -159,14 +186,11 @@ def _not_understood(name: str, kind: str, error: ValidationError) -> str:
 
 
 def _absent(cluster: BlockingCluster, name: str) -> str:
-    """What was looked for, where, and what is there instead."""
     looked = f"{name}: no such folder, and no such experiment in namespace {cluster.namespace} of {cluster.name}"
     try:
         there = [document["metadata"]["name"] for document in cluster.list(EXPERIMENTS)]
     except Refused as refused:
         missing = "; ScaleCurve is not installed there: see `scalecurve doctor --cluster`"
         return looked + (missing if refused.status == 404 else "")
-    few: Object | str = ", ".join(sorted(there)[:_FEW]) + (
-        f" and {len(there) - _FEW} more" if len(there) > _FEW else ""
-    )
+    few = ", ".join(sorted(there)[:_FEW]) + (f" and {len(there) - _FEW} more" if len(there) > _FEW else "")
     return f"{looked}; found: {few}" if there else f"{looked}; that namespace has none, see --namespace"

@@ -4,23 +4,18 @@ A trial's folder is built under ``.work`` and appears by one rename, so whatever
 half one. A second pull fetches what is missing, and what was run anew since.
 """
 
-import base64
-import binascii
 import fcntl
 import os
-import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import stat
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import yaml
-from pydantic import ValidationError
 
-from scalecurve.bundle.files import read_bytes
-from scalecurve.bundle.open import TRIALS_FOLDER
+from scalecurve.bundle.files import FolderFiles
 from scalecurve.bundle.problem import FileError
 from scalecurve.bundle.record_file import (
     EXPERIMENT_FILE,
@@ -30,30 +25,33 @@ from scalecurve.bundle.record_file import (
     parse_experiment,
     parse_record,
 )
-from scalecurve.cluster.experiments import BegunTrial, Watched, begun
+from scalecurve.bundle.steps import MAX_TABLE_BYTES
+from scalecurve.bundle.trial import TRIALS_FOLDER
+from scalecurve.cluster.experiments import BegunTrial, Watched, begun, with_safe_names
+from scalecurve.cluster.kept_record import RecordError, fetch
+from scalecurve.cluster.pulled_ledger import note, note_missing, open_ledger
 from scalecurve.cluster.status import last_attempt
-from scalecurve_api.files import sync_folder
+from scalecurve_api.files import Within
 from scalecurve_api.record.assemble import Assembled, assemble
-from scalecurve_api.record.envelope import Envelope, EnvelopeError, digest, unseal
+from scalecurve_api.record.envelope import Envelope, digest
 from scalecurve_api.record.journal import JournalError
+from scalecurve_api.record.ledger import LEDGER_FILE
 from scalecurve_api.record.outcome import Outcome
-from scalecurve_api.record.tables import sha256
-from scalecurve_api.spec.object_names import OUTCOME_KEY, RECORD_KEY, record_name
+from scalecurve_api.record.tables import EVALS_FILE, EXTREMES_FILE, STEPS_FILE
+from scalecurve_api.record.trial_record import TrialRecord
+from scalecurve_api.spec.secrets import experiment_without_secrets
 from scalecurve_api.spec.trial import TrialPhase
 from scalecurve_kube.blocking import BlockingCluster
-from scalecurve_kube.resources import CONFIG_MAPS
 
 _AT_ONCE = 4
+_MADE = (RECORD_FILE, STEPS_FILE, EVALS_FILE, EXTREMES_FILE, "logs")
+"""What an engine makes in a trial's folder, and a pull may replace."""
 
 Progress = Callable[[int, int], None]
 
 
 class BundleRefused(Exception):
     """The folder belongs to something else; the message says what to do."""
-
-
-class RecordError(Exception):
-    """A trial's record is missing from the cluster or incomplete."""
 
 
 @dataclass
@@ -83,32 +81,38 @@ def pull(cluster: BlockingCluster, watched: Watched, bundle: Path, progress: Pro
 
     Raises:
         BundleRefused: when the folder holds something else, or another pull fills it.
-        ClusterError: when the cluster cannot be asked.
+        ClusterError: when the cluster cannot be asked, or a trial's name is no plain name: nothing is touched then.
         OSError: when the folder cannot be written.
     """
     report = progress or (lambda done, total: None)
     _refuse_foreign(bundle, watched)
-    with _locked(bundle) as work:
-        _write_experiment(bundle, watched)
-        trials = bundle / TRIALS_FOLDER
-        trials.mkdir(exist_ok=True)
+    there = with_safe_names(begun(cluster, watched.name))
+    root = Within(bundle)
+    _refuse_links(root, there)
+    with _locked(root) as work:
+        _write_experiment(root, watched)
+        trials = root / TRIALS_FOLDER
+        trials.make()
+        ledger = open_ledger(root, watched)
         pulled = Pulled(bundle, int(watched.status.get("total") or 0))
-        wanted = [trial for trial in begun(cluster, watched.name) if _wanted(trial, trials, pulled)]
+        wanted = [trial for trial in there if _wanted(trial, trials, pulled)]
         report(0, len(wanted))
         for done, (trial, outcome) in enumerate(_each(cluster, wanted, work, trials), start=1):
             if isinstance(outcome, str):
                 pulled.failed[trial.trial] = outcome
             else:
                 pulled.fetched.append(trial.trial)
-                if outcome:
-                    pulled.left_out[trial.trial] = outcome
+                note(ledger, trial, outcome, outcome.stored())
+                if outcome.left_out:
+                    pulled.left_out[trial.trial] = outcome.left_out
             report(done, len(wanted))
+        note_missing(ledger, [trial for trial in there if trial.trial in pulled.present], trials)
     for names in (pulled.fetched, pulled.present, pulled.unfinished, pulled.unrecorded):
         names.sort()
     return pulled
 
 
-def _wanted(trial: BegunTrial, trials: Path, pulled: Pulled) -> bool:
+def _wanted(trial: BegunTrial, trials: Within, pulled: Pulled) -> bool:
     """Whether the newest attempt's record must be fetched; otherwise note the trial's state."""
     name, attempt = trial.trial, last_attempt(trial.status)
     if not trial.phase.final:
@@ -122,22 +126,22 @@ def _wanted(trial: BegunTrial, trials: Path, pulled: Pulled) -> bool:
     return False
 
 
-def _whole(folder: Path, name: str, attempt: int) -> bool:
+def _whole(folder: Within, name: str, attempt: int) -> bool:
     """Whether the folder holds this attempt's record, with every table that belongs to it."""
     try:
-        record = parse_record(read_bytes(folder / RECORD_FILE, MAX_RECORD_BYTES))
-        sound = all(sha256((folder / file).read_bytes()) == stated for file, stated in record.files.items())
+        record = parse_record((folder / RECORD_FILE).read(MAX_RECORD_BYTES))
+        sound = all(digest((folder / file).read(MAX_TABLE_BYTES)) == stated for file, stated in record.files.items())
     except (FileError, OSError):
         return False
     return sound and record.trial.name == name and record.attempt == attempt
 
 
 def _each(
-    cluster: BlockingCluster, selected: Sequence[BegunTrial], work: Path, trials: Path
-) -> Iterator[tuple[BegunTrial, list[str] | str]]:
-    """Each trial with the tables missing from its record, or with the reason why it was not fetched."""
+    cluster: BlockingCluster, selected: Sequence[BegunTrial], work: Within, trials: Within
+) -> Iterator[tuple[BegunTrial, TrialRecord | str]]:
+    """Each trial with its record, or with the reason why it was not fetched."""
     with ThreadPoolExecutor(_AT_ONCE) as pool:
-        running: dict[Future[list[str]], BegunTrial] = {
+        running: dict[Future[TrialRecord], BegunTrial] = {
             pool.submit(_one, cluster, trial, work, trials): trial for trial in selected
         }
         try:
@@ -151,54 +155,24 @@ def _each(
                 future.cancel()
 
 
-def _one(cluster: BlockingCluster, trial: BegunTrial, work: Path, trials: Path) -> list[str]:
-    """Fetch, check, assemble and place one trial; returns the tables missing from its record."""
+def _one(cluster: BlockingCluster, trial: BegunTrial, work: Within, trials: Within) -> TrialRecord:
+    """Fetch, check, assemble and place one trial."""
     outcome, envelope = fetch(cluster, trial)
     assembled = put_together(trial, outcome, envelope)
-    building = work / trial.trial
-    shutil.rmtree(building, ignore_errors=True)
-    # An engine on one machine puts the ranks' logs here; from a cluster there are the last lines in the record.
-    (building / "logs").mkdir(parents=True)
-    for name, data in assembled.tables.items():
-        _write(building / name, data)
-    _write(building / RECORD_FILE, assembled.record.stored())
-    sync_folder(building)
     target = trials / trial.trial
-    if target.exists():
-        shutil.rmtree(work / "replaced" / trial.trial, ignore_errors=True)
-        (work / "replaced").mkdir(exist_ok=True)
-        os.rename(target, work / "replaced" / trial.trial)
-    os.rename(building, target)
-    sync_folder(trials)
-    return assembled.record.left_out
-
-
-def fetch(cluster: BlockingCluster, trial: BegunTrial) -> tuple[Outcome, Envelope | None]:
-    """What the operator observed of the newest kept attempt, and what its ranks left, where that is there.
-
-    Raises:
-        RecordError: when something is gone, damaged, or of another attempt.
-    """
-    attempt = last_attempt(trial.status)
-    assert attempt is not None
-    kept: Mapping[str, Any] = trial.status.get("record") or {}
-    names = list(kept.get("configMaps") or [record_name(trial.name, attempt, 0)])
-    parts: list[bytes] = []
-    outcome: Outcome | None = None
-    for index, name in enumerate(names):
-        document = cluster.get(CONFIG_MAPS, name)
-        if document is None:
-            raise RecordError(f"ConfigMap {name} is gone: the record was deleted in the cluster")
-        try:
-            parts.append(base64.b64decode((document.get("binaryData") or {}).get(RECORD_KEY, ""), validate=True))
-            if index == 0:
-                outcome = Outcome.model_validate_json((document.get("data") or {})[OUTCOME_KEY])
-        except (binascii.Error, ValidationError, KeyError) as error:
-            raise RecordError(f"ConfigMap {name} is damaged: {_brief(error)}") from error
-    assert outcome is not None
-    if outcome.attempt != attempt:
-        raise RecordError(f"ConfigMap {names[0]} is from attempt {outcome.attempt}, but the trial's last is {attempt}")
-    return outcome, _unsealed(trial, attempt, b"".join(parts), kept)
+    if others := [name for name in target.entries() if name not in _MADE and not name.startswith(".")]:
+        raise RecordError(f"{target} holds {others[0]}, which no engine made: move it away to fetch the trial anew")
+    building = work / trial.trial
+    # An engine on one machine puts the ranks' logs here; from a cluster there are the last lines in the record.
+    (building / "logs").make()
+    for name, data in assembled.tables.items():
+        (building / name).write(data)
+    (building / RECORD_FILE).write(assembled.record.stored())
+    if target.status() is not None:
+        (work / "replaced").make()
+        target.rename(work / "replaced" / trial.trial)
+    building.rename(target)
+    return assembled.record
 
 
 def put_together(trial: BegunTrial, outcome: Outcome, envelope: Envelope | None) -> Assembled:
@@ -225,24 +199,6 @@ def put_together(trial: BegunTrial, outcome: Outcome, envelope: Envelope | None)
     return assembled
 
 
-def _unsealed(trial: BegunTrial, attempt: int, payload: bytes, kept: Mapping[str, Any]) -> Envelope | None:
-    """The checked envelope; None where the ranks left nothing."""
-    if not payload and not kept.get("bytes"):
-        return None
-    if digest(payload) != kept.get("sha256"):
-        raise RecordError(
-            f"the record's {len(payload)} bytes have sha256 {digest(payload)}, and the trial's status says "
-            f"{kept.get('bytes')} bytes with {kept.get('sha256')}: it was changed or damaged in the cluster"
-        )
-    try:
-        envelope = unseal(payload)
-    except EnvelopeError as error:
-        raise RecordError(f"the record cannot be opened: {error}") from error
-    if (envelope.trial, envelope.attempt) != (trial.trial, attempt):
-        raise RecordError(f"the record is of {envelope.trial}, attempt {envelope.attempt}")
-    return envelope
-
-
 def _refuse_foreign(bundle: Path, watched: Watched) -> None:
     if not bundle.exists():
         return
@@ -256,7 +212,7 @@ def _refuse_foreign(bundle: Path, watched: Watched) -> None:
             )
         return
     try:
-        there = parse_experiment(read_bytes(bundle / EXPERIMENT_FILE, MAX_EXPERIMENT_BYTES))
+        there = parse_experiment(FolderFiles(bundle).read(EXPERIMENT_FILE, MAX_EXPERIMENT_BYTES))
     except FileError as error:
         raise BundleRefused(f"{bundle}/{EXPERIMENT_FILE}: {error}; choose another folder with --into") from error
     if there.metadata.name != watched.name:
@@ -266,9 +222,28 @@ def _refuse_foreign(bundle: Path, watched: Watched) -> None:
         raise BundleRefused(f"{bundle}: belongs to {was}; choose another folder with --into")
 
 
-def _write_experiment(bundle: Path, watched: Watched) -> None:
+def _refuse_links(root: Within, trials: Sequence[BegunTrial]) -> None:
+    """No engine makes a link here, and through one a pull would write or remove what is not the bundle's."""
+    work, records = root / ".work", root / TRIALS_FOLDER
+    made = [
+        work,
+        work / "lock",
+        work / "pull",
+        root / LEDGER_FILE,
+        records,
+        *(records / trial.trial for trial in trials),
+    ]
+    for place in made:
+        if (status := place.status()) is not None and stat.S_ISLNK(status.st_mode):
+            raise BundleRefused(
+                f"{place}: is a link to {os.readlink(place.path)}, and no engine makes one in a bundle: "
+                "copy what it points to into its place, or choose another folder with --into"
+            )
+
+
+def _write_experiment(root: Within, watched: Watched) -> None:
     """The experiment as the cluster keeps it; ``uid`` tells it from another of the same name."""
-    experiment = watched.experiment
+    experiment = experiment_without_secrets(watched.experiment)
     identity = {"name": watched.name, "namespace": watched.namespace, "uid": experiment.metadata.uid}
     document = {
         "apiVersion": experiment.api_version,
@@ -277,42 +252,28 @@ def _write_experiment(bundle: Path, watched: Watched) -> None:
         "spec": experiment.spec.model_dump(mode="json", by_alias=True, exclude_unset=True),
     }
     text = yaml.safe_dump(document, sort_keys=False, allow_unicode=True).encode()
-    path = bundle / EXPERIMENT_FILE
-    if not path.exists() or path.read_bytes() != text:
-        _write(bundle / ".work" / EXPERIMENT_FILE, text)
-        os.rename(bundle / ".work" / EXPERIMENT_FILE, path)
-        sync_folder(bundle)
+    place = root / EXPERIMENT_FILE
+    if place.status() is None or place.read(MAX_EXPERIMENT_BYTES) != text:
+        (root / ".work" / EXPERIMENT_FILE).write(text)
+        (root / ".work" / EXPERIMENT_FILE).rename(place)
 
 
 @contextmanager
-def _locked(bundle: Path) -> Iterator[Path]:
+def _locked(root: Within) -> Iterator[Within]:
     """An empty folder to build in; the lock is the one that an engine takes, and goes with this process."""
-    (bundle / ".work").mkdir(parents=True, exist_ok=True)
-    with (bundle / ".work" / "lock").open("a") as lock:
+    (root / ".work").make()
+    lock = (root / ".work" / "lock").descriptor(os.O_RDWR | os.O_CREAT)
+    try:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            raise BundleRefused(f"{bundle}: another pull or run is using it; wait, or use --into") from None
-        work = bundle / ".work" / "pull"
-        shutil.rmtree(work, ignore_errors=True)
-        work.mkdir()
+            raise BundleRefused(f"{root}: another pull or run is using it; wait, or use --into") from None
+        work = root / ".work" / "pull"
+        work.remove()
+        work.make()
         try:
             yield work
         finally:
-            shutil.rmtree(work, ignore_errors=True)
-
-
-def _write(path: Path, data: bytes) -> None:
-    with path.open("wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def _brief(error: Exception) -> str:
-    if isinstance(error, KeyError):
-        return f"it has no {error.args[0]}"
-    if isinstance(error, ValidationError):
-        first = error.errors(include_url=False)[0]
-        return f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
-    return str(error)
+            work.remove()
+    finally:
+        os.close(lock)

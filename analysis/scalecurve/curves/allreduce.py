@@ -9,8 +9,9 @@ from statistics import median
 
 from scalecurve.bundle.open import Bundle
 from scalecurve.render import formatting
-from scalecurve.render.table import Column, Table
-from scalecurve_api.record.rank import AllReduceRow
+from scalecurve.render.notebook import OneTable
+from scalecurve.render.table import Column, Table, experiment_column, table_of
+from scalecurve_api.record.collective_row import AllReduceRow
 from scalecurve_api.spec.trial import Point
 
 _NONE = "No Succeeded trial measured all-reduce by itself; program: allreduce does."
@@ -36,7 +37,6 @@ class SizeResult:
     in_place: bool
     repetitions: int
     time_us: RepetitionRange
-    time_us_p95: float
     algbw: RepetitionRange
     busbw: RepetitionRange
     errors: int
@@ -53,13 +53,45 @@ class PointBandwidth:
 
 
 @dataclass(frozen=True)
-class AllReduceReport:
+class AllReduceReport(OneTable):
     """All points that ran the microbenchmark."""
 
     points: tuple[PointBandwidth, ...]
 
     def table(self) -> Table:
-        return _table(self)
+        rows = [(p, s) for p in self.points for s in p.sizes]
+        notes = ["Median over repetitions of each run's median; min and max over repetitions. 1 GB is 1e9 bytes."]
+        if any(s.errors for _, s in rows):
+            notes.append("Some results differ from the expected sum: the bandwidth of a wrong sum is meaningless.")
+        if any(s.messages > 1 for _, s in rows):
+            notes.append(
+                "Several messages: back-to-back all-reduces, the way one step of the model sends its gradients."
+            )
+        return table_of(
+            "allreduce",
+            "All-reduce",
+            rows,
+            (
+                (experiment_column(p.bundle for p in self.points), lambda row: row[0].bundle),
+                (Column("series", "Series"), lambda row: row[0].point.series),
+                (Column("workers", "Workers", "count"), lambda row: row[0].point.workers),
+                (Column("layout", "Layout"), lambda row: row[0].point.layout),
+                (Column("size", "Size"), lambda row: formatting.size(row[1].bytes)),
+                (Column("bytes", "Bytes", "count", detail=True), lambda row: row[1].bytes),
+                (Column("messages", "Messages", "count"), lambda row: row[1].messages),
+                (Column("in_place", "In place", "flag"), lambda row: row[1].in_place),
+                (Column("time_us", "Time", "number", "µs"), lambda row: row[1].time_us.median),
+                (Column("time_us_min", "least", "number", "µs"), lambda row: row[1].time_us.least),
+                (Column("time_us_max", "most", "number", "µs"), lambda row: row[1].time_us.most),
+                (Column("algbw_gb_s", "algbw", "number", "GB/s"), lambda row: row[1].algbw.median),
+                (Column("busbw_gb_s", "busbw", "number", "GB/s"), lambda row: row[1].busbw.median),
+                (Column("busbw_gb_s_min", "least", "number", "GB/s"), lambda row: row[1].busbw.least),
+                (Column("busbw_gb_s_max", "most", "number", "GB/s"), lambda row: row[1].busbw.most),
+                (Column("repetitions", "Repetitions", "count"), lambda row: row[1].repetitions),
+                (Column("errors", "Wrong elements", "count"), lambda row: row[1].errors),
+            ),
+            notes if rows else (_NONE,),
+        )
 
 
 def allreduce(bundles: Sequence[Bundle]) -> AllReduceReport:
@@ -87,7 +119,6 @@ def _sizes(runs: Sequence[Sequence[AllReduceRow]]) -> tuple[SizeResult, ...]:
             in_place=in_place,
             repetitions=len(rows_by_size),
             time_us=_spread([row.time_us_median for row in rows_by_size]),
-            time_us_p95=max(row.time_us_p95 for row in rows_by_size),
             algbw=_spread([row.algbw for row in rows_by_size]),
             busbw=_spread([row.busbw for row in rows_by_size]),
             errors=sum(row.errors for row in rows_by_size),
@@ -99,50 +130,3 @@ def _sizes(runs: Sequence[Sequence[AllReduceRow]]) -> tuple[SizeResult, ...]:
 
 def _spread(values: Sequence[float]) -> RepetitionRange:
     return RepetitionRange(median(values), min(values), max(values))
-
-
-def _table(report: AllReduceReport) -> Table:
-    several = len({p.bundle for p in report.points}) > 1
-    columns = (
-        Column("experiment", "Experiment", detail=not several),
-        Column("series", "Series"),
-        Column("workers", "Workers", "count"),
-        Column("layout", "Layout"),
-        Column("size", "Size"),
-        Column("bytes", "Bytes", "count", detail=True),
-        Column("messages", "Messages", "count"),
-        Column("in_place", "In place", "flag"),
-        Column("time_us", "Time", "number", "µs"),
-        Column("time_us_min", "least", "number", "µs"),
-        Column("time_us_max", "most", "number", "µs"),
-        Column("algbw_gb_s", "algbw", "number", "GB/s"),
-        Column("busbw_gb_s", "busbw", "number", "GB/s"),
-        Column("busbw_gb_s_min", "least", "number", "GB/s"),
-        Column("busbw_gb_s_max", "most", "number", "GB/s"),
-        Column("repetitions", "Repetitions", "count"),
-        Column("errors", "Wrong elements", "count"),
-    )
-    rows = [
-        (
-            p.bundle,
-            p.point.series,
-            p.point.workers,
-            p.point.layout,
-            formatting.size(s.bytes),
-            s.bytes,
-            s.messages,
-            s.in_place,
-            *(s.time_us.median, s.time_us.least, s.time_us.most),
-            *(s.algbw.median, s.busbw.median, s.busbw.least, s.busbw.most),
-            s.repetitions,
-            s.errors,
-        )
-        for p in report.points
-        for s in p.sizes
-    ]
-    notes = ["Median over repetitions of each run's median; min and max over repetitions. 1 GB is 1e9 bytes."]
-    if any(s.errors for p in report.points for s in p.sizes):
-        notes.append("Some results differ from the expected sum: the bandwidth of a wrong sum is meaningless.")
-    if any(s.messages > 1 for p in report.points for s in p.sizes):
-        notes.append("Several messages: back-to-back all-reduces, the way one step of the model sends its gradients.")
-    return Table("allreduce", "All-reduce", columns, tuple(rows), tuple(notes) if rows else (_NONE,))

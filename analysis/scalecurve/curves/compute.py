@@ -6,30 +6,68 @@ Only Succeeded trials enter; every other one is listed with its reason. Efficien
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
+from statistics import median
 
-from scalecurve.bundle.measurement import MeasuredPoint, MeasuredSeries, measure
-from scalecurve.bundle.open import Bundle, Trial
+from scalecurve.bundle.measurement import MeasuredPoint, MeasuredSeries, Totals, measure
+from scalecurve.bundle.open import Bundle
+from scalecurve.curves.anatomy import anatomy_of
+from scalecurve.curves.doubts import counted, doubts, first_lines
 from scalecurve.curves.headline import headline, notes
-from scalecurve.curves.results import ExcludedTrial, PointResult, ScalingResult, SeriesResult, TrialCounts
+from scalecurve.curves.results import PointResult, ScalingResult, SeriesResult, TrialCounts
 from scalecurve.statistics.estimate import Estimate
 from scalecurve.statistics.intervals import difference, efficiency, ratio, throughput
 from scalecurve.statistics.mean import mean
+from scalecurve.statistics.spread import Spread, pooled
 from scalecurve_api.spec.trial import TrialPhase
 
+ROUNDING = 1e-3  # of a batch
 
-def scaling(bundles: Sequence[Bundle], level: float = 0.95) -> ScalingResult:
-    """Curves with intervals of the given level; the bundles' labels must differ (``open_bundles`` sees to it)."""
+
+def scaling(bundles: Sequence[Bundle], level: float = 0.95, include_unproved: bool = False) -> ScalingResult:
+    """Curves with intervals of the given level; the bundles' labels must differ (``open_bundles`` sees to it).
+
+    Headlines take their numbers from the points that count (``doubts``), or from all if ``include_unproved`` is set.
+    """
     return ScalingResult(
-        series=tuple(series_result(s, level) for bundle in bundles for s in measure(bundle)),
-        excluded=tuple(_excluded(bundle.label, t) for bundle in bundles for t in bundle.trials if _left_out(t)),
+        series=tuple(_series_result(s, level, include_unproved) for bundle in bundles for s in measure(bundle)),
+        excluded=tuple(
+            (bundle.label, t)
+            for bundle in bundles
+            for t in bundle.trials
+            if t.record and t.phase is not TrialPhase.succeeded
+        ),
         problems=tuple((bundle.label, problem) for bundle in bundles for problem in bundle.problems),
     )
 
 
-def series_result(series: MeasuredSeries, level: float = 0.95) -> SeriesResult:
-    """One curve."""
-    base = series.base_point()
-    points = tuple(_point_result(p, base, series.baseline, level) for p in series.points)
+def believable(bundle: Bundle, include_unproved: bool = False) -> Bundle:
+    """The bundle, without the trials of points that do not count (``doubts``) unless they are included."""
+    if include_unproved:
+        return bundle
+    doubted = {p.point.name for s in scaling([bundle]).series for p in s.points if p.doubts}
+    trials = (replace(t, set_aside=True) if t.spec.point.name in doubted else t for t in bundle.trials)
+    return replace(bundle, trials=tuple(trials)) if doubted else bundle
+
+
+def set_aside_note(bundle: Bundle) -> str:
+    """For a message that nothing is left of a ``believable`` bundle: why, if its points did not count."""
+    if not any(trial.set_aside for trial in bundle.trials):
+        return ""
+    return ": its points are unproved, reported or impossible; --include-unproved takes them in"
+
+
+def warnings(bundles: Sequence[Bundle]) -> tuple[str, ...]:
+    """The first lines above any result of these bundles: points that do not count, and why."""
+    return first_lines(scaling(bundles).named_points())
+
+
+def _series_result(series: MeasuredSeries, level: float, include_unproved: bool) -> SeriesResult:
+    points = _points(series, level)
+    counting = series if include_unproved else counted(series, points)
+    said = headline(counting, points if counting is series else _points(counting, level), level)
+    if lines := first_lines([(series.name, p) for p in points]):
+        said = f"{series.name}: {'; '.join((*lines, said.removeprefix(f'{series.name}: ')))}"
     return SeriesResult(
         bundle=series.bundle,
         name=series.name,
@@ -38,59 +76,65 @@ def series_result(series: MeasuredSeries, level: float = 0.95) -> SeriesResult:
         sample_unit=series.sample_unit,
         trains=series.trains,
         points=points,
-        headline=headline(series, points, level),
+        headline=said,
         notes=tuple(notes(series, points)),
     )
 
 
-def _point_result(measured: MeasuredPoint, base: MeasuredPoint | None, baseline: int, level: float) -> PointResult:
-    counts = TrialCounts(
-        planned=len(measured.trials),
-        succeeded=measured.ended_as(TrialPhase.succeeded),
-        failed=measured.ended_as(TrialPhase.failed),
-        invalid=measured.ended_as(TrialPhase.invalid),
-        cancelled=measured.ended_as(TrialPhase.cancelled),
-        unfinished=measured.unfinished,
-    )
+def _points(series: MeasuredSeries, level: float) -> tuple[PointResult, ...]:
+    base, noise = series.base_point(), pooled(p.samples for p in series.points)
+    results = []
+    for measured in series.points:
+        result = _point_result(measured, base, series.baseline, level, noise)
+        planned = measured.point.global_batch if series.sample_unit == "samples" else None
+        off_plan = bool(planned and abs((result.effective_batch or planned) / planned - 1) > ROUNDING)
+        imported = any(record.imported for record in measured.good)
+        doubtful = doubts(measured, result.efficiency, off_plan)
+        results.append(replace(result, off_plan=off_plan, doubts=doubtful, imported=imported))
+    return tuple(results)
+
+
+def _point_result(
+    measured: MeasuredPoint, base: MeasuredPoint | None, baseline: int, level: float, noise: Spread | None
+) -> PointResult:
+    counts = TrialCounts.of(measured.trials)
     if not measured.timed:
         return PointResult(measured.point, counts)
-    rate = throughput(measured.samples, level)
+    rate = throughput(measured.samples, level, noise)
     workers = measured.point.workers
     with_all, without = measured.with_and_without
     summaries = [record.summary for record in measured.good if record.summary]
+    anatomies = [anatomy_of(record) for record in measured.timed]
     reached = [s.seconds_to_target for s in summaries if s.seconds_to_target]
+    waits = [s.loader_s for s in summaries if s.loader_s is not None]
     return PointResult(
         point=measured.point,
         counts=counts,
         throughput=rate,
-        step_s=throughput(measured.steps, level).reciprocal(),
-        speedup=_speedup(measured, base, level),
+        sequences=throughput(measured.sequences, level, noise) if measured.sequences else None,
+        step_s=throughput(measured.steps, level, noise).reciprocal() if measured.steps else None,
+        loader_s=median(waits) if waits else None,
+        # Of one worker each it is the ratio, and exactly 1 for a point against itself.
+        speedup=None if base is None else efficiency(measured.samples, base.samples, 1, 1, level),
         efficiency=None if base is None else efficiency(measured.samples, base.samples, workers, baseline, level),
-        effective_batch=_effective_batch(measured),
+        effective_batch=_work(measured.samples) / _work(measured.steps) if measured.steps else None,
         compute_s=throughput(without, level).reciprocal() if without else None,
         exposed_s=difference(with_all, without, level, paired=True) if without else None,
         exposed_share=ratio(with_all, without, level, paired=True).complement() if without else None,
         computing=_computing(measured, base, baseline, level),
         plain_throughput=throughput(measured.plain, level) if measured.plain else None,
-        mfu=_mfu(measured, rate),
+        busy=_busy(measured),
+        mfu=_utilization(rate, workers, {(record.flops_per_sample, record.peak_flops) for record in measured.timed}),
+        hfu=_utilization(
+            rate, workers, {(record.hardware_flops_per_sample, record.peak_flops) for record in measured.timed}
+        ),
         energy_j=throughput(measured.energy, level).reciprocal() if measured.energy else None,
         peak_memory_bytes=max(
             (s.peak_memory_bytes for s in summaries if s.peak_memory_bytes is not None), default=None
         ),
-        best_accuracy=max((s.best_accuracy for s in summaries if s.best_accuracy is not None), default=None),
         to_target_s=mean(reached, level, least=0) if reached else None,
+        anatomies=tuple(each for each in anatomies if each) if all(anatomies) else (),
         missed_target=len(measured.good) - len(reached) if reached else 0,
-    )
-
-
-def _speedup(measured: MeasuredPoint, base: MeasuredPoint | None, level: float) -> Estimate | None:
-    if base is None:
-        return None
-    # Efficiency knows that a point against itself is exactly 1.
-    return (
-        efficiency(measured.samples, base.samples, 1, 1, level)
-        if base is measured
-        else ratio(measured.samples, base.samples, level)
     )
 
 
@@ -100,35 +144,20 @@ def _computing(measured: MeasuredPoint, base: MeasuredPoint | None, baseline: in
     return efficiency(measured.computing, base.computing, measured.point.workers, baseline, level)
 
 
-def _effective_batch(measured: MeasuredPoint) -> float:
-    samples = math.fsum(total.total_samples for total in measured.samples)
-    return samples / math.fsum(total.total_samples for total in measured.steps)
+def _busy(measured: MeasuredPoint) -> float | None:
+    """The mean over devices and repetitions of the share of time in which a kernel ran; None where one lacks it."""
+    samples = [samples for record in measured.timed for samples in record.device_samples]
+    shares = [one.utilization_mean for one in samples if one is not None and one.utilization_mean is not None]
+    return math.fsum(shares) / len(shares) if shares and len(shares) == len(samples) else None
 
 
-def _mfu(measured: MeasuredPoint, rate: Estimate) -> Estimate | None:
-    flops = {record.flops_per_sample for record in measured.timed}
-    peaks = {record.peak_flops for record in measured.timed}
-    if len(flops) != 1 or len(peaks) != 1:
-        return None
-    flop, peak = flops.pop(), peaks.pop()
+def _work(totals: Totals) -> float:
+    return math.fsum(total.total_samples for total in totals)
+
+
+def _utilization(rate: Estimate, workers: int, trials: set[tuple[float | None, float | None]]) -> Estimate | None:
+    """Share of the devices' peak in use; ``trials`` have FLOPs of a sample and the peak, and must agree."""
+    flop, peak = next(iter(trials)) if len(trials) == 1 else (None, None)
     if not flop or not peak or flop < 0 or peak < 0:
         return None
-    return rate.scaled(flop / (peak * measured.point.workers))
-
-
-def _left_out(trial: Trial) -> bool:
-    return trial.record is not None and not trial.good
-
-
-def _excluded(bundle: str, trial: Trial) -> ExcludedTrial:
-    record = trial.record
-    assert record is not None
-    return ExcludedTrial(
-        bundle=bundle,
-        trial=trial.name,
-        series=trial.spec.point.series,
-        workers=trial.spec.point.workers,
-        phase=record.phase.value,
-        reason=record.reason or record.phase.value,
-        message=record.message,
-    )
+    return rate.scaled(flop / (peak * workers))

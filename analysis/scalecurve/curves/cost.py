@@ -3,23 +3,24 @@
 Epoch time = samples of the data set / throughput; cost = time × workers × price of a worker's hour.
 """
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from scalecurve.bundle.open import Bundle
-from scalecurve.curves.compute import scaling
+from scalecurve.curves.compute import believable, scaling
 from scalecurve.curves.results import PointResult, ScalingResult, SeriesResult
 from scalecurve.curves.tables import build, or_pending
+from scalecurve.render.notebook import OneTable
 from scalecurve.render.table import Cell, Column, Table
-from scalecurve.statistics import Estimate
+from scalecurve.statistics.estimate import Estimate
 from scalecurve_api.spec.experiment import Cost
 from scalecurve_api.text import count
 
 DATASET_OPTION = "datasetSamples"
 """Key of ``TrialRecord.options`` under which a program says how many samples an epoch of its data set has."""
-
-LEAST_PRICE = 1e-9
-"""A worker's hour that costs less is as good as free."""
+_NOTHING = "No time or cost of training"
+LEAST_PRICE = 1e-9  # of a worker's hour; one that costs less is as good as free
 
 
 @dataclass(frozen=True)
@@ -61,7 +62,7 @@ class SeriesCost:
 
 
 @dataclass(frozen=True)
-class CostReport:
+class CostReport(OneTable):
     """Costs of every curve of one or several bundles; ``price_notes`` are the date and source of the price."""
 
     scaling: ScalingResult
@@ -73,15 +74,65 @@ class CostReport:
         """Whether there is anything to show: a price or the size of an epoch."""
         return any(series.currency or series.dataset_samples for series in self.series)
 
+    @property
+    def empty_because(self) -> str:
+        """Why no point has or will have a throughput to take costs from; empty if one has."""
+        trained = self.scaling.curves().series
+        if any(p.measured or p.counts.unfinished for series in trained for p in series.points):
+            return ""
+        if self.scaling.series and not trained:
+            return f"{_NOTHING}: these runs train nothing, they only reduce; `scalecurve allreduce` shows their times."
+        return f"{_NOTHING}: no trial is valid."
+
     def table(self) -> Table:
-        return _table(self)
+        currencies = sorted({series.currency for series in self.series if series.currency})
+        money = currencies[0] if len(currencies) == 1 else "in each experiment's currency" if currencies else ""
+        by_point = {id(p.result): (series, p) for series in self.series for p in series.points}
+        columns = (
+            Column("epoch_s", "Epoch", "number", "s", interval=True),
+            Column("total_h", "Full training", "number", "h", interval=True),
+            Column("cost_per_million", "Million samples", "number", money, interval=True),
+            Column("epoch_cost", "Epoch cost", "number", money, interval=True),
+            Column("total_cost", "Training cost", "number", money, interval=True),
+            Column("target_h", "Time to target", "number", "h", interval=True),
+            Column("target_cost", "Cost to target", "number", money, interval=True),
+            Column("best", "Best at"),
+            Column("front", "Pareto-optimal", "flag"),
+            Column("target_front", "Pareto-optimal to target", "flag"),
+        )
+
+        def row(_: SeriesResult, result: PointResult) -> list[Cell]:
+            series, p = by_point[id(result)]
+            choice = len(series.series.measured) > 1  # the only count is the best of nothing
+            hours, target = (time.scaled(1 / 3600) if time else None for time in (p.total_s, result.to_target_s))
+            compared = choice and target and series.target_front and not result.missed_target
+            return [
+                *or_pending(result, p.epoch_s, hours, p.per_million, p.epoch_cost, p.total_cost),
+                *(target, p.target_cost),
+                _remark(series, result.workers) if choice and result.measured else None,
+                result.workers in series.front if choice and result.measured and series.front else None,
+                result.workers in series.target_front if compared else None,
+            ]
+
+        reason = self.empty_because
+        shown = replace(self.scaling, series=()) if reason else self.scaling.curves()
+        return build(shown, "cost", "Time and cost", columns, row, [reason] if reason else _notes(self))
 
 
 def cost(
-    bundles: Sequence[Bundle], price: Cost | None = None, level: float = 0.95, *, price_notes: Sequence[str] = ()
+    bundles: Sequence[Bundle],
+    price: Cost | None = None,
+    level: float = 0.95,
+    *,
+    price_notes: Sequence[str] = (),
+    include_unproved: bool = False,
 ) -> CostReport:
-    """Cost of every point; ``price`` replaces the experiments' own, ``price_notes`` say where it is from."""
-    return cost_of(scaling(bundles, level), bundles, price, price_notes)
+    """Cost of every point; ``price`` replaces the experiments' own, ``price_notes`` say where it is from.
+
+    Points that do not count (``doubts``) have no cost unless ``include_unproved`` is set.
+    """
+    counting = [believable(bundle, include_unproved) for bundle in bundles]
+    return cost_of(scaling(counting, level), bundles, price, price_notes)
 
 
 def cost_of(
@@ -99,11 +150,8 @@ def merged(price: Cost | None, stated: Cost | None) -> Cost | None:
     """The price, completed by the epochs and samples of the stated one."""
     if price is None or stated is None:
         return price or stated
-    work = {
-        "dataset_samples": price.dataset_samples or stated.dataset_samples,
-        "epochs": price.epochs or stated.epochs,
-    }
-    return price.model_copy(update=work)
+    samples, epochs = price.dataset_samples or stated.dataset_samples, price.epochs or stated.epochs
+    return price.model_copy(update={"dataset_samples": samples, "epochs": epochs})
 
 
 def stated_price(bundle: Bundle) -> Cost | None:
@@ -120,10 +168,9 @@ def _series_cost(series: SeriesResult, bundle: Bundle, override: Cost | None) ->
     points = tuple(_point_cost(p, price, size, epochs) for p in series.points)
     cheapest, as_cheap = _best([(p.result.workers, p.per_million) for p in points])
     fastest, as_fast = _best([(p.result.workers, _seconds_per_sample(p)) for p in points])
-    currency = price.currency if price and price.per_worker_hour >= LEAST_PRICE else None
     return SeriesCost(
         series=series,
-        currency=currency,
+        currency=price.currency if price and price.per_worker_hour >= LEAST_PRICE else None,
         dataset_samples=size,
         epochs=epochs,
         points=points,
@@ -143,7 +190,6 @@ def _seconds_per_sample(p: PointCost) -> Estimate | None:
 
 
 def _front(points: Sequence[tuple[int, Estimate | None, Estimate | None]]) -> tuple[int, ...]:
-    """Worker counts for which no other is both faster and cheaper."""
     complete = [(n, time.value, money.value) for n, time, money in points if time is not None and money is not None]
     return tuple(n for n, time, money in complete if not any(t < time and m < money for _, t, m in complete))
 
@@ -180,60 +226,19 @@ def _point_cost(p: PointResult, price: Cost | None, size: int | None, epochs: in
 
 
 def _best(values: Sequence[tuple[int, Estimate | None]]) -> tuple[int | None, tuple[int, ...]]:
-    """The worker count with the smallest value, and those whose intervals overlap its interval."""
     candidates = [(workers, value) for workers, value in values if value is not None]
     if not candidates:
         return None, ()
     best, least = min(candidates, key=lambda pair: (pair[1].value, pair[0]))
-    high = least.high if least.high is not None else least.value
-    equal = [
-        n for n, value in candidates if n != best and (value.low if value.low is not None else value.value) <= high
-    ]
-    return best, tuple(equal)
-
-
-def _table(report: CostReport) -> Table:
-    currencies = sorted({series.currency for series in report.series if series.currency})
-    money = currencies[0] if len(currencies) == 1 else "in each experiment's currency" if currencies else ""
-    by_point = {id(p.result): (series, p) for series in report.series for p in series.points}
-    columns = (
-        Column("epoch_s", "Epoch", "number", "s", interval=True),
-        Column("total_h", "Full training", "number", "h", interval=True),
-        Column("cost_per_million", "Million samples", "number", money, interval=True),
-        Column("epoch_cost", "Epoch cost", "number", money, interval=True),
-        Column("total_cost", "Training cost", "number", money, interval=True),
-        Column("target_h", "Time to target", "number", "h", interval=True),
-        Column("target_cost", "Cost to target", "number", money, interval=True),
-        Column("best", "Best at"),
-        Column("front", "Pareto-optimal", "flag"),
-        Column("target_front", "Pareto-optimal to target", "flag"),
-    )
-
-    def row(_: SeriesResult, result: PointResult) -> list[Cell]:
-        series, p = by_point[id(result)]
-        choice = len(series.series.measured) > 1  # the only count is the best of nothing
-        hours, target = (
-            estimate.scaled(1 / 3600) if estimate else None for estimate in (p.total_s, result.to_target_s)
-        )
-        return [
-            *or_pending(result, p.epoch_s, hours, p.per_million, p.epoch_cost, p.total_cost),
-            *(target, p.target_cost),
-            _remark(series, result.workers) if choice and result.measured else None,
-            result.workers in series.front if choice and result.measured and series.front else None,
-            result.workers in series.target_front
-            if choice and target and series.target_front and not result.missed_target
-            else None,
-        ]
-
-    return build(report.scaling, "cost", "Time and cost", columns, row, _notes(report))
+    high = math.inf if least.unknown else least.value if least.high is None else least.high
+    lows = [(n, 0.0 if v.unknown else v.value if v.low is None else v.low) for n, v in candidates]
+    return best, tuple(n for n, low in lows if n != best and low <= high)
 
 
 def _remark(series: SeriesCost, workers: int) -> str:
     remarks = []
-    for label, best, equal in (
-        ("cheapest", series.cheapest, series.as_cheap),
-        ("fastest", series.fastest, series.as_fast),
-    ):
+    best_and_equal = (("cheapest", series.cheapest, series.as_cheap), ("fastest", series.fastest, series.as_fast))
+    for label, best, equal in best_and_equal:
         if workers == best:
             remarks.append(label)
         elif workers in equal:

@@ -4,8 +4,10 @@ from collections.abc import Sequence
 
 from scalecurve.bundle.measurement import MeasuredSeries
 from scalecurve.curves.results import PointResult
+from scalecurve.curves.scope import scope, spelled_sessions
 from scalecurve.render import formatting
 from scalecurve.statistics.estimate import Estimate
+from scalecurve.statistics.kinds import two_kinds
 from scalecurve_api.spec.scaling import Mode
 from scalecurve_api.text import count
 
@@ -22,8 +24,12 @@ def _beyond(points: Sequence[PointResult]) -> str:
     largest = max((p.workers for p in points if p.measured), default=None)
     if largest is None:
         return ""
-    lost = [p.workers for p in points if p.workers > largest and not p.counts.unfinished]
-    return f"; no valid trials at {_list(lost)} workers" if lost else ""
+    ended = [p for p in points if p.workers > largest and not p.counts.unfinished and not p.counts.succeeded]
+    lost = [p.workers for p in ended if not p.counts.full]
+    full = [p.workers for p in ended if p.counts.full]
+    return (f"; no valid trials at {_workers(lost)}" if lost else "") + (
+        f"; out of memory at {_workers(full)}" if full else ""
+    )
 
 
 def _of_largest(series: MeasuredSeries, points: Sequence[PointResult], level: float) -> str:
@@ -35,58 +41,52 @@ def _of_largest(series: MeasuredSeries, points: Sequence[PointResult], level: fl
     unit = f"{series.sample_unit}/s"
     if largest.speedup is None or largest.efficiency is None:
         return (
-            f"{name}: {formatting.number(largest.throughput.value)} {unit} on {count(largest.workers, 'worker')}; "
-            f"no speed-up: the baseline of {count(series.baseline, 'worker')} was not measured"
+            f"{name}: {formatting.number(largest.throughput.value)} {unit} on {count(largest.workers, 'worker')}, "
+            f"{scope(series)}; no speed-up: the baseline of {count(series.baseline, 'worker')} was not measured"
         )
     if largest.workers == series.baseline:
         rate = f"{formatting.interval(largest.throughput)} {unit} on {count(largest.workers, 'worker')}"
-        return f"{name}: {rate}{_ALONE if largest.throughput.repetitions == 1 else ''}"
+        return f"{name}: {rate}, {scope(series)}{_ALONE if largest.throughput.repetitions == 1 else ''}"
     gives, low_high = formatting.parted(largest.speedup, as_percent=False)
     kind = "within the run only" if largest.speedup.within_run_only else f"{level * 100:g} % interval"
-    interval = f" ({kind} {low_high})" if low_high else ""
+    interval = f" ({kind} {low_high}, {scope(series)})" if low_high else f" ({scope(series)})"
     baseline = "" if series.baseline == 1 else f" over {series.baseline}"
+    low, high = largest.speedup.low, largest.speedup.high
+    why = "; inconclusive: the interval includes both no speed-up and ideal speed-up"
+    if low is None or high is None or low > 1 or high < largest.workers / series.baseline:
+        why = _why(largest, largest.efficiency, _batch(points, series.baseline))
     return (
-        f"{name}: {gives}× speed-up on {count(largest.workers, 'worker')}{baseline}{interval}, "
-        f"efficiency {formatting.percent(largest.efficiency.value)}"
-        + (_ALONE if largest.speedup.repetitions == 1 else "")
-        + (
-            _undecided(largest.speedup, largest.workers / series.baseline)
-            or _why(largest, largest.efficiency, _batch(points, series.baseline))
-        )
+        f"{name}: {gives}× speed-up on {count(largest.workers, 'worker')}{baseline}{interval}, efficiency "
+        f"{formatting.percent(largest.efficiency.value)}{_ALONE if largest.speedup.repetitions == 1 else ''}{why}"
     )
 
 
-def _undecided(speedup: Estimate, ideal: float) -> str:
-    if speedup.low is None or speedup.high is None or speedup.low > 1 or speedup.high < ideal:
-        return ""
-    return "; inconclusive: the interval includes both no speed-up and ideal speed-up"
-
-
 def _batch(points: Sequence[PointResult], workers: int) -> float | None:
-    """Samples per worker and step of a measured point."""
     batch = next((p.effective_batch for p in points if p.workers == workers and p.effective_batch), None)
     return batch / workers if batch else None
 
 
 def _why(point: PointResult, efficiency: Estimate, before: float | None) -> str:
-    """The loss beyond noise in its two factors: compute, and communication that does not overlap with it."""
-    computing = point.computing
-    if computing is None or efficiency.high is None or efficiency.high >= 1:
+    """The loss beyond noise: what compute alone would keep, and the share of a step that communication takes."""
+    if efficiency.high is None or efficiency.high >= 1:
         return ""
-    now = _batch([point], point.workers)
-    batch = ""
-    if now is not None and before is not None and now < before:
-        batch = f" ({formatting.number(now)} per worker instead of {formatting.number(before)})"
-    return (
-        f"; compute alone would keep {formatting.percent(computing.value)}{batch}, "
-        f"communication leaves {formatting.percent(efficiency.value / computing.value)} of that"
-    )
+    why = ""
+    if point.computing is not None:
+        why = f"; compute alone would keep {formatting.interval(point.computing, as_percent=True)}"
+        now = _batch([point], point.workers)
+        if now is not None and before is not None and now < before:
+            why += f" at {formatting.number(now)} per worker instead of {formatting.number(before)}"
+    if point.exposed_share is not None:
+        share = formatting.interval(point.exposed_share, as_percent=True)
+        why += f"; exposed communication takes {share} of a step"
+    return why
 
 
 def notes(series: MeasuredSeries, points: Sequence[PointResult]) -> list[str]:
     """Whatever may mislead a reader of this curve, one sentence each."""
     sentences = []
     measured = [p for p in points if p.measured]
+    timed = [p for p in series.points if p.timed]
     if measured and all(p.efficiency is None for p in measured):
         sentences.append(
             f"{series.name}: the baseline, {count(series.baseline, 'worker')}, has no Succeeded trial: speed-up and "
@@ -98,14 +98,16 @@ def notes(series: MeasuredSeries, points: Sequence[PointResult]) -> list[str]:
     alone = [p.workers for p in measured if p.throughput and p.throughput.repetitions == 1]
     if alone:
         sentences.append(
-            f"{series.name}: single repetition at {_list(alone)} workers: its interval shows how stable that run "
+            f"{series.name}: single repetition at {_workers(alone)}: its interval shows how stable that run "
             "was, not how much runs differ"
         )
-    for p in measured:
-        planned, real = p.point.global_batch, p.effective_batch
-        if series.sample_unit == "samples" and planned and real and abs(real / planned - 1) > 1e-3:
-            used = f"{count(p.workers, 'worker')} used {formatting.number(real)} samples per step"
-            sentences.append(f"{series.name}: {used} instead of the planned {planned}")
+    sentences += [
+        f"{series.name}: {kinds.slow} of {count(kinds.repetitions, 'repetition')} at "
+        f"{count(timed[kinds.point].point.workers, 'worker')}{spelled_sessions([kinds.session])} "
+        f"{'is' if kinds.slow == 1 else 'are'} {formatting.percent(kinds.excess)} slower than the others: intervals "
+        "are wide for it; find the cause, or repeat more often"
+        for kinds in two_kinds([p.samples for p in timed])
+    ]
     return sentences
 
 
@@ -121,5 +123,5 @@ def _superlinear(name: str, point: PointResult, value: Estimate) -> str:
     return f"{text} is beyond noise: {why}; compare the points' clocks and environment before trusting it"
 
 
-def _list(counts: Sequence[int]) -> str:
-    return ", ".join(map(str, counts))
+def _workers(counts: Sequence[int]) -> str:
+    return f"{', '.join(map(str, counts))} worker{'' if list(counts) == [1] else 's'}"

@@ -5,13 +5,15 @@ from dataclasses import dataclass
 from scalecurve.bundle.open import Bundle
 from scalecurve.bundle.problem import UnusableFile
 from scalecurve.curves.compute import scaling
+from scalecurve.curves.doubts import first_lines
 from scalecurve.curves.results import PointResult, ScalingResult, SeriesResult, TrialCounts
 from scalecurve.curves.tables import build, or_pending
+from scalecurve.render.notebook import OneTable
 from scalecurve.render.table import Cell, Column, Table
 
 
 @dataclass(frozen=True)
-class ExperimentProgress:
+class ExperimentProgress(OneTable):
     """The whole bundle at a glance; ``headline`` is one sentence."""
 
     bundle: str
@@ -24,55 +26,47 @@ class ExperimentProgress:
     def finished(self) -> bool:
         return self.counts.unfinished == 0
 
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Points that do not count, and why."""
+        return first_lines(self.scaling.named_points())
+
     def table(self) -> Table:
-        return _table(self)
+        columns = (
+            Column("done", "Done"),
+            Column("failed", "Failed", "count"),
+            Column("invalid", "Invalid", "count"),
+            Column("throughput", "Throughput", "number", "/s", interval=True),
+            Column("efficiency", "Efficiency", "percent", interval=True),
+        )
+
+        def row(_: SeriesResult, p: PointResult) -> list[Cell]:
+            done = f"{p.counts.planned - p.counts.unfinished}/{p.counts.planned}"
+            efficiency = p.efficiency if self.scaling.compared else None
+            return [done, p.counts.failed, p.counts.invalid, *or_pending(p, p.throughput, efficiency)]
+
+        return build(
+            self.scaling,
+            "status",
+            f"Points of {self.bundle}",
+            columns,
+            row,
+            [str(problem) for problem in self.problems],
+        )
 
 
 def status(bundle: Bundle, level: float = 0.95) -> ExperimentProgress:
     """Progress of a bundle; cheap enough to poll during a run, since it reads no step table."""
+    total = TrialCounts.of(bundle.trials)
     result = scaling([bundle], level)
-    counts = [p.counts for series in result.series for p in series.points]
-    total = TrialCounts(
-        planned=sum(c.planned for c in counts),
-        succeeded=sum(c.succeeded for c in counts),
-        failed=sum(c.failed for c in counts),
-        invalid=sum(c.invalid for c in counts),
-        cancelled=sum(c.cancelled for c in counts),
-        unfinished=sum(c.unfinished for c in counts),
-    )
-    return ExperimentProgress(bundle.label, total, result, bundle.problems, _headline(bundle, total))
+    return ExperimentProgress(bundle.label, total, result, bundle.problems, _headline(bundle, total, result))
 
 
-def _headline(bundle: Bundle, total: TrialCounts) -> str:
+def _headline(bundle: Bundle, total: TrialCounts, result: ScalingResult) -> str:
     done = total.planned - total.unfinished
-    bad = [
-        f"{number} {word}"
-        for number, word in ((total.failed, "failed"), (total.invalid, "invalid"), (total.cancelled, "cancelled"))
-        if number
-    ]
+    ends = {"failed": total.failed, "invalid": total.invalid, "cancelled": total.cancelled}
+    bad = [f"{number} {end}" for end, number in ends.items() if number]
     text = f"{bundle.label}: {done} of {total.planned} trials done"
     if bundle.plan is None:
         text = f"{bundle.label}: {done} trials recorded, number planned unknown"
-    return ", ".join([text, *bad])
-
-
-def _table(state: ExperimentProgress) -> Table:
-    columns = (
-        Column("done", "Done"),
-        Column("failed", "Failed", "count"),
-        Column("invalid", "Invalid", "count"),
-        Column("throughput", "Throughput", "number", "/s", interval=True),
-        Column("efficiency", "Efficiency", "percent", interval=True),
-    )
-
-    def row(_: SeriesResult, p: PointResult) -> list[Cell]:
-        done = p.counts.planned - p.counts.unfinished
-        return [
-            f"{done}/{p.counts.planned}",
-            p.counts.failed,
-            p.counts.invalid,
-            *or_pending(p, p.throughput, p.efficiency),
-        ]
-
-    notes = [f"{problem.file}: {problem.what}" for problem in state.problems]
-    return build(state.scaling, "status", f"Points of {state.bundle}", columns, row, notes)
+    return "; ".join([", ".join([text, *bad]), *first_lines(result.named_points())])

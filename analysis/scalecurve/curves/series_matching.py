@@ -2,29 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
+from scalecurve.bundle.measurement import MeasuredSeries
+from scalecurve.curves.results import SeriesResult
 from scalecurve.render.labels import shortened
-from scalecurve_api.spec.scaling import Mode
 
-
-class Named(Protocol):
-    """What measured series and series results have in common."""
-
-    @property
-    def bundle(self) -> str:
-        """The bundle's label."""
-
-    @property
-    def name(self) -> str:
-        """The series' name, which begins with its mode."""
-
-    @property
-    def mode(self) -> Mode:
-        """Strong or weak."""
-
-
-S = TypeVar("S", bound=Named)
+S = TypeVar("S", MeasuredSeries, SeriesResult)
 
 
 @dataclass(frozen=True)
@@ -35,7 +19,7 @@ class Identity:
     index: int
 
 
-def identities(series: Sequence[Named]) -> dict[tuple[str, str], Identity]:
+def identities(series: Sequence[MeasuredSeries] | Sequence[SeriesResult]) -> dict[tuple[str, str], Identity]:
     """(bundle, series) -> identity; the label has only what distinguishes the curves."""
     several = len({curve.bundle for curve in series}) > 1
     axes = {(curve.bundle, curve.name): curve.name.removeprefix(curve.mode.value).strip() for curve in series}

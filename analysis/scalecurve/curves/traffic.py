@@ -1,6 +1,7 @@
 """Link utilization of training: bytes sent per step against the bandwidth of the all-reduce alone."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from statistics import median
 
 from scalecurve.bundle.open import Bundle
@@ -9,20 +10,18 @@ from scalecurve.curves.results import PointResult, ScalingResult, SeriesResult
 from scalecurve.curves.tables import build, or_pending
 from scalecurve.render.table import Cell, Column, Table
 
-LEAST_SHARE = 0.01
-"""Of the step; less is left out of the bandwidth over exposed communication."""
-
+LEAST_SHARE = 0.01  # of the step; less is left out of the bandwidth over exposed communication
 _NOTES = (
-    "Bytes are what one worker sends per step, from the record; over the step: the average load of its link.",
+    "Bytes are what one worker sends per step, from the record (a ring sends 2(N-1)/N of the gradients); over the step "
+    "= bytes / step time, the average load of its link; over exposed communication = bytes / exposed time.",
     "Over exposed communication overstates the link's rate where part of the sending overlaps with compute.",
 )
-_SHARE = "Utilization: the average over the step as a share of the peak all-reduce bus bandwidth at that worker count."
+_SHARE = "Utilization = over the step / the highest bus bandwidth of the all-reduce alone at that worker count."
 
 
 def wire_table(result: ScalingResult, bundles: Sequence[Bundle], alone: AllReduceReport) -> Table:
     """Bytes sent and bandwidths of every multi-worker point whose records have them."""
-    sent = _sent(bundles)
-    best = _best(alone)
+    sent, best = _sent(bundles), _best(alone)
     columns = (
         Column("sent_mib", "Sent per step", "number", "MiB"),
         Column("step_ms", "Step", "number", "ms", interval=True),
@@ -52,14 +51,12 @@ def wire_table(result: ScalingResult, bundles: Sequence[Bundle], alone: AllReduc
         )
 
     table = build(result, "wire", "Data sent per step", columns, row, (*_NOTES, *([_SHARE] if best else ())))
-    first = len(table.columns) - len(columns)
-    rows = tuple(cells for cells in table.rows if cells[first] not in (None, 0.0))
-    return Table(table.name, table.title, table.columns, rows, table.notes)
+    return replace(table, rows=tuple(cells for cells in table.rows if cells[-len(columns) - 1] not in (None, 0.0)))
 
 
 def _told_from_nothing(p: PointResult) -> bool:
     """Whether exposed communication is long enough to divide by, and no scatter around zero."""
-    if p.exposed_s is None or p.step_s is None:
+    if p.exposed_s is None or p.step_s is None or p.exposed_s.unknown:
         return False
     low = p.exposed_s.value if p.exposed_s.low is None else p.exposed_s.low
     return low > 0 and p.exposed_s.value >= LEAST_SHARE * p.step_s.value
@@ -76,7 +73,6 @@ def _sent(bundles: Sequence[Bundle]) -> dict[tuple[str, str], float]:
 
 
 def _best(alone: AllReduceReport) -> dict[tuple[int, int], float]:
-    """Largest bus bandwidth that was measured, by workers and nodes."""
     best: dict[tuple[int, int], float] = {}
     for point in alone.points:
         key = point.point.workers, point.point.nodes

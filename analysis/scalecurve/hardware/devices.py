@@ -4,13 +4,12 @@ import math
 import re
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import Literal, get_args
+from typing import Literal, cast, get_args
 
 from scalecurve.hardware.entries import EntryError, Month, Positive, SourcedEntry, find_entry, shipped_entries
 
 Precision = Literal["fp32", "tf32", "bf16", "fp16"]
-HardwareError = EntryError
-"""A device, link or precision that is not known, or a file that describes none: one line."""
+HardwareError = EntryError  # a device, link or precision that is not known, or a file that describes none: one line
 
 # A small b is bits and a large one bytes; GBPS could be either, and is refused.
 _RATE = re.compile(
@@ -81,8 +80,6 @@ def find_link(reference: str) -> Link:
 
 def precision_of(name: str) -> Precision:
     """Check the name of a precision. Raises HardwareError."""
-    for candidate in get_args(Precision):
-        if name == candidate:
-            precision: Precision = candidate
-            return precision
+    if name in get_args(Precision):
+        return cast(Precision, name)
     raise HardwareError(f"unknown precision {name!r}; expected one of {', '.join(get_args(Precision))}")

@@ -12,7 +12,7 @@ from scalecurve.hardware.devices import find_device
 from scalecurve.hardware.entries import EntryError, SourcedEntry, find_entry, shipped_entries
 from scalecurve.hardware.names import folded
 from scalecurve.render import formatting
-from scalecurve.render.table import Cell, Column, Table
+from scalecurve.render.table import Column, Table, table_of
 from scalecurve_api.spec.experiment import Cost
 
 
@@ -41,16 +41,11 @@ class Price(SourcedEntry):
 
     def cost(self, dataset_samples: int | None = None, epochs: int | None = None) -> Cost:
         """As an experiment states it; a worker drives one accelerator."""
-        return Cost(
-            per_worker_hour=self.per_accelerator_hour,
-            currency=self.currency,
-            dataset_samples=dataset_samples,
-            epochs=epochs,
-        )
+        price = self.per_accelerator_hour
+        return Cost(per_worker_hour=price, currency=self.currency, dataset_samples=dataset_samples, epochs=epochs)
 
     @property
     def sentence(self) -> str:
-        """The price with its day and source, for a note under a table."""
         total = f" ({formatting.number(self.per_hour)} for {self.accelerators})" if self.accelerators > 1 else ""
         hour = f"{formatting.number(self.per_accelerator_hour)} {self.currency} per accelerator-hour{total}"
         note = f" {self.note}" if self.note else ""
@@ -66,8 +61,7 @@ def prices() -> Mapping[str, Price]:
 def find_price(reference: str) -> Price:
     """A shipped price by its name, or one of a YAML or JSON file: its only one, or ``FILE:NAME``.
 
-    Raises:
-        EntryError: one line with the file, the entry and the field.
+    Raises EntryError with the file, the entry and the field.
     """
     return find_entry(reference, "price", prices(), Price)
 
@@ -101,22 +95,19 @@ def _is_of(price: Price, device: str) -> bool:
 
 def price_table(prices: Mapping[str, Price]) -> Table:
     """One row per price."""
-    columns = (
-        Column("name", "Name"),
-        Column("title", "What"),
-        Column("accelerator", "Accelerator"),
-        Column("per_accelerator_hour", "Accelerator-hour", "number"),
-        Column("currency", "Currency"),
-        Column("accelerators", "Sold in units of", "count"),
-        Column("date", "Date"),
-        Column("source", "Source"),
-    )
-    rows: list[tuple[Cell, ...]] = [
+    return table_of(
+        "prices",
+        "Accelerator prices",
+        prices.values(),
         (
-            *(key, price.title, price.accelerator, price.per_accelerator_hour, price.currency, price.accelerators),
-            *(price.date.isoformat(), price.source),
-        )
-        for key, price in prices.items()
-    ]
-    notes = ("Public list prices on that date, without taxes, storage, traffic and idle time.",)
-    return Table("prices", "Accelerator prices", columns, tuple(rows), notes)
+            (Column("name", "Name"), lambda price: price.key),
+            (Column("title", "What"), lambda price: price.title),
+            (Column("accelerator", "Accelerator"), lambda price: price.accelerator),
+            (Column("per_accelerator_hour", "Accelerator-hour", "number"), lambda price: price.per_accelerator_hour),
+            (Column("currency", "Currency"), lambda price: price.currency),
+            (Column("accelerators", "Sold in units of", "count"), lambda price: price.accelerators),
+            (Column("date", "Date"), lambda price: price.date.isoformat()),
+            (Column("source", "Source"), lambda price: price.source),
+        ),
+        ("Public list prices on that date, without taxes, storage, traffic and idle time.",),
+    )

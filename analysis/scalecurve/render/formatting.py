@@ -30,40 +30,35 @@ def percent(value: float, decimals: int = 1) -> str:
     return f"{_fixed(value * 100, decimals)} %"
 
 
-def interval(estimate: Estimate) -> str:
-    """``1.82 (1.75–1.89)``: as many decimals as the width of the interval earns."""
-    if estimate.low is None or estimate.high is None or estimate.low == estimate.high:
-        return number(estimate.value)
-    if estimate.low > 0 and 0 < estimate.value * _WIDE < estimate.high:
-        value, low, high = (number(end, 2) for end in (estimate.value, estimate.low, estimate.high))
-        return f"{value} ({_range(low, high)})"
-    decimals = _interval_decimals(estimate.value, estimate.high - estimate.low)
-    value, low, high = (_fixed(end, decimals) for end in (estimate.value, estimate.low, estimate.high))
-    return f"{value} ({_range(low, high)})"
+def interval(estimate: Estimate, as_percent: bool = False) -> str:
+    """``1.82 (1.75–1.89)`` or ``91.2 % (88.0–94.4)``: as many decimals as the width of the interval earns.
 
-
-def percent_interval(estimate: Estimate) -> str:
-    """``91.2 % (88.0–94.4)``."""
-    value = estimate.value * 100
+    ``1.82 (not known)`` where the data cannot carry an interval.
+    """
+    if estimate.unknown:
+        return f"{percent(estimate.value) if as_percent else number(estimate.value)} (not known)"
+    factor, unit = (100, " %") if as_percent else (1, "")
     if estimate.low is None or estimate.high is None or estimate.low == estimate.high:
-        return percent(estimate.value)
+        return percent(estimate.value) if as_percent else number(estimate.value)
+    ends = [end * factor for end in (estimate.value, estimate.low, estimate.high)]
     if estimate.low > 0 and 0 < estimate.value * _WIDE < estimate.high:
-        low, high = (number(end * 100, 2) for end in (estimate.low, estimate.high))
-        return f"{number(value, 2)} % ({_range(low, high)})"
-    decimals = min(2, max(1, _interval_decimals(value, (estimate.high - estimate.low) * 100)))
-    low, high = (_fixed(end * 100, decimals) for end in (estimate.low, estimate.high))
-    return f"{_fixed(value, decimals)} % ({_range(low, high)})"
+        value, low, high = (number(end, 2) for end in ends)
+    else:
+        decimals = _interval_decimals(ends[0], (estimate.high - estimate.low) * factor)
+        decimals = min(2, max(1, decimals)) if as_percent else decimals
+        value, low, high = (_fixed(end, decimals) for end in ends)
+    return f"{value}{unit} ({_range(low, high)})"
 
 
 def parted(estimate: Estimate, as_percent: bool) -> tuple[str, str]:
     """(value, interval) apart: ``1.82`` and ``1.75–1.89``; the second is empty where there is no interval."""
-    value, _, rest = (percent_interval if as_percent else interval)(estimate).partition(" (")
+    value, _, rest = interval(estimate, as_percent).partition(" (")
     return value, rest.removesuffix(")")
 
 
-def seconds(value: float) -> str:
-    """A duration in the unit that suits it: 12.3 ms, 4.56 s, 7.8 min, 9.1 h."""
-    size = abs(value)
+def seconds(value: float, largest: float | None = None) -> str:
+    """A duration in the unit that suits it, or the ``largest`` of its column: 12.3 ms, 4.56 s, 7.8 min, 9.1 h."""
+    size = abs(value if largest is None else largest)
     for limit, factor, unit in ((1e-3, 1e6, "µs"), (1, 1e3, "ms"), (120, 1, "s"), (7200, 1 / 60, "min")):
         if size < limit:
             return f"{number(value * factor, 3)} {unit}"

@@ -3,8 +3,7 @@
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
-MOST_AXES = 2
-"""As many axes as a reader can follow along a line; names with more are shortened."""
+MOST_AXES = 2  # as many axes as a reader can follow along a line; names with more are shortened
 
 _AXIS = re.compile(r'(?:^|(?<= ))([A-Za-z][\w.]*)=("(?:[^"\\]|\\.)*"|\S+)')
 
@@ -17,7 +16,28 @@ def shortened(names: Iterable[str]) -> tuple[dict[str, str], str]:
     if not usual:
         return {name: name for name in distinct}, ""
     told = ", ".join(f"{axis}={value}" for axis, value in usual.items())
-    return {name: _without(name, usual) for name in distinct}, f"Series names show only what differs from {told}."
+    without = {
+        name: _AXIS.sub(lambda match: "" if usual[match[1]] == match[2] else match[0], name) for name in distinct
+    }
+    shown = {name: " ".join(rest.split()) or "plain" for name, rest in without.items()}
+    return shown, f"Series names show only what differs from {told}."
+
+
+def brief(names: Sequence[str], modes: Sequence[str]) -> dict[str, str]:
+    """name -> the least that tells the series apart: no mode that all share, no usual values, no folder of an axis.
+
+    ``modes`` are those of the names, in their order.
+    """
+    short, _ = shortened(names)
+    tails = {axis: axis.rpartition(".")[2] for name in names for axis, _ in _AXIS.findall(name)}
+    clear = {axis: tail for axis, tail in tails.items() if list(tails.values()).count(tail) == 1}
+    shown = {
+        name: _AXIS.sub(lambda match: f"{clear.get(match[1], match[1])}={match[2]}", short[name]) for name in names
+    }
+    if len(set(modes)) > 1:
+        return shown
+    mode = modes[0] if modes else ""
+    return {name: text.removeprefix(mode).strip() or text for name, text in shown.items()}
 
 
 def usual_values(axes: Sequence[Mapping[str, str]]) -> dict[str, str]:
@@ -28,8 +48,3 @@ def usual_values(axes: Sequence[Mapping[str, str]]) -> dict[str, str]:
     first = dict(axes[0]) if axes else {}
     alike = all(axis.keys() == first.keys() for axis in axes)
     return first if alike and len(axes) > 1 and len(first) > MOST_AXES else {}
-
-
-def _without(name: str, usual: Mapping[str, str]) -> str:
-    rest = _AXIS.sub(lambda match: "" if usual[match[1]] == match[2] else match[0], name)
-    return " ".join(rest.split()) or "plain"

@@ -1,4 +1,4 @@
-"""The progress line of a run: trials done, current trial, pace and time left. Silent if not on a terminal."""
+"""The progress of a run: trials done, current trial, pace and time left. A log gets a line for each ended trial."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ class LiveLine:
     """A context that shows the newest ``RunProgress``; finished trials scroll by above it."""
 
     def __init__(self, quiet: bool = False) -> None:
-        """Print to stderr, so that stdout has only the result."""
         from rich.console import Console
         from rich.live import Live
 
         # Asked of the stream itself: FORCE_COLOR and the like, set in many a CI, make no log a terminal.
         self._console = Console(stderr=True, highlight=False, force_terminal=sys.stderr.isatty())
+        self._quiet = quiet
         self._on = not quiet and self._console.is_terminal
         self._live = Live(console=self._console, auto_refresh=False, transient=True) if self._on else None
         self._said: set[str] = set()
@@ -45,16 +45,15 @@ class LiveLine:
             self._live.stop()
 
     def __call__(self, progress: RunProgress) -> None:
-        for note in progress.notes:
+        for note in (*progress.notes, "" if progress.counts else progress.message):
             self._say_once(note)
-        if not progress.counts and progress.message:
-            self._say_once(progress.message)
-        if self._live is not None:
+        if not self._quiet:
             self._scroll(progress)
+        if self._live is not None:
             self._live.update(self._line(progress), refresh=True)
 
     def _say_once(self, text: str) -> None:
-        if text not in self._said and (self._on or text.startswith("waiting")):
+        if text and text not in self._said and (self._on or text.startswith("waiting")):
             self._said.add(text)
             self._console.print(text, style="dim", markup=False, soft_wrap=True)
 
@@ -63,10 +62,18 @@ class LiveLine:
         finals = {phase: count for phase, count in progress.counts.items() if phase.final}
         for phase, count in finals.items():
             if count > self._counts.get(phase, 0) and self._current and phase is not TrialPhase.cancelled:
-                style = "green" if phase is TrialPhase.succeeded else "red"
-                self._console.print(f"  [{style}]{phase.value:<10}[/] {self._current}")
+                style = "green" if phase is TrialPhase.succeeded else "yellow" if phase is TrialPhase.full else "red"
+                line = f"  [{style}]{phase.value:<10}[/] {self._current}{self._where(progress)}"
+                self._console.print(line, soft_wrap=True)
         self._counts = finals
-        self._current = progress.trial.name if progress.trial is not None else self._current
+        self._current = progress.name or self._current
+
+    def _where(self, progress: RunProgress) -> str:
+        """How far the run is, in a log: on a terminal the line below says it."""
+        if self._on:
+            return ""
+        left = f", {clock(progress.remaining_s)} left" if progress.remaining_s else ""
+        return f"  {progress.done}/{progress.total} trials{left}"
 
     def _line(self, progress: RunProgress) -> RenderableType:
         """One line at any width: the least important part comes last and is cut off."""

@@ -1,7 +1,7 @@
 """Tables: columns with name, unit and kind, rows of plain values, rendered as text, Markdown, CSV and JSON.
 
-The written forms depend on the values alone: no locale, no clock, no path, keys sorted, floats rounded to six
-significant digits (so that the last bits in which machines may differ never show). ``frame`` keeps every digit.
+The written forms depend on the values alone: no locale, no clock, no path, keys sorted. CSV has six significant digits,
+so that the last bits in which machines may differ never show; JSON and ``frame`` have every digit.
 """
 
 from __future__ import annotations
@@ -11,18 +11,19 @@ import io
 import json
 import math
 import unicodedata
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from scalecurve.render import formatting
 from scalecurve.render.labels import shortened
-from scalecurve.statistics.estimate import Estimate
+from scalecurve.statistics.estimate import Estimate, is_informative
 
 if TYPE_CHECKING:
     import pandas as pd
 
+Item = TypeVar("Item")
 Kind = Literal["text", "count", "number", "percent", "flag"]
 
 
@@ -31,6 +32,8 @@ class Mark(Enum):
 
     PENDING = formatting.PENDING_MARK
     """Not finished yet."""
+    UNKNOWN = "not known"
+    """The end of an interval so wide that it says nothing."""
 
 
 PENDING = Mark.PENDING
@@ -61,6 +64,11 @@ class Column:
     @property
     def numeric(self) -> bool:
         return self.kind in ("count", "number", "percent")
+
+
+def columns_of(kind: Kind, unit: str = "", /, **titles: str) -> tuple[Column, ...]:
+    """Neighboring columns of one kind and unit, as name=title."""
+    return tuple(Column(name, title, kind, unit) for name, title in titles.items())
 
 
 @dataclass(frozen=True)
@@ -105,7 +113,7 @@ class Table:
         """One header line of names; an interval column becomes three: value, low, high."""
         out = io.StringIO()
         writer = csv.writer(out, lineterminator="\n")
-        writer.writerow(_flat_names(self.columns))
+        writer.writerow(map(_csv_cell, _flat_names(self.columns)))
         for row in self.rows:
             writer.writerow(_flat(row, self.columns, _csv_cell))
         return out.getvalue()
@@ -124,15 +132,38 @@ class Table:
         }
 
     def json(self) -> str:
-        """Sorted keys, two spaces, a newline at the end."""
         return to_json(self.plain())
 
     def frame(self) -> pd.DataFrame:
         """A pandas DataFrame with the columns of the CSV and full precision; what is missing or pending is NaN/None."""
         import pandas as pd
 
-        rows = [_flat(row, self.columns, _frame_cell) for row in self.rows]
+        rows = [_flat(row, self.columns, lambda cell: None if isinstance(cell, Mark) else cell) for row in self.rows]
         return pd.DataFrame(rows, columns=_flat_names(self.columns))
+
+
+def table_of(
+    name: str,
+    title: str,
+    items: Iterable[Item],
+    cells: Sequence[tuple[Column, Callable[[Item], Cell]]],
+    notes: Sequence[str] = (),
+) -> Table:
+    """A table with a row for each item; beside each column stands what its cell is."""
+    rows = tuple(tuple(cell(item) for _, cell in cells) for item in items)
+    return Table(name, title, tuple(column for column, _ in cells), rows, tuple(notes))
+
+
+def interval_ends(low: float | None, high: float | None) -> tuple[Cell, Cell]:
+    """Both ends of an interval in columns of their own; ``not known`` where it says nothing."""
+    if low is not None and high is not None and not is_informative(low, high):
+        return Mark.UNKNOWN, Mark.UNKNOWN
+    return low, high
+
+
+def experiment_column(labels: Iterable[str]) -> Column:
+    """The experiment of a row: always in JSON and CSV, in tables only if there are several."""
+    return Column("experiment", "Experiment", detail=len(set(labels)) < 2)
 
 
 def to_json(tree: Any) -> str:
@@ -152,7 +183,7 @@ def spell(cell: Cell, column: Column) -> str:
     if isinstance(cell, Mark):
         return str(cell.value)
     if isinstance(cell, Estimate):
-        return (formatting.percent_interval if column.kind == "percent" else formatting.interval)(cell)
+        return formatting.interval(cell, as_percent=column.kind == "percent")
     if isinstance(cell, bool):
         return "yes" if cell else "no"
     if isinstance(cell, str):
@@ -191,55 +222,61 @@ def _csv_cell(cell: Cell) -> str:
     if isinstance(cell, float):
         value = rounded(cell)
         return "" if value is None else repr(value)
-    return _one_line(str(cell))
+    if isinstance(cell, str):
+        text = one_line(cell).strip()
+        # A spreadsheet takes such a text for a formula, which may fetch or send; "'" makes it text.
+        return f"'{text}" if text.startswith(("=", "+", "-", "@")) else text
+    return str(cell)
 
 
 def _json_cell(cell: Cell) -> Any:
     if isinstance(cell, Estimate):
         return {
-            "value": rounded(cell.value),
-            "low": None if cell.low is None else rounded(cell.low),
-            "high": None if cell.high is None else rounded(cell.high),
+            "value": _finite(cell.value),
+            "low": _finite(cell.low),
+            "high": _finite(cell.high),
             "level": cell.level,
             "method": cell.method.value,
             "repetitions": cell.repetitions,
-        }
+            "sessions": cell.sessions,
+        } | ({"reason": "so few and different repetitions carry no interval"} if cell.unknown else {})
     if isinstance(cell, Mark):
         return cell.value
     if isinstance(cell, float):
-        return rounded(cell)
-    return _one_line(cell) if isinstance(cell, str) else cell
+        return _finite(cell)
+    return one_line(cell) if isinstance(cell, str) else cell
 
 
-def _frame_cell(cell: Cell) -> Any:
-    return None if isinstance(cell, Mark) else cell
+def _finite(value: float | None) -> float | None:
+    return value if value is not None and math.isfinite(value) else None
 
 
-def _one_line(text: str) -> str:
+def one_line(text: str) -> str:
     """Text without line breaks, control characters and invalid Unicode."""
     text = text.encode("utf-8", "backslashreplace").decode()
     return "".join(c if c.isprintable() else " " for c in " ".join(text.split()))
 
 
 def _text(table: Table) -> str:
-    headings = [column.heading for column in table.columns]
-    rows = [[_one_line(cell) for cell in row] for row in table.spelled()]
-    widths = [max(map(_width, column)) for column in zip(headings, *rows, strict=True)]
+    headings = [one_line(column.heading) for column in table.columns]
+    rows = [[one_line(cell) for cell in row] for row in table.spelled()]
+    widths = [max(map(display_width, column)) for column in zip(headings, *rows, strict=True)]
 
     def line(cells: Sequence[str]) -> str:
         parts = []
         for cell, width, column in zip(cells, widths, table.columns, strict=True):
-            gap = " " * (width - _width(cell))
+            gap = " " * (width - display_width(cell))
             parts.append(gap + cell if column.numeric else cell + gap)
         return "  ".join(parts).rstrip()
 
-    lines = [table.title, line(headings), "  ".join("-" * width for width in widths)]
+    lines = [one_line(table.title), line(headings), "  ".join("-" * width for width in widths)]
     lines += [line(row) for row in rows] or ["(nothing)"]
-    lines += [f"note: {_one_line(note)}" for note in table.notes]
+    lines += [f"note: {one_line(note)}" for note in table.notes]
     return "\n".join(lines) + "\n"
 
 
-def _width(text: str) -> int:
+def display_width(text: str) -> int:
+    """Cells of a terminal: East Asian letters take two."""
     return sum(2 if unicodedata.east_asian_width(char) in "WF" else 1 for char in text)
 
 
@@ -258,5 +295,5 @@ def _markdown(table: Table, titled: bool) -> str:
 
 def markdown_text(text: str) -> str:
     """Text escaped for Markdown: no table cell, tag, link or emphasis can begin in it."""
-    text = _one_line(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    text = one_line(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     return "".join(f"\\{char}" if char in "\\`|*[]" else char for char in text)

@@ -2,12 +2,19 @@
 
 import os
 from collections.abc import Collection, Sequence
+from functools import reduce
+from operator import truediv
 from pathlib import Path
-from typing import Literal, get_args
+from typing import TYPE_CHECKING, Literal, get_args
+from urllib.parse import quote
 
 from scalecurve.bundle.open import Bundle, distinct_labels
-from scalecurve_api.files import write_atomic
+from scalecurve.importing.published_file import StatedCurve
+from scalecurve_api.files import Within
 from scalecurve_api.spec.experiment import Cost
+
+if TYPE_CHECKING:
+    from scalecurve.reporting.findings import PredictionTarget
 
 Format = Literal["html", "md", "json", "csv", "png", "svg"]
 FORMATS: tuple[Format, ...] = get_args(Format)
@@ -19,15 +26,23 @@ def report(
     formats: Collection[str] = FORMATS,
     price: Cost | None = None,
     price_notes: Sequence[str] = (),
+    published: Sequence[StatedCurve] = (),
+    include_unproved: bool = False,
+    target: "PredictionTarget | None" = None,
+    x: str = "",
 ) -> list[Path]:
     """Analyse the bundles and write what is asked for into ``out``; the paths written, in order.
 
     ``report.html`` stands alone, ``report.md`` and ``report.json`` beside it; tables go to ``tables/<name>.csv``,
     plots to ``plots/<name>.png`` and ``.svg``. A plot or table with nothing to show is left out. ``price`` takes the
-    place of what the experiments say, and ``price_notes`` say where it is from.
+    place of what the experiments say, and ``price_notes`` say where it is from. ``published`` curves of others are
+    shown beside the measured ones. Headlines, costs and models leave out points that do not count
+    (``scalecurve.curves.doubts``) unless ``include_unproved`` is set; plots mark them anyway. ``target`` is a device
+    and a link that a priori models predict for, beside the measurement. ``x`` is the axis that the first figure is
+    over, by its name in ``matrix``; the worker count by default, and what varies where that does not.
 
     Raises:
-        ValueError: for a format that is none of ``FORMATS``, or no bundle.
+        ValueError: for a format that is none of ``FORMATS``, no bundle, or an axis that does not vary.
         OSError: when a file cannot be written.
     """
     unknown = sorted(set(formats) - set(FORMATS))
@@ -36,27 +51,34 @@ def report(
     if not bundles:
         raise ValueError("a report needs at least one bundle")
     from scalecurve.reporting.compose import compose
-    from scalecurve.reporting.findings import analyze
+    from scalecurve.reporting.findings import analyze, x_axes
 
-    content = compose(
-        analyze(distinct_labels(bundles), price, price_notes),
-        draw=bool({"html", "png", "svg"} & set(formats)),
-        png="png" in formats,
-    )
+    findings = analyze(distinct_labels(bundles), price, price_notes, published, include_unproved, target, x)
+    axes = x_axes(findings)
+    if x and x not in axes:
+        raise ValueError(f"x: got {x!r}; allowed: {', '.join(axes) or 'nothing, since nothing varies'}")
+    drawn, page_forms = bool({"html", "png", "svg"} & set(formats)), "html" in formats
+    content = compose(findings, draw=drawn, png="png" in formats, views=page_forms)
     written: list[Path] = []
-    root = Path(out)
+    root = _within(Path(out), bundles)
     if "html" in formats:
         from scalecurve.reporting.html import page
 
-        written.append(_write(root / "report.html", page(content)))
+        beside = {
+            **{
+                plot.name: [(s.upper(), f"plots/{plot.name}.{s}") for s in ("svg", "png") if s in formats]
+                for plot in content.plots
+            },
+            **{table.name: [("CSV", f"tables/{table.name}.csv")] for table in content.tables if "csv" in formats},
+        }
+        beside["curve"] = [("CSV", f"tables/{name}.csv") for name in ("scaling",) if name in beside]
+        written.append(_write(root / "report.html", page(content, _records(bundles, Path(out)), beside)))
     if "md" in formats:
         from scalecurve.reporting.markdown import document
 
         written.append(_write(root / "report.md", document(content, "png" if "png" in formats else "svg")))
     if "json" in formats:
-        from scalecurve.reporting.json_document import tree
-
-        written.append(_write(root / "report.json", tree(content)))
+        written.append(_write(root / "report.json", content.json()))
     if "csv" in formats:
         written += [_write(root / "tables" / f"{table.name}.csv", table.csv()) for table in content.tables]
     for plot in content.plots:
@@ -67,7 +89,32 @@ def report(
     return written
 
 
-def _write(path: Path, data: str | bytes) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_atomic(path, data)
-    return path
+def _records(bundles: Sequence[Bundle], out: Path) -> dict[tuple[str, str], str]:
+    """Where a page in ``out`` finds the records and logs of the bundle that holds it, or the packed file beside it.
+
+    Elsewhere they may have moved apart.
+    """
+    from scalecurve.reporting.trials import logs_path, record_path
+
+    links: dict[tuple[str, str], str] = {}
+    for bundle in distinct_labels(bundles):
+        paths = [path for trial in bundle.trials for path in (record_path(trial), logs_path(trial)) if path]
+        if bundle.path.is_dir() and out.is_relative_to(bundle.path):
+            links |= {(bundle.label, path): quote(os.path.relpath(bundle.path / path, out)) for path in paths}
+        elif bundle.path.is_file() and out.parent == bundle.path.parent:
+            links |= dict.fromkeys(((bundle.label, path) for path in paths), quote(f"../{bundle.path.name}"))
+    return links
+
+
+def _within(out: Path, bundles: Sequence[Bundle]) -> Within:
+    """The folder that the user named may be a link; one inside a bundle, which may be somebody else's, may not."""
+    for bundle in bundles:
+        if bundle.path.is_dir() and out != bundle.path and out.is_relative_to(bundle.path):
+            return reduce(truediv, out.relative_to(bundle.path).parts, Within(bundle.path))
+    return Within(out)
+
+
+def _write(place: Within, data: str | bytes) -> Path:
+    place.parent.make()
+    place.write(data.encode() if isinstance(data, str) else data)
+    return place.path

@@ -6,24 +6,51 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar, cast
 
+from scalecurve.bundle.differences import Difference
 from scalecurve.bundle.measurement import MeasuredSeries, measure
 from scalecurve.bundle.open import Bundle
 from scalecurve.bundle.step_summary import Digests, digest_all
-from scalecurve.checks.comparability import Difference, differences
+from scalecurve.checks.comparability import differences
 from scalecurve.checks.diagnose import Diagnosis, diagnose_from
 from scalecurve.curves.allreduce import AllReduceReport, allreduce
-from scalecurve.curves.compute import scaling
+from scalecurve.curves.along_axes import ValueResult, along_axes
+from scalecurve.curves.best_layout import BestLayout, best_layouts
+from scalecurve.curves.collectives import CollectivesReport, collectives
+from scalecurve.curves.compute import believable, scaling
 from scalecurve.curves.cost import CostReport, cost_of
-from scalecurve.curves.results import ScalingResult
+from scalecurve.curves.doubts import all_counted
+from scalecurve.curves.results import PointResult, ScalingResult
+from scalecurve.importing.published_file import StatedCurve
 from scalecurve.training_results import Training, of_series
 from scalecurve_api.spec.experiment import Cost
+from scalecurve_api.spec.trial import Point
 
 T = TypeVar("T")
+WORKERS = "workers"
+
+
+@dataclass(frozen=True)
+class PredictionTarget:
+    """What a priori models predict for: a device and a link by name or file, and a network in place of the workload's.
+
+    Names are resolved by the models; empty ones stand for their defaults.
+    """
+
+    device: str
+    link: str = ""
+    network: str = ""
 
 
 @dataclass(frozen=True)
 class Findings:
-    """``price`` replaces what the experiments state; ``curves`` are the series that train something."""
+    """``price`` replaces what the experiments state; ``curves`` are the series that train something.
+
+    ``published`` curves are those of a file of the user's. ``target`` is what to predict beside the measurement.
+
+    ``x`` is the axis that the first figure is over, "" for the worker count, or what varies where it does not.
+
+    Of points that do not count, headlines, ``costs`` and models have none unless ``include_unproved`` is set.
+    """
 
     bundles: tuple[Bundle, ...]
     price: Cost | None
@@ -32,10 +59,15 @@ class Findings:
     curves: ScalingResult
     costs: CostReport
     allreduce: AllReduceReport
+    collectives: CollectivesReport
     digests: Digests
     diagnosis: Diagnosis
     training: Training
     differences: tuple[Difference, ...]
+    published: tuple[StatedCurve, ...] = ()
+    include_unproved: bool = False
+    target: PredictionTarget | None = None
+    x: str = ""
     _cache: dict[Callable[[Findings], Any], Any] = field(default_factory=dict, repr=False, compare=False)
 
     def once(self, compute: Callable[[Findings], T]) -> T:
@@ -44,10 +76,60 @@ class Findings:
             self._cache[compute] = compute(self)
         return cast(T, self._cache[compute])
 
+    def result_of(self, bundle: str, series: str, point: Point) -> PointResult:
+        """What became of a point of a series."""
+        return self.once(_results)[bundle, series, point.name]
 
-def analyze(bundles: Sequence[Bundle], price: Cost | None = None, price_notes: Sequence[str] = ()) -> Findings:
+
+def _results(findings: Findings) -> dict[tuple[str, str, str], PointResult]:
+    return {(s.bundle, s.name, p.point.name): p for s in findings.scaling.series for p in s.points}
+
+
+def axis_results(findings: Findings) -> tuple[ValueResult, ...]:
+    """Every axis of the experiments, without points that do not count."""
+    return along_axes(_competing(findings))
+
+
+def layout_results(findings: Findings) -> tuple[BestLayout, ...]:
+    """The best layout at each worker count, without points that do not count; of a search, the best of all its axes."""
+    searched = {bundle.label for bundle in findings.bundles if bundle.search is not None}
+    series = _competing(findings)
+    return (
+        *best_layouts([one for one in series if one.bundle not in searched]),
+        *best_layouts([one for one in series if one.bundle in searched], compared=lambda axis: True),
+    )
+
+
+def _competing(findings: Findings) -> Sequence[MeasuredSeries]:
+    return findings.measured if findings.include_unproved else all_counted(findings.measured, findings.scaling)
+
+
+def x_axes(findings: Findings) -> list[str]:
+    """What a first figure can be over: the worker count, and each axis with several values."""
+    counts = {p.workers for series in findings.curves.series for p in series.measured}
+    axes = [result.axis for result in findings.once(axis_results)]
+    return [*([WORKERS] if len(counts) > 1 else []), *dict.fromkeys(axes)]
+
+
+def stated_x(findings: Findings) -> str:
+    """The axis that an experiment states for its report, the first that varies here; "" where none does."""
+    stated = (bundle.experiment.spec.report.x for bundle in findings.bundles if bundle.experiment is not None)
+    axes = x_axes(findings)
+    return next((x for x in stated if x in axes), "") or ""
+
+
+def analyze(
+    bundles: Sequence[Bundle],
+    price: Cost | None = None,
+    price_notes: Sequence[str] = (),
+    published: Sequence[StatedCurve] = (),
+    include_unproved: bool = False,
+    target: PredictionTarget | None = None,
+    x: str = "",
+) -> Findings:
     """Read and analyze; nothing is drawn yet."""
-    result = scaling(bundles)
+    result = scaling(bundles, include_unproved=include_unproved)
+    believed = [believable(bundle, include_unproved) for bundle in bundles]
     digests = digest_all(bundles)
     measured = tuple(series for bundle in bundles for series in measure(bundle))
     return Findings(
@@ -56,10 +138,15 @@ def analyze(bundles: Sequence[Bundle], price: Cost | None = None, price_notes: S
         measured=measured,
         scaling=result,
         curves=result.curves(),
-        costs=cost_of(result.curves(), bundles, price, price_notes),
+        costs=cost_of(scaling(believed).curves(), bundles, price, price_notes),
         allreduce=allreduce(bundles),
+        collectives=collectives(bundles),
         digests=digests,
         diagnosis=diagnose_from(bundles, digests),
         training=of_series(measured),
         differences=differences(bundles),
+        published=tuple(published),
+        include_unproved=include_unproved,
+        x=x,
+        target=target,
     )

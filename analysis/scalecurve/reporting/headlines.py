@@ -1,9 +1,13 @@
-"""The sentences at the top of a report: a headline for every curve, and what must be known before trusting it."""
+"""The sentences at the top of a report: what was measured, a headline for every curve, and what to know of both."""
 
 from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
 
-from scalecurve.checks.environment import check_table
+from scalecurve.bundle.open import Bundle
+from scalecurve.checks.environment import check_table, environment
+from scalecurve.curves.collectives import OWN, CollectiveResult
 from scalecurve.curves.cost import SeriesCost
+from scalecurve.curves.doubts import first_lines
 from scalecurve.curves.results import SeriesResult
 from scalecurve.render import formatting
 from scalecurve.render.labels import shortened
@@ -11,13 +15,46 @@ from scalecurve.reporting.findings import Findings
 from scalecurve.training_results.outcome import PointTraining
 from scalecurve_api.text import count
 
+_SAID = ("origin", "model", "framework", "program", "strategy", "precision", "data", "collective library", "device")
+_MOST = 3
+_LAST_NS = 253_402_300_799 * 10**9  # the end of the year 9999: a clock beyond it was not set
+
+
+def subjects(bundles: Sequence[Bundle]) -> tuple[str, ...]:
+    """A line for each bundle with a Succeeded trial, with the experiment's name if there are several."""
+    lines = [(bundle.label, _line(bundle)) for bundle in bundles]
+    return tuple(f"{label}: {line}" if len(bundles) > 1 else line for label, line in lines if line)
+
+
+def _line(bundle: Bundle) -> str:
+    values = {fact.what: [value for value, _ in fact.values] for fact in environment([bundle])}
+    named = [_several(values[what]) + (" data" if what == "data" else "") for what in _SAID if what in values]
+    good = sum(trial.good for trial in bundle.trials)
+    if not good:
+        return ""
+    return f"{', '.join(named)}; {good} of {len(bundle.trials)} trials valid{_when(bundle)}"
+
+
+def _several(values: Sequence[str]) -> str:
+    more = f" and {len(values) - _MOST} more" if len(values) > _MOST else ""
+    return " / ".join(values[:_MOST]) + more
+
+
+def _when(bundle: Bundle) -> str:
+    records = [trial.record for trial in bundle.trials if trial.good and trial.record is not None]
+    times = [step.at_ns for record in records for step in record.timeline if 0 < step.at_ns < _LAST_NS]
+    if not times:
+        return ""
+    first, last = (datetime.fromtimestamp(at // 10**9, UTC) for at in (min(times), max(times)))
+    until = f"{last:%H:%M}" if first.date() == last.date() else f"{last:%Y-%m-%d %H:%M}"
+    return f"; measured {first:%Y-%m-%d %H:%M} to {until} UTC"
+
 
 def headlines(findings: Findings) -> Iterator[str]:
     """One for every curve and every all-reduce."""
     several = len(findings.bundles) > 1
-    best_count = {
-        (c.series.bundle, c.series.name): _best(c) for c in findings.costs.series if len(c.series.measured) > 1
-    }
+    compared = [costs for costs in findings.costs.series if len(costs.series.measured) > 1]
+    best_count = {(costs.series.bundle, costs.series.name): _best(costs) for costs in compared}
     short, _ = shortened(series.name for series in findings.curves.series)
     trained = {(p.bundle, p.series): p for p in sorted(findings.training.points, key=lambda p: p.point.workers)}
     for series in findings.curves.series:
@@ -33,30 +70,53 @@ def headlines(findings: Findings) -> Iterator[str]:
             f"{formatting.number(best.busbw.median)} GB/s of bus bandwidth at {formatting.size(best.bytes)}"
         )
 
+    yield from _collectives(findings, several)
+
+
+def _collectives(findings: Findings, several: bool) -> Iterator[str]:
+    """The highest bandwidth of each collective, a sentence for every point."""
+    best: dict[tuple[str, str], dict[str, CollectiveResult]] = {}
+    for each in findings.collectives.results:
+        if each.line.tool == OWN:
+            kinds = best.setdefault((each.bundle, each.point.name), {})
+            kind = each.line.collective.value
+            if kind not in kinds or each.busbw.value > kinds[kind].busbw.value:
+                kinds[kind] = each
+    for (bundle, _), kinds in best.items():
+        point = next(iter(kinds.values())).point
+        where = f"{bundle}, " if several else ""
+        rates = ", ".join(f"{kind} {formatting.number(each.busbw.value)} GB/s" for kind, each in kinds.items())
+        yield f"{where}highest bus bandwidth over {count(point.workers, 'worker')} ({point.layout}): {rates}"
+
 
 def warnings(findings: Findings) -> Iterator[str]:
-    """Unusable files, excluded and unfinished trials, differences, doubtful checks, findings in step times."""
-    problems = [*findings.scaling.problems, *findings.digests.problems]
-    if problems:
+    """What does not count, contradictions, unusable files, trials left out, differences, checks, odd step times."""
+    yield from first_lines(findings.scaling.named_points())
+    for bundle in findings.bundles:
+        label = f"{bundle.label}: " if len(findings.bundles) > 1 else ""
+        yield from (f"{label}{contradiction}." for contradiction in bundle.contradictions)
+    if problems := {*findings.scaling.problems, *findings.digests.problems}:
         yield f"{count(len(problems), 'file')} could not be used; the rest is shown."
-    if findings.scaling.excluded:
-        yield f"{count(len(findings.scaling.excluded), 'trial')} ended Invalid, Failed or Cancelled and are excluded."
+    if exclusions := findings.scaling.exclusions:
+        yield f"{exclusions}."
     if findings.scaling.unfinished():
         yield f"{count(findings.scaling.unfinished(), 'trial')} unfinished; their points show ?."
     if findings.differences:
         names = ", ".join(dict.fromkeys(difference.what for difference in findings.differences))
         yield f"Points of the same curve differ in: {names}."
-    doubtful = [str(row[1]) for row in check_table(findings.bundles).rows if row[3]]
-    if doubtful:
+    checks = check_table(findings.bundles).rows
+    if doubtful := [str(row[1]) for row in checks if row[3]]:
         yield f"Checks failed in trials that are shown: {', '.join(dict.fromkeys(doubtful))}."
+    if unmade := dict.fromkeys(str(row[1]) for row in checks if row[4]):
+        kinds = count(len({row[1] for row in checks}), "check")
+        yield f"{len(unmade)} of {kinds} could not be made in some trials: {', '.join(unmade)} (see Environment)."
     if findings.diagnosis.findings:
         kinds = ", ".join(dict.fromkeys(finding.kind for finding in findings.diagnosis.findings))
         yield f"Found in step times: {kinds}."
 
 
 def _accuracy(trained: PointTraining, series: SeriesResult) -> str:
-    """The accuracy of the largest worker count that was evaluated."""
-    text = f"; accuracy {formatting.percent_interval(trained.final)} after {count(trained.epochs, 'epoch')}"
+    text = f"; accuracy {formatting.interval(trained.final, as_percent=True)} after {count(trained.epochs, 'epoch')}"
     largest = max((p.workers for p in series.points if p.measured), default=None)
     return text if trained.point.workers == largest else f"{text} on {count(trained.point.workers, 'worker')}"
 

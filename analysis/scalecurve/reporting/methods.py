@@ -3,11 +3,12 @@
 from collections.abc import Iterator
 
 from scalecurve.reporting.findings import Findings
-from scalecurve.statistics import Method
+from scalecurve.statistics.estimate import Method
 
 _INTERVALS = {
     Method.REPETITIONS: "Student's t on the repetitions' seconds per sample (log scale)",
     Method.WELCH: "Welch's t on the repetitions' seconds per sample (log scale)",
+    Method.SESSIONS: "Student's t on the sessions' means (log scale), of a variance no less than their repetitions'",
     Method.WITHIN_RUN: "windows of a single run, which says nothing about run-to-run variation",
 }
 
@@ -15,16 +16,23 @@ _INTERVALS = {
 def methods(findings: Findings) -> Iterator[str]:
     """Only what this report uses."""
     points = [p for series in findings.scaling.series for p in series.measured]
-    if points:
+    if any(p.imported for p in points):
+        yield (
+            "Imported points were measured elsewhere, by programs and methods that ScaleCurve did not observe: nothing "
+            "about these runs was checked, and their marks are hollow."
+        )
+    if any(not p.imported for p in points):
         yield (
             "Throughput is samples divided by wall time of the timed windows, over all workers. A window opens and "
             "closes with a barrier and a device synchronize, and its wall time is that of the slowest rank. It is "
             "never a mean of rates nor the rate of one rank."
         )
+    if points and findings.scaling.compared:
         yield (
             "Speed-up is S(N) = T(N)/T(N0) and efficiency E(N) = S(N)·N0/N, for strong and weak scaling alike; the "
             "table names the baseline N0."
         )
+    if points:
         used = sorted({p.throughput.method for p in points if p.throughput}, key=list(Method).index)
         ratios = {p.speedup.method for p in points if p.speedup} & {Method.WELCH}
         spelled = "; ".join(_INTERVALS[method] for method in [*used, *ratios] if method in _INTERVALS)
@@ -33,15 +41,20 @@ def methods(findings: Findings) -> Iterator[str]:
         if spelled:
             yield (
                 f"Intervals are {level} intervals for one point at a time: {spelled}. The unit of replication is the "
-                "repetition, since steps and windows of one run share its clocks, placement and neighbors."
+                "repetition, since steps and windows of one run share its clocks, placement and neighbors; with "
+                "several sessions it is the session, since repetitions of one share machines and time."
             )
     if any(p.exposed_s for p in points):
         yield (
             "Exposed communication is step time minus step time without the all-reduce, in alternating windows of "
-            "the same trials with the same batch (paired t); Environment names the method."
+            "the same trials with the same batch (paired t); with the method profiler-pass it is the share of a few "
+            "traced steps in which only communication runs. Environment names the method."
         )
     if any(p.mfu for p in points):
-        yield "MFU is training FLOPs (1 multiply-add = 2 FLOPs) divided by the device's dense peak in this precision."
+        yield (
+            "MFU is training FLOPs (1 multiply-add = 2 FLOPs) divided by the device's dense peak in this precision; "
+            "HFU also counts what activation checkpointing computes again."
+        )
     if any(p.energy_j for p in points):
         yield "Energy comes from the devices' counters over the timed windows, without hosts, networks and cooling."
     if findings.costs.known:
@@ -49,11 +62,7 @@ def methods(findings: Findings) -> Iterator[str]:
             "Epoch time is samples divided by throughput; cost is time × workers × price of a worker-hour. A count "
             "is as cheap or as fast within noise if its interval overlaps the best one's."
         )
-    if findings.allreduce.points:
-        yield (
-            "All-reduce: algbw = bytes/time, busbw = algbw·2(n-1)/n, GB = 1e9 bytes, time of the slowest rank, "
-            "results checked against the expected sum (the conventions of nccl-tests)."
-        )
+    yield from _microbenchmarks(findings)
     if findings.digests.rows:
         yield (
             f"Step times come from {findings.digests.rows:,} rows in {len(findings.digests.of):,} tables, each checked "
@@ -61,3 +70,17 @@ def methods(findings: Findings) -> Iterator[str]:
             "enough to matter."
         )
     yield "Only Succeeded trials enter a curve. Records are checked against their digest when they are read."
+
+
+def _microbenchmarks(findings: Findings) -> Iterator[str]:
+    if findings.allreduce.points:
+        yield (
+            "All-reduce: algbw = bytes/time, busbw = algbw·2(n-1)/n, GB = 1e9 bytes, time of the slowest rank, "
+            "results checked against the expected sum (the conventions of nccl-tests)."
+        )
+    if findings.collectives.results:
+        yield (
+            "Collectives: algbw = bytes/time, busbw = algbw times 2(n-1)/n for all-reduce, (n-1)/n for all-gather, "
+            "reduce-scatter and all-to-all, 1 for broadcast and send-recv (a ring); bytes are what a rank puts in or "
+            "gets out, whichever is larger; time of the slowest rank, results checked (nccl-tests' conventions)."
+        )

@@ -28,18 +28,31 @@ if TYPE_CHECKING:  # it imports matplotlib
 
 SECTIONS, PLOTS = "scalecurve.sections", "scalecurve.plots"
 
+QUESTIONS = {
+    "scale": "How does it scale?",
+    "bend": "Why does it bend?",
+    "cost": "What does it cost?",
+    "train": "What did training reach?",
+    "predict": "What would other counts do?",
+    "believe": "Can I believe it?",
+    "more": "More",
+}
+"""What a report answers, in its order; every section belongs to one of them."""
+
 
 @dataclass(frozen=True)
 class Body:
     """What a section says beside its plots. Tables without rows are left out, but for those shown ``always``.
 
-    ``methods`` explain how the numbers were obtained; they stand at the end of the report.
+    ``methods`` explain how the numbers were obtained; they stand at the end of the report. ``title`` replaces that of
+    the section.
     """
 
     tables: tuple[Table | None, ...] = ()
     always: tuple[Table, ...] = ()
     sentences: tuple[str, ...] = ()
     methods: tuple[str, ...] = ()
+    title: str | None = None
 
 
 @dataclass(frozen=True)
@@ -50,6 +63,7 @@ class SectionSource:
     title: str
     order: int
     body: Callable[[Findings], Body]
+    question: str = "more"
 
 
 @dataclass(frozen=True)
@@ -64,16 +78,21 @@ class PlotSource:
 
 BodyFunction = TypeVar("BodyFunction", bound=Callable[[Findings], Body])
 DrawFunction = TypeVar("DrawFunction", bound="Callable[[Findings], Drawing | None]")
+Source = TypeVar("Source", SectionSource, PlotSource)
 _sections: dict[str, SectionSource] = {}
 _plots: dict[str, PlotSource] = {}
 
 
-def section(name: str, title: str, *, order: int) -> Callable[[BodyFunction], BodyFunction]:
-    """Register the function as a section of the report."""
+def section(name: str, title: str, *, order: int, question: str = "more") -> Callable[[BodyFunction], BodyFunction]:
+    """Register the function as a section of the report, under one of ``QUESTIONS``.
+
+    Raises ValueError for another question.
+    """
+    if question not in QUESTIONS:
+        raise ValueError(f"section {name!r}: no question {question!r} (questions: {', '.join(QUESTIONS)})")
 
     def register(body: BodyFunction) -> BodyFunction:
-        _refuse_second("section", name, _sections)
-        _sections[name] = SectionSource(name, title, order, body)
+        _register("section", SectionSource(name, title, order, body, question), _sections)
         return body
 
     return register
@@ -83,8 +102,7 @@ def plot(name: str, *, section: str, order: int) -> Callable[[DrawFunction], Dra
     """Register the function as a plot of a section."""
 
     def register(draw: DrawFunction) -> DrawFunction:
-        _refuse_second("plot", name, _plots)
-        _plots[name] = PlotSource(name, section, order, draw)
+        _register("plot", PlotSource(name, section, order, draw), _plots)
         return draw
 
     return register
@@ -98,11 +116,7 @@ def all_sections() -> list[SectionSource]:
 
 
 def all_plots() -> list[PlotSource]:
-    """Every plot in order.
-
-    Raises:
-        ValueError: for a plot of a section that does not exist.
-    """
+    """Every plot in order; raises ValueError for a plot of a section that does not exist."""
     names = [source.name for source in all_sections()]
     package = importlib.import_module("scalecurve.reporting.plots")
     for module in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
@@ -123,6 +137,6 @@ def _load(group: str) -> None:
         entry.load()
 
 
-def _refuse_second(kind: str, name: str, registered: dict[str, SectionSource] | dict[str, PlotSource]) -> None:
-    if name in registered:
-        raise ValueError(f"{kind} {name!r} is already registered")
+def _register(kind: str, source: Source, registered: dict[str, Source]) -> None:
+    if registered.setdefault(source.name, source) is not source:
+        raise ValueError(f"{kind} {source.name!r} is already registered")

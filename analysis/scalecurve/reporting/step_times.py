@@ -6,16 +6,15 @@ from statistics import median
 from scalecurve.bundle.measurement import MeasuredSeries
 from scalecurve.bundle.step_summary import Digests, StepDigest
 from scalecurve.bundle.steps import QUANTILES
-from scalecurve.render.table import Column, Table
+from scalecurve.render.table import Column, Table, experiment_column
 
 _SHOWN = ((0.05, "5 %", "p5"), (0.5, "Median", "median"), (0.95, "95 %", "p95"), (0.99, "99 %", "p99"))
 
 
 def step_table(series: Sequence[MeasuredSeries], digests: Digests) -> Table:
     """One row per point: quantiles of the slowest rank's step (the median over repetitions), and who is slowest."""
-    several = len({curve.bundle for curve in series}) > 1
     columns = (
-        Column("experiment", "Experiment", detail=not several),
+        experiment_column(curve.bundle for curve in series),
         Column("series", "Series"),
         Column("workers", "Workers", "count"),
         Column("layout", "Layout"),
@@ -26,20 +25,17 @@ def step_table(series: Sequence[MeasuredSeries], digests: Digests) -> Table:
         Column("often_slowest", "Most often slowest"),
     )
     rows = []
-    for curve in series:
-        for p in curve.points:
-            summaries = [digests.of[curve.bundle, t.name] for t in p.trials if (curve.bundle, t.name) in digests.of]
-            if summaries:
-                where = (curve.name, p.point.workers, p.point.layout)
-                rows.append((curve.bundle, *where, *_numbers(summaries)))
+    for curve, p in ((each, p) for each in series for p in each.points):
+        keys = [(curve.bundle, trial.name) for trial in p.trials]
+        if summaries := [digests.of[key] for key in keys if key in digests.of]:
+            rows.append((curve.bundle, curve.name, p.point.workers, p.point.layout, *_numbers(summaries)))
     notes = ("Step times are the slowest rank's; quantiles are the median over repetitions.",) if rows else ()
     return Table("steps", "Step times", columns, tuple(rows), notes)
 
 
 def _numbers(digests: Sequence[StepDigest]) -> tuple[int | float | str | None, ...]:
-    quantiles = [
-        median(digest.slowest[QUANTILES.index(quantile)] for digest in digests) * 1e3 for quantile, _, _ in _SHOWN
-    ]
+    shown = [QUANTILES.index(quantile) for quantile, _, _ in _SHOWN]
+    quantiles = [median(digest.slowest[index] for digest in digests) * 1e3 for index in shown]
     waiting = [digest.stragglers.cost for digest in digests if digest.stragglers]
     return (
         sum(digest.steps for digest in digests),
@@ -51,7 +47,6 @@ def _numbers(digests: Sequence[StepDigest]) -> tuple[int | float | str | None, .
 
 
 def _slowest(digests: Sequence[StepDigest]) -> str:
-    """The rank that is the slowest most often over all repetitions, with its share."""
     ranks = len(digests[0].ranks)
     if ranks == 1 or any(len(digest.ranks) != ranks for digest in digests):
         return ""

@@ -25,6 +25,10 @@ class Style:
     marker: str
     line: Any
 
+    @property
+    def curve(self) -> dict[str, Any]:
+        return {"color": self.color, "marker": self.marker, "linestyle": self.line}
+
 
 def style(index: int) -> Style:
     """The style of the series with this index: the first six differ in color, the first 28 in marker and line."""

@@ -13,13 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from scalecurve.statistics.autocorrelation import (
-    MAX_BLOCKS,
-    ROUNDING,
-    block_means,
-    long_run_variance,
-    step_series,
-)
+from scalecurve.statistics.autocorrelation import MAX_BLOCKS, ROUNDING, block_means, long_run_variance, step_series
 
 SIGNIFICANCE = 0.001
 MAD_TO_SIGMA = 1.4826

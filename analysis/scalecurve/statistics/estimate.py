@@ -15,8 +15,24 @@ class Method(StrEnum):
     WELCH = "Welch t on repetition means"
     PAIRED = "paired t on repetition means"
     WITHIN_RUN = "within-run only"
+    SESSIONS = "t on session means"
     NONE = "no interval"
+    UNKNOWN = "not known"
     DEFINITION = "exact by definition"
+
+
+LARGEST_FACTOR = 10.0
+
+
+def is_informative(low: float | None, high: float | None) -> bool:
+    """Whether an interval tells anything: both ends are finite, and a positive one spans at most a factor of ten.
+
+    An interval from 0.099 to 52,520,826 is a correct result of two repetitions that differ much, and says nothing but
+    that the number is not known.
+    """
+    if low is None or high is None or not (math.isfinite(low) and math.isfinite(high)):
+        return False
+    return low <= high <= LARGEST_FACTOR * low if low > 0 else low <= high
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,11 +41,13 @@ class RepetitionTotals:
 
     `samples` counts whatever the rate is a rate of (samples over all workers, tokens, or steps when the wanted
     quantity is step time); `wall_s` is in seconds. Both have one entry for each window, any number of windows.
-    Raises ValueError for no window, different lengths, or an entry that is not finite and positive.
+    Repetitions with the same `session` share machines and time. Raises ValueError for no window, different lengths,
+    or an entry that is not finite and positive.
     """
 
     samples: tuple[float, ...]
     wall_s: tuple[float, ...]
+    session: int = 0
 
     def __post_init__(self) -> None:
         if len(self.samples) != len(self.wall_s) or not self.samples:
@@ -43,9 +61,12 @@ class RepetitionTotals:
                     raise ValueError(f"{name}[{index}] must be finite and positive, got {value!r}")
 
     @classmethod
-    def of(cls, samples: Sequence[float], wall_s: Sequence[float]) -> RepetitionTotals:
-        """From any two sequences (lists, arrays) of one value a window."""
-        return cls(tuple(float(value) for value in samples), tuple(float(value) for value in wall_s))
+    def of(cls, samples: Sequence[float], wall_s: Sequence[float], session: int = 0) -> RepetitionTotals:
+        return cls(tuple(float(value) for value in samples), tuple(float(value) for value in wall_s), session)
+
+    def slowed(self, factor: float) -> RepetitionTotals:
+        """The same work in ``factor`` times the wall time."""
+        return RepetitionTotals(self.samples, tuple(wall * factor for wall in self.wall_s), self.session)
 
     @property
     def total_samples(self) -> float:
@@ -60,8 +81,9 @@ class RepetitionTotals:
 class Estimate:
     """A value with the interval that covers the truth in `level` of all experiments, in the unit of the value.
 
-    `low` and `high` are None together where the data cannot give an interval (a single window). `repetitions` is
-    the smallest number of repetitions behind any side of the estimate.
+    `low` and `high` are None together where the data cannot give an interval: a single window (`NONE`), or so few and
+    different repetitions that it would say nothing (`UNKNOWN`). `repetitions` is the smallest number of repetitions
+    behind any side of the estimate, `sessions` the number of sessions that both sides have in common.
     """
 
     value: float
@@ -70,6 +92,12 @@ class Estimate:
     level: float
     method: Method
     repetitions: int
+    sessions: int = 1
+
+    @property
+    def unknown(self) -> bool:
+        """True when the data cannot carry an interval; it is then shown as "not known"."""
+        return self.method is Method.UNKNOWN
 
     @property
     def within_run_only(self) -> bool:
@@ -78,7 +106,6 @@ class Estimate:
 
     @property
     def half_width(self) -> float | None:
-        """Half of the width of the interval, or None without one."""
         return None if self.low is None or self.high is None else (self.high - self.low) / 2
 
     def covers(self, truth: float) -> bool:
@@ -89,29 +116,17 @@ class Estimate:
         """The estimate times a known positive factor (a price, N0/N); raises ValueError for another factor."""
         if not (math.isfinite(factor) and factor > 0):
             raise ValueError(f"an estimate scales by a finite positive factor, got {factor!r}")
-        return replace(
-            self,
-            value=self.value * factor,
-            low=None if self.low is None else self.low * factor,
-            high=None if self.high is None else self.high * factor,
-        )
+        low, high = (None if end is None else end * factor for end in (self.low, self.high))
+        return replace(self, value=self.value * factor, low=low, high=high)
 
     def reciprocal(self) -> Estimate:
         """1 / estimate, for a positive one (throughput → seconds per sample); raises ValueError otherwise."""
         if self.value <= 0 or (self.low is not None and self.low < 0):
             raise ValueError(f"only a positive estimate has a reciprocal, got {self.value!r} from {self.low!r}")
-        return replace(
-            self,
-            value=1 / self.value,
-            low=None if self.high is None else 1 / self.high,
-            high=None if self.low is None else (1 / self.low if self.low > 0 else math.inf),
-        )
+        low, high = (None if end is None else 1 / end if end > 0 else math.inf for end in (self.high, self.low))
+        return replace(self, value=1 / self.value, low=low, high=high)
 
     def complement(self) -> Estimate:
         """1 - estimate (the share of a step that is not compute)."""
-        return replace(
-            self,
-            value=1 - self.value,
-            low=None if self.high is None else 1 - self.high,
-            high=None if self.low is None else 1 - self.low,
-        )
+        low, high = (None if end is None else 1 - end for end in (self.high, self.low))
+        return replace(self, value=1 - self.value, low=low, high=high)

@@ -3,14 +3,15 @@
 import math
 from collections.abc import Sequence
 
-from scalecurve.statistics.estimate import Estimate, Method
-from scalecurve.statistics.intervals import student_quantile
+from scalecurve.statistics.estimate import LARGEST_FACTOR, Estimate, Method
+from scalecurve.statistics.spread import student_quantile
 
 
 def mean(values: Sequence[float], level: float = 0.95, *, least: float = -math.inf, most: float = math.inf) -> Estimate:
     """Student's t on the values, its ends moved into [``least``, ``most``], which no value can leave (0 and 1).
 
     One value gives no interval. Equal values give one of no width: so few tell no more of how far they may be apart.
+    An interval from ``least`` to ``most``, or to ten times the mean without a ``most``, tells nothing: it is not known.
     Raises ValueError for no value, one that is not finite or outside, or a level outside (0, 1).
     """
     if not values or not 0 < level < 1:
@@ -27,4 +28,6 @@ def mean(values: Sequence[float], level: float = 0.95, *, least: float = -math.i
     variance = math.fsum((value - centre) ** 2 for value in values) / (count - 1)
     half = student_quantile(count - 1, level) * math.sqrt(variance / count)
     low, high = max(least, centre - half), min(most, centre + half)
+    if low == least < high and high >= (LARGEST_FACTOR * centre if math.isinf(most) else most):
+        return Estimate(centre, None, None, level, Method.UNKNOWN, count)
     return Estimate(centre, low, high, level, Method.REPETITIONS, count)

@@ -5,48 +5,45 @@ from dataclasses import dataclass
 
 from scalecurve.bundle.measurement import MeasuredSeries, measure
 from scalecurve.bundle.open import Bundle
+from scalecurve.render.notebook import SeveralTables
 from scalecurve.render.table import Table
+from scalecurve.training_results.along_axes import along_axes, axis_table
 from scalecurve.training_results.by_approach import approach_table
 from scalecurve.training_results.by_workers import worker_tables
 from scalecurve.training_results.outcome import PointTraining, labelled
 from scalecurve.training_results.quantization import quantization_tables
-from scalecurve.training_results.tables import accuracy_table, class_table, data_table, noise_table
+from scalecurve.training_results.tables import accuracy_table, class_table, data_table, label_table, noise_table
 
 __all__ = ["PointTraining", "Training", "of_series", "training"]
 
 
 @dataclass(frozen=True)
-class Training:
+class Training(SeveralTables):
     """All points that were trained to accuracy, in the order of their series."""
 
     points: tuple[PointTraining, ...]
 
     def tables(self) -> tuple[Table, ...]:
-        """Accuracy, also against workers, data, noise scale and quantization; those with rows."""
-        return (
-            *self.of_accuracy(),
-            *self.of_workers(),
-            *self.of_data(),
-            *self.of_noise(),
-            *self.of_quantization(),
-        )
+        first = (*self.of_accuracy(), *self.of_axes(), *self.of_workers(), *self.of_data())
+        return (*first, *self.of_noise(), *self.of_quantization())
 
     def of_accuracy(self) -> tuple[Table, ...]:
         """One row per point, and the best approach if there are several."""
         return _shown(accuracy_table(self.points), approach_table(self.points))
 
+    def of_axes(self) -> tuple[Table, ...]:
+        return _shown(axis_table(along_axes(self.points)))
+
     def of_workers(self) -> tuple[Table, ...]:
-        """Accuracy and time against the worker count, for series with several counts."""
         return _shown(*worker_tables(self.points))
 
     def of_data(self) -> tuple[Table, ...]:
-        return _shown(data_table(self.points), class_table(self.points))
+        return _shown(data_table(self.points), label_table(self.points), class_table(self.points))
 
     def of_noise(self) -> tuple[Table, ...]:
         return _shown(noise_table(self.points))
 
     def of_quantization(self) -> tuple[Table, ...]:
-        """Accuracy and size, and the logits' error, by bits, scheme and stage."""
         return _shown(*quantization_tables(self.points))
 
 

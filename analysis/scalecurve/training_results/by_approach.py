@@ -6,9 +6,8 @@ from statistics import fmean, variance
 
 from scalecurve.render.table import Cell, Column, Table
 from scalecurve.statistics.estimate import Estimate, Method
-from scalecurve.statistics.intervals import student_quantile
-from scalecurve.training_results.outcome import PointTraining
-from scalecurve_api.spec.experiment import AxisValue
+from scalecurve.statistics.spread import student_quantile
+from scalecurve.training_results.outcome import PointTraining, spelled_axis
 
 AXIS = "transfer.train"
 
@@ -35,7 +34,7 @@ def approach_table(points: Sequence[PointTraining]) -> Table:
     for group in compared:
         winner = max(group, key=lambda p: p.final.value)
         for p in group:
-            axes = [_cell(p.point.axes.get(axis)) for axis in others]
+            axes = [spelled_axis(p.point.axes[axis]) if axis in p.point.axes else None for axis in others]
             behind = None if p is winner else difference(_finals(winner), _finals(p), p.level)
             place = "winner" if p is winner else _place(p, group, behind)
             rows.append(
@@ -57,9 +56,8 @@ def difference(first: Sequence[float], second: Sequence[float], level: float) ->
     shares = [variance(values) / len(values) for values in (first, second)]
     if sum(shares) == 0:
         return Estimate(value, value, value, level, Method.WELCH, least)
-    degrees = sum(shares) ** 2 / sum(
-        s**2 / (len(values) - 1) for s, values in zip(shares, (first, second), strict=True)
-    )
+    parts = [share**2 / (len(values) - 1) for share, values in zip(shares, (first, second), strict=True)]
+    degrees = sum(shares) ** 2 / sum(parts)
     half = student_quantile(degrees, level) * math.sqrt(sum(shares))
     return Estimate(value, value - half, value + half, level, Method.WELCH, least)
 
@@ -76,7 +74,3 @@ def _place(p: PointTraining, points: Sequence[PointTraining], behind: Estimate |
     if behind is not None and behind.low is not None and behind.low <= 0:
         remarks.append("tied with the best")
     return ", ".join(remarks) or None
-
-
-def _cell(value: AxisValue | None) -> Cell:
-    return None if value is None else str(value).lower() if isinstance(value, bool) else str(value)

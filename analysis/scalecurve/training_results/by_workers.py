@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from statistics import fmean
 
-from scalecurve.render.table import Cell, Column, Table
+from scalecurve.render.table import Cell, Column, Table, experiment_column
 from scalecurve.statistics.estimate import Estimate, Method
 from scalecurve.statistics.mean import mean
 from scalecurve.training_results.convergence import TOLERANCE, WIDTH, settled
@@ -11,10 +11,8 @@ from scalecurve.training_results.extrapolation import LEAST_COUNTS, Extrapolated
 from scalecurve.training_results.outcome import PointTraining, Run
 from scalecurve_api.record.trial_record import TrialRecord
 
-MOST_EPOCHS = 12
-"""Rows of the table by epoch; all epochs are in ``evals.parquet``."""
-FURTHER = (2, 4)
-"""Times the largest count that was run."""
+MOST_EPOCHS = 12  # rows of the table by epoch; all epochs are in ``evals.parquet``
+FURTHER = (2, 4)  # times the largest count that was run
 
 
 def worker_tables(points: Sequence[PointTraining]) -> tuple[Table, ...]:
@@ -23,8 +21,7 @@ def worker_tables(points: Sequence[PointTraining]) -> tuple[Table, ...]:
     for p in points:
         by_series.setdefault((p.bundle, p.series), []).append(p)
     curves = [curve for curve in by_series.values() if len({p.point.workers for p in curve}) > 1]
-    several = len({p.bundle for curve in curves for p in curve}) > 1
-    where = (Column("experiment", "Experiment", detail=not several), Column("series", "Series"))
+    where = (experiment_column(p.bundle for curve in curves for p in curve), Column("series", "Series"))
     return _against(curves, where), _beyond(curves, where), _by_epoch(curves, where)
 
 
@@ -66,18 +63,12 @@ def _against(curves: Sequence[list[PointTraining]], where: tuple[Column, ...]) -
     )
     rows: list[tuple[Cell, ...]] = []
     for p in (p for curve in curves for p in curve):
-        epochs, seconds = epochs_to_settle(p), seconds_to_settle(p)
-        turnarounds = [value for value in map(turnaround_s, p.records) if value is not None]
-        rows.append(
-            (
-                *(p.bundle, p.series, p.point.workers, p.point.global_batch),
-                *(p.fitted, p.final, f"{len(epochs)}/{len(p.runs)}"),
-                mean(epochs, p.level, least=0) if epochs else None,
-                mean(seconds, p.level, least=0) if seconds else None,
-                p.epoch_s,
-                mean(turnarounds, p.level, least=0) if turnarounds else None,
-            )
-        )
+        settled_in, turnarounds = epochs_to_settle(p), map(turnaround_s, p.records)
+        amounts = (settled_in, seconds_to_settle(p), [value for value in turnarounds if value is not None])
+        epochs, seconds, turnaround = (mean(values, p.level, least=0) if values else None for values in amounts)
+        where_and_batch = (p.bundle, p.series, p.point.workers, p.point.global_batch)
+        converged = f"{len(settled_in)}/{len(p.runs)}"
+        rows.append((*where_and_batch, p.fitted, p.final, converged, epochs, seconds, p.epoch_s, turnaround))
     notes = (
         f"A run has converged at the first epoch from which the mean of its last {WIDTH} validation accuracies stays "
         f"within {TOLERANCE * 100:g} percentage points of that mean's maximum, unless it is one of the last {WIDTH}. "
@@ -105,17 +96,9 @@ def _beyond(curves: Sequence[list[PointTraining]], where: tuple[Column, ...]) ->
         for name, of, logarithm in _QUANTITIES:
             runs = {p.point.workers: of(p) for p in curve}
             for times in FURTHER:
-                extrapolated = extrapolate(runs, times * most, first.level, logarithm=logarithm)
-                rows.append(
-                    (
-                        first.bundle,
-                        first.series,
-                        name,
-                        extrapolated.workers,
-                        _estimate(extrapolated, curve),
-                        extrapolated.why or None,
-                    )
-                )
+                further = extrapolate(runs, times * most, first.level, logarithm=logarithm)
+                cells = (further.workers, _estimate(further, curve), further.why or None)
+                rows.append((first.bundle, first.series, name, *cells))
     notes = (
         "A least-squares line over log2 of the workers through every run (on a log scale except for accuracy). Shown "
         "only if the line through all but the largest count predicted that count. It cannot foresee what no smaller "

@@ -25,8 +25,7 @@ class Settled:
 def settled(accuracies: Sequence[float], width: int = WIDTH, tolerance: float = TOLERANCE) -> Settled | None:
     """Where a run converged by the rule above; None if it did not, or is shorter than two widths.
 
-    Raises:
-        ValueError: a width below 1, a negative tolerance, or accuracies that are not finite.
+    Raises ValueError for a width below 1, a negative tolerance, or accuracies that are not finite.
     """
     if width < 1 or tolerance < 0 or not all(map(math.isfinite, accuracies)):
         raise ValueError(

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from statistics import median
 
 from scalecurve.render import formatting
-from scalecurve.render.table import Cell, Column, Table
+from scalecurve.render.table import Cell, Column, Table, interval_ends
+from scalecurve.statistics.estimate import is_informative
 from scalecurve.statistics.mean import mean
 from scalecurve.training_results.outcome import PointTraining
 from scalecurve_api.record.rank import NoiseScaleRow
@@ -34,11 +35,11 @@ class SeriesCriticalBatch:
     def sentence(self) -> str:
         if self.scale is None:
             return f"{self.series}: critical batch not identifiable: {self.why}"
-        text = (
-            f"{self.series}: more workers stop paying off at a batch of about {formatting.number(self.scale)} samples"
-        )
+        text = f"{self.series}: more workers stop paying off at a batch of about "
+        text += f"{formatting.number(self.scale)} samples"
         if self.low is not None and self.high is not None:
-            text += f" ({formatting.number(self.low)} to {formatting.number(self.high)})"
+            ends = f"{formatting.number(self.low)} to {formatting.number(self.high)}"
+            text += f" ({ends if is_informative(self.low, self.high) else 'interval not known'})"
         batches = sorted({p.point.batch_per_worker for p in self.points if p.point.batch_per_worker})
         if len({p.point.global_batch for p in self.points}) > 1 and len(batches) == 1:
             workers = max(1, math.floor(self.scale / batches[0]))
@@ -98,15 +99,11 @@ def critical_batch_table(batches: Sequence[SeriesCriticalBatch]) -> Table:
     rows: list[tuple[Cell, ...]] = []
     for critical in batches:
         for p in critical.points:
-            batch = p.point.global_batch
-            if critical.scale is None or batch is None:
-                continue
-            rows.append(
-                (
-                    *(critical.series, p.point.workers, batch, critical.scale, critical.low, critical.high),
-                    *(1 + critical.scale / batch, 1 + batch / critical.scale, _below(batch, critical)),
-                )
-            )
+            scale, batch = critical.scale, p.point.global_batch
+            if scale is not None and batch is not None:
+                worth = (1 + scale / batch, 1 + batch / scale, _below(batch, critical))
+                ends = interval_ends(critical.low, critical.high)
+                rows.append((critical.series, p.point.workers, batch, scale, *ends, *worth))
     notes = tuple(critical.sentence for critical in batches)
     return Table("batch-worth", "Value of a larger batch", columns, tuple(rows), notes)
 

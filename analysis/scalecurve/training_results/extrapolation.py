@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from scalecurve.statistics.intervals import student_quantile
+from scalecurve.statistics.spread import student_quantile
 
 LEAST_COUNTS = 3
 Runs = Mapping[int, Sequence[float]]
@@ -31,8 +31,7 @@ class Extrapolated:
 def extrapolate(runs: Runs, workers: int, level: float = 0.95, *, logarithm: bool = True) -> Extrapolated:
     """The mean at ``workers``; ``runs`` has one value for each run of every count, positive where ``logarithm``.
 
-    Raises:
-        ValueError: counts below 1, or values of which there is no logarithm.
+    Raises ValueError for counts below 1, or values of which there is no logarithm.
     """
     values_by_count = {count: [float(value) for value in values] for count, values in sorted(runs.items()) if values}
     if any(count < 1 for count in (*values_by_count, workers)):
@@ -44,15 +43,14 @@ def extrapolate(runs: Runs, workers: int, level: float = 0.95, *, logarithm: boo
     largest = max(values_by_count)
     before = {count: values for count, values in values_by_count.items() if count != largest}
     foretold = _line(before, largest, level, logarithm, len(values_by_count[largest]))
-    if foretold is None or _line(values_by_count, workers, level, logarithm) is None:
+    line = _line(values_by_count, workers, level, logarithm)
+    if foretold is None or line is None:
         return _not(workers, "not identifiable: too few repetitions to separate a trend from noise")
     observed = float(np.mean([_scale(value, logarithm) for value in values_by_count[largest]]))
     if not foretold[1] <= observed <= foretold[2]:
         value, low, high = (_back(end, logarithm) for end in foretold)
         prediction = f"from fewer, {largest} workers were foretold {value:.4g} ({low:.4g} to {high:.4g})"
         return _not(workers, f"not identifiable: {prediction}, and came out at {_back(observed, logarithm):.4g}")
-    line = _line(values_by_count, workers, level, logarithm)
-    assert line is not None
     value, low, high = (_back(end, logarithm) for end in line)
     return Extrapolated(workers, value, low, high)
 

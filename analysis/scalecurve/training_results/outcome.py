@@ -11,6 +11,7 @@ from scalecurve.statistics.intervals import throughput
 from scalecurve.statistics.mean import mean
 from scalecurve_api.record.rank import Evaluation
 from scalecurve_api.record.trial_record import TrialRecord
+from scalecurve_api.spec.experiment import AxisValue
 from scalecurve_api.spec.trial import Point
 from scalecurve_api.text import count
 
@@ -36,12 +37,11 @@ class PointTraining:
 
     @cached_property
     def records(self) -> tuple[TrialRecord, ...]:
-        """Good trials with evaluations, in the order of repetitions."""
         return tuple(record for record in self.measured.good if record.evaluations)
 
     @cached_property
     def runs(self) -> tuple[Run, ...]:
-        return tuple(record.evaluations for record in self.records)
+        return tuple(training_run(record) for record in self.records)
 
     @property
     def target(self) -> float | None:
@@ -68,8 +68,13 @@ class PointTraining:
         return self._share([value for value in accuracies if value is not None]) if None not in accuracies else None
 
     @property
+    def tested(self) -> Estimate | None:
+        """Accuracy of the last epoch's models on the test set, where every run has it."""
+        accuracies = [record.dataset.test_accuracy if record.dataset else None for record in self.records]
+        return self._share([value for value in accuracies if value is not None]) if None not in accuracies else None
+
+    @property
     def reached(self) -> list[Evaluation]:
-        """The first evaluation at the target, of the runs that reached it."""
         if self.target is None:
             return []
         firsts = (next((e for e in run if e.accuracy >= (self.target or 0)), None) for run in self.runs)
@@ -90,11 +95,24 @@ class PointTraining:
 
     @property
     def throughput(self) -> Estimate | None:
-        """Samples per second of the timed windows, as in the scaling table."""
         return throughput(self.measured.samples, self.level) if self.measured.timed else None
 
     def _share(self, values: Sequence[float]) -> Estimate:
         return mean(values, self.level, least=0, most=1)
+
+
+def training_run(record: TrialRecord) -> Run:
+    """The evaluations of a trial; where measuring the noise scale slowed its training, ``wall_s`` is without that.
+
+    It is then the number of steps times the step time of the timed windows, which run before the instrument is on:
+    what it costs differs between one worker and several, and would bend every curve over workers.
+    """
+    summary, batch = record.summary, record.trial.point.global_batch
+    known = summary is not None and summary.sample_unit == "samples" and summary.throughput > 0
+    if not record.noise_scale or summary is None or not known or not batch:
+        return record.evaluations
+    step_s = batch / summary.throughput
+    return [e.model_copy(update={"wall_s": e.step * step_s}) for e in record.evaluations]
 
 
 def labelled(measured: Iterable[MeasuredSeries], level: float) -> tuple[PointTraining, ...]:
@@ -105,39 +123,26 @@ def labelled(measured: Iterable[MeasuredSeries], level: float) -> tuple[PointTra
         for point in series.points
         if any(record.evaluations for record in point.good)
     ]
-    several = {
-        "bundle": len({series.bundle for series, _ in measured_points}) > 1,
-        "mode": len({series.mode for series, _ in measured_points}) > 1,
-        "workers": len({point.point.workers for _, point in measured_points}) > 1,
-    }
-    layouts = len({(point.point.workers, point.point.layout) for _, point in measured_points}) > len(
-        {point.point.workers for _, point in measured_points}
-    )
-    axes = [
-        axis
-        for axis in _axes(measured_points)
-        if len({str(point.point.axes.get(axis)) for _, point in measured_points}) > 1
-    ]
-    spelled = [
-        {axis: _plain(point.point.axes[axis]) for axis in axes if axis in point.point.axes}
-        for _, point in measured_points
-    ]
+    points = [point.point for _, point in measured_points]
+    bundles = {series.bundle for series, _ in measured_points}
+    modes, workers = {p.mode for p in points}, {p.workers for p in points}
+    layouts = {(p.workers, p.layout) for p in points}
+    every = dict.fromkeys(axis for p in points for axis in p.axes)
+    axes = [axis for axis in every if len({str(p.axes.get(axis)) for p in points}) > 1]
+    spelled = [{axis: spelled_axis(p.axes[axis]) for axis in axes if axis in p.axes} for p in points]
     usual = usual_values(spelled)
     out = []
     for (series, point), axes_shown in zip(measured_points, spelled, strict=True):
-        parts = [series.bundle] if several["bundle"] else []
-        parts += [series.mode.value] if several["mode"] else []
+        parts = [series.bundle] if len(bundles) > 1 else []
+        parts += [series.mode.value] if len(modes) > 1 else []
         parts += [f"{axis}={value}" for axis, value in axes_shown.items() if usual.get(axis) != value]
-        if several["workers"] or not parts:
+        if len(workers) > 1 or not parts:
             parts.append(count(point.point.workers, "worker"))
-        parts += [point.point.layout] if layouts else []
+        parts += [point.point.layout] if len(layouts) > len(workers) else []
         out.append(PointTraining(series.bundle, series.name, ", ".join(parts), point, level))
     return tuple(out)
 
 
-def _axes(measured_points: Sequence[tuple[MeasuredSeries, MeasuredPoint]]) -> list[str]:
-    return list(dict.fromkeys(axis for _, point in measured_points for axis in point.point.axes))
-
-
-def _plain(value: object) -> str:
+def spelled_axis(value: AxisValue) -> str:
+    """The value of an axis as in a spec."""
     return str(value).lower() if isinstance(value, bool) else str(value)

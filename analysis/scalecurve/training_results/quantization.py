@@ -9,12 +9,7 @@ from scalecurve.training_results.outcome import PointTraining
 from scalecurve.training_results.tables import place, where
 from scalecurve_api.record.rank import QuantizationFacts, QuantizedRow
 
-STAGES = {
-    "weights": "Weights",
-    "activations": "+ activations",
-    "biases": "+ biases",
-    "torch": "PyTorch built-in",
-}
+STAGES = {"weights": "Weights", "activations": "+ activations", "biases": "+ biases", "torch": "PyTorch built-in"}
 Key = tuple[int, str]
 
 
@@ -63,19 +58,11 @@ def _accuracy(points: Sequence[PointTraining]) -> Table:
         float_bytes = facts_of(p)[0].float_bytes
         rows.append((*place(p), 32, "float", float_accuracy(p), None, None, None, float_bytes, 1.0, None))
         for (bits, scheme), stages in rows_of(p).items():
-            sizes = [row.bytes for row in (stages.get("biases") or stages.get("weights") or [])]
-            native = [row.bytes for row in stages.get("torch", [])]
-            rows.append(
-                (
-                    *place(p),
-                    bits,
-                    scheme,
-                    *(share(p, stages[stage]) if stage in stages else None for stage in STAGES),
-                    sizes[0] if sizes else None,
-                    sizes[0] / float_bytes if sizes and float_bytes else None,
-                    native[0] if native else None,
-                )
-            )
+            quantized, native = stages.get("biases") or stages.get("weights"), stages.get("torch")
+            size = quantized[0].bytes if quantized else None
+            shares = [share(p, stages[stage]) if stage in stages else None for stage in STAGES]
+            of_float = size / float_bytes if size is not None and float_bytes else None
+            rows.append((*place(p), bits, scheme, *shares, size, of_float, native[0].bytes if native else None))
     notes = (
         "Accuracy on held-out data by what is quantized: the weights; also the activations; also the biases, at the "
         "scale of the sums they are added to. Symmetric around zero, one scale per tensor or per channel of the "
@@ -94,18 +81,11 @@ def _error(points: Sequence[PointTraining]) -> Table:
         Column("scheme", "Granularity"),
         *(Column(f"error_{stage}", title, "percent", interval=True) for stage, title in STAGES.items()),
     )
-    rows = [
-        (
-            *place(p),
-            bits,
-            scheme,
-            *(
-                mean([row.error for row in stages[stage]], p.level, least=0) if stage in stages else None
-                for stage in STAGES
-            ),
-        )
-        for p in points
-        for (bits, scheme), stages in rows_of(p).items()
-    ]
+    rows: list[tuple[Cell, ...]] = []
+    for p in points:
+        for (bits, scheme), stages in rows_of(p).items():
+            by_stage = [[row.error for row in stages.get(stage, ())] for stage in STAGES]
+            errors = [mean(values, p.level, least=0) if values else None for values in by_stage]
+            rows.append((*place(p), bits, scheme, *errors))
     notes = ("Root-mean-square error of the logits relative to the float32 logits.",)
     return Table("quantization-error", "Logit error of quantized models", columns, tuple(rows), notes if rows else ())

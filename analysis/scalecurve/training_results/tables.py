@@ -3,20 +3,17 @@
 from collections.abc import Sequence
 from statistics import fmean
 
-from scalecurve.render.table import Cell, Column, Table
+from scalecurve.render.table import Cell, Column, Table, experiment_column, table_of
 from scalecurve.statistics.estimate import Estimate, Method
 from scalecurve.statistics.mean import mean
 from scalecurve.training_results.outcome import PointTraining
-from scalecurve_api.record.rank import DatasetFacts, NoiseScaleRow
-
-MOST_CLASSES = 60
-"""With more classes than this the rarest and the most frequent stand for all."""
+from scalecurve_api.record.rank import DatasetFacts, LabelFacts, NoiseScaleRow
 
 
 def where(points: Sequence[PointTraining]) -> tuple[Column, ...]:
-    """The columns that identify a point; the experiment is shown only if there are several."""
+    """The columns that identify a point."""
     return (
-        Column("experiment", "Experiment", detail=len({p.bundle for p in points}) < 2),
+        experiment_column(p.bundle for p in points),
         Column("series", "Series"),
         Column("workers", "Workers", "count"),
         Column("layout", "Layout", detail=all(p.point.nodes == 1 for p in points)),
@@ -30,38 +27,31 @@ def place(p: PointTraining) -> list[Cell]:
 
 def accuracy_table(points: Sequence[PointTraining]) -> Table:
     """Accuracy, epochs and time to target, and throughput."""
-    columns = (
-        *where(points),
-        Column("runs", "Runs", "count"),
-        Column("epochs", "Epochs", "count"),
-        Column("final_accuracy", "Final accuracy", "percent", interval=True),
-        Column("best_accuracy", "Best accuracy", "percent", interval=True),
-        Column("training_accuracy", "Training accuracy", "percent", interval=True),
-        Column("target", "Target", "percent"),
-        Column("reached", "Runs that reached it"),
-        Column("epochs_to_target", "Epochs to target", "number", interval=True),
-        Column("to_target_s", "Time to target", "number", "s", interval=True),
-        Column("epoch_s", "Epoch time", "number", "s", interval=True),
-        Column("throughput", "Throughput", "number", _unit(points), interval=True),
-    )
-    rows = [
+    experiment, series, workers, layout = where(points)
+    return table_of(
+        "accuracy",
+        "Training to accuracy",
+        points,
         (
-            *place(p),
-            len(p.runs),
-            p.epochs,
-            p.final,
-            p.best,
-            p.fitted,
-            p.target,
-            _reached(p),
-            p.epochs_to_target,
-            p.seconds_to_target,
-            p.epoch_s,
-            p.throughput,
-        )
-        for p in points
-    ]
-    return Table("accuracy", "Training to accuracy", columns, tuple(rows), tuple(_notes(points)))
+            (experiment, lambda p: p.bundle),
+            (series, lambda p: p.series),
+            (workers, lambda p: p.point.workers),
+            (layout, lambda p: p.point.layout),
+            (Column("runs", "Runs", "count"), lambda p: len(p.runs)),
+            (Column("epochs", "Epochs", "count"), lambda p: p.epochs),
+            (Column("final_accuracy", "Final accuracy", "percent", interval=True), lambda p: p.final),
+            (Column("best_accuracy", "Best accuracy", "percent", interval=True), lambda p: p.best),
+            (Column("test_accuracy", "Test accuracy", "percent", interval=True), lambda p: p.tested),
+            (Column("training_accuracy", "Training accuracy", "percent", interval=True), lambda p: p.fitted),
+            (Column("target", "Target", "percent"), lambda p: p.target),
+            (Column("reached", "Runs that reached it"), _reached),
+            (Column("epochs_to_target", "Epochs to target", "number", interval=True), lambda p: p.epochs_to_target),
+            (Column("to_target_s", "Time to target", "number", "s", interval=True), lambda p: p.seconds_to_target),
+            (Column("epoch_s", "Epoch time", "number", "s", interval=True), lambda p: p.epoch_s),
+            (Column("throughput", "Throughput", "number", _unit(points), interval=True), lambda p: p.throughput),
+        ),
+        _notes(points),
+    )
 
 
 def data_table(points: Sequence[PointTraining]) -> Table:
@@ -70,6 +60,7 @@ def data_table(points: Sequence[PointTraining]) -> Table:
         Column("data", "Data"),
         Column("train", "Training items", "count"),
         Column("val", "Held-out items", "count"),
+        Column("test", "Test items", "count"),
         Column("classes", "Classes", "count"),
         Column("fewest", "Smallest class", "count"),
         Column("fewest_of", "of"),
@@ -79,18 +70,41 @@ def data_table(points: Sequence[PointTraining]) -> Table:
     rows: list[tuple[Cell, ...]] = []
     for label, facts in data_sets(points):
         counts = facts.class_counts
-        row: list[Cell] = [label, facts.train, facts.val, len(counts) or None]
-        for choose in (min, max):
-            index = choose(range(len(counts)), key=counts.__getitem__) if counts else None
-            row += [None, None] if index is None else [counts[index], class_name(facts, index)]
-        rows.append(tuple(row))
+        ends = [choose(range(len(counts)), key=counts.__getitem__) for choose in (min, max)] if counts else []
+        cells: list[Cell] = [cell for index in ends for cell in (counts[index], class_name(facts, index))]
+        rows.append((label, facts.train, facts.val, facts.test, len(counts) or None, *(cells or [None] * 4)))
     return Table("data", "Data", columns, tuple(rows))
+
+
+def label_table(points: Sequence[PointTraining]) -> Table:
+    """What ``workload.data.labels`` did to the labels of training, one row for each data set that differs."""
+    changed = [(label, facts, facts.labels) for label, facts in data_sets(points) if facts.labels is not None]
+    return table_of(
+        "labels",
+        "Labels that training saw",
+        changed,
+        (
+            (Column("data", "Data"), lambda r: r[0]),
+            (Column("stored", "Stored", "count"), lambda r: r[2].stored),
+            (Column("left_out", "Cut to a long tail", "count"), lambda r: r[2].left_out),
+            (Column("unlabeled", "Without a label", "count"), lambda r: r[2].unlabeled),
+            (Column("flipped", "Labels flipped", "count"), lambda r: r[2].flipped),
+            (Column("pseudo_labeled", "Pseudo-labels kept", "count"), lambda r: r[2].pseudo_labeled),
+            (Column("pseudo_correct", "of them correct", "percent"), lambda r: _correct(r[2])),
+            (Column("train", "Training items", "count"), lambda r: r[1].train),
+            (Column("distinct", "of them distinct", "count"), lambda r: r[2].distinct),
+        ),
+        ("Pseudo-labels are correct where they are the stored ones, which training did not see.",) if changed else (),
+    )
+
+
+def _correct(facts: LabelFacts) -> float | None:
+    return facts.pseudo_correct / facts.pseudo_labeled if facts.pseudo_labeled else None
 
 
 def class_table(points: Sequence[PointTraining]) -> Table:
     """Training items per class; a column for each data set that differs."""
-    sets = [(label, facts) for label, facts in data_sets(points) if facts.class_counts]
-    few = [(label, facts) for label, facts in sets if len(facts.class_counts) <= MOST_CLASSES][:6]
+    few = [(label, facts) for label, facts in data_sets(points) if facts.class_counts][:6]
     names = list(dict.fromkeys(class_name(facts, i) for _, facts in few for i in range(len(facts.class_counts))))
     columns = [Column("class", "Class")]
     columns += [Column(f"items_{n}", label if len(few) > 1 else "Items", "count") for n, (label, _) in enumerate(few)]
@@ -105,7 +119,7 @@ def data_sets(points: Sequence[PointTraining]) -> list[tuple[str, DatasetFacts]]
     for p in points:
         facts = p.records[0].dataset
         if facts is not None:
-            key = facts.model_copy(update={"pictures": []}).model_dump_json()
+            key = facts.model_copy(update={"pictures": [], "test_accuracy": None}).model_dump_json()
             sets.setdefault(key, ([], facts))[0].append(p)
     out = []
     for belonging, facts in sets.values():
@@ -133,24 +147,15 @@ def noise_table(points: Sequence[PointTraining]) -> Table:
         Column("simple", "Noise scale", "number", "samples", interval=True, keep=True),
         Column("known", "Identified in"),
     )
-    rows = []
-    for p in points:
-        for epoch, scales in noise_by_epoch(p).items():
-            first = scales[0]
-            simple = known_scale(p, scales)
-            rows.append(
-                (
-                    *place(p),
-                    epoch,
-                    first.steps,
-                    first.small_batch,
-                    first.large_batch,
-                    fmean(row.gradient2 for row in scales),
-                    fmean(row.trace for row in scales),
-                    simple,
-                    f"{sum(row.simple is not None for row in scales)}/{len(scales)}",
-                )
-            )
+    rows = [
+        (
+            *(*place(p), epoch, scales[0].steps, scales[0].small_batch, scales[0].large_batch),
+            *(fmean(row.gradient2 for row in scales), fmean(row.trace for row in scales), known_scale(p, scales)),
+            f"{sum(row.simple is not None for row in scales)}/{len(scales)}",
+        )
+        for p in points
+        for epoch, scales in noise_by_epoch(p).items()
+    ]
     notes = (
         "The noise scale is tr Σ / |G|², both estimated without bias from gradients of a small and a large batch "
         "(McCandlish et al., arXiv:1812.06162): beyond batches of that size, more samples help less and less. Shown "
@@ -189,12 +194,14 @@ def _notes(points: Sequence[PointTraining]) -> list[str]:
         "Accuracy on held-out data. Intervals are Student's t over repetitions, which differ in their seed, clipped "
         "to 0 and 100 %. The best of many epochs is slightly optimistic."
     ]
+    if any(p.tested for p in points):
+        notes.append("Test accuracy is that of the last epoch's model on the test folder, which chose nothing.")
     if any(0 < len(p.reached) < len(p.runs) for p in points):
         notes.append("Epochs and time to target cover only the runs that reached it; the others would take longer.")
     if any(record.noise_scale for p in points for record in p.records):
         notes.append(
-            "The gradient noise scale was measured during these trainings: times include that overhead, which "
-            "differs between one and several workers; throughput does not."
+            "The gradient noise scale was measured during these trainings, at a cost that differs between one and "
+            "several workers: their times are steps times the step time of the timed windows, which ran without it."
         )
     if any(len(p.runs) == 1 for p in points):
         notes.append("A single run has no interval.")

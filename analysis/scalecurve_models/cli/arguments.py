@@ -38,18 +38,13 @@ def input_errors() -> Iterator[None]:
         fail(" ".join(str(error).split()), EXIT_INPUT)
 
 
-def device_option(function: F) -> F:
-    """``--device``, required."""
-    return click.option("--device", required=True, help="A shipped device, or a .yaml file.")(function)
-
-
-def precision_option(function: F) -> F:
-    """``--precision``, fp32 by default."""
-    return click.option("--precision", default="fp32", show_default=True, help="fp32, tf32, bf16 or fp16.")(function)
+device_option = click.option("--device", required=True, help="A shipped device, or a .yaml file.")
+precision_option = click.option("--precision", default="fp32", show_default=True, help="fp32, tf32, bf16 or fp16.")
 
 
 def ppp_options(function: F) -> F:
     """``--ppp-comp``, ``--ppp-comm`` and ``--software``, which sets both."""
+    by_software = "[default: --software's]"
     for option in (
         click.option(
             "--software",
@@ -57,8 +52,8 @@ def ppp_options(function: F) -> F:
             show_default=True,
             help="PPPs measured in 2016: tensorflow, mxnet, caffe; or peak.",
         ),
-        click.option("--ppp-comm", type=float, help="Fraction of the link's peak reached.  [default: --software's]"),
-        click.option("--ppp-comp", type=float, help="Fraction of the device's peaks reached.  [default: --software's]"),
+        click.option("--ppp-comm", type=float, help=f"Fraction of the link's peak reached.  {by_software}"),
+        click.option("--ppp-comp", type=float, help=f"Fraction of the device's peaks reached.  {by_software}"),
     ):
         function = option(function)
     return function

@@ -1,37 +1,19 @@
 """``scalecurve network``: the arithmetic of convolutional networks."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import click
 
 from scalecurve.cli.exit_codes import EXIT_INPUT
 from scalecurve.cli.output import fail, output_option, show
 from scalecurve_models.cli.arguments import device_option, input_errors, integers, network_named, precision_option
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any, TypeVar
-
-    F = TypeVar("F", bound=Callable[..., Any])
-
 REFERENCE = "a shipped network, a .yaml or .json file (our format or Paleo's), or package.module:name of torch"
-
-
-def _flops_option(function: F) -> F:
-    return click.option(
-        "--flops", default="mac", show_default=True, help="Counting convention: mac, 2mac or lu (Lu et al. 2017)."
-    )(function)
-
-
-def _input_option(function: F) -> F:
-    return click.option("--input", "size", help="Another input size: 224x224 or 224x224x3.")(function)
-
-
-def _batch_option(function: F) -> F:
-    count = click.IntRange(1, 10**9)
-    return click.option("--batch", type=count, default=1, show_default=True, help="Batch size for memory.")(function)
+_flops_option = click.option(
+    "--flops", default="mac", show_default=True, help="Counting convention: mac, 2mac or lu (Lu et al. 2017)."
+)
+_input_option = click.option("--input", "size", help="Another input size: 224x224 or 224x224x3.")
+_batch_option = click.option(
+    "--batch", type=click.IntRange(1, 10**9), default=1, show_default=True, help="Batch size for memory."
+)
 
 
 @click.group("network")
@@ -57,14 +39,16 @@ def list_(flops: str, output: str) -> None:
 @_flops_option
 @_input_option
 @_batch_option
+@click.option("--matrix", is_flag=True, help="Show the convolutions as matrix products (im2col) instead.")
 @output_option
-def show_(net: str, flops: str, size: str | None, batch: int, output: str) -> None:
+def show_(net: str, flops: str, size: str | None, batch: int, matrix: bool, output: str) -> None:
     """Show every layer of a network."""
     from scalecurve_models.networks.counting import convention
-    from scalecurve_models.networks.tables import network_tables
+    from scalecurve_models.networks.tables import matrix_table, network_tables
 
     with input_errors():
-        show(network_tables(network_named(net, size), convention(flops), batch), output)
+        network, counting = network_named(net, size), convention(flops)
+        show([matrix_table(network)] if matrix else network_tables(network, counting, batch), output)
 
 
 @command.command("compare", help=f"Compare the totals of several networks. NET is {REFERENCE}.")
@@ -136,10 +120,7 @@ def stack(kernels: tuple[str, ...], strides: str | None, channels: int | None, o
 @click.option("--ppp", type=float, default=0.62, show_default=True, help="Fraction of peak.")
 @precision_option
 @click.option(
-    "--flops",
-    default="2mac",
-    show_default=True,
-    help="Counting convention of the bound; peaks count a multiply-add as two.",
+    "--flops", default="2mac", show_default=True, help="Convention of the bound; peaks count a multiply-add as two."
 )
 @output_option
 def inference(
@@ -148,7 +129,7 @@ def inference(
     """Compare a device's upper bound with Paleo's prediction."""
     from scalecurve.hardware.devices import find_device, precision_of
     from scalecurve_models.networks.counting import convention
-    from scalecurve_models.paleo.inference import inference_rate
+    from scalecurve_models.paleo.scaling import inference_rate
     from scalecurve_models.paleo.tables import inference_table
 
     with input_errors():

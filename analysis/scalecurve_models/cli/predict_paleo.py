@@ -64,16 +64,11 @@ if TYPE_CHECKING:
 def command(output: str, **values: Any) -> None:
     """Predict step time and throughput layer by layer, from FLOPs and bytes.
 
-    JSON is a list of rows, one per worker count.
+    JSON has ``rows``, one per worker count.
     """
-    from scalecurve.render.table import to_json
-
     with input_errors():
         rows, tables = _predict(_Arguments(**values))
-    if output == "json":
-        click.echo(to_json(rows), nl=False)
-    else:
-        show(tables, output)
+    show([] if output == "json" else tables, output, {"rows": rows})
 
 
 @dataclass(frozen=True)
@@ -106,6 +101,9 @@ class _Arguments:
 
         return Variant(self.revision, self.corrected, self.pipeline)
 
+    def platform(self) -> Platform:
+        return platform_of(self.device, self.link, self.ppp_comp, self.ppp_comm, self.software, self.precision)
+
     def check(self) -> None:
         for option in ("overlap", "latency_us", "scheme"):
             if getattr(self, option) is not None and not self.plus:
@@ -121,14 +119,7 @@ class _Arguments:
 def _predict(arguments: _Arguments) -> Prediction:
     network = network_named(arguments.net, arguments.size)
     workers = integers(arguments.workers, "--workers")
-    platform = platform_of(
-        arguments.device,
-        arguments.link,
-        arguments.ppp_comp,
-        arguments.ppp_comm,
-        arguments.software,
-        arguments.precision,
-    )
+    platform = arguments.platform()
     arguments.check()
     measured_tables: list[Table] = []
     if arguments.measured is not None:
@@ -140,18 +131,15 @@ def _predict(arguments: _Arguments) -> Prediction:
 
 def _calibrate(arguments: _Arguments, file: Path, network: Network, platform: Platform) -> tuple[Platform, list[Table]]:
     """The platform with the PPP of the one-worker steps; the calibration, and the other steps against Paleo."""
-    from scalecurve_models.paleo.calibration import calibrate
-    from scalecurve_models.paleo.measured import read_measured
+    from scalecurve_models.paleo.calibration import calibrate, read_measured
     from scalecurve_models.paleo.tables import calibration_table, measured_table
 
     steps = read_measured(file, network)
     calibration = calibrate([step for step in steps if step.workers == 1], platform, variant=arguments.variant)
     tables = [calibration_table(calibration)]
     if any(step.workers > 1 for step in steps):
-        price = arguments.per_worker_hour
-        tables.append(
-            measured_table(steps, platform, calibration.platform, per_worker_hour=price, variant=arguments.variant)
-        )
+        price, variant = arguments.per_worker_hour, arguments.variant
+        tables.append(measured_table(steps, platform, calibration.platform, per_worker_hour=price, variant=variant))
     return calibration.platform, tables
 
 
@@ -161,21 +149,15 @@ def _data_parallel(arguments: _Arguments, network: Network, platform: Platform, 
     from scalecurve_models.paleo.scaling import predict_scaling
     from scalecurve_models.paleo.tables import plus_table, scaling_table
 
-    steps = predict_scaling(
-        network,
-        platform,
-        batch=arguments.batch,
-        workers=workers,
-        scaling=arguments.scaling,
-        variant=arguments.variant,
-    )
+    batch, scaling, variant = arguments.batch, arguments.scaling, arguments.variant
+    steps = predict_scaling(network, platform, batch=batch, workers=workers, scaling=scaling, variant=variant)
     if not arguments.plus:
-        table = scaling_table(steps, network, platform, arguments.scaling, arguments.revision)
+        table = scaling_table(steps, network, platform, scaling, arguments.revision)
         return [step.plain() for step in steps], [table]
     terms = PlusTerms(arguments.overlap or 1.0, arguments.latency_us or 0.0, arguments.scheme or "ring")
-    sent = costs_of(network, arguments.variant).parameter_bytes
+    sent = costs_of(network, variant).parameter_bytes
     plus = [with_plus(step, sent, platform, terms) for step in steps]
-    return [step.plain() for step in plus], [plus_table(plus, network, platform, arguments.scaling)]
+    return [step.plain() for step in plus], [plus_table(plus, network, platform, scaling)]
 
 
 def _split(arguments: _Arguments, network: Network, platform: Platform, workers: list[int]) -> Prediction:
@@ -189,4 +171,4 @@ def _split(arguments: _Arguments, network: Network, platform: Platform, workers:
     parts = [
         part for n in workers for part in predict_hybrid(network, platform, batch=batch, workers=n, variant=variant)
     ]
-    return [part.plain() for part in parts], [hybrid_table(parts, network, platform)]
+    return [vars(part) for part in parts], [hybrid_table(parts, network, platform)]

@@ -7,7 +7,7 @@ A real call also has a cost that does not grow with the ranks (launching a kerne
 ``launch``, separable from α with several worker counts, and omitted with only one.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -27,8 +27,7 @@ from scalecurve_models.fitting.least_squares import (
 )
 
 MOST_REGIMES = 4
-SMALL = 1 << 20
-"""Bytes below which latency dominates; errors are reported separately below and above."""
+SMALL = 1 << 20  # bytes below which latency dominates; errors are reported separately below and above
 
 
 @dataclass(frozen=True)
@@ -67,7 +66,6 @@ class CollectiveFit:
     algorithm: Algorithm
     regimes: tuple[Regime, ...]
     residuals: tuple[float, ...]
-    level: float
 
     def seconds(self, shape: RankGroup, size: float) -> float:
         return self.predict(shape, size).value
@@ -82,7 +80,7 @@ class CollectiveFit:
         regime = next(r for r in self.regimes if r.up_to is None or size <= r.up_to)
         if shape.ranks == 1:
             return Prediction(0.0)
-        return regime._linear.predict(_row(self.algorithm, shape, size, regime.launch is not None), self.level)
+        return regime._linear.predict(_row(self.algorithm, shape, size, regime.launch is not None))
 
 
 @dataclass(frozen=True)
@@ -129,35 +127,27 @@ class CrossValidatedCollective:
         return mean_absolute([self.size_error, self.ranks_error]) or 0.0
 
 
-def fit_collective(
-    algorithm: Algorithm, points: Sequence[TimedAllReduce], *, regimes: int = 1, level: float = 0.95
-) -> CollectiveFit:
+def fit_collective(algorithm: Algorithm, points: Sequence[TimedAllReduce], *, regimes: int = 1) -> CollectiveFit:
     """Fit α and β to ``points`` in up to ``regimes`` ranges of size (one, where links are of two kinds).
 
     Raises FitError for fewer than three message sizes, times that are not positive, a single rank.
     """
-    return _fits(algorithm, checked(algorithm, points), 1 if algorithm.links > 1 else regimes, level)[-1]
+    return _fits(algorithm, checked(algorithm, points), 1 if algorithm.links > 1 else regimes)[-1]
 
 
 def cross_validate_collective(
-    algorithm: Algorithm, points: Sequence[TimedAllReduce], *, most: int = MOST_REGIMES, level: float = 0.95
+    algorithm: Algorithm, points: Sequence[TimedAllReduce], *, most: int = MOST_REGIMES
 ) -> CrossValidatedCollective:
     """The number of regimes that best predicts left-out sizes, and how well it does.
 
     Raises FitError as ``fit_collective``; and for fewer than four sizes, of which none could be left out.
     """
     kept = checked(algorithm, points)
-    sizes = sorted({point.bytes for point in kept})
-    require_points(f"{algorithm.name}, one size left out", len(sizes), 4, "message sizes")
-    most = 1 if algorithm.links > 1 else most
-    fits = _fits(algorithm, kept, most, level)
-    by_size = _leave_out(algorithm, kept, [{p for p in kept if p.bytes == size} for size in sizes], len(fits))
-    ranks = sorted({point.shape.ranks for point in kept})
-    by_ranks = (
-        _leave_out(algorithm, kept, [{p for p in kept if p.shape.ranks == n} for n in ranks], len(fits))
-        if len(ranks) > 1
-        else [()] * len(fits)
-    )
+    sizes = len({point.bytes for point in kept})
+    require_points(f"{algorithm.name}, one size left out", sizes, 4, "message sizes")
+    fits = _fits(algorithm, kept, 1 if algorithm.links > 1 else most)
+    by_size = _leave_out(algorithm, kept, lambda point: point.bytes, len(fits))
+    by_ranks = _leave_out(algorithm, kept, lambda point: point.shape.ranks, len(fits))
     errors = [mean_absolute([left.error for left in found]) or 0.0 for found in by_size]
     best = min(range(len(fits)), key=lambda index: (round(errors[index], 12), index))
     return CrossValidatedCollective(fits[best], tuple(by_size[best]), tuple(by_ranks[best]))
@@ -177,73 +167,54 @@ def checked(algorithm: Algorithm, points: Sequence[TimedAllReduce]) -> list[Time
     return kept
 
 
-def _fits(algorithm: Algorithm, points: Sequence[TimedAllReduce], most: int, level: float) -> list[CollectiveFit]:
+def _fits(algorithm: Algorithm, points: Sequence[TimedAllReduce], most: int) -> list[CollectiveFit]:
     sizes = np.array(sorted({point.bytes for point in points}), dtype=np.float64)
     times = np.array([point.seconds for point in points])
-    launch = _launch_apart(algorithm, points)
-    rows = np.stack([_row(algorithm, point.shape, point.bytes, launch) for point in points])
-    size_of = np.searchsorted(sizes, [point.bytes for point in points])
-    if most == 1:
-        splits: list[tuple[tuple[int, int], ...]] = [((0, len(sizes) - 1),)]
-    else:
-        splits = divisions(piece_errors(size_of, rows / times[:, None], len(sizes)), most)
-    return [_fit(algorithm, division, sizes, size_of, rows, times, launch, level) for division in splits]
-
-
-def _launch_apart(algorithm: Algorithm, points: Sequence[TimedAllReduce]) -> bool:
     counts = np.array([(1.0, *algorithm.coefficients(shape)[0]) for shape in {point.shape for point in points}])
-    return bool(np.linalg.matrix_rank(counts) == counts.shape[1])
+    launch = bool(np.linalg.matrix_rank(counts) == counts.shape[1])
+    rows = np.stack([_row(algorithm, point.shape, point.bytes, launch) for point in points]) / times[:, None]
+    size_of = np.searchsorted(sizes, [point.bytes for point in points])
+    splits: list[tuple[tuple[int, int], ...]] = [((0, len(sizes) - 1),)]
+    if most > 1:
+        splits = divisions(piece_errors(size_of, rows, len(sizes)), most)
+    fits = []
+    for division in splits:
+        residuals = np.zeros(len(times))
+        regimes = []
+        for first, last in division:
+            here = (size_of >= first) & (size_of <= last)
+            # Halfway, in ratio, to the first size of the next piece.
+            up_to = None if last == len(sizes) - 1 else float(np.sqrt(sizes[last] * sizes[last + 1]))
+            regime = _regime(algorithm, rows[here], launch, up_to)
+            residuals[here] = regime._linear.residuals
+            regimes.append(regime)
+        fits.append(CollectiveFit(algorithm, tuple(regimes), tuple(residuals.tolist())))
+    return fits
 
 
-def _fit(
-    algorithm: Algorithm,
-    division: tuple[tuple[int, int], ...],
-    sizes: Array,
-    size_of: np.ndarray,
-    rows: Array,
-    times: Array,
-    launch: bool,
-    level: float,
-) -> CollectiveFit:
+def _regime(algorithm: Algorithm, rows: Array, launch: bool, up_to: float | None) -> Regime:
     links = algorithm.links
     names = ("launch", *algorithm.symbols) if launch else algorithm.symbols
-    units = ["s"] * (len(names) - links) + ["s/B"] * links
-    regimes = []
-    residuals = np.zeros(len(times))
-    for first, last in division:
-        here = (size_of >= first) & (size_of <= last)
-        linear = nonnegative(rows[here] / times[here, None], np.ones(int(here.sum())), names)
-        residuals[here] = linear.residuals
-        parameters = linear.parameters(units, level)
-        # Halfway, in ratio, to the first size of the next piece.
-        up_to = None if last == len(sizes) - 1 else float(np.sqrt(sizes[last] * sizes[last + 1]))
-        regimes.append(
-            Regime(
-                up_to=up_to,
-                launch=parameters[0] if launch else None,
-                latencies=parameters[-2 * links : -links],
-                inverse=parameters[-links:],
-                _linear=linear,
-            )
-        )
-    return CollectiveFit(algorithm, tuple(regimes), tuple(float(r) for r in residuals), level)
+    linear = nonnegative(rows, np.ones(len(rows)), names)
+    parameters = linear.parameters(["s"] * (len(names) - links) + ["s/B"] * links)
+    start = parameters[0] if launch else None
+    return Regime(up_to, start, parameters[-2 * links : -links], parameters[-links:], linear)
 
 
 def _leave_out(
-    algorithm: Algorithm, points: Sequence[TimedAllReduce], groups: Sequence[set[TimedAllReduce]], most: int
+    algorithm: Algorithm, points: Sequence[TimedAllReduce], group_of: Callable[[TimedAllReduce], int], most: int
 ) -> list[tuple[HeldOutTiming, ...]]:
-    """For 1, 2, … ``most`` regimes the groups' points, each predicted without its group; fewer if too few are left."""
+    """For 1, 2, … ``most`` regimes every point, predicted without its group; fewer if too few are left."""
     out: list[list[HeldOutTiming]] = [[] for _ in range(most)]
-    for group in groups:
-        rest = [point for point in points if point not in group]
+    for group in sorted({group_of(point) for point in points}):
+        rest = [point for point in points if group_of(point) != group]
         if len({point.bytes for point in rest}) < max(3, len(algorithm.symbols)):
             continue
-        fits = _fits(algorithm, rest, most, 0.95)
-        for index in range(most):
+        fits = _fits(algorithm, rest, most)
+        for index, found in enumerate(out):
             fit = fits[min(index, len(fits) - 1)]
-            out[index] += [
-                HeldOutTiming(point, fit.seconds(point.shape, point.bytes)) for point in points if point in group
-            ]
+            here = (point for point in points if group_of(point) == group)
+            found += (HeldOutTiming(point, fit.seconds(point.shape, point.bytes)) for point in here)
     return [tuple(found) for found in out]
 
 

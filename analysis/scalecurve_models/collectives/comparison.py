@@ -5,18 +5,19 @@ from dataclasses import dataclass
 
 from scalecurve.bundle.open import Bundle
 from scalecurve.curves.allreduce import allreduce
+from scalecurve.curves.collectives import OWN, collectives
+from scalecurve_api.programs.collective_kinds import Collective
 from scalecurve_models.collectives.collective_fit import (
     CrossValidatedCollective,
     TimedAllReduce,
     cross_validate_collective,
 )
-from scalecurve_models.collectives.costs import ALGORITHMS, RankGroup
+from scalecurve_models.collectives.costs import ALGORITHMS, RankGroup, algorithms_of
 from scalecurve_models.fitting.least_squares import FitError
 
 USUAL = "ring"
 _ALIKE = 0.02
-FEWEST_SIZES = 4
-"""Three to fit, and one to leave out."""
+FEWEST_SIZES = 4  # three to fit, and one to leave out
 SAME_CURVE = "with a single worker count every algorithm over one kind of link fits the same curve; only α and β differ"
 
 
@@ -35,6 +36,7 @@ class CollectiveComparison:
     best: CrossValidatedCollective | None
     note: str
     requested: str | None = None
+    collective: Collective = Collective.all_reduce
 
     def algorithm(self, name: str) -> CrossValidatedCollective | None:
         return next((judged for judged in self.algorithms if judged.fit.algorithm.name == name), None)
@@ -45,8 +47,8 @@ def compare_algorithms(
     *,
     series: str = "",
     servers: int | None = None,
-    level: float = 0.95,
     requested: str | None = None,
+    collective: Collective = Collective.all_reduce,
 ) -> CollectiveComparison:
     """Fit every algorithm; the sharded parameter server only where ``servers`` is known.
 
@@ -58,25 +60,32 @@ def compare_algorithms(
     placed = [TimedAllReduce(RankGroup(p.shape.ranks, p.shape.nodes, servers or 1), p.bytes, p.seconds) for p in points]
     judged, failures = [], []
     several_nodes = any(p.shape.nodes > 1 and p.shape.per_node > 1 for p in placed)
-    for name, algorithm in ALGORITHMS.items():
+    for name, algorithm in algorithms_of(collective).items():
         if (name == "sharded-server" and not servers) or (algorithm.links > 1 and not several_nodes):
             continue
         try:
-            judged.append(cross_validate_collective(algorithm, placed, level=level))
+            judged.append(cross_validate_collective(algorithm, placed))
         except FitError as error:
             failures.append(str(error))
     if not judged:
         raise FitError(failures[0])
     several = len({point.shape.ranks for point in placed if point.shape.ranks > 1}) > 1
     best, note = _best(judged) if several else (None, SAME_CURVE)
-    return CollectiveComparison(series, tuple(placed), tuple(judged), tuple(failures), best, note, requested)
+    return CollectiveComparison(
+        series, tuple(placed), tuple(judged), tuple(failures), best, note, requested, collective
+    )
+
+
+def alike(compared: CollectiveComparison, judged: CrossValidatedCollective) -> tuple[CrossValidatedCollective, ...]:
+    """``judged`` and every algorithm that predicts what was left out as well as it does."""
+    return tuple(e for e in compared.algorithms if e is judged or e.held_out <= judged.held_out * (1 + _ALIKE))
 
 
 def _best(judged: Sequence[CrossValidatedCollective]) -> tuple[CrossValidatedCollective, str]:
     least = min(each.held_out for each in judged)
-    alike = [each for each in judged if each.held_out <= least * (1 + _ALIKE)]
-    names = [each.fit.algorithm.name for each in alike]
-    best = alike[names.index(USUAL)] if USUAL in names else alike[0]
+    close = [each for each in judged if each.held_out <= least * (1 + _ALIKE)]
+    names = [each.fit.algorithm.name for each in close]
+    best = close[names.index(USUAL)] if USUAL in names else close[0]
     others = ", ".join(name for name in names if name != best.fit.algorithm.name)
     return best, f"these points do not separate {best.fit.algorithm.name} from {others}" if others else ""
 
@@ -110,17 +119,30 @@ def timed_points(bundle: Bundle) -> dict[str, tuple[TimedAllReduce, ...]]:
     return {series: tuple(points) for series, points in out.items() if points}
 
 
-def compare_bundle(
-    bundle: Bundle, prefix: str = "", level: float = 0.95
-) -> tuple[tuple[CollectiveComparison, ...], tuple[str, ...]]:
+def timed_collectives(bundle: Bundle) -> dict[tuple[str, Collective], tuple[TimedAllReduce, ...]]:
+    """Points of ``program: collectives`` by series and collective: its own right results of single messages."""
+    out: dict[tuple[str, Collective], list[TimedAllReduce]] = {}
+    for each in collectives([bundle]).results:
+        if each.line.tool == OWN and each.line.messages == 1 and each.errors == 0:
+            group = RankGroup(each.point.workers, each.point.nodes)
+            timed = TimedAllReduce(group, each.line.bytes, each.time_us.value / 1e6)
+            out.setdefault((each.point.series, each.line.collective), []).append(timed)
+    return {key: tuple(points) for key, points in out.items()}
+
+
+def compare_bundle(bundle: Bundle, prefix: str = "") -> tuple[tuple[CollectiveComparison, ...], tuple[str, ...]]:
     """The comparison of every timed series, named with ``prefix``; and why the others could not be fitted."""
     requested = requested_algorithms(bundle)
     comparisons, failures = [], []
     for name, points in timed_points(bundle).items():
         try:
-            comparisons.append(
-                compare_algorithms(points, series=prefix + name, level=level, requested=requested.get(name))
-            )
+            comparisons.append(compare_algorithms(points, series=prefix + name, requested=requested.get(name)))
+        except FitError as error:
+            failures.append(f"{name}: {error}")
+    for (series, kind), timed in timed_collectives(bundle).items():
+        name = f"{series} {kind.value}"
+        try:
+            comparisons.append(compare_algorithms(timed, series=prefix + name, collective=kind))
         except FitError as error:
             failures.append(f"{name}: {error}")
     return tuple(comparisons), tuple(failures)

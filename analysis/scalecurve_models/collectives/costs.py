@@ -1,4 +1,4 @@
-"""The cost of an all-reduce: n ranks, S bytes, α seconds per message, β per byte sent, γ per byte reduced.
+"""The cost of a collective: n ranks, S bytes, α seconds per message, β per byte sent, γ per byte reduced.
 
 Each algorithm is a row of coefficients: t = a(n)·α + b(n)·S·β + c(n)·S·γ (hierarchical: separate α and β
 within and between nodes). Sources
@@ -11,6 +11,7 @@ within and between nodes). Sources
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from scalecurve_api.programs.collective_kinds import Collective
 from scalecurve_models.fitting.least_squares import FitError
 
 
@@ -41,7 +42,7 @@ Coefficients = tuple[tuple[float, ...], tuple[float, ...], float]
 
 @dataclass(frozen=True)
 class Algorithm:
-    """One way to sum vectors over ranks."""
+    """One way to carry out a collective."""
 
     name: str
     title: str
@@ -87,13 +88,9 @@ def cost(
     return latency + (transfer + reduced * gamma) * size
 
 
-def lower_bound(ranks: int, size: float, bandwidth: float) -> float:
-    """Seconds that no all-reduce can beat: every rank sends 2(n-1)/n of the vector at ``bandwidth`` bytes/s."""
-    return 2 * (ranks - 1) / ranks * size / bandwidth
-
-
-def _floor_log2(n: int) -> int:
-    return n.bit_length() - 1
+def lower_bound(ranks: int, size: float, bandwidth: float, collective: Collective = Collective.all_reduce) -> float:
+    """Seconds that no algorithm can beat: every rank sends its share, 2(n-1)/n of an all-reduce, at ``bandwidth``."""
+    return collective.bus_factor(ranks) * size / bandwidth
 
 
 def _ceil_log2(n: int) -> int:
@@ -111,7 +108,7 @@ def _flat(of: Callable[[int, int], tuple[float, float, float]]) -> Callable[[Ran
 
 
 def _doubling(n: int, _: int) -> tuple[float, float, float]:
-    steps = _floor_log2(n)
+    steps = n.bit_length() - 1
     if n == 1 << steps:
         return steps, steps, steps
     # Ranks beyond the power of two first send their vector to a partner and receive the sum from it at the end.
@@ -119,7 +116,7 @@ def _doubling(n: int, _: int) -> tuple[float, float, float]:
 
 
 def _rabenseifner(n: int, _: int) -> tuple[float, float, float]:
-    steps = _floor_log2(n)
+    steps = n.bit_length() - 1
     share = 1 - 1 / (1 << steps)
     return (2 * steps, 2 * share, share) if n == 1 << steps else (2 * steps + 2, 2 * share + 2, share + 1)
 
@@ -133,47 +130,67 @@ def _hierarchical(group: RankGroup) -> Coefficients:
     return (2.0 * (g - 1), 2.0 * (nodes - 1)), (within, between), (within + between) / 2
 
 
-HIERARCHICAL = Algorithm(
-    "hierarchical",
-    "Hierarchical",
-    "2(g-1)α_in + 2(m-1)α_out + 2(g-1)/g·S·β_in + 2(m-1)/m·S/g·β_out, g ranks on each of m nodes",
-    _hierarchical,
-    links=2,
+_ALL = (
+    Algorithm("parameter-server", "Parameter server", "2n(α + Sβ)", _flat(lambda n, p: (2 * n, 2 * n, 0))),
+    Algorithm(
+        "sharded-server", "Sharded parameter server", "2nα + 2(n/p)Sβ", _flat(lambda n, p: (2 * n, 2 * n / p, 0))
+    ),
+    Algorithm(
+        "tree",
+        "Binomial tree",
+        "2⌈log2 n⌉(α + Sβ) + ⌈log2 n⌉Sγ",
+        _flat(lambda n, p: (2 * _ceil_log2(n), 2 * _ceil_log2(n), _ceil_log2(n))),
+    ),
+    Algorithm("recursive-doubling", "Recursive doubling", "log2 n(α + Sβ + Sγ)", _flat(_doubling)),
+    Algorithm(
+        "rabenseifner", "Recursive halving and doubling", "2log2 n·α + 2(n-1)/n·Sβ + (n-1)/n·Sγ", _flat(_rabenseifner)
+    ),
+    Algorithm(
+        "ring",
+        "Ring",
+        "2(n-1)α + 2(n-1)/n·Sβ + (n-1)/n·Sγ",
+        _flat(lambda n, p: (2 * (n - 1), 2 * (n - 1) / n, (n - 1) / n)),
+    ),
+    Algorithm(
+        "double-tree", "Pipelined double binary tree", "2log2 n·α + 2Sβ", _flat(lambda n, p: (2 * _ceil_log2(n), 2, 0))
+    ),
+    Algorithm(
+        "hierarchical",
+        "Hierarchical",
+        "2(g-1)α_in + 2(m-1)α_out + 2(g-1)/g·S·β_in + 2(m-1)/m·S/g·β_out, g ranks on each of m nodes",
+        _hierarchical,
+        links=2,
+    ),
+    Algorithm("in-network", "In-network reduction", "α + Sβ", _flat(lambda n, p: (1, 1, 0))),
 )
-
-ALGORITHMS: dict[str, Algorithm] = {
-    algorithm.name: algorithm
-    for algorithm in (
-        Algorithm("parameter-server", "Parameter server", "2n(α + Sβ)", _flat(lambda n, p: (2 * n, 2 * n, 0))),
-        Algorithm(
-            "sharded-server", "Sharded parameter server", "2nα + 2(n/p)Sβ", _flat(lambda n, p: (2 * n, 2 * n / p, 0))
-        ),
-        Algorithm(
-            "tree",
-            "Binomial tree",
-            "2⌈log2 n⌉(α + Sβ) + ⌈log2 n⌉Sγ",
-            _flat(lambda n, p: (2 * _ceil_log2(n), 2 * _ceil_log2(n), _ceil_log2(n))),
-        ),
-        Algorithm("recursive-doubling", "Recursive doubling", "log2 n(α + Sβ + Sγ)", _flat(_doubling)),
-        Algorithm(
-            "rabenseifner",
-            "Recursive halving and doubling",
-            "2log2 n·α + 2(n-1)/n·Sβ + (n-1)/n·Sγ",
-            _flat(_rabenseifner),
-        ),
-        Algorithm(
-            "ring",
-            "Ring",
-            "2(n-1)α + 2(n-1)/n·Sβ + (n-1)/n·Sγ",
-            _flat(lambda n, p: (2 * (n - 1), 2 * (n - 1) / n, (n - 1) / n)),
-        ),
-        Algorithm(
-            "double-tree",
-            "Pipelined double binary tree",
-            "2log2 n·α + 2Sβ",
-            _flat(lambda n, p: (2 * _ceil_log2(n), 2, 0)),
-        ),
-        HIERARCHICAL,
-        Algorithm("in-network", "In-network reduction", "α + Sβ", _flat(lambda n, p: (1, 1, 0))),
-    )
+ALGORITHMS: dict[str, Algorithm] = {algorithm.name: algorithm for algorithm in _ALL}
+"""Of all-reduce."""
+_RING = Algorithm("ring", "Ring", "(n-1)α + (n-1)/n·Sβ", _flat(lambda n, p: (n - 1, (n - 1) / n, 0)))
+_SHARES = (
+    _RING,
+    Algorithm(
+        "recursive-doubling",
+        "Recursive doubling",
+        "⌈log2 n⌉α + (n-1)/n·Sβ",
+        _flat(lambda n, p: (_ceil_log2(n), (n - 1) / n, 0)),
+    ),
+)
+_OTHERS = {
+    Collective.all_gather: _SHARES,
+    Collective.reduce_scatter: _SHARES,
+    Collective.all_to_all: (
+        Algorithm("pairwise", "Pairwise", "(n-1)α + (n-1)/n·Sβ", _flat(lambda n, p: (n - 1, (n - 1) / n, 0))),
+    ),
+    Collective.broadcast: (
+        Algorithm("pipeline", "Pipeline from rank to rank", "(n-1)α + Sβ", _flat(lambda n, p: (n - 1, 1, 0))),
+        Algorithm("tree", "Binomial tree", "⌈log2 n⌉(α + Sβ)", _flat(lambda n, p: (_ceil_log2(n), _ceil_log2(n), 0))),
+    ),
+    Collective.send_recv: (Algorithm("direct", "Direct", "α + Sβ", _flat(lambda n, p: (1, 1, 0))),),
 }
+
+
+def algorithms_of(collective: Collective) -> dict[str, Algorithm]:
+    """The ways to carry out a collective, by name; the usual one first, but for all-reduce."""
+    if collective is Collective.all_reduce:
+        return ALGORITHMS
+    return {algorithm.name: algorithm for algorithm in _OTHERS[collective]}

@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 
 from scalecurve_models.fitting.least_squares import Array
 
-FEWEST = 3
-"""Sizes in a piece: two are always fitted exactly."""
+FEWEST = 3  # sizes in a piece: two are always fitted exactly
 _RIDGE = 1e-13
 
 

@@ -1,9 +1,10 @@
-"""Fitted all-reduce algorithms as tables: errors, latency and bandwidth, and predicted against measured times."""
+"""Fitted algorithms of collectives as tables: errors, latency and bandwidth, and predicted against measured times."""
 
 from collections.abc import Sequence
 
 from scalecurve.render import formatting
-from scalecurve.render.table import Cell, Column, Table
+from scalecurve.render.table import Cell, Column, Table, columns_of
+from scalecurve_api.programs.collective_kinds import Collective
 from scalecurve_models.collectives.collective_fit import CrossValidatedCollective
 from scalecurve_models.collectives.comparison import USUAL, CollectiveComparison
 from scalecurve_models.collectives.costs import ALGORITHMS, LinkCost, RankGroup, cost, lower_bound
@@ -55,13 +56,17 @@ def cost_table(
     return Table("collective", "All-reduce by algorithm", columns, tuple(rows))
 
 
+def subject(comparisons: Sequence[CollectiveComparison]) -> str:
+    """What a title calls the collectives of these series."""
+    only_sums = all(compared.collective is Collective.all_reduce for compared in comparisons)
+    return "All-reduce" if only_sums else "Collective"
+
+
 def _models(comparisons: Sequence[CollectiveComparison]) -> Table:
     columns = (
-        Column("series", "Series"),
-        Column("algorithm", "Algorithm"),
+        *columns_of("text", series="Series", algorithm="Algorithm"),
         Column("regimes", "Regimes", "count"),
-        Column("error_small", "Error below 1 MiB", "percent"),
-        Column("error_large", "Error from 1 MiB", "percent"),
+        *columns_of("percent", error_small="Error below 1 MiB", error_large="Error from 1 MiB"),
         Column("error_workers", "Error, worker counts", "percent"),
         Column("best", "Best", "flag"),
         Column("equation", "Equation"),
@@ -78,14 +83,12 @@ def _models(comparisons: Sequence[CollectiveComparison]) -> Table:
     notes = ["Errors are mean |predicted/measured - 1| of the time, at sizes and worker counts left out of the fit."]
     notes += [f"{compared.series}: {compared.note}." for compared in comparisons if compared.note]
     notes += [f"{compared.series}: {failure}" for compared in comparisons for failure in compared.failures]
-    return Table("collectives", "All-reduce models", columns, tuple(rows), tuple(notes))
+    return Table("collectives", f"{subject(comparisons)} models", columns, tuple(rows), tuple(notes))
 
 
 def _parameters(comparisons: Sequence[CollectiveComparison]) -> Table:
     columns = (
-        Column("series", "Series"),
-        Column("algorithm", "Algorithm"),
-        Column("up_to", "Sizes up to"),
+        *columns_of("text", series="Series", algorithm="Algorithm", up_to="Sizes up to"),
         Column("up_to_bytes", "Bytes", "number", detail=True),
         *PARAMETER_COLUMNS,
     )
@@ -107,13 +110,11 @@ def _parameters(comparisons: Sequence[CollectiveComparison]) -> Table:
 
 def _predicted(comparisons: Sequence[CollectiveComparison]) -> Table:
     columns = (
-        Column("series", "Series"),
-        Column("algorithm", "Algorithm"),
+        *columns_of("text", series="Series", algorithm="Algorithm"),
         Column("workers", "Workers", "count"),
         Column("size", "Size"),
         Column("bytes", "Bytes", "count", detail=True),
-        Column("measured_us", "Measured", "number", "µs"),
-        Column("predicted_us", "Predicted", "number", "µs"),
+        *columns_of("number", "µs", measured_us="Measured", predicted_us="Predicted"),
         Column("error", "Error", "percent"),
         Column("bound_us", "Bound", "number", "µs"),
     )
@@ -127,12 +128,16 @@ def _predicted(comparisons: Sequence[CollectiveComparison]) -> Table:
                 (
                     *(compared.series, judged.fit.algorithm.name, point.shape.ranks, formatting.size(point.bytes)),
                     *(point.bytes, point.seconds * 1e6, left.predicted * 1e6, left.error),
-                    lower_bound(point.shape.ranks, point.bytes, bandwidth * 1e9) * 1e6 if bandwidth else None,
+                    lower_bound(point.shape.ranks, point.bytes, bandwidth * 1e9, compared.collective) * 1e6
+                    if bandwidth
+                    else None,
                 )
             )
     rows.sort(key=lambda row: (str(row[0]), row[2], row[4]))
     notes = (
         "Each size is predicted by a fit to the other sizes.",
-        "Bound: 2(n-1)/n·S/B, the minimum for any all-reduce, at the bandwidth B fitted to the largest sizes.",
+        "Bound: 2(n-1)/n·S/B, the minimum for any all-reduce, at the bandwidth B fitted to the largest sizes; "
+        "(n-1)/n·S/B for all-gather, reduce-scatter and all-to-all, S/B for broadcast and send-recv.",
     )
-    return Table("collective_predicted", "All-reduce: predicted vs. measured", columns, tuple(rows), notes)
+    title = f"{subject(comparisons)}: predicted vs. measured"
+    return Table("collective_predicted", title, columns, tuple(rows), notes)

@@ -6,9 +6,10 @@ and prove nothing.
 """
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from scalecurve.bundle.open import Bundle
+from scalecurve.curves.compute import believable
 from scalecurve.curves.cost import SeriesCost, cost, merged, stated_price
 from scalecurve_api.spec.experiment import Cost
 from scalecurve_models.comparison.series_models import ExtraModels, SeriesModel, SeriesPrediction, predict_series
@@ -63,7 +64,6 @@ class ModelCurve:
     throughput: tuple[float, ...]
     low: tuple[float | None, ...]
     high: tuple[float | None, ...]
-    held_out_mean: float | None
     best: bool
 
 
@@ -87,22 +87,26 @@ def compare_models(
     workers: Sequence[int] = (),
     hold_out: Collection[int] = (),
     price: Cost | None = None,
-    level: float = 0.95,
     extra_models: ExtraModels | None = None,
     hold_out_batches: Collection[int] = (),
+    include_unproved: bool = False,
 ) -> tuple[SeriesComparison, ...]:
     """Every model on every curve of a bundle, at the measured worker counts and at the further ``workers``.
 
     ``hold_out`` and ``hold_out_batches`` are worker counts and batches per worker to exclude from every fit; at the
-    others each prediction leaves its own point out. ``price`` replaces the experiment's.
+    others each prediction leaves its own point out. ``price`` replaces the experiment's. Points that do not count
+    (``scalecurve.curves.doubts``) are as if not measured unless ``include_unproved`` is set.
     """
+    bundle = believable(bundle, include_unproved)
     series = observed_series(bundle)
     stated = merged(price, stated_price(bundle))
-    bases = {costs.series.name: _cost_basis(costs, stated) for costs in cost([bundle], price).series}
+    bases = {
+        costs.series.name: _cost_basis(costs, stated) for costs in cost([bundle], price, include_unproved=True).series
+    }
     predictions = {
         prediction.series.name: prediction
         for program in programs(series).values()
-        for prediction in predict_series(program, hold_out, level, extra_models, hold_out_batches)
+        for prediction in predict_series(program, hold_out, extra_models, hold_out_batches)
     }
     return tuple(
         _compare(predictions[each.name], bases[each.name], workers) for each in series if each.name in predictions
@@ -121,7 +125,9 @@ def idle_worker_notes(comparisons: Sequence[SeriesComparison], workers: Sequence
 def cost_basis(
     dataset_samples: int | None, epochs: int | None, unit: str, hour: float | None, currency: str
 ) -> CostBasis:
-    """The full training where its samples are known, else one epoch, else a million samples."""
+    """The full training where its samples are known, else one epoch, else a million samples; of run times one run."""
+    if unit == "runs":
+        return CostBasis("one run", 1.0, hour, currency)
     if dataset_samples and epochs:
         return CostBasis("full training", dataset_samples * epochs, hour, currency)
     if dataset_samples:
@@ -136,14 +142,13 @@ def _cost_basis(costs: SeriesCost, price: Cost | None) -> CostBasis:
 
 def _compare(prediction: SeriesPrediction, basis: CostBasis, workers: Sequence[int]) -> SeriesComparison:
     series = prediction.series
-    counts = sorted({*series.workers, *workers} - {*series.exceeding_batch(workers)})
-    # The baseline, which most models are relative to, is one row without a prediction.
-    base = ComparedPoint(series.baseline, "", BASELINE, None, None)
+    counts = series.counts_with(workers)
     rows: list[ComparedPoint] = []
     for count in counts:
         by_model = [_row(prediction, model, count) for model in prediction.models if not model.failure]
         if any(row.how == BASELINE for row in by_model):
-            rows.append(replace(base, workers=count, measured=by_model[0].measured))
+            # Most models are relative to the baseline: one row without a prediction.
+            rows.append(ComparedPoint(count, "", BASELINE, by_model[0].measured, None))
         rows += [row for row in by_model if row.how != BASELINE]
     return SeriesComparison(
         prediction=prediction,
@@ -179,6 +184,5 @@ def _curve(model: SeriesModel, prediction: SeriesPrediction, counts: Sequence[in
         throughput=tuple(each.value for each in predictions),
         low=tuple(each.low for each in predictions),
         high=tuple(each.high for each in predictions),
-        held_out_mean=model.held_out_mean,
         best=prediction.best is not None and model.name == prediction.best.name,
     )

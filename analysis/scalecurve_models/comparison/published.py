@@ -1,6 +1,6 @@
 """Published weak scaling of the same networks, to compare with a measured curve; none of it was measured here."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.resources import files
@@ -11,13 +11,13 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from scalecurve.bundle.open import Bundle
 from scalecurve.hardware.entries import Month
-from scalecurve.render.table import Column, Table
+from scalecurve.importing.published_file import StatedCurve
+from scalecurve.render.table import Column, Table, columns_of
 from scalecurve_api.record.trial_record import TrialRecord
 from scalecurve_api.spec.scaling import Mode
 
 Quantity = Literal["throughput", "speedup", "efficiency"]
-SMALL_SIDE = 128
-"""Images with a shorter side (CIFAR, digits) are not comparable with those of the published curves."""
+SMALL_SIDE = 128  # images with a shorter side (CIFAR, digits) are not comparable with those of the published curves
 
 
 class _Curve(BaseModel):
@@ -77,13 +77,30 @@ def comparable_curves(bundle: Bundle) -> tuple[PublishedCurve, ...]:
     return tuple(curve for curve in published_curves() if curve.network in networks)
 
 
+def stated_curves(curves: Sequence[StatedCurve]) -> tuple[PublishedCurve, ...]:
+    """Curves of a file of the user's, in the same form."""
+    return tuple(
+        PublishedCurve(
+            source=curve.title,
+            title=curve.title,
+            network=curve.network,
+            batch_per_worker=curve.batch_per_worker,
+            hardware=curve.hardware,
+            published=curve.published,
+            read_at=curve.source,
+            quantity=curve.quantity,
+            over=None if curve.quantity == "efficiency" else curve.points[0][0],
+            points=_relative(dict(curve.points), curve.quantity),
+        )
+        for curve in curves
+    )
+
+
 def published_table(curves: Sequence[PublishedCurve]) -> Table:
     """One row per published point, with its source."""
     columns = (
-        Column("network", "Network"),
-        Column("title", "Publication"),
-        Column("batch_per_worker", "Batch/worker", "count"),
-        Column("workers", "Accelerators", "count"),
+        *columns_of("text", network="Network", title="Publication"),
+        *columns_of("count", batch_per_worker="Batch/worker", workers="Accelerators"),
         Column("quantity", "Quantity"),
         Column("value", "Value", "number"),
         Column("efficiency", "Efficiency", "percent"),
@@ -100,7 +117,7 @@ def published_table(curves: Sequence[PublishedCurve]) -> Table:
         for curve in curves
         for workers, value, efficiency in curve.points
     )
-    sources = [f"{curve.title}: {curve.hardware}. {curve.read_at}." for curve in curves]
+    sources = [". ".join(filter(None, (f"{c.title}: {c.hardware}".rstrip(": "), c.read_at))) + "." for c in curves]
     notes = (
         "Not measured here: published by others, with other hardware, software, batches, years, and no intervals.",
         "Efficiency is relative to the count given; where an efficiency was published, as printed.",
@@ -110,26 +127,22 @@ def published_table(curves: Sequence[PublishedCurve]) -> Table:
 
 
 def _curve(key: str, source: _Source, curve: _Curve) -> PublishedCurve:
-    counts = sorted(curve.points)
-    least = counts[0]
-    first = curve.points[least]
-
-    def efficiency(workers: int) -> float:
-        value = curve.points[workers]
-        return value if curve.quantity == "efficiency" else value / first * least / workers
-
     return PublishedCurve(
         source=key,
-        title=source.title,
         network=curve.network,
         batch_per_worker=curve.batch,
-        hardware=source.hardware,
-        published=source.published,
-        read_at=source.read_at,
         quantity=curve.quantity,
-        over=None if curve.quantity == "efficiency" else least,
-        points=tuple((workers, curve.points[workers], efficiency(workers)) for workers in counts),
+        over=None if curve.quantity == "efficiency" else min(curve.points),
+        points=_relative(curve.points, curve.quantity),
+        **source.model_dump(exclude={"curves"}),
     )
+
+
+def _relative(points: Mapping[int, float], quantity: Quantity) -> tuple[tuple[int, float, float], ...]:
+    """(accelerators, value as printed, efficiency relative to the smallest count)."""
+    least, first = min(points.items())
+    as_printed = quantity == "efficiency"
+    return tuple((n, x, x if as_printed else x / first * least / n) for n, x in sorted(points.items()))
 
 
 def _alike(record: TrialRecord) -> bool:

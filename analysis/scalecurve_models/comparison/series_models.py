@@ -8,17 +8,10 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from scalecurve_api.text import count
-from scalecurve_models.fitting.least_squares import (
-    FitError,
-    Parameter,
-    Prediction,
-    largest_absolute,
-    mean_absolute,
-)
+from scalecurve_models.fitting.least_squares import FitError, Parameter, Prediction, largest_absolute, mean_absolute
 from scalecurve_models.fitting.observations import ObservedPoint, ObservedSeries
 from scalecurve_models.goodput.overlap import StepTime, fit_overlap
 from scalecurve_models.laws.cross_validation import compare_laws
-from scalecurve_models.laws.law_fit import LawFit
 from scalecurve_models.optimus.speed import EQUATIONS, fit_speed
 
 OVERLAP, SPEED = "overlap", "optimus"
@@ -80,9 +73,6 @@ class SeriesPrediction:
     models: tuple[SeriesModel, ...]
     best: SeriesModel | None
 
-    def model(self, name: str) -> SeriesModel | None:
-        return next((model for model in self.models if model.name == name), None)
-
 
 ExtraModels = Callable[[Sequence[ObservedSeries]], Callable[[ObservedSeries], Sequence[SeriesModel]]]
 """Further models: from the curves of one program to a function that gives the models of each curve."""
@@ -91,7 +81,6 @@ ExtraModels = Callable[[Sequence[ObservedSeries]], Callable[[ObservedSeries], Se
 def predict_series(
     series: Sequence[ObservedSeries],
     hold_out: Collection[int] = (),
-    level: float = 0.95,
     extra_models: ExtraModels | None = None,
     hold_out_batches: Collection[int] = (),
 ) -> tuple[SeriesPrediction, ...]:
@@ -100,17 +89,17 @@ def predict_series(
     ``hold_out`` and ``hold_out_batches`` are worker counts and batches per worker to exclude from every fit. A curve
     without any other point is predicted by the step models alone, from the other curves.
     """
-    kept = [each.without(hold_out).without_batches(hold_out_batches) for each in series]
+    kept = [each.without(hold_out, hold_out_batches) for each in series]
     fitted_to = [fitted for fitted in kept if fitted.points]
     if not fitted_to:
         return ()
-    step_models = [_overlap(fitted_to, level), _speed(fitted_to, level)]
+    step_models = [_overlap(fitted_to), _speed(fitted_to)]
     others = extra_models(fitted_to) if extra_models else lambda curve: ()
     out = []
     for full, fitted in zip(series, kept, strict=True):
         by_step = [on_curve(fitted, full) for on_curve in step_models]
         if fitted.points:
-            models = (*_laws(fitted, level), *by_step, *others(fitted))
+            models = (*_laws(fitted), *by_step, *others(fitted))
             out.append(SeriesPrediction(full, fitted, models, _best(models)))
         else:
             out.append(SeriesPrediction(full, fitted, tuple(by_step), None))
@@ -124,10 +113,10 @@ def _best(models: Sequence[SeriesModel]) -> SeriesModel | None:
     return min(tested, key=lambda m: (round(m.held_out_mean or 0.0, 12), len(m.parameters)), default=None)
 
 
-def _laws(series: ObservedSeries, level: float) -> list[SeriesModel]:
+def _laws(series: ObservedSeries) -> list[SeriesModel]:
     rows = [(point.workers, each.throughput) for point in series.points for each in point.repetitions]
     workers, rates = ([row[column] for row in rows] for column in (0, 1))
-    compared = compare_laws([int(n) for n in workers], rates, baseline=_baseline(series), mode=series.mode, level=level)
+    compared = compare_laws([int(n) for n in workers], rates, baseline=_baseline(series), mode=series.mode)
     measured = _measured(series)
     out = []
     for law in compared.laws:
@@ -135,12 +124,14 @@ def _laws(series: ObservedSeries, level: float) -> list[SeriesModel]:
         if fit is None:
             out.append(SeriesModel(name, equation, failure=law.failure, measured=measured))
             continue
+        points = count(len(set(fit.workers)), "point")
+        exact = f"{count(len(fit.parameters), 'parameter')} through {points} and the baseline"
         out.append(
             SeriesModel(
                 name=name,
                 equation=equation,
                 parameters=fit.parameters,
-                notes=(_exact(fit),) if fit.exact and law.form.symbols else (),
+                notes=(f"{exact}: its shape was not tested",) if fit.exact and law.form.symbols else (),
                 left_out={point.workers: point.predicted for point in law.held_out},
                 fitted=dict(zip(series.workers, fit.throughput(series.workers).tolist(), strict=True)),
                 measured=measured,
@@ -150,16 +141,11 @@ def _laws(series: ObservedSeries, level: float) -> list[SeriesModel]:
     return out
 
 
-def _exact(fit: LawFit) -> str:
-    parameters, points = count(len(fit.parameters), "parameter"), count(len(set(fit.workers)), "point")
-    return f"{parameters} through {points} and the baseline: its shape was not tested"
-
-
 OnCurve = Callable[[ObservedSeries, ObservedSeries], SeriesModel]
 """A model fitted to a program, applied to one curve: the points used for fitting, and all of them."""
 
 
-def _overlap(series: Sequence[ObservedSeries], level: float) -> OnCurve:
+def _overlap(series: Sequence[ObservedSeries]) -> OnCurve:
     """Pollux' step model, fitted once to all curves of the program."""
     steps = [
         StepTime(p.workers, p.point.nodes, p.batch_per_worker, each.step_s, each.compute_s)
@@ -167,7 +153,8 @@ def _overlap(series: Sequence[ObservedSeries], level: float) -> OnCurve:
         for each in p.repetitions
     ]
     try:
-        fit = fit_overlap(steps, level)
+        _refuse_without_steps(series)
+        fit = fit_overlap(steps)
     except FitError as error:
         return _failed(OVERLAP, OVERLAP_EQUATION, error)
     left_out = {
@@ -186,13 +173,14 @@ def _overlap(series: Sequence[ObservedSeries], level: float) -> OnCurve:
     return _fitted(OVERLAP, OVERLAP_EQUATION, fit.parameters, fit.notes, predict, excluded)
 
 
-def _speed(series: Sequence[ObservedSeries], level: float) -> OnCurve:
+def _speed(series: Sequence[ObservedSeries]) -> OnCurve:
     """Optimus' synchronous speed without parameter servers, fitted once to all curves of the program."""
     equation = EQUATIONS["workers"].equation
     rows = [(p.workers, p.batch, 1 / each.step_s) for p in _points(series) for each in p.repetitions]
     workers, batches, speeds = ([row[column] for row in rows] for column in range(3))
     try:
-        fit = fit_speed("workers", workers, speeds, batch=batches, level=level)
+        _refuse_without_steps(series)
+        fit = fit_speed("workers", workers, speeds, batch=batches)
     except FitError as error:
         return _failed(SPEED, equation, error)
     left_out = {
@@ -210,6 +198,11 @@ def _speed(series: Sequence[ObservedSeries], level: float) -> OnCurve:
         return None if speed is None else speed * point.batch
 
     return _fitted(SPEED, equation, fit.parameters, fit.notes, predict, excluded)
+
+
+def _refuse_without_steps(series: Sequence[ObservedSeries]) -> None:
+    if not all(each.has_steps for each in series):
+        raise FitError("needs step times, and only the throughput is known: import it with its batch")
 
 
 def _failed(name: str, equation: str, error: FitError) -> OnCurve:

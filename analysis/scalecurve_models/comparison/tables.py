@@ -4,7 +4,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from scalecurve.bundle.open import Bundle
-from scalecurve.render.table import Cell, Column, Table
+from scalecurve.render.table import Cell, Column, Mark, Table, columns_of, experiment_column, interval_ends
 from scalecurve_api.spec.experiment import Cost
 from scalecurve_models.comparison.compare_models import (
     BASELINE,
@@ -17,6 +17,8 @@ from scalecurve_models.comparison.compare_models import (
 from scalecurve_models.comparison.series_models import ExtraModels
 from scalecurve_models.fitting.least_squares import FitError, Parameter
 from scalecurve_models.fitting.parameter_tables import PARAMETER_COLUMNS, PARAMETER_NOTE, parameter_cells
+from scalecurve_models.laws.extrapolation import Extrapolation, extrapolate, extrapolation_table
+from scalecurve_models.laws.normal_form import CurvePoint
 
 
 def comparison_tables(comparisons: Sequence[SeriesComparison], *, every_model: bool = True) -> tuple[Table, ...]:
@@ -30,10 +32,11 @@ def prediction_tables(
     bundle: Bundle,
     workers: Sequence[int],
     price: Cost | None = None,
-    level: float = 0.95,
     *,
     hold_out: Collection[int] = (),
     extra_models: ExtraModels | None = None,
+    include_unproved: bool = False,
+    workers_per_node: int | None = None,
 ) -> tuple[Table, ...]:
     """Every model at these worker counts, measured or not: the predictions and the models with their errors.
 
@@ -41,12 +44,45 @@ def prediction_tables(
     """
     if not workers or min(workers) < 1:
         raise FitError(f"predict: worker counts must be at least 1, got {min(workers, default='none')}")
-    comparisons = compare_models(bundle, workers, hold_out, price, level, extra_models)
+    comparisons = compare_models(bundle, workers, hold_out, price, extra_models, include_unproved=include_unproved)
     if not comparisons:
         raise FitError(f"predict: {bundle.label} has no measured points to predict from")
-    selected = [replace(each, rows=tuple(row for row in each.rows if row.workers in workers)) for each in comparisons]
+    extrapolated = [(each, extrapolations(each, workers, workers_per_node)) for each in comparisons]
+    selected = [replace(each, rows=_believable_rows(each, workers, ahead)) for each, ahead in extrapolated]
     table = _predicted(selected, every_model=True)
-    return replace(table, notes=(*table.notes, *idle_worker_notes(comparisons, workers))), _models(comparisons)
+    notes = list(table.notes)
+    if any(at.throughput is None for _, ahead in extrapolated for at in ahead):
+        notes.append("A law has no interval at a count that is refused: its own interval knows nothing of what is new.")
+    first = replace(table, notes=(*notes, *idle_worker_notes(comparisons, workers)))
+    rows = [(each.series.name, at) for each, ahead in extrapolated for at in ahead]
+    return first, *((extrapolation_table(rows, "extrapolated"),) if rows else ()), _models(comparisons)
+
+
+def extrapolations(
+    comparison: SeriesComparison, workers: Collection[int], workers_per_node: int | None = None
+) -> tuple[Extrapolation, ...]:
+    """The requested counts of a curve that were not measured, or held out, by the pooled normal forms."""
+    series, fitted = comparison.series, comparison.prediction.fitted_to
+    points = [CurvePoint(point.workers, point.throughput, point.point.nodes) for point in fitted.points]
+    unknown = [n for n in series.counts_with(workers) if n in workers and fitted.at(n) is None]
+    if not points:
+        return ()
+    nodes = (-(-n // workers_per_node) if workers_per_node else series.nodes_at(n) for n in unknown)
+    return tuple(extrapolate(points, n, nodes=on) for n, on in zip(unknown, nodes, strict=True))
+
+
+def _believable_rows(
+    comparison: SeriesComparison, workers: Collection[int], ahead: Sequence[Extrapolation]
+) -> tuple[ComparedPoint, ...]:
+    """Without the intervals of laws at refused counts; one that says nothing goes on saying so."""
+    refused = {at.workers for at in ahead if at.throughput is None}
+    rows = (row for row in comparison.rows if row.workers in workers)
+    return tuple(
+        replace(row, low=None, high=None)
+        if row.workers in refused and Mark.UNKNOWN not in interval_ends(row.low, row.high)
+        else row
+        for row in rows
+    )
 
 
 def _predicted(comparisons: Sequence[SeriesComparison], every_model: bool) -> Table:
@@ -57,18 +93,12 @@ def _predicted(comparisons: Sequence[SeriesComparison], every_model: bool) -> Ta
     unit = _unit(comparisons)
     columns = (
         *_where(comparisons),
-        Column("model", "Model"),
-        Column("how", "Point"),
-        Column("measured", "Throughput", "number", unit),
-        Column("predicted", "Predicted", "number", unit),
-        Column("low", "95 % low", "number", unit),
-        Column("high", "95 % high", "number", unit),
+        *columns_of("text", model="Model", how="Point"),
+        *columns_of("number", unit, measured="Throughput", predicted="Predicted", low="95 % low", high="95 % high"),
         Column("error", "Error", "percent"),
-        Column("measured_s", f"Run time{scope}", "number", "s"),
-        Column("predicted_s", "Predicted", "number", "s"),
+        *columns_of("number", "s", measured_s=f"Run time{scope}", predicted_s="Predicted"),
         Column("error_s", "Error", "percent"),
-        Column("measured_cost", f"Cost{scope}", "number", money),
-        Column("predicted_cost", "Predicted", "number", money),
+        *columns_of("number", money, measured_cost=f"Cost{scope}", predicted_cost="Predicted"),
         Column("error_cost", "Error", "percent"),
     )
     rows = [
@@ -98,7 +128,7 @@ def _cells(comparison: SeriesComparison, row: ComparedPoint) -> tuple[Cell, ...]
         *_place(comparison, n),
         row.model or None,
         row.how,
-        *(row.measured, row.predicted, row.low, row.high, row.error),
+        *(row.measured, row.predicted, *interval_ends(row.low, row.high), row.error),
         *(measured_s, predicted_s, time_error),
         *(measured_cost, predicted_cost, None if measured_cost is None else time_error),
     )
@@ -125,16 +155,13 @@ def _errors(comparisons: Sequence[SeriesComparison]) -> Table:
 def models_table(rows: Sequence[tuple[Cell, ...]], *, notes: Sequence[str] = (), farthest: bool = False) -> Table:
     """How models were judged, with the error at the largest count if ``farthest``."""
     columns = (
-        Column("experiment", "Experiment", detail=True),
-        Column("series", "Series"),
-        Column("model", "Model"),
-        Column("in_sample", "Mean error, in sample", "percent"),
-        Column("held_out", "Mean error, left out", "percent"),
+        experiment_column(str(row[0]) for row in rows),
+        *columns_of("text", series="Series", model="Model"),
+        *columns_of("percent", in_sample="Mean error, in sample", held_out="Mean error, left out"),
         Column("held_out_largest", "Largest", "percent"),
         *((Column("farthest", "Largest count", "percent"),) if farthest else ()),
         Column("best", "Best", "flag"),
-        Column("note", "Note"),
-        Column("equation", "Equation"),
+        *columns_of("text", note="Note", equation="Equation"),
     )
     best = "The best model has the lowest mean error at left-out points; errors in sample do not count."
     return Table("models", "Models and their errors", columns, tuple(rows), (best, *notes))
@@ -171,9 +198,8 @@ def _parameters(comparisons: Sequence[SeriesComparison]) -> Table:
             if model.parameters:
                 fits.setdefault((each.series.bundle, model.name, model.parameters), []).append(each.series.name)
     columns = (
-        Column("experiment", "Experiment", detail=True),
-        Column("series", "Series"),
-        Column("model", "Model"),
+        experiment_column(bundle for bundle, _, _ in fits),
+        *columns_of("text", series="Series", model="Model"),
         *PARAMETER_COLUMNS,
     )
     rows = [

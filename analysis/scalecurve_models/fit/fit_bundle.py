@@ -1,21 +1,32 @@
 """Fit every model that a bundle's measurements support, and compare each with them."""
 
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from typing import TypedDict
 
 from scalecurve.bundle.open import Bundle
-from scalecurve.render.table import Cell, Column, Table
+from scalecurve.curves.compute import believable
+from scalecurve.render.table import Cell, Column, Table, columns_of
 from scalecurve_models.collectives.comparison import CollectiveComparison, compare_bundle
 from scalecurve_models.collectives.tables import collective_tables
 from scalecurve_models.comparison.compare_models import SeriesComparison, compare_models
+from scalecurve_models.comparison.factors import factor_table
 from scalecurve_models.comparison.tables import comparison_tables
-from scalecurve_models.fitting.least_squares import FitError, mean_absolute
+from scalecurve_models.fitting.least_squares import FitError, SumFit, mean_absolute
 from scalecurve_models.fitting.observations import ObservedSeries, observed_series, programs
 from scalecurve_models.fitting.parameter_tables import PARAMETER_COLUMNS, PARAMETER_NOTE, parameter_cells
-from scalecurve_models.learning_curves.fit import LearningFit, fit_learning
-from scalecurve_models.learning_curves.tables import learning_tables
-from scalecurve_models.roofline.energy import EnergyFit, fit_energy
-from scalecurve_models.roofline.utilization import UtilizationFit, fit_utilization
+from scalecurve_models.learning_curves.fit import LearningFit, depth_of, fit_learning
+from scalecurve_models.learning_curves.servers import ServedProgram, served_programs, served_tables
+from scalecurve_models.learning_curves.tables import depth_tables, learning_tables
+from scalecurve_models.projection.roofline.devices import fit_energy, fit_utilization
+
+
+class FitOptions(TypedDict):
+    """What a fit of one bundle or of several leaves out."""
+
+    hold_out_batches: Collection[int]
+    include_unproved: bool
+    training: bool
 
 
 @dataclass(frozen=True)
@@ -23,10 +34,9 @@ class DeviceFit:
     """Utilization and energy of one program's devices, or the reasons why they could not be fitted."""
 
     series: str
-    utilization: UtilizationFit | None
-    utilization_failure: str
-    energy: EnergyFit | None
-    energy_failure: str
+    utilization: SumFit | None
+    energy: SumFit | None
+    failures: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -39,40 +49,112 @@ class FitReport:
     learning: LearningFit
     devices: tuple[DeviceFit, ...]
     failures: tuple[str, ...]
+    served: tuple[ServedProgram, ...] = ()
 
     def tables(self, *, every_model: bool = True) -> tuple[Table, ...]:
-        tables = (
-            *comparison_tables(self.scaling, every_model=every_model),
-            *collective_tables(self.collectives),
-            *learning_tables(self.learning),
-            *((_device_table(self.devices),) if self.scaling else ()),
+        return fit_tables([self], every_model=every_model)
+
+
+def fit_tables(reports: Sequence[FitReport], factors: Table | None = None, *, every_model: bool) -> tuple[Table, ...]:
+    """The fits of one bundle or several in one set of tables; ``factors`` compares the curves of several."""
+    scaling = tuple(comparison for report in reports for comparison in report.scaling)
+    first, *rest = comparison_tables(scaling, every_model=every_model) or (None,)
+    tables = (
+        first,
+        factors,
+        *rest,
+        *collective_tables([comparison for report in reports for comparison in report.collectives]),
+        *(
+            table if number == 1 else replace(table, name=f"{table.name}-{number}", title=f"{table.title}: {label}")
+            for number, (label, learning) in enumerate(
+                [(r.bundle, r.learning) for r in reports if r.learning.points], 1
+            )
+            for table in learning_tables(learning)
+        ),
+        *served_tables([program for report in reports for program in report.served]),
+        *((_device_table([device for report in reports for device in report.devices]),) if scaling else ()),
+    )
+    reasons = tuple(reason for report in reports for reason in report.failures)
+    empty = Table("predicted", "No measured points to fit a model to", (Column("series", "Series"),), (), reasons)
+    return tuple(table for table in tables if table and table.rows) or (empty,)
+
+
+def fit_several(
+    bundles: Sequence[Bundle],
+    hold_out: Collection[int] = (),
+    *,
+    hold_out_batches: Collection[int] = (),
+    include_unproved: bool = False,
+    training: bool = False,
+    every_model: bool = True,
+) -> tuple[Table, ...]:
+    """Fit several bundles, each for itself, and compare their curves by factor; see ``fit``.
+
+    A held-out worker count may be measured in some of the bundles only.
+    """
+    used = [believable(bundle, include_unproved) for bundle in bundles]
+    measured = [{point.workers for series in observed_series(bundle) for point in series.points} for bundle in used]
+    _check_held_out("worker count", hold_out, set().union(*measured))
+    reports = [
+        fit(
+            bundle,
+            [workers for workers in hold_out if workers in counts],
+            hold_out_batches=hold_out_batches,
+            include_unproved=True,
+            training=training,
+            prefix=f"{bundle.label}: ",
         )
-        empty = Table("predicted", "No measured points to fit a model to", (Column("series", "Series"),), ())
-        return tuple(table for table in tables if table.rows) or (empty,)
+        for bundle, counts in zip(used, measured, strict=True)
+    ]
+    return (*fit_tables(reports, factor_table(used), every_model=every_model), *_over_bundles(reports))
+
+
+def _over_bundles(reports: Sequence[FitReport]) -> list[Table]:
+    """One regression of the loss curves of all bundles over model size and device, where two or more have some."""
+    learning = [report.learning for report in reports if report.learning.points]
+    if len(learning) < 2:
+        return []
+    notes: list[str] = []
+    curves = [curve for fit_ in learning for point in fit_.points for curve in point.curves]
+    tables = [table for table in depth_tables(*depth_of(curves, notes)) if table.rows]
+    return [
+        replace(table, name=f"{table.name}_all", title=f"{table.title}: all bundles", notes=(*table.notes, *notes))
+        for table in tables
+    ]
 
 
 def fit(
-    bundle: Bundle, hold_out: Collection[int] = (), level: float = 0.95, *, hold_out_batches: Collection[int] = ()
+    bundle: Bundle,
+    hold_out: Collection[int] = (),
+    *,
+    hold_out_batches: Collection[int] = (),
+    include_unproved: bool = False,
+    training: bool = False,
+    prefix: str = "",
 ) -> FitReport:
-    """Fit every applicable model.
+    """Fit every applicable model; ``prefix`` stands before the names of curves in tables that lack the bundle.
 
     ``hold_out`` and ``hold_out_batches`` are worker counts and batches per worker to exclude from the scaling models.
+    Points that do not count (``scalecurve.curves.doubts``) are left out unless ``include_unproved`` is set. Losses are
+    those on held-out data, or with ``training`` those that were trained on.
     Raises FitError for one that was not measured, or if nothing is left to fit to.
     """
+    bundle = believable(bundle, include_unproved)
     series = observed_series(bundle)
     batches = {p.point.batch_per_worker for each in series for p in each.points if p.point.batch_per_worker}
     _check_held_out("worker count", hold_out, {workers for each in series for workers in each.workers})
     _check_held_out("batch", hold_out_batches, batches)
-    collectives, failed = compare_bundle(bundle, level=level)
-    devices = tuple(_devices(each, level) for each in programs(series).values())
-    unfitted = [reason for each in devices for reason in (each.utilization_failure, each.energy_failure) if reason]
+    collectives, failed = compare_bundle(bundle, prefix)
+    devices = tuple(_devices(each, prefix) for each in programs(series).values())
+    learning = fit_learning(bundle, training=training)
     return FitReport(
         bundle=bundle.label,
-        scaling=compare_models(bundle, hold_out=hold_out, level=level, hold_out_batches=hold_out_batches),
+        scaling=compare_models(bundle, hold_out=hold_out, hold_out_batches=hold_out_batches, include_unproved=True),
         collectives=collectives,
-        learning=fit_learning(bundle),
+        learning=learning,
+        served=served_programs(bundle, learning),
         devices=devices,
-        failures=(*failed, *unfitted),
+        failures=(*failed, *(reason for each in devices for reason in each.failures)),
     )
 
 
@@ -84,46 +166,41 @@ def _check_held_out(noun: str, held_out: Collection[int], measured: Collection[i
         raise FitError(f"every {noun} is held out; nothing is left to fit to")
 
 
-def _devices(series: tuple[ObservedSeries, ...], level: float) -> DeviceFit:
+def _devices(series: tuple[ObservedSeries, ...], prefix: str) -> DeviceFit:
     points = [point for each in series for point in each.points]
     alone = [
         (point.batch_per_worker, seconds)
         for point in points
         for each in point.repetitions
-        if (seconds := each.step_s if point.workers == 1 else each.compute_s) is not None
+        if (seconds := each.step_s if point.workers == 1 else each.compute_s) is not None and seconds > 0
     ]
     flops = {point.flops_per_sample for point in points}
     peaks = {point.peak_flops for point in points}
-    utilization: UtilizationFit | None = None
-    utilization_failure = ""
+    utilization: SumFit | None = None
+    energy: SumFit | None = None
+    failures = []
     try:
         utilization = fit_utilization(
             [batch for batch, _ in alone],
             [seconds for _, seconds in alone],
             flops_per_sample=flops.pop() if len(flops) == 1 else None,
             peak=peaks.pop() if len(peaks) == 1 else None,
-            level=level,
         )
     except FitError as error:
-        utilization_failure = str(error)
+        failures.append(str(error))
     powered = [(point.workers, point.throughput, point.joules) for point in points if point.joules is not None]
-    energy: EnergyFit | None = None
-    energy_failure = "" if powered else "energy: no record has power readings"
-    if powered:
-        try:
-            energy = fit_energy(
-                [n for n, _, _ in powered], [rate for _, rate, _ in powered], [j for _, _, j in powered], level
-            )
-        except FitError as error:
-            energy_failure = str(error)
-    names = "; ".join(each.name for each in series)
-    return DeviceFit(names, utilization, utilization_failure, energy, energy_failure)
+    try:
+        if not powered:
+            raise FitError("energy: no record has power readings")
+        energy = fit_energy([n for n, _, _ in powered], [rate for _, rate, _ in powered], [j for _, _, j in powered])
+    except FitError as error:
+        failures.append(str(error))
+    return DeviceFit(prefix + "; ".join(each.name for each in series), utilization, energy, tuple(failures))
 
 
-def _device_table(devices: tuple[DeviceFit, ...]) -> Table:
+def _device_table(devices: Sequence[DeviceFit]) -> Table:
     columns = (
-        Column("series", "Series"),
-        Column("model", "Model"),
+        *columns_of("text", series="Series", model="Model"),
         Column("held_out", "Mean error, left out", "percent"),
         *PARAMETER_COLUMNS,
     )
@@ -138,5 +215,5 @@ def _device_table(devices: tuple[DeviceFit, ...]) -> Table:
             if fit_ is not None:
                 held_out = None if None in fit_.held_out else mean_absolute(fit_.held_out)
                 rows += [(each.series, name, held_out, *parameter_cells(parameter)) for parameter in fit_.parameters]
-        notes += [f"{each.series}: {reason}" for reason in (each.utilization_failure, each.energy_failure) if reason]
+        notes += [f"{each.series}: {reason}" for reason in each.failures]
     return Table("devices", "Devices: utilization and energy", columns, tuple(rows), tuple(notes))

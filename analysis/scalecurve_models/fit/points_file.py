@@ -1,19 +1,21 @@
 """Fit points from a CSV file, for numbers that no bundle holds; the columns decide which models.
 
-workers,throughput[,series][,mode]                  scaling laws
+workers,throughput[,series][,mode][,nodes]          scaling laws
 workers,servers,steps_per_s[,batch][,kind][,series] Optimus' speed: kind is sync (needs batch) or async
 step,loss[,series]                                  Optimus' loss curve
 workers,bytes,time_us[,nodes][,series]              all-reduce algorithms
 """
 
+from __future__ import annotations
+
 import csv
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from scalecurve.render.table import Cell, Column, Table
+from scalecurve.render.table import Cell, Column, Table, columns_of
 from scalecurve_api.spec.scaling import Mode
 from scalecurve_api.text import count
 from scalecurve_models.collectives.collective_fit import TimedAllReduce
@@ -23,9 +25,10 @@ from scalecurve_models.collectives.tables import collective_tables
 from scalecurve_models.comparison.tables import models_table
 from scalecurve_models.fitting.least_squares import FitError, largest_absolute, mean_absolute
 from scalecurve_models.fitting.parameter_tables import PARAMETER_COLUMNS, PARAMETER_NOTE, parameter_cells
-from scalecurve_models.laws.cross_validation import compare_laws
-from scalecurve_models.optimus.loss import fit_loss
-from scalecurve_models.optimus.online import refits
+from scalecurve_models.laws.cross_validation import LawComparison, compare_laws
+from scalecurve_models.laws.extrapolation import extrapolate, merged
+from scalecurve_models.laws.normal_form import CurvePoint
+from scalecurve_models.optimus.loss import fit_loss, refits
 from scalecurve_models.optimus.speed import fit_speed
 
 MAX_BYTES = 256 << 20
@@ -36,19 +39,11 @@ _LEAST_COUNTS = 2
 
 @dataclass(frozen=True)
 class Layout:
-    """The columns that identify a kind of points."""
+    """The columns that identify a kind of points, and what fits them."""
 
-    name: str
     needed: tuple[str, ...]
     further: tuple[str, ...]
-
-
-LAYOUTS = (
-    Layout("scaling", ("workers", "throughput"), ("series", "mode")),
-    Layout("speed", ("workers", "servers", "steps_per_s"), ("batch", "kind", "series")),
-    Layout("loss", ("step", "loss"), ("series",)),
-    Layout("allreduce", ("workers", "bytes", "time_us"), ("nodes", "series")),
-)
+    fit: Callable[[Points], tuple[Table, ...]]
 
 
 @dataclass(frozen=True)
@@ -59,17 +54,22 @@ class Points:
     series: dict[str, list[dict[str, float]]]
     texts: dict[str, dict[str, str]]
     left_out: str
+    hold_out: frozenset[int] = frozenset()
 
 
-def fit_file(path: Path) -> tuple[Table, ...]:
-    """Fit the models that the file's columns identify.
+def fit_file(path: Path, hold_out: Collection[int] = ()) -> tuple[Table, ...]:
+    """Fit the models that the file's columns identify; ``hold_out`` are worker counts to predict from the others alone.
 
-    Raises FitError for a file that cannot be read or has unknown columns, or points that no model can be fitted to.
+    Raises FitError for a file that cannot be read or has unknown columns, points that no model can be fitted to, or
+    counts to hold out that no series has.
     """
-    points = read_points(path)
-    fits = {"scaling": _scaling, "speed": _speed, "loss": _loss, "allreduce": _allreduce}
+    points = replace(read_points(path), hold_out=frozenset(hold_out))
+    if hold_out and points.layout.fit is not _scaling:
+        raise FitError(
+            f"{path}: --hold-out needs the columns workers,throughput; here are {','.join(points.layout.needed)}"
+        )
     try:
-        tables = fits[points.layout.name](points)
+        tables = points.layout.fit(points)
     except FitError as error:
         raise FitError(f"{path}: {error}") from error
     if not points.left_out:
@@ -115,7 +115,9 @@ def read_points(path: Path) -> Points:
             )
     if not series:
         raise FitError(f"{path}: no row has only finite positive numbers")
-    return Points(layout, series, texts, _note(wrong))
+    named = ", ".join(str(line) for line in wrong[:_NAMED]) + (", …" if len(wrong) > _NAMED else "")
+    ignored = f"{count(len(wrong), 'row')} ignored, with numbers that are not positive: line {named}."
+    return Points(layout, series, texts, ignored if wrong else "")
 
 
 def _layout(path: Path, header: Sequence[str]) -> Layout:
@@ -134,18 +136,15 @@ def _number(text: str, zero: bool) -> float | None:
     return value if math.isfinite(value) and (value > 0 or (zero and value == 0)) else None
 
 
-def _note(lines: Sequence[int]) -> str:
-    if not lines:
-        return ""
-    named = ", ".join(str(line) for line in lines[:_NAMED]) + (", …" if len(lines) > _NAMED else "")
-    return f"{count(len(lines), 'row')} ignored, with numbers that are not positive: line {named}."
-
-
 def _scaling(points: Points) -> tuple[Table, ...]:
     predicted: list[tuple[Cell, ...]] = []
     models: list[tuple[Cell, ...]] = []
     parameters: list[tuple[Cell, ...]] = []
-    most = max(len({row["workers"] for row in rows}) for rows in points.series.values())
+    measured = {_integer(row["workers"]) for rows in points.series.values() for row in rows}
+    if unknown := sorted(points.hold_out - measured):
+        known = ", ".join(map(str, sorted(measured)))
+        raise FitError(f"cannot hold out {unknown[0]} workers: not measured (measured: {known})")
+    most = max(len({row["workers"] for row in rows} - points.hold_out) for rows in points.series.values())
     if most < _LEAST_COUNTS:
         raise FitError(f"scaling laws: need at least {_LEAST_COUNTS} different worker counts in a series, got {most}")
     for name, rows in points.series.items():
@@ -153,8 +152,10 @@ def _scaling(points: Points) -> tuple[Table, ...]:
         if text not in tuple(Mode):
             raise FitError(f"mode {text!r}: expected one of {', '.join(Mode)}")
         with _of(name):
-            counts, rates = [_integer(row["workers"]) for row in rows], [row["throughput"] for row in rows]
+            kept = [row for row in rows if row["workers"] not in points.hold_out]
+            counts, rates = [_integer(row["workers"]) for row in kept], [row["throughput"] for row in kept]
             compared = compare_laws(counts, rates, mode=Mode(text))
+            predicted += _held_out(name, rows, points.hold_out, compared)
         for judged in compared.laws:
             best = compared.best is judged
             errors = judged.in_sample_mean, judged.held_out_mean, judged.held_out_largest, judged.farthest
@@ -168,6 +169,25 @@ def _scaling(points: Points) -> tuple[Table, ...]:
         models_table(models, farthest=True),
         _parameter_table(parameters),
     )
+
+
+def _held_out(
+    name: str, rows: Sequence[dict[str, float]], hold_out: Collection[int], compared: LawComparison
+) -> Iterator[tuple[Cell, ...]]:
+    """Held-out counts by every law, and by the pooled normal forms that ``predict POINTS.csv`` uses."""
+    nodes = [_integer(row["nodes"]) if "nodes" in row else None for row in rows]
+    curve = merged(
+        [CurvePoint(_integer(row["workers"]), row["throughput"], n) for row, n in zip(rows, nodes, strict=True)]
+    )
+    seen = [point for point in curve if point.workers not in hold_out]
+    for point in curve:
+        if point.workers not in hold_out:
+            continue
+        by_law = {law.form.name: law.fit.predict(point.workers).value for law in compared.laws if law.fit}
+        pooled = extrapolate(seen, point.workers, nodes=point.nodes).throughput
+        for model, value in {**by_law, "normal forms": pooled}.items():
+            error = None if value is None else value / point.throughput - 1
+            yield (name, point.workers, model, point.throughput, value, error)
 
 
 def _speed(points: Points) -> tuple[Table, ...]:
@@ -193,11 +213,7 @@ def _speed(points: Points) -> tuple[Table, ...]:
             value = None if error is None else row["steps_per_s"] * (1 + error)
             predicted.append((name, row["workers"], row["servers"], row["steps_per_s"], value, error))
     where = (Column("workers", "Workers", "number"), Column("servers", "Servers", "number"))
-    return (
-        _predicted(where, "Steps/s", predicted),
-        models_table(models),
-        _parameter_table(parameters),
-    )
+    return _predicted(where, "Steps/s", predicted), models_table(models), _parameter_table(parameters)
 
 
 def _loss(points: Points) -> tuple[Table, ...]:
@@ -217,8 +233,7 @@ def _loss(points: Points) -> tuple[Table, ...]:
         Column("series", "Series"),
         Column("share", "After", "percent"),
         Column("seen", "Points used", "count"),
-        Column("ahead_error", "Mean error ahead", "percent"),
-        Column("last_error", "Error, last loss", "percent"),
+        *columns_of("percent", ahead_error="Mean error ahead", last_error="Error, last loss"),
         Column("floor", "Asymptotic loss", "number"),
     )
     table = Table("refits", "Loss curve, refitted as points arrive", columns, tuple(refitted), tuple(notes))
@@ -229,14 +244,14 @@ def _allreduce(points: Points) -> tuple[Table, ...]:
     comparisons = []
     for name, rows in points.series.items():
         with _of(name):
-            timed = [TimedAllReduce(_shape(row), _integer(row["bytes"]), row["time_us"] / 1e6) for row in rows]
+            groups = [RankGroup(_integer(row["workers"]), _integer(row.get("nodes", 1.0))) for row in rows]
+            timed = [
+                TimedAllReduce(group, _integer(row["bytes"]), row["time_us"] / 1e6)
+                for group, row in zip(groups, rows, strict=True)
+            ]
             comparisons.append(compare_algorithms(timed, series=name))
     models, parameters, predicted = collective_tables(comparisons)
     return predicted, models, parameters
-
-
-def _shape(row: dict[str, float]) -> RankGroup:
-    return RankGroup(_integer(row["workers"]), _integer(row.get("nodes", 1.0)))
 
 
 @contextmanager
@@ -268,3 +283,11 @@ def _predicted(where: tuple[Column, ...], quantity: str, rows: Sequence[tuple[Ce
 def _parameter_table(rows: Sequence[tuple[Cell, ...]]) -> Table:
     columns = (Column("series", "Series"), Column("model", "Model"), *PARAMETER_COLUMNS)
     return Table("parameters", "Parameters", columns, tuple(rows), (PARAMETER_NOTE,) if rows else ())
+
+
+LAYOUTS = (
+    Layout(("workers", "throughput"), ("series", "mode", "nodes"), _scaling),
+    Layout(("workers", "servers", "steps_per_s"), ("batch", "kind", "series"), _speed),
+    Layout(("step", "loss"), ("series",), _loss),
+    Layout(("workers", "bytes", "time_us"), ("nodes", "series"), _allreduce),
+)

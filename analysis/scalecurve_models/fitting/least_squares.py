@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from scalecurve.statistics.intervals import student_quantile
+from scalecurve.statistics.spread import student_quantile
 
 Array = NDArray[np.float64]
 
@@ -22,9 +22,9 @@ SAME = 1e-9
 NOT_IDENTIFIABLE = "not identifiable"
 EXACT = "as many points as parameters, so no error estimate"
 NEAR_ZERO = "not distinguishable from 0"
+LEVEL = 0.95  # of every interval, as headings state
 SMALLEST, LARGEST = 1e-100, 1e100  # measured values beyond are nonsense, and their squares overflow
-NOTHING = float(np.log(1000))
-"""An interval from a thousandth to a thousand times a value is worthless."""
+NOTHING = float(np.log(1000))  # an interval from a thousandth to a thousand times a value is worthless
 
 
 class FitError(ValueError):
@@ -60,11 +60,10 @@ class Prediction:
 
     def inverse(self, numerator: float) -> Prediction:
         """``numerator`` over the value, such as a rate from a time."""
+        value = numerator / self.value
         if self.low is None or self.high is None:
-            return Prediction(numerator / self.value)
-        return Prediction(
-            numerator / self.value, numerator / self.high, numerator / self.low if self.low > 0 else np.inf
-        )
+            return Prediction(value)
+        return Prediction(value, numerator / self.high, numerator / self.low if self.low > 0 else np.inf)
 
     @property
     def bounded(self) -> bool:
@@ -98,28 +97,26 @@ class LinearFit:
     def variance(self) -> float | None:
         return float(self.residuals @ self.residuals) / self.degrees if self.degrees > 0 else None
 
-    def predict(self, row: Array, level: float) -> Prediction:
+    def predict(self, row: Array) -> Prediction:
         """``row @ values`` with the interval for another measurement; the residuals are its relative error."""
         value = float(row @ self.values)
         variance = self.variance
         if self.covariance is None or variance is None or value == 0:
             return Prediction(value)
         spread = variance + float(row @ self.covariance @ row) / value**2
-        return log_interval(value, student_quantile(self.degrees, level) * float(np.sqrt(spread)))
+        return log_interval(value, student_quantile(self.degrees, LEVEL) * float(np.sqrt(spread)))
 
-    def parameters(self, units: Sequence[str], level: float, extra: Array | None = None) -> tuple[Parameter, ...]:
-        covariance = self.covariance
-        if covariance is not None and extra is not None:
-            covariance = covariance + extra
-        return tuple(self._parameter(index, unit, level, covariance) for index, unit in enumerate(units))
+    def parameters(self, units: Sequence[str], extra: Array | None = None) -> tuple[Parameter, ...]:
+        covariance = self.covariance if self.covariance is None or extra is None else self.covariance + extra
+        return tuple(self._parameter(index, unit, covariance) for index, unit in enumerate(units))
 
-    def _parameter(self, index: int, unit: str, level: float, covariance: Array | None) -> Parameter:
+    def _parameter(self, index: int, unit: str, covariance: Array | None) -> Parameter:
         name, value = self.names[index], float(self.values[index])
         if self.collinear[index]:
             return Parameter(name, unit=unit, note=collinear_note(name, self.collinear[index]))
         if covariance is None:
             return Parameter(name, value, unit=unit, note=EXACT)
-        half = student_quantile(self.degrees, level) * float(np.sqrt(max(covariance[index, index], 0.0)))
+        half = student_quantile(self.degrees, LEVEL) * float(np.sqrt(max(covariance[index, index], 0.0)))
         low = max(0.0, value - half)
         high = max(0.0, float(self.free[index]) + half) if value == 0 else value + half
         if value == 0:
@@ -148,19 +145,15 @@ def nonnegative(design: Array, target: Array, names: Sequence[str]) -> LinearFit
     if not width:
         return LinearFit((), values, values, np.zeros((0, 0)) if count else None, count, residuals, ())
     scale = _lengths(design)
-    scaled = design / scale
-    # Rows of zeros change nothing and make room for the directions that no point sees.
-    padded = np.concatenate([scaled, np.zeros((max(0, width - count), width))])
-    _, singular, right = np.linalg.svd(padded, full_matrices=False)
-    rank = int((singular > SAME * singular[0]).sum()) if singular.size and singular[0] > 0 else 0
+    rank, tied = tied_columns(design, names)
     degrees = count - rank
-    pseudo = np.linalg.pinv(scaled, rcond=SAME)
+    pseudo = np.linalg.pinv(design / scale, rcond=SAME)
     free = (pseudo @ target) / scale
     covariance = None
     if degrees > 0:
         variance = float(residuals @ residuals) / degrees
         covariance = variance * (pseudo @ pseudo.T) / np.outer(scale, scale)
-    return LinearFit(tuple(names), values, free, covariance, degrees, residuals, _tied(right[rank:], names))
+    return LinearFit(tuple(names), values, free, covariance, degrees, residuals, tied)
 
 
 def nonnegative_values(design: Array, target: Array) -> Array:
@@ -195,14 +188,42 @@ def _lengths(design: Array) -> Array:
     return np.where(lengths > 0, lengths, 1.0)
 
 
-def _tied(null: Array, names: Sequence[str]) -> tuple[tuple[str, ...], ...]:
-    """For each column the columns that share a direction no point sees."""
+def tied_columns(design: Array, names: Sequence[str], flat: float = SAME) -> tuple[int, tuple[tuple[str, ...], ...]]:
+    """The rank, and for each column those that it cannot be separated from (only itself where nothing varies it).
+
+    Directions below ``flat`` of the steepest one count as not seen.
+    """
+    count, width = design.shape
+    # Rows of zeros change nothing and make room for the directions that no point sees.
+    padded = np.concatenate([design / _lengths(design), np.zeros((max(0, width - count), width))])
+    _, singular, right = np.linalg.svd(padded, full_matrices=False)
+    rank = int((singular > flat * singular[0]).sum()) if singular[0] > 0 else 0
     # The projector on the null space does not depend on the basis.
-    shared = np.abs(null.T @ null) > 1e-6
-    return tuple(
+    shared = np.abs(right[rank:].T @ right[rank:]) > 1e-6
+    return rank, tuple(
         tuple(name for name, shares in zip(names, row, strict=True) if shares) if row[index] else ()
         for index, row in enumerate(shared)
     )
+
+
+@dataclass(frozen=True)
+class SumFit:
+    """A measured quantity as a sum of terms; ``residuals`` and ``held_out`` are predicted/measured - 1 by point.
+
+    ``held_out`` has each point predicted without its group; None where too few groups are left.
+    """
+
+    parameters: tuple[Parameter, ...]
+    residuals: tuple[float, ...]
+    held_out: tuple[float | None, ...]
+
+
+def fit_sum(terms: Sequence[Array], measured: Array, groups: Array, **units: str) -> SumFit:
+    """Fit the shares of ``terms`` in ``measured``; ``units`` maps each term's parameter to its unit."""
+    rows = np.stack(terms, axis=1) / measured[:, None]
+    linear = nonnegative(rows, np.ones(len(measured)), tuple(units))
+    residuals = tuple(float(error) for error in rows @ linear.values - 1)
+    return SumFit(linear.parameters(tuple(units.values())), residuals, leave_out(rows, groups, len(terms)))
 
 
 def positive_array(model: str, quantity: str, values: ArrayLike) -> Array:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 from scalecurve.bundle.measurement import MeasuredPoint, MeasuredSeries, measure, samples_of, steps_of
 from scalecurve.bundle.open import Bundle
@@ -17,7 +17,10 @@ from scalecurve_api.spec.trial import Point
 
 @dataclass(frozen=True)
 class Repetition:
-    """One valid trial: samples/s over all workers, seconds per step, and seconds per step without the all-reduce."""
+    """One valid trial: samples/s over all workers, seconds per step, and seconds per step without the all-reduce.
+
+    ``step_s`` is nan where a source elsewhere does not state it, and so is the batch of its point.
+    """
 
     throughput: float
     step_s: float
@@ -60,17 +63,22 @@ class ObservedSeries:
     def workers(self) -> tuple[int, ...]:
         return tuple(point.workers for point in self.points)
 
-    @cached_property
-    def _by_workers(self) -> dict[int, ObservedPoint]:
-        return {point.workers: point for point in self.points}
+    @property
+    def has_steps(self) -> bool:
+        """Whether step times are known, and not only throughputs."""
+        return not any(math.isnan(each.step_s) for point in self.points for each in point.repetitions)
 
     def at(self, workers: int) -> ObservedPoint | None:
-        return self._by_workers.get(workers)
+        return next((point for point in self.points if point.workers == workers), None)
 
     def exceeding_batch(self, workers: Collection[int]) -> tuple[int, ...]:
         """The counts that exceed the global batch of strong scaling, which leaves some workers without a sample."""
         batch = self.points[0].point.global_batch if self.mode is Mode.strong else None
         return tuple(sorted(n for n in workers if batch is not None and n > batch))
+
+    def counts_with(self, further: Collection[int]) -> list[int]:
+        """The measured counts and the ``further`` ones that the batch allows, ascending."""
+        return sorted({*self.workers, *further} - {*self.exceeding_batch(further)})
 
     @property
     def axes(self) -> tuple[tuple[str, AxisValue], ...]:
@@ -78,11 +86,9 @@ class ObservedSeries:
         axes = self.points[0].point.axes
         return tuple(sorted((name, value) for name, value in axes.items() if not name.startswith("batch.")))
 
-    def without(self, workers: Collection[int]) -> ObservedSeries:
-        return replace(self, points=tuple(point for point in self.points if point.workers not in workers))
-
-    def without_batches(self, batches: Collection[int]) -> ObservedSeries:
-        return replace(self, points=tuple(p for p in self.points if p.point.batch_per_worker not in batches))
+    def without(self, workers: Collection[int], batches: Collection[int]) -> ObservedSeries:
+        kept = (p for p in self.points if p.workers not in workers and p.point.batch_per_worker not in batches)
+        return replace(self, points=tuple(kept))
 
     def batch_at(self, workers: int) -> float:
         """Samples per step over all workers at any count, measured or not."""
@@ -121,32 +127,30 @@ def _series(series: MeasuredSeries) -> ObservedSeries:
 def _observed(measured: MeasuredPoint) -> ObservedPoint:
     samples = sum(totals.total_samples for totals in measured.samples)
     steps = sum(totals.total_samples for totals in measured.steps)
+    energy = measured.energy
     return ObservedPoint(
         point=measured.point,
         repetitions=tuple(_repetition(record) for record in measured.timed),
         throughput=samples / sum(totals.total_wall_s for totals in measured.samples),
-        batch=samples / steps,
-        joules=_joules(measured),
+        batch=samples / steps if steps else measured.point.global_batch or math.nan,
+        joules=sum(each.total_wall_s for each in energy) / sum(each.total_samples for each in energy)
+        if energy
+        else None,
         flops_per_sample=_agreed([record.flops_per_sample for record in measured.timed]),
         peak_flops=_agreed([record.peak_flops for record in measured.timed]),
     )
 
 
 def _repetition(record: TrialRecord) -> Repetition:
-    samples, steps = samples_of(record, WindowKind.train), steps_of(record, WindowKind.train)
+    samples = samples_of(record, WindowKind.train)
+    steps = sum(window.steps for window in record.windows if window.kind is WindowKind.train)
     bare = [w for w in record.windows if w.kind is WindowKind.no_communication]
     compute = None
     if any(w.wall_ns > 0 and w.samples > 0 and w.steps > 0 for w in bare):
         without = steps_of(record, WindowKind.no_communication)
         compute = without.total_wall_s / without.total_samples
-    return Repetition(samples.total_samples / samples.total_wall_s, steps.total_wall_s / steps.total_samples, compute)
-
-
-def _joules(measured: MeasuredPoint) -> float | None:
-    energy = measured.energy
-    if not energy:
-        return None
-    return sum(totals.total_wall_s for totals in energy) / sum(totals.total_samples for totals in energy)
+    step_s = samples.total_wall_s / steps if steps else math.nan
+    return Repetition(samples.total_samples / samples.total_wall_s, step_s, compute)
 
 
 def _agreed(values: list[float | None]) -> float | None:

@@ -1,15 +1,12 @@
 """Parameters as table cells, in one form for every model."""
 
-from scalecurve.render.table import Cell, Column
+from scalecurve.render.table import Cell, Column, columns_of
 from scalecurve_models.fitting.least_squares import Parameter
 
 PARAMETER_COLUMNS = (
     Column("parameter", "Parameter"),
-    Column("value", "Value", "number"),
-    Column("low", "95 % low", "number"),
-    Column("high", "95 % high", "number"),
-    Column("unit", "Unit"),
-    Column("note", "Note"),
+    *columns_of("number", value="Value", low="95 % low", high="95 % high"),
+    *columns_of("text", unit="Unit", note="Note"),
 )
 PARAMETER_NOTE = "A parameter without a value is not identifiable from these points; the note says why."
 

@@ -7,15 +7,15 @@ batch of B steps and samples to a target grow as S/S_min = 1 + B_crit/B and E/E_
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 
 import numpy as np
 
 from scalecurve_models.fitting.least_squares import (
     NOT_IDENTIFIABLE,
     Parameter,
-    leave_out,
-    nonnegative,
+    SumFit,
+    fit_sum,
     positive_array,
     require_points,
     same_length,
@@ -33,31 +33,17 @@ def statistical_efficiency(noise_scale: float, reference: float, batch: float) -
     return (noise_scale + reference) / (noise_scale + batch)
 
 
-@dataclass(frozen=True)
-class CriticalBatch:
-    """Steps to one target at several batches: S = S_min (1 + B_crit/B). Parameters: ``s_min`` and ``b_crit``."""
+def fit_critical_batch(batches: Sequence[float], steps: Sequence[float]) -> SumFit:
+    """``s_min`` and ``b_crit`` from the steps that runs of different batch sizes took to the same loss or accuracy.
 
-    parameters: tuple[Parameter, ...]
-    residuals: tuple[float, ...]
-    held_out: tuple[float | None, ...]
-
-
-def fit_critical_batch(batches: Sequence[float], steps: Sequence[float], level: float = 0.95) -> CriticalBatch:
-    """Fit to the steps that runs of different batch sizes took to the same loss or accuracy.
-
-    Raises FitError for fewer than two different batches, or numbers that are not positive.
+    S = S_min (1 + B_crit/B). Raises FitError for fewer than two different batches, or numbers that are not positive.
     """
     b, s = positive_array(MODEL, "batches", batches), positive_array(MODEL, "steps", steps)
     same_length(MODEL, {"batches": b, "steps": s})
     require_points(MODEL, len(set(b.tolist())), 2, "different batches")
-    rows = np.stack([np.ones_like(b), 1 / b], axis=1) / s[:, None]
-    linear = nonnegative(rows, np.ones(len(s)), ("s_min", "product"))
-    s_min, product = linear.parameters(("steps", "samples"), level)
-    return CriticalBatch(
-        parameters=(s_min, _ratio(product, s_min)),
-        residuals=tuple(float(e) for e in rows @ linear.values - 1),
-        held_out=leave_out(rows, b, 2),
-    )
+    fit = fit_sum([np.ones_like(b), 1 / b], s, b, s_min="steps", product="samples")
+    s_min, product = fit.parameters
+    return replace(fit, parameters=(s_min, _ratio(product, s_min)))
 
 
 def _ratio(product: Parameter, s_min: Parameter) -> Parameter:

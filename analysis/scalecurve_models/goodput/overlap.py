@@ -16,9 +16,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from scalecurve.statistics.intervals import student_quantile
+from scalecurve.statistics.spread import student_quantile
 from scalecurve_models.fitting.least_squares import (
     EXACT,
+    LEVEL,
     NOT_IDENTIFIABLE,
     Array,
     FitError,
@@ -66,7 +67,6 @@ class OverlapFit:
     residuals: tuple[float, ...]
     held_out: tuple[float | None, ...]
     notes: tuple[str, ...]
-    level: float
     _free: tuple[int, ...]
     _covariance: Array | None
     _variance: float
@@ -87,26 +87,22 @@ class OverlapFit:
             return Prediction(value)
         slope = slopes(self.values, self._free, Runs.of([(workers, nodes, batch)]))[1][0]
         spread = self._variance + float(slope @ self._covariance @ slope)
-        half = student_quantile(self._degrees, self.level) * math.sqrt(spread)
+        half = student_quantile(self._degrees, LEVEL) * math.sqrt(spread)
         return log_interval(value, half)
 
 
-def fit_overlap(points: Sequence[StepTime], level: float = 0.95) -> OverlapFit:
+def fit_overlap(points: Sequence[StepTime]) -> OverlapFit:
     """Fit the model to measured steps of any workers, nodes and batches of one program.
 
     Raises FitError for fewer than two different runs, none whose compute time is known, or times that are not positive.
     """
-    kept = [_with_compute(point) for point in points]
+    kept = [replace(point, compute_s=point.step_s) if point.workers == 1 else point for point in points]
     _check(kept)
-    fit = _fit(kept, level)
-    predicted = {run: _left_out(kept, run, fit.values, level) for run in {point.run for point in kept}}
+    fit = _fit(kept)
+    predicted = {run: _left_out(kept, run, fit.values) for run in {point.run for point in kept}}
     errors = [predicted[point.run] for point in kept]
     held_out = tuple(None if p is None else p / point.step_s - 1 for p, point in zip(errors, kept, strict=True))
     return replace(fit, held_out=held_out)
-
-
-def _with_compute(point: StepTime) -> StepTime:
-    return replace(point, compute_s=point.step_s) if point.workers == 1 else point
 
 
 def _check(points: Sequence[StepTime]) -> None:
@@ -129,7 +125,7 @@ def _check_run(workers: int, nodes: int, batch: float) -> None:
         )
 
 
-def _fit(points: Sequence[StepTime], level: float, near: Array | None = None) -> OverlapFit:
+def _fit(points: Sequence[StepTime], near: Array | None = None) -> OverlapFit:
     runs = Runs.of([point.run for point in points])
     compute = np.array([np.nan if point.compute_s is None else point.compute_s for point in points])
     steps = np.array([point.step_s for point in points])
@@ -151,15 +147,22 @@ def _fit(points: Sequence[StepTime], level: float, near: Array | None = None) ->
         squares = jacobian.T @ jacobian
         covariance = variance * np.linalg.inv(squares + 1e-12 * np.trace(squares) * np.eye(len(free)))
     if not (runs.nodes > 1).any():
-        values = _between_nodes_at_least(values)
+        # An unused network between nodes is taken as at least 1.1 times as slow as the one within a node.
+        values[2:4] = np.maximum(values[2:4], 1.1 * values[4:6])
+    different = len({point.run for point in points})
+    tested = f"{len(free)} parameters for {len(errors)} measured times of {different} runs"
     return OverlapFit(
         values=values,
-        parameters=tuple(_parameter(i, values, fixed, free, covariance, degrees, level) for i in range(len(NAMES))),
+        parameters=tuple(
+            Parameter(NAMES[i], unit=UNITS[i], note=f"{NOT_IDENTIFIABLE}: {fixed[i][1]}")
+            if i in fixed
+            else _parameter(i, float(values[i]), _half(covariance, free.index(i), degrees))
+            for i in range(len(NAMES))
+        ),
         points=tuple(points),
         residuals=tuple(float(e) for e in fitted / steps - 1),
         held_out=(),
-        notes=tuple(_notes(len({p.run for p in points}), len(errors), free)),
-        level=level,
+        notes=(f"{tested}; the penalties choose among many fits",) if len(errors) < len(free) else (),
         _free=free,
         _covariance=covariance,
         _variance=variance,
@@ -167,45 +170,30 @@ def _fit(points: Sequence[StepTime], level: float, near: Array | None = None) ->
     )
 
 
-def _between_nodes_at_least(values: Array) -> Array:
-    """An unused network between nodes is taken as at least 1.1 times as slow as the one within a node."""
-    out = values.copy()
-    out[2:4] = np.maximum(values[2:4], 1.1 * values[4:6])
-    return out
-
-
-def _parameter(
-    index: int,
-    values: Array,
-    fixed: dict[int, tuple[float, str]],
-    free: tuple[int, ...],
-    covariance: Array | None,
-    degrees: int,
-    level: float,
-) -> Parameter:
-    name, unit, value = NAMES[index], UNITS[index], float(values[index])
-    if index in fixed:
-        return Parameter(name, unit=unit, note=f"{NOT_IDENTIFIABLE}: {fixed[index][1]}")
+def _half(covariance: Array | None, place: int, degrees: int) -> float | None:
     if covariance is None:
+        return None
+    return student_quantile(degrees, LEVEL) * math.sqrt(max(float(covariance[place, place]), 0.0))
+
+
+def _parameter(index: int, value: float, half: float | None) -> Parameter:
+    name, unit = NAMES[index], UNITS[index]
+    if half is None:
         return Parameter(name, value, unit=unit, note=EXACT)
-    place = free.index(index)
-    half = student_quantile(degrees, level) * math.sqrt(max(float(covariance[place, place]), 0.0))
     if index == len(NAMES) - 1:
         low, high = max(GAMMA[0], value - half), min(GAMMA[1], value + half)
         if (low, high) == GAMMA:
-            return Parameter(
-                name, None, low, high, unit, f"{NOT_IDENTIFIABLE}: any overlap from none to full fits equally"
-            )
+            note = f"{NOT_IDENTIFIABLE}: any overlap from none to full fits equally"
+            return Parameter(name, None, low, high, unit, note)
         return Parameter(name, value, low, high, unit)
     # The others are fitted by their logarithms.
-    low, high = value * math.exp(-half), value * math.exp(min(half, 300.0))
     if half > math.log(10):
         # The value is not shown either: its digits would depend on the machine.
         return Parameter(name, unit=unit, note=f"{NOT_IDENTIFIABLE}: a tenth or ten times the value fits about as well")
-    return Parameter(name, value, low, high, unit)
+    return Parameter(name, value, value * math.exp(-half), value * math.exp(half), unit)
 
 
-def _left_out(points: Sequence[StepTime], run: tuple[int, int, float], near: Array, level: float) -> float | None:
+def _left_out(points: Sequence[StepTime], run: tuple[int, int, float], near: Array) -> float | None:
     """The step time of ``run`` from the other runs; None where they do not cover its network or its compute time."""
     rest = [point for point in points if point.run != run]
     workers, nodes, batch = run
@@ -214,12 +202,4 @@ def _left_out(points: Sequence[StepTime], run: tuple[int, int, float], near: Arr
         return None
     if batch not in {p.batch for p in rest} and len({p.batch for p in rest}) < 2:
         return None
-    return _fit(rest, level, near).step_s(workers, batch, nodes=nodes)
-
-
-def _notes(runs: int, measured: int, free: tuple[int, ...]) -> list[str]:
-    if measured < len(free):
-        return [
-            f"{len(free)} parameters for {measured} measured times of {runs} runs; the penalties choose among many fits"
-        ]
-    return []
+    return _fit(rest, near).step_s(workers, batch, nodes=nodes)

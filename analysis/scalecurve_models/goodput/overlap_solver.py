@@ -14,8 +14,7 @@ LEAST = 1e-8
 GAMMA = (1.0, 10.0)
 _STARTS = (1.1, 2.5, 8.0)
 _ROUNDS = 10
-_TIE = 1e-2
-"""Weight of the penalties relative to squared errors while searching for a start: enough to break ties."""
+_TIE = 1e-2  # weight of the penalties relative to squared errors while searching for a start: enough to break ties
 
 
 @dataclass(frozen=True)
@@ -32,14 +31,14 @@ class Runs:
         return cls(columns[:, 0], columns[:, 1], columns[:, 2])
 
 
-Fixed = dict[int, tuple[float, str]]
-"""Index of a fixed parameter -> its value and why."""
+Fixed = dict[int, tuple[float, str]]  # index of a fixed parameter -> its value and why
 
 
 def times(values: Array, runs: Runs) -> tuple[Array, Array]:
     """Compute and step seconds (one micro-batch) of every run."""
     compute, network = _parts(values, runs)
-    return compute, _together(compute, network, values[6])
+    longest, gamma = np.maximum(compute, network), values[6]
+    return compute, longest * ((compute / longest) ** gamma + (network / longest) ** gamma) ** (1 / gamma)
 
 
 def slopes(values: Array, free: tuple[int, ...], runs: Runs) -> tuple[Array, Array]:
@@ -74,12 +73,6 @@ def _parts(values: Array, runs: Runs) -> tuple[Array, Array]:
     return compute, network
 
 
-def _together(compute: Array, network: Array, gamma: float) -> Array:
-    longest = np.maximum(compute, network)
-    step: Array = longest * ((compute / longest) ** gamma + (network / longest) ** gamma) ** (1 / gamma)
-    return step
-
-
 def fixed_parameters(runs: Runs, compute: Array) -> Fixed:
     """Parameters that are not identifiable, at the values that the authors' code fixes them at."""
     fixed: Fixed = {}
@@ -107,13 +100,8 @@ def minimize(
     """
     problem = _Problem(runs, compute, steps, fixed, free)
     starts = [problem.guess(gamma) for gamma in _STARTS] if near is None else [problem.guess(_STARTS[1]), near]
-    even = (1.0, 1.0)
-    best = min(
-        (problem.solve(problem.coded(start), even, _TIE) for start in starts),
-        key=lambda coded: problem.objective(coded),
-    )
-    least = problem.objective(best)
-    coded = best
+    best = min((problem.solve(problem.coded(start), (1.0, 1.0), _TIE) for start in starts), key=problem.objective)
+    least, coded = problem.objective(best), best
     for _ in range(_ROUNDS):
         coded = problem.solve(coded, problem.root_weights(coded), 1.0)
         now = problem.objective(coded)
@@ -132,13 +120,6 @@ class _Problem:
     steps: Array
     fixed: Fixed
     free: tuple[int, ...]
-
-    @property
-    def bounds(self) -> tuple[Array, Array]:
-        """Bounds of the coded parameters; no step takes longer than a day."""
-        low = [GAMMA[0] if index == 6 else np.log(LEAST) for index in self.free]
-        high = [GAMMA[1] if index == 6 else np.log(86_400.0) for index in self.free]
-        return np.array(low), np.array(high)
 
     def guess(self, gamma: float) -> Array:
         """Start with half of the compute time constant and a tenth of the step time network."""
@@ -161,7 +142,9 @@ class _Problem:
         """Weighted least squares of the errors of compute and step, with the penalties times ``tie``."""
         from scipy.optimize import least_squares
 
-        low, high = self.bounds
+        # No step takes longer than a day.
+        low = np.array([GAMMA[0] if index == 6 else np.log(LEAST) for index in self.free])
+        high = np.array([GAMMA[1] if index == 6 else np.log(86_400.0) for index in self.free])
         found = least_squares(
             lambda coded: self._errors(coded, weights, tie),
             np.clip(start, low + 1e-6, high - 1e-6),

@@ -64,12 +64,7 @@ class LawComparison:
 
 
 def compare_laws(
-    workers: Sequence[int],
-    throughput: Sequence[float],
-    *,
-    baseline: int | None = None,
-    mode: Mode = Mode.weak,
-    level: float = 0.95,
+    workers: Sequence[int], throughput: Sequence[float], *, baseline: int | None = None, mode: Mode = Mode.weak
 ) -> LawComparison:
     """Fit every law to points (N, samples/s), one per repetition, and cross-validate it over worker counts.
 
@@ -77,7 +72,7 @@ def compare_laws(
     held-out error; with none at all there is no best law. Raises FitError for values that are not positive, or a
     baseline that was not measured.
     """
-    laws = tuple(_judge(form, workers, throughput, baseline, level) for form in laws_of(mode))
+    laws = tuple(_judge(form, workers, throughput, baseline) for form in laws_of(mode))
     tested = [law for law in laws if law.held_out_mean is not None]
     best = min(tested, key=lambda j: (round(j.held_out_mean or 0.0, 12), len(j.form.symbols)), default=None)
     return LawComparison(laws, best)
@@ -104,10 +99,10 @@ def leave_one_out(
 
 
 def _judge(
-    form: ScalingLaw, workers: Sequence[int], throughput: Sequence[float], baseline: int | None, level: float
+    form: ScalingLaw, workers: Sequence[int], throughput: Sequence[float], baseline: int | None
 ) -> CrossValidatedLaw:
     try:
-        fit = fit_law(form, workers, throughput, baseline=baseline, level=level)
+        fit = fit_law(form, workers, throughput, baseline=baseline)
     except FitError as error:
         if not form.symbols:
             raise

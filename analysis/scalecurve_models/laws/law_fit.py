@@ -9,8 +9,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from scalecurve.statistics.intervals import student_quantile
+from scalecurve.statistics.spread import student_quantile
 from scalecurve_models.fitting.least_squares import (
+    LEVEL,
     Array,
     FitError,
     LinearFit,
@@ -43,52 +44,36 @@ class LawFit:
     workers: tuple[int, ...]
     residuals: tuple[float, ...]
     exact: bool
-    level: float
     _linear: LinearFit
     _nudged: Array
     _baseline_points: int
 
     def throughput(self, workers: Sequence[int]) -> Array:
         base = self.form.speedup(self.values, np.array([float(self.baseline)]))
-        return self.baseline_throughput * self._speedup(self.values, workers) / base
+        return self.baseline_throughput * self.form.speedup(self.values, np.asarray(workers, dtype=np.float64)) / base
 
     def predict(self, workers: int) -> Prediction:
         value = float(self.throughput([workers])[0])
         variance = self._linear.variance
         if variance is None or self._linear.covariance is None or workers == self.baseline:
             return Prediction(value)
-        gradient = self._gradient(workers)
-        spread = variance + float(gradient @ self._linear.covariance @ gradient)
-        spread += self._from_baseline(workers) ** 2 * variance / self._baseline_points
-        half = student_quantile(self._linear.degrees, self.level) * float(np.sqrt(spread))
-        return log_interval(value, half)
-
-    def _speedup(self, values: Array, workers: Sequence[int]) -> Array:
-        return self.form.speedup(values, np.asarray(workers, dtype=np.float64))
-
-    def _log_gain(self, values: Array, workers: int) -> float:
-        pair = self._speedup(values, [workers, self.baseline])
-        return float(np.log(max(pair[0], 1e-300)) - np.log(max(pair[1], 1e-300)))
-
-    def _gradient(self, workers: int) -> Array:
-        """d log X(N) / d parameters."""
         here = self._log_gain(self.values, workers)
         steps = _NUDGE * np.maximum(np.abs(self.values), 1e-3)
-        shifted = [self._log_gain(self.values + step, workers) for step in np.diag(steps)]
-        return (np.array(shifted) - here) / steps
+        gradient = (np.array([self._log_gain(self.values + step, workers) for step in np.diag(steps)]) - here) / steps
+        # d log X(N) / d log X(N0), the parameters following.
+        from_baseline = 1 + (self._log_gain(self._nudged, workers) - here) / _NUDGE
+        spread = variance + float(gradient @ self._linear.covariance @ gradient)
+        spread += from_baseline**2 * variance / self._baseline_points
+        half = student_quantile(self._linear.degrees, LEVEL) * float(np.sqrt(spread))
+        return log_interval(value, half)
 
-    def _from_baseline(self, workers: int) -> float:
-        """d log X(N) / d log X(N0), the parameters following."""
-        return 1 + (self._log_gain(self._nudged, workers) - self._log_gain(self.values, workers)) / _NUDGE
+    def _log_gain(self, values: Array, workers: int) -> float:
+        pair = self.form.speedup(values, np.array([workers, self.baseline], dtype=np.float64))
+        return float(np.log(max(pair[0], 1e-300)) - np.log(max(pair[1], 1e-300)))
 
 
 def fit_law(
-    form: ScalingLaw,
-    workers: Sequence[int],
-    throughput: Sequence[float],
-    *,
-    baseline: int | None = None,
-    level: float = 0.95,
+    form: ScalingLaw, workers: Sequence[int], throughput: Sequence[float], *, baseline: int | None = None
 ) -> LawFit:
     """Fit a law to points (N, samples/s), one per repetition; the baseline is the smallest count unless named.
 
@@ -118,11 +103,10 @@ def fit_law(
         baseline=int(base),
         baseline_throughput=base_rate,
         values=values,
-        parameters=tuple(_capped(each, form) for each in linear.parameters([""] * needed, level, shared)),
+        parameters=tuple(_capped(each, form) for each in linear.parameters([""] * needed, shared)),
         workers=tuple(int(count) for count in counts[~at_base]),
         residuals=tuple(float(error) for error in fitted / rates[~at_base] - 1),
         exact=len(others) == needed,
-        level=level,
         _linear=linear,
         _nudged=nudged,
         _baseline_points=int(at_base.sum()),

@@ -10,14 +10,12 @@ from scalecurve.bundle.problem import UnusableFile
 from scalecurve_api.programs.data import DataSource
 from scalecurve_api.record.trial_record import TrialRecord
 from scalecurve_api.spec.trial import Point
-from scalecurve_models.fitting.least_squares import Array, FitError, mean_absolute
+from scalecurve_models.fitting.least_squares import Array, FitError, SumFit, mean_absolute
 from scalecurve_models.fitting.observations import ObservedSeries, observed_series
-from scalecurve_models.goodput.noise import CriticalBatch, fit_critical_batch
-from scalecurve_models.optimus.accuracy import fit_accuracy, steps_to_accuracy
+from scalecurve_models.goodput.noise import fit_critical_batch
 from scalecurve_models.optimus.depth import DepthRegression, LeftOutDepth, LossRun, leave_out_depth, regress
-from scalecurve_models.optimus.loss import LossFit, StepsToTarget, fit_loss
-from scalecurve_models.optimus.online import refits
-from scalecurve_models.optimus.records import LearningCurve, learning_curves
+from scalecurve_models.optimus.loss import LossFit, StepsToTarget, fit_accuracy, fit_loss, refits, steps_to_accuracy
+from scalecurve_models.optimus.records import LearningCurve, depth_and_family, learning_curves
 
 HALF = 0.5
 
@@ -49,10 +47,8 @@ class PointLearningFit:
     def seconds(self) -> tuple[float | None, float | None, float | None]:
         if self.reach is None or self.step_s is None:
             return None, None, None
-        predicted, low, high = (
-            None if steps is None else steps * self.step_s
-            for steps in (self.reach.steps, self.reach.low, self.reach.high)
-        )
+        ends = (self.reach.steps, self.reach.low, self.reach.high)
+        predicted, low, high = (None if steps is None else steps * self.step_s for steps in ends)
         return predicted, low, high
 
 
@@ -63,34 +59,36 @@ class LearningFit:
     points: tuple[PointLearningFit, ...]
     depth: DepthRegression | None
     left_out: tuple[LeftOutDepth, ...]
-    critical: CriticalBatch | None
+    critical: SumFit | None
     notes: tuple[str, ...]
     problems: tuple[UnusableFile, ...]
 
 
 def fit_learning(
-    bundle: Bundle, target_loss: float | None = None, target: float | None = None, *, of_steps: bool = True
+    bundle: Bundle,
+    target_loss: float | None = None,
+    target: float | None = None,
+    *,
+    of_steps: bool = True,
+    training: bool = False,
 ) -> LearningFit:
     """Fit every point that recorded losses; targets replace the experiment's own target accuracy.
 
-    Without ``of_steps`` only evaluations are used, and no step table is read.
+    Without ``of_steps`` only evaluations are used, and no step table is read. ``training`` fits the loss that was
+    trained on, in place of that on held-out data; it has no accuracy, and so no target.
     """
-    curves, problems = learning_curves(bundle, lambda record: of_steps and not _of_noise(record))
+    curves, problems = learning_curves(bundle, lambda record: of_steps and not _of_noise(record), training=training)
     series = {each.name: each for each in observed_series(bundle)}
     groups: dict[str, list[LearningCurve]] = {}
     for curve in curves:
         groups.setdefault(curve.record.trial.point.name, []).append(curve)
-    by_place = sorted(groups.values(), key=lambda group: _place(group[0].record.trial.point))
-    points = tuple(_point(group, series, target_loss, target) for group in by_place)
+    points = [_point(group, series, target_loss, target) for group in groups.values()]
+    points.sort(key=lambda fit: (fit.point.series, fit.point.workers, fit.point.name))
     notes: list[str] = []
     if any(t.good and t.record and not t.record.evaluations and _of_noise(t.record) for t in bundle.trials):
         notes.append("Losses of steps on synthetic data are ignored: nothing can be learned from random data.")
-    depth, left_out = _depth(curves, notes)
-    return LearningFit(points, depth, left_out, _critical(points, notes), tuple(notes), problems)
-
-
-def _place(point: Point) -> tuple[str, int, str]:
-    return point.series, point.workers, point.name
+    depth, left_out = depth_of(curves, notes)
+    return LearningFit(tuple(points), depth, left_out, _critical(points, notes), tuple(notes), problems)
 
 
 def _of_noise(record: TrialRecord) -> bool:
@@ -99,10 +97,7 @@ def _of_noise(record: TrialRecord) -> bool:
 
 
 def _point(
-    curves: Sequence[LearningCurve],
-    series: dict[str, ObservedSeries],
-    target_loss: float | None,
-    target: float | None,
+    curves: Sequence[LearningCurve], series: dict[str, ObservedSeries], target_loss: float | None, target: float | None
 ) -> PointLearningFit:
     first = curves[0]
     point = first.record.trial.point
@@ -110,9 +105,7 @@ def _point(
     if target is None and accuracy and target_loss is None:
         target = accuracy.target
     steps, losses = _joined(curves, "losses")
-    fit: LossFit | None = None
-    reach: StepsToTarget | None = None
-    failure = ""
+    fit, reach, failure = None, None, ""
     try:
         fit = fit_loss(steps, losses)
         reach = _reach(curves, fit, target_loss, target)
@@ -186,16 +179,20 @@ def _ahead(curves: Sequence[LearningCurve]) -> float | None:
 def _half(curves: Sequence[LearningCurve]) -> LossFit | None:
     """The curve through all points up to the middle of the longest run."""
     steps, losses = _joined(curves, "losses")
-    seen = [(step, loss) for step, loss in zip(steps, losses, strict=True) if step <= HALF * steps[-1]]
+    seen = sum(step <= HALF * steps[-1] for step in steps)
     try:
-        return fit_loss([step for step, _ in seen], [loss for _, loss in seen])
+        return fit_loss(steps[:seen], losses[:seen])
     except FitError:
         return None
 
 
-def _depth(
+def depth_of(
     curves: Sequence[LearningCurve], notes: list[str]
 ) -> tuple[DepthRegression | None, tuple[LeftOutDepth, ...]]:
+    """The effect of model size and device on the curves of one bundle or several, and curves of left-out depths.
+
+    Reasons why there is none are added to ``notes``.
+    """
     runs = []
     for curve in curves:
         if curve.record.parameters:
@@ -203,31 +200,22 @@ def _depth(
                 fit = fit_loss(curve.steps.tolist(), curve.losses.tolist())
             except FitError:
                 continue
-            runs.append(
-                LossRun(
-                    label=curve.trial.name,
-                    fit=fit,
-                    steps=curve.steps,
-                    losses=curve.losses,
-                    depth=curve.depth,
-                    parameters=curve.record.parameters,
-                    device=curve.device,
-                    family=curve.family,
-                )
-            )
+            depth, family = depth_and_family(curve.record.trial.workload.model)
+            size, device = curve.record.parameters, curve.device
+            runs.append(LossRun(curve.trial.name, fit, curve.steps, curve.losses, depth, size, device, family))
     if len({run.parameters for run in runs}) < 2:
         return None, ()
     depths = sorted({run.depth for run in runs if run.depth is not None})
     left_out: list[LeftOutDepth] = []
-    for depth in depths if len(depths) > 2 else ():
+    for left in depths if len(depths) > 2 else ():
         try:
-            left_out += leave_out_depth(runs, depth)
+            left_out += leave_out_depth(runs, left)
         except FitError as error:
             notes.append(str(error))
     return regress(runs), tuple(left_out)
 
 
-def _critical(points: Sequence[PointLearningFit], notes: list[str]) -> CriticalBatch | None:
+def _critical(points: Sequence[PointLearningFit], notes: list[str]) -> SumFit | None:
     """Critical batch from points of one program that reached the same target with different global batches."""
     programs = {tuple((name, v) for name, v in p.point.axes.items() if not name.startswith("batch.")) for p in points}
     if len(programs) > 1:

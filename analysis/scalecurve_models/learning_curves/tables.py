@@ -1,26 +1,24 @@
 """Loss curves, steps and time to a target, and the effect of depth, as tables."""
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 
-from scalecurve.render.table import Cell, Column, Table
+from scalecurve.render.table import Cell, Column, Table, columns_of, interval_ends
 from scalecurve_models.fitting.parameter_tables import PARAMETER_COLUMNS, PARAMETER_NOTE, parameter_cells
 from scalecurve_models.learning_curves.fit import HALF, LearningFit, PointLearningFit
-from scalecurve_models.optimus.depth import CoefficientFit
+from scalecurve_models.optimus.depth import CoefficientFit, DepthRegression, LeftOutDepth
 
 
 def learning_tables(learning: LearningFit) -> tuple[Table, ...]:
     """The tables that have rows."""
     if not learning.points:
         return ()
-    return tuple(table for table in _all(learning) if table.rows)
+    every = (_curves(learning), _targets(learning), _parameters(learning))
+    return tuple(table for table in (*every, *depth_tables(learning.depth, learning.left_out)) if table.rows)
 
 
-def _all(learning: LearningFit) -> Iterator[Table]:
-    yield _curves(learning)
-    yield _targets(learning)
-    yield _parameters(learning)
-    yield _depth(learning)
-    yield _left_out(learning)
+def depth_tables(depth: DepthRegression | None, left_out: Sequence[LeftOutDepth]) -> tuple[Table, Table]:
+    """Coefficients over size and device, and the curves of left-out depths."""
+    return _depth(depth), _left_out(left_out)
 
 
 _WHERE = (Column("series", "Series"), Column("workers", "Workers", "count"))
@@ -35,11 +33,8 @@ def _curves(learning: LearningFit) -> Table:
         *_WHERE,
         Column("batch", "Global batch", "count"),
         Column("kind", "Curve"),
-        Column("runs", "Runs", "count"),
-        Column("points", "Points", "count"),
-        Column("replaced", "Outliers", "count"),
-        Column("error", "Mean fit error", "percent"),
-        Column("ahead_error", "Error ahead", "percent"),
+        *columns_of("count", runs="Runs", points="Points", replaced="Outliers"),
+        *columns_of("percent", error="Mean fit error", ahead_error="Error ahead"),
         Column("floor", "Asymptotic loss", "number"),
         Column("note", "Note"),
     )
@@ -67,14 +62,10 @@ def _curves(learning: LearningFit) -> Table:
 def _targets(learning: LearningFit) -> Table:
     columns = (
         *_WHERE,
-        Column("target", "Target", "number"),
-        Column("steps", "Steps", "number"),
-        Column("predicted_steps", "Predicted steps", "number"),
-        Column("low", "95 % low", "number"),
-        Column("high", "95 % high", "number"),
+        *columns_of("number", target="Target", steps="Steps", predicted_steps="Predicted steps"),
+        *columns_of("number", low="95 % low", high="95 % high"),
         Column("error", "Error", "percent"),
-        Column("seconds", "Training time", "number", "s"),
-        Column("predicted_s", "Predicted time", "number", "s"),
+        *columns_of("number", "s", seconds="Training time", predicted_s="Predicted time"),
         Column("note", "Note"),
     )
     rows = []
@@ -87,7 +78,7 @@ def _targets(learning: LearningFit) -> Table:
         rows.append(
             (
                 *(*_place(p), p.target, p.reached_steps, steps),
-                *(reach.low if reach else None, reach.high if reach else None, error),
+                *(*interval_ends(reach.low if reach else None, reach.high if reach else None), error),
                 *(p.reached_s, p.seconds[0], (reach.why if reach else p.failure) or None),
             )
         )
@@ -111,49 +102,50 @@ def _parameters(learning: LearningFit) -> Table:
     return Table("learning_parameters", "Parameters of the loss curves", columns, tuple(rows), tuple(notes))
 
 
-def _depth(learning: LearningFit) -> Table:
-    axis = learning.depth.axis if learning.depth else ""
+def _depth(depth: DepthRegression | None) -> Table:
+    axis, notes = (depth.axis, depth.notes) if depth else ("", ())
+    further = len(depth.coefficients[0].further_devices) if depth else 0
     columns = (
         Column("coefficient", "Coefficient"),
-        Column("slope", f"Slope over log {axis}", "number"),
-        Column("slope_low", "95 % low", "number"),
-        Column("slope_high", "95 % high", "number"),
-        Column("device", "Device effect", "number"),
-        Column("device_low", "95 % low", "number"),
-        Column("device_high", "95 % high", "number"),
-        Column("held_out", "Error, left-out sizes", "percent"),
-        Column("mean_held_out", "Error of the mean", "percent"),
+        *columns_of("number", slope=f"Slope over log {axis}", slope_low="95 % low", slope_high="95 % high"),
+        *columns_of("number", device="Device effect", device_low="95 % low", device_high="95 % high"),
+        *(
+            column
+            for number in range(3, further + 3)
+            for column in columns_of(
+                "number",
+                **{
+                    f"device_{number}": f"Device {number}",
+                    f"device_{number}_low": "low",
+                    f"device_{number}_high": "high",
+                },
+            )
+        ),
+        *columns_of("percent", held_out="Error, left-out sizes", mean_held_out="Error of the mean"),
         Column("seed_scatter", "Seed scatter", "percent"),
         Column("verdict", "Verdict"),
     )
-    rows = [_coefficient(each) for each in learning.depth.coefficients] if learning.depth else []
-    return Table(
-        "depth",
-        "Coefficients of the loss over model size",
-        columns,
-        tuple(rows),
-        learning.depth.notes if learning.depth else (),
-    )
+    rows = [_coefficient(each) for each in depth.coefficients] if depth else []
+    return Table("depth", "Coefficients of the loss over model size", columns, tuple(rows), notes)
 
 
 def _coefficient(coefficient: CoefficientFit) -> tuple[Cell, ...]:
     device = coefficient.device
+    further = (cell for other in coefficient.further_devices for cell in (other.value, other.low, other.high))
     return (
         *(coefficient.name, coefficient.slope.value, coefficient.slope.low, coefficient.slope.high),
         *((device.value, device.low, device.high) if device else (None, None, None)),
+        *further,
         *(coefficient.held_out, coefficient.mean_held_out, coefficient.seed_scatter, coefficient.verdict),
     )
 
 
-def _left_out(learning: LearningFit) -> Table:
+def _left_out(left_outs: Sequence[LeftOutDepth]) -> Table:
     columns = (
         Column("run", "Run"),
         Column("depth", "Depth", "count"),
-        Column("error", "Mean error, other depths", "percent"),
-        Column("last_error", "last loss", "percent"),
-        Column("mean_error", "Mean error, mean curve", "percent"),
-        Column("mean_last_error", "last loss", "percent"),
-        Column("own_error", "Own fit", "percent"),
+        *columns_of("percent", error="Mean error, other depths", last_error="last loss"),
+        *columns_of("percent", mean_error="Mean error, mean curve", mean_last_error="last loss", own_error="Own fit"),
         Column("verdict", "Depth informative", "flag"),
     )
     rows = [
@@ -161,6 +153,6 @@ def _left_out(learning: LearningFit) -> Table:
             *(left.run.label, left.run.depth, left.error, left.last_error, left.mean_error, left.mean_last_error),
             *(left.own_error, left.better_than_mean),
         )
-        for left in learning.left_out
+        for left in left_outs
     ]
     return Table("left_out_depths", "Loss curves of left-out depths", columns, tuple(rows))

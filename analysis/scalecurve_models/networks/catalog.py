@@ -6,6 +6,8 @@ from pathlib import Path
 
 from scalecurve.hardware.names import known_as, unknown
 from scalecurve_api.programs.model_catalog import MODELS
+from scalecurve_api.programs.training import TrainingWorkload
+from scalecurve_api.programs.workload import Workload
 from scalecurve_api.registry import RegistryError, load
 from scalecurve_models.networks.graph import Network
 from scalecurve_models.networks.layer import NetworkError, Shape
@@ -48,6 +50,29 @@ def network_of_model(model: str) -> Network:
         network: Network = load(reference)()
         return network
     return shipped(reference)
+
+
+def network_of(workload: Workload) -> Network:
+    """The network of a built-in training program, with images as the data has them (channels first).
+
+    Raises NetworkError for a program without a built-in network, a model that is no CNN, or a shape that it does not
+    take.
+    """
+    if not workload.runs or not workload.takes_batch:
+        raise NetworkError(f"program {workload.program} has no known network; name one with --network")
+    network = network_of_model(workload.model)
+    shape = workload.data.known_shape
+    if shape is None:
+        return network
+    if len(shape) != 3:
+        raise NetworkError(f"workload.data.shape: {network.name} expects [channels, height, width], got {list(shape)}")
+    channels, height, width = shape
+    return network.with_input((height, width, channels))
+
+
+def images_per_sample(workload: Workload) -> int:
+    """Images that a step computes for each sample that it counts: ``data.instances`` of augmented copies."""
+    return workload.data.instances if isinstance(workload, TrainingWorkload) else 1
 
 
 def find_network(reference: str, input_shape: Shape | None = None) -> Network:

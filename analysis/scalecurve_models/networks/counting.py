@@ -24,12 +24,16 @@ from scalecurve_models.networks.layer import (
 )
 from scalecurve_models.networks.receptive import Field, receptive_fields
 
+VALUE_BYTES = 4
 Convention = Literal["mac", "2mac", "lu"]
 CONVENTIONS: dict[Convention, str] = {
     "mac": "multiply-adds of convolutions and fully connected layers, called FLOPs by torchvision and ptflops",
     "2mac": "two FLOPs per multiply-add, as in a device's peak",
     "lu": "Lu et al. 2017: one FLOP per multiply-add, plus biases, ReLU, pooling, LRN, BN (4) and sums (2)",
 }
+
+_KEPT = Input | Conv | Deconv | Dense | Pool | LocalResponseNorm | Add | Concat
+"""Layers whose output is kept; the others work in place."""
 
 
 @dataclass(frozen=True)
@@ -42,10 +46,8 @@ class Work:
     macs: int = 0
     bias_adds: int = 0
     activated: int = 0
-    pooled: int = 0
-    """Values read by pool windows."""
-    lrn: int = 0
-    """Elements times the channels that each is normalized over."""
+    pooled: int = 0  # values read by pool windows
+    lrn: int = 0  # elements times the channels that each is normalized over
     normed: int = 0
     summed: int = 0
 
@@ -81,8 +83,8 @@ class LayerCount:
     def convolution(self) -> bool:
         return isinstance(self.layer, Conv | Deconv)
 
-    def memory_bytes(self, batch: int = 1, value_bytes: int = 4) -> int:
-        return value_bytes * (batch * self.activations + self.work.parameters)
+    def memory_bytes(self, batch: int = 1) -> int:
+        return VALUE_BYTES * (batch * self.activations + self.work.parameters)
 
 
 @dataclass(frozen=True)
@@ -92,21 +94,19 @@ class Totals:
     work: Work
     auxiliary: Work
     activations: int
-    convolution_macs: int
-    depth: int
-    """Convolutions and fully connected layers on the longest path."""
+    depth: int  # convolutions and fully connected layers on the longest path
 
     @property
     def parameters(self) -> int:
         """All learned values including auxiliary classifiers, as published by torchvision."""
         return self.work.parameters + self.auxiliary.parameters
 
-    def forward_bytes(self, batch: int = 1, value_bytes: int = 4) -> int:
-        return value_bytes * (self.work.parameters + batch * self.activations)
+    def forward_bytes(self, batch: int = 1) -> int:
+        return VALUE_BYTES * (self.work.parameters + batch * self.activations)
 
-    def training_bytes(self, batch: int = 1, value_bytes: int = 4) -> int:
+    def training_bytes(self, batch: int = 1) -> int:
         """Parameters, gradients and one momentum; activations and their gradients. No workspace."""
-        return value_bytes * (3 * self.parameters + 2 * batch * self.activations)
+        return VALUE_BYTES * (3 * self.parameters + 2 * batch * self.activations)
 
 
 def count(network: Network) -> tuple[LayerCount, ...]:
@@ -115,7 +115,7 @@ def count(network: Network) -> tuple[LayerCount, ...]:
     counted = []
     for layer in network.layers:
         inputs, output = network.inputs_of(layer), network.shapes[layer.name]
-        kept = 0 if _in_place(layer) else prod(output)
+        kept = prod(output) if isinstance(layer, _KEPT) else 0
         counted.append(LayerCount(layer, inputs, output, kept, work(layer, inputs, output), fields[layer.name]))
     return tuple(counted)
 
@@ -128,7 +128,6 @@ def totals(network: Network) -> Totals:
         work=_sum([entry.work for entry in proper]),
         auxiliary=_sum([entry.work for entry in counted if entry.layer.auxiliary]),
         activations=sum(entry.activations for entry in proper),
-        convolution_macs=sum(entry.work.macs for entry in proper if entry.convolution),
         depth=_depth(network),
     )
 
@@ -150,10 +149,9 @@ def by_kind(network: Network, convention: Convention) -> dict[str, int]:
 
 def convention(name: str) -> Convention:
     """Check the name of a convention. Raises NetworkError."""
-    for key in CONVENTIONS:
-        if name == key:
-            return key
-    raise NetworkError(f"convention {name!r}: expected one of {', '.join(CONVENTIONS)}")
+    if name not in CONVENTIONS:
+        raise NetworkError(f"convention {name!r}: expected one of {', '.join(CONVENTIONS)}")
+    return name
 
 
 def work(layer: AnyLayer, inputs: tuple[Shape, ...], output: Shape) -> Work:
@@ -198,10 +196,6 @@ def _weighted(layer: Conv | Deconv | Dense, weights: int, macs: int, output: Sha
 
 def _norm_parameters(norm: Norm | None, output: Shape) -> int:
     return 0 if norm is None else output[-1] * (2 if norm == "batch" else 1)
-
-
-def _in_place(layer: AnyLayer) -> bool:
-    return not isinstance(layer, Input | Conv | Deconv | Dense | Pool | LocalResponseNorm | Add | Concat)
 
 
 def _sum(works: Sequence[Work]) -> Work:

@@ -89,15 +89,11 @@ def _split(layer: dict[str, Any], splits: int) -> None:
 def _use(entry: dict[str, Any], scope: _Scope, previous: Names, written: Written) -> Names:
     name = scope.full(entry["name"])
     _check_use(entry, scope, name)
-    repeat, splits = (_count(entry, key, name) for key in ("repeat", "splits"))
+    repeat, splits = entry.get("repeat", 1), entry.get("splits", 1)
     values = {key: _filled(value, scope, name) for key, value in entry.get("with", {}).items()}
     last = _parents(entry, scope, previous)
-    inner = replace(
-        scope,
-        values=values,
-        auxiliary=scope.auxiliary or entry.get("auxiliary") is True,
-        open_blocks=(*scope.open_blocks, entry["block"]),
-    )
+    auxiliary = scope.auxiliary or entry.get("auxiliary") is True
+    inner = replace(scope, values=values, auxiliary=auxiliary, open_blocks=(*scope.open_blocks, entry["block"]))
     for turn in range(1, repeat + 1):
         use = name if repeat == 1 else f"{name}_{turn}"
         inner = replace(inner, prefix=f"{use}/", known={INPUT: last})
@@ -112,17 +108,19 @@ def _check_use(entry: dict[str, Any], scope: _Scope, name: str) -> None:
     unknown = [key for key in entry if key not in USE_KEYS]
     block = entry["block"]
     if unknown:
-        raise NetworkError(
-            f"layer {name}: unknown key {unknown[0]!r} in the use of a block; expected one of {', '.join(USE_KEYS)}"
-        )
+        allowed = ", ".join(USE_KEYS)
+        raise NetworkError(f"layer {name}: unknown key {unknown[0]!r} in the use of a block; expected one of {allowed}")
     if not isinstance(block, str) or block not in scope.blocks:
-        raise NetworkError(
-            f"layer {name}: unknown block {block!r}; expected one of {', '.join(scope.blocks) or 'none'}"
-        )
+        known = ", ".join(scope.blocks) or "none"
+        raise NetworkError(f"layer {name}: unknown block {block!r}; expected one of {known}")
     if block in scope.open_blocks:
         raise NetworkError(f"layer {name}: block {block!r} uses itself")
     if not isinstance(entry.get("with", {}), dict):
         raise NetworkError(f"layer {name}: with: expected a mapping of names to values")
+    for key in ("repeat", "splits"):
+        value = entry.get(key, 1)
+        if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= 1000:
+            raise NetworkError(f"layer {name}: {key} {value!r}: expected an integer from 1 to 1000")
 
 
 def _write_split(layers: Any, scope: _Scope, start: Names, written: Written) -> Names:
@@ -161,10 +159,3 @@ def _filled(value: Any, scope: _Scope, layer: str) -> Any:
     if value[1:] not in scope.values:
         raise NetworkError(f"layer {layer}: {value}: not set by the use of the block")
     return scope.values[value[1:]]
-
-
-def _count(entry: dict[str, Any], key: str, name: str) -> int:
-    value = entry.get(key, 1)
-    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= 1000:
-        raise NetworkError(f"layer {name}: {key} {value!r}: expected an integer from 1 to 1000")
-    return value

@@ -1,12 +1,17 @@
-"""A network: layers in topological order, checked against each other."""
+"""A network: layers parsed from their fields, in topological order, checked against each other."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from graphlib import CycleError, TopologicalSorter
+from typing import Annotated, Any, get_args
 
-from scalecurve_models.networks.layer import AnyLayer, Input, NetworkError, Shape
+from pydantic import Field, TypeAdapter, ValidationError
+
+from scalecurve_api.text import did_you_mean
+from scalecurve_models.networks.layer import AnyLayer, Input, Layer, NetworkError, Shape
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,7 +31,10 @@ class Network:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "layers", _ordered(self.layers))
-        object.__setattr__(self, "shapes", _shapes(self.layers))
+        shapes: dict[str, Shape] = {}
+        for layer in self.layers:
+            shapes[layer.name] = layer.output(tuple(shapes[parent] for parent in layer.parents))
+        object.__setattr__(self, "shapes", shapes)
 
     @cached_property
     def by_name(self) -> Mapping[str, AnyLayer]:
@@ -58,6 +66,7 @@ class Network:
 
 
 def _ordered(layers: tuple[AnyLayer, ...]) -> tuple[AnyLayer, ...]:
+    """The layers, parents first; as they are where they come in such an order."""
     if not layers:
         raise NetworkError("a network needs at least an input and a layer")
     names: dict[str, AnyLayer] = {}
@@ -68,38 +77,55 @@ def _ordered(layers: tuple[AnyLayer, ...]) -> tuple[AnyLayer, ...]:
     inputs = [layer.name for layer in layers if isinstance(layer, Input)]
     if len(inputs) != 1:
         raise NetworkError(f"expected one input, got {len(inputs)}{': ' + ', '.join(inputs) if inputs else ''}")
+    place = {name: index for index, name in enumerate(names)}
     for layer in layers:
         if not layer.parents and not isinstance(layer, Input):
             raise NetworkError(f"layer {layer.name}: has no parents")
         for parent in layer.parents:
             if parent not in names:
                 raise NetworkError(f"layer {layer.name}: parent {parent!r} does not exist")
-    return _sorted(layers, names)
+    if all(place[parent] < place[layer.name] for layer in layers for parent in layer.parents):
+        return layers
+    try:
+        order = TopologicalSorter({name: layer.parents for name, layer in names.items()}).static_order()
+        return tuple(names[name] for name in order)
+    except CycleError as error:
+        cycle = error.args[1][:0:-1]
+        first = cycle.index(min(cycle, key=place.__getitem__))
+        raise NetworkError(f"the graph has a cycle: {' <- '.join(cycle[first:] + cycle[: first + 1])}") from error
 
 
-def _sorted(layers: tuple[AnyLayer, ...], names: Mapping[str, AnyLayer]) -> tuple[AnyLayer, ...]:
-    done: dict[str, AnyLayer] = {}
-    for start in layers:
-        pending = [(start, iter(start.parents))]
-        open_names = {start.name: None} if start.name not in done else {}
-        while pending and open_names:
-            layer, parents = pending[-1]
-            parent = next((name for name in parents if name not in done), None)
-            if parent is None:
-                done[layer.name] = layer
-                pending.pop()
-                open_names.pop(layer.name)
-            elif parent in open_names:
-                path = [*list(open_names)[list(open_names).index(parent) :], parent]
-                raise NetworkError(f"the graph has a cycle: {' <- '.join(path)}")
-            else:
-                open_names[parent] = None
-                pending.append((names[parent], iter(names[parent].parents)))
-    return tuple(done.values())
+_TYPES: dict[str, type[Layer]] = {
+    name: layer for layer in get_args(AnyLayer) for name in get_args(layer.model_fields["type"].annotation)
+}
+_LAYER: TypeAdapter[AnyLayer] = TypeAdapter(Annotated[AnyLayer, Field(discriminator="type")])
 
 
-def _shapes(layers: tuple[AnyLayer, ...]) -> dict[str, Shape]:
-    shapes: dict[str, Shape] = {}
-    for layer in layers:
-        shapes[layer.name] = layer.output(tuple(shapes[parent] for parent in layer.parents))
-    return shapes
+def parse_layer(entry: Mapping[str, Any]) -> AnyLayer:
+    """A layer from its fields. Raises NetworkError with the layer, the field and what is allowed."""
+    name = entry.get("name")
+    kind = entry.get("type")
+    if not isinstance(kind, str) or kind not in _TYPES:
+        raise NetworkError(f"layer {name}: unknown type {kind!r}{_suggestion(str(kind), _TYPES)}")
+    try:
+        return _LAYER.validate_python(dict(entry))
+    except ValidationError as error:
+        raise NetworkError(f"layer {name}: {_first(error, _TYPES[kind])}") from error
+
+
+def _first(error: ValidationError, kind: type[Layer]) -> str:
+    problem = error.errors(include_url=False)[0]
+    # The first part of a location is the type: the branch of the union.
+    field = str(problem["loc"][1]) if len(problem["loc"]) > 1 else "layer"
+    if problem["type"] == "extra_forbidden":
+        return f"unknown field {field!r}{_suggestion(field, kind.model_fields)}"
+    if problem["type"] == "missing":
+        return f"{field} is missing"
+    message = problem["msg"].removeprefix("Value error, ")
+    return f"{field}: {problem['input']!r}: {message[0].lower()}{message[1:]}"
+
+
+def _suggestion(name: str, allowed: Iterable[str]) -> str:
+    names = sorted(allowed)
+    near = did_you_mean(name, names)
+    return f"; did you mean {near!r}?" if near else f"; expected one of {', '.join(names)}"

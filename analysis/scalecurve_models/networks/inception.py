@@ -7,10 +7,9 @@ lecture's slide gives 854M against 358M at 28x28; its listed reduced layers add 
 from dataclasses import dataclass
 from typing import Any
 
-from scalecurve_models.networks.counting import Convention, LayerCount, count
-from scalecurve_models.networks.graph import Network
+from scalecurve_models.networks.counting import Convention, count
+from scalecurve_models.networks.graph import Network, parse_layer
 from scalecurve_models.networks.layer import NetworkError, Shape, spell
-from scalecurve_models.networks.parsing import parse_layer
 
 
 @dataclass(frozen=True)
@@ -39,19 +38,13 @@ class InceptionAnalysis:
         naive, reduced = (sum(e.work.flops(convention) for e in count(net)) for net in (self.naive, self.reduced))
         return naive, reduced
 
-    def ratio(self, convention: Convention = "mac") -> float:
-        naive, reduced = self.flops(convention)
-        return naive / reduced
-
     def saving(self, convention: Convention = "mac") -> float:
         """The share of the naive module's work that the reduced one leaves out (below 0 when it does more)."""
-        return 1 - 1 / self.ratio(convention)
+        naive, reduced = self.flops(convention)
+        return 1 - reduced / naive
 
     def outputs(self) -> tuple[Shape, Shape]:
         return self.naive.shapes["output"], self.reduced.shapes["output"]
-
-    def layers(self) -> tuple[tuple[LayerCount, ...], tuple[LayerCount, ...]]:
-        return count(self.naive), count(self.reduced)
 
 
 def analyze_inception(shape: Shape, filters: Filters | None = None) -> InceptionAnalysis:
@@ -62,24 +55,18 @@ def analyze_inception(shape: Shape, filters: Filters | None = None) -> Inception
             raise NetworkError(f"filters: {name} {value!r}: expected an integer of 1 or more")
     if len(shape) != 3:
         raise NetworkError(f"input {spell(shape)}: expected height x width x channels")
-    naive = [
-        _conv("1x1", "input", f.one, 1),
-        _conv("3x3", "input", f.three, 3),
-        _conv("5x5", "input", f.five, 5),
-        _POOL,
-        _join("1x1", "3x3", "5x5", "pool"),
-    ]
+    one = _conv("1x1", "input", f.one, 1)
+    naive = [one, _conv("3x3", "input", f.three, 3), _conv("5x5", "input", f.five, 5), _POOL]
     reduced = [
-        _conv("1x1", "input", f.one, 1),
+        one,
         _conv("3x3_reduce", "input", f.reduce_three, 1),
         _conv("3x3", "3x3_reduce", f.three, 3),
         _conv("5x5_reduce", "input", f.reduce_five, 1),
         _conv("5x5", "5x5_reduce", f.five, 5),
         _POOL,
         _conv("pool_project", "pool", f.project, 1),
-        _join("1x1", "3x3", "5x5", "pool_project"),
     ]
-    return InceptionAnalysis(_module("naive", shape, naive), _module("reduced", shape, reduced))
+    return InceptionAnalysis(_module("naive", shape, naive, "pool"), _module("reduced", shape, reduced, "pool_project"))
 
 
 _POOL: dict[str, Any] = {
@@ -94,10 +81,7 @@ def _conv(name: str, parent: str, filters: int, kernel: int) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _join(*parents: str) -> dict[str, Any]:
-    return {"name": "output", "type": "concat", "parents": list(parents)}
-
-
-def _module(name: str, shape: Shape, layers: list[dict[str, Any]]) -> Network:
+def _module(name: str, shape: Shape, layers: list[dict[str, Any]], last: str) -> Network:
     source = {"name": "input", "type": "input", "shape": list(shape)}
-    return Network(name, tuple(parse_layer(entry) for entry in (source, *layers)))
+    output = {"name": "output", "type": "concat", "parents": ["1x1", "3x3", "5x5", last]}
+    return Network(name, tuple(map(parse_layer, (source, *layers, output))))

@@ -7,8 +7,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from scalecurve_models.networks.window import Padding, adaptive_window, extent, reach
 
-Shape = tuple[int, ...]
-"""(height, width, channels) of a map, (features,) of a vector."""
+Shape = tuple[int, ...]  # (height, width, channels) of a map, (features,) of a vector
 
 
 class NetworkError(ValueError):
@@ -45,8 +44,7 @@ class Layer(BaseModel):
     name: Annotated[str, Field(min_length=1)]
     parents: tuple[str, ...] = ()
     device: int | None = None
-    auxiliary: bool = False
-    """Used only in training, such as a classifier halfway up."""
+    auxiliary: bool = False  # used only in training, such as a classifier halfway up
 
     @property
     def kind(self) -> str:
@@ -97,11 +95,10 @@ class Conv(Layer):
     def output(self, inputs: tuple[Shape, ...]) -> Shape:
         height, width, channels = self.map_of(inputs)
         if channels % self.groups or self.filters % self.groups:
-            raise NetworkError(
-                f"layer {self.name}: groups {self.groups}: must divide {channels} channels and {self.filters} filters"
-            )
+            sizes = f"{channels} channels and {self.filters} filters"
+            raise NetworkError(f"layer {self.name}: groups {self.groups}: must divide {sizes}")
         kernel = tuple(reach(k, d) for k, d in zip(self.kernel, self.dilation, strict=True))
-        return (*_windows(self, (height, width), kernel, self.stride, self.padding), self.filters)
+        return (*_windows(self, (height, width), kernel, self.stride), self.filters)
 
 
 class Deconv(Layer):
@@ -120,7 +117,7 @@ class Deconv(Layer):
     def output(self, inputs: tuple[Shape, ...]) -> Shape:
         """(height, width, filters); the transposed convolution must map it back to the input."""
         height, width, _ = self.map_of(inputs)
-        back = _windows(self, self.size, self.kernel, self.stride, self.padding)
+        back = _windows(self, self.size, self.kernel, self.stride)
         if back != (height, width):
             raise NetworkError(
                 f"layer {self.name}: size {spell(self.size)}: the convolution maps it to {spell(back)}, "
@@ -178,7 +175,7 @@ class Pool(Layer):
         kernel, stride = self.window((height, width))
         if self.grid is not None:
             return (*self.grid, channels)
-        return (*_windows(self, (height, width), kernel, stride, self.padding, self.ceil), channels)
+        return (*_windows(self, (height, width), kernel, stride, self.ceil), channels)
 
 
 class LocalResponseNorm(Layer):
@@ -316,16 +313,11 @@ def _several(shapes: tuple[Shape, ...]) -> str:
 
 
 def _windows(
-    layer: Layer,
-    size: tuple[int, int],
-    kernel: tuple[int, ...],
-    stride: tuple[int, int],
-    padding: Padding,
-    ceil: bool = False,
+    layer: Conv | Deconv | Pool, size: Shape, kernel: Shape, stride: Shape, ceil: bool = False
 ) -> tuple[int, int]:
-    height, width = (extent(padding, axis, size[axis], kernel[axis], stride[axis], ceil) for axis in (0, 1))
+    height, width = (extent(layer.padding, axis, size[axis], kernel[axis], stride[axis], ceil) for axis in (0, 1))
     if height < 1 or width < 1:
-        padded = "" if padding == "valid" else f", padding {padding}"
+        padded = "" if layer.padding == "valid" else f", padding {layer.padding}"
         raise NetworkError(
             f"layer {layer.name}: kernel {spell(kernel)}{padded} does not fit into {size[0]}x{size[1]}; "
             "use a larger input"

@@ -9,9 +9,8 @@ to Paleo cost nothing there, and are ``other`` here.
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from scalecurve_models.networks.graph import Network
+from scalecurve_models.networks.graph import Network, parse_layer
 from scalecurve_models.networks.layer import AnyLayer, Concat, Conv, Dense, Dropout, NetworkError, Softmax
-from scalecurve_models.networks.parsing import parse_layer
 
 Fields = dict[str, Any]
 BLOCKS = ("Block", "ModelParallel")
@@ -97,29 +96,18 @@ def _layer(name: str, params: Mapping[str, Any]) -> AnyLayer:
     return parse_layer({"name": name, "parents": params["parents"], "device": params.get("device"), **fields})
 
 
-def _input(name: str, params: Mapping[str, Any]) -> Fields:
-    return {"type": "input", "shape": _numbers(name, params, "tensor", least=2)[1:]}
-
-
 def _convolution(name: str, params: Mapping[str, Any]) -> Fields:
     height, width, channels, filters = _four(name, params, "filter")
     normed = params.get("normalizer_fn") is not None
     fields = {
-        "type": "conv",
-        "filters": filters,
-        "kernel": [height, width],
-        "stride": _four(name, params, "strides")[1:3],
-        "padding": _padding(name, params),
-        "bias": not normed,
-        "norm": "center" if normed else None,
-        "activation": params.get("activation_fn", "relu"),
-    }
+        "type": "conv", "filters": filters // params.get("splits", 1), "kernel": [height, width],
+        "stride": _four(name, params, "strides")[1:3], "padding": _padding(name, params), "bias": not normed,
+        "norm": "center" if normed else None, "activation": params.get("activation_fn", "relu"),
+    }  # fmt: skip
     if params["type"] == "Deconvolution":
         # The filter belongs to the convolution being transposed: its input channels are the output.
-        size = _four(name, params, "output_shape")[1:3]
-        return fields | {"type": "deconv", "filters": channels, "size": size}
-    splits = params.get("splits", 1)
-    return fields | {"filters": filters // splits}
+        fields |= {"type": "deconv", "filters": channels, "size": _four(name, params, "output_shape")[1:3]}
+    return fields
 
 
 def _pool(name: str, params: Mapping[str, Any]) -> Fields:
@@ -140,7 +128,7 @@ def _reshape(name: str, params: Mapping[str, Any]) -> Fields:
 
 
 _READ: dict[str, Callable[[str, Mapping[str, Any]], Fields]] = {
-    "Input": _input,
+    "Input": lambda name, params: {"type": "input", "shape": _numbers(name, params, "tensor", least=2)[1:]},
     "Convolution": _convolution,
     "Deconvolution": _convolution,
     "Pooling": _pool,
@@ -217,14 +205,11 @@ def _with_dense(network: Network) -> tuple[AnyLayer, ...]:
         if isinstance(layer, Dense | Softmax):
             flat[layer.name] = True
             continue
-        passes = isinstance(layer, Dropout | Concat) or (isinstance(layer, Conv) and _covers(layer, network))
+        passes = isinstance(layer, Dropout | Concat)
+        if isinstance(layer, Conv):
+            passes = layer.kernel == network.inputs_of(layer)[0][:2] and network.shapes[layer.name][:2] == (1, 1)
         flat[layer.name] = passes and all(flat[user.name] for user in users[layer.name])
     return tuple(_dense(layer) if isinstance(layer, Conv) and flat[layer.name] else layer for layer in network.layers)
-
-
-def _covers(conv: Conv, network: Network) -> bool:
-    height, width, _ = network.inputs_of(conv)[0]
-    return conv.kernel == (height, width) and network.shapes[conv.name][:2] == (1, 1)
 
 
 def _dense(conv: Conv) -> Dense:

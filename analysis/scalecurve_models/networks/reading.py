@@ -7,10 +7,9 @@ from typing import Any
 import yaml
 
 from scalecurve_models.networks.expansion import flatten
-from scalecurve_models.networks.graph import Network
+from scalecurve_models.networks.graph import Network, parse_layer
 from scalecurve_models.networks.layer import Input, NetworkError, Shape
 from scalecurve_models.networks.paleo_json import network_of_paleo
-from scalecurve_models.networks.parsing import parse_layer
 
 KEYS = ("network", "title", "source", "notes", "input", "blocks", "layers")
 
@@ -60,10 +59,8 @@ def network_of_tree(tree: dict[str, Any]) -> Network:
 
 def write_network(network: Network) -> str:
     """A network in our format, one layer per line with explicit parents, as read by ``read_network``."""
-    tree: dict[str, Any] = {"network": network.name}
-    tree |= {key: value for key in ("title", "source") if (value := getattr(network, key))}
-    if network.notes:
-        tree["notes"] = list(network.notes)
+    stated = {"title": network.title, "source": network.source, "notes": list(network.notes)}
+    tree: dict[str, Any] = {"network": network.name, **{key: value for key, value in stated.items() if value}}
     tree["input"] = list(network.input.shape)
     head = yaml.safe_dump(tree, sort_keys=False, allow_unicode=True, width=110)
     renamed = {network.input.name: "input"}

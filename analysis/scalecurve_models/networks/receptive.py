@@ -30,7 +30,11 @@ def receptive_fields(network: Network) -> Mapping[str, Field]:
     """The field of every layer; where branches meet, the largest. Padding counts as input."""
     fields: dict[str, Field] = {}
     for layer in network.layers:
-        above = _widest([fields[parent] for parent in layer.parents])
+        parents = [fields[parent] for parent in layer.parents] or [Field()]
+        (rows, columns), (down, right) = (
+            [max(getattr(field, name)[axis] for field in parents) for axis in (0, 1)] for name in ("size", "jump")
+        )
+        above = Field((rows, columns), (down, right))
         fields[layer.name] = _through(layer, above, network.inputs_of(layer))
     return fields
 
@@ -49,16 +53,6 @@ def stack_field(kernels: Sequence[Pair], strides: Sequence[Pair] | None = None) 
             raise NetworkError(f"kernels and strides must be at least 1, got kernel {kernel}, stride {stride}")
         field = field.through(kernel, stride)
     return field
-
-
-def _widest(fields: Sequence[Field]) -> Field:
-    if not fields:
-        return Field()
-    sizes, jumps = ([getattr(field, name) for field in fields] for name in ("size", "jump"))
-    return Field(
-        (max(size[0] for size in sizes), max(size[1] for size in sizes)),
-        (max(jump[0] for jump in jumps), max(jump[1] for jump in jumps)),
-    )
 
 
 def _through(layer: AnyLayer, above: Field, inputs: tuple[Shape, ...]) -> Field:

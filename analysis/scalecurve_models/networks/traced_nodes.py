@@ -1,13 +1,18 @@
 """Nodes of a traced graph as fields of layers: which module or function maps to which layer.
 
-Modules are recognized by class name and read by attribute, so that nothing here imports torch.
+Modules are recognized by class name and read by attribute, so that nothing here imports torch at run time.
 """
 
-from collections.abc import Iterator, Mapping
+from __future__ import annotations
+
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from scalecurve_models.networks.layer import NetworkError, Shape
+
+if TYPE_CHECKING:
+    from torch import fx
 
 Fields = dict[str, Any]
 
@@ -26,22 +31,28 @@ FUSED_ACTIVATION = {"conv", "deconv", "fc", "add"}
 class NodeView:
     """A node of a traced graph: its operation, target (or the called function's name), module and output size."""
 
-    name: str
-    operation: str
+    node: fx.Node
     target: str
     part: Any
     size: tuple[int, ...] | None
-    parents: tuple[str, ...]
-    users: int
-    arguments: tuple[Any, ...] = ()
-    keywords: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        return self.node.name
+
+    @property
+    def parents(self) -> list[str]:
+        return [parent.name for parent in self.node.all_input_nodes]
 
     @property
     def kind(self) -> str:
         return self.target if self.part is None else type(self.part).__name__.lower()
 
     def argument(self, position: int, name: str, default: Any = None) -> Any:
-        return self.arguments[position] if position < len(self.arguments) else self.keywords.get(name, default)
+        """An attribute of a module, or an argument of a function."""
+        if self.part is not None:
+            return getattr(self.part, name)
+        return self.node.args[position] if position < len(self.node.args) else self.node.kwargs.get(name, default)
 
     @property
     def shape(self) -> Shape:
@@ -64,8 +75,7 @@ class GraphReader:
     parameters: int = 0
     uncounted: set[str] = field(default_factory=set)
     shared: set[str] = field(default_factory=set)
-    _where: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    """Node -> the layers that its output consists of."""
+    _where: dict[str, tuple[str, ...]] = field(default_factory=dict)  # node -> the layers that its output consists of
     _views: dict[str, NodeView] = field(default_factory=dict)
     _seen: set[int] = field(default_factory=set)
 
@@ -77,33 +87,32 @@ class GraphReader:
 
     def take(self, view: NodeView) -> None:
         self._views[view.name] = view
-        if view.operation == "output":
+        if view.node.op == "output":
             return
-        if view.operation == "placeholder":
-            self._input(view)
-        elif view.operation == "get_attr":
+        if view.node.op == "placeholder":
+            if self.layers:
+                raise NetworkError(f"input {view.name}: only one input is supported")
+            self._add(view, {"type": "input", "shape": list(view.shape)}, "input")
+        elif view.node.op == "get_attr":
             raise NetworkError(f"layer {view.target}: values outside a known layer are not supported")
         elif view.size is None:
             self._where[view.name] = self._parents(view)
         else:
             self._layer(view)
 
-    def _input(self, view: NodeView) -> None:
-        if self.layers:
-            raise NetworkError(f"input {view.name}: only one input is supported")
-        self._add(view, {"type": "input", "shape": list(view.shape)}, "input")
-
     def _layer(self, view: NodeView) -> None:
         parameters = self._parameters_of(view)
         kind = view.kind
-        if kind in PASSING or self._changes_nothing(view):
+        # An adaptive pool may be over a map that already has the output size.
+        same = bool(view.parents) and self._views[view.parents[0]].size == view.size
+        if kind in PASSING or (same and kind.startswith("adaptive")):
             self._where[view.name] = self._parents(view)[:1]
         elif kind in ("batchnorm2d", "batchnorm1d", "batchnorm", "syncbatchnorm") and parameters:
             self._join_or_add(view, "norm", "batch", FUSED_NORM)
         elif kind in ACTIVATIONS and not parameters:
             self._join_or_add(view, "activation", kind.rstrip("_"), FUSED_ACTIVATION)
         else:
-            fields = _of_module(view) if view.part is not None else self._of_function(view)
+            fields = self._known(view)
             if fields is None:
                 if parameters:
                     kind = type(view.part).__name__
@@ -123,11 +132,6 @@ class GraphReader:
         self._seen.add(id(view.part))
         return int(count)
 
-    def _changes_nothing(self, view: NodeView) -> bool:
-        """An adaptive pool over a map that already has the output size."""
-        same = bool(view.parents) and self._views[view.parents[0]].size == view.size
-        return same and view.kind.startswith("adaptive")
-
     def _parents(self, view: NodeView) -> tuple[str, ...]:
         return tuple(layer for parent in view.parents for layer in self._where[parent])
 
@@ -141,7 +145,7 @@ class GraphReader:
         """Fuse a normalization or an activation into the layer before it, if nothing else uses that layer."""
         parents = self._parents(view)
         above = self.layers[parents[0]] if len(parents) == 1 else {}
-        alone = all(self._views[parent].users == 1 for parent in view.parents)
+        alone = all(len(parent.users) == 1 for parent in view.node.all_input_nodes)
         free = key not in above and "activation" not in above
         if alone and free and above.get("type") in into:
             above[key] = value
@@ -149,66 +153,52 @@ class GraphReader:
         else:
             self._add(view, {"type": key, key: value}, view.target if view.part is not None else view.name)
 
-    def _of_function(self, view: NodeView) -> Fields | None:
+    def _known(self, view: NodeView) -> Fields | None:
+        """The fields of a module's or a function's layer; None for one that is not known."""
+        part, size = view.part, view.size or ()
+        match view.kind.replace("_", ""):
+            case "conv2d" if part is not None:
+                return {
+                    "type": "conv", "filters": part.out_channels, "kernel": list(part.kernel_size),
+                    "stride": list(part.stride), "padding": _padding(part.padding), "dilation": list(part.dilation),
+                    "groups": part.groups, "bias": part.bias is not None,
+                }  # fmt: skip
+            case "convtranspose2d" if part is not None:
+                return _deconv(view)
+            case "linear" if part is not None:
+                if len(size) != 2:
+                    raise NetworkError(f"layer {view.target}: Linear outputs {view.size}; only vectors are supported")
+                bias = part.bias is not None
+                return {"type": "fc", "inputs": part.in_features, "features": part.out_features, "bias": bias}
+            case "localresponsenorm":
+                return {"type": "lrn", "size": part.size} if part is not None else None
+            case "maxpool2d" | "avgpool2d" as kind:
+                return _pool(kind.removesuffix("2d"), view)
+            case "adaptiveavgpool2d" | "adaptivemaxpool2d" as kind:
+                return {"type": "avgpool" if "avg" in kind else "maxpool", "grid": list(view.shape[:2])}
+            case "flatten" | "view" | "reshape" if len(size) == 2:
+                return {"type": "flatten"}
+            case "dropout" | "dropout2d":
+                return {"type": "dropout", "rate": float(view.argument(1, "p", 0.5))}
+            case "softmax" | "logsoftmax":
+                return {"type": "softmax"}
+            case _:
+                return self._of_function(view, size) if part is None else None
+
+    def _of_function(self, view: NodeView, size: tuple[int, ...]) -> Fields | None:
         sizes = [self._views[parent].size for parent in view.parents]
         match view.kind:
             case kind if kind in ADDITIONS and len(sizes) == 2 and sizes[0] == sizes[1]:
                 return {"type": "add"}
             case "cat" | "concat" | "concatenate":
                 axis = view.argument(1, "dim", 0)
-                if axis not in (1, 1 - len(view.size or ())):
+                if axis not in (1, 1 - len(size)):
                     raise NetworkError(f"layer {view.name}: only channels can be concatenated, not dim {axis}")
                 return {"type": "concat"}
-            case "flatten" | "view" | "reshape" if len(view.size or ()) == 2:
-                return {"type": "flatten"}
-            case "max_pool2d" | "avg_pool2d":
-                kernel, stride, padding = (view.argument(i, n) for i, n in enumerate(WINDOW, start=1))
-                largest = view.kind == "max_pool2d"
-                ceil = view.argument(5 if largest else 4, "ceil_mode")
-                return _pool("maxpool" if largest else "avgpool", kernel, stride, padding, ceil)
-            case "adaptive_avg_pool2d" | "adaptive_max_pool2d":
-                return _grid("avgpool" if "avg" in view.kind else "maxpool", view)
-            case "mean" if sizes and len(sizes[0] or ()) == 4 and (view.size or ())[2:] in ((), (1, 1)):
+            case "mean" if sizes and len(sizes[0] or ()) == 4 and size[2:] in ((), (1, 1)):
                 return {"type": "avgpool", "grid": 1}
-            case "dropout" | "dropout2d":
-                return {"type": "dropout", "rate": float(view.argument(1, "p", 0.5))}
-            case "softmax" | "log_softmax":
-                return {"type": "softmax"}
             case _:
                 return None
-
-
-def _of_module(view: NodeView) -> Fields | None:
-    part = view.part
-    match view.kind:
-        case "conv2d":
-            return {
-                "type": "conv", "filters": part.out_channels, "kernel": list(part.kernel_size),
-                "stride": list(part.stride), "padding": _padding(part.padding), "dilation": list(part.dilation),
-                "groups": part.groups, "bias": part.bias is not None,
-            }  # fmt: skip
-        case "convtranspose2d":
-            return _deconv(view)
-        case "linear":
-            if len(view.size or ()) != 2:
-                raise NetworkError(f"layer {view.target}: Linear outputs {view.size}; only vectors are supported")
-            bias = part.bias is not None
-            return {"type": "fc", "inputs": part.in_features, "features": part.out_features, "bias": bias}
-        case "maxpool2d" | "avgpool2d":
-            kind = view.kind.removesuffix("2d")
-            return _pool(kind, part.kernel_size, part.stride, part.padding, part.ceil_mode)
-        case "adaptiveavgpool2d" | "adaptivemaxpool2d":
-            return _grid("avgpool" if "avg" in view.kind else "maxpool", view)
-        case "localresponsenorm":
-            return {"type": "lrn", "size": part.size}
-        case "flatten":
-            return {"type": "flatten"} if len(view.size or ()) == 2 else None
-        case "dropout" | "dropout2d":
-            return {"type": "dropout", "rate": float(part.p)}
-        case "softmax" | "logsoftmax":
-            return {"type": "softmax"}
-        case _:
-            return None
 
 
 def _deconv(view: NodeView) -> Fields:
@@ -221,15 +211,12 @@ def _deconv(view: NodeView) -> Fields:
     }  # fmt: skip
 
 
-def _grid(kind: str, view: NodeView) -> Fields:
-    return {"type": kind, "grid": list(view.shape[:2])}
-
-
-def _pool(kind: str, kernel: Any, stride: Any, padding: Any, ceil: Any) -> Fields:
+def _pool(kind: str, view: NodeView) -> Fields:
+    kernel, stride, padding = (view.argument(i, n) for i, n in enumerate(WINDOW, start=1))
     stride = kernel if stride in (None, (), []) else stride
     return {
         "type": kind, "kernel": _list(kernel), "stride": _list(stride), "padding": _padding(padding or 0),
-        "ceil": bool(ceil),
+        "ceil": bool(view.argument(5 if kind == "maxpool" else 4, "ceil_mode")),
     }  # fmt: skip
 
 

@@ -10,9 +10,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING
 
-from scalecurve_models.networks.graph import Network
+from scalecurve_models.networks.graph import Network, parse_layer
 from scalecurve_models.networks.layer import NetworkError, Shape, spell
-from scalecurve_models.networks.parsing import parse_layer
 from scalecurve_models.networks.traced_nodes import GraphReader, NodeView
 
 if TYPE_CHECKING:
@@ -95,19 +94,7 @@ def _views(graph: fx.GraphModule) -> list[NodeView]:
         part = parts[node.target] if node.op == "call_module" else None
         name = str(node.target) if node.op in ("call_module", "call_method", "get_attr") else node.name
         function = getattr(node.target, "__name__", node.name) if node.op == "call_function" else name
-        meta = node.meta.get("tensor_meta")
-        size = getattr(meta, "shape", None)
-        views.append(
-            NodeView(
-                name=node.name,
-                operation=node.op,
-                target=str(node.target) if part is not None else function.lower(),
-                part=part,
-                size=None if size is None else tuple(int(n) for n in size),
-                parents=tuple(parent.name for parent in node.all_input_nodes),
-                users=len(node.users),
-                arguments=tuple(node.args),
-                keywords=dict(node.kwargs),
-            )
-        )
+        size = getattr(node.meta.get("tensor_meta"), "shape", None)
+        target = str(node.target) if part is not None else function.lower()
+        views.append(NodeView(node, target, part, None if size is None else tuple(int(n) for n in size)))
     return views

@@ -40,6 +40,15 @@ def extent(padding: Padding, axis: int, size: int, kernel: int, stride: int, cei
     return windows - 1 if (windows - 1) * stride >= size + pad else windows
 
 
+def spelled_extent(padding: Padding, axis: int, size: int, kernel: int, stride: int, ceil: bool = False) -> str:
+    """The number of windows along one axis as written-out arithmetic: ``floor((227 + 0 + 0 - 11) / 4) + 1 = 55``."""
+    windows = extent(padding, axis, size, kernel, stride, ceil)
+    if padding == "same":
+        return f"ceil({size} / {stride}) = {windows}"
+    pad = padding_of(padding, axis, size, kernel, stride)
+    return f"{'ceil' if ceil else 'floor'}(({size} + 2*{pad} - {kernel}) / {stride}) + 1 = {windows}"
+
+
 def adaptive_window(size: int, windows: int) -> tuple[int, int]:
     """Kernel and stride of a pool with a fixed number of windows; the widest window if they differ."""
     stride = max(1, size // windows)

@@ -10,17 +10,13 @@ residuals; it weights the points and sets the intervals.
 
 import math
 from collections.abc import Sequence
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from scalecurve_models.fitting.least_squares import Array
 
-Noise = Literal["auto", "absolute", "relative"]
 _SCAN = 96
-_POLISHED = 1
-_ZOOMS = 1
 _RATIOS = (1e-4, 1e9)
 _FLAT = 1e-6
 _FAR_OFF = 6.0
@@ -42,19 +38,15 @@ def gradient(values: Array, k: Array) -> Array:
     return np.stack([-k * squared, -squared, np.ones_like(k)], axis=1)
 
 
-def solve(k: Array, loss: Array, weights: Array, noise: Noise) -> tuple[Array, Array]:
+def solve(k: Array, loss: Array, weights: Array) -> tuple[Array, Array]:
     """(b0, b1, b2) for steps up to 1 and losses up to 1, and the weights that fit the noise."""
     starts = _scanned(k, loss, weights)
-    solutions = []
-    if noise != "relative":
-        solutions.append((_best(k, loss, weights, starts), weights))
-    if noise != "absolute":
+    constant = relative = _best(k, loss, weights, starts)
+    for _ in range(2):
         # Proportional to the fitted loss, not to the measured one: noise must not weight itself.
-        fitted = curve(solutions[0][0] if solutions else starts[0], k)
-        for _ in range(2):
-            values = _best(k, loss, weights / fitted, [*starts[:1], *(s[0] for s in solutions)])
-            fitted = curve(values, k)
-        solutions.append((values, weights / fitted))
+        fitted = curve(relative, k)
+        relative = _best(k, loss, weights / fitted, [starts[0], constant])
+    solutions = ((constant, weights), (relative, weights / curve(relative, k)))
     return min(solutions, key=lambda solution: _unlikely(k, loss, *solution))
 
 
@@ -100,11 +92,8 @@ def _scanned(k: Array, loss: Array, weights: Array) -> list[Array]:
     ratios = np.geomspace(*_RATIOS, _SCAN)
     coarse = _at_ratios(k, loss, weights, ratios)
     best, width = coarse[0], (_RATIOS[1] / _RATIOS[0]) ** (1 / (_SCAN - 1))
-    for _ in range(_ZOOMS):
-        centre = best[0] / best[1]
-        best = _at_ratios(k, loss, weights, centre * np.geomspace(1 / width, width, _SCAN))[0]
-        width **= 2 / _SCAN
-    return [best, *coarse[:_POLISHED]]
+    fine = best[0] / best[1] * np.geomspace(1 / width, width, _SCAN)
+    return [_at_ratios(k, loss, weights, fine)[0], best]
 
 
 def _at_ratios(k: Array, loss: Array, weights: Array, ratios: Array) -> list[Array]:

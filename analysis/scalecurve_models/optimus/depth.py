@@ -12,17 +12,22 @@ from typing import Literal
 
 import numpy as np
 
-from scalecurve.statistics.intervals import student_quantile
-from scalecurve_models.fitting.least_squares import EXACT, NEAR_ZERO, NOT_IDENTIFIABLE, Array, FitError, Parameter
+from scalecurve.statistics.spread import student_quantile
+from scalecurve_models.fitting.least_squares import (
+    EXACT,
+    LEVEL,
+    NEAR_ZERO,
+    NOT_IDENTIFIABLE,
+    Array,
+    FitError,
+    Parameter,
+)
 from scalecurve_models.optimus.curve import curve
 from scalecurve_models.optimus.loss import NAMES, LossFit
 
 MODEL = "coefficients over depth"
 Axis = Literal["depth", "parameters"]
-
-
-AT_BOUND = 1e-9
-"""A coefficient up to this size is 0 up to the solver's last step."""
+AT_BOUND = 1e-9  # a coefficient up to this size is 0 up to the solver's last step
 NOTHING = "no information: at its bound of 0 in every run"
 
 
@@ -46,7 +51,8 @@ class CoefficientFit:
 
     ``held_out`` and ``mean_held_out`` are mean |predicted/fitted - 1| at left-out depths, by the regression and by the
     mean of the other runs; None with two depths. ``seed_scatter`` is the deviation among runs of one depth, in the same
-    measure. ``device`` is the fitted effect of the second device, None with a single one.
+    measure. ``device`` is the fitted effect of the second device, None with a single one, and ``further_devices`` those
+    of the third and all others, each against the first.
     """
 
     name: str
@@ -57,6 +63,7 @@ class CoefficientFit:
     seed_scatter: float | None
     log: bool
     verdict: str
+    further_devices: tuple[Parameter, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -64,7 +71,6 @@ class DepthRegression:
     """All three coefficients, with caveats."""
 
     axis: Axis
-    runs: int
     coefficients: tuple[CoefficientFit, ...]
     notes: tuple[str, ...]
 
@@ -75,31 +81,31 @@ class LeftOutDepth:
 
     ``error`` is mean |predicted/measured - 1| over the run, ``last_error`` that of the last tenth's median; ``mean_*``
     use the mean coefficients of the other runs; ``own_error`` is that of the run's own fit, which no prediction from
-    other depths should beat.
+    other depths should beat. ``values`` and ``mean_values`` are b0, b1, b2 of both, from the run's first step on.
     """
 
     run: LossRun
-    values: Array
-    predicted: Array
     error: float
     last_error: float
     mean_error: float
     mean_last_error: float
     own_error: float
+    values: tuple[float, ...] = ()
+    mean_values: tuple[float, ...] = ()
 
     @property
     def better_than_mean(self) -> bool:
         return self.error < self.mean_error
 
 
-def regress(runs: Sequence[LossRun], axis: Axis = "parameters", level: float = 0.95) -> DepthRegression:
+def regress(runs: Sequence[LossRun], axis: Axis = "parameters") -> DepthRegression:
     """Regress b0, b1 and b2 on log(axis), and on the device where there are two or more.
 
     Raises FitError for a run without known depth or parameters, or fewer than two different ones.
     """
     x = _axis(runs, axis)
     devices = sorted({run.device for run in runs})
-    coefficients = tuple(_coefficient(index, runs, x, devices, level) for index in range(3))
+    coefficients = tuple(_coefficient(index, runs, x, devices) for index in range(3))
     notes = ["Each run has one seed unless a depth was repeated; effects within the scatter of the seeds are noise."]
     zeros = [each.name for each in coefficients if not each.log and each.held_out is not None]
     if zeros:
@@ -115,7 +121,7 @@ def regress(runs: Sequence[LossRun], axis: Axis = "parameters", level: float = 0
             f"Families {', '.join(families)} are mixed: their depths are not comparable; use parameters, or "
             "one family at a time."
         )
-    return DepthRegression(axis, len(runs), coefficients, tuple(notes))
+    return DepthRegression(axis, coefficients, tuple(notes))
 
 
 def leave_out_depth(runs: Sequence[LossRun], depth: int, axis: Axis = "parameters") -> tuple[LeftOutDepth, ...]:
@@ -129,37 +135,42 @@ def leave_out_depth(runs: Sequence[LossRun], depth: int, axis: Axis = "parameter
         known = ", ".join(str(d) for d in sorted({run.depth for run in runs if run.depth is not None}))
         raise FitError(f"{MODEL}: no run of depth {depth} (depths: {known or 'none'})")
     x = _axis(rest, axis)
-    mean = np.array([_inverse(float(y.mean()), log) for y, log in (_values(rest, i) for i in range(3))])
+    coefficients = [_values(rest, index) for index in range(3)]
+    mean = np.array([_inverse(float(y.mean()), log) for y, log in coefficients])
     out = []
     for run, at in zip(here, _axis_values(here, axis), strict=True):
-        values = np.array([_predicted(_values(rest, i), x, at) for i in range(3)])
+        lines = ((np.polynomial.Polynomial.fit(x, y, 1), log) for y, log in coefficients)
+        values = np.array([max(0.0, _inverse(float(line(at)), log)) for line, log in lines])
         k = run.steps - run.fit.first_step
         error, last = _errors(values, k, run.losses)
         mean_error, mean_last = _errors(mean, k, run.losses)
         own, _ = _errors(run.fit.values, k, run.losses)
-        out.append(LeftOutDepth(run, values, curve(_safe(values), k), error, last, mean_error, mean_last, own))
+        coefficients_of = (tuple(map(float, values)), tuple(map(float, mean)))
+        out.append(LeftOutDepth(run, error, last, mean_error, mean_last, own, *coefficients_of))
     return tuple(out)
 
 
-def _coefficient(index: int, runs: Sequence[LossRun], x: Array, devices: Sequence[str], level: float) -> CoefficientFit:
+def _coefficient(index: int, runs: Sequence[LossRun], x: Array, devices: Sequence[str]) -> CoefficientFit:
     y, log = _values(runs, index)
     if not log and (np.abs(y) <= AT_BOUND).all():
         none = Parameter("slope", note=NOTHING)
-        return CoefficientFit(NAMES[index], none, none if len(devices) > 1 else None, None, None, None, log, NOTHING)
+        more = (none,) * max(0, len(devices) - 2)
+        device = none if len(devices) > 1 else None
+        return CoefficientFit(NAMES[index], none, device, None, None, None, log, NOTHING, more)
     columns = [np.ones_like(x), x - x.mean()]
-    columns += [np.array([float(run.device == name) for run in runs]) for name in devices[1:2]]
-    parameters = _least_squares(np.stack(columns, axis=1), y, level, "log" if log else "")
+    columns += [np.array([float(run.device == name) for run in runs]) for name in devices[1:]]
+    parameters = _least_squares(np.stack(columns, axis=1), y, "log" if log else "")
     held, mean_held = _held_out(y, log, x)
-    scatter = _scatter(y, log, x, runs)
     return CoefficientFit(
         name=NAMES[index],
         slope=parameters[1],
         device=parameters[2] if len(devices) > 1 else None,
         held_out=held,
         mean_held_out=mean_held,
-        seed_scatter=scatter,
+        seed_scatter=_scatter(y, log, x, runs),
         log=log,
         verdict=_verdict(parameters[1], held, mean_held),
+        further_devices=tuple(parameters[3:]),
     )
 
 
@@ -174,12 +185,8 @@ def _verdict(slope: Parameter, held: float | None, mean: float | None) -> str:
 
 
 def _held_out(y: Array, log: bool, x: Array) -> tuple[float | None, float | None]:
-    """Errors at left-out sizes, of the line and of the mean.
-
-    Relative errors; relative to the mean over all runs where some runs have it at 0.
-    """
+    """Relative errors at left-out sizes, of the line and of the mean; relative to the mean where some runs have 0."""
     sizes = np.unique(x)
-    size_of_all = float(np.abs(y).mean())
     if len(sizes) < 3:
         return None, None
     line, mean = [], []
@@ -188,7 +195,7 @@ def _held_out(y: Array, log: bool, x: Array) -> tuple[float | None, float | None
         at = _inverse(float(np.polynomial.Polynomial.fit(x[~here], y[~here], 1)(size)), log)
         others = _inverse(float(y[~here].mean()), log)
         truth = np.array([_inverse(float(value), log) for value in y[here]])
-        scale = truth if log else np.full_like(truth, size_of_all)
+        scale = truth if log else np.full_like(truth, np.abs(y).mean())
         line += (np.abs(at - truth) / scale).tolist()
         mean += (np.abs(others - truth) / scale).tolist()
     return float(np.mean(line)), float(np.mean(mean))
@@ -208,8 +215,8 @@ def _scatter(y: Array, log: bool, x: Array, runs: Sequence[LossRun]) -> float | 
     return math.sqrt(squares / degrees) if degrees else None
 
 
-def _least_squares(design: Array, y: Array, level: float, unit: str) -> list[Parameter]:
-    names = ("mean", "slope", "device")[: design.shape[1]]
+def _least_squares(design: Array, y: Array, unit: str) -> list[Parameter]:
+    names = ["mean", "slope", *["device"] * (design.shape[1] - 2)]
     values, _, rank, _ = np.linalg.lstsq(design, y, rcond=1e-9)
     degrees = len(y) - int(rank)
     if rank < design.shape[1]:
@@ -219,7 +226,7 @@ def _least_squares(design: Array, y: Array, level: float, unit: str) -> list[Par
         return [Parameter(name, float(v), unit=unit, note=EXACT) for name, v in zip(names, values, strict=True)]
     error = design @ values - y
     covariance = float(error @ error) / degrees * np.linalg.inv(design.T @ design)
-    half = student_quantile(degrees, level) * np.sqrt(np.diag(covariance))
+    half = student_quantile(degrees, LEVEL) * np.sqrt(np.diag(covariance))
     return [
         Parameter(name, float(v), float(v - h), float(v + h), unit, NEAR_ZERO if abs(v) <= h else "")
         for name, v, h in zip(names, values, half, strict=True)
@@ -227,11 +234,10 @@ def _least_squares(design: Array, y: Array, level: float, unit: str) -> list[Par
 
 
 def _axis_values(runs: Sequence[LossRun], axis: Axis) -> Array:
-    values = [getattr(run, axis) for run in runs]
-    for run, value in zip(runs, values, strict=True):
-        if not value or value <= 0:
+    for run in runs:
+        if not getattr(run, axis) or getattr(run, axis) <= 0:
             raise FitError(f"{MODEL}: unknown {axis} of {run.label}")
-    return np.log(np.array(values, dtype=np.float64))
+    return np.log([float(getattr(run, axis)) for run in runs])
 
 
 def _axis(runs: Sequence[LossRun], axis: Axis) -> Array:
@@ -252,17 +258,8 @@ def _inverse(value: float, log: bool) -> float:
     return math.exp(min(value, 700.0)) if log else value
 
 
-def _predicted(values: tuple[Array, bool], x: Array, at: float) -> float:
-    y, log = values
-    return max(0.0, _inverse(float(np.polynomial.Polynomial.fit(x, y, 1)(at)), log))
-
-
-def _safe(values: Array) -> Array:
-    return np.array([values[0], max(values[1], 1e-12), values[2]])
-
-
 def _errors(values: Array, k: Array, losses: Array) -> tuple[float, float]:
-    predicted = curve(_safe(values), k)
+    predicted = curve(np.array([values[0], max(values[1], 1e-12), values[2]]), k)
     tail = slice(int(len(k) * 0.9), None)
     last = float(np.median(predicted[tail]) / np.median(losses[tail]) - 1)
     return float(np.abs(predicted / losses - 1).mean()), last

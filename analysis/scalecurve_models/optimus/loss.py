@@ -3,16 +3,15 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 
-from scalecurve.statistics.intervals import student_quantile
+from scalecurve.statistics.spread import student_quantile
 from scalecurve_models.fitting.least_squares import (
     EXACT,
+    LEVEL,
     NEAR_ZERO,
     NOT_IDENTIFIABLE,
-    SAME,
     Array,
     FitError,
     Parameter,
@@ -20,14 +19,14 @@ from scalecurve_models.fitting.least_squares import (
     positive_array,
     require_points,
     same_length,
+    tied_columns,
 )
-from scalecurve_models.optimus.curve import Noise, curve, gradient, near_curve, solve
-from scalecurve_models.optimus.thinning import MOST_POINTS, WINDOW, thinned, without_outliers
+from scalecurve_models.optimus.curve import curve, gradient, near_curve, solve
+from scalecurve_models.optimus.thinning import thinned, without_outliers
 
 NAMES = ("b0", "b1", "b2")
 UNITS = ("1/step", "", "")
 MODEL = "loss curve"
-Weighting = Literal["even", "late"]
 _DRAWS = 4000
 _ROUNDS = 8
 _MOST_DROPPED = 0.05
@@ -60,15 +59,12 @@ class LossFit:
     values: Array
     parameters: tuple[Parameter, ...]
     covariance: Array | None
-    deviation: float | None
     degrees: int
     points: int
     replaced: int
-    steps: tuple[float, float]
     first_step: float
     residuals: tuple[float, ...]
     notes: tuple[str, ...]
-    level: float
 
     def loss(self, steps: Sequence[float] | Array) -> Array:
         return curve(self.values, np.asarray(steps, dtype=np.float64) - self.first_step)
@@ -81,44 +77,29 @@ class LossFit:
         if not (math.isfinite(target) and target > 0):
             raise FitError(f"{MODEL}: target loss must be positive, got {target:g}")
         steps = float(steps_at(self.values[None, :], target)[0]) + self.first_step
-        low, high = self._interval_of_steps(target)
+        low = high = None
+        if self.covariance is not None:
+            drawn = steps_at(draws(self), target) + self.first_step
+            low, high = np.quantile(drawn, [(1 - LEVEL) / 2, (1 + LEVEL) / 2], method="nearest").tolist()
         if math.isinf(steps):
             why = f"the fitted curve flattens at {self.values[2]:.4g}, above the target of {target:g}"
             return StepsToTarget(None, low, None, why)
         return StepsToTarget(steps, low, high)
 
-    def _interval_of_steps(self, target: float) -> tuple[float | None, float | None]:
-        if self.covariance is None:
-            return None, None
-        return quantile_interval(steps_at(draws(self), target) + self.first_step, self.level)
 
-
-def fit_loss(
-    steps: Sequence[float],
-    losses: Sequence[float],
-    *,
-    weighting: Weighting = "even",
-    noise: Noise = "auto",
-    replace_outliers: bool = True,
-    window: int = WINDOW,
-    most_points: int = MOST_POINTS,
-    first_step: float = 0.0,
-    level: float = 0.95,
-) -> LossFit:
+def fit_loss(steps: Sequence[float], losses: Sequence[float], *, first_step: float = 0.0) -> LossFit:
     """Fit Eq. 1 to (step or epoch, loss), in any order.
 
-    ``weighting="late"`` is the authors' code: the second third weighs 4 times, the last 16 times (in sigma). A curve
-    with a cut in the learning rate does not have this shape: fit its pieces (``first_step`` is where a piece begins).
+    A curve with a cut in the learning rate does not have this shape: fit its pieces (``first_step`` is where a piece
+    begins).
     Raises FitError for fewer than three steps, a loss that is not a finite positive number, a step that is not finite.
     """
     k, loss = _points(steps, losses, first_step)
-    replaced = 0
-    if replace_outliers:
-        loss, replaced = without_outliers(loss, window)
-    k, loss, counts = thinned(k, loss, most_points)
+    loss, replaced = without_outliers(loss)
+    k, loss, counts = thinned(k, loss)
     span, largest = float(k.max()) or 1.0, float(loss.max())
-    scaled, weights = solve(k / span, loss / largest, np.sqrt(counts) * _late(len(k), weighting), noise)
-    allowed = max(1, int(len(k) * _MOST_DROPPED)) if replace_outliers else 0
+    scaled, weights = solve(k / span, loss / largest, np.sqrt(counts))
+    allowed = max(1, int(len(k) * _MOST_DROPPED))
     for _ in range(_ROUNDS):
         near = near_curve(scaled, k / span, loss / largest, weights)
         dropped = int((~near).sum())
@@ -126,45 +107,59 @@ def fit_loss(
             break
         replaced, allowed = replaced + dropped, allowed - dropped
         k, loss, counts = k[near], loss[near], counts[near]
-        scaled, weights = solve(k / span, loss / largest, np.sqrt(counts) * _late(len(k), weighting), noise)
+        scaled, weights = solve(k / span, loss / largest, np.sqrt(counts))
     values = scaled * np.array([1 / (largest * span), 1 / largest, largest])
     weights = weights / largest
     error = curve(values, k) - loss
-    parameters, covariance, deviation, degrees = _uncertainty(values, k, error, weights, level)
+    parameters, covariance, degrees = _uncertainty(values, k, error, weights)
     return LossFit(
         values=values,
         parameters=parameters,
         covariance=covariance,
-        deviation=deviation,
         degrees=degrees,
         points=len(steps),
         replaced=replaced,
-        steps=(float(k.min()) + first_step, float(k.max()) + first_step),
         first_step=first_step,
         residuals=tuple(float(e) for e in error / loss),
         notes=tuple(_notes(values, k, error, loss)),
-        level=level,
     )
 
 
-def draws(fit: LossFit, count: int = _DRAWS) -> Array:
-    """Seeded draws of the parameters from their covariance, shape (count, 3), none negative."""
+def fit_accuracy(steps: Sequence[float], accuracies: Sequence[float]) -> LossFit:
+    """The curve of 1 - accuracy, an assumption to be judged by its residuals; for ``steps_to(1 - target)``.
+
+    Raises FitError for an accuracy outside [0, 1], or fewer than three steps.
+    """
+    for value in accuracies:
+        if not 0 <= value <= 1:
+            raise FitError(f"accuracy curve: accuracies must be in [0, 1], got {value:g}")
+    return fit_loss(steps, [max(1 - value, _SMALLEST) for value in accuracies])
+
+
+def steps_to_accuracy(fit: LossFit, target: float) -> StepsToTarget:
+    """Steps to an accuracy, from a curve of ``fit_accuracy``. Raises FitError for a target outside (0, 1)."""
+    if not 0 < target < 1:
+        raise FitError(f"accuracy curve: target accuracy must be between 0 and 1, got {target:g}")
+    reach = fit.steps_to(1 - target)
+    if reach.steps is None:
+        best = 1 - float(fit.values[2])
+        return StepsToTarget(
+            None, reach.low, None, f"the fitted accuracy flattens at {best:.4g}, below the target of {target:g}"
+        )
+    return reach
+
+
+def draws(fit: LossFit) -> Array:
+    """Seeded draws of the parameters from their covariance, shape (draws, 3), none negative."""
     if fit.covariance is None:
         return fit.values[None, :]
     rng = np.random.default_rng(0)
     values, vectors = np.linalg.eigh(fit.covariance)
     root = vectors * np.sqrt(np.maximum(values, 0))
     # Student's t, not the normal: few points estimate their noise poorly.
-    spread = rng.standard_normal((count, 3)) / np.sqrt(rng.chisquare(fit.degrees, count) / fit.degrees)[:, None]
+    spread = rng.standard_normal((_DRAWS, 3)) / np.sqrt(rng.chisquare(fit.degrees, _DRAWS) / fit.degrees)[:, None]
     drawn: Array = np.maximum(fit.values + spread @ root.T, 0.0)
     return drawn
-
-
-def quantile_interval(drawn: Array, level: float) -> tuple[float, float]:
-    """The central interval of draws that may be infinite."""
-    tail = (1 - level) / 2
-    low, high = np.quantile(drawn, [tail, 1 - tail], method="nearest")
-    return float(low), float(high)
 
 
 def _points(steps: Sequence[float], losses: Sequence[float], first_step: float) -> tuple[Array, Array]:
@@ -178,38 +173,30 @@ def _points(steps: Sequence[float], losses: Sequence[float], first_step: float) 
     return k[order], loss[order]
 
 
-def _late(count: int, weighting: Weighting) -> Array:
-    if weighting == "even":
-        return np.ones(count)
-    sigma: Array = 4.0 ** np.floor(np.arange(count) / math.ceil(count / 3))
-    return sigma
-
-
 def _uncertainty(
-    values: Array, k: Array, error: Array, weights: Array, level: float
-) -> tuple[tuple[Parameter, ...], Array | None, float | None, int]:
+    values: Array, k: Array, error: Array, weights: Array
+) -> tuple[tuple[Parameter, ...], Array | None, int]:
     jacobian = gradient(values, k) * weights[:, None]
-    scale = np.sqrt((jacobian**2).sum(axis=0))
-    _, singular, right = np.linalg.svd(jacobian / scale, full_matrices=False)
-    rank = int((singular > SAME * singular[0]).sum())
+    rank, tied = tied_columns(jacobian, NAMES)
     degrees = len(k) - rank
     if _flat(values, k):
         why = f"{NOT_IDENTIFIABLE}: the loss does not fall"
-        return _without_intervals(values, {"b0": why, "b1": why}), None, None, degrees
+        return _without_intervals(values, {"b0": why, "b1": why}), None, degrees
     if rank < len(values):
-        shared = np.abs(right[rank:]).max(axis=0) > 1e-3
-        tied = [name for name, is_shared in zip(NAMES, shared, strict=True) if is_shared]
-        return _without_intervals(values, {name: collinear_note(name, tied) for name in tied}), None, None, degrees
+        unknown = {name: collinear_note(name, others) for name, others in zip(NAMES, tied, strict=True) if others}
+        return _without_intervals(values, unknown), None, degrees
     if degrees <= 0:
-        return _without_intervals(values, {}), None, None, 0
+        return _without_intervals(values, {}), None, 0
     variance = float(((error * weights) ** 2).sum()) / degrees
-    covariance: Array = variance * ((right.T / singular**2) @ right) / np.outer(scale, scale)
-    half = student_quantile(degrees, level) * np.sqrt(np.diag(covariance))
+    scale = np.sqrt((jacobian**2).sum(axis=0))
+    inverse = np.linalg.pinv(jacobian / scale)
+    covariance: Array = variance * (inverse @ inverse.T) / np.outer(scale, scale)
+    half = student_quantile(degrees, LEVEL) * np.sqrt(np.diag(covariance))
     parameters = tuple(
         Parameter(name, value, max(0.0, value - h), value + h, unit, _remark(value, h))
         for name, value, h, unit in zip(NAMES, _rounded_off(values), half.tolist(), UNITS, strict=True)
     )
-    return parameters, covariance, math.sqrt(variance), degrees
+    return parameters, covariance, degrees
 
 
 def _without_intervals(values: Array, unknown: Mapping[str, str]) -> tuple[Parameter, ...]:
@@ -272,3 +259,51 @@ def _runs(error: Array) -> tuple[int, float] | None:
     variance = (expected - 1) * (expected - 2) / (count - 1)
     runs = 1 + int((above[1:] != above[:-1]).sum())
     return (runs, expected) if variance > 0 and (runs - expected) / math.sqrt(variance) < -5 else None
+
+
+FRACTIONS = (0.1, 0.2, 0.3, 0.5, 0.75, 1.0)
+
+
+@dataclass(frozen=True)
+class Refit:
+    """The fit after ``seen`` points: the curve, and its mean error on the points still to come."""
+
+    seen: int
+    share: float
+    fit: LossFit | None
+    failure: str
+    ahead_error: float | None
+    last_error: float | None
+
+
+def refits(
+    steps: Sequence[float], losses: Sequence[float], fractions: Sequence[float] = FRACTIONS
+) -> tuple[Refit, ...]:
+    """Fit the first 10 %, 20 %, … of the points and compare each curve with the rest.
+
+    ``ahead_error`` is mean |predicted/measured - 1| over the later points, ``last_error`` that of the last tenth of
+    the full run (its median loss, since single steps scatter). Raises FitError for columns of different length,
+    or fractions outside (0, 1].
+    """
+    if len(steps) != len(losses):
+        raise FitError(f"{MODEL}: expected as many steps as losses, got {len(steps)} and {len(losses)}")
+    if any(not 0 < share <= 1 for share in fractions):
+        raise FitError(
+            f"{MODEL}: shares of a run must be in (0, 1], got {', '.join(f'{share:g}' for share in fractions)}"
+        )
+    order = np.argsort(np.asarray(steps, dtype=np.float64), kind="stable")
+    k, loss = np.asarray(steps, dtype=np.float64)[order], np.asarray(losses, dtype=np.float64)[order]
+    tail = slice(int(len(k) * 0.9), None)
+    out = []
+    for share in fractions:
+        seen = max(1, round(len(k) * share))
+        try:
+            fit = fit_loss(k[:seen].tolist(), loss[:seen].tolist())
+        except FitError as error:
+            out.append(Refit(seen, share, None, str(error), None, None))
+            continue
+        errors = fit.loss(k) / loss - 1
+        ahead = float(np.abs(errors[seen:]).mean()) if seen < len(k) else None
+        last = float(np.median(fit.loss(k[tail])) / np.median(loss[tail]) - 1)
+        out.append(Refit(seen, share, fit, "", ahead, last))
+    return tuple(out)

@@ -6,14 +6,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from scalecurve.bundle.open import Bundle, Trial
+from scalecurve.bundle.open import Bundle
 from scalecurve.bundle.problem import FileError, UnusableFile
 from scalecurve.bundle.steps import read_table
+from scalecurve.bundle.trial import Trial
+from scalecurve.training_results.outcome import training_run
 from scalecurve_api.record.tables import STEPS_FILE
 from scalecurve_api.record.trial_record import TrialRecord
 from scalecurve_models.fitting.least_squares import Array
 
-VALIDATION, STEPS = "validation loss", "step loss"
+VALIDATION, TRAINING, STEPS = "validation loss", "training loss", "step loss"
 CIFAR_DEPTHS = frozenset({20, 32, 44, 56, 110})
 """ResNets for small images have 6n+2 layers; 18, 34, 50, 101 and 152 are another family."""
 _NAME = re.compile(r"(resnet|preresnet|resnext|vgg|densenet)_?(\d+)(?:_(\w+))?")
@@ -42,14 +44,6 @@ class LearningCurve:
         return int(met.argmax()) if met.any() else None
 
     @property
-    def depth(self) -> int | None:
-        return depth_and_family(self.record.trial.workload.model)[0]
-
-    @property
-    def family(self) -> str:
-        return depth_and_family(self.record.trial.workload.model)[1]
-
-    @property
     def device(self) -> str:
         return ", ".join(sorted({rank.device_name for rank in self.record.topology}))
 
@@ -65,11 +59,12 @@ def depth_and_family(model: str) -> tuple[int | None, str]:
 
 
 def learning_curves(
-    bundle: Bundle, of_steps: Callable[[TrialRecord], bool] = lambda record: True
+    bundle: Bundle, of_steps: Callable[[TrialRecord], bool] = lambda record: True, *, training: bool = False
 ) -> tuple[tuple[LearningCurve, ...], tuple[UnusableFile, ...]]:
     """The curve of every valid trial that has one, and the tables that could not be read.
 
-    Without evaluations, step losses are read for the trials that ``of_steps`` selects.
+    Without evaluations, step losses are read for the trials that ``of_steps`` selects. ``training`` takes the losses on
+    which evaluated runs were trained: means over an epoch each, which stand at its middle step.
     """
     curves: list[LearningCurve] = []
     problems: list[UnusableFile] = []
@@ -77,15 +72,21 @@ def learning_curves(
         if not trial.good or trial.record is None:
             continue
         try:
-            curves += _curves(trial, trial.record, of_steps)
+            curves += _curves(trial, trial.record, of_steps, training)
         except FileError as error:
             problems.append(UnusableFile(f"trials/{trial.name}/{STEPS_FILE}", str(error)))
     return tuple(curves), tuple(problems)
 
 
-def _curves(trial: Trial, record: TrialRecord, of_steps: Callable[[TrialRecord], bool]) -> Iterator[LearningCurve]:
-    rows = sorted(record.evaluations, key=lambda row: row.step)
-    if rows:
+def _curves(
+    trial: Trial, record: TrialRecord, of_steps: Callable[[TrialRecord], bool], training: bool
+) -> Iterator[LearningCurve]:
+    rows = sorted(training_run(record), key=lambda row: row.step)
+    if rows and training:
+        ends = np.array([0, *(row.step for row in rows)], dtype=np.float64)
+        middle, losses = (ends[1:] + ends[:-1]) / 2, np.array([row.train_loss for row in rows])
+        yield LearningCurve(trial, record, TRAINING, middle, losses)
+    elif rows:
         yield LearningCurve(
             trial=trial,
             record=record,

@@ -42,6 +42,18 @@ class Equation:
     columns: Callable[[Array, Array, Array], Array]
     by_worker: bool
 
+    @property
+    def title(self) -> str:
+        return f"speed model ({self.name})"
+
+    def row(self, workers: float, servers: float, batch: float | None) -> Array:
+        if batch is None and not self.by_worker:
+            raise FitError(f"{self.title}: needs the global batch M")
+        inputs = [workers, servers, 1.0 if batch is None else batch]
+        w, p, m = (positive_array(self.title, "workers, servers and batch", [value]) for value in inputs)
+        row: Array = self.columns(p, w, m)[0]
+        return row
+
 
 EQUATIONS: dict[str, Equation] = {
     equation.name: equation
@@ -79,14 +91,11 @@ def speed(
     Raises FitError for another number of coefficients, no batch where one is needed, or numbers that are not positive.
     """
     equation = _equation(kind)
-    name = _name(kind)
     if len(theta) != len(equation.symbols):
-        raise FitError(f"{name}: needs {len(equation.symbols)} coefficients, got {len(theta)}")
-    inputs = [workers, servers, _batch(name, equation, batch)]
-    w, p, m = (positive_array(name, "workers, servers and batch", [value]) for value in inputs)
-    time = float(equation.columns(p, w, m)[0] @ np.asarray(theta, dtype=np.float64))
+        raise FitError(f"{equation.title}: needs {len(equation.symbols)} coefficients, got {len(theta)}")
+    time = float(equation.row(workers, servers, batch) @ np.asarray(theta, dtype=np.float64))
     if not time > 0:
-        raise FitError(f"{name}: these coefficients give a step time of 0")
+        raise FitError(f"{equation.title}: these coefficients give a step time of 0")
     return (workers if equation.by_worker else 1.0) / time
 
 
@@ -103,7 +112,6 @@ class SpeedFit:
     residuals: tuple[float, ...]
     held_out: tuple[float | None, ...]
     notes: tuple[str, ...]
-    level: float
     _linear: LinearFit
 
     def predict(self, workers: float, *, servers: float = 1, batch: float | None = None) -> Prediction:
@@ -112,13 +120,8 @@ class SpeedFit:
         Raises FitError for no batch where one is needed, or numbers that are not positive.
         """
         speed(self.equation.name, self.values.tolist(), workers, servers=servers, batch=batch)  # refuses bad input
-        time = self._linear.predict(self._row(workers, servers, batch), self.level)
+        time = self._linear.predict(self.equation.row(workers, servers, batch))
         return time.inverse(workers if self.equation.by_worker else 1.0)
-
-    def _row(self, workers: float, servers: float, batch: float | None) -> Array:
-        m = _batch(_name(self.equation.name), self.equation, batch)
-        row: Array = self.equation.columns(np.array([float(servers)]), np.array([float(workers)]), np.array([m]))[0]
-        return row
 
 
 def fit_speed(
@@ -128,7 +131,6 @@ def fit_speed(
     *,
     servers: Sequence[float] | None = None,
     batch: Sequence[float] | float | None = None,
-    level: float = 0.95,
 ) -> SpeedFit:
     """Fit Eq. 3 or 4 to measured speeds; every row one run.
 
@@ -136,7 +138,7 @@ def fit_speed(
     number that is not positive, with its place.
     """
     equation = _equation(kind)
-    name = _name(kind)
+    name = equation.title
     w = positive_array(name, "worker counts", workers)
     f = positive_array(name, "speeds", steps_per_s)
     if servers is None and kind != "workers":
@@ -152,18 +154,18 @@ def fit_speed(
     require_points(name, len(distinct), len(equation.symbols), "different runs")
     rows = equation.columns(p, w, m) * (f / (w if equation.by_worker else 1.0))[:, None]
     linear = nonnegative(rows, np.ones(len(f)), equation.symbols)
-    units = [_unit(equation, symbol) for symbol in equation.symbols]
+    per_sample = "s" if equation.by_worker else "s/sample"
+    units = [per_sample if symbol == "theta0" else "s" for symbol in equation.symbols]
     return SpeedFit(
         equation=equation,
         values=linear.values,
-        parameters=linear.parameters(units, level),
+        parameters=linear.parameters(units),
         residuals=tuple(float(e) for e in 1 / (rows @ linear.values) - 1),
         held_out=tuple(
             None if error is None or error <= -1 else 1 / (1 + error) - 1
             for error in leave_out(rows, run_of.ravel(), len(equation.symbols))
         ),
         notes=tuple(_notes(equation, linear, len(distinct))),
-        level=level,
         _linear=linear,
     )
 
@@ -181,21 +183,7 @@ def _notes(equation: Equation, linear: LinearFit, runs: int) -> list[str]:
     return notes
 
 
-def _unit(equation: Equation, symbol: str) -> str:
-    return "s/sample" if symbol == "theta0" and not equation.by_worker else "s"
-
-
-def _batch(name: str, equation: Equation, batch: float | None) -> float:
-    if batch is None and not equation.by_worker:
-        raise FitError(f"{name}: needs the global batch M")
-    return 1.0 if batch is None else float(batch)
-
-
 def _equation(kind: str) -> Equation:
     if kind not in EQUATIONS:
         raise FitError(f"speed model: kind {kind!r}: expected one of {', '.join(EQUATIONS)}")
     return EQUATIONS[kind]
-
-
-def _name(kind: str) -> str:
-    return f"speed model ({kind})"

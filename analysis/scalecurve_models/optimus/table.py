@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from scalecurve.render.table import Cell, Column, Table
+from scalecurve.render.table import Cell, Column, Table, columns_of
 from scalecurve_models.fitting.least_squares import FitError
 from scalecurve_models.optimus.loss import MODEL, steps_at
 from scalecurve_models.optimus.speed import EQUATIONS, Kind, speed
@@ -28,8 +28,7 @@ def speed_table(
         raise FitError(f"speed model: expected five (sync) or four (async) nonnegative coefficients, got {len(theta)}")
     steps = _steps(loss, target_loss)
     columns = (
-        Column("servers", "Servers", "count"),
-        Column("workers", "Workers", "count"),
+        *columns_of("count", servers="Servers", workers="Workers"),
         Column("steps_per_s", "Speed", "number", "steps/s"),
         Column("samples_per_s", "Throughput", "number", "samples/s"),
         Column("seconds", "Time to loss", "number", "s"),

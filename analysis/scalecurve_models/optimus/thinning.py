@@ -14,8 +14,8 @@ _FINEST = 64
 """A thinned point stands for at most this fraction of its step: over so short a range the curve is a straight line."""
 
 
-def outliers(losses: Array, window: int = WINDOW) -> NDArray[np.bool_]:
-    """Points outside [least of the ``window`` after, largest of the ``window`` before] and far from their neighbors.
+def outliers(losses: Array) -> NDArray[np.bool_]:
+    """Points outside [least of the ``WINDOW`` after, largest of the ``WINDOW`` before] and far from their neighbors.
 
     The first rule is the paper's; a falling curve without noise has no such point, however steep. Alone it would take a
     third of the points of a noisy tail, and with them the noise that intervals need: the second rule keeps those within
@@ -24,10 +24,10 @@ def outliers(losses: Array, window: int = WINDOW) -> NDArray[np.bool_]:
     count = len(losses)
     if count < 3:
         return np.zeros(count, dtype=bool)
-    ahead = np.concatenate([losses[1:], np.full(window, np.inf)])
-    behind = np.concatenate([np.full(window, -np.inf), losses[:-1]])
-    least = sliding_window_view(ahead, window).min(axis=1)[:count]
-    most = sliding_window_view(behind, window).max(axis=1)[:count]
+    ahead = np.concatenate([losses[1:], np.full(WINDOW, np.inf)])
+    behind = np.concatenate([np.full(WINDOW, -np.inf), losses[:-1]])
+    least = sliding_window_view(ahead, WINDOW).min(axis=1)[:count]
+    most = sliding_window_view(behind, WINDOW).max(axis=1)[:count]
     least = np.where(np.isfinite(least), least, -np.inf)
     most = np.where(np.isfinite(most), most, np.inf)
     flagged: NDArray[np.bool_] = ((losses < least) | (losses > most)) & _far(losses)
@@ -47,9 +47,9 @@ def _far(losses: Array) -> NDArray[np.bool_]:
     return far
 
 
-def without_outliers(losses: Array, window: int = WINDOW) -> tuple[Array, int]:
+def without_outliers(losses: Array) -> tuple[Array, int]:
     """Outliers replaced by the average of the nearest regular points to either side, and their number."""
-    bad = outliers(losses, window)
+    bad = outliers(losses)
     if not bad.any() or bad.all():
         return losses, 0
     good = np.flatnonzero(~bad)

@@ -5,13 +5,15 @@ operations are done than Paleo counts (Winograd), and falls where Paleo counts n
 So each point's exact PPP is shown with the common one, which is valid for the family of networks it came from.
 """
 
+import csv
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from math import exp, inf, log, sqrt
+from pathlib import Path
 
-from scalecurve.statistics.intervals import student_quantile
-from scalecurve_models.fitting.least_squares import EXACT, FitError, Parameter
+from scalecurve.statistics.spread import student_quantile
+from scalecurve_models.fitting.least_squares import EXACT, LEVEL, FitError, Parameter
 from scalecurve_models.networks.graph import Network
 from scalecurve_models.paleo.scaling import Platform, predict_step
 from scalecurve_models.paleo.terms import HEAD, Variant
@@ -52,27 +54,18 @@ class PppCalibration:
 
     ppp_comp: Parameter
     points: tuple[CalibratedPoint, ...]
-    platform: Platform
-    """The platform with the fitted PPP."""
+    platform: Platform  # with the fitted PPP
 
     @property
     def notes(self) -> tuple[str, ...]:
         ppps = [point.exact_ppp for point in self.points]
-        notes = ["One-worker steps carry no information on the PPP for communication; it is not changed."]
-        if len(ppps) == 1:
-            notes.append("One point for one parameter: an exact fit, without an error estimate.")
-        else:
-            notes.append(f"Exact PPPs of the points range from {min(ppps):.3g} to {max(ppps):.3g}.")
-        return tuple(notes)
+        many = f"Exact PPPs of the points range from {min(ppps):.3g} to {max(ppps):.3g}."
+        one = "One point for one parameter: an exact fit, without an error estimate."
+        unknown = "One-worker steps carry no information on the PPP for communication; it is not changed."
+        return unknown, many if len(ppps) > 1 else one
 
 
-def calibrate(
-    points: Sequence[MeasuredStep],
-    platform: Platform,
-    *,
-    variant: Variant = HEAD,
-    level: float = 0.95,
-) -> PppCalibration:
+def calibrate(points: Sequence[MeasuredStep], platform: Platform, *, variant: Variant = HEAD) -> PppCalibration:
     """Find the PPP for compute with the least squares of log(predicted / measured).
 
     Raises FitError for no points, a point of several workers, or a step shorter than its update alone, which Paleo
@@ -80,25 +73,24 @@ def calibrate(
     """
     if not points:
         raise FitError("a PPP needs at least one measured step of one worker, got none")
-    for point in points:
-        if point.workers != 1:
-            raise FitError(f"a PPP is fitted to steps of one worker, got a step of {point.workers}")
-
+    if several := [point.workers for point in points if point.workers != 1]:
+        raise FitError(f"a PPP is fitted to steps of one worker, got a step of {several[0]}")
     steps = [partial(_step_ms, point, platform, variant) for point in points]
     exact = [_exact(point, step) for point, step in zip(points, steps, strict=True)]
-    common = _common(points, exact, steps)
-    predicted = [step(common) for step in steps]
+
+    def squares(x: float) -> float:
+        return sum(log(step(x) / point.step_ms) ** 2 for step, point in zip(steps, points, strict=True))
+
+    common = _least(squares, min(exact), max(exact))
     degrees = len(points) - 1
     low = high = None
     if degrees:
-        squares = sum(log(p / point.step_ms) ** 2 for p, point in zip(predicted, points, strict=True))
         slopes = sum((log(step(common + 1e-4) / step(common - 1e-4)) / 2e-4) ** 2 for step in steps)
-        half = student_quantile(degrees, level) * sqrt(squares / degrees / slopes)
+        half = student_quantile(degrees, LEVEL) * sqrt(squares(common) / degrees / slopes)
         low, high = exp(common - half), exp(common + half)
-    note = "" if degrees else EXACT
     return PppCalibration(
-        Parameter("ppp_comp", exp(common), low, high, "", note),
-        tuple(CalibratedPoint(*each) for each in zip(points, predicted, map(exp, exact), strict=True)),
+        Parameter("ppp_comp", exp(common), low, high, "", "" if degrees else EXACT),
+        tuple(CalibratedPoint(p, step(common), exp(x)) for p, step, x in zip(points, steps, exact, strict=True)),
         replace(platform, ppp_comp=exp(common)),
     )
 
@@ -121,15 +113,44 @@ def _exact(point: MeasuredStep, step: Callable[[float], float]) -> float:
     return float(brentq(lambda x: log(step(x) / point.step_ms), log(LEAST), log(MOST), xtol=1e-12))
 
 
-def _common(points: Sequence[MeasuredStep], exact: Sequence[float], steps: Sequence[Callable[[float], float]]) -> float:
+def _least(squares: Callable[[float], float], low: float, high: float) -> float:
     """Log of the PPP with the least squares; it lies within the range of the exact ones."""
     from scipy.optimize import minimize_scalar
 
-    low, high = min(exact), max(exact)
     if high - low < 1e-12:
         return low
-
-    def squares(x: float) -> float:
-        return sum(log(step(x) / point.step_ms) ** 2 for step, point in zip(steps, points, strict=True))
-
     return float(minimize_scalar(squares, bounds=(low, high), method="bounded", options={"xatol": 1e-10}).x)
+
+
+COLUMNS = ("batch", "step_ms", "workers")
+
+
+def read_measured(file: Path, network: Network) -> list[MeasuredStep]:
+    """Every row of a file as a step of ``network``; ``batch`` is each worker's.
+
+    Raises FitError with the file and the line where it cannot be read, or a column or a value is wrong.
+    """
+    try:
+        lines = file.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise FitError(f"{file}: cannot be read: {getattr(error, 'strerror', None) or 'not UTF-8 text'}") from error
+    rows = csv.DictReader(lines)
+    names = rows.fieldnames or []
+    wrong = [name for name in names if name not in COLUMNS] or [name for name in COLUMNS[:2] if name not in names]
+    if wrong:
+        raise FitError(f"{file}: column {wrong[0]!r}: expected columns batch, step_ms and optionally workers")
+    return [_step(row, f"{file}:{number}", network) for number, row in enumerate(rows, start=2)]
+
+
+def _step(row: dict[str, str], where: str, network: Network) -> MeasuredStep:
+    try:
+        if any(name not in COLUMNS for name in row):  # more values than the header has columns
+            raise ValueError
+        workers = int(row.get("workers") or 1)
+        return MeasuredStep(network, int(row["batch"]), float(row["step_ms"]), workers)
+    except FitError as error:
+        raise FitError(f"{where}: {error}") from error
+    except (TypeError, ValueError) as error:
+        raise FitError(
+            f"{where}: expected an integer batch and milliseconds, got {', '.join(map(str, row.values()))}"
+        ) from error

@@ -115,7 +115,8 @@ def costs_of(network: Network, variant: Variant = HEAD) -> NetworkCosts:
 
 def update_ms(parameter_bytes: int, device: DeviceSpec, pipeline: bool = False) -> float:
     """Milliseconds of w -= rate * gradient: two FLOPs per parameter, three moves, at full peak regardless of PPP."""
-    rates = Rates.of(device)
+    # A TPU has no fp32 peak; its slowest path stands for it, and hardly matters: an update is bound by memory.
+    rates = Rates.of(device, precision="fp32" if "fp32" in device.gflops else min(device.gflops, key=device.peak))
     flops = 2 * (parameter_bytes // PARAMETER_BYTES)
     compute = max(flops * rates.flop_ms, rates.cycle_ms) if flops else 0.0
     move = 3 * max(parameter_bytes * rates.byte_ms, rates.cycle_ms)

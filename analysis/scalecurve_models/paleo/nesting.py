@@ -9,8 +9,7 @@ from collections.abc import Mapping, Sequence
 from scalecurve_models.networks.graph import Network
 from scalecurve_models.paleo.terms import PaleoError
 
-Nested = str | tuple[list["Nested"], ...]
-"""A layer's name, or parallel branches."""
+Nested = str | tuple[list["Nested"], ...]  # a layer's name, or parallel branches
 
 
 def nest(network: Network) -> list[Nested]:

@@ -6,15 +6,19 @@
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import partial
 
+from scalecurve.bundle.open import Bundle
+from scalecurve.hardware.devices import precision_of
 from scalecurve_models.comparison.series_models import SeriesModel
 from scalecurve_models.fitting.least_squares import FitError, Parameter, Prediction
 from scalecurve_models.fitting.observations import ObservedPoint, ObservedSeries
 from scalecurve_models.networks import Network
+from scalecurve_models.networks.catalog import images_per_sample, network_of
 from scalecurve_models.paleo.calibration import MeasuredStep, calibrate
 from scalecurve_models.paleo.costs import costs_of
-from scalecurve_models.paleo.plus import PlusFit, PlusTerms, fit_plus, with_plus
+from scalecurve_models.paleo.plus import PlusFit, fit_plus, with_plus
 from scalecurve_models.paleo.scaling import Platform, predict_step
 
 PALEO, CALIBRATED, PLUS = "paleo", "paleo-1", "paleo+"
@@ -26,10 +30,14 @@ Rate = Callable[[int], float]
 
 @dataclass(frozen=True)
 class PaleoModels:
-    """The three models for the curves of a bundle; ``networks`` maps curve names to networks."""
+    """The three models for the curves of a bundle; ``networks`` maps curve names to networks.
+
+    ``copies`` maps curve names to the images that are computed for each sample, 1 where it has none.
+    """
 
     platform: Platform
     networks: Mapping[str, Network]
+    copies: Mapping[str, int] = field(default_factory=dict)
 
     def __call__(self, series: Sequence[ObservedSeries]) -> Callable[[ObservedSeries], tuple[SeriesModel, ...]]:
         points = {
@@ -53,20 +61,41 @@ class PaleoModels:
             network = self.networks.get(curve.name)
             if network is None:
                 return ()
-            plain = _plain(PALEO, curve, network, self.platform, (), everywhere=True)
-            plain = replace(plain, notes=(_platform_note(self.platform),))
+            images = self.copies.get(curve.name, 1)
+            plain = _plain(PALEO, curve, network, self.platform, (), images, everywhere=True)
+            platform = f"{self.platform.device.title}, {self.platform.precision}, {self.platform.link.title}"
+            ppps = f"PPP {self.platform.ppp_comp:g} and {self.platform.ppp_comm:g}, nothing fitted"
+            plain = replace(plain, notes=(f"{platform}; {ppps}",))
             if calibrated is None:
                 failed = (SeriesModel(name, EQUATION, failure=failure) for name in (CALIBRATED, PLUS))
                 return (plain, *failed)
-            one = _plain(CALIBRATED, curve, network, calibrated, parameters)
-            return plain, one, _plus(curve, network, calibrated, several)
+            one = _plain(CALIBRATED, curve, network, calibrated, parameters, images)
+            return plain, one, _plus(curve, network, calibrated, several, images)
 
         return on
 
     def _measured(self, curve: ObservedSeries, point: ObservedPoint) -> MeasuredStep:
-        batch = -(-round(point.batch) // point.workers)
         step_ms = point.batch / point.throughput * 1e3
-        return MeasuredStep(self.networks[curve.name], max(1, batch), step_ms, point.workers)
+        images = _images(point.batch, point.workers, self.copies.get(curve.name, 1))
+        return MeasuredStep(self.networks[curve.name], images, step_ms, point.workers)
+
+
+def paleo_models(
+    bundle: Bundle, platform: Platform, network: Network | None = None, precision: str | None = None
+) -> PaleoModels:
+    """Paleo for every curve of a bundle, in its own precision, or in the platform's where ``precision`` names that.
+
+    Raises FitError where curves differ in it, for a platform has one; NetworkError for a curve without a network.
+    """
+    workloads = {trial.spec.point.series: trial.spec.workload for trial in bundle.trials}
+    precisions = {workload.precision.value for workload in workloads.values()}
+    if precision is None:
+        if len(precisions) != 1:
+            named = ", ".join(sorted(precisions))
+            raise FitError(f"{bundle.label}: uses {named}; choose one with --precision")
+        platform = replace(platform, precision=precision_of(precisions.pop()))
+    networks = {name: network or network_of(workload) for name, workload in workloads.items()}
+    return PaleoModels(platform, networks, {name: images_per_sample(workload) for name, workload in workloads.items()})
 
 
 def _plain(
@@ -75,30 +104,32 @@ def _plain(
     network: Network,
     platform: Platform,
     parameters: tuple[Parameter, ...],
+    copies: int,
     everywhere: bool = False,
 ) -> SeriesModel:
     def rate(workers: int) -> float:
         batch = curve.batch_at(workers)
-        step = predict_step(network, platform, batch=_share(batch, workers), workers=workers)
+        step = predict_step(network, platform, batch=_images(batch, workers, copies), workers=workers)
         return batch / step.step_ms * 1e3
 
     return _model(name, EQUATION, curve, parameters, rate, {n: rate(n) for n in curve.workers if everywhere or n > 1})
 
 
 def _plus(
-    curve: ObservedSeries, network: Network, platform: Platform, several: Mapping[tuple[str, int], MeasuredStep]
+    curve: ObservedSeries,
+    network: Network,
+    platform: Platform,
+    several: Mapping[tuple[str, int], MeasuredStep],
+    copies: int,
 ) -> SeriesModel:
-    def rate(fit: PlusFit) -> Rate:
-        def at(workers: int) -> float:
-            batch = curve.batch_at(workers)
-            step = predict_step(network, platform, batch=_share(batch, workers), workers=workers)
-            sent = costs_of(network).parameter_bytes
-            return batch / with_plus(step, sent, fit.platform, fit.terms).step_ms * 1e3
-
-        return at
+    def rate(fit: PlusFit, workers: int) -> float:
+        batch = curve.batch_at(workers)
+        step = predict_step(network, platform, batch=_images(batch, workers, copies), workers=workers)
+        sent = costs_of(network).parameter_bytes
+        return batch / with_plus(step, sent, fit.platform, fit.terms).step_ms * 1e3
 
     try:
-        fitted = fit_plus(list(several.values()), platform, start=PlusTerms())
+        fitted = fit_plus(list(several.values()), platform)
     except FitError as error:
         return SeriesModel(PLUS, PLUS_EQUATION, failure=str(error))
     left_out: dict[int, float | None] = {}
@@ -107,8 +138,8 @@ def _plus(
             continue
         # Exclude this worker count on the other curves of the program too.
         rest = [step for (_, n), step in several.items() if n != workers]
-        left_out[workers] = rate(fit_plus(rest, platform, start=PlusTerms()))(workers) if rest else None
-    return _model(PLUS, PLUS_EQUATION, curve, fitted.parameters, rate(fitted), left_out)
+        left_out[workers] = rate(fit_plus(rest, platform), workers) if rest else None
+    return _model(PLUS, PLUS_EQUATION, curve, fitted.parameters, partial(rate, fitted), left_out)
 
 
 def _model(
@@ -130,13 +161,6 @@ def _model(
     )
 
 
-def _platform_note(platform: Platform) -> str:
-    return (
-        f"{platform.device.title}, {platform.precision}, {platform.link.title}; PPP {platform.ppp_comp:g} and "
-        f"{platform.ppp_comm:g}, nothing fitted"
-    )
-
-
-def _share(batch: float, workers: int) -> int:
-    """A worker's share of the batch, rounded up as for the slowest one."""
-    return max(1, -(-round(batch) // workers))
+def _images(batch: float, workers: int, copies: int) -> int:
+    """Images of a worker's share of the batch, which is rounded up as for the slowest one."""
+    return max(1, -(-round(batch) // workers)) * copies

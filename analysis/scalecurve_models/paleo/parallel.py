@@ -14,24 +14,14 @@ from math import prod
 
 import numpy as np
 
-from scalecurve.hardware.devices import Link
 from scalecurve_models.networks.graph import Network
 from scalecurve_models.networks.layer import AnyLayer
-from scalecurve_models.paleo.communication import SCHEMES, exchange_ms
-from scalecurve_models.paleo.costs import (
-    PARAMETER_BYTES,
-    NetworkCosts,
-    PassCosts,
-    Rates,
-    costs_of,
-    update_ms,
-)
+from scalecurve_models.paleo.costs import PARAMETER_BYTES, Array, Rates, costs_of, update_ms
 from scalecurve_models.paleo.nesting import bounds, nest
-from scalecurve_models.paleo.scaling import Platform, check_counts
+from scalecurve_models.paleo.scaling import SCHEMES, Platform, check_counts, exchange_ms
 from scalecurve_models.paleo.terms import HEAD, PaleoError, Variant
 
-GROUP = 4
-"""Devices that share a host."""
+GROUP = 4  # devices that share a host
 
 
 @dataclass(frozen=True)
@@ -58,9 +48,6 @@ class HybridPart:
     update_ms: float
     communication_ms: float
 
-    def plain(self) -> dict[str, object]:
-        return dict(self.__dict__)
-
 
 def predict_model_parallel(
     network: Network, platform: Platform, *, batch: int, variant: Variant = HEAD
@@ -73,23 +60,19 @@ def predict_model_parallel(
             "parallelism; use the corrected arithmetic or hybrid parallelism"
         )
     costs = costs_of(network, variant)
-    fetches = _fetches(network, platform, batch, platform.link if variant.corrected else None, variant.corrected)
+    link = platform.link.gbps / 8 if variant.corrected else platform.device.memory_gb_s
+    fetches = _fetches(network, platform, batch, link, variant.corrected)
+    rates = Rates.of(platform.device, platform.ppp_comp, platform.precision)
     items = nest(network)
     passes = []
     for name, part in (("forward", costs.forward), ("backward", costs.backward)):
-        times = _totals(costs, part, platform, batch)
-        least, most = bounds(items, {layer: time + fetches[layer] for layer, time in times.items()})
-        passes.append(PassBounds(name, least, most))
+        times = np.add(*part.by_layer(batch, rates)) + fetches
+        passes.append(PassBounds(name, *bounds(items, dict(zip(costs.names, times.tolist(), strict=True)))))
     return passes
 
 
 def predict_hybrid(
-    network: Network,
-    platform: Platform,
-    *,
-    batch: int,
-    workers: int,
-    variant: Variant = HEAD,
+    network: Network, platform: Platform, *, batch: int, workers: int, variant: Variant = HEAD
 ) -> list[HybridPart]:
     """A step of "one weird trick": unsplit layers are data parallel, split ones model parallel.
 
@@ -98,38 +81,31 @@ def predict_hybrid(
     """
     check_counts(batch, workers, "weak")
     costs = costs_of(network, variant)
-    fetches = _fetches(network, platform, batch, platform.link, variant.corrected)
-    split = {layer.name for layer in network.main_layers if layer.device is not None}
-    sizes = {True: 0, False: 0}
-    for name, parameters in zip(costs.names, costs.parameters, strict=True):
-        sizes[name in split] += PARAMETER_BYTES * parameters
+    fetches = _fetches(network, platform, batch, platform.link.gbps / 8, variant.corrected)
+    hidden = _hidden(network, platform, batch, workers, variant.corrected)
+    names = {layer.name for layer in network.main_layers if layer.device is not None}
+    split = np.array([name in names for name in costs.names])
+    model_bytes, data_bytes = (PARAMETER_BYTES * int(np.array(costs.parameters)[of].sum()) for of in (split, ~split))
     items = nest(network)
     rates = Rates.of(platform.device, platform.ppp_comp, platform.precision)
     data_ms, model_ms = [], []
     for part in (costs.forward, costs.backward):
         compute, move = part.by_layer(batch, rates)
-        move = move + np.array([fetches[name] for name in costs.names])
-        alone = np.array([name not in split for name in costs.names])
-        data_ms.append(float((np.maximum(compute, move) if variant.pipeline else compute + move)[alone].sum()))
-        split_ms = {name: float(c + m) for name, c, m in zip(costs.names, compute, move, strict=True) if name in split}
-        model_ms.append(
-            _pipelined(
-                bounds(items, split_ms)[0], _hidden(network, platform, batch, workers, variant.corrected), workers
-            )
-        )
+        move = move + fetches
+        data_ms.append(float((np.maximum(compute, move) if variant.pipeline else compute + move)[~split].sum()))
+        split_ms = {
+            name: time for name, time in zip(costs.names, (compute + move).tolist(), strict=True) if name in names
+        }
+        once = bounds(items, split_ms)[0]
+        model_ms.append(once if hidden is None else (once - hidden) * workers + hidden)
     # The release uses the full update although it has just computed the pipelined one.
-    data_update = update_ms(sizes[False], platform.device, variant.pipeline and variant.revision == "head")
-    exchange = exchange_ms(sizes[False], platform.link, workers, SCHEMES["tree"], platform.ppp_comm)
-    model_update = update_ms(sizes[True], platform.device)
-    together = batch * workers
+    data_update = update_ms(data_bytes, platform.device, variant.pipeline and variant.revision == "head")
+    exchange = exchange_ms(data_bytes, platform.link, workers, SCHEMES["tree"], platform.ppp_comm)
+    model_update = update_ms(model_bytes, platform.device)
     return [
-        HybridPart("data", workers, together, data_ms[0], data_ms[1], data_update, exchange),
-        HybridPart("model", workers, together, model_ms[0], model_ms[1], model_update, 0.0),
+        HybridPart("data", workers, batch * workers, data_ms[0], data_ms[1], data_update, exchange),
+        HybridPart("model", workers, batch * workers, model_ms[0], model_ms[1], model_update, 0.0),
     ]
-
-
-def _pipelined(once: float, hidden: float | None, workers: int) -> float:
-    return once if hidden is None else (once - hidden) * workers + hidden
 
 
 def _hidden(network: Network, platform: Platform, batch: int, workers: int, corrected: bool) -> float | None:
@@ -143,17 +119,9 @@ def _hidden(network: Network, platform: Platform, batch: int, workers: int, corr
     return values / 2**30 / (platform.link.gbps / 8) * 1e3 * (workers - 1)
 
 
-def _totals(costs: NetworkCosts, part: PassCosts, platform: Platform, batch: int) -> dict[str, float]:
-    compute, move = part.by_layer(batch, Rates.of(platform.device, platform.ppp_comp, platform.precision))
-    return {name: float(c + m) for name, c, m in zip(costs.names, compute, move, strict=True)}
-
-
-def _fetches(network: Network, platform: Platform, batch: int, link: Link | None, corrected: bool) -> dict[str, float]:
-    """Milliseconds that each layer needs to fetch its parents' outputs from other devices."""
-    bandwidth = platform.device.memory_gb_s if link is None else link.gbps / 8
-    return {
-        layer.name: _fetched(network, layer, platform, batch, bandwidth, corrected) for layer in network.main_layers
-    }
+def _fetches(network: Network, platform: Platform, batch: int, bandwidth: float, corrected: bool) -> Array:
+    """Milliseconds that each layer needs to fetch its parents' outputs from other devices; bandwidth in GiB/s."""
+    return np.array([_fetched(network, x, platform, batch, bandwidth, corrected) for x in network.main_layers])
 
 
 def _fetched(
@@ -161,15 +129,14 @@ def _fetched(
 ) -> float:
     total = 0.0
     for parent in network.parents_of(layer):
-        values = batch * prod(network.shapes[parent.name])
+        size = batch * prod(network.shapes[parent.name]) * PARAMETER_BYTES
         if corrected:
             if (layer.device or 0) != (parent.device or 0):
-                share = bandwidth / (1 if _same_host(layer, parent) else 2)
-                total += _fetch_ms(values * PARAMETER_BYTES, share, platform)
+                total += _fetch_ms(size, bandwidth if _same_host(layer, parent) else bandwidth / 2, platform)
         elif layer.device != parent.device:
             if len(layer.parents) > 1 and not _same_host(layer, parent):
                 bandwidth /= 2
-            total += _fetch_ms(values * PARAMETER_BYTES, bandwidth, platform)
+            total += _fetch_ms(size, bandwidth, platform)
     return total
 
 

@@ -2,28 +2,27 @@
 
 from collections.abc import Sequence
 
-from scalecurve.render.table import Cell, Column, Table
+from scalecurve.render.table import Cell, Column, Table, columns_of
 from scalecurve_models.networks.counting import CONVENTIONS
 from scalecurve_models.networks.graph import Network
 from scalecurve_models.paleo.calibration import MeasuredStep, PppCalibration
-from scalecurve_models.paleo.inference import InferenceRate
 from scalecurve_models.paleo.parallel import HybridPart, PassBounds
 from scalecurve_models.paleo.plus import PlusPrediction
-from scalecurve_models.paleo.scaling import Platform, StepPrediction, predict_step
+from scalecurve_models.paleo.scaling import InferenceRate, Platform, StepPrediction, predict_step
 from scalecurve_models.paleo.terms import HEAD, Variant
 
-_STEP_COLUMNS = (
-    Column("workers", "workers", "count"),
-    Column("batch_per_worker", "batch/worker", "count"),
-    Column("forward_ms", "forward", "number", "ms"),
-    Column("backward_ms", "backward", "number", "ms"),
-    Column("update_ms", "update", "number", "ms"),
-)
+_PASSES = columns_of("number", "ms", forward_ms="forward", backward_ms="backward", update_ms="update")
+_STEP_COLUMNS = (*columns_of("count", workers="workers", batch_per_worker="batch/worker"), *_PASSES)
 _RATE_COLUMNS = (
     Column("step_ms", "step", "number", "ms"),
     Column("throughput", "throughput", "number", "samples/s"),
     Column("speedup", "speed-up", "number"),
 )
+
+
+def _step(step: StepPrediction) -> tuple[Cell, ...]:
+    """The cells under ``_STEP_COLUMNS``."""
+    return step.workers, step.batch_per_worker, step.forward_ms, step.backward_ms, step.update_ms
 
 
 def scaling_table(
@@ -32,19 +31,13 @@ def scaling_table(
     """One row per number of workers; speed-up is relative to the throughput per worker of the first row."""
     columns = (
         *_STEP_COLUMNS,
-        Column("one_to_all_ms", "one to all", "number", "ms"),
-        Column("tree_ms", "tree", "number", "ms"),
-        Column("butterfly_ms", "butterfly", "number", "ms"),
+        *columns_of("number", "ms", one_to_all_ms="one to all", tree_ms="tree", butterfly_ms="butterfly"),
         *_RATE_COLUMNS,
     )
     base = predictions[0].throughput / predictions[0].workers
     rows = [
-        (
-            p.workers, p.batch_per_worker, p.forward_ms, p.backward_ms, p.update_ms, *p.communication_ms.values(),
-            p.step_ms, p.throughput, p.throughput / base,
-        )
-        for p in predictions
-    ]  # fmt: skip
+        (*_step(p), *p.communication_ms.values(), p.step_ms, p.throughput, p.throughput / base) for p in predictions
+    ]
     notes = (
         "Step, throughput and speed-up use the tree, without overlap and without message latency.",
         f"Revision {revision} of the authors' code, GEMM only.",
@@ -57,18 +50,14 @@ def plus_table(predictions: Sequence[PlusPrediction], network: Network, platform
     """One row per number of workers, with the exchange and step of Paleo+."""
     columns = (
         *_STEP_COLUMNS,
-        Column("exchange_ms", "exchange", "number", "ms"),
-        Column("exposed_ms", "exposed", "number", "ms"),
+        *columns_of("number", "ms", exchange_ms="exchange", exposed_ms="exposed"),
         *_RATE_COLUMNS,
     )
     base = predictions[0].throughput / predictions[0].paleo.workers
     rows = [
-        (
-            p.paleo.workers, p.paleo.batch_per_worker, p.paleo.forward_ms, p.paleo.backward_ms, p.paleo.update_ms,
-            p.exchange_ms, p.exposed_ms, p.step_ms, p.throughput, p.throughput / base,
-        )
+        (*_step(p.paleo), p.exchange_ms, p.exposed_ms, p.step_ms, p.throughput, p.throughput / base)
         for p in predictions
-    ]  # fmt: skip
+    ]
     terms = predictions[0].terms
     notes = (
         f"Paleo+ is not part of Paleo: {terms.scheme}, {terms.latency_us:g} us per message, overlap {terms.overlap:g} "
@@ -82,8 +71,7 @@ def bounds_table(passes: Sequence[PassBounds], network: Network, platform: Platf
     """A forward and a backward pass of a split network."""
     columns = (
         Column("pass", "pass"),
-        Column("lower_ms", "branches in parallel", "number", "ms"),
-        Column("upper_ms", "branches in sequence", "number", "ms"),
+        *columns_of("number", "ms", lower_ms="branches in parallel", upper_ms="branches in sequence"),
     )
     rows = tuple((each.name, each.least_ms, each.most_ms) for each in passes)
     return Table("paleo_model", f"Paleo: {network.name}, model parallel", columns, rows, (_platform_note(platform),))
@@ -93,14 +81,11 @@ def hybrid_table(parts: Sequence[HybridPart], network: Network, platform: Platfo
     """The data-parallel and the model-parallel part of a step, for each number of workers."""
     columns = (
         Column("part", "layers"),
-        Column("workers", "workers", "count"),
-        Column("batch", "global batch", "count"),
-        Column("forward_ms", "forward", "number", "ms"),
-        Column("backward_ms", "backward", "number", "ms"),
-        Column("update_ms", "update", "number", "ms"),
+        *columns_of("count", workers="workers", batch="global batch"),
+        *_PASSES,
         Column("communication_ms", "tree", "number", "ms"),
     )
-    rows = tuple(tuple(part.__dict__.values()) for part in parts)
+    rows = tuple(tuple(vars(part).values()) for part in parts)
     return Table("paleo_hybrid", f"Paleo: {network.name}, hybrid", columns, rows, (_platform_note(platform),))
 
 
@@ -109,8 +94,7 @@ def calibration_table(calibration: PppCalibration) -> Table:
     columns = (
         Column("network", "network"),
         Column("batch", "batch", "count"),
-        Column("measured_ms", "measured", "number", "ms"),
-        Column("predicted_ms", "predicted", "number", "ms"),
+        *columns_of("number", "ms", measured_ms="measured", predicted_ms="predicted"),
         Column("error", "error", "percent"),
         Column("exact_ppp", "exact PPP", "number"),
     )
@@ -140,17 +124,13 @@ def measured_table(
     Run time and cost are for a million samples; cost in the unit of ``per_worker_hour``.
     """
     columns = (
-        Column("workers", "workers", "count"),
-        Column("batch_per_worker", "batch/worker", "count"),
-        Column("measured", "throughput", "number", "samples/s"),
-        Column("uncalibrated", "uncalibrated", "number", "samples/s"),
+        *columns_of("count", workers="workers", batch_per_worker="batch/worker"),
+        *columns_of("number", "samples/s", measured="throughput", uncalibrated="uncalibrated"),
         Column("uncalibrated_error", "error", "percent"),
         Column("calibrated", "calibrated", "number", "samples/s"),
         Column("calibrated_error", "error", "percent"),
-        Column("measured_s", "1 million samples", "number", "s"),
-        Column("calibrated_s", "calibrated", "number", "s"),
-        Column("measured_cost", "cost", "number"),
-        Column("calibrated_cost", "calibrated", "number"),
+        *columns_of("number", "s", measured_s="1 million samples", calibrated_s="calibrated"),
+        *columns_of("number", measured_cost="cost", calibrated_cost="calibrated"),
         Column("cost_error", "error", "percent"),
     )
 
@@ -167,12 +147,8 @@ def measured_table(
         if per_worker_hour is not None:
             hours = [1e6 / each / 3600 * n * per_worker_hour for each in (measured, fitted)]
             costs = (*hours, measured / fitted - 1)
-        rows.append(
-            (
-                *(n, point.batch_per_worker, measured, plain, plain / measured - 1, fitted, fitted / measured - 1),
-                *(1e6 / measured, 1e6 / fitted, *costs),
-            )
-        )
+        rates = (measured, plain, plain / measured - 1, fitted, fitted / measured - 1)
+        rows.append((n, point.batch_per_worker, *rates, 1e6 / measured, 1e6 / fitted, *costs))
     notes = (
         "The PPP was calibrated on the one-worker steps; all other predictions are blind, and all uncalibrated ones.",
         f"PPP uncalibrated: {initial.ppp_comp:.4g}; calibrated: {calibrated.ppp_comp:.4g}; both use "
@@ -187,14 +163,10 @@ def inference_table(rates: Sequence[InferenceRate], ppp: float) -> Table:
         Column("network", "network"),
         Column("gflops", "work/image", "number", "GFLOP"),
         Column("bound_ms", "bound", "number", "ms/image"),
-        Column("bound", "bound", "number", "images/s"),
-        Column("practical", "Paleo", "number", "images/s"),
+        *columns_of("number", "images/s", bound="bound", practical="Paleo"),
         Column("share", "Paleo / bound", "percent"),
     )
-    rows = tuple(
-        (rate.network.name, rate.flops / 1e9, 1e3 / rate.bound, rate.bound, rate.practical, rate.share)
-        for rate in rates
-    )
+    rows = tuple((r.network.name, r.flops / 1e9, 1e3 / r.bound, r.bound, r.practical, r.share) for r in rates)
     first = rates[0]
     notes = [
         f"Bound: {first.peak_gflops:,.10g} GFLOPS, with a multiply-add as two, over the work.",

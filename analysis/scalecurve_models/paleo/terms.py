@@ -108,17 +108,11 @@ def layer_terms(network: Network, variant: Variant = HEAD) -> tuple[LayerTerms, 
 
     Raises PaleoError where the release's own check fails: a strided convolution with ``same`` padding.
     """
-    return tuple(
-        _terms(layer, network.inputs_of(layer), network.shapes[layer.name], _first(network, layer), variant)
-        for layer in network.main_layers
-    )
+    return tuple(_terms(network, layer, variant) for layer in network.main_layers)
 
 
-def _first(network: Network, layer: AnyLayer) -> bool:
-    return any(isinstance(parent, Input) for parent in network.parents_of(layer))
-
-
-def _terms(layer: AnyLayer, inputs: tuple[Shape, ...], output: Shape, first: bool, variant: Variant) -> LayerTerms:
+def _terms(network: Network, layer: AnyLayer, variant: Variant) -> LayerTerms:
+    inputs, output = network.inputs_of(layer), network.shapes[layer.name]
     match layer:
         case Conv():
             conv = _of_conv(layer, inputs[0], output)
@@ -130,18 +124,21 @@ def _terms(layer: AnyLayer, inputs: tuple[Shape, ...], output: Shape, first: boo
             backward = _forward(conv, variant) + _filter_gradient(conv, variant)
             return LayerTerms(layer.name, forward, backward, conv.weights + layer.filters)
         case Dense():
-            return _inner_product(layer, inputs[0])
+            read, weights = prod(inputs[0]), prod(inputs[0]) * layer.features
+            forward = Charge((2.0 * weights,), (DataMove(read), DataMove(once=weights), DataMove(layer.features)))
+            return LayerTerms(layer.name, forward, forward + forward, weights + layer.features)
         case Pool():
-            kernel, _ = layer.window(inputs[0])
-            charge = Charge((2.0 * prod(kernel) * prod(output),), _moved([prod(inputs[0]), prod(output)]))
+            moved = (DataMove(prod(inputs[0])), DataMove(prod(output)))
+            charge = Charge((2.0 * prod(layer.window(inputs[0])[0]) * prod(output),), moved)
             return LayerTerms(layer.name, charge, charge, 0)
         case Dropout():
-            values = prod(inputs[0])
-            charge = Charge((float(values),), _moved([values, values]))
+            move = DataMove(prod(inputs[0]))
+            charge = Charge((move.each,), (move, move))
             return LayerTerms(layer.name, charge, charge, 0)
         case _:
             return LayerTerms(layer.name, Charge(), Charge(), 0)
     data = _data_gradient(conv, variant)
+    first = any(isinstance(parent, Input) for parent in network.parents_of(layer))
     backward = (Charge() if first else data) + _filter_gradient(conv, variant)
     return LayerTerms(layer.name, _forward(conv, variant), backward, conv.weights + conv.filters)
 
@@ -202,8 +199,7 @@ def _filter_gradient(conv: _Convolution, variant: Variant) -> Charge:
         padded = (e + span - 1 for e, span in zip(_dilated(conv, variant), conv.reach, strict=True))
     gradient = prod(conv.out) * conv.filters
     return Charge(
-        (conv.product,),
-        (DataMove(prod(padded) * conv.channels), DataMove(gradient), DataMove(once=conv.weights)),
+        (conv.product,), (DataMove(prod(padded) * conv.channels), DataMove(gradient), DataMove(once=conv.weights))
     )
 
 
@@ -225,15 +221,3 @@ def _dilated(conv: _Convolution, variant: Variant) -> list[int]:
             )
         extents.append(extent)
     return extents
-
-
-def _inner_product(layer: Dense, shape: Shape) -> LayerTerms:
-    read, weights = prod(shape), prod(shape) * layer.features
-    flops = 2.0 * weights
-    moved = (DataMove(read), DataMove(once=weights), DataMove(layer.features))
-    forward = Charge((flops,), moved)
-    return LayerTerms(layer.name, forward, forward + forward, weights + layer.features)
-
-
-def _moved(values: Iterable[int]) -> tuple[DataMove, ...]:
-    return tuple(DataMove(value) for value in values)

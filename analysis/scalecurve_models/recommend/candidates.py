@@ -1,9 +1,9 @@
 """Time and cost of a job at every worker count, as simulations of everything the measurements leave uncertain.
 
-A measured count is drawn from its own interval. A count that was not measured is drawn from the models that predicted
-left-out points about as well as the best one, each with its interval for a new run: where models disagree, so do the
-draws. Two measured counts test no model; then the draws cover every way in which the loss may continue. The same draw
-of a point serves all questions, so that "cheaper" and "faster" go together as they do in one run.
+A measured count is drawn from its own interval. A count that was not measured is drawn from the distribution that
+``predict`` shows for it (``laws.extrapolation``), or is refused as there. Two measured counts test no model; then the
+draws cover every way in which the loss may continue on as many nodes. The same draw of a point serves all questions, so
+that "cheaper" and "faster" go together as they do in one run.
 """
 
 import math
@@ -12,21 +12,20 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from scalecurve.statistics import Estimate, Method
-from scalecurve.statistics.intervals import student_quantile
+from scalecurve.statistics.estimate import Estimate, Method
+from scalecurve.statistics.spread import student_quantile
 from scalecurve_api.spec.scaling import Mode
 from scalecurve_models.comparison.compare_models import SeriesComparison
-from scalecurve_models.comparison.series_models import SeriesModel, SeriesPrediction
-from scalecurve_models.fitting.least_squares import Array, Prediction
+from scalecurve_models.fitting.least_squares import LEVEL, Array
 from scalecurve_models.goodput.noise import statistical_efficiency
+from scalecurve_models.laws.extrapolation import extrapolate
+from scalecurve_models.laws.normal_form import CurvePoint
 from scalecurve_models.learning_curves.fit import LearningFit, PointLearningFit
 from scalecurve_models.recommend.extrapolation_prior import draw_rates
 
 DRAWS = 4000
-LEVEL = 0.95
-_ALIKE = 2.0
-_SLACK = 0.01
-"""A model is plausible when its held-out error is at most twice the best one's plus a hundredth."""
+_UNTESTED = 0.95
+"""The largest probability where no tested model predicts: the level of the intervals, and no more"""
 
 
 @dataclass(frozen=True)
@@ -35,7 +34,7 @@ class Candidate:
 
     ``basis`` is "measured" or names the models that predict it; ``reason`` says why the count is unusable. ``tested``
     is False where too few counts were measured to test a model; ``beyond`` is the multiple of the largest measured
-    count.
+    count; ``certainty`` the largest probability that its calibration supports.
     """
 
     workers: int
@@ -45,13 +44,14 @@ class Candidate:
     reason: str = ""
     tested: bool = True
     beyond: float = 1.0
+    certainty: float = 1.0
 
     @property
     def measured(self) -> bool:
         return self.basis == MEASURED
 
 
-MEASURED, EXTRAPOLATED = "measured", "extrapolation prior"
+MEASURED, EXTRAPOLATED, NORMAL_FORMS = "measured", "extrapolation prior", "normal forms"
 
 
 @dataclass(frozen=True)
@@ -66,18 +66,24 @@ class Objective:
     def to_target(self) -> bool:
         return self.target is not None or self.target_loss is not None
 
+    @property
+    def title(self) -> str:
+        if self.target_loss is not None:
+            return f"training to a loss of {self.target_loss:g}"
+        return f"training to an accuracy of {self.target:g}" if self.target is not None else ""
+
 
 def series_candidates(
     comparison: SeriesComparison,
     estimates: dict[int, Estimate],
     workers: Sequence[int],
     objective: Objective,
-    learning: LearningFit | None,
+    learning: LearningFit,
+    workers_per_node: int | None = None,
 ) -> tuple[Candidate, ...]:
     """Every measured count of a curve and every further one of ``workers`` that the batch allows, ascending."""
-    series = comparison.series
-    counts = sorted({*series.workers, *workers} - {*series.exceeding_batch(workers)})
-    return tuple(_candidate(comparison, estimates, n, objective, learning) for n in counts)
+    counts = comparison.series.counts_with(workers)
+    return tuple(_candidate(comparison, estimates, n, objective, learning, workers_per_node) for n in counts)
 
 
 def _candidate(
@@ -85,15 +91,17 @@ def _candidate(
     estimates: dict[int, Estimate],
     workers: int,
     objective: Objective,
-    learning: LearningFit | None,
+    learning: LearningFit,
+    workers_per_node: int | None,
 ) -> Candidate:
-    rng = _generator(comparison, workers)
+    rng, series = _generator(comparison, workers), comparison.series
+    nodes = -(-workers // workers_per_node) if workers_per_node else series.nodes_at(workers)
     beyond = workers / max(estimates, default=workers)
-    tested = True
+    tested, certainty = True, 1.0
     if workers in estimates:
         rates, basis = _measured(estimates[workers], rng), MEASURED
-    elif len(estimates) == 2:
-        tested = False
+    elif len(estimates) == 2 and nodes <= max(series.nodes_at(n) for n in estimates):
+        tested, certainty = False, _UNTESTED
         (base, base_estimate), (other, other_estimate) = sorted(estimates.items())
         # The same draws that the measured counts have as candidates themselves.
         at_base, at_other = (
@@ -101,21 +109,29 @@ def _candidate(
         )
         rates, basis = draw_rates(base, at_base, other, at_other, workers, rng), EXTRAPOLATED
     else:
-        drawn = _predicted(comparison.prediction, workers, rng)
-        if drawn is None:
-            return Candidate(workers, "", None, None, "no model predicts this count; too few were measured")
-        rates, basis = drawn
+        at = extrapolate(
+            [CurvePoint(n, each.value, series.nodes_at(n)) for n, each in estimates.items()],
+            workers,
+            nodes=nodes,
+        )
+        if at.throughput is None:
+            return Candidate(workers, "", None, None, at.reason)
+        rates, basis, certainty = at.draws(DRAWS, rng), NORMAL_FORMS, at.certainty
     if objective.to_target:
         seconds, why = _to_target(comparison, workers, rates, objective, learning, rng)
     else:
-        progress = _progress(comparison, workers, objective)
-        seconds, why = comparison.cost_basis.samples / (rates * progress), ""
+        progress, why = 1.0, ""
+        if objective.noise_scale is not None:
+            # Of a sample, relative to one in the baseline's batch.
+            base_batch = series.batch_at(series.points[0].workers)
+            progress = statistical_efficiency(objective.noise_scale, base_batch, series.batch_at(workers))
+        seconds = comparison.cost_basis.samples / (rates * progress)
     if seconds is None:
         return Candidate(workers, basis, None, None, why)
     hours = seconds / 3600 * workers
     price = comparison.cost_basis.per_worker_hour
     cost = hours * price if price is not None else hours
-    return Candidate(workers, basis, seconds, cost, tested=tested, beyond=beyond)
+    return Candidate(workers, basis, seconds, cost, tested=tested, beyond=beyond, certainty=certainty)
 
 
 def _generator(comparison: SeriesComparison, workers: int) -> np.random.Generator:
@@ -123,66 +139,16 @@ def _generator(comparison: SeriesComparison, workers: int) -> np.random.Generato
 
 
 def _measured(estimate: Estimate, rng: np.random.Generator) -> Array:
-    rates: Array = estimate.value * np.exp(_spread(estimate, rng))
-    return rates
-
-
-def _spread(estimate: Estimate, rng: np.random.Generator) -> Array:
-    """Draws of the log of a measured value, by the Student's t behind its interval."""
-    if estimate.low is None or estimate.high is None or not 0 < estimate.low < estimate.high < math.inf:
-        return np.zeros(DRAWS)
-    degrees = max(1, estimate.repetitions - 1) if estimate.method is Method.REPETITIONS else 30
-    scale = math.log(estimate.high / estimate.low) / 2 / student_quantile(degrees, estimate.level)
-    drawn: Array = scale * rng.standard_t(degrees, DRAWS)
+    """Draws of a measured value, by the Student's t behind its interval; over magnitudes where that is not known."""
+    if estimate.unknown:
+        return np.asarray(estimate.value * 10 ** rng.standard_normal(DRAWS))
+    drawn = np.full(DRAWS, estimate.value)
+    if estimate.low is not None and estimate.high is not None and 0 < estimate.low < estimate.high < math.inf:
+        clusters = {Method.REPETITIONS: estimate.repetitions, Method.SESSIONS: estimate.sessions}
+        degrees = max(1, clusters.get(estimate.method, 31) - 1)
+        scale = math.log(estimate.high / estimate.low) / 2 / student_quantile(degrees, estimate.level)
+        drawn = estimate.value * np.exp(scale * rng.standard_t(degrees, DRAWS))
     return drawn
-
-
-def plausible_models(prediction: SeriesPrediction) -> tuple[SeriesModel, ...]:
-    """The best model of a curve and those nearly as good at left-out points."""
-    best = prediction.best
-    if best is None or best.held_out_mean is None:
-        return ()
-    limit = _ALIKE * best.held_out_mean + _SLACK
-    out: dict[tuple[float, ...], SeriesModel] = {}
-    for model in (best, *prediction.models):
-        good = model.held_out_mean is not None and model.held_out_mean <= limit
-        if good and model.predict is not None and model.fitted is not None:
-            # Two models with one curve (usl and ring under strong scaling) count once.
-            out.setdefault(tuple(round(rate, 9) for rate in model.fitted.values()), model)
-    return tuple(out.values())
-
-
-def _predicted(prediction: SeriesPrediction, workers: int, rng: np.random.Generator) -> tuple[Array, str] | None:
-    """Draws of samples/s at a count that was not measured: a mixture of the plausible models."""
-    models = [(model, model.predict(workers)) for model in plausible_models(prediction) if model.predict is not None]
-    # A model with an unbounded interval here says nothing.
-    models = [(model, at) for model, at in models if at.low is None or at.bounded]
-    if not models:
-        return None
-    which = rng.integers(0, len(models), DRAWS)
-    rates = np.zeros(DRAWS)
-    for index, (model, at) in enumerate(models):
-        here = which == index
-        rates[here] = _of_prediction(at, model.held_out_mean or 0.0, int(here.sum()), rng)
-    return rates, ", ".join(model.name for model, _ in models)
-
-
-def _of_prediction(prediction: Prediction, held_out: float, count: int, rng: np.random.Generator) -> Array:
-    """Draws by the interval, or by the left-out error where there is none; never tighter than that error."""
-    scale = held_out
-    if prediction.low is not None and prediction.high is not None:
-        scale = max(scale, math.log(prediction.high / prediction.low) / 2 / student_quantile(30, LEVEL))
-    drawn: Array = prediction.value * np.exp(scale * rng.standard_normal(count))
-    return drawn
-
-
-def _progress(comparison: SeriesComparison, workers: int, objective: Objective) -> float:
-    """Progress per sample relative to the baseline's batch, by the gradient noise scale; 1 without one."""
-    if objective.noise_scale is None:
-        return 1.0
-    series = comparison.series
-    base = series.batch_at(series.points[0].workers)
-    return statistical_efficiency(objective.noise_scale, base, series.batch_at(workers))
 
 
 def _to_target(
@@ -190,12 +156,12 @@ def _to_target(
     workers: int,
     rates: Array,
     objective: Objective,
-    learning: LearningFit | None,
+    learning: LearningFit,
     rng: np.random.Generator,
 ) -> tuple[Array | None, str]:
     """Draws of seconds to the target: from the runs themselves, else steps on the loss curve at the drawn speed."""
     series = comparison.series
-    points = [p for p in (learning.points if learning else ()) if p.point.series == series.name]
+    points = [point for point in learning.points if point.point.series == series.name]
     here = next((p for p in points if p.point.workers == workers), None)
     if here is not None and here.reached_s is not None:
         return here.reached_s * np.exp(_runs_spread(here, objective, rng)), ""
@@ -203,7 +169,10 @@ def _to_target(
     curve = next((p for p in alike if p.reach is not None and p.reach.steps is not None), None)
     if curve is None or curve.reach is None or curve.reach.steps is None:
         return None, _why_not(here, points, series.mode)
-    steps = curve.reach.steps * np.exp(_reach_spread(curve, rng))
+    steps, low, high = np.full(DRAWS, curve.reach.steps), curve.reach.low, curve.reach.high
+    if low and high and curve.reach.steps and math.isfinite(high):
+        scale = math.log(high / max(low, 1e-9)) / 2 / student_quantile(30, LEVEL)
+        steps = steps * np.exp(scale * rng.standard_normal(DRAWS))
     return steps * series.batch_at(workers) / rates, ""
 
 
@@ -227,13 +196,4 @@ def _runs_spread(here: PointLearningFit, objective: Objective, rng: np.random.Ge
     if len(logs) < 2:
         return np.zeros(DRAWS)
     drawn: Array = float(np.std(logs, ddof=1)) / math.sqrt(len(logs)) * rng.standard_t(len(logs) - 1, DRAWS)
-    return drawn
-
-
-def _reach_spread(curve: PointLearningFit, rng: np.random.Generator) -> Array:
-    reach = curve.reach
-    if reach is None or not reach.low or not reach.high or not reach.steps or math.isinf(reach.high):
-        return np.zeros(DRAWS)
-    scale = math.log(reach.high / max(reach.low, 1e-9)) / 2 / student_quantile(30, LEVEL)
-    drawn: Array = scale * rng.standard_normal(DRAWS)
     return drawn

@@ -11,41 +11,45 @@ from scalecurve_models.fitting.least_squares import Array
 from scalecurve_models.recommend.candidates import Candidate
 from scalecurve_models.recommend.recommendation import CERTAIN, Optimum, Quantity, draws_of
 
-_FAR = 2.0
-"""Extrapolation beyond this multiple of the largest measured count is called out: no model was tested near it."""
+_FAR = 2.0  # multiple of the largest measured count beyond which extrapolation is called out
 _LIMITS: dict[Quantity, str] = {"seconds": "deadline", "cost": "budget"}
 
 
 @dataclass(frozen=True)
 class Goal:
-    """Minimize one quantity, optionally with a limit on the other."""
+    """Minimize one quantity, optionally within limits on quantities, which must be kept together."""
 
     name: str
     least: Quantity
-    limited: Quantity | None = None
-    limit: float = 0.0
+    limits: tuple[tuple[Quantity, float], ...] = ()
+
+    def kept(self, candidate: Candidate) -> float:
+        """The share of simulations in which a count keeps every limit."""
+        within = [draws_of(candidate, quantity) <= limit for quantity, limit in self.limits]
+        return float(np.logical_and.reduce(within).mean())
 
 
 def find_optimum(
     series: str, scope: str, goal: Goal, usable: Sequence[Candidate], candidates: Sequence[Candidate]
 ) -> Optimum:
-    """The best count among those that keep the limit with 95 % probability."""
+    """The best count among those that keep the limits with 95 % probability."""
     if not usable:
         caveat = next((candidate.reason for candidate in candidates if candidate.reason), "no worker count is usable")
-        return Optimum(series, scope, goal.name, None, None, (), caveat)
+        return Optimum(series, scope, goal.name, caveat)
     eligible = list(usable)
-    if goal.limited is not None:
-        keeps = [float((draws_of(candidate, goal.limited) <= goal.limit).mean()) for candidate in usable]
+    if goal.limits:
+        keeps = [goal.kept(candidate) for candidate in usable]
         eligible = [candidate for candidate, share in zip(usable, keeps, strict=True) if share >= CERTAIN]
         if not eligible:
-            medians = [float(np.median(draws_of(candidate, goal.limited))) for candidate in usable]
+            medians = [float(np.median(draws_of(candidate, goal.limits[0][0]))) for candidate in usable]
             nearest = max(range(len(usable)), key=lambda i: (keeps[i], -medians[i]))
-            limit, closest = _LIMITS[goal.limited], count(usable[nearest].workers, "worker")
+            closest = count(usable[nearest].workers, "worker")
+            limit = " and the ".join(_LIMITS[quantity] for quantity, _ in goal.limits)
             caveat = (
                 f"no worker count meets the {limit} in {formatting.percent(CERTAIN, 0)} of simulations; "
                 f"{closest} comes closest ({formatting.percent(keeps[nearest], 0)})"
             )
-            return Optimum(series, scope, goal.name, None, None, (), caveat)
+            return Optimum(series, scope, goal.name, caveat)
     draws = np.stack([draws_of(candidate, goal.least) for candidate in eligible])
     wins = np.bincount(draws.argmin(axis=0), minlength=len(eligible)) / draws.shape[1]
     # The lowest median, not the most frequent winner: that would be the count with the widest uncertainty.
@@ -56,15 +60,10 @@ def find_optimum(
         if i != best and wins[i] > 0 and wins[best] + sum(share for _, share in others) < CERTAIN:
             others.append((eligible[i].workers, float(wins[i])))
     rivals = [eligible[best], *(candidate for candidate in eligible if candidate.workers in dict(others))]
-    return Optimum(
-        series=series,
-        scope=scope,
-        goal=goal.name,
-        workers=eligible[best].workers,
-        probability=float(wins[best]),
-        others=tuple(others),
-        caveat=_caveat(rivals, float(wins[best])),
-    )
+    # Nothing is more certain than the calibration of what it rests on.
+    probability = min(float(wins[best]), *(candidate.certainty for candidate in eligible))
+    caveat = _caveat(rivals, probability)
+    return Optimum(series, scope, goal.name, caveat, eligible[best].workers, probability, tuple(others))
 
 
 def _trusted(eligible: Sequence[Candidate], draws: Array, medians: Array) -> list[int]:

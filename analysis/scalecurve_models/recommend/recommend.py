@@ -10,7 +10,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from scalecurve.bundle.open import Bundle
-from scalecurve.curves.compute import scaling
+from scalecurve.curves.compute import believable, scaling, set_aside_note
 from scalecurve.render import formatting
 from scalecurve.training_results import training
 from scalecurve.training_results.critical_batch import SeriesCriticalBatch, critical_batches
@@ -35,20 +35,25 @@ def recommend(
     budget: float | None = None,
     noise_scale: float | None = None,
     hold_out: Collection[int] = (),
-    level: float = 0.95,
+    include_unproved: bool = False,
+    workers_per_node: int | None = None,
 ) -> Recommendation:
-    """Recommend worker counts among the measured ones and the further ``workers``, which models predict.
+    """Recommend worker counts among the measured ones and the further ``workers``, which are predicted or refused.
+
+    ``workers_per_node`` is that of counts that were not measured, by default the largest that was.
 
     The work is the full training, one epoch or a million samples, depending on ``spec.cost`` (or ``price``); with a
     target accuracy or loss also the training up to it. ``deadline_s`` asks for the cheapest count within it, ``budget``
-    for the fastest; without a price, cost and budget are in worker-hours. ``noise_scale`` replaces the gradient noise
-    scale that the runs measured, by which samples in larger batches count for less. Measured counts in ``hold_out``
-    are treated as not measured.
+    for the fastest, and both for the cheapest that keeps both; without a price, cost and budget are in worker-hours.
+    ``noise_scale`` replaces the gradient noise scale that the runs measured, by which samples in larger batches count
+    for less. Measured counts in ``hold_out`` are treated as not measured, and so are points that do not count
+    (``scalecurve.curves.doubts``) unless ``include_unproved`` is set.
 
     Raises FitError for limits, targets or counts that are not positive, or a held-out count that was not measured.
     """
     _check(workers, target, target_loss, deadline_s, budget, noise_scale)
-    curves = {curve.name: curve for curve in scaling([bundle], level).series}
+    bundle = believable(bundle, include_unproved)
+    curves = {curve.name: curve for curve in scaling([bundle]).series}
     learning = fit_learning(bundle, target_loss, target)
     learning = replace(learning, points=tuple(p for p in learning.points if p.point.workers not in hold_out))
     measured = {p.workers for curve in curves.values() for p in curve.measured}
@@ -57,12 +62,13 @@ def recommend(
         raise FitError(f"recommend: cannot hold out {unknown[0]}: not measured (measured: {known})")
     if hold_out and not measured - {*hold_out}:
         raise FitError("recommend: every measured count is held out; nothing is left to recommend from")
-    comparisons = compare_models(bundle, hold_out=hold_out, price=price, level=level)
+    comparisons = compare_models(bundle, hold_out=hold_out, price=price, include_unproved=True)
     if not comparisons:
-        raise FitError(f"recommend: {bundle.label} has no measured points to recommend from")
-    if target is None and target_loss is None:
-        target = _spec_target(bundle)
-    values = critical_batches(training([bundle], level).points)
+        raise FitError(f"recommend: {bundle.label} has no measured points to recommend from{set_aside_note(bundle)}")
+    accuracy = bundle.trials[0].spec.measure.accuracy if bundle.trials else None
+    if target is None and target_loss is None and accuracy:
+        target = accuracy.target
+    values = critical_batches(training([bundle]).points)
     scales = {each.series: each.scale for each in values}
     series: list[SeriesCandidates] = []
     for comparison in comparisons:
@@ -76,10 +82,12 @@ def recommend(
         if target is not None or target_loss is not None:
             objectives.append(Objective(target, target_loss))
         for objective in objectives:
-            candidates = series_candidates(comparison, estimates, workers, objective, learning)
+            candidates = series_candidates(comparison, estimates, workers, objective, learning, workers_per_node)
             if objective.to_target and not learning.points and all(each.seconds is None for each in candidates):
                 continue
-            found = _optimize(comparison, candidates, _scope(comparison, objective), deadline_s, budget)
+            found = _optimize(
+                comparison, candidates, objective.title or comparison.cost_basis.title, deadline_s, budget
+            )
             series.append(_unrepeated(found) if any(e.repetitions == 1 for e in estimates.values()) else found)
     notes = [*_notes(series, learning, noise_scale, values), *idle_worker_notes(comparisons, workers)]
     return Recommendation(bundle.label, tuple(series), tuple(notes), values)
@@ -95,19 +103,6 @@ def _check(workers: Sequence[int], *limits: float | None) -> None:
         raise FitError(f"recommend: target accuracy must be between 0 and 1, got {limits[0]:g}")
 
 
-def _spec_target(bundle: Bundle) -> float | None:
-    accuracy = bundle.trials[0].spec.measure.accuracy if bundle.trials else None
-    return accuracy.target if accuracy else None
-
-
-def _scope(comparison: SeriesComparison, objective: Objective) -> str:
-    if objective.target_loss is not None:
-        return f"training to a loss of {objective.target_loss:g}"
-    if objective.target is not None:
-        return f"training to an accuracy of {objective.target:g}"
-    return comparison.cost_basis.title
-
-
 def _optimize(
     comparison: SeriesComparison,
     candidates: tuple[Candidate, ...],
@@ -119,9 +114,12 @@ def _optimize(
     name, currency = comparison.series.name, comparison.cost_basis.currency or "worker-hours"
     goals = [Goal("fastest", "seconds"), Goal("cheapest", "cost")]
     if deadline_s is not None:
-        goals.append(Goal(f"cheapest within {formatting.seconds(deadline_s)}", "cost", "seconds", deadline_s))
+        goals.append(Goal(f"cheapest within {formatting.seconds(deadline_s)}", "cost", (("seconds", deadline_s),)))
     if budget is not None:
-        goals.append(Goal(f"fastest within {formatting.number(budget)} {currency}", "seconds", "cost", budget))
+        goals.append(Goal(f"fastest within {formatting.number(budget)} {currency}", "seconds", (("cost", budget),)))
+    if deadline_s is not None and budget is not None:
+        both = f"cheapest within {formatting.seconds(deadline_s)} and {formatting.number(budget)} {currency}"
+        goals.append(Goal(both, "cost", (("seconds", deadline_s), ("cost", budget))))
     optima = tuple(find_optimum(name, scope, goal, usable, candidates) for goal in goals)
     return SeriesCandidates(name, scope, currency, candidates, optima)
 

@@ -6,14 +6,13 @@ from typing import Literal
 import numpy as np
 
 from scalecurve.render import formatting
-from scalecurve.render.table import Cell, Column, Table
+from scalecurve.render.table import Cell, Column, Table, columns_of
 from scalecurve.training_results.critical_batch import SeriesCriticalBatch, critical_batch_table
 from scalecurve_api.text import count
 from scalecurve_models.fitting.least_squares import Array
 from scalecurve_models.recommend.candidates import Candidate
 
-CERTAIN = 0.95
-"""An answer is certain, and a limit kept, when it holds in this share of the simulations."""
+CERTAIN = 0.95  # an answer is certain, and a limit kept, when it holds in this share of the simulations
 Quantity = Literal["seconds", "cost"]
 
 
@@ -28,14 +27,10 @@ class Optimum:
     series: str
     scope: str
     goal: str
-    workers: int | None
-    probability: float | None
-    others: tuple[tuple[int, float], ...]
     caveat: str
-
-    @property
-    def certain(self) -> bool:
-        return self.probability is not None and self.probability >= CERTAIN
+    workers: int | None = None
+    probability: float | None = None
+    others: tuple[tuple[int, float], ...] = ()
 
     @property
     def sentence(self) -> str:
@@ -93,13 +88,10 @@ def _probability(share: float) -> str:
 
 def _optimum_table(recommendation: Recommendation) -> Table:
     columns = (
-        Column("series", "Series"),
-        Column("scope", "Scope"),
-        Column("goal", "Goal"),
+        *columns_of("text", series="Series", scope="Scope", goal="Goal"),
         Column("workers", "Workers", "count"),
         Column("probability", "Probability", "percent"),
-        Column("others", "Others (probability)"),
-        Column("caveat", "Caveat"),
+        *columns_of("text", others="Others (probability)", caveat="Caveat"),
     )
     rows = [
         (
@@ -115,19 +107,13 @@ def _optimum_table(recommendation: Recommendation) -> Table:
 
 def _candidate_table(recommendation: Recommendation) -> Table:
     columns = (
-        Column("series", "Series"),
-        Column("scope", "Scope"),
+        *columns_of("text", series="Series", scope="Scope"),
         Column("workers", "Workers", "count"),
         Column("basis", "Basis"),
-        Column("seconds", "Time", "number", "s"),
-        Column("seconds_low", "Time 95 % low", "number", "s"),
-        Column("seconds_high", "Time 95 % high", "number", "s"),
-        Column("cost", "Cost", "number"),
-        Column("cost_low", "Cost 95 % low", "number"),
-        Column("cost_high", "Cost 95 % high", "number"),
+        *columns_of("number", "s", seconds="Time", seconds_low="Time 95 % low", seconds_high="Time 95 % high"),
+        *columns_of("number", cost="Cost", cost_low="Cost 95 % low", cost_high="Cost 95 % high"),
         Column("currency", "Currency"),
-        Column("fastest", "Fastest", "percent"),
-        Column("cheapest", "Cheapest", "percent"),
+        *columns_of("percent", fastest="Fastest", cheapest="Cheapest"),
         Column("pareto", "Pareto-optimal", "flag"),
     )
     rows = [row for series in recommendation.series for row in _candidate_rows(series)]
@@ -142,13 +128,15 @@ def _candidate_rows(series: SeriesCandidates) -> list[tuple[Cell, ...]]:
     seconds = np.stack([draws_of(candidate, "seconds") for candidate in usable])
     cost = np.stack([draws_of(candidate, "cost") for candidate in usable])
     fastest, cheapest = (np.bincount(q.argmin(axis=0), minlength=len(usable)) / q.shape[1] for q in (seconds, cost))
+    certainty = min(candidate.certainty for candidate in usable)
     mid_s, mid_c = np.median(seconds, axis=1), np.median(cost, axis=1)
     return [
         (
             *(series.series, series.scope, candidate.workers, candidate.basis),
             *_median_interval(seconds[i]),
             *(*_median_interval(cost[i]), series.currency),
-            *(float(fastest[i]), float(cheapest[i]), not bool(((mid_s < mid_s[i]) & (mid_c < mid_c[i])).any())),
+            *(min(float(share[i]), certainty) for share in (fastest, cheapest)),
+            not bool(((mid_s < mid_s[i]) & (mid_c < mid_c[i])).any()),
         )
         for i, candidate in enumerate(usable)
     ]

@@ -1,4 +1,4 @@
-"""All-reduce models against measurements: time over the message size, and the error at left-out sizes."""
+"""Models of collectives against measurements: time over the message size, and the error at left-out sizes."""
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -7,12 +7,13 @@ from scalecurve.render import formatting
 from scalecurve.reporting.drawing import Drawing, Sheet, Style, axis, first, level_line, style
 from scalecurve.reporting.findings import Findings
 from scalecurve.reporting.registry import plot
+from scalecurve_api.programs.collective_kinds import Collective
 from scalecurve_models.collectives.comparison import CollectiveComparison
 from scalecurve_models.collectives.costs import RankGroup
 from scalecurve_models.collectives.tables import selected as chosen
 from scalecurve_models.report.model_results import model_results
 
-MOST_SERIES = 4
+MOST_SERIES = 6
 _GRID = 200
 
 
@@ -41,7 +42,8 @@ def collectives(findings: Findings) -> Drawing | None:
         "predicted by a fit to the other sizes. The algorithm is the requested one, else that with the lowest error, "
         "else the ring."
     )
-    return sheet.drawing("All-reduce: model vs. measured", caption + left_out)
+    sums = all(each.collective is Collective.all_reduce for each in shown)
+    return sheet.drawing(f"{'All-reduce' if sums else 'Collectives'}: model vs. measured", caption + left_out)
 
 
 def _times(axes: Axes, comparison: CollectiveComparison, looks: dict[RankGroup, Style]) -> dict[str, object]:

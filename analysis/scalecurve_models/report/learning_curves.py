@@ -1,6 +1,7 @@
 """Loss curves with their fits, and the time to a target over the worker count."""
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -8,7 +9,9 @@ from matplotlib.axes import Axes
 from scalecurve.reporting.drawing import Drawing, Sheet, axis, first, interval_bars, style, theme
 from scalecurve.reporting.findings import Findings
 from scalecurve.reporting.registry import plot
+from scalecurve_api.text import count
 from scalecurve_models.learning_curves.fit import PointLearningFit
+from scalecurve_models.optimus.depth import LeftOutDepth
 from scalecurve_models.report.model_results import model_results
 
 MOST_PANELS = 6
@@ -16,6 +19,10 @@ _SEEN, _AHEAD = theme.PALETTE[0], theme.PALETTE[1]
 _LOSS = (
     "Dots are the losses of every run at its evaluations. The line is 1/(b0 k + b1) + b2 through all of them; the "
     "dashed line was fitted to the first half only (left of the vertical line) and extrapolates beyond it."
+)
+_LEFT_OUT = (
+    "Dots are the losses of every run. The line is 1/(b0 k + b1) + b2 with coefficients that a regression over the "
+    "size of the model predicts from all other depths; the dashed line has the means of their coefficients."
 )
 _TARGET = (
     "Marks are medians over the runs, at the first evaluation that met the target. Lines are the fitted curve of the "
@@ -36,11 +43,26 @@ def losses(findings: Findings) -> Drawing | None:
     for panel, (_, point) in zip(sheet.panels, shown, strict=True):
         sheet.handles |= _losses(panel, point)
     before = [f"{label}: " if several else "" for label, _ in shown]
-    after = [
-        f", {count} worker" + ("" if count == 1 else "s") for _, point in shown for count in (point.point.workers,)
-    ]
+    after = [f", {count(point.point.workers, 'worker')}" for _, point in shown]
     sheet.name_panels([point.point.series for _, point in shown], before, after)
     return sheet.drawing("Loss curves", _LOSS + left_out)
+
+
+@plot("left-out-depths", section="learning", order=15)
+def left_out_depths(findings: Findings) -> Drawing | None:
+    """One panel for each depth that was left out of the regression: its curve as predicted, and as measured."""
+    by_depth: dict[tuple[str, int | None], list[LeftOutDepth]] = {}
+    for label, learning in findings.once(model_results).learning:
+        for left in learning.left_out:
+            by_depth.setdefault((label, left.run.depth), []).append(left)
+    if not by_depth:
+        return None
+    shown, omitted = first(list(by_depth.items()), MOST_PANELS, "depths")
+    sheet = Sheet(len(shown), legend_rows=1)
+    for panel, (_, group) in zip(sheet.panels, shown, strict=True):
+        sheet.handles |= _predicted(panel, group)
+    sheet.name_panels([f"depth {depth}" for (_, depth), _ in shown], [""] * len(shown))
+    return sheet.drawing("Loss predicted from other depths", _LEFT_OUT + omitted)
 
 
 @plot("time-to-target", section="learning", order=20)
@@ -79,6 +101,33 @@ def targets(findings: Findings) -> Drawing | None:
         axis.log_axis(axes, "y", min(positive), max(positive), axis.short)
     axes.set_ylabel("Training time to the target (s)")
     return sheet.drawing("Time to the target", _TARGET)
+
+
+def _predicted(axes: Axes, group: Sequence[LeftOutDepth]) -> dict[str, object]:
+    handles: dict[str, object] = {}
+    heights: list[float] = []
+    for left in group:
+        run = left.run
+        (handles["measured"],) = axes.plot(
+            run.steps, run.losses, "o", color=theme.FAINT, markersize=2.6, alpha=0.7, label="measured"
+        )
+        heights += run.losses.tolist()
+    left = group[0]  # of one depth and several runs the prediction is one
+    grid = np.linspace(float(left.run.steps.min()), float(left.run.steps.max()), 160)
+    for values, color, line, name in (
+        (left.values, _SEEN, "-", "from the other depths"),
+        (left.mean_values, _AHEAD, theme.DASHES[1], "mean of the other depths"),
+    ):
+        b0, b1, b2 = values
+        losses = 1 / (b0 * (grid - left.run.fit.first_step) + max(b1, 1e-12)) + b2
+        inside = losses <= 2 * max(heights)
+        (handles[name],) = axes.plot(grid[inside], losses[inside], color=color, linestyle=line, label=name)
+        heights += losses[inside].tolist()
+    axis.linear_axis(axes, "y", 0.0, max(heights) * 1.05, axis.short)
+    axis.linear_axis(axes, "x", 0, float(grid[-1]) * 1.03, axis.short)
+    axes.set_xlabel("Step")
+    axes.set_ylabel("Loss, held-out data")
+    return handles
 
 
 def _losses(axes: Axes, point: PointLearningFit) -> dict[str, object]:

@@ -4,21 +4,24 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from scalecurve.bundle.open import Bundle
-from scalecurve.render.table import Cell, Table
+from scalecurve.curves.compute import believable
+from scalecurve.importing.published_file import StatedCurve
+from scalecurve.render.table import Table
 from scalecurve.reporting.findings import Findings
-from scalecurve.statistics.estimate import Estimate
 from scalecurve_api.spec.experiment import Cost
+from scalecurve_api.spec.scaling import Mode
 from scalecurve_models.collectives.comparison import CollectiveComparison, compare_bundle
 from scalecurve_models.collectives.tables import collective_tables
 from scalecurve_models.comparison.compare_models import SeriesComparison, compare_models
-from scalecurve_models.comparison.published import PublishedCurve, comparable_curves, published_table
+from scalecurve_models.comparison.published import PublishedCurve, comparable_curves, published_table, stated_curves
 from scalecurve_models.comparison.tables import comparison_tables
+from scalecurve_models.comparison.trainings import trainings_table
 from scalecurve_models.fitting.least_squares import FitError
 from scalecurve_models.learning_curves.fit import LearningFit, fit_learning
+from scalecurve_models.learning_curves.servers import ServedProgram, served_programs, served_tables
 from scalecurve_models.learning_curves.tables import learning_tables
 
-MOST_SERIES = 40
-"""Curves fitted for a report; fitting all models to one takes about a tenth of a second."""
+MOST_SERIES = 40  # curves fitted for a report; fitting all models to one takes about a tenth of a second
 
 
 @dataclass(frozen=True)
@@ -30,6 +33,7 @@ class ModelResults:
     collectives: tuple[CollectiveComparison, ...]
     published: tuple[PublishedCurve, ...]
     notes: tuple[str, ...]
+    served: tuple[ServedProgram, ...] = ()
 
     @property
     def judged(self) -> tuple[SeriesComparison, ...]:
@@ -43,40 +47,45 @@ class ModelResults:
 
     def comparison_tables(self) -> tuple[Table, ...]:
         tables = comparison_tables(self.shown)
-        noted = (replace(tables[0], notes=(*tables[0].notes, *self.notes)), *tables[1:]) if tables else ()
-        return tuple(map(steady, noted))
+        return (replace(tables[0], notes=(*tables[0].notes, *self.notes)), *tables[1:]) if tables else ()
 
     def learning_tables(self) -> tuple[Table, ...]:
         by_bundle = [(label, learning_tables(fit)) for label, fit in self.learning if fit.points]
         named = (_named(table, label, index) for index, (label, tables) in enumerate(by_bundle) for table in tables)
-        return tuple(map(steady, named))
+        return (*named, *served_tables(self.served))
 
     def collective_tables(self) -> tuple[Table, ...]:
-        return tuple(map(steady, collective_tables(self.collectives)))
+        return tuple(collective_tables(self.collectives))
 
     def published_tables(self) -> tuple[Table, ...]:
-        return (published_table(self.published),) if self.published else ()
-
-
-def steady(table: Table) -> Table:
-    """The table with four significant digits; further ones depend on where a solver stops on a machine."""
-    return replace(table, rows=tuple(tuple(_four_digits(cell) for cell in row) for row in table.rows))
-
-
-def _four_digits(cell: Cell) -> Cell:
-    if isinstance(cell, Estimate):
-        low, high = (None if end is None else float(f"{end:.4g}") for end in (cell.low, cell.high))
-        return replace(cell, value=float(f"{cell.value:.4g}"), low=low, high=high)
-    return float(f"{cell:.4g}") if isinstance(cell, float) else cell
+        if not self.published:
+            return ()
+        weak = [
+            each.series for each in self.curves if each.series.mode is Mode.weak and each.series.sample_unit != "tokens"
+        ]
+        several = len({series.bundle for series in weak}) > 1
+        here = [(f"{series.bundle}, {series.name}" if several else series.name, series) for series in weak]
+        return published_table(self.published), trainings_table({curve.network for curve in self.published}, here)
 
 
 def model_results(findings: Findings) -> ModelResults:
     """The fits of a report's bundles; call it as ``findings.once(model_results)``."""
-    return fit_models(findings.bundles, findings.price)
+    return fit_models(findings.bundles, findings.price, findings.published, findings.include_unproved)
 
 
-def fit_models(bundles: Sequence[Bundle], price: Cost | None = None) -> ModelResults:
-    """Fit everything that the bundles support, with notes on the rest; ``price`` replaces the experiments' own."""
+def fit_models(
+    bundles: Sequence[Bundle],
+    price: Cost | None = None,
+    published: Sequence[StatedCurve] = (),
+    include_unproved: bool = False,
+) -> ModelResults:
+    """Fit everything that the bundles support, with notes on the rest; ``price`` replaces the experiments' own.
+
+    ``published`` are curves of a file of the user's, which stand beside the shipped ones of the same networks.
+
+    Points that do not count (``scalecurve.curves.doubts``) are as if not measured unless ``include_unproved`` is set.
+    """
+    bundles = [believable(bundle, include_unproved) for bundle in bundles]
     curves: list[SeriesComparison] = []
     notes: list[str] = []
     for bundle in bundles:
@@ -84,18 +93,24 @@ def fit_models(bundles: Sequence[Bundle], price: Cost | None = None) -> ModelRes
             notes.append(f"{bundle.label}: more than {MOST_SERIES} curves are not fitted here; use scalecurve fit.")
             continue
         try:
-            curves += compare_models(bundle, price=price)
+            curves += compare_models(bundle, price=price, include_unproved=True)
         except FitError as error:
             notes.append(f"{bundle.label}: {error}")
+    learning = [_learning(bundle) for bundle in bundles]
     return ModelResults(
         curves=tuple(curves),
-        learning=tuple((bundle.label, _learning(bundle)) for bundle in bundles),
+        learning=tuple((bundle.label, fit) for bundle, fit in zip(bundles, learning, strict=True)),
+        served=tuple(p for bundle, fit in zip(bundles, learning, strict=True) for p in served_programs(bundle, fit)),
         collectives=tuple(
             comparison
             for bundle in bundles
             for comparison in compare_bundle(bundle, f"{bundle.label}: " if len(bundles) > 1 else "")[0]
         ),
-        published=tuple(dict.fromkeys(curve for bundle in bundles for curve in comparable_curves(bundle))),
+        published=tuple(
+            dict.fromkeys(
+                [*stated_curves(published), *(curve for bundle in bundles for curve in comparable_curves(bundle))]
+            )
+        ),
         notes=tuple(notes),
     )
 

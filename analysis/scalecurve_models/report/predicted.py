@@ -8,6 +8,7 @@ from matplotlib.lines import Line2D
 from scalecurve.reporting.drawing import Drawing, Sheet, Style, axis, first, level_line, style, theme
 from scalecurve.reporting.findings import Findings
 from scalecurve.reporting.registry import plot
+from scalecurve.statistics.estimate import is_informative
 from scalecurve_models.comparison.compare_models import HELD_OUT, LEFT_OUT, ModelCurve, SeriesComparison
 from scalecurve_models.report.model_results import model_results
 
@@ -89,7 +90,7 @@ def _band(axes: Axes, curve: ModelCurve, share: Any, look: Style) -> None:
     ends = [
         (n, share(n, low), share(n, min(high, 10 * rate)))
         for n, rate, low, high in zip(curve.workers, curve.throughput, curve.low, curve.high, strict=True)
-        if low is not None and high is not None
+        if low is not None and high is not None and is_informative(low, high)
     ]
     if ends:
         places, low, high = ([end[side] for end in ends] for side in range(3))

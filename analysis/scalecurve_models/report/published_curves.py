@@ -33,32 +33,16 @@ def published_curves(findings: Findings) -> Drawing | None:
     sheet = Sheet(labels=[*named, *others], width=WIDE_PANEL)
     (axes,) = sheet.panels
     counts, heights = [], []
-    for index, (label, series) in enumerate(zip(named, own, strict=True)):
-        points = [(p.workers, p.efficiency.value) for p in series.points if p.efficiency is not None]
-        look = style(index)
-        (sheet.handles[label],) = axes.plot(
-            *zip(*points, strict=True),
-            color=theme.INK,
-            linewidth=_OWN_WIDTH,
-            marker=look.marker,
-            label=label,
-            zorder=5,
-        )
-        counts += [n for n, _ in points]
-        heights += [y for _, y in points]
-    for index, (label, curve) in enumerate(zip(others, published, strict=True)):
-        look = style(index)
-        points = [(n, efficiency) for n, _, efficiency in curve.points]
-        (sheet.handles[label],) = axes.plot(
-            *zip(*points, strict=True),
-            color=look.color,
-            linestyle=theme.DASHES[2],
-            linewidth=_OTHER_WIDTH,
-            marker=look.marker,
-            mfc=theme.PAPER,
-            label=label,
-            zorder=3,
-        )
+    here = [[(p.workers, p.efficiency.value) for p in series.points if p.efficiency is not None] for series in own]
+    there = [[(n, efficiency) for n, _, efficiency in curve.points] for curve in published]
+    for index, (label, points) in enumerate(zip([*named, *others], [*here, *there], strict=True)):
+        look = style(index if index < len(own) else index - len(own))
+        (line,) = axes.plot(*zip(*points, strict=True), marker=look.marker, label=label)
+        if index < len(own):
+            line.set(color=theme.INK, linewidth=_OWN_WIDTH, zorder=5)
+        else:
+            line.set(color=look.color, linestyle=theme.DASHES[2], linewidth=_OTHER_WIDTH, mfc=theme.PAPER, zorder=3)
+        sheet.handles[label] = line
         counts += [n for n, _ in points]
         heights += [y for _, y in points]
     axis.workers_axis(axes, counts)

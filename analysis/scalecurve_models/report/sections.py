@@ -1,7 +1,10 @@
 """The sections that the models add to a report: tables, and how their numbers were obtained."""
 
+from scalecurve.curves.compute import believable
 from scalecurve.reporting.findings import Findings
 from scalecurve.reporting.registry import Body, section
+from scalecurve_models.comparison.factors import factor_table
+from scalecurve_models.report.beside_paleo import paleo_body
 from scalecurve_models.report.model_results import model_results
 
 _UNTESTED = "No model could be tested; that needs one more worker count. scalecurve fit shows the fits."
@@ -15,12 +18,12 @@ _PUBLISHED_METHOD = (
 )
 
 
-@section("learning", "Loss and target", order=90)
+@section("learning", "Loss and target", order=90, question="train")
 def _learning(findings: Findings) -> Body:
     return Body(findings.once(model_results).learning_tables())
 
 
-@section("predicted", "Predicted vs. measured", order=100)
+@section("predicted", "Predicted vs. measured", order=100, question="predict")
 def _predicted(findings: Findings) -> Body:
     results = findings.once(model_results)
     return Body(
@@ -30,14 +33,28 @@ def _predicted(findings: Findings) -> Body:
     )
 
 
-@section("published", "Published curves", order=110)
+@section("paleo", "Paleo and measurement", order=102, question="predict")
+def _paleo(findings: Findings) -> Body:
+    """Shown where the report is made for a device."""
+    return paleo_body(findings)
+
+
+@section("factors", "Factors", order=105, question="predict")
+def _factors(findings: Findings) -> Body:
+    """Shown with several bundles: what their devices, networks and years change."""
+    if len(findings.bundles) < 2:
+        return Body()
+    return Body((factor_table([believable(bundle) for bundle in findings.bundles]),))
+
+
+@section("published", "Published curves", order=110, question="predict")
 def _published(findings: Findings) -> Body:
-    """Shown only with a measured weak curve."""
+    """Shown only with a measured weak curve, or for curves that the user named."""
     results = findings.once(model_results)
-    weak = any(curve.series.mode == "weak" for curve in results.judged)
+    weak = bool(findings.published) or any(curve.series.mode == "weak" for curve in results.judged)
     return Body(results.published_tables() if weak else (), methods=(_PUBLISHED_METHOD,) if results.published else ())
 
 
-@section("allreduce-models", "All-reduce models", order=130)
+@section("allreduce-models", "Models of collectives", order=130, question="predict")
 def _allreduce_models(findings: Findings) -> Body:
     return Body(findings.once(model_results).collective_tables())

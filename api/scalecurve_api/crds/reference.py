@@ -34,7 +34,6 @@ def page() -> str:
 
 
 def _object(path: str, schema: Schema) -> Iterator[str]:
-    """The table of an object's fields, then those of the objects in it."""
     required = set(schema.get("required", ()))
     yield f"\n### `{path}`\n\n"
     if "description" in schema:

@@ -1,6 +1,6 @@
 """Axes beside the worker count: a name such as ``precision`` or ``options.compile`` -> a field of the workload."""
 
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from typing import Any, get_args, get_origin
 
 from pydantic import ValidationError
@@ -9,19 +9,22 @@ from scalecurve_api.model import Model, fields_by_name, model_in
 from scalecurve_api.programs.workload import PROGRAMS, Workload
 from scalecurve_api.spec.experiment import AxisValue
 from scalecurve_api.spec.scaling import Batch
-from scalecurve_api.text import plain
+from scalecurve_api.text import plain, spell_value
 
 RESERVED = ("mode", "workers", "layout")
 _COLLECTIONS = (list, dict)
+_OPEN = ("env.NAME", "parameters.NAME")
 
 
 def axes_of(model: type[Model]) -> Iterator[str]:
     """The fields that an axis can set: scalars, in the model or in models inside it."""
     for name, field in fields_by_name(model).items():
         kinds = {get_origin(part) for part in (field.annotation, *get_args(field.annotation))}
+        if not kinds.isdisjoint(_COLLECTIONS):
+            continue
         if (inner := model_in(field.annotation)) is not None:
             yield from (f"{name}.{axis}" for axis in axes_of(inner))
-        elif kinds.isdisjoint(_COLLECTIONS):
+        else:
             yield name
 
 
@@ -29,12 +32,29 @@ def axis_names(programs: Iterable[object]) -> tuple[str, ...]:
     """Every axis of these programs; names of none are passed over."""
     known = [name for name in programs if isinstance(name, str) and name in PROGRAMS]
     workload = (axis for name in known for axis in axes_of(PROGRAMS.get(name)))
-    return tuple(dict.fromkeys((*workload, *(f"batch.{axis}" for axis in axes_of(Batch)))))
+    batch = (f"batch.{axis}" for axis in axes_of(Batch) if not axis.startswith("ladder."))
+    return tuple(dict.fromkeys((*workload, *batch)))
+
+
+def open_axes(programs: Iterable[object]) -> tuple[str, ...]:
+    """Mappings whose entries are axes by whatever name they have: variables, and parameters of a command."""
+    known = [PROGRAMS.get(name) for name in programs if isinstance(name, str) and name in PROGRAMS]
+    return (_OPEN[0], *([_OPEN[1]] if any("parameters" in kind.model_fields for kind in known) else []))
+
+
+def _set(tree: dict[str, Any], path: Sequence[str], value: AxisValue) -> None:
+    """Set a field inside others; what another axis or the workload set beside it stays."""
+    *outer, last = path
+    for name in outer:
+        tree[name] = dict(tree.get(name) or {})
+        tree = tree[name]
+    tree[last] = value
 
 
 def known_axis(name: str, names: Container[str]) -> bool:
     """Whether ``name`` may stand in ``spec.matrix``; ``env.NAME`` sets an environment variable."""
-    return name in names or (name.startswith("env.") and len(name) > len("env."))
+    outer, dot, inner = name.partition(".")
+    return name in names or (bool(dot and inner) and (outer == "env" or f"{outer}.NAME" in names))
 
 
 def resolve(workload: Workload, batch: Batch, axes: Mapping[str, AxisValue]) -> tuple[Workload, Batch]:
@@ -52,8 +72,10 @@ def resolve(workload: Workload, batch: Batch, axes: Mapping[str, AxisValue]) -> 
         outer, dot, inner = name.partition(".")
         if not dot:
             tree[outer] = value
-        else:
+        elif f"{outer}.NAME" in _OPEN:
             tree[outer] = {**tree.get(outer, {}), inner: spell_value(value) if outer == "env" else value}
+        else:
+            _set(tree, name.split("."), value)
     sizes = tree.pop("batch")
     try:
         return Workload.model_validate(tree), Batch.model_validate(sizes)
@@ -64,11 +86,6 @@ def resolve(workload: Workload, batch: Batch, axes: Mapping[str, AxisValue]) -> 
 def same_value(first: AxisValue, second: AxisValue) -> bool:
     """Whether both mean the same: 2 and 2.0 do, 1 and true do not."""
     return first == second and isinstance(first, bool) == isinstance(second, bool)
-
-
-def spell_value(value: AxisValue) -> str:
-    """A value as it is written in YAML: ``true``, not ``True``."""
-    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 class AxisError(ValueError):

@@ -15,10 +15,8 @@ from scalecurve_api.spec.experiment import AxisValue
 Rule = Mapping[str, AxisValue]
 Axes = Mapping[str, Sequence[AxisValue]]
 
-_SMALL = 4096
-"""Below this number of combinations walking is faster than counting first."""
-_WORK = 300_000
-"""Rules tried in one search, a second or two; real exclusions need a few thousand."""
+_SMALL = 4096  # below this number of combinations walking is faster than counting first
+_WORK = 300_000  # rules tried in one search, a second or two; real exclusions need a few thousand
 
 
 class Entangled(ValueError):
@@ -50,28 +48,28 @@ def narrowed(rules: Sequence[Rule], chosen: Rule) -> list[Rule]:
     ]
 
 
-def count(axes: Axes, rules: Sequence[Rule], bound: int | None = None) -> int:
+def count(axes: Axes, rules: Sequence[Rule], bound: int | None = None, search: _Search | None = None) -> int:
     """Number of combinations that no rule excludes; beyond ``bound`` it is only known to be larger.
 
     Raises:
         Entangled: when that takes too long to find out.
     """
-    return _count(axes, rules, bound, _Search())
-
-
-def _count(axes: Axes, rules: Sequence[Rule], bound: int | None, search: _Search) -> int:
+    search = search or _Search()
     search.spend(1 + len(rules))
     rules = [rule for rule in rules if rule.keys() <= axes.keys()]
     if not all(rules):
         return 0
     alone = [rule for rule in rules if len(rule) == 1]
-    axes = {name: [v for v in values if not _excluded(name, v, alone)] for name, values in axes.items()}
-    tied = [rule for rule in rules if len(rule) > 1 and all(_has(axes[key], value) for key, value in rule.items())]
+    axes = {name: [v for v in values if not _named(name, v, alone)] for name, values in axes.items()}
+    tied = [
+        rule
+        for rule in rules
+        if len(rule) > 1 and all(any(same_value(value, v) for v in axes[key]) for key, value in rule.items())
+    ]
     total = 1
     for group in _groups(axes, tied):
-        total *= _count_tied(
-            {name: axes[name] for name in group}, [r for r in tied if r.keys() <= group], bound, search
-        )
+        inside = {name: axes[name] for name in group}
+        total *= _count_tied(inside, [rule for rule in tied if rule.keys() <= group], bound, search)
         if not total:
             break
     return total
@@ -84,7 +82,7 @@ def expand(axes: Axes, rules: Sequence[Rule]) -> Iterator[dict[str, AxisValue]]:
         Entangled: when that takes too long to find out.
     """
     search = _Search()
-    return _expand(axes, rules, search) if _count(axes, rules, 0, search) else iter(())
+    return _expand(axes, rules, search) if count(axes, rules, 0, search) else iter(())
 
 
 def _expand(axes: Axes, rules: Sequence[Rule], search: _Search) -> Iterator[dict[str, AxisValue]]:
@@ -97,7 +95,7 @@ def _expand(axes: Axes, rules: Sequence[Rule], search: _Search) -> Iterator[dict
     rest = {other: axes[other] for other in others}
     for value in axes[name]:
         left = narrowed(rules, {name: value})
-        if left and prod(map(len, rest.values())) > _SMALL and not _count(rest, left, 0, search):
+        if left and prod(map(len, rest.values())) > _SMALL and not count(rest, left, 0, search):
             continue
         for combination in _expand(rest, left, search):
             yield {name: value, **combination}
@@ -109,14 +107,14 @@ def _count_tied(axes: Axes, rules: Sequence[Rule], bound: int | None, search: _S
     mentions = Counter(key for rule in rules for key in rule)
     name = min(axes, key=lambda axis: (len(axes[axis]), -mentions[axis]))  # where it fails, it fails soonest
     rest = {other: values for other, values in axes.items() if other != name}
-    named = [value for value in axes[name] if any(name in rule and same_value(rule[name], value) for rule in rules)]
+    named = [value for value in axes[name] if _named(name, value, rules)]
     total = 0
     if free := len(axes[name]) - len(named):
-        total = free * _count(rest, [rule for rule in rules if name not in rule], bound, search)
+        total = free * count(rest, [rule for rule in rules if name not in rule], bound, search)
     for value in named:
         if bound is not None and total > bound:
             break
-        total += _count(rest, narrowed(rules, {name: value}), bound, search)
+        total += count(rest, narrowed(rules, {name: value}), bound, search)
     return total
 
 
@@ -129,9 +127,5 @@ def _groups(axes: Axes, rules: Sequence[Rule]) -> list[set[str]]:
     return groups
 
 
-def _excluded(name: str, value: AxisValue, alone: Sequence[Rule]) -> bool:
-    return any(name in rule and same_value(rule[name], value) for rule in alone)
-
-
-def _has(values: Sequence[AxisValue], value: AxisValue) -> bool:
-    return any(same_value(value, other) for other in values)
+def _named(name: str, value: AxisValue, rules: Sequence[Rule]) -> bool:
+    return any(name in rule and same_value(rule[name], value) for rule in rules)

@@ -11,24 +11,29 @@ import json
 import random
 import re
 from array import array
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import overload
 
 from scalecurve_api.model import canonical_json
-from scalecurve_api.planning.axes import resolve, spell_value
+from scalecurve_api.planning.axes import AxisError, resolve
 from scalecurve_api.planning.combinations import Rule, count, distinct, expand, narrowed
-from scalecurve_api.programs.workload import Workload
-from scalecurve_api.spec.experiment import AxisValue, ExperimentSpec, ScalingExperiment
+from scalecurve_api.planning.ladder import by_rung
+from scalecurve_api.programs.parallelism import Degrees
+from scalecurve_api.programs.workload import Strategy, Workload
+from scalecurve_api.spec.experiment import LADDER_AXIS, AxisValue, ExperimentSpec, ScalingExperiment
 from scalecurve_api.spec.measure import Measure
 from scalecurve_api.spec.scaling import Batch, Mode
 from scalecurve_api.spec.trial import Point, TrialSpec
+from scalecurve_api.text import spell_value
 
 MAX_TRIALS = 10_000
 _MAX_NAME = 44
 _DIGEST = 10
 _SHARED_WORKLOADS = 1024
+_LAYOUT = "parallelism."
+_PARAMETERS = "parameters."  # whose names are the user's own
 
 
 class Trials(Sequence[TrialSpec]):
@@ -39,7 +44,7 @@ class Trials(Sequence[TrialSpec]):
     """
 
     def __init__(self, experiment: ScalingExperiment, points: Sequence[Point], order: Sequence[int]) -> None:
-        """``order`` holds the index of each trial's point, one repetition after another."""
+        """``order`` holds the index of each trial's point, one repetition after another, session by session."""
         self._experiment, self._points, self._order = experiment, points, order
         self._positions = range(len(order))
         spec = experiment.spec
@@ -49,13 +54,13 @@ class Trials(Sequence[TrialSpec]):
             return resolve(spec.workload, spec.scaling.batch, json.loads(axes))[0]
 
         self._workload = workload
+        self._timing = spec.measure.timing()
 
     @overload
     def __getitem__(self, index: int) -> TrialSpec: ...
     @overload
     def __getitem__(self, index: slice) -> Trials: ...
     def __getitem__(self, index: int | slice) -> TrialSpec | Trials:
-        """One trial, or a slice of them."""
         if isinstance(index, slice):
             part = Trials(self._experiment, self._points, self._order)
             part._positions, part._workload = self._positions[index], self._workload
@@ -65,41 +70,39 @@ class Trials(Sequence[TrialSpec]):
     def __len__(self) -> int:
         return len(self._positions)
 
-    def __iter__(self) -> Iterator[TrialSpec]:
-        return map(self._build, self._positions)
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Trials):
-            return NotImplemented
-        return len(self) == len(other) and all(one == two for one, two in zip(self, other, strict=True))
-
-    __hash__ = None  # type: ignore[assignment]  # as the trials themselves, which hold mappings
-
     @property
     def names(self) -> tuple[str, ...]:
         return tuple(map(self._name, self._positions))
 
     def point(self, index: int) -> Point:
-        """The point of one trial, without building the trial."""
         return self._points[self._order[self._positions[index]]]
 
     def _name(self, position: int) -> str:
-        return f"{self._points[self._order[position]].name}-r{position // len(self._points) + 1}"
+        repetition, session = self._repetition(position)
+        where = f"-s{session + 1}" if session else ""
+        return f"{self._points[self._order[position]].name}{where}-r{repetition + 1}"
+
+    def _repetition(self, position: int) -> tuple[int, int]:
+        """Numbers of the repetition and of its session."""
+        repetition = position // len(self._points)
+        return repetition, repetition // self._experiment.spec.measure.most_repetitions
 
     def _build(self, position: int) -> TrialSpec:
         spec, point = self._experiment.spec, self._points[self._order[position]]
-        repetition = position // len(self._points)
+        repetition, session = self._repetition(position)
         return TrialSpec(
             experiment=self._experiment.metadata.name,
             name=self._name(position),
             point=point,
             repetition=repetition,
-            seed=_seed(spec.measure.seed, repetition),
+            session=session,
+            seed=(spec.measure.seed * 1_000_003 + repetition) % (1 << 31),
             workload=self._workload(json.dumps(point.axes)),
-            measure=_measure_at(spec.measure, point),
+            measure=_measure_at(self._timing, point),
             cost=spec.cost,
             runner=spec.runner,
             resources=spec.resources,
+            expect=spec.expect,
             deadline_seconds=spec.deadline_seconds,
         )
 
@@ -120,10 +123,6 @@ class Plan:
     points: tuple[Point, ...]
     trials: Trials
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        return self.trials.names
-
 
 def layouts_of(spec: ExperimentSpec, workers: int) -> list[tuple[int, int]]:
     """The ``(nodes, workers on each node)`` that give ``workers``; empty where the placement gives no such count."""
@@ -135,27 +134,27 @@ def layouts_of(spec: ExperimentSpec, workers: int) -> list[tuple[int, int]]:
 
 
 def count_trials(spec: ExperimentSpec, limit: int | None = None) -> int:
-    """Number of trials of the spec, without excluded combinations; axes are never multiplied out.
+    """Most trials of one session of the spec, without excluded combinations; axes are never multiplied out.
 
     With ``limit`` the count stops as soon as it is exceeded; the result is then only known to be larger.
 
     Raises:
         Entangled: when the exclusions cannot be counted in reasonable time.
     """
-    axes = {name: distinct(values) for name, values in spec.matrix.items()}
+    axes = {name: distinct(values) for name, values in spec.axes.items()}
     rules = _rules(spec)
-    bound = None if limit is None else limit // spec.measure.repetitions
+    bound = None if limit is None else limit // spec.measure.most_repetitions
     points = 0
     for base in _base_points(spec):
         points += count(axes, narrowed(rules, base), bound)
         if bound is not None and points > bound:
             break
-    return points * spec.measure.repetitions
+    return points * spec.measure.most_repetitions
 
 
 def expand_points(spec: ExperimentSpec) -> Iterator[Point]:
     """Every point that is not excluded, in the order of the spec."""
-    axes = {name: distinct(values) for name, values in spec.matrix.items()}
+    axes = {name: distinct(values) for name, values in spec.axes.items()}
     rules = _rules(spec)
     # Where a count has several layouts each number of nodes makes a curve of its own; where it has one, that is it.
     by_nodes = any(len(set(layouts_of(spec, workers))) > 1 for workers in spec.scaling.workers)
@@ -165,8 +164,19 @@ def expand_points(spec: ExperimentSpec) -> Iterator[Point]:
             yield _point(spec, Mode(str(base["mode"])), nodes, per_node, combination, by_nodes)
 
 
-def make_plan(experiment: ScalingExperiment) -> Plan:
-    """The ordered trials.
+def sessions_in(names: Iterable[str], points: Sequence[Point]) -> int:
+    """Number of sessions that trials with these names come from; at least one.
+
+    Names may be anything: only those of ``points`` count, and no session without the one before it.
+    """
+    known = {point.name for point in points}
+    matches = (re.fullmatch(r"(.+)-s([1-9]\d{0,3})-r\d+", name) for name in names)
+    begun = {int(match[2]) for match in matches if match and match[1] in known}
+    return next(number for number in range(1, len(begun) + 2) if number + 1 not in begun)
+
+
+def make_plan(experiment: ScalingExperiment, sessions: int = 1) -> Plan:
+    """The ordered trials; every session repeats all points in an order of its own.
 
     Raises:
         AxisError: when a matrix value does not fit its field (``rules.check`` reports all of them).
@@ -175,8 +185,9 @@ def make_plan(experiment: ScalingExperiment) -> Plan:
     points = tuple(expand_points(spec))
     _check_axes(spec, points)
     order = array("I")
-    for repetition in _orders(len(points), spec.measure.repetitions, spec.measure.seed):
-        order.extend(repetition)
+    for repetition in _orders(len(points), spec.measure.most_repetitions * sessions, spec.measure.seed):
+        # Batches of a ladder rise until its end is known; later repetitions are shuffled as all others are.
+        order.extend(repetition if order else by_rung(repetition, points))
     return Plan(experiment.metadata.name, points, Trials(experiment, points, order))
 
 
@@ -211,7 +222,7 @@ def _base_points(spec: ExperimentSpec) -> Iterator[dict[str, AxisValue]]:
 
 def _rules(spec: ExperimentSpec) -> list[Rule]:
     """The exclusions that can ever match: an empty one, or one over an unknown axis, excludes nothing."""
-    known = {"mode", "workers", "layout", *spec.matrix}
+    known = {"mode", "workers", "layout", *spec.axes}
     return [rule for rule in spec.exclude if rule and rule.keys() <= known]
 
 
@@ -219,14 +230,18 @@ def _point(
     spec: ExperimentSpec, mode: Mode, nodes: int, per_node: int, axes: dict[str, AxisValue], by_nodes: bool
 ) -> Point:
     workers = nodes * per_node
-    batch = _batch(spec.scaling.batch, axes)
+    changed = {name.removeprefix("batch."): value for name, value in axes.items() if name.startswith("batch.")}
+    batch = Batch.model_validate({**spec.scaling.batch.wire(), **changed}) if changed else spec.scaling.batch
     total, per_worker = None, None
     if mode is Mode.strong and batch.global_ is not None:
         total, per_worker = batch.global_, batch.global_ // workers
     if mode is Mode.weak and batch.per_worker is not None:
         total, per_worker = batch.per_worker * workers, batch.per_worker
+    layout = degrees_at(spec, axes, workers, per_node, total)
+    if layout is not None and total is not None and total % workers:
+        per_worker = None  # a data-parallel group has samples, and no worker of it a whole number of its own
     parts = [mode.value, *([f"nodes={nodes}"] if by_nodes else [])]
-    parts += [f"{name}={_series_value(value)}" for name, value in axes.items()]
+    parts += [f"{name.removeprefix(_PARAMETERS)}={_series_value(value)}" for name, value in axes.items()]
     return Point(
         mode=mode,
         workers=workers,
@@ -235,14 +250,30 @@ def _point(
         global_batch=total,
         batch_per_worker=per_worker,
         axes=axes,
+        parallelism=layout,
+        rung=_rung(spec, axes),
         series=" ".join(parts),
         name=_point_name(mode, nodes, per_node, axes),
     )
 
 
-def _batch(batch: Batch, axes: Mapping[str, AxisValue]) -> Batch:
-    changed = {name.removeprefix("batch."): value for name, value in axes.items() if name.startswith("batch.")}
-    return Batch.model_validate({**batch.wire(), **changed}) if changed else batch
+def _rung(spec: ExperimentSpec, axes: Mapping[str, AxisValue]) -> int | None:
+    ladder = spec.scaling.batch.ladder
+    return None if ladder is None else [*ladder.batches].index(int(axes[LADDER_AXIS]))
+
+
+def degrees_at(
+    spec: ExperimentSpec, axes: Mapping[str, AxisValue], workers: int, per_node: int, batch: int | None
+) -> Degrees | None:
+    """The degrees of parallelism of a point; None where its workload has no layout, or one that cannot be."""
+    named = any(name.startswith(_LAYOUT) for name in axes) or axes.get("strategy") == Strategy.mesh
+    if spec.workload.layout is None and not named:
+        return None
+    try:
+        layout = resolve(spec.workload, spec.scaling.batch, axes)[0].layout
+    except AxisError:
+        return None
+    return layout.degrees(workers, per_node, batch) if layout is not None else None
 
 
 def _series_value(value: AxisValue) -> str:
@@ -261,10 +292,6 @@ def _point_name(mode: Mode, nodes: int, per_node: int, axes: Mapping[str, AxisVa
     digest = hashlib.sha256(canonical_json(typed).encode()).hexdigest()[:_DIGEST]
     readable = "-".join([head, *spelled])[: _MAX_NAME - _DIGEST - 1].rstrip("-")
     return f"{readable}-{digest}"
-
-
-def _seed(seed: int, repetition: int) -> int:
-    return (seed * 1_000_003 + repetition) % (1 << 31)
 
 
 def _orders(points: int, repetitions: int, seed: int) -> Iterator[list[int]]:

@@ -4,35 +4,31 @@ from typing import Annotated, Any
 
 from pydantic import Field, StrictBool
 
-from scalecurve_api.model import FilePath, Model, Real
+from scalecurve_api.model import Described, FilePath, Real, Whole
 
 
-class Quantization(Model):
+class Quantization(Described):
     """After training: the model quantized to integers of fewer and fewer bits, and evaluated on the validation set."""
 
     bits: list[Annotated[int, Field(ge=2, le=16, strict=True)]] = Field(
         default=[8, 7, 6, 5, 4, 3, 2], min_length=1, max_length=15, description="Bit widths to evaluate."
     )
-    calibration_batches: Annotated[int, Field(ge=1, le=10_000, strict=True)] = Field(
-        default=8, description="Training batches from which the ranges of activations are taken."
-    )
+    calibration_batches: Whole = Field(default=8, ge=1, le=10_000)
+    """Training batches from which the ranges of activations are taken."""
 
 
-class Accuracy(Model):
+class Accuracy(Described):
     """Train to accuracy after timing: fresh parameters, and an evaluation after every epoch."""
 
-    epochs: Annotated[int, Field(ge=1, le=100_000, strict=True)] = Field(default=10, description="Epochs to train.")
-    target: Real | None = Field(
-        default=None, gt=0, le=1, description="Validation accuracy at which to stop; the time to it is reported."
-    )
+    epochs: Whole = Field(default=10, ge=1, le=100_000, description="Epochs to train.")
+    target: Real | None = Field(default=None, gt=0, le=1)
+    """Validation accuracy at which to stop; the time to it is reported."""
     checkpoints: FilePath | None = Field(default=None, description="Folder for the trained parameters of each trial.")
-    quantization: Quantization | None = Field(
-        default=None, description="Quantize the trained model and evaluate it at each bit width."
-    )
+    quantization: Quantization | None = None
+    """Quantize the trained model and evaluate it at each bit width."""
     noise_scale: StrictBool = Field(default=False, description="Measure the gradient noise scale while training.")
 
     @property
     def extras(self) -> dict[str, Any]:
-        """The further measurements that are switched on, by their wire names."""
         extras = ("checkpoints", "quantization", "noiseScale")
         return {name: value for name, value in self.wire().items() if name in extras and value}

@@ -1,10 +1,19 @@
-"""Which all-reduce each collective library offers."""
+"""Which all-reduce each collective library offers; and the microbenchmarks, with nccl-tests' conventions.
+
+``program: allreduce`` times one all-reduce algorithm, ``program: collectives`` every kind of collective.
+"""
 
 from collections.abc import Iterator
 from enum import StrEnum
+from typing import Annotated, ClassVar, Literal
 
+from pydantic import Field
+
+from scalecurve_api.model import Count, Described, Real, Whole
 from scalecurve_api.problem import Problem
-from scalecurve_api.programs.workload import Backend, DeviceType, Workload
+from scalecurve_api.programs.collective_kinds import Collective
+from scalecurve_api.programs.model_catalog import Framework
+from scalecurve_api.programs.workload import Backend, DeviceType, Launcher, Workload
 
 
 class AllReduce(StrEnum):
@@ -25,21 +34,15 @@ PATTERNS = (AllReduce.parameter_server, AllReduce.hierarchical)
 _OFFERED = {
     Backend.nccl: (AllReduce.auto, AllReduce.ring, AllReduce.tree),
     Backend.gloo: (AllReduce.auto, AllReduce.ring),
-    Backend.mpi: (
-        AllReduce.auto,
-        AllReduce.ring,
-        AllReduce.recursive_doubling,
-        AllReduce.rabenseifner,
-        AllReduce.tree,
-    ),
+    Backend.mpi: (AllReduce.auto, AllReduce.ring, AllReduce.recursive_doubling, AllReduce.rabenseifner, AllReduce.tree),
 }
 
 
-def resolved_backend(backend: Backend, on_gpu: bool) -> Backend:
-    """The library that ``auto`` means: NCCL on GPUs, gloo on CPUs."""
+def resolved_backend(backend: Backend, on_gpu: bool, on_cpu: Backend = Backend.gloo) -> Backend:
+    """The library that carries the sums: the one that is named; of ``auto``, NCCL on GPUs and ``on_cpu`` on CPUs."""
     if backend is not Backend.auto:
         return backend
-    return Backend.nccl if on_gpu else Backend.gloo
+    return Backend.nccl if on_gpu else on_cpu
 
 
 def algorithm_problem(workload: Workload, algorithm: AllReduce) -> Iterator[Problem]:
@@ -53,3 +56,129 @@ def algorithm_problem(workload: Workload, algorithm: AllReduce) -> Iterator[Prob
             Backend.mpi: f"one of {', '.join(offered)} with MPI",
         }
         yield workload.problem("allReduce", reasons[backend])
+
+
+class Payload(StrEnum):
+    """What the microbenchmark sends: a ladder of sizes, or the gradients of a model."""
+
+    sizes = "sizes"
+    gradients = "gradients"
+    buckets = "buckets"
+
+
+class Sizes(Described):
+    """Message sizes of a microbenchmark, in bytes: what a rank puts in or gets out, whichever is larger."""
+
+    payload: Payload = Payload.sizes
+    """What is sent: sizes from minBytes to maxBytes, the gradients of workload.model, one message for each tensor, or
+    the same gradients in DDP's buckets."""
+    min_bytes: Count = Field(default=8, description="Smallest message, in bytes.")
+    max_bytes: Count = Field(default=1 << 30, description="Largest message, in bytes.")
+    factor: Whole = Field(default=2, ge=2, le=1024, description="Factor between one message size and the next.")
+    iterations: Whole = Field(default=20, ge=1, le=100_000, description="Timed calls for each size.")
+    warmup: Whole = Field(default=5, ge=0, le=100_000)
+    """Untimed calls for each size before the timed ones."""
+    dtype: Literal["float32", "bfloat16", "float16"] = Field(default="float32", description="Type of the elements.")
+
+
+class BucketOptions(Described):
+    """Options of the microbenchmarks."""
+
+    bucket_cap_mb: Real | None = Field(default=None, gt=0, le=100_000)
+    """Size of the gradient buckets, in MiB."""
+
+
+class Microbenchmark(Workload):
+    """Messages of many sizes by NCCL, gloo or MPI, timed by themselves."""
+
+    built_in: ClassVar[bool] = True
+    requires: ClassVar[str] = "torch"
+    takes_batch: ClassVar[bool] = False
+    counts_samples: ClassVar[bool] = False
+
+    sizes: Sizes = Field(default=Sizes(), description="Message sizes, in bytes.")
+    options: BucketOptions = Field(default=BucketOptions(), description="Options of the program.")
+    launcher: Literal[Launcher.torchrun, Launcher.mpirun] | None = None
+    """What starts the processes on one machine; the program's own by default."""
+
+    @property
+    def kinds(self) -> int:
+        """How many collectives go through all sizes."""
+        return 1
+
+    @property
+    def resolved_launcher(self) -> Launcher:
+        return self.launcher or (Launcher.mpirun if self.over_mpi else Launcher.torchrun)
+
+    @property
+    def over_mpi(self) -> bool:
+        return self.backend is Backend.mpi
+
+    def carrier(self, on_gpu: bool) -> str:
+        return resolved_backend(self.backend, on_gpu).value
+
+    @property
+    def model_framework(self) -> Framework | None:
+        return None if self.sizes.payload is Payload.sizes else "torch"
+
+    def problems(self, workers: int, nodes: int) -> Iterator[Problem]:
+        yield from super().problems(workers, nodes)
+        if self.sizes.max_bytes < self.sizes.min_bytes:
+            yield self.problem("sizes.maxBytes", f"at least minBytes, {self.sizes.min_bytes}")
+        if self.over_mpi:
+            yield from self._mpi_problems()
+
+    def _mpi_problems(self) -> Iterator[Problem]:
+        if self.resolved_launcher is not Launcher.mpirun:
+            yield self.problem("launcher", "mpirun with backend mpi: it starts MPI's ranks")
+        if self.device is DeviceType.gpu:
+            yield self.problem("device", "cpu or auto with backend mpi: its messages are in host memory")
+        if self.sizes.dtype != "float32":
+            yield self.problem("sizes.dtype", "float32 with backend mpi: MPI cannot sum 16-bit floating-point numbers")
+
+
+class AllReduceWorkload(Microbenchmark):
+    """All-reduces of many sizes by NCCL, gloo or MPI."""
+
+    runs: ClassVar[str] = "scalecurve_worker.collectives.torch_library:run"
+
+    program: Literal["allreduce"]
+    all_reduce: AllReduce = AllReduce.auto
+    """The algorithm that the collective library is told to use, or a pattern composed of its other collectives."""
+
+    def problems(self, workers: int, nodes: int) -> Iterator[Problem]:
+        yield from super().problems(workers, nodes)
+        if self.all_reduce is AllReduce.hierarchical:
+            if workers > 1 and nodes == 1:
+                allowed = "a layout of several nodes (spec.placement): it sums inside a node, then across nodes"
+                yield self.problem("allReduce", allowed)
+        elif self.all_reduce is not AllReduce.parameter_server:
+            yield from algorithm_problem(self, self.all_reduce)
+
+
+class CollectivesWorkload(Microbenchmark):
+    """Collectives of many sizes by NCCL, gloo or MPI."""
+
+    runs: ClassVar[str] = "scalecurve_worker.collectives.torch_library:run_collectives"
+
+    program: Literal["collectives"]
+    collectives: Annotated[list[Collective], Field(min_length=1, max_length=len(Collective))] = list(Collective)
+    """Which collectives are timed, one after another in each trial."""
+    tool: Literal["nccl-tests"] | None = None
+    """A benchmark that each trial runs after its own, on one node, where its programs are on PATH."""
+
+    @property
+    def kinds(self) -> int:
+        return len(self.collectives)
+
+    def problems(self, workers: int, nodes: int) -> Iterator[Problem]:
+        yield from super().problems(workers, nodes)
+        if len(set(self.collectives)) < len(self.collectives):
+            yield self.problem("collectives", "each of them once")
+        if workers == 1:
+            yield self.problem("collectives", "at least 2 workers at every point: one has no peer")
+        if (
+            self.tool is not None
+            and resolved_backend(self.backend, self.device is not DeviceType.cpu) is not Backend.nccl
+        ):
+            yield self.problem("tool", "left out, or nccl-tests with NCCL")

@@ -1,11 +1,13 @@
 """What a training step consumes: where samples come from and how they are transformed."""
 
+from collections.abc import Iterator
 from enum import StrEnum
-from typing import Annotated
 
 from pydantic import Field
 
-from scalecurve_api.model import Count, FilePath, Model, Natural, Real
+from scalecurve_api.model import Count, Described, FilePath, Natural, Real, Whole
+from scalecurve_api.programs.labels import Pictures, TrainingLabels
+from scalecurve_api.programs.model_catalog import reads_tokens, smallest_image
 
 
 class DataSource(StrEnum):
@@ -16,11 +18,23 @@ class DataSource(StrEnum):
     fashion_mnist = "fashion-mnist"
     cifar10 = "cifar10"
     image_folder = "image-folder"
+    tokens = "tokens"
 
     @property
     def on_disk(self) -> bool:
-        """Whether it is read from a folder that the experiment names."""
-        return self in (DataSource.fashion_mnist, DataSource.cifar10, DataSource.image_folder)
+        return self not in (DataSource.synthetic, DataSource.digits)
+
+    @property
+    def of_images(self) -> bool:
+        return self not in (DataSource.synthetic, DataSource.tokens)
+
+
+_OWN_SHAPE = {
+    DataSource.digits: (1, 8, 8),
+    DataSource.fashion_mnist: (1, 28, 28),
+    DataSource.cifar10: (3, 32, 32),
+    DataSource.image_folder: (3, 224, 224),  # what its images are cropped to
+}
 
 
 class Augmentation(StrEnum):
@@ -28,44 +42,92 @@ class Augmentation(StrEnum):
 
     auto = "auto"
     none = "none"
+    flip = "flip"
     standard = "standard"
 
 
-class Data(Model):
+class Data(Described):
     """Where samples come from, and their shape."""
 
-    source: DataSource = Field(
-        default=DataSource.synthetic, description="Where samples come from; synthetic ones cost no input time."
-    )
-    path: FilePath | None = Field(default=None, description="Folder of a data set on disk.")
-    shape: list[Count] | None = Field(
-        default=None,
-        min_length=1,
-        max_length=4,
-        description="Shape of one sample, such as [3, 224, 224]; the model's own by default.",
-    )
-    classes: Annotated[int, Field(ge=2, le=1_000_000, strict=True)] | None = Field(
-        default=None,
-        description="Number of classes, or size of the vocabulary; the model's own by default.",
-    )
+    source: DataSource = DataSource.synthetic
+    """Where samples come from; synthetic ones cost no input time."""
+    path: FilePath | None = Field(default=None, description="Folder, or file of tokens, of a data set on disk.")
+    shape: list[Count] | None = Field(default=None, min_length=1, max_length=4)
+    """Shape of one sample, such as [3, 224, 224]; the model's own by default."""
+    classes: Whole | None = Field(default=None, ge=2, le=1_000_000)
+    """Number of classes, or size of the vocabulary; the model's own by default."""
+
+    @property
+    def known_shape(self) -> tuple[int, ...] | None:
+        """Shape of one sample, (channels, height, width) for an image; None where the model decides."""
+        return tuple(self.shape) if self.shape is not None else _OWN_SHAPE.get(self.source)
 
 
-class TorchData(Data):
+class TrainingData(Data):
     """Where samples come from, their shape, and how training images are augmented."""
 
-    augmentation: Augmentation = Field(
-        default=Augmentation.auto,
-        description="Random crops and mirroring of training images; auto leaves out what changes their meaning.",
-    )
+    augmentation: Augmentation = Augmentation.auto
+    """Random crops and mirroring of training images, or with flip no crops; auto leaves out what changes meaning."""
+    rotation: Real = Field(default=0.0, ge=0, le=180)
+    """Rotate training images by up to so many degrees, either way."""
+    shift: Real = Field(default=0.0, ge=0, lt=1)
+    """Shift training images by up to this share of their height and width, either way."""
+    zoom: Real = Field(default=0.0, ge=0, lt=1)
+    """Scale training images by a factor from 1 - zoom to 1 + zoom, height and width apart."""
     cutout: Natural = Field(default=0, description="Side, in pixels, of a square blotted out of each training image.")
-    instances: Annotated[int, Field(ge=1, le=1024, strict=True)] = Field(
-        default=1,
-        description="Differently augmented copies of each sample in one batch, which grows by the same factor.",
-    )
-    validation: Real | None = Field(
-        default=None,
-        gt=0,
-        lt=1,
-        description="For an image-folder without train and val: share of each class held out for validation.",
-    )
+    instances: Whole = Field(default=1, ge=1, le=1024)
+    """Differently augmented copies of each sample in one batch, which grows by the same factor."""
+    validation: Real | None = Field(default=None, gt=0, lt=1)
+    """For an image-folder without val: share of each training class held out for validation."""
     split_seed: Natural = Field(default=0, description="Seed that selects the images held out for validation.")
+    labels: TrainingLabels = Field(default=TrainingLabels(), description="Changed labels and class sizes.")
+    pictures: Pictures = Field(default=Pictures(), description="Training images that the report shows.")
+    sequence_length: Whole | None = Field(default=None, ge=1, le=1 << 24)
+    """Tokens of one sequence, for language models; the model's own by default, as shape [length] sets it, too."""
+    column: str | None = Field(default=None, min_length=1, max_length=200)
+    """Source tokens, Parquet: the column of token numbers; by default the only one that holds integers."""
+    loader_workers: Whole | None = Field(default=None, ge=0, le=256)
+    """Processes of each worker that read ahead; by default up to 8 for image-folder, none for tokens."""
+
+    @property
+    def augments(self) -> list[str]:
+        """Fields, as on the wire, that ask for a change of training images."""
+        names = ("augmentation", "rotation", "shift", "zoom", "cutout", "instances")
+        neutral = (Augmentation.auto, Augmentation.none, 0, 1)
+        return [name for name in names if getattr(self, name) not in neutral]
+
+    def problems(self) -> Iterator[tuple[str, str]]:
+        """Fields that go with others only, each with what is allowed."""
+        if self.validation is not None and self.source is not DataSource.image_folder:
+            yield "validation", "left out: source image-folder alone has no split of its own"
+        yield from self.labels.problems()
+        for field in ("labels", "pictures"):
+            if not self.source.of_images and getattr(self, field) != type(self).model_fields[field].default:
+                yield field, f"left out: source {self.source} has no stored labels"
+        if self.shape is not None and self.cutout > max(self.shape[-2:]):
+            yield "cutout", f"at most the side of an image, {max(self.shape[-2:])}"
+
+    def size_problems(self, model: str) -> Iterator[tuple[str, str]]:
+        """Images that are too small for the layers of the model."""
+        least, shape = smallest_image(model), self.known_shape
+        if shape is not None and len(shape) == 3 and min(shape[1:]) < least:
+            side = f"at least {least}x{least} for model {model}"
+            yield ("shape", side) if self.shape is not None else ("source", f"images of {side}; set data.shape")
+
+    def token_problems(self, model: str) -> Iterator[tuple[str, str]]:
+        """Fields that language models alone have, or do not have, with what is allowed instead."""
+        tokens, packed = reads_tokens(model), self.source is DataSource.tokens
+        if tokens is None:
+            return
+        if packed and not tokens:
+            yield "source", f"another source: model {model} reads no tokens"
+        elif tokens and self.source not in (DataSource.synthetic, DataSource.tokens):
+            yield "source", f"synthetic or tokens for model {model}"
+        if self.sequence_length is not None and not tokens:
+            yield "sequenceLength", f"left out: model {model} reads no tokens"
+        elif self.sequence_length is not None and self.shape is not None:
+            yield "sequenceLength", "left out beside shape, which sets the length, too"
+        if self.column is not None and not packed:
+            yield "column", "left out: it goes with source tokens"
+        if self.loader_workers is not None and self.source not in (DataSource.image_folder, DataSource.tokens):
+            yield "loaderWorkers", "left out: it goes with source image-folder or tokens"

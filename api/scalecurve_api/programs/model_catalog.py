@@ -8,7 +8,7 @@ module needs no framework. Another package adds a model by an entry point in ``s
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from scalecurve_api.registry import Registry
+from scalecurve_api.registry import Registry, RegistryError
 
 ModelKind = Literal["image", "tokens", "vector"]
 Framework = Literal["torch", "tensorflow"]
@@ -46,16 +46,11 @@ _KERAS = "scalecurve_worker.tensorflow.models"
 _IMAGENET = (3, 224, 224)
 
 
-def _resnet(depth: int, parameters: int) -> ModelEntry:
-    name = f"resnet{depth}"
+def _resnet(name: str, parameters: int) -> ModelEntry:
     builders = (f"{_TORCH}.resnet:{name}", f"{_KERAS}.residual:{name}", name)
+    if name.endswith("_cifar"):
+        return ModelEntry(name, "resnet_cifar", (3, 32, 32), 10, parameters, *builders)
     return ModelEntry(name, "resnet", _IMAGENET, 1000, parameters, *builders)
-
-
-def _cifar_resnet(depth: int, parameters: int) -> ModelEntry:
-    name = f"resnet{depth}_cifar"
-    builders = (f"{_TORCH}.resnet:{name}", f"{_KERAS}.residual:{name}", name)
-    return ModelEntry(name, "resnet_cifar", (3, 32, 32), 10, parameters, *builders)
 
 
 def _vgg(depth: int, parameters: int) -> ModelEntry:
@@ -83,11 +78,11 @@ def _llama(name: str, parameters: int, vocabulary: int = 128_256) -> ModelEntry:
 
 # Parameter counts: torchvision's for ImageNet models, the papers' or the released weights' for the others.
 _ENTRIES = (
-    _resnet(18, 11_689_512),
-    _resnet(34, 21_797_672),
-    _resnet(50, 25_557_032),
-    _resnet(101, 44_549_160),
-    _resnet(152, 60_192_808),
+    _resnet("resnet18", 11_689_512),
+    _resnet("resnet34", 21_797_672),
+    _resnet("resnet50", 25_557_032),
+    _resnet("resnet101", 44_549_160),
+    _resnet("resnet152", 60_192_808),
     _vgg(16, 138_357_544),
     _vgg(19, 143_667_240),
     _imagenet("alexnet", 61_100_840, "plain", smallest=63, tensorflow=f"{_KERAS}.plain:alexnet"),
@@ -101,12 +96,13 @@ _ENTRIES = (
         smallest=75,
         smallest_with_auxiliary=299,
         auxiliary_weight=0.4,
+        tensorflow=f"{_KERAS}.inception:inception_v3",
     ),
-    _cifar_resnet(20, 269_722),
-    _cifar_resnet(32, 464_154),
-    _cifar_resnet(44, 658_586),
-    _cifar_resnet(56, 853_018),
-    _cifar_resnet(110, 1_727_962),
+    _resnet("resnet20_cifar", 269_722),
+    _resnet("resnet32_cifar", 464_154),
+    _resnet("resnet44_cifar", 658_586),
+    _resnet("resnet56_cifar", 853_018),
+    _resnet("resnet110_cifar", 1_727_962),
     ModelEntry("mlp", "mlp", (1, 28, 28), 10, 669_706, f"{_TORCH}.plain:mlp", f"{_KERAS}.plain:mlp", kind="vector"),
     _transformer("gpt2_small", "gpt2", 124_439_808),
     _transformer("gpt2_medium", "gpt2", 354_823_168),
@@ -117,9 +113,13 @@ _ENTRIES = (
     _llama("llama_1b", 1_235_814_400),
     _llama("llama_3b", 3_212_749_824),
     _llama("llama_8b", 8_030_261_248),
+    # Mixtures of experts. OLMoE's norms of queries and keys are left out: 65,536 parameters.
+    _transformer("mixtral_8x7b", "mixture", 46_702_792_704, length=2048, vocabulary=32_000),
+    _transformer("olmoe_1b_7b", "mixture", 6_919_096_320, length=2048, vocabulary=50_304),
     # Small enough for a CPU; the shapes are ours.
     _transformer("gpt2_tiny", "gpt2", 132_864, length=64, vocabulary=256),
     _transformer("llama_tiny", "llama", 115_008, length=64, vocabulary=256),
+    _transformer("mixture_tiny", "mixture", 189_248, length=64, vocabulary=256),
 )
 _BY_NAME = {entry.name: entry for entry in _ENTRIES}
 _ALIASES = {f"resnet{depth}": _BY_NAME[f"resnet{depth}_cifar"] for depth in (20, 32, 44, 56, 110)}
@@ -127,12 +127,23 @@ _ALIASES = {f"resnet{depth}": _BY_NAME[f"resnet{depth}_cifar"] for depth in (20,
 MODELS: Registry[ModelEntry] = Registry("scalecurve.models", "model", ModelEntry, {**_BY_NAME, **_ALIASES})
 
 
-def built_in_models(framework: Framework) -> tuple[str, ...]:
-    """Models of this project that a framework builds, without aliases."""
-    return tuple(entry.name for entry in _ENTRIES if getattr(entry, framework))
-
-
 def models_of(framework: Framework) -> tuple[str, ...]:
     """Names that a framework's program may be given: built-in models, aliases, and those of installed packages."""
     names = (*_BY_NAME, *_ALIASES, *MODELS.names()[len(MODELS.built_in) :])
     return tuple(name for name in names if name not in MODELS.built_in or getattr(MODELS.get(name), framework))
+
+
+def reads_tokens(name: str) -> bool | None:
+    """Whether a model is a language model; None for one that is unknown, or whose package does not load."""
+    try:
+        return MODELS.get(name).kind == "tokens" if name in MODELS else None
+    except RegistryError:
+        return None
+
+
+def smallest_image(name: str) -> int:
+    """Least height and width of an image that a model's layers allow; 1 for one that is unknown or takes no images."""
+    try:
+        return MODELS.get(name).smallest if name in MODELS else 1
+    except RegistryError:
+        return 1

@@ -1,10 +1,36 @@
-"""Reading what was written before each program had fields of its own: records then had every program's fields."""
+"""Reading what was written before: records with every program's fields, and defaults that have changed since."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from scalecurve_api.model import Model, fields_by_name, model_in
-from scalecurve_api.programs.workload import DEFAULT_PROGRAM, PROGRAMS
+from scalecurve_api.programs.workload import DEFAULT_PROGRAM, PROGRAMS, Workload
+
+PAST_DEFAULTS: Mapping[str, Any] = {
+    "options.fsdpGroupMb": 128.0,
+    "options.gradientAsBucketView": True,
+    "options.keepThreads": True,
+}
+"""What an option was when an experiment did not say; the record of a trial always does."""
+
+
+def is_planned(planned: Workload, recorded: Workload) -> bool:
+    """Whether a trial ran the planned workload; what the plan leaves to a default may be the default of that day."""
+    differing = [path for path in PAST_DEFAULTS if planned.field_value(path) != recorded.field_value(path)]
+    if any(recorded.field_value(path) != PAST_DEFAULTS[path] for path in differing):
+        return False
+    same = planned.wire()
+    for path in differing:
+        group, _, name = path.partition(".")
+        if planned.field_value(path) != _default(planned, group, name):
+            return False
+        same[group][name] = recorded.field_value(path)
+    return planned == recorded if not differing else type(planned).model_validate(same) == recorded
+
+
+def _default(workload: Workload, group: str, name: str) -> Any:
+    fields = fields_by_name(type(getattr(workload, group)))
+    return fields[name].default if name in fields else None
 
 
 def without_foreign_fields(spec: Any) -> Any:

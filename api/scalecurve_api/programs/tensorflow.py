@@ -6,21 +6,26 @@ from typing import ClassVar, Literal
 
 from pydantic import Field, StrictBool
 
-from scalecurve_api.model import Model, Real
+from scalecurve_api.model import Described, Real
 from scalecurve_api.problem import Problem
 from scalecurve_api.programs.accuracy import Accuracy
+from scalecurve_api.programs.collectives import resolved_backend
 from scalecurve_api.programs.data import DataSource
-from scalecurve_api.programs.horovod import HALF_HOOKS, MPI_BACKENDS, TAPE, horovod_carrier
+from scalecurve_api.programs.horovod import HALF_HOOKS, MPI_BACKENDS, TAPE
+from scalecurve_api.programs.labels import Pictures, TrainingLabels
 from scalecurve_api.programs.model_catalog import Framework
-from scalecurve_api.programs.optimizer import Optimizer
-from scalecurve_api.programs.torch import BatchNormMode, CommHook, ServerCount
-from scalecurve_api.programs.workload import ACCURACY, Backend, DeviceType, Launcher, Precision, Strategy, Workload
+from scalecurve_api.programs.torch_options import BatchNormMode, CommHook, ServerCount
+from scalecurve_api.programs.training import TrainingWorkload, Transfer
+from scalecurve_api.programs.workload import ACCURACY, Backend, DeviceType, Launcher, Precision, Strategy
 
 CHIEF = "chief"
 """The ``SCALECURVE_ROLE`` of the process that leads parameter servers and their workers, and keeps the record."""
 
-GRPC = "grpc"
-"""What carries gradients and parameters to TensorFlow's parameter servers."""
+GRPC = "grpc"  # what carries gradients and parameters to TensorFlow's parameter servers
+
+TensorFlowStrategy = Literal[
+    Strategy.one_device, Strategy.mirrored, Strategy.multi_worker_mirrored, Strategy.parameter_server, Strategy.horovod
+]
 
 CLASSES: dict[Strategy, str] = {
     Strategy.one_device: "OneDeviceStrategy",
@@ -49,56 +54,42 @@ class Communication(StrEnum):
     nccl = "nccl"
 
 
-class TensorFlowOptions(Model):
+class TensorFlowOptions(Described):
     """Options of program tensorflow; the same for every worker count."""
 
     channels_last: StrictBool = Field(default=False, description="Store images with the channels last.")
     deterministic: StrictBool = Field(default=False, description="Use deterministic kernels only.")
     reshuffle: StrictBool = Field(default=True, description="Use another order of the data in every epoch.")
-    batch_norm: Literal[BatchNormMode.local] | None = Field(
-        default=None,
-        description="Running statistics of batch norm; by default broadcast for ddp and zero1, local otherwise.",
-    )
+    batch_norm: Literal[BatchNormMode.local] | None = None
+    """Running statistics of batch norm; by default broadcast for ddp and zero1, local otherwise."""
     comm_hook: HALF_HOOKS = Field(default=CommHook.none, description="How gradients are compressed for the all-reduce.")
-    bucket_cap_mb: Real | None = Field(
-        default=None, gt=0, le=100_000, description="Size of the gradient buckets, in MiB."
-    )
+    bucket_cap_mb: Real | None = Field(default=None, gt=0, le=100_000)
+    """Size of the gradient buckets, in MiB."""
+    label_smoothing: Real = Field(default=0.0, ge=0, lt=1)
+    """Share of a label that is spread over all classes."""
 
 
-class TensorFlowWorkload(Workload):
+class TensorFlowWorkload(TrainingWorkload):
     """A Keras model trained by TensorFlow."""
 
     runs: ClassVar[str] = "scalecurve_worker.tensorflow.program:run"
     requires: ClassVar[str] = "tensorflow"
-    strategies: ClassVar[tuple[Strategy, ...]] = tuple(CLASSES)
+    model_framework: ClassVar[Framework] = "tensorflow"
 
     program: Literal["tensorflow"]
-    strategy: (
-        Literal[
-            Strategy.one_device,
-            Strategy.mirrored,
-            Strategy.multi_worker_mirrored,
-            Strategy.parameter_server,
-            Strategy.horovod,
-        ]
-        | None
-    ) = Field(default=None, description="How training is spread over workers; the program's own by default.")
-    precision: Literal[Precision.fp32, Precision.tf32, Precision.bf16] = Field(
-        default=Precision.fp32, description="Arithmetic of the forward and backward pass."
-    )
+    strategy: TensorFlowStrategy | None = None
+    """How training is spread over workers; the program's own by default."""
+    precision: Literal[Precision.fp32, Precision.tf32, Precision.bf16] = Precision.fp32
+    """Arithmetic of the forward and backward pass."""
     backend: MPI_BACKENDS = Field(default=Backend.auto, description="The collective library; auto is NCCL on GPUs.")
-    cross_device_ops: CrossDeviceOps | None = Field(
-        default=None, description="Strategy mirrored: TensorFlow's cross-device reduction."
-    )
-    communication: Communication | None = Field(
-        default=None, description="Strategy multi-worker-mirrored: TensorFlow's collective implementation."
-    )
-    optimizer: Optimizer = Field(default=Optimizer(), description="The update rule.")
+    cross_device_ops: CrossDeviceOps | None = None
+    """Strategy mirrored: TensorFlow's cross-device reduction."""
+    communication: Communication | None = None
+    """Strategy multi-worker-mirrored: TensorFlow's collective implementation."""
     options: TensorFlowOptions = Field(default=TensorFlowOptions(), description="Options of the program.")
     parameter_server: ServerCount = Field(default=ServerCount(), description="Settings of strategy parameter-server.")
-    launcher: Literal[Launcher.mpirun, Launcher.processes] | None = Field(
-        default=None, description="What starts the processes on one machine; the program's own by default."
-    )
+    launcher: Literal[Launcher.mpirun, Launcher.processes] | None = None
+    """What starts the processes on one machine; the program's own by default."""
 
     @property
     def resolved_strategy(self) -> Strategy:
@@ -119,16 +110,11 @@ class TensorFlowWorkload(Workload):
 
     @property
     def needs_parameter_servers(self) -> bool:
-        return self.served
-
-    @property
-    def served(self) -> bool:
-        """Whether parameter servers hold the parameters."""
         return self.strategy is Strategy.parameter_server
 
     @property
     def roles(self) -> tuple[str, ...]:
-        if not self.served:
+        if not self.needs_parameter_servers:
             return ()
         return (CHIEF, *(f"server-{index}" for index in range(self.parameter_server.servers)))
 
@@ -138,18 +124,13 @@ class TensorFlowWorkload(Workload):
         ``ring`` is TensorFlow's own, in memory within a process and by gRPC between them. ``auto`` and ``default`` are
         NCCL where every device is a GPU.
         """
-        named: str | None = None
-        match self.resolved_strategy:
-            case Strategy.parameter_server:
-                return GRPC
-            case Strategy.horovod:
-                return horovod_carrier(self.backend, on_gpu)
-            case Strategy.mirrored:
-                named = self.cross_device_ops
-            case Strategy.multi_worker_mirrored:
-                named = self.communication
-            case _:
-                return None
+        if self.needs_parameter_servers:
+            return GRPC
+        if self.over_horovod:
+            return resolved_backend(self.backend, on_gpu, on_cpu=Backend.mpi).value
+        if self.resolved_strategy is Strategy.one_device:
+            return None
+        named = self.cross_device_ops if self.strategy is Strategy.mirrored else self.communication
         if named not in (None, CrossDeviceOps.default, Communication.auto):
             return str(named)
         return "nccl" if on_gpu else "ring"
@@ -157,15 +138,11 @@ class TensorFlowWorkload(Workload):
     def wrapper(self) -> str:
         return CLASSES[self.resolved_strategy]
 
-    @property
-    def model_framework(self) -> Framework:
-        return "tensorflow"
-
     def accuracy_problems(self, accuracy: Accuracy, workers: int) -> Iterator[Problem]:
-        if self.served:
+        if self.needs_parameter_servers:
             yield Problem(ACCURACY, accuracy.wire(), "left out: TensorFlow's parameter servers are only timed")
         else:
-            yield from super().accuracy_problems(accuracy, workers)
+            yield from super().accuracy_problems(accuracy.model_copy(update={"checkpoints": None}), workers)
 
     def problems(self, workers: int, nodes: int) -> Iterator[Problem]:
         yield from super().problems(workers, nodes)
@@ -177,9 +154,10 @@ class TensorFlowWorkload(Workload):
             if not self.over_horovod:
                 allowed = "processes for program tensorflow: they find one another by themselves"
             yield self.problem("launcher", allowed)
-        if self.served and self.data.source is not DataSource.synthetic:
-            yield self.problem("data.source", "synthetic with TensorFlow's parameter servers")
-        if not self.served and self.parameter_server != ServerCount():
+        yield from self._torch_alone()
+        if self.needs_parameter_servers:
+            yield from self._served_problems()
+        elif self.parameter_server != ServerCount():
             yield self.problem("parameterServer", "left out: it goes with strategy parameter-server")
         if not self.over_horovod:
             if self.options.comm_hook is not CommHook.none:
@@ -187,6 +165,23 @@ class TensorFlowWorkload(Workload):
             if self.options.bucket_cap_mb is not None:
                 yield self.problem("options.bucketCapMb", "left out: it goes with strategy horovod")
         yield from self._reduction_problems(workers)
+
+    def _torch_alone(self) -> Iterator[Problem]:
+        fields = [name for name in ("optimizer.fused", "data.loaderWorkers") if self.field_value(name) is not None]
+        fields += ["data.labels"] if self.data.labels != TrainingLabels() else []
+        fields += ["data.pictures"] if self.data.pictures != Pictures() else []
+        for field in fields:
+            yield self.problem(field, "left out: it goes with programs torch and horovod")
+
+    def _served_problems(self) -> Iterator[Problem]:
+        if self.data.source is not DataSource.synthetic:
+            yield self.problem("data.source", "synthetic with TensorFlow's parameter servers")
+        for name in self.data.augments:
+            yield self.problem(
+                f"data.{name}", "left out: workers of TensorFlow's parameter servers take random batches"
+            )
+        if self.transfer != Transfer():
+            yield self.problem("transfer", "left out: TensorFlow's parameter servers are only timed")
 
     def _reduction_problems(self, workers: int) -> Iterator[Problem]:
         ops, cpu, strategy = self.cross_device_ops, self.device is DeviceType.cpu, self.resolved_strategy

@@ -1,22 +1,42 @@
 """``program: torch``: a model of the catalog trained by PyTorch, with its own ways to spread over workers."""
 
 from collections.abc import Iterator
-from enum import StrEnum
-from typing import Annotated, ClassVar, Literal
+from typing import ClassVar, Literal
 
-from pydantic import Field, StrictBool
+from pydantic import Field
 
-from scalecurve_api.model import FilePath, Model, Real
 from scalecurve_api.problem import Problem
 from scalecurve_api.programs.accuracy import Accuracy
 from scalecurve_api.programs.collectives import PATTERNS, AllReduce, algorithm_problem, resolved_backend
-from scalecurve_api.programs.data import DataSource, TorchData
+from scalecurve_api.programs.mesh_rules import mesh_problems
 from scalecurve_api.programs.model_catalog import Framework
-from scalecurve_api.programs.optimizer import TorchOptimizer
-from scalecurve_api.programs.workload import ACCURACY, Backend, DeviceType, Launcher, Strategy, Workload
+from scalecurve_api.programs.parallelism import Parallelism
+from scalecurve_api.programs.torch_options import (
+    BatchNormMode,
+    CommHook,
+    ParameterServerOptions,
+    TorchOptions,
+    Updates,
+)
+from scalecurve_api.programs.training import Trainable, TrainingWorkload, Transfer
+from scalecurve_api.programs.workload import ACCURACY, Backend, DeviceType, Launcher, Precision, Strategy
 
-TCP = "tcp"
-"""What carries gradients to the parameter servers."""
+TCP = "tcp"  # what carries gradients to the parameter servers
+
+TorchStrategy = Literal[
+    Strategy.ddp,
+    Strategy.single,
+    Strategy.dp,
+    Strategy.fsdp,
+    Strategy.zero1,
+    Strategy.deepspeed_zero1,
+    Strategy.deepspeed_zero2,
+    Strategy.deepspeed_zero3,
+    Strategy.parameter_server,
+    Strategy.mesh,
+]
+DEEPSPEED = (Strategy.deepspeed_zero1, Strategy.deepspeed_zero2, Strategy.deepspeed_zero3)
+"""By the stage of ZeRO: optimizer state is shared out, then gradients too, then parameters too."""
 
 WRAPPERS: dict[Strategy, str] = {
     Strategy.single: "none",
@@ -24,171 +44,62 @@ WRAPPERS: dict[Strategy, str] = {
     Strategy.dp: "DataParallel",
     Strategy.fsdp: "FSDPModule",
     Strategy.zero1: "DistributedDataParallel + ZeroRedundancyOptimizer",
+    **{strategy: f"DeepSpeedEngine, ZeRO-{stage}" for stage, strategy in enumerate(DEEPSPEED, 1)},
     Strategy.parameter_server: "ParameterServer",
+    Strategy.mesh: "DeviceMesh",
 }
 """Strategy -> what ``RankRecord.strategy`` must say."""
 
 _FULL_REPLICA = (Strategy.single, Strategy.ddp, Strategy.dp, Strategy.zero1)
 """Strategies whose every process holds all parameters."""
 
-
-class CommHook(StrEnum):
-    """How DDP compresses gradients for the all-reduce; ``none`` sends them as they are."""
-
-    none = "none"
-    fp16 = "fp16"
-    bf16 = "bf16"
-    powersgd = "powersgd"
-    top_k = "top-k"
-    eight_bit = "eight-bit"
-    one_bit = "one-bit"
-
-
-class BatchNormMode(StrEnum):
-    """Running statistics of batch norm: rank 0's sent to all, each rank's own, or those of the whole global batch."""
-
-    broadcast = "broadcast"
-    local = "local"
-    synchronized = "synchronized"
-
+_ANOTHER_DEFAULT = {
+    Strategy.ddp: "gradient_as_bucket_view",
+    Strategy.zero1: "gradient_as_bucket_view",
+    Strategy.dp: "keep_threads",
+    Strategy.fsdp: "fsdp_group_mb",
+}
+"""Strategy -> the option whose default was another one in workers of before: it is always sent."""
 
 BATCH_NORM: dict[Strategy, tuple[BatchNormMode, ...]] = {
     Strategy.ddp: (BatchNormMode.broadcast, BatchNormMode.local, BatchNormMode.synchronized),
     Strategy.zero1: (BatchNormMode.broadcast, BatchNormMode.local, BatchNormMode.synchronized),
     Strategy.fsdp: (BatchNormMode.local, BatchNormMode.synchronized),
+    **dict.fromkeys(DEEPSPEED, (BatchNormMode.local,)),
     Strategy.parameter_server: (BatchNormMode.local,),
+    Strategy.mesh: (BatchNormMode.local,),
 }
 """What each strategy can do with batch norm's running statistics; the first is its default."""
 
 
-class TrainingOptions(Model):
-    """Options that programs torch and horovod share; the same for every worker count."""
-
-    channels_last: StrictBool = Field(default=False, description="Store images with the channels last.")
-    compile: StrictBool = Field(default=False, description="Compile the model with torch.compile.")
-    bucket_cap_mb: Real | None = Field(
-        default=None, gt=0, le=100_000, description="Size of the gradient buckets, in MiB."
-    )
-    gradient_accumulation: Annotated[int, Field(ge=1, le=10_000, strict=True)] = Field(
-        default=1, description="Backward passes whose gradients are added up before an update."
-    )
-    deterministic: StrictBool = Field(default=False, description="Use deterministic kernels only.")
-    comm_hook: CommHook = Field(default=CommHook.none, description="How gradients are compressed for the all-reduce.")
-    batch_norm: BatchNormMode | None = Field(
-        default=None,
-        description="Running statistics of batch norm; by default broadcast for ddp and zero1, local otherwise.",
-    )
-    reshuffle: StrictBool = Field(default=True, description="Use another order of the data in every epoch.")
-    label_smoothing: Real = Field(
-        default=0.0, ge=0, lt=1, description="Share of a label that is spread over all classes."
-    )
-
-
-class TorchOptions(TrainingOptions):
-    """Options of program torch; the same for every worker count."""
-
-    gradient_as_bucket_view: StrictBool = Field(
-        default=True, description="DDP keeps gradients in the buckets that it sends, without a copy."
-    )
-    static_graph: StrictBool = Field(default=False, description="Tell DDP that every step has the same graph.")
-    fsdp_group_mb: Real = Field(
-        default=128, gt=0, le=100_000, description="Strategy fsdp: gather blocks together up to this many MiB."
-    )
-    comm_hook_rank: Annotated[int, Field(ge=1, le=1024, strict=True)] = Field(
-        default=1, description="Rank of the approximation by commHook powersgd."
-    )
-    comm_hook_density: Real = Field(
-        default=0.01, gt=0, le=1, description="Share of the gradients that commHook top-k sends."
-    )
-    keep_threads: StrictBool = Field(
-        default=True,
-        description="Strategy dp: each GPU keeps its thread from step to step; false starts new ones, as torch does.",
-    )
-
-
-class Trainable(StrEnum):
-    """Which parameters of a pretrained model change."""
-
-    all = "all"
-    head = "head"
-    scratch = "scratch"
-
-
-class Transfer(Model):
-    """Start from trained parameters, with a new head for the classes of the data."""
-
-    checkpoint: FilePath | None = Field(
-        default=None, description="State dict of the same architecture, as measure.accuracy.checkpoints writes it."
-    )
-    train: Trainable = Field(
-        default=Trainable.all,
-        description="Which parameters change; head freezes all others, and scratch ignores the checkpoint.",
-    )
-
-
-class Updates(StrEnum):
-    """When a parameter server applies updates: once it has every worker's gradient, or with each gradient."""
-
-    synchronous = "synchronous"
-    asynchronous = "asynchronous"
-
-
-class ServerCount(Model):
-    """Strategy parameter-server: how many processes hold the parameters."""
-
-    servers: Annotated[int, Field(ge=1, le=256, strict=True)] = Field(
-        default=1, description="Processes that each hold a share of the parameters; they are not workers."
-    )
-
-
-class ParameterServerOptions(ServerCount):
-    """Strategy parameter-server: who holds the parameters, and when they change."""
-
-    updates: Updates = Field(default=Updates.asynchronous, description="When a server updates its parameters.")
-    backup_workers: Annotated[int, Field(ge=0, le=65536, strict=True)] = Field(
-        default=0, description="Synchronous updates: do not wait for this many of the slowest gradients of a step."
-    )
-    staleness_aware: StrictBool = Field(
-        default=False, description="Asynchronous updates: divide the learning rate by a gradient's staleness."
-    )
-
-
-class TorchWorkload(Workload):
+class TorchWorkload(TrainingWorkload):
     """A model of the catalog trained by PyTorch."""
 
     runs: ClassVar[str] = "scalecurve_worker.torch.program:run"
     requires: ClassVar[str] = "torch"
-    strategies: ClassVar[tuple[Strategy, ...]] = (
-        Strategy.ddp,
-        Strategy.single,
-        Strategy.dp,
-        Strategy.fsdp,
-        Strategy.zero1,
-        Strategy.parameter_server,
-    )
+    model_framework: ClassVar[Framework] = "torch"
+    traceable: ClassVar[bool] = True
 
     program: Literal["torch"] = "torch"
-    strategy: (
-        Literal[Strategy.ddp, Strategy.single, Strategy.dp, Strategy.fsdp, Strategy.zero1, Strategy.parameter_server]
-        | None
-    ) = Field(default=None, description="How training is spread over workers; the program's own by default.")
-    data: TorchData = Field(default=TorchData(), description="Where samples come from, and how they are augmented.")
-    backend: Literal[Backend.auto, Backend.nccl, Backend.gloo] = Field(
-        default=Backend.auto, description="The collective library; auto is NCCL on GPUs."
-    )
-    all_reduce: AllReduce = Field(
-        default=AllReduce.auto, description="The algorithm that the collective library is told to use."
-    )
-    optimizer: TorchOptimizer = Field(default=TorchOptimizer(), description="The update rule.")
+    strategy: TorchStrategy | None = None
+    """How training is spread over workers; the program's own by default."""
+    backend: Literal[Backend.auto, Backend.nccl, Backend.gloo] = Backend.auto
+    """The collective library; auto is NCCL on GPUs."""
+    all_reduce: AllReduce = AllReduce.auto
+    """The algorithm that the collective library is told to use."""
     options: TorchOptions = Field(default=TorchOptions(), description="Options of the program.")
-    transfer: Transfer = Field(default=Transfer(), description="Start from trained parameters.")
-    parameter_server: ParameterServerOptions = Field(
-        default=ParameterServerOptions(), description="Settings of strategy parameter-server."
-    )
+    parameter_server: ParameterServerOptions = ParameterServerOptions()
+    """Settings of strategy parameter-server."""
+    parallelism: Parallelism | None = None
+    """Strategy mesh: workers in each dimension of parallelism; without a strategy, it means mesh."""
 
     @property
     def resolved_strategy(self) -> Strategy:
-        return self.strategy or Strategy.ddp
+        return self.strategy or (Strategy.ddp if self.parallelism is None else Strategy.mesh)
+
+    @property
+    def layout(self) -> Parallelism | None:
+        return (self.parallelism or Parallelism()) if self.resolved_strategy is Strategy.mesh else None
 
     @property
     def resolved_launcher(self) -> Launcher:
@@ -208,6 +119,16 @@ class TorchWorkload(Workload):
         """What happens to batch norm's running statistics; None where one process has them all."""
         return self.options.batch_norm or next(iter(BATCH_NORM.get(self.resolved_strategy, ())), None)
 
+    @property
+    def always_sent(self) -> tuple[str, ...]:
+        field = _ANOTHER_DEFAULT.get(self.resolved_strategy)
+        return (f"options.{TorchOptions.model_fields[field].alias}",) if field else ()
+
+    def copies(self, workers: int) -> int:
+        """Copies of the model that the shards of all workers make up, where workers hold shards."""
+        shard = self.options.shard
+        return workers // shard if self.resolved_strategy is Strategy.fsdp and shard else 1
+
     def carrier(self, on_gpu: bool) -> str:
         if self.one_process:
             return "none"
@@ -215,10 +136,6 @@ class TorchWorkload(Workload):
 
     def wrapper(self) -> str:
         return WRAPPERS[self.resolved_strategy]
-
-    @property
-    def model_framework(self) -> Framework:
-        return "torch"
 
     def problems(self, workers: int, nodes: int) -> Iterator[Problem]:
         yield from super().problems(workers, nodes)
@@ -230,9 +147,16 @@ class TorchWorkload(Workload):
             yield self.problem("allReduce", f"auto, ring or tree: {self.all_reduce} needs program allreduce")
         else:
             yield from algorithm_problem(self, self.all_reduce)
-        yield from self._data_problems()
-        yield from self._option_problems()
+        yield from self._transfer_problems()
+        yield from self._option_problems(workers)
         yield from self._optimizer_problems()
+        if self.resolved_strategy in DEEPSPEED:
+            yield from self._deepspeed_problems()
+        if self.layout is not None:
+            for field, allowed in mesh_problems(self, self.options, self.layout, workers):
+                yield self.problem(field, allowed)
+        elif self.parallelism is not None:
+            yield self.problem("strategy", "mesh, or left out, beside parallelism")
         if self.served:
             yield from self._server_problems(workers)
         elif self.parameter_server != ParameterServerOptions():
@@ -240,6 +164,9 @@ class TorchWorkload(Workload):
 
     def accuracy_problems(self, accuracy: Accuracy, workers: int) -> Iterator[Problem]:
         strategy = self.resolved_strategy
+        if strategy in (*DEEPSPEED, Strategy.mesh):
+            yield Problem(ACCURACY, accuracy.wire(), f"left out: strategy {strategy} is only timed")
+            return
         if strategy not in _FULL_REPLICA:
             for name, value in accuracy.extras.items():
                 yield Problem((*ACCURACY, name), value, f"strategy {', '.join(_FULL_REPLICA)}; it is {strategy}")
@@ -254,31 +181,40 @@ class TorchWorkload(Workload):
             allowed = "workload.options.gradientAccumulation of 2 or more where a point has 1 worker"
             yield Problem(where, True, f"{allowed}: one gradient a step has no other to compare with")
 
-    def _data_problems(self) -> Iterator[Problem]:
-        data, train = self.data, self.transfer.train
-        if data.validation is not None and data.source is not DataSource.image_folder:
-            yield self.problem("data.validation", "left out: source image-folder alone has no split of its own")
-        if data.shape is not None and data.cutout > max(data.shape[-2:]):
-            yield self.problem("data.cutout", f"at most the side of an image, {max(data.shape[-2:])}")
-        if train is Trainable.scratch or self.transfer == Transfer() or self.resolved_strategy in _FULL_REPLICA:
+    def _transfer_problems(self) -> Iterator[Problem]:
+        if (
+            self.transfer.train is Trainable.scratch
+            or self.transfer == Transfer()
+            or self.resolved_strategy in _FULL_REPLICA
+        ):
             return
         field = "checkpoint" if self.transfer.checkpoint is not None else "train"
         strategies = ", ".join(_FULL_REPLICA)
         yield self.problem(f"transfer.{field}", f"strategy {strategies}; it is {self.resolved_strategy}")
 
-    def _option_problems(self) -> Iterator[Problem]:
+    def _option_problems(self, workers: int) -> Iterator[Problem]:
         options, strategy, defaults = self.options, self.resolved_strategy, TorchOptions()
         if options.comm_hook is not CommHook.none and strategy is not Strategy.ddp:
             yield self.problem("options.commHook", "none: compression goes with strategy ddp")
         for field, belongs, owner in (
             ("comm_hook_rank", options.comm_hook is CommHook.powersgd, "commHook powersgd"),
             ("comm_hook_density", options.comm_hook is CommHook.top_k, "commHook top-k"),
+            ("overlap", strategy is Strategy.ddp, "strategy ddp"),
             ("fsdp_group_mb", strategy is Strategy.fsdp, "strategy fsdp"),
+            ("shard", strategy is Strategy.fsdp, "strategy fsdp"),
             ("keep_threads", strategy is Strategy.dp, "strategy dp"),
         ):
             if not belongs and getattr(options, field) != getattr(defaults, field):
                 alias = TorchOptions.model_fields[field].alias
                 yield self.problem(f"options.{alias}", f"left out: it goes with {owner}")
+        if not options.overlap and options.bucket_cap_mb is not None:
+            yield self.problem("options.bucketCapMb", "left out with overlap false: all gradients are one bucket")
+        if options.shard and workers % options.shard and strategy is Strategy.fsdp:
+            yield self.problem("options.shard", f"0, or a divisor of the {workers} workers of every point")
+        if allowed := options.recomputation_problem(self.model):
+            yield self.problem("options.activationCheckpointing", allowed)
+        if options.deterministic and options.cudnn_benchmark:
+            yield self.problem("options.cudnnBenchmark", "left out or false with deterministic: it times and chooses")
         yield from self._batch_norm_problems()
         if options.static_graph and strategy not in (Strategy.ddp, Strategy.single, Strategy.parameter_server):
             yield self.problem("options.staticGraph", f"false for strategy {strategy}")
@@ -301,13 +237,23 @@ class TorchWorkload(Workload):
 
     def _optimizer_problems(self) -> Iterator[Problem]:
         name, strategy = self.optimizer.name, self.resolved_strategy
-        if name in ("lars", "lamb") and strategy in (Strategy.fsdp, Strategy.parameter_server):
+        if name in ("lars", "lamb") and strategy in (
+            Strategy.fsdp,
+            Strategy.parameter_server,
+            Strategy.mesh,
+            *DEEPSPEED,
+        ):
             reason = f"{strategy} splits layers, and {name} needs each layer's norm"
-            yield self.problem("optimizer.name", f"sgd, adamw or adagrad: {reason}")
+            yield self.problem("optimizer.name", f"a rule other than lars and lamb: {reason}")
         if self.served and not self.optimizer.decay_norm:
             yield self.problem("optimizer.decayNorm", "true: a server holds its parameters as one vector")
-        for allowed in self.optimizer.wrong_milestones():
-            yield self.problem("optimizer.milestones", allowed)
+
+    def _deepspeed_problems(self) -> Iterator[Problem]:
+        strategy = self.resolved_strategy
+        if self.precision is Precision.fp16:
+            yield self.problem("precision", f"fp32, tf32 or bf16 for strategy {strategy}")
+        if self.options.compile:
+            yield self.problem("options.compile", f"false for strategy {strategy}")
 
     def _server_problems(self, workers: int) -> Iterator[Problem]:
         servers = self.parameter_server

@@ -11,19 +11,23 @@ from collections.abc import Iterator
 from enum import StrEnum
 from typing import Annotated, Any, ClassVar, Literal, get_origin
 
-from pydantic import Field, ModelWrapValidatorHandler, StringConstraints, ValidationError, model_validator
+from pydantic import Field, ModelWrapValidatorHandler, StrictBool, StringConstraints, ValidationError, model_validator
 from pydantic_core import InitErrorDetails
 
-from scalecurve_api.model import Model
-from scalecurve_api.problem import Problem
+from scalecurve_api.contract import INSTRUMENT_ENV, WORKING_DIR_ENV
+from scalecurve_api.model import Described, Scalar
+from scalecurve_api.problem import NOTHING, Problem
 from scalecurve_api.programs.accuracy import Accuracy
 from scalecurve_api.programs.data import Data
+from scalecurve_api.programs.env_source import EnvSource, Variable
+from scalecurve_api.programs.log_format import KnownLog, LogFormat
 from scalecurve_api.programs.model_catalog import Framework
+from scalecurve_api.programs.parallelism import Parallelism, layout_problems
 from scalecurve_api.registry import Registry, RegistryError
 
 # No program can be started with a NUL in its arguments or its environment.
 Text = Annotated[str, StringConstraints(pattern=r"^[^\x00]*$", max_length=32_768)]
-Variable = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_.-]*$", max_length=256)]
+ParameterName = Annotated[str, StringConstraints(pattern=r"^[a-zA-Z_][a-zA-Z0-9_]*$", max_length=64)]
 DEFAULT_PROGRAM = "torch"
 ACCURACY = ("spec", "measure", "accuracy")
 
@@ -36,11 +40,15 @@ class Strategy(StrEnum):
     dp = "dp"
     fsdp = "fsdp"
     zero1 = "zero1"
+    deepspeed_zero1 = "deepspeed-zero1"
+    deepspeed_zero2 = "deepspeed-zero2"
+    deepspeed_zero3 = "deepspeed-zero3"
     one_device = "one-device"
     mirrored = "mirrored"
     multi_worker_mirrored = "multi-worker-mirrored"
     parameter_server = "parameter-server"
     horovod = "horovod"
+    mesh = "mesh"
 
 
 ONE_WORKER = (Strategy.single, Strategy.one_device)
@@ -82,19 +90,30 @@ class Launcher(StrEnum):
     processes = "processes"
 
 
-class Workload(Model):
+class Instrument(StrEnum):
+    """How a command of one's own is timed."""
+
+    auto = "auto"
+    sdk = "sdk"
+    log = "log"
+
+
+class Workload(Described):
     """What runs in every worker: a built-in program, or the user's own image and command."""
 
     runs: ClassVar[str] = ""
     """``module:function`` that carries out a trial on one rank; empty where the trial names a command."""
     requires: ClassVar[str] = ""
     """The framework that must be importable where it runs."""
-    strategies: ClassVar[tuple[Strategy, ...]] = ()
-    """The first is the default."""
     takes_batch: ClassVar[bool] = True
     """Whether it trains on batches of the size that the experiment sets."""
     counts_samples: ClassVar[bool] = True
     """Whether each window must have exactly steps x batch samples."""
+
+    traceable: ClassVar[bool] = False
+    """Whether torch's profiler sees its steps."""
+    built_in: ClassVar[bool] = False
+    """Whether its training loop is ours, and so one training job by construction."""
 
     program: str = Field(description="The training program, or custom for your own command.")
     model: str = Field(default="resnet18", min_length=1, max_length=100, description="Name of the model.")
@@ -102,18 +121,17 @@ class Workload(Model):
     precision: Precision = Field(default=Precision.fp32, description="Arithmetic of the forward and backward pass.")
     device: DeviceType = Field(default=DeviceType.auto, description="What one worker drives; auto prefers a GPU.")
     backend: Backend = Field(default=Backend.auto, description="The collective library; auto is NCCL on GPUs.")
-    launcher: Launcher | None = Field(
-        default=None, description="What starts the processes on one machine; the program's own by default."
-    )
-    image: str | None = Field(
-        default=None, min_length=1, max_length=500, description="Container image; the operator's own by default."
-    )
+    launcher: Launcher | None = None
+    """What starts the processes on one machine; the program's own by default."""
+    image: str | None = Field(default=None, min_length=1, max_length=500)
+    """Container image; the operator's own by default."""
     env: dict[Variable, Text] = Field(default={}, max_length=200, description="Environment variables of every process.")
+    env_from: list[EnvSource] = Field(default=[], max_length=100)
+    """Further variables, from Secrets and ConfigMaps."""
 
     @model_validator(mode="wrap")
     @classmethod
     def _dispatch(cls, value: Any, handler: ModelWrapValidatorHandler[Workload]) -> Workload:
-        """Validate as the class that ``program`` names."""
         if cls is not Workload or not isinstance(value, dict):
             return handler(value)
         name = value.get("program", DEFAULT_PROGRAM)
@@ -136,13 +154,22 @@ class Workload(Model):
             raise TypeError(f"{cls.__name__}.program must have no default: trials are sent without defaults")
 
     @property
+    def reported(self) -> bool:
+        """Whether times of steps are what the program prints, and nothing of the run is observed."""
+        return False
+
+    @property
     def resolved_strategy(self) -> Strategy | None:
-        """The strategy that runs: the one that is named, or else the program's first."""
-        return self.strategies[0] if self.strategies else None
+        """The strategy that runs: the one that is named, or else the program's default."""
+        return None
+
+    @property
+    def layout(self) -> Parallelism | None:
+        """How the workers are divided into dimensions of parallelism; None where every worker takes its own batch."""
+        return None
 
     @property
     def resolved_launcher(self) -> Launcher:
-        """The launcher that is named, or else the program's own."""
         return self.launcher or Launcher.processes
 
     @property
@@ -167,7 +194,6 @@ class Workload(Model):
 
     @property
     def one_process(self) -> bool:
-        """Whether one process drives every worker."""
         return self.resolved_strategy in ONE_PROCESS
 
     def processes(self, workers: int) -> int:
@@ -182,6 +208,11 @@ class Workload(Model):
     @property
     def roles(self) -> tuple[str, ...]:
         """Processes of a trial that are no workers, by their ``SCALECURVE_ROLE``."""
+        return ()
+
+    @property
+    def always_sent(self) -> tuple[str, ...]:
+        """Fields that a worker is sent with their defaults, too, since an older one has others: ``options.shard``."""
         return ()
 
     def carrier(self, on_gpu: bool) -> str | None:
@@ -211,9 +242,16 @@ class Workload(Model):
             yield self.problem("backend", "gloo or mpi on device cpu: NCCL needs GPUs")
         if cpu and self.precision in (Precision.tf32, Precision.fp16):
             yield self.problem("precision", "fp32 or bf16 on device cpu")
+        if self.layout is not None:
+            for field, allowed in layout_problems(self.layout, workers):
+                yield self.problem(f"parallelism.{field}", allowed)
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Variables that its processes get besides the contract's; the user's are among them."""
+        return self.env
 
     def accuracy_problems(self, accuracy: Accuracy, workers: int) -> Iterator[Problem]:
-        """Every rule that ``measure.accuracy`` breaks with this workload."""
         for name, value in accuracy.extras.items():
             yield Problem((*ACCURACY, name), value, f"left out: program {self.program} does not measure it")
 
@@ -221,6 +259,75 @@ class Workload(Model):
         """A problem with one field of the workload, named as in YAML: ``options.commHook``."""
         value = self.resolved_strategy if field == "strategy" else self.field_value(field)
         return Problem(("spec", "workload", *field.split(".")), value, allowed)
+
+
+class CustomWorkload(Workload):
+    """The user's own command, which the SDK times."""
+
+    counts_samples: ClassVar[bool] = False
+    traceable: ClassVar[bool] = True
+
+    program: Literal["custom"]
+    command: list[Text] = Field(min_length=1, max_length=1000)
+    """Command that starts one worker, such as [python, train.py, --batch, "{batchPerWorker}"]."""
+    args: list[Text] = Field(default=[], max_length=1000)
+    """Words that follow those of command, as in a pod."""
+    instrument: Instrument = Instrument.auto
+    """How steps are timed: auto hooks torch's optimizers, unless the script calls attach(); sdk expects attach(); log
+    reads what the program prints."""
+    log: LogFormat | None = None
+    """What the command prints about its steps, for instrument log."""
+    starts_ranks: StrictBool = False
+    """Whether the command starts the ranks of its node itself, as JAX or a torchrun in it do: it runs once per node."""
+    working_dir: Annotated[Text, Field(min_length=1)] | None = None
+    """Folder that the command starts in; relative to the image's, or on one machine to where scalecurve was started."""
+    parameters: dict[ParameterName, Scalar] = Field(default={}, max_length=100)
+    """Values of your own: {name} in command, args, env and workingDir, and axes as parameters.NAME in matrix."""
+    same_data: StrictBool = False
+    """Declares that workers read the same data on purpose; without it such trials are Invalid."""
+    parallelism: Parallelism | None = None
+    """Workers in each dimension of parallelism, for the command's own {tensor}, {pipeline} and so on."""
+
+    @property
+    def words(self) -> list[str]:
+        """All that is started: the command with its args."""
+        return [*self.command, *self.args]
+
+    @property
+    def layout(self) -> Parallelism | None:
+        return self.parallelism
+
+    @property
+    def reported(self) -> bool:
+        return self.instrument is Instrument.log
+
+    @property
+    def one_process(self) -> bool:
+        return self.starts_ranks
+
+    @property
+    def needs_mpirun(self) -> bool | None:
+        return False if self.starts_ranks else super().needs_mpirun
+
+    def problems(self, workers: int, nodes: int) -> Iterator[Problem]:
+        yield from super().problems(workers, nodes)
+        if self.reported and self.log is None:
+            known = ", ".join(KnownLog)
+            allowed = f"{{format: ...}} or {{pattern: ...}} for instrument log; formats: {known}"
+            yield Problem(("spec", "workload", "log"), NOTHING, allowed)
+        if not self.reported and self.log is not None:
+            yield self.problem("instrument", "log, beside workload.log")
+        if self.starts_ranks and not self.reported:
+            yield self.problem(
+                "startsRanks", "false, or instrument log: of ranks that a command starts only its output is read"
+            )
+        if self.starts_ranks and self.resolved_launcher is not Launcher.processes:
+            yield self.problem("launcher", "processes, or left out, beside startsRanks")
+
+    @property
+    def environment(self) -> dict[str, str]:
+        working_dir = {WORKING_DIR_ENV: self.working_dir} if self.working_dir else {}
+        return {INSTRUMENT_ENV: self.instrument.value, **working_dir, **self.env}
 
 
 PROGRAMS: Registry[type[Workload]] = Registry(
@@ -231,7 +338,9 @@ PROGRAMS: Registry[type[Workload]] = Registry(
         "torch": "scalecurve_api.programs.torch:TorchWorkload",
         "tensorflow": "scalecurve_api.programs.tensorflow:TensorFlowWorkload",
         "horovod": "scalecurve_api.programs.horovod:HorovodWorkload",
-        "allreduce": "scalecurve_api.programs.allreduce:AllReduceWorkload",
-        "custom": "scalecurve_api.programs.custom:CustomWorkload",
+        "allreduce": "scalecurve_api.programs.collectives:AllReduceWorkload",
+        "collectives": "scalecurve_api.programs.collectives:CollectivesWorkload",
+        "custom": "scalecurve_api.programs.workload:CustomWorkload",
     },
+    {"imported": "scalecurve_api.programs.imported:ImportedWorkload"},
 )

@@ -1,35 +1,44 @@
 """Rank files and outcome -> one sealed trial record and its tables: the same bytes from either engine."""
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
-from typing import Any
 
 from scalecurve_api.record import extremes, tables
 from scalecurve_api.record.outcome import Outcome
 from scalecurve_api.record.rank import RankRecord, Window, WindowKind
-from scalecurve_api.record.step_times import slowest_step_times
 from scalecurve_api.record.trial_record import Exposed, Summary, Timeline, TrialRecord, TrialWindow
 from scalecurve_api.record.verdict import judge
+from scalecurve_api.spec.secrets import masked, secrets_in, trial_without_secrets
 from scalecurve_api.spec.trial import TrialPhase, TrialSpec
 
 _SHARED = (
-    "backend",
-    "strategy",
-    "versions",
-    "environment",
-    "parameters",
-    "traffic",
-    "servers",
-    "flops_per_sample",
-    "peak_flops",
-    "options",
-    "warmup",
-    "evaluations",
-    "dataset",
-    "noise_scale",
-    "quantization",
-    "allreduce",
+    *(
+        "backend",
+        "strategy",
+        "versions",
+        "environment",
+        "options",
+        "parameters",
+        "flops_per_sample",
+        "hardware_flops_per_sample",
+        "peak_flops",
+    ),
+    *(
+        "traffic",
+        "servers",
+        "warmup",
+        "evaluations",
+        "dataset",
+        "noise_scale",
+        "quantization",
+        "allreduce",
+        "collectives",
+        "axis_traffic",
+    ),
+    "layout",
+    "pipeline",
 )
 
 
@@ -67,28 +76,36 @@ def assemble(
     first = ordered[0] if ordered else None
     if first is not None and first.evaluations:
         files[tables.EVALS_FILE] = tables.encode_evaluations(first.evaluations)
+    secrets = [secret for _, secret in secrets_in(trial.workload)]
     record = TrialRecord(
-        trial=trial,
+        trial=trial_without_secrets(trial),
         attempt=outcome.attempt,
         phase=verdict.phase,
         reason=verdict.reason,
-        message=verdict.message,
+        message=masked(verdict.message, secrets),
         engine=outcome.engine,
         engine_version=outcome.engine_version,
+        paired=outcome.paired,
         topology=[record.topology for record in ordered],
         parameter_checksums=[record.parameter_checksum for record in ordered],
         windows=windows,
+        transports=[record.transport for record in ordered] if any(record.transport for record in ordered) else [],
+        sections=[record.sections for record in ordered] if any(record.sections for record in ordered) else [],
+        traces=[record.trace for record in ordered] if any(record.trace for record in ordered) else [],
         checks=list(verdict.checks),
         device_samples=[record.device_samples for record in ordered],
         foreign_load=[record.foreign_load for record in ordered],
+        own_load=[record.own_load for record in ordered],
         stolen_load=[record.stolen_load for record in ordered],
+        equality=[record.equality for record in ordered] if any(record.equality for record in ordered) else [],
         summary=summarize(trial, ordered, windows, journals),
         timeline=_timeline(ordered, outcome),
         exit_codes=outcome.exit_codes,
-        log_tail=outcome.log_tail if verdict.phase is not TrialPhase.succeeded else {},
+        log_tail={} if verdict.phase is TrialPhase.succeeded else _masked(outcome.log_tail, secrets),
         left_out=list(left_out),
-        files={name: tables.sha256(data) for name, data in sorted(files.items())},
-        **_of_first(first),
+        ledger=outcome.ledger,
+        files={name: hashlib.sha256(data).hexdigest() for name, data in sorted(files.items())},
+        **({name: getattr(first, name) for name in _SHARED} if first is not None else {}),
     )
     return Assembled(record.sealed(), files)
 
@@ -117,16 +134,19 @@ def summarize(
     energy = sum(e for e in energies if e is not None) if all(e is not None for e in energies) else None
     evaluations = first.evaluations
     target = trial.measure.accuracy.target if trial.measure.accuracy else None
-    peak = first.peak_flops
+    plain = [window for window in windows if window.kind is WindowKind.plain]
+    plain_ns = sum(window.wall_ns for window in plain)
     return Summary(
         samples=samples,
         wall_s=wall_s,
         throughput=throughput,
         sample_unit=first.sample_unit,
-        step=slowest_step_times(journals, {window.index for window in train}),
-        exposed=_exposed(first.exposed_method, train, windows),
-        plain_throughput=_rate([window for window in windows if window.kind is WindowKind.plain]),
-        mfu=throughput * first.flops_per_sample / (peak * len(ranks)) if peak and first.flops_per_sample else None,
+        step=extremes.slowest_step_times(journals, {window.index for window in train}),
+        loader_s=_loader_s(train),
+        exposed=_exposed(first, train, windows),
+        plain_throughput=sum(window.samples for window in plain) / plain_ns * 1e9 if plain_ns else None,
+        mfu=_utilization(throughput, first.flops_per_sample, first.peak_flops, len(ranks)),
+        hfu=_utilization(throughput, first.hardware_flops_per_sample, first.peak_flops, len(ranks)),
         energy_j=energy,
         energy_j_per_sample=energy / samples if energy is not None and samples else None,
         peak_memory_bytes=max((r.peak_memory_bytes for r in ranks if r.peak_memory_bytes is not None), default=None),
@@ -134,14 +154,13 @@ def summarize(
         final_accuracy=evaluations[-1].accuracy if evaluations else None,
         best_accuracy=max((e.accuracy for e in evaluations), default=None),
         seconds_to_target=next((e.wall_s for e in evaluations if target is not None and e.accuracy >= target), None),
-        peak_busbw=max((row.busbw for row in first.allreduce), default=None),
+        peak_busbw=max((row.busbw for row in (*first.allreduce, *first.collectives)), default=None),
     )
 
 
-def _of_first(first: RankRecord | None) -> dict[str, Any]:
-    if first is None:
-        return {}
-    return {name: getattr(first, name) for name in _SHARED}
+def _utilization(throughput: float, flops: float | None, peak: float | None, devices: int) -> float | None:
+    """Share of the devices' peak that ``flops`` a sample, at ``throughput`` samples/s, come to."""
+    return throughput * flops / (peak * devices) if flops and peak else None
 
 
 def _combine(windows: Sequence[tuple[int, Window]]) -> TrialWindow:
@@ -159,20 +178,38 @@ def _combine(windows: Sequence[tuple[int, Window]]) -> TrialWindow:
         steps=slowest.steps,
         samples=sum(window.samples for _, window in windows),
         energy_j=sum(known) / 1e3 if len(known) == len(windows) else None,
+        sequences=_total([window.sequences for _, window in windows]),
+        loader_ns=max((window.loader_ns for _, window in windows if window.loader_ns is not None), default=None),
     )
 
 
-def _rate(windows: Sequence[TrialWindow]) -> float | None:
-    wall = sum(window.wall_ns for window in windows)
-    return sum(window.samples for window in windows) / wall * 1e9 if wall else None
+def _total(counts: Sequence[int | None]) -> int | None:
+    return None if None in counts else sum(each or 0 for each in counts)
 
 
-def _exposed(method: str | None, train: Sequence[TrialWindow], windows: Sequence[TrialWindow]) -> Exposed | None:
-    without = [w.wall_ns / w.steps / 1e9 for w in windows if w.kind is WindowKind.no_communication and w.steps]
-    if method is None or not without:
+def _loader_s(train: Sequence[TrialWindow]) -> float | None:
+    waited = [(window.loader_ns, window.steps) for window in train if window.loader_ns is not None]
+    steps = sum(steps for _, steps in waited)
+    return sum(ns for ns, _ in waited) / steps / 1e9 if steps else None
+
+
+def _exposed(rank: RankRecord, train: Sequence[TrialWindow], windows: Sequence[TrialWindow]) -> Exposed | None:
+    """By windows without communication; where there are none, by the share that a profiler saw."""
+    if rank.exposed_method is None:
         return None
-    with_s, without_s = median(w.wall_ns / w.steps / 1e9 for w in train if w.steps), median(without)
-    return Exposed(method=method, with_s=with_s, without_s=without_s, exposed_s=with_s - without_s)
+    with_s = median(w.wall_ns / w.steps / 1e9 for w in train if w.steps)
+    without = [w.wall_ns / w.steps / 1e9 for w in windows if w.kind is WindowKind.no_communication and w.steps]
+    if without:
+        without_s = median(without)
+    elif rank.exposed_share is not None:
+        without_s = with_s * (1 - rank.exposed_share)
+    else:
+        return None
+    return Exposed(method=rank.exposed_method, with_s=with_s, without_s=without_s, exposed_s=with_s - without_s)
+
+
+def _masked(tails: Mapping[str, list[str]], secrets: Sequence[str]) -> dict[str, list[str]]:
+    return {who: [masked(line, secrets) for line in lines] for who, lines in tails.items()}
 
 
 def _timeline(ranks: Sequence[RankRecord], outcome: Outcome) -> list[Timeline]:

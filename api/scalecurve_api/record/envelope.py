@@ -6,17 +6,18 @@ A journal's rows are stored byte plane by byte plane: bytes that hardly change l
 """
 
 import hashlib
+import io
 import json
 import struct
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import ValidationError
+from pydantic import Field, StringConstraints, ValidationError
 
-from scalecurve_api.model import canonical_json, understood
-from scalecurve_api.record import journal
+from scalecurve_api.model import MOST_UNKNOWN, Model, Natural, canonical_json, understood
+from scalecurve_api.record import foreign_json, journal
 from scalecurve_api.record.extremes import extremes
 from scalecurve_api.record.rank import RankRecord
 from scalecurve_api.release import release
@@ -24,12 +25,36 @@ from scalecurve_api.release import release
 _MAGIC = b"SBENVEL1"
 _OPENING = struct.Struct("<8sI")
 _HEAD_LIMIT = 128 << 20
+_JOURNALS_LIMIT = 1 << 30
+"""Of all journals before they are compressed: a payload of a thousandth of that must not fill a reader's memory"""
+_FIRST_BYTES, _RANK_BYTES = 8 << 20, 64 << 10
+"""Of a head: for its first line and what only rank 0 records, and for every rank; some 2 kB are usual"""
 _ROW = journal.ROW.size
 _FEW = 5
+_NAME = 100
+_MOST_JOURNALS = 65_536 + 2  # of every rank, or two in their place
+Size = Annotated[int, Field(strict=True, ge=0, le=1 << 40)]
 
 
 class EnvelopeError(ValueError):
     """Not a payload, or a log without a complete one."""
+
+
+class _Head(Model):
+    """The first line: what follows it."""
+
+    trial: Annotated[str, StringConstraints(max_length=253)]
+    attempt: Natural
+    left_out: Annotated[list[Annotated[str, StringConstraints(max_length=4096)]], Field(max_length=64)]
+    journals: Annotated[list[tuple[Annotated[int, Field(strict=True)], Size, Size]], Field(max_length=_MOST_JOURNALS)]
+    ranks: Natural
+
+
+class _Line(Model):
+    """A rank's line; all but the first hold differences."""
+
+    rank: Natural
+    record: dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -63,7 +88,8 @@ def seal(
         return zlib.compress("\n".join([canonical_json(first), *records]).encode(), 6)
 
     bare = len(head({}, ())) + _OPENING.size
-    packed = _pack(journals, budget - bare)
+    small = sum(map(len, journals.values())) <= _JOURNALS_LIMIT
+    packed = _pack(journals, budget - bare) if small else None
     if packed is not None and len(payload := _join(head(packed, ()), packed)) <= budget:
         return payload
     lost = f"step journals of {_spans(journals)} ({sum(map(len, journals.values())) / 1e6:.1f} MB)"
@@ -94,13 +120,20 @@ def unseal(payload: bytes) -> Envelope:
     return Envelope(envelope.trial, envelope.attempt, envelope.ranks, journals, envelope.left_out)
 
 
-def unseal_ranks(payload: bytes) -> Envelope:
-    """As ``unseal`` without the journals, whose size then costs nothing: all that judging needs.
+def unseal_ranks(payload: bytes, most_ranks: int | None = None) -> Envelope:
+    """As ``unseal`` without the journals, of which ``payload`` may lack any part: all that judging needs.
 
     Raises:
         EnvelopeError: when the payload is not one, or its head is damaged.
     """
-    return _open(payload)[0]
+    return _open(payload, most_ranks)[0]
+
+
+def head_of(payload: bytes) -> bytes:
+    """The part of a payload that ``unseal_ranks`` reads."""
+    if len(payload) < _OPENING.size:
+        return payload
+    return payload[: _OPENING.size + _OPENING.unpack_from(payload)[1]]
 
 
 def digest(payload: bytes) -> str:
@@ -117,34 +150,54 @@ def _differences(ranks: Mapping[int, RankRecord]) -> Iterator[dict[str, Any]]:
         yield {"rank": rank, "record": own}
 
 
-def _open(payload: bytes) -> tuple[Envelope, list[tuple[int, int, int]], int]:
+def _open(payload: bytes, most_ranks: int | None = None) -> tuple[Envelope, list[tuple[int, int, int]], int]:
     if len(payload) < _OPENING.size or payload[: len(_MAGIC)] != _MAGIC:
         raise EnvelopeError(f"payload: {len(payload)} bytes, not a record (begins with {payload[:8]!r})")
     end = _OPENING.size + _OPENING.unpack_from(payload)[1]
-    lines = _inflate(payload[_OPENING.size : end], _HEAD_LIMIT, "head").split(b"\n")
+    compressed = payload[_OPENING.size : end]
     try:
-        head = json.loads(lines[0])
-        if head["ranks"] != len(lines) - 1:
-            raise EnvelopeError(f"head: {len(lines) - 1} rank records, {head['ranks']} were sealed")
-        sizes = [(int(key), int(size), int(length)) for key, size, length in head["journals"]]
+        head, _ = understood(_Head, foreign_json.parse(_first_line(compressed)))
+        if most_ranks is not None and head.ranks > most_ranks:
+            raise EnvelopeError(f"head: {head.ranks} rank records, at most {most_ranks} are read")
+        if sum(size for _, size, _ in head.journals) > _JOURNALS_LIMIT:
+            raise EnvelopeError(f"head: journals of more than {_JOURNALS_LIMIT >> 20} MiB")
+        # Counted before anything is split: a line of its own costs fifty times what a newline does.
+        text = _inflate(compressed, min(_HEAD_LIMIT, _FIRST_BYTES + head.ranks * _RANK_BYTES), "head")
+        if head.ranks != (count := text.count(b"\n")):
+            raise EnvelopeError(f"head: {count} rank records, {head.ranks} were sealed")
         newer: dict[str, None] = {}
-        ranks = dict(_records(lines[1:], newer))
-        left_out = (*head["leftOut"], *_passed_over(list(newer)))
-        envelope = Envelope(str(head["trial"]), int(head["attempt"]), ranks, {}, left_out)
+        lines = io.BytesIO(text)
+        lines.readline()
+        ranks = dict(_records(lines, newer))
+        left_out = (*head.left_out, *_passed_over(list(newer)))
+        envelope = Envelope(head.trial, head.attempt, ranks, {}, left_out)
     except ValidationError as error:
-        problem = error.errors(include_url=False)[0]
-        raise EnvelopeError(f"rank record: {'.'.join(map(str, problem['loc']))}: {problem['msg']}") from error
+        part = "head" if error.title == _Head.__name__ else "rank record"
+        if (count := error.error_count()) > MOST_UNKNOWN:
+            raise EnvelopeError(f"{part}: {count} fields are unknown or wrong") from None
+        problem = error.errors(include_url=False, include_input=False)[0]
+        place = ".".join(map(str, problem["loc"]))[:_NAME]
+        raise EnvelopeError(f"{part}: {place}: {problem['msg']}") from error
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         if isinstance(error, EnvelopeError):
             raise
         raise EnvelopeError(f"head: not a record's ({type(error).__name__}: {error})") from error
-    return envelope, sizes, end
+    return envelope, head.journals, end
+
+
+def _first_line(compressed: bytes) -> bytes:
+    try:
+        begin = zlib.decompressobj().decompress(compressed, _FIRST_BYTES)
+    except zlib.error as error:
+        raise EnvelopeError(f"head: damaged ({error})") from None
+    first, newline, _ = begin.partition(b"\n")
+    return first if newline else _inflate(compressed, min(_HEAD_LIMIT, _FIRST_BYTES), "head")
 
 
 def _passed_over(newer: Sequence[str]) -> Iterator[str]:
     if newer:
         more = f" and {len(newer) - _FEW} more" if len(newer) > _FEW else ""
-        names = f"{', '.join(newer[:_FEW])}{more}"
+        names = f"{', '.join(name[:_NAME] for name in newer[:_FEW])}{more}"
         yield f"rank records: {names}, which scalecurve {release()} does not know"
 
 
@@ -152,23 +205,22 @@ def _records(lines: Iterable[bytes], newer: dict[str, None]) -> Iterator[tuple[i
     """Ranks and their records; names of fields that this version does not know come into ``newer``."""
     first: RankRecord | None = None
     for line in lines:
-        entry = json.loads(line)
-        own = entry["record"]
+        entry, _ = understood(_Line, foreign_json.parse(line))
+        own = entry.record
         if first is None:
-            wire = own
             first, unknown = understood(RankRecord, own)
             newer.update(dict.fromkeys(unknown))
-            yield int(entry["rank"]), first
+            yield entry.rank, first
             continue
-        record, unknown = understood(RankRecord, {**wire, **own})
-        newer.update(dict.fromkeys(unknown))
-        # What is equal is held once: thousands of ranks differ in little.
+        # What is equal is read and held once: thousands of ranks differ in little.
         shared = {
             name: getattr(first, name)
             for name, field in RankRecord.model_fields.items()
             if (field.alias or name) not in own
         }
-        yield int(entry["rank"]), record.model_copy(update=shared)
+        record, unknown = understood(RankRecord, {**shared, **own})
+        newer.update(dict.fromkeys(unknown))
+        yield entry.rank, record.model_copy(update=shared)
 
 
 def _pack(journals: Mapping[int, bytes], room: int) -> dict[int, tuple[int, bytes]] | None:

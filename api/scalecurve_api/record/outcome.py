@@ -21,8 +21,13 @@ class Outcome(Model):
     message: str = ""
     cancelled: bool = False
     oversubscribed: bool = False
+    paired: str | None = None
     requested_devices: list[str] = []
     exit_codes: dict[str, int | None] = {}
     placement: dict[str, str] = Field(default={}, description="pod -> node, as the cluster says")
+    restarts: int = Field(default=0, description="how often something else started a pod or container again")
+    missing: str | None = Field(default=None, description="why ranks left no record, where that is known")
+    unreadable: str | None = Field(default=None, description="why what the ranks left cannot be used")
+    ledger: str | None = Field(default=None, description="digest of the attempt's first entry in the ledger")
     log_tail: dict[str, list[str]] = {}
     timeline: list[Timeline] = []

@@ -5,7 +5,13 @@ from typing import Any, Final, Literal
 
 from pydantic import Field
 
-from scalecurve_api.model import Model
+from scalecurve_api.model import Int64, Model, Text
+from scalecurve_api.programs.parallelism import Degrees
+from scalecurve_api.record.collective_row import AllReduceRow, CollectiveRow
+from scalecurve_api.record.layout_facts import AxisTraffic, Equality, PipelineTimes
+from scalecurve_api.record.sections import SectionTimes
+from scalecurve_api.record.step_trace import StepTrace
+from scalecurve_api.record.transport import Transport
 
 RANK_SCHEMA: Final = "scalecurve.dev/rank/v1alpha1"
 
@@ -26,57 +32,63 @@ class Window(Model):
     ``open_ns`` is Unix time carried forward by the monotonic clock.
     """
 
-    index: int
+    index: Int64
     kind: WindowKind
-    open_ns: int
-    wall_ns: int
-    first_step: int
-    steps: int
-    samples: int
-    energy_mj: int | None = Field(default=None, description="what the device used, by its own counter")
+    open_ns: Int64
+    wall_ns: Int64
+    first_step: Int64
+    steps: Int64
+    samples: Int64
+    sequences: Int64 | None = Field(default=None, description="samples of the batch, where samples counts its tokens")
+    energy_mj: Int64 | None = Field(default=None, description="what the device used, by its own counter")
+    lead_ns: Int64 | None = Field(default=None, description="the step before the first timed one, in no window")
+    lead_waited_ns: Int64 | None = Field(default=None, description="of it, how long its thread waited for a processor")
+    loader_ns: Int64 | None = Field(default=None, description="waited for the data loader, of wall_ns")
+    paused_ns: Int64 | None = Field(default=None, description="evaluation between its steps, which is not in wall_ns")
 
 
 class RankTopology(Model):
     """Where a rank ran."""
 
-    rank: int
-    local_rank: int
-    host: str
-    pid: int
-    pod: str | None = None
-    node: str | None = None
-    device: str = Field(description="GPU UUID, or cpu:0,1 with the cores the process was allowed")
-    device_name: str
-    cores: list[int] = []
-    threads: int | None = None
+    rank: Int64
+    local_rank: Int64
+    host: Text
+    pid: Int64
+    pod: Text | None = None
+    node: Text | None = None
+    device: Text = Field(description="GPU UUID, or cpu:0,1 with the cores the process was allowed")
+    device_name: Text
+    cores: list[Int64] = []
+    threads: Int64 | None = None
 
 
 class DeviceSamples(Model):
     """NVML over the timed windows of one rank: power in W, clocks in MHz, temperature in degrees Celsius."""
 
-    count: int
+    count: Int64
     power_w_mean: float | None = None
-    sm_mhz_min: int | None = None
+    sm_mhz_min: Int64 | None = None
     sm_mhz_mean: float | None = None
-    temperature_c_max: int | None = None
-    throttle_reasons: list[str] = Field(default=[], description="reasons that lower a number: thermal, hardware")
+    temperature_c_max: Int64 | None = None
+    throttle_reasons: list[Text] = Field(default=[], description="reasons that lower a number: thermal, hardware")
     power_capped: bool = False
-    other_processes: int = Field(default=0, description="processes of others on this device")
+    other_processes: Int64 = Field(default=0, description="processes of others on this device")
+    utilization_mean: float | None = Field(default=None, description="share of the time with a kernel running")
 
 
 class Warmup(Model):
     """How many steps were discarded, and the rule that ended the warm-up."""
 
-    steps: int
-    rule: str
+    steps: Int64
+    rule: Text
     stable: bool
 
 
 class Evaluation(Model):
     """One row of ``evals.parquet``: ``wall_s`` is training time so far, evaluation left out."""
 
-    epoch: int
-    step: int
+    epoch: Int64
+    step: Int64
     wall_s: float
     train_loss: float
     loss: float
@@ -87,20 +99,37 @@ class Evaluation(Model):
 class Picture(Model):
     """One training image, before and after augmentation: base64 of the bytes of ``shape`` (channels, height, width)."""
 
-    label: int
-    shape: list[int]
+    label: Int64
+    shape: list[Int64]
     original: str
     trained: str
+
+
+class LabelFacts(Model):
+    """What ``workload.data.labels`` did to the training split, in items."""
+
+    stored: Int64
+    stored_counts: list[Int64] = Field(default=[], description="of each class, before anything was changed")
+    left_out: Int64 = Field(default=0, description="by the long tail")
+    unlabeled: Int64 = Field(default=0, description="whose labels were not shown to training")
+    flipped: Int64 = Field(default=0, description="that train under another class than stored")
+    pseudo_labeled: Int64 = Field(default=0, description="labels of the teacher that were kept")
+    pseudo_correct: Int64 = Field(default=0, description="of them, the stored ones")
+    before_resampling: Int64 = 0
+    distinct: Int64 = Field(default=0, description="that train at all, without their copies")
 
 
 class DatasetFacts(Model):
     """What a training to accuracy learnt from: items of each split, and of each class in the training split."""
 
-    train: int
-    val: int
-    class_counts: list[int] = []
-    class_names: list[str] = []
+    train: Int64
+    val: Int64
+    test: Int64 | None = Field(default=None, description="items that neither trained nor validated, if there are any")
+    test_accuracy: float | None = Field(default=None, description="of the trained model on them, after the last epoch")
+    class_counts: list[Int64] = []
+    class_names: list[Text] = []
     pictures: list[Picture] = []
+    labels: LabelFacts | None = None
 
 
 class NoiseScaleRow(Model):
@@ -111,10 +140,10 @@ class NoiseScaleRow(Model):
     95 %, None where |G|^2 cannot be told from zero.
     """
 
-    epoch: int
-    steps: int
-    small_batch: int
-    large_batch: int
+    epoch: Int64
+    steps: Int64
+    small_batch: Int64
+    large_batch: Int64
     small_norm2: float
     large_norm2: float
     gradient2: float
@@ -132,51 +161,32 @@ class QuantizedRow(Model):
 
     scheme: Literal["tensor", "channel"]
     stage: Literal["weights", "activations", "biases", "torch"]
-    bits: int
+    bits: Int64
     accuracy: float
     loss: float
-    bytes: int
+    bytes: Int64
     error: float
 
 
 class LayerHistogram(Model):
     """Values of one layer in bins of equal width from ``low`` to ``high``."""
 
-    layer: str
+    layer: Text
     kind: Literal["weights", "activations"]
     low: float
     high: float
-    counts: list[int]
+    counts: list[Int64]
 
 
 class QuantizationFacts(Model):
     """Post-training quantization: B. Jacob et al., arXiv:1712.05877."""
 
-    parameters: int
-    float_bytes: int
+    parameters: Int64
+    float_bytes: Int64
     float_accuracy: float
     float_loss: float
     rows: list[QuantizedRow] = []
     histograms: list[LayerHistogram] = []
-
-
-class AllReduceRow(Model):
-    """One message size of the microbenchmark, in nccl-tests' conventions.
-
-    Times are of the slowest rank, in microseconds; ``algbw`` = bytes/time and ``busbw`` = algbw*2(n-1)/n in GB/s
-    (1 GB = 1e9 bytes), from the median.
-    """
-
-    bytes: int
-    in_place: bool
-    iterations: int
-    time_us_median: float
-    time_us_min: float
-    time_us_p95: float
-    algbw: float
-    busbw: float
-    errors: int = Field(description="elements that differ from the sum worked out by hand")
-    messages: int = Field(default=1, description="all-reduces one after another: the gradients of a whole step")
 
 
 class Traffic(Model):
@@ -190,70 +200,123 @@ class Traffic(Model):
     payload_bytes: float
     wire_bytes: float
     plain_payload_bytes: float
-    how: str = Field(description="how it was obtained")
+    how: Text = Field(description="how it was obtained")
 
 
 class ServerCounts(Model):
     """What one parameter server counted over its life, warm-up included."""
 
-    server: int
-    parameters: int = Field(description="elements it holds")
-    updates: int = Field(description="changes of its parameters")
-    gradients: int = Field(description="gradients that came in")
-    dropped: int = Field(default=0, description="of these, too late and thrown away")
-    received_bytes: int
-    sent_bytes: int
-    staleness: dict[str, int] = Field(default={}, description="updates between fetch and use -> gradients")
+    server: Int64
+    parameters: Int64 = Field(description="elements it holds")
+    updates: Int64 = Field(description="changes of its parameters")
+    gradients: Int64 = Field(description="gradients that came in")
+    dropped: Int64 = Field(default=0, description="of these, too late and thrown away")
+    received_bytes: Int64
+    sent_bytes: Int64
+    staleness: dict[Text, Int64] = Field(default={}, description="updates between fetch and use -> gradients")
+
+
+class CommunicationSeen(Model):
+    """What one rank exchanged with others in the observed steps, which lie outside of the timed windows."""
+
+    calls: Int64 = Field(description="collectives and messages")
+    bytes: Int64 = Field(description="what they were handed, with one worker's share counted once")
+    steps: Int64
+    kinds: list[Text] = []
+    method: Text = Field(description="how it was observed")
+    timed_calls: Int64 | None = Field(
+        default=None, description="collectives in the timed windows, by the count that the library keeps"
+    )
+
+
+class DataSeen(Model):
+    """Samples that one rank read in the observed steps, as one digest of them."""
+
+    digest: Text
+    samples: Int64
+    declared_same: bool = Field(default=False, description="the experiment has workload.sameData: true")
+    method: Text
+
+
+class TrainingSeen(Model):
+    """Digests of the parameters at ``attach()`` and ``finish()``, and whether gradients were seen between them."""
+
+    initial: Text | None = None
+    final: Text | None = None
+    gradient_norm_nonzero: bool | None = Field(default=None, description="None where no optimizer step was observed")
+    steps: Int64 = 0
+    method: Text
+
+
+class Proof(Model):
+    """What shows that this rank was part of one training job; None is what could not be observed."""
+
+    communication: CommunicationSeen | None = None
+    data: DataSeen | None = None
+    training: TrainingSeen | None = None
 
 
 class RankRecord(Model):
     """What one rank reports at its end."""
 
     schema_: Literal["scalecurve.dev/rank/v1alpha1"] = Field(default=RANK_SCHEMA, alias="schema")
-    trial: str
-    world: int
+    trial: Text
+    world: Int64
     topology: RankTopology
-    backend: str | None = Field(default=None, description="the collective library really used")
-    strategy: str | None = Field(default=None, description="what wrapped the model really, by class name")
-    versions: dict[str, str] = {}
-    environment: dict[str, str] = {}
+    backend: Text | None = Field(default=None, description="the collective library really used")
+    strategy: Text | None = Field(default=None, description="what wrapped the model really, by class name")
+    versions: dict[Text, Text] = {}
+    environment: dict[Text, Text] = {}
     windows: list[Window] = []
     warmup: Warmup | None = None
-    parameter_checksum: str | None = None
-    initial_checksum: str | None = Field(default=None, description="before the first step, where that is looked at")
-    frozen_checksums: list[str] = Field(
+    parameter_checksum: Text | None = None
+    initial_checksum: Text | None = Field(default=None, description="before the first step, where that is looked at")
+    frozen_checksums: list[Text] = Field(
         default=[], description="of what is frozen: before training, after the timed windows, after the training"
     )
-    shard_elements: int | None = Field(default=None, description="parameters held here, where ranks hold shares")
-    parameters: int | None = None
+    shard_elements: Int64 | None = Field(default=None, description="parameters held here, where ranks hold shares")
+    parameters: Int64 | None = None
     traffic: Traffic | None = None
+    axis_traffic: list[AxisTraffic] = Field(default=[], description="by collective and dimension of the layout")
+    layout: Degrees | None = Field(default=None, description="degrees of the mesh that was really made")
+    equality: Equality | None = Field(default=None, description="a layout against one process")
+    pipeline: PipelineTimes | None = Field(default=None, description="of the pipeline that this rank is part of")
     servers: list[ServerCounts] = Field(default=[], description="on rank 0: the parameter servers")
-    pushes: int | None = Field(default=None, description="gradients this rank sent to every parameter server")
+    pushes: Int64 | None = Field(default=None, description="gradients this rank sent to every parameter server")
     flops_per_sample: float | None = Field(default=None, description="of a training step; 1 MAC = 2 FLOPs")
+    hardware_flops_per_sample: float | None = Field(default=None, description="with what is recomputed")
     sample_unit: Literal["samples", "tokens"] = "samples"
     peak_flops: float | None = Field(default=None, description="of this device in this precision, dense, FLOP/s")
-    exposed_method: str | None = None
+    exposed_method: Text | None = None
+    exposed_share: float | None = Field(default=None, description="of a step, in which only communication ran")
+    transport: Transport | None = Field(default=None, description="what carried the collectives, by their library")
+    sections: SectionTimes | None = Field(default=None, description="of untimed steps after the last window")
+    trace: StepTrace | None = Field(default=None, description="of steps under torch's profiler, with measure.trace")
     finite_loss: bool | None = None
     last_loss: float | None = None
-    peak_memory_bytes: int | None = None
+    peak_memory_bytes: Int64 | None = None
     foreign_load: float | None = Field(default=None, description="share of this rank's cores that other processes took")
+    own_load: float | None = Field(default=None, description="share of its cores that this rank itself used")
     stolen_load: float | None = Field(default=None, description="share of them that the hypervisor gave to others")
     device_samples: DeviceSamples | None = None
-    metrics_port: int | None = None
+    metrics_port: Int64 | None = None
     evaluations: list[Evaluation] = []
     dataset: DatasetFacts | None = None
     noise_scale: list[NoiseScaleRow] = []
     quantization: QuantizationFacts | None = None
     allreduce: list[AllReduceRow] = []
-    options: dict[str, Any] = Field(default={}, description="settings the program resolved for itself")
-    started_ns: int
-    first_step_ns: int | None = None
-    ended_ns: int
+    collectives: list[CollectiveRow] = []
+    proof: Proof | None = Field(default=None, description="of programs that are not built in")
+    options: dict[Text, Any] = Field(default={}, description="settings the program resolved for itself")
+    started_ns: Int64
+    first_step_ns: Int64 | None = None
+    ended_ns: Int64
+    kernel_ns: Int64 | None = Field(default=None, description="from the start to the end by the kernel, not this clock")
 
 
 class RankFailure(Model):
     """Why a rank failed, as it could still report; ``reason`` is a ``FailedReason``."""
 
-    rank: int
-    reason: str
-    message: str
+    rank: Int64
+    reason: Text
+    message: Text

@@ -5,7 +5,6 @@ pyarrow is imported when a table is encoded, so that reading models and planning
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -31,17 +30,9 @@ def encode_steps(journals: Mapping[int, bytes]) -> bytes:
     """
     import pyarrow as pa
 
-    schema = pa.schema(
-        [
-            pa.field("rank", pa.int32(), nullable=False),
-            pa.field("step", pa.int32(), nullable=False),
-            pa.field("window", pa.int32(), nullable=False),
-            pa.field("start_ns", pa.int64(), nullable=False),
-            pa.field("duration_ns", pa.int64(), nullable=False),
-            pa.field("samples", pa.int32(), nullable=False),
-            pa.field("loss", pa.float32()),
-        ]
-    )
+    kinds = {"start_ns": pa.int64(), "duration_ns": pa.int64(), "loss": pa.float32()}
+    columns = [pa.field(name, kinds.get(name, pa.int32()), nullable=name == "loss") for name in STEP_COLUMNS]
+    schema = pa.schema(columns)
     return _write(schema, [_rank_table(rank, journals[rank], schema) for rank in sorted(journals)])
 
 
@@ -49,21 +40,13 @@ def encode_evaluations(evaluations: Sequence[Evaluation]) -> bytes:
     """``evals.parquet``: one row an evaluation, in the order they happened."""
     import pyarrow as pa
 
+    kinds = {"epoch": pa.int32(), "step": pa.int64()}
+    names = ("epoch", "step", "wall_s", "train_loss", "loss", "accuracy", "train_accuracy")
     schema = pa.schema(
-        [
-            pa.field("epoch", pa.int32(), nullable=False),
-            pa.field("step", pa.int64(), nullable=False),
-            *(pa.field(name, pa.float64(), nullable=False) for name in ("wall_s", "train_loss", "loss", "accuracy")),
-            pa.field("train_accuracy", pa.float64()),
-        ]
+        [pa.field(name, kinds.get(name, pa.float64()), nullable=name == "train_accuracy") for name in names]
     )
     rows = [evaluation.model_dump() for evaluation in evaluations]
     return _write(schema, [pa.Table.from_pylist(rows, schema=schema)])
-
-
-def sha256(data: bytes) -> str:
-    """Hex digest, as kept in ``trial.json``."""
-    return hashlib.sha256(data).hexdigest()
 
 
 def _rank_table(rank: int, data: bytes, schema: pa.Schema) -> pa.Table:

@@ -23,6 +23,7 @@ class Termination(Model):
     sha256: str | None = None
     bytes: int | None = None
     summary: Summary | None = None
+    missing: str | None = Field(default=None, max_length=300, description="why its ranks left no record")
     failures: list[RankFailure] = []
     exit_codes: dict[str, int | None] = {}
 
@@ -48,7 +49,6 @@ def read(text: str) -> Termination | None:
 
 
 def _shorter(termination: Termination) -> Iterator[Termination]:
-    """Ever shorter versions of the message."""
     for failures, length, codes in ((8, 300, 8), (8, 120, 8), (4, 120, 4), (1, 300, 1), (1, 60, 1)):
         shown = [
             failure.model_copy(update={"message": failure.message[:length], "reason": failure.reason[:64]})
@@ -57,10 +57,7 @@ def _shorter(termination: Termination) -> Iterator[Termination]:
         names = list(termination.exit_codes)[:codes]
         kept = {name[:64]: termination.exit_codes[name] for name in names}
         yield termination.model_copy(update={"failures": shown, "exit_codes": kept})
-    bare: dict[str, object] = {
-        "failures": [],
-        "exit_codes": {},
-        "sha256": termination.sha256 and termination.sha256[:64],
-    }
+    sha256 = termination.sha256 and termination.sha256[:64]
+    bare: dict[str, object] = {"missing": None, "failures": [], "exit_codes": {}, "sha256": sha256}
     yield termination.model_copy(update=bare)
     yield termination.model_copy(update={**bare, "summary": None, "trial": termination.trial[:253]})

@@ -8,13 +8,17 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import Annotated, Final, Literal
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field
 
-from scalecurve_api.model import Model, canonical_json
+from scalecurve_api.model import FileName, Int64, Model, canonical_json
+from scalecurve_api.programs.parallelism import Degrees
+from scalecurve_api.record.collective_row import AllReduceRow, CollectiveRow
+from scalecurve_api.record.layout_facts import AxisTraffic, Equality, PipelineTimes
 from scalecurve_api.record.rank import (
-    AllReduceRow,
     DatasetFacts,
     DeviceSamples,
     Evaluation,
@@ -26,9 +30,19 @@ from scalecurve_api.record.rank import (
     Warmup,
     WindowKind,
 )
+from scalecurve_api.record.sections import SectionTimes
+from scalecurve_api.record.step_trace import StepTrace
+from scalecurve_api.record.transport import Transport
 from scalecurve_api.spec.trial import TrialPhase, TrialSpec
 
 RECORD_SCHEMA: Final = "scalecurve.dev/record/v1alpha1"
+
+
+class Origin(StrEnum):
+    """Who measured a trial: an engine of ScaleCurve, or somebody else, in a file that was imported unchecked."""
+
+    measured = "measured"
+    imported = "imported"
 
 
 class Check(Model):
@@ -42,29 +56,31 @@ class Check(Model):
 class TrialWindow(Model):
     """A window over all ranks: ``wall_ns`` is the slowest rank's, ``samples`` and ``energy_j`` are sums."""
 
-    index: int
+    index: Int64
     kind: WindowKind
-    start_ns: int
-    wall_ns: int
-    fastest_ns: int
-    slowest_rank: int
-    first_step: int
-    steps: int
-    samples: int
+    start_ns: Int64
+    wall_ns: Int64
+    fastest_ns: Int64
+    slowest_rank: Int64
+    first_step: Int64
+    steps: Int64
+    samples: Int64
+    sequences: Int64 | None = Field(default=None, description="samples of the batch, where samples counts its tokens")
     energy_j: float | None = None
+    loader_ns: Int64 | None = Field(default=None, description="waited for the data loader, on the rank that did most")
 
 
 class Timeline(Model):
     """When a phase began, in Unix ns."""
 
     phase: Annotated[str, Field(max_length=64)] = Field(description="Name of the phase.")
-    at_ns: int = Field(description="When it began, in Unix nanoseconds.")
+    at_ns: Int64 = Field(description="When it began, in Unix nanoseconds.")
 
 
 class StepTimes(Model):
     """Over the timed windows, of the slowest rank at each step, in seconds."""
 
-    count: int = Field(description="Number of steps.")
+    count: Int64 = Field(description="Number of steps.")
     mean: float = Field(description="Mean step time, in seconds.")
     median: float = Field(description="Median step time, in seconds.")
     p95: float = Field(description="Step time at the 95th percentile, in seconds.")
@@ -75,7 +91,7 @@ class StepTimes(Model):
 class Exposed(Model):
     """Seconds a step: with the all-reduce, without it, and the difference."""
 
-    method: str = Field(description="How communication was taken out of the step.")
+    method: Annotated[str, Field(max_length=256)] = Field(description="How communication was taken out of the step.")
     with_s: float = Field(description="Seconds in a step with the all-reduce.")
     without_s: float = Field(description="Seconds in a step without it.")
     exposed_s: float = Field(description="Their difference.")
@@ -84,17 +100,22 @@ class Exposed(Model):
 class Summary(Model):
     """The results that also fit into a termination message (at most 4 KiB)."""
 
-    samples: int = Field(description="Samples in the timed windows.")
+    samples: Int64 = Field(description="Samples in the timed windows.")
     wall_s: float = Field(description="Seconds of the timed windows.")
     throughput: float = Field(description="Samples per second over all workers.")
-    sample_unit: Literal["samples", "tokens"] = Field(default="samples", description="What a sample is.")
+    sample_unit: Literal["samples", "tokens", "runs", "baseline-seconds"] = Field(
+        default="samples",
+        description="What a sample is; of imported numbers also a complete run, or what the baseline does in a second.",
+    )
     step: StepTimes | None = Field(default=None, description="Times of the timed steps.")
     exposed: Exposed | None = Field(default=None, description="Exposed communication.")
+    loader_s: float | None = Field(default=None, description="Seconds of a step spent waiting for the data loader.")
     plain_throughput: float | None = Field(default=None, description="Throughput of one worker without any wrapper.")
     mfu: float | None = Field(default=None, description="Model FLOPs utilization.")
+    hfu: float | None = Field(default=None, description="Hardware FLOPs utilization: recomputation counts, too.")
     energy_j: float | None = Field(default=None, description="Energy of the timed windows, in joules.")
     energy_j_per_sample: float | None = Field(default=None, description="Energy per sample, in joules.")
-    peak_memory_bytes: int | None = Field(default=None, description="Peak memory of the worker that used most.")
+    peak_memory_bytes: Int64 | None = Field(default=None, description="Peak memory of the worker that used most.")
     last_loss: float | None = Field(default=None, description="Last loss of the timed windows.")
     final_accuracy: float | None = Field(default=None, description="Validation accuracy after the last epoch.")
     best_accuracy: float | None = Field(default=None, description="Best validation accuracy.")
@@ -109,45 +130,69 @@ class TrialRecord(Model):
 
     schema_: Literal["scalecurve.dev/record/v1alpha1"] = Field(default=RECORD_SCHEMA, alias="schema")
     trial: TrialSpec
-    attempt: int = 1
+    attempt: Int64 = 1
     phase: TrialPhase
     reason: str | None = None
     message: str = ""
-    engine: str = Field(description="local, or kubernetes")
+    engine: str = Field(description="local, kubernetes, or import")
+    origin: Origin = Field(default=Origin.measured, description="whether an engine of ScaleCurve measured it")
+    source: str | None = Field(default=None, description="of an imported trial: the file, and the place in it")
     engine_version: str | None = Field(default=None, description="the operator's; the worker's is in versions")
+    paired: str | None = Field(
+        default=None, description="of trials that two experiments ran in turns: the session, the same in both bundles"
+    )
     topology: list[RankTopology] = []
     backend: str | None = None
     strategy: str | None = None
     versions: dict[str, str] = {}
     environment: dict[str, str] = {}
     parameter_checksums: list[str | None] = []
-    parameters: int | None = None
+    parameters: Int64 | None = None
     traffic: Traffic | None = None
+    axis_traffic: list[AxisTraffic] = []
+    layout: Degrees | None = None
+    equality: list[Equality | None] = Field(default=[], description="of each rank: a layout against one process")
+    pipeline: PipelineTimes | None = Field(default=None, description="of rank 0's pipeline")
     servers: list[ServerCounts] = []
     flops_per_sample: float | None = None
+    hardware_flops_per_sample: float | None = None
     peak_flops: float | None = None
     options: dict[str, object] = {}
     warmup: Warmup | None = None
     windows: list[TrialWindow] = []
+    transports: list[Transport | None] = Field(default=[], description="of each rank, where its library tells")
+    sections: list[SectionTimes | None] = Field(default=[], description="of each rank")
+    traces: list[StepTrace | None] = Field(default=[], description="of each rank, where it was traced")
     checks: list[Check] = []
     device_samples: list[DeviceSamples | None] = []
     foreign_load: list[float | None] = []
+    own_load: list[float | None] = []
     stolen_load: list[float | None] = []
     evaluations: list[Evaluation] = []
     dataset: DatasetFacts | None = None
     noise_scale: list[NoiseScaleRow] = []
     quantization: QuantizationFacts | None = None
     allreduce: list[AllReduceRow] = []
+    collectives: list[CollectiveRow] = []
     summary: Summary | None = None
     timeline: list[Timeline] = []
-    exit_codes: dict[str, int | None] = {}
+    exit_codes: dict[str, Int64 | None] = {}
     log_tail: dict[str, list[str]] = Field(default={}, description="last lines of each rank, when it did not end well")
     left_out: list[str] = Field(default=[], description="what did not fit into the record")
-    files: dict[str, str] = Field(default={}, description="table beside this file -> sha256")
+    files: dict[FileName, str] = Field(default={}, description="table beside this file -> sha256")
+    ledger: str | None = Field(default=None, description="digest of the attempt's first entry in the bundle's ledger")
     digest: str | None = None
 
+    @property
+    def imported(self) -> bool:
+        return self.origin is Origin.imported
+
+    @property
+    def throughput(self) -> float | None:
+        """Samples per second; None unless the trial succeeded."""
+        return self.summary.throughput if self.summary and self.phase is TrialPhase.succeeded else None
+
     def sealed(self) -> TrialRecord:
-        """This record with its digest."""
         return self.model_copy(update={"digest": self.compute_digest()})
 
     def stored(self) -> bytes:
@@ -155,6 +200,12 @@ class TrialRecord(Model):
 
     def compute_digest(self) -> str:
         """sha256 over the canonical JSON of all but ``digest``."""
-        wire = self.wire()
-        wire.pop("digest", None)
-        return hashlib.sha256(canonical_json(wire).encode()).hexdigest()
+        return stored_digest(self.wire())
+
+
+def stored_digest(tree: Mapping[str, Any]) -> str:
+    """sha256 over the canonical JSON of a record as it is stored, all but its ``digest``.
+
+    What an older version stored lacks the fields that came since: only its own text has its digest.
+    """
+    return hashlib.sha256(canonical_json({k: v for k, v in tree.items() if k != "digest"}).encode()).hexdigest()

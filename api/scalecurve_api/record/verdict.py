@@ -7,14 +7,16 @@ A check is passed, not passed, or could not be made (None), and says why. A chec
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from scalecurve_api.programs.allreduce import AllReduceWorkload
+from scalecurve_api.programs.collectives import Microbenchmark
+from scalecurve_api.record.checks import layout as laid_out
 from scalecurve_api.record.checks import placement as placed
+from scalecurve_api.record.checks import proof
 from scalecurve_api.record.checks import training as trained
-from scalecurve_api.record.checks.frozen_layers import frozen_unchanged
+from scalecurve_api.record.checks import transport as carried
 from scalecurve_api.record.outcome import Outcome
 from scalecurve_api.record.rank import RankRecord, WindowKind
 from scalecurve_api.record.trial_record import Check
-from scalecurve_api.spec.trial import InvalidReason, TrialPhase, TrialSpec
+from scalecurve_api.spec.trial import FailedReason, InvalidReason, TrialPhase, TrialSpec
 from scalecurve_api.text import few
 
 SAME_SOFTWARE = "SameSoftware"
@@ -32,12 +34,17 @@ class Verdict:
 
 
 def judge(trial: TrialSpec, ranks: Mapping[int, RankRecord], outcome: Outcome) -> Verdict:
-    """Decide the final phase: a run that failed is Failed, one that is not what was requested is Invalid."""
+    """Decide the final phase: a run that failed is Failed, one that is not what was requested is Invalid.
+
+    Memory that is full is no failure where the batch is raised until it is.
+    """
     if outcome.cancelled:
         return Verdict(TrialPhase.cancelled, None, outcome.message or "cancelled", ())
     checks = tuple(_checks(trial, [ranks[rank] for rank in sorted(ranks)], outcome))
     if outcome.failure is not None:
-        return Verdict(TrialPhase.failed, outcome.failure.value, outcome.message, checks)
+        ends_ladder = trial.point.rung is not None and outcome.failure is FailedReason.out_of_memory
+        phase = TrialPhase.full if ends_ladder else TrialPhase.failed
+        return Verdict(phase, outcome.failure.value, outcome.message, checks)
     broken = [check for check in checks if check.passed is False and check.name in set(InvalidReason)]
     if broken:
         return Verdict(TrialPhase.invalid, broken[0].name, "; ".join(check.detail for check in broken), checks)
@@ -45,18 +52,29 @@ def judge(trial: TrialSpec, ranks: Mapping[int, RankRecord], outcome: Outcome) -
 
 
 def _checks(trial: TrialSpec, ranks: Sequence[RankRecord], outcome: Outcome) -> Iterator[Check]:
-    yield _records(trial, ranks)
+    if outcome.unreadable is not None:
+        yield Check(name=InvalidReason.records_unreadable.value, passed=False, detail=outcome.unreadable)
+        return
+    if outcome.restarts:
+        detail = f"its pods started again {outcome.restarts} times: the runtime restarts what fails"
+        yield Check(name=InvalidReason.restarted.value, passed=False, detail=detail)
+    yield complete(trial, ranks, outcome.missing)
     if not ranks:
         return
-    yield _world_size(trial, ranks)
+    yield world_size(trial, ranks)
     # Ranks in the wrong place crowd there: that they share its cores is what follows.
     yield placed.placement(trial, ranks, outcome)
     yield placed.oversubscribed(ranks, outcome)
-    yield trained.backend(trial, ranks)
-    yield trained.strategy(trial, ranks)
-    yield trained.replicas(trial, ranks)
+    if trial.workload.reported:
+        yield proof.reported()
+    else:
+        yield from _observed(trial, ranks)
     yield trained.samples(trial, ranks)
-    yield frozen_unchanged(trial, ranks)
+    if not trial.workload.reported:
+        yield trained.untimed(trial, ranks)
+    if (clock := trained.clock(ranks)) is not None:
+        yield clock
+    yield trained.frozen_unchanged(trial, ranks)
     yield trained.finite_loss(ranks)
     yield placed.throttled(ranks)
     yield placed.neighbours(trial, ranks)
@@ -66,13 +84,30 @@ def _checks(trial: TrialSpec, ranks: Sequence[RankRecord], outcome: Outcome) -> 
         yield _version(ranks[0].versions.get("scalecurve"), outcome.engine_version)
 
 
-def _records(trial: TrialSpec, ranks: Sequence[RankRecord]) -> Check:
+def _observed(trial: TrialSpec, ranks: Sequence[RankRecord]) -> Iterator[Check]:
+    """What a process can see of a training that runs in it."""
+    yield trained.backend(trial, ranks)
+    if (way := carried.transport(trial, ranks)) is not None:
+        yield way
+    yield trained.strategy(trial, ranks)
+    yield proof.training(trial, ranks)
+    if trial.point.workers > 1:
+        yield proof.communication(trial, ranks)
+        yield proof.data(trial, ranks)
+    yield trained.replicas(trial, ranks)
+    if trial.workload.built_in and trial.point.parallelism is not None:
+        yield laid_out.equality(trial, ranks)
+
+
+def complete(trial: TrialSpec, ranks: Sequence[RankRecord], why: str | None = None) -> Check:
+    """Every rank left a record of every window; ``why`` tells what else is known of those that did not."""
     name = InvalidReason.records_missing.value
     missing = sorted(set(range(trial.point.workers)) - {record.topology.rank for record in ranks})
     if missing:
-        return Check(name=name, passed=False, detail=f"no record from rank {few(missing)} of {trial.point.workers}")
-    if isinstance(trial.workload, AllReduceWorkload):
-        rows = len(ranks[0].allreduce)
+        detail = f"no record from rank {few(missing)} of {trial.point.workers}"
+        return Check(name=name, passed=False, detail=f"{detail}: {why}" if why else detail)
+    if isinstance(trial.workload, Microbenchmark):
+        rows = len(ranks[0].allreduce) + len(ranks[0].collectives)
         return Check(name=name, passed=rows > 0, detail=f"{rows} message sizes measured")
     expected = trial.measure.windows
     for record in ranks:
@@ -80,11 +115,17 @@ def _records(trial: TrialSpec, ranks: Sequence[RankRecord]) -> Check:
         if len(train) != expected or any(window.steps != trial.measure.steps_per_window for window in train):
             steps = sum(window.steps for window in train)
             detail = f"rank {record.topology.rank} measured {len(train)} windows, {steps} steps; expected {expected}"
-            return Check(name=name, passed=False, detail=f"{detail} windows of {trial.measure.steps_per_window} steps")
+            detail += f" windows of {trial.measure.steps_per_window} steps"
+            if trial.workload.reported:
+                detail += ": let the program train for more steps"
+            elif not trial.workload.built_in:
+                detail += ": let bench.steps() or bench.step() end the loop, and call finish() after it"
+            return Check(name=name, passed=False, detail=detail)
     return Check(name=name, passed=True, detail=f"{len(ranks)} ranks, {expected} windows each")
 
 
-def _world_size(trial: TrialSpec, ranks: Sequence[RankRecord]) -> Check:
+def world_size(trial: TrialSpec, ranks: Sequence[RankRecord]) -> Check:
+    """Every rank saw as many workers as were requested."""
     expected = trial.point.workers
     worlds = sorted({record.world for record in ranks})
     passed = worlds == [expected] and len(ranks) == expected

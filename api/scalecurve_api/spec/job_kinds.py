@@ -6,7 +6,6 @@ package's ``RUNNERS``. Everything else (CRD, RBAC, doctor, capacity, rules, pod 
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Self
 
 _REPLICA_INDEX = "training.kubeflow.org/replica-index"
 _REPLICA_TYPE = "training.kubeflow.org/replica-type"
@@ -20,84 +19,98 @@ class JobKind:
     group: str
     version: str
     plural: str
-    installed_by: str
-    """what to install to get it, for people; empty for what every cluster has"""
-    index_labels: tuple[str, ...]
-    """labels (or annotations) of a pod that hold its index"""
-    leader_label: tuple[str, str] | None = None
-    """label and value of the pod that comes before index 0"""
-    index_variables: tuple[str, ...] = ()
-    """environment variables that tell a pod its index"""
-    containers: tuple[str, ...] = ("worker",)
-    """names of the containers that run the program"""
-    launcher_pods: int = 0
-    """pods that carry no worker"""
-    uses_mpirun: bool = False
+    installed_by: str  # what to install to get it, for people; empty for what every cluster has
+    index_labels: tuple[str, ...]  # labels (or annotations) of a pod that hold its index
+    leader_label: tuple[str, str] | None = None  # of the pod that comes before index 0, with its value
+    index_variables: tuple[str, ...] = ()  # environment variables that tell a pod its index
+    containers: tuple[str, ...] = ("worker",)  # names of the containers that run the program
+    launcher_pods: int = 0  # pods that carry no worker
+    uses_mpirun: bool = False  # can start ranks with mpirun
+    only_mpirun: bool = False  # can start them in no other way
+    child_jobs: tuple[str, ...] = ()  # what follows the job's name in those of batch/v1 Jobs that it makes
     has_parameter_servers: bool = False
+    may_restart: bool = False  # what it is made of, and not we, decides whether pods that fail start again
 
 
 class Runner(StrEnum):
     """The kind of Kubernetes job that carries a trial."""
 
-    job_kind: JobKind
+    mpi_job = "MPIJob"
+    pytorch_job = "PyTorchJob"
+    tf_job = "TFJob"
+    job = "Job"
+    job_set = "JobSet"
+    train_job = "TrainJob"
 
-    def __new__(cls, value: str, job_kind: JobKind) -> Self:
-        member = str.__new__(cls, value)
-        member._value_ = value
-        member.job_kind = job_kind
-        return member
-
-    mpi_job = (
-        "MPIJob",
-        JobKind(
-            "kubeflow.org",
-            "v2beta1",
-            "mpijobs",
-            installed_by="mpi-operator 0.5 or newer",
-            index_labels=(_REPLICA_INDEX,),
-            containers=("worker", "launcher"),
-            launcher_pods=1,
-            uses_mpirun=True,
-        ),
-    )
-    pytorch_job = (
-        "PyTorchJob",
-        JobKind(
-            "kubeflow.org",
-            "v1",
-            "pytorchjobs",
-            installed_by=_TRAINING_OPERATOR,
-            index_labels=(_REPLICA_INDEX,),
-            leader_label=(_REPLICA_TYPE, "master"),
-            # Its RANK counts pods, not ranks.
-            index_variables=("PET_NODE_RANK", "RANK"),
-            containers=("pytorch",),
-        ),
-    )
-    tf_job = (
-        "TFJob",
-        JobKind(
-            "kubeflow.org",
-            "v1",
-            "tfjobs",
-            installed_by=_TRAINING_OPERATOR,
-            index_labels=(_REPLICA_INDEX,),
-            containers=("tensorflow",),
-            has_parameter_servers=True,
-        ),
-    )
-    job = (
-        "Job",
-        JobKind(
-            "batch",
-            "v1",
-            "jobs",
-            installed_by="",
-            index_labels=("batch.kubernetes.io/job-completion-index",),
-            index_variables=("JOB_COMPLETION_INDEX",),
-        ),
-    )
+    @property
+    def job_kind(self) -> JobKind:
+        return _JOB_KINDS[self]
 
 
-DEFAULT_RUNNER = Runner.job
-"""Every cluster has it."""
+_JOB_KINDS = {
+    Runner.mpi_job: JobKind(
+        "kubeflow.org",
+        "v2beta1",
+        "mpijobs",
+        installed_by="mpi-operator 0.5 or newer",
+        index_labels=(_REPLICA_INDEX,),
+        containers=("worker", "launcher"),
+        launcher_pods=1,
+        uses_mpirun=True,
+        only_mpirun=True,
+        child_jobs=("-launcher",),
+    ),
+    Runner.pytorch_job: JobKind(
+        "kubeflow.org",
+        "v1",
+        "pytorchjobs",
+        installed_by=_TRAINING_OPERATOR,
+        index_labels=(_REPLICA_INDEX,),
+        leader_label=(_REPLICA_TYPE, "master"),
+        # Its RANK counts pods, not ranks.
+        index_variables=("PET_NODE_RANK", "RANK"),
+        containers=("pytorch",),
+    ),
+    Runner.tf_job: JobKind(
+        "kubeflow.org",
+        "v1",
+        "tfjobs",
+        installed_by=_TRAINING_OPERATOR,
+        index_labels=(_REPLICA_INDEX,),
+        containers=("tensorflow",),
+        has_parameter_servers=True,
+    ),
+    Runner.job: JobKind(
+        "batch",
+        "v1",
+        "jobs",
+        installed_by="",
+        index_labels=("batch.kubernetes.io/job-completion-index",),
+        index_variables=("JOB_COMPLETION_INDEX",),
+    ),
+    Runner.job_set: JobKind(
+        "jobset.x-k8s.io",
+        "v1alpha2",
+        "jobsets",
+        installed_by="JobSet 0.8 or newer",
+        index_labels=("batch.kubernetes.io/job-completion-index",),
+        index_variables=("JOB_COMPLETION_INDEX",),
+        uses_mpirun=True,
+        child_jobs=("-w-0", "-lead-0", "-ps-0"),
+        has_parameter_servers=True,
+    ),
+    Runner.train_job: JobKind(
+        "trainer.kubeflow.org",
+        "v1alpha1",
+        "trainjobs",
+        installed_by="Kubeflow Trainer 2.3 or newer",
+        index_labels=("batch.kubernetes.io/job-completion-index",),
+        index_variables=("JOB_COMPLETION_INDEX",),
+        containers=("node",),
+        child_jobs=("-node-0",),
+        may_restart=True,
+    ),
+}
+
+AUTO = "auto"  # the value of spec.runner that leaves the choice to the operator
+DEFAULT_RUNNER = Runner.job  # of a trial that names none, as of operators that did not choose

@@ -6,21 +6,16 @@ A name is a function of what it names, so an object is created once however ofte
 import hashlib
 
 EXPERIMENT_LABEL = "scalecurve.dev/experiment"
-TRIAL_LABEL = "scalecurve.dev/trial"
-"""Name of the ScalingTrial object."""
+TRIAL_LABEL = "scalecurve.dev/trial"  # name of the ScalingTrial object
 ATTEMPT_LABEL = "scalecurve.dev/attempt"
 ROLE_LABEL = "scalecurve.dev/role"
 """On pods: ``worker``, ``launcher``, and beside parameter servers ``chief`` and ``ps``; on ConfigMaps: ``record``."""
 MANAGED_LABEL = "app.kubernetes.io/managed-by"
 MANAGER = "scalecurve"
 
-RECORD_KEY = "record"
-"""binaryData of every record ConfigMap: one part of the envelope's payload."""
-OUTCOME_KEY = "outcome.json"
-"""data of the first record ConfigMap: what the operator itself observed, an ``Outcome``."""
-
-MAX_TRIAL_NAME = 45
-"""Leaves room in a DNS label for ``-a208``, and for ``-worker-4095`` behind that."""
+RECORD_KEY = "record"  # binaryData of every record ConfigMap: one part of the envelope's payload
+OUTCOME_KEY = "outcome.json"  # data of the first record ConfigMap: what the operator itself observed, an Outcome
+MAX_TRIAL_NAME = 45  # leaves room in a DNS label for -a208, and for -worker-4095 behind that
 _DIGEST = 8
 
 
@@ -42,16 +37,16 @@ def job_name(trial: str, attempt: int) -> str:
     return f"{trial}-a{attempt}"
 
 
-def record_name(trial: str, attempt: int, part: int) -> str:
-    """Name of a ConfigMap that holds one part of an attempt's record."""
-    return f"{job_name(trial, attempt)}-record-{part}"
+def record_name(trial: str, attempt: int, content: bytes, part: int) -> str:
+    """Name of a ConfigMap that holds one part of an attempt's record.
+
+    ``content`` is what all parts hold, and whose it is: an object that has the name already holds the same.
+    """
+    return f"{job_name(trial, attempt)}-record-{hashlib.sha256(content).hexdigest()[:_DIGEST]}-{part}"
 
 
 def labels(experiment: str, trial: str | None = None, attempt: int | None = None) -> dict[str, str]:
     """Labels of a trial, a job, a pod or a record."""
-    result = {MANAGED_LABEL: MANAGER, EXPERIMENT_LABEL: experiment}
-    if trial is not None:
-        result[TRIAL_LABEL] = trial
-    if attempt is not None:
-        result[ATTEMPT_LABEL] = str(attempt)
-    return result
+    further = {TRIAL_LABEL: trial, ATTEMPT_LABEL: attempt}
+    known = {label: str(value) for label, value in further.items() if value is not None}
+    return {MANAGED_LABEL: MANAGER, EXPERIMENT_LABEL: experiment, **known}

@@ -5,14 +5,8 @@ from decimal import Decimal
 
 # apimachinery's resource.Quantity: a signed number, then a binary suffix, a decimal suffix or an exponent.
 _SPELLED = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d{1,2})?)([KMGTPE]i|[numkMGTPE]?)")
-_SCALES = {
-    **{
-        suffix: Decimal(10) ** power
-        for suffix, power in zip("numkMGTPE", (-9, -6, -3, 3, 6, 9, 12, 15, 18), strict=True)
-    },
-    **{f"{suffix}i": Decimal(1024) ** power for power, suffix in enumerate("KMGTPE", 1)},
-    "": Decimal(1),
-}
+_SCALES = {suffix: Decimal(10) ** (3 * power) for power, suffix in enumerate(("n", "u", "m", "", *"kMGTPE"), -3)}
+_SCALES |= {f"{suffix}i": Decimal(1024) ** power for power, suffix in enumerate("KMGTPE", 1)}
 
 
 def value(quantity: int | float | str) -> Decimal:

@@ -1,14 +1,15 @@
 """``ScalingTrial``: one run of one point, with every axis resolved; what an engine hands to the worker."""
 
 from enum import StrEnum
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
-from pydantic import Field, SerializeAsAny, StringConstraints, model_validator
+from pydantic import Field, SerializeAsAny, model_validator
 
-from scalecurve_api.model import Model
+from scalecurve_api.model import Model, SafeName
 from scalecurve_api.programs.old_records import without_foreign_fields
+from scalecurve_api.programs.parallelism import Degrees
 from scalecurve_api.programs.workload import Workload
-from scalecurve_api.spec.experiment import AxisValue, Cost, Metadata, Resources
+from scalecurve_api.spec.experiment import AxisValue, Cost, Expected, Metadata, Name, Resources
 from scalecurve_api.spec.job_kinds import Runner
 from scalecurve_api.spec.measure import Measure
 from scalecurve_api.spec.scaling import Mode
@@ -17,7 +18,7 @@ W = TypeVar("W", bound=Workload)
 
 
 class TrialPhase(StrEnum):
-    """Phase of a trial; the last four are final."""
+    """Phase of a trial; the last five are final. ``full``: its batch did not fit into memory, which ends a ladder."""
 
     pending = "Pending"
     queued = "Queued"
@@ -28,32 +29,48 @@ class TrialPhase(StrEnum):
     failed = "Failed"
     invalid = "Invalid"
     cancelled = "Cancelled"
+    full = "Full"
 
     @property
     def final(self) -> bool:
-        """Whether nothing more happens to the trial; a retry is a new attempt."""
         return self in FINAL_PHASES
 
 
-FINAL_PHASES = frozenset({TrialPhase.succeeded, TrialPhase.failed, TrialPhase.invalid, TrialPhase.cancelled})
+FINAL_PHASES = frozenset(
+    {TrialPhase.succeeded, TrialPhase.failed, TrialPhase.invalid, TrialPhase.cancelled, TrialPhase.full}
+)
 
 
 class InvalidReason(StrEnum):
-    """Why a run that ended well was not what the experiment requested."""
+    """Why a run that ended well was not what the experiment requested, or why it does not count without being told.
+
+    ``impossible_efficiency`` is of a point, and ``reported`` of a run that was not observed: neither makes it Invalid.
+    """
 
     wrong_world_size = "WrongWorldSize"
     wrong_placement = "WrongPlacement"
+    no_communication = "NoCommunication"
+    same_data = "SameData"
+    not_trained = "NotTrained"
     replicas_diverged = "ReplicasDiverged"
     wrong_backend = "WrongBackend"
     wrong_strategy = "WrongStrategy"
     wrong_samples = "WrongSamples"
+    wrong_math = "WrongMath"
+    untimed_work = "UntimedWork"
+    wrong_clock = "WrongClock"
+    impossible_efficiency = "ImpossibleEfficiency"
+    reported = "Reported"
     frozen_changed = "FrozenChanged"
     oversubscribed = "Oversubscribed"
     non_finite_loss = "NonFiniteLoss"
+    wrong_transport = "WrongTransport"
     throttled = "Throttled"
     noisy_neighbour = "NoisyNeighbour"
     cpu_steal = "CpuSteal"
+    restarted = "Restarted"
     records_missing = "RecordsMissing"
+    records_unreadable = "RecordsUnreadable"
 
 
 class FailedReason(StrEnum):
@@ -68,6 +85,8 @@ class FailedReason(StrEnum):
     unschedulable = "Unschedulable"
     image_pull = "ImagePull"
     quota_exceeded = "QuotaExceeded"
+    never_admissible = "NeverAdmissible"
+    queue_deadline_exceeded = "QueueDeadlineExceeded"
     evicted = "Evicted"
     job_rejected = "JobRejected"
     job_deleted = "JobDeleted"
@@ -86,28 +105,34 @@ class Point(Model):
     global_batch: int | None = Field(default=None, description="Samples in a step over all workers.")
     batch_per_worker: int | None = Field(default=None, description="Samples in a step on each worker.")
     axes: dict[str, AxisValue] = Field(default={}, description="Values of the further axes.")
+    parallelism: Degrees | None = Field(default=None, description="Workers in each dimension of parallelism.")
+    rung: int | None = Field(default=None, description="Number of the batch on scaling.batch.ladder, from 0.")
     series: str = Field(description="Name of the curve that the point is on: everything but the worker count.")
     name: str = Field(description="Name of the point.")
 
     @property
     def layout(self) -> str:
-        """Nodes x workers on each node: ``2x4``."""
         return f"{self.nodes}x{self.workers_per_node}"
 
 
 class TrialSpec(Model):
     """Everything that a worker needs to know; nothing depends on the machine."""
 
-    experiment: str = Field(description="Name of the experiment.")
-    name: str = Field(description="Name of the trial within its experiment.")
+    experiment: Name = Field(description="Name of the experiment.")
+    name: SafeName = Field(description="Name of the trial within its experiment.")
     point: Point = Field(description="The point that the trial measures.")
-    repetition: int = Field(description="Number of the repetition, from 0.")
+    repetition: int = Field(description="Number of the repetition, from 0; it goes on counting in later sessions.")
+    session: int = Field(
+        default=0,
+        description="Number of the session, from 0: repetitions of one session share machines and time, and so noise.",
+    )
     seed: int = Field(description="Seed of parameters and data.")
     workload: SerializeAsAny[Workload] = Field(description="What runs in every worker.")
     measure: Measure = Field(description="How long the point is timed.")
     cost: Cost | None = Field(default=None, description="Price of a worker.")
     runner: Runner | None = Field(default=None, description="Kind of Kubernetes job that carries the trial.")
     resources: Resources = Field(default=Resources(), description="Resource limits of one worker.")
+    expect: Expected = Field(default=Expected(), description="What the trial must have used.")
     deadline_seconds: int = Field(default=3600, description="Seconds after which the trial is Failed.")
 
     @model_validator(mode="before")
@@ -129,15 +154,22 @@ class TrialSpec(Model):
         """As it goes to a worker of perhaps another version: without what has its default.
 
         An older worker does not know the fields that came since, and needs none that has its default. So no default
-        ever changes: the worker would take its own.
+        ever changes, as the worker would take its own; or the field is one of ``Workload.always_sent``.
         """
-        return self.model_dump(mode="json", by_alias=True, exclude_none=True, exclude_defaults=True)
+        wire = self.model_dump(mode="json", by_alias=True, exclude_none=True, exclude_defaults=True)
+        for path in self.workload.always_sent:
+            place = wire["workload"]
+            *outer, name = path.split(".")
+            for part in outer:
+                place = place.setdefault(part, {})
+            place[name] = self.workload.field_value(path)
+        return wire
 
 
 class TrialMetadata(Metadata):
     """As an experiment's, with room for the experiment's name before the trial's."""
 
-    name: Annotated[str, StringConstraints(pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$", max_length=63)]
+    name: SafeName
 
 
 class ScalingTrial(Model):

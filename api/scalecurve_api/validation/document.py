@@ -4,8 +4,9 @@ PyYAML's node tree is walked instead of its loader, so that duplicate keys are r
 (a node met again is counted again), and every error can name its line.
 """
 
+import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -30,10 +31,6 @@ class Document:
     lines: dict[Path, int] = field(default_factory=dict)
     files: dict[Path, str] = field(default_factory=dict)
 
-    def line(self, path: Path) -> int | None:
-        """The line of ``path``, or of the nearest field around it."""
-        return self.place(path)[1]
-
     def place(self, path: Path) -> tuple[str, int | None]:
         """The file and the line of ``path``, or of the nearest field around it."""
         for end in range(len(path), -1, -1):
@@ -52,10 +49,6 @@ class _Refused(Exception):
         self.line, self.path, self.value, self.allowed = line, path, value, allowed
 
 
-class _TooDeep(Exception):
-    """Nesting that PyYAML would follow until Python's stack overflows."""
-
-
 class _Loader(yaml.SafeLoader):
     """Safe, and keeps dates, ``<<`` and ``=`` as the text they are."""
 
@@ -64,7 +57,9 @@ class _Loader(yaml.SafeLoader):
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
         self._depth += 1
         if self._depth > MAX_DEPTH:
-            raise _TooDeep
+            # PyYAML would follow it until Python's stack overflows.
+            allowed = f"values nested at most {MAX_DEPTH} deep"
+            raise _Refused(self.get_mark().line + 1, (), "deeper nesting", allowed)
         node = super().compose_node(parent, index)
         self._depth -= 1
         return node
@@ -85,16 +80,16 @@ def read_documents(text: str, file: str) -> tuple[list[Document], list[Problem]]
     try:
         loader = _Loader(text)
         while loader.check_node():
-            documents.append(_document(loader, loader.get_node(), file))
+            root: Any = loader.get_node()
+            document = Document(file, None)
+            document.value = _value(loader, root, (), document.lines, [0])
+            documents.append(document)
     except _Refused as error:
         return documents, [Problem(error.path, error.value, error.allowed, file=file, line=error.line)]
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         reason = " ".join(part for part in (error.context, error.problem) if part)
         return documents, [Problem((), reason, "well-formed YAML", file=file, line=mark.line + 1 if mark else None)]
-    except _TooDeep:
-        line, allowed = loader.get_mark().line + 1, f"values nested at most {MAX_DEPTH} deep"
-        return documents, [Problem((), "deeper nesting", allowed, file=file, line=line)]
     except yaml.reader.ReaderError as error:
         line, character = text.count("\n", 0, error.position) + 1, f"the character U+{ord(text[error.position]):04X}"
         return documents, [
@@ -104,13 +99,6 @@ def read_documents(text: str, file: str) -> tuple[list[Document], list[Problem]]
         return documents, [Problem((), " ".join(str(error).split()), "well-formed YAML", file=file)]
     # An empty document beside others is what a stray '---' leaves.
     return [document for document in documents if document.value is not None or len(documents) == 1], []
-
-
-def _document(loader: _Loader, root: Any, file: str) -> Document:
-    lines: dict[Path, int] = {}
-    counted = [0]
-    value = _value(loader, root, (), lines, counted)
-    return Document(file, value, lines)
 
 
 def _value(loader: _Loader, node: yaml.Node, path: Path, lines: dict[Path, int], counted: list[int]) -> Any:
@@ -172,6 +160,33 @@ def _pairs(loader: _Loader, node: yaml.MappingNode, path: Path) -> Iterator[tupl
         yield key, (line, child)
 
 
+def replace_scalars(text: str, values: Mapping[Path, str]) -> str:
+    """The same YAML, comments and all, with other texts at these paths; a path that is not there changes nothing."""
+    loader = _Loader(text)
+    spans: dict[tuple[int, int], str] = {}
+    while loader.check_node():
+        root: Any = loader.get_node()
+        for path, value in values.items():
+            node = _node_at(root, path)
+            if isinstance(node, yaml.ScalarNode):
+                line_end = "\n" if node.style in ("|", ">") else ""
+                spans[node.start_mark.index, node.end_mark.index] = json.dumps(value, ensure_ascii=False) + line_end
+    for (start, end), value in sorted(spans.items(), reverse=True):
+        text = text[:start] + value + text[end:]
+    return text
+
+
+def _node_at(node: yaml.Node | None, path: Path) -> yaml.Node | None:
+    for part in path:
+        if isinstance(node, yaml.MappingNode):
+            node = next((child for key, child in node.value if key.value == part), None)
+        elif isinstance(node, yaml.SequenceNode) and isinstance(part, int) and part < len(node.value):
+            node = node.value[part]
+        else:
+            return None
+    return node
+
+
 _MISREAD = re.compile(r"[-+]?[0-9._]+(e[-+]?[0-9]+)?$|[-+]?0[box][0-9a-f_]+$|[yn]$", re.IGNORECASE)
 """Plain text that another reader of YAML takes for a number or a truth value, and PyYAML does not."""
 
@@ -191,8 +206,8 @@ class _Dumper(yaml.SafeDumper):
 _Dumper.add_representer(str, _Dumper.represent_text)
 
 
-def write_documents(values: Iterable[Any]) -> str:
+def write_documents(values: Iterable[Any], flow: bool | None = None) -> str:
     """A YAML text from which ``read_documents``, and kubectl too, read the same plain values."""
     return yaml.dump_all(
-        values, Dumper=_Dumper, sort_keys=False, default_flow_style=None, width=120, allow_unicode=True
+        values, Dumper=_Dumper, sort_keys=False, default_flow_style=flow, width=120, allow_unicode=True
     )

@@ -25,7 +25,7 @@ def read_overlay(text: str, file: str) -> tuple[Document | None, list[Problem]]:
     (overlay,) = documents
     if not isinstance(overlay.value, dict):
         given = "an empty document" if overlay.value is None else overlay.value
-        return None, [Problem(("document",), given, _ALLOWED, file=file, line=overlay.line(()))]
+        return None, [Problem(("document",), given, _ALLOWED, file=file, line=overlay.place(())[1])]
     return overlay, []
 
 
@@ -63,7 +63,6 @@ def _merge(value: Any, patch: Any) -> Any:
 
 
 def _replaced(value: Any, patch: Any, path: Path = ()) -> Iterator[Path]:
-    """The outermost paths whose old value is replaced."""
     if not (isinstance(value, dict) and isinstance(patch, dict)):
         yield path
         return

@@ -3,32 +3,30 @@
 Everything wrong is reported at once, before a device is taken.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from scalecurve_api.contract import places
 from scalecurve_api.model import canonical_json
-from scalecurve_api.planning.axes import (
-    RESERVED,
-    AxisError,
-    axis_names,
-    known_axis,
-    resolve,
-    same_value,
-    spell_value,
-)
+from scalecurve_api.planning.axes import RESERVED, AxisError, axis_names, known_axis, open_axes, resolve, same_value
 from scalecurve_api.planning.combinations import Entangled
 from scalecurve_api.planning.plan import MAX_TRIALS, count_trials, expand_points, layouts_of
+from scalecurve_api.planning.runner_choice import misfits
 from scalecurve_api.problem import NOTHING, Path, Problem
 from scalecurve_api.programs.data import DataSource
 from scalecurve_api.programs.model_catalog import MODELS, models_of
-from scalecurve_api.programs.workload import ONE_WORKER, Workload
+from scalecurve_api.programs.workload import CustomWorkload, Workload
 from scalecurve_api.registry import RegistryError
+from scalecurve_api.spec import placeholders
 from scalecurve_api.spec.experiment import AxisValue, ExperimentSpec, ScalingExperiment
-from scalecurve_api.spec.job_kinds import JobKind, Runner
+from scalecurve_api.spec.pod_options import MAX_NODES, Nesting
 from scalecurve_api.spec.scaling import Batch, Mode
+from scalecurve_api.spec.secrets import is_plain, secret_name
 from scalecurve_api.spec.trial import Point
-from scalecurve_api.text import count, did_you_mean, few
+from scalecurve_api.text import count, did_you_mean, few, spell_value
+from scalecurve_api.validation.fits import too_large
+from scalecurve_api.validation.ladder import ladder_problems
+from scalecurve_api.validation.pod_template import template_problems
 
 _ENV = "env."
 
@@ -36,11 +34,22 @@ _ENV = "env."
 def check(experiment: ScalingExperiment) -> list[Problem]:
     """Every broken rule; empty when the experiment can run."""
     spec = experiment.spec
-    single_field = (_scaling, _placement, _pods, _variables, _measure, _matrix_names, _exclude_names)
+    single_field = (
+        _scaling,
+        ladder_problems,
+        _placement,
+        _pods,
+        template_problems,
+        _variables,
+        _measure,
+        _matrix_names,
+        _exclude_names,
+        _report,
+    )
     if problems := [problem for rule in single_field for problem in rule(spec)]:
         return problems
     try:
-        trials = count_trials(spec, MAX_TRIALS)
+        trials = count_trials(spec, MAX_TRIALS // spec.measure.sessions.count) * spec.measure.sessions.count
     except Entangled as error:
         return [Problem(("spec", "exclude"), str(error), "fewer rules, or rules over fewer axes")]
     if trials > MAX_TRIALS:
@@ -48,7 +57,8 @@ def check(experiment: ScalingExperiment) -> list[Problem]:
         return [Problem(("spec",), f"more than {MAX_TRIALS} trials", allowed)]
     if not trials:
         return [Problem(("spec", "exclude"), "rules that leave no trial", "at least one trial")]
-    return list({repr(problem): problem for problem in _points(spec)}.values())
+    broken = list({repr(problem): problem for problem in _points(spec)}.values())
+    return broken or list(too_large(spec, spec.resources.device_memory_gb))
 
 
 def _scaling(spec: ExperimentSpec) -> Iterator[Problem]:
@@ -66,9 +76,22 @@ def _scaling(spec: ExperimentSpec) -> Iterator[Problem]:
         (Mode.strong, "global", scaling.batch.global_),
         (Mode.weak, "perWorker", scaling.batch.per_worker),
     ):
-        if mode in scaling.modes and value is None and f"batch.{field}" not in spec.matrix:
+        if mode in scaling.modes and value is None and f"batch.{field}" not in spec.axes:
             allowed = f"required for {mode.value} scaling, in samples"
             yield Problem(("spec", "scaling", "batch", field), NOTHING, allowed)
+
+
+def _report(spec: ExperimentSpec) -> Iterator[Problem]:
+    axes = [name for name in ("workers", "layout", *spec.axes) if name in spec.axes or _varies(spec, name)]
+    if spec.report.x is not None and spec.report.x not in axes:
+        allowed = f"an axis that varies: {', '.join(axes)}" if axes else "left out: nothing varies"
+        yield Problem(("spec", "report", "x"), spec.report.x, allowed)
+
+
+def _varies(spec: ExperimentSpec, name: str) -> bool:
+    if name == "workers":
+        return len(spec.scaling.workers) > 1
+    return any(len(set(layouts_of(spec, workers))) > 1 for workers in spec.scaling.workers)
 
 
 def _placement(spec: ExperimentSpec) -> Iterator[Problem]:
@@ -89,6 +112,9 @@ def _placement(spec: ExperimentSpec) -> Iterator[Problem]:
                 allowed = f"a worker count that a layout gives ({', '.join(placement.layouts)})"
             else:
                 allowed = f"a multiple of placement.workersPerNode, {placement.workers_per_node}, or fewer"
+            yield Problem(("spec", "scaling", "workers", index), workers, allowed)
+        elif placement.nesting is Nesting.require and max(nodes for nodes, _ in layouts_of(spec, workers)) > MAX_NODES:
+            allowed = f"worker counts on at most {MAX_NODES} nodes with placement.nesting: require; use prefer"
             yield Problem(("spec", "scaling", "workers", index), workers, allowed)
 
 
@@ -112,6 +138,22 @@ def _variables(spec: ExperimentSpec) -> Iterator[Problem]:
     for axis, values in spec.matrix.items():
         if axis.startswith(_ENV) and places(axis.removeprefix(_ENV)):
             yield Problem(("spec", "matrix", axis), list(values), allowed)
+        elif axis.startswith(_ENV) and secret_name(axis) and not all(is_plain(str(value)) for value in values):
+            yield Problem(
+                ("spec", "matrix", axis), "values of a secret", "a variable that may stand in names and plots"
+            )
+    for index, source in enumerate(spec.workload.env_from):
+        path: Path = ("spec", "workload", "envFrom", index)
+        if (source.secret is None) == (source.config_map is None):
+            yield Problem(path, source.wire(), "either secret or configMap")
+        if source.name is not None and source.key is None:
+            yield Problem((*path, "name"), source.name, "left out without key: every key is a variable of its name")
+        if source.prefix is not None and source.key is not None:
+            yield Problem(
+                (*path, "prefix"), source.prefix, "left out beside key; name says what the variable is called"
+            )
+        if source.variable is not None and places(source.variable):
+            yield Problem((*path, "name"), source.variable, allowed)
 
 
 def _measure(spec: ExperimentSpec) -> Iterator[Problem]:
@@ -119,6 +161,12 @@ def _measure(spec: ExperimentSpec) -> Iterator[Problem]:
     if measure.max_warmup_steps < measure.warmup_steps:
         allowed = f"at least warmupSteps, {measure.warmup_steps}"
         yield Problem(("spec", "measure", "maxWarmupSteps"), measure.max_warmup_steps, allowed)
+    if measure.precision is not None and measure.precision.max_repetitions < measure.repetitions:
+        path, allowed = (
+            ("spec", "measure", "precision", "maxRepetitions"),
+            f"at least repetitions, {measure.repetitions}",
+        )
+        yield Problem(path, measure.precision.max_repetitions, allowed)
     if measure.accuracy is not None and data.source is DataSource.synthetic and "data.source" not in spec.matrix:
         real = ", ".join(source.value for source in DataSource if source is not DataSource.synthetic)
         path = ("spec", "workload", "data", "source")
@@ -127,10 +175,10 @@ def _measure(spec: ExperimentSpec) -> Iterator[Problem]:
 
 def _matrix_names(spec: ExperimentSpec) -> Iterator[Problem]:
     programs = spec.matrix.get("program", [spec.workload.program])
-    names = axis_names(programs)
+    names = (*axis_names(programs), *open_axes(programs))
     for name, values in spec.matrix.items():
         if not known_axis(name, names):
-            allowed = f"a field of the workload: {', '.join(names)}, env.NAME"
+            allowed = f"a field of the workload: {', '.join(names)}"
             if name in RESERVED:
                 allowed = f"another axis: {name} is set by spec.scaling and spec.placement"
             yield Problem(("spec", "matrix", name), f"an unknown axis {name!r}", allowed, did_you_mean(name, names))
@@ -162,7 +210,7 @@ def _exclude_names(spec: ExperimentSpec) -> Iterator[Problem]:
         "mode": [mode.value for mode in spec.scaling.modes],
         "workers": spec.scaling.workers,
         "layout": [f"{n}x{per_node}" for workers in spec.scaling.workers for n, per_node in layouts_of(spec, workers)],
-        **spec.matrix,
+        **spec.axes,
     }
     for index, rule in enumerate(spec.exclude):
         path: Path = ("spec", "exclude", index)
@@ -180,8 +228,6 @@ def _exclude_names(spec: ExperimentSpec) -> Iterator[Problem]:
 
 def _points(spec: ExperimentSpec) -> Iterator[Problem]:
     resolved: dict[str, tuple[Workload, Batch]] = {}
-    series: dict[str, set[int]] = {}
-    may_be_single: set[str] = set()
     for point in expand_points(spec):
         key = canonical_json(dict(point.axes))
         if key not in resolved:
@@ -195,6 +241,9 @@ def _points(spec: ExperimentSpec) -> Iterator[Problem]:
         for problem in workload.problems(point.workers, point.nodes):
             if problem.path[2] != "parameterServer" or len(problem.path) > 3 or "strategy" not in spec.matrix:
                 yield replace(problem, path=_in_matrix(spec, problem.path))
+        if spec.measure.trace is not None and (workload.reported or not workload.traceable):
+            allowed = f"left out: torch's profiler sees no steps of program {workload.program}"
+            yield Problem(("spec", "measure", "trace"), spec.measure.trace.wire(), allowed)
         if spec.measure.accuracy is not None:
             yield from workload.accuracy_problems(spec.measure.accuracy, point.workers)
         if workload.takes_batch:
@@ -203,17 +252,13 @@ def _points(spec: ExperimentSpec) -> Iterator[Problem]:
         if samples is not None and point.global_batch is not None and samples < point.global_batch:
             allowed = f"at least one global batch, {point.global_batch} at {count(point.workers, 'worker')}"
             yield Problem(("spec", "measure", "epochSamples"), samples, allowed)
-        series.setdefault(point.series, set()).add(point.workers)
-        if workload.resolved_strategy in ONE_WORKER or not workload.takes_batch:
-            may_be_single.add(point.series)
-    for name, counts in series.items():
-        if len(counts) == 1 and name not in may_be_single:
-            given = f"series {name!r} has one point, at {count(next(iter(counts)), 'worker')}"
-            yield Problem(("spec", "scaling", "workers"), given, "at least two worker counts in every series")
 
 
 def _divides(workload: Workload, batch: Batch, point: Point) -> Iterator[Problem]:
     accumulation = workload.gradient_accumulation
+    if workload.layout is not None:
+        yield from _divides_groups(workload, batch, point)
+        return
     if point.mode is Mode.weak:
         if batch.per_worker is not None and batch.per_worker % accumulation:
             allowed = f"a multiple of gradientAccumulation, {accumulation}"
@@ -223,32 +268,51 @@ def _divides(workload: Workload, batch: Batch, point: Point) -> Iterator[Problem
     total = batch.global_
     if total is None or total % parts == 0:
         return
-    near = sorted({max(parts, total // parts * parts), (total // parts + 1) * parts})
-    divisor = count(point.workers, "worker")
-    if accumulation > 1:
-        divisor += f" x {accumulation} gradientAccumulation"
-    near_text = " or ".join(map(str, near))
-    allowed = f"a multiple of {parts} for strong scaling to {divisor}, such as {near_text}"
+    near = " or ".join(map(str, sorted({max(parts, total // parts * parts), (total // parts + 1) * parts})))
+    divisor = count(point.workers, "worker") + (f" x {accumulation} gradientAccumulation" if accumulation > 1 else "")
+    allowed = f"a multiple of {parts} for strong scaling to {divisor}, such as {near}"
     yield Problem(_batch_path(point, "global"), total, allowed)
+
+
+def _divides_groups(workload: Workload, batch: Batch, point: Point) -> Iterator[Problem]:
+    """The global batch, of both modes, divides into data-parallel groups, and each group's into its parts."""
+    degrees, total = point.parallelism, point.global_batch
+    if degrees is None or total is None or workload.layout is None:
+        return
+    stated = workload.layout.micro_batches if degrees.pipeline > 1 else None
+    parts = (stated or 1) * workload.gradient_accumulation
+    if total % (degrees.data * parts) == 0:
+        return
+    groups = f"{count(degrees.data, 'data-parallel group')} at {count(point.workers, 'worker')}"
+    divisor = groups + (f" x {parts} micro-batches" if parts > 1 else "")
+    field, value = ("global", total) if point.mode is Mode.strong else ("perWorker", batch.per_worker)
+    allowed = f"a global batch, here {total}, that is a multiple of {degrees.data * parts}: {divisor}"
+    yield Problem(_batch_path(point, field), value, allowed)
 
 
 def _batch_path(point: Point, name: str) -> Path:
     axis = f"batch.{name}"
+    if point.rung is not None and name == "perWorker":
+        return ("spec", "scaling", "batch", "ladder")
     return ("spec", "matrix", axis) if axis in point.axes else ("spec", "scaling", "batch", name)
 
 
 def _workload(spec: ExperimentSpec, workload: Workload) -> Iterator[Problem]:
     data = workload.data
     yield from _model(spec, workload)
+    if isinstance(workload, CustomWorkload):
+        for problem in placeholders.problems(workload, spec.matrix):
+            yield replace(problem, path=_in_matrix(spec, problem.path))
     if data.source.on_disk and data.path is None and workload.runs:
         path = _in_matrix(spec, ("spec", "workload", "data", "path"))
         yield Problem(path, NOTHING, f"the folder that holds {data.source.value}")
     if spec.runner is not None:
-        for allowed in _other_runners(workload, spec.runner.job_kind):
+        for allowed in misfits(workload, spec.runner.job_kind):
             yield Problem(("spec", "runner"), spec.runner.value, allowed)
     pods = spec.placement.pods_per_node
     if workload.one_process and pods > 1:
-        allowed = f"1 for strategy {workload.resolved_strategy}: one process drives every worker"
+        kind = f"strategy {workload.resolved_strategy}" if workload.resolved_strategy else "startsRanks"
+        allowed = f"1 for {kind}: one process drives every worker"
         yield Problem(("spec", "placement", "podsPerNode"), pods, allowed)
 
 
@@ -265,21 +329,6 @@ def _model(spec: ExperimentSpec, workload: Workload) -> Iterator[Problem]:
         return
     models = models_of(framework)
     yield Problem(path, name, f"one of {few(models, 60)} for program {workload.program}", did_you_mean(name, models))
-
-
-def _other_runners(workload: Workload, job: JobKind) -> Iterator[str]:
-    """The kinds of job that can carry the workload, where this one cannot."""
-    if workload.needs_parameter_servers and not job.has_parameter_servers:
-        yield f"{_runners(lambda kind: kind.has_parameter_servers)}: no other job has parameter servers"
-    if workload.needs_mpirun and not job.uses_mpirun:
-        yield f"{_runners(lambda kind: kind.uses_mpirun)}: no other job starts ranks with mpirun"
-    if workload.needs_mpirun is False and job.uses_mpirun:
-        reason = f"mpirun does not start program {workload.program} with strategy {workload.resolved_strategy}"
-        yield f"{_runners(lambda kind: not kind.uses_mpirun)}: {reason}"
-
-
-def _runners(fits: Callable[[JobKind], bool]) -> str:
-    return " or ".join(runner.value for runner in Runner if fits(runner.job_kind))
 
 
 def _in_matrix(spec: ExperimentSpec, path: Path) -> Path:

@@ -14,6 +14,7 @@ from scalecurve_api.spec.experiment import ScalingExperiment
 from scalecurve_api.text import did_you_mean, few, plain
 from scalecurve_api.validation.document import Document, read_documents
 from scalecurve_api.validation.overlay import lay_over
+from scalecurve_api.validation.redaction import secret_warnings
 from scalecurve_api.validation.rules import check
 
 
@@ -21,12 +22,14 @@ from scalecurve_api.validation.rules import check
 class Validated:
     """The valid experiments of a file, and the problems of the others.
 
-    ``values`` are the documents that were checked: the file's, with the overlays merged into them.
+    ``values`` are the documents that were checked: the file's, with the overlays merged into them. ``warnings`` are
+    values that should not stand where they do: what looks like a secret.
     """
 
     experiments: tuple[ScalingExperiment, ...]
     problems: tuple[Problem, ...]
     values: tuple[Any, ...] = ()
+    warnings: tuple[Problem, ...] = ()
 
 
 def validate_text(text: str, file: str, overlays: Sequence[Document] = ()) -> Validated:
@@ -34,6 +37,7 @@ def validate_text(text: str, file: str, overlays: Sequence[Document] = ()) -> Va
     documents, problems = read_documents(text, file)
     experiments: list[ScalingExperiment] = []
     values: list[Any] = []
+    warnings: list[Problem] = []
     taken: dict[tuple[str | None, str], int | None] = {}
     if not documents and not problems:
         problems = [Problem(("document",), "an empty file", "a ScalingExperiment", file=file)]
@@ -48,7 +52,8 @@ def validate_text(text: str, file: str, overlays: Sequence[Document] = ()) -> Va
         problems = [*problems, *wrong]
         if experiment is not None and not wrong:
             experiments.append(experiment)
-    return Validated(tuple(experiments), tuple(problems), tuple(values))
+            warnings += [_placed(warning, document) for warning in secret_warnings(experiment)]
+    return Validated(tuple(experiments), tuple(problems), tuple(values), tuple(warnings))
 
 
 def _same_name(
@@ -163,7 +168,6 @@ def _model_at(path: Path, document: Any) -> type[Model] | None:
 
 
 def _owners(path: Path) -> list[str]:
-    """The built-in programs that have this field of the workload."""
     owners = []
     for program in PROGRAMS.built_in:
         model: type[Model] | None = PROGRAMS.get(program)

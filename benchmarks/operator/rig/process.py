@@ -12,7 +12,8 @@ from pathlib import Path
 
 import yaml
 
-from benchmarks.operator.rig import ROOT
+from tools.chart import base
+from tools.devcluster import toolchain
 from tools.devcluster.components import Component
 from tools.devcluster.ports import Ports
 from tools.devcluster.tier import Tier
@@ -106,8 +107,8 @@ class OperatorProcess:
 
 
 def install_rbac(tier: Tier) -> None:
-    """The service account and the rules of manifests/base; and no more than those."""
-    documents = yaml.safe_load_all((ROOT / "manifests" / "base" / "operator.yaml").read_text())
-    wanted = [each for each in documents if each and each["kind"] in _RBAC]
+    """The service account and the rules of an operator of the whole cluster; and no more than those."""
+    rendered = base.render(toolchain.binary("helm"), "--set", "clusterWide=true")
+    wanted = [each for each in rendered if each["kind"] in _RBAC]
     tier.rest.create("/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
     tier.kubectl("apply", "--server-side", "-f", "-", text=yaml.safe_dump_all(wanted))

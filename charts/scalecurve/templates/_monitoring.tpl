@@ -98,10 +98,10 @@ by (namespace, experiment, trial, attempt, workers)
       selectors:
         - role: pod
           label: app.kubernetes.io/managed-by=scalecurve,scalecurve.dev/trial
-      {{- with .Values.namespaces }}
+      {{- with include "scalecurve.namespaces" . | fromYamlArray }}
       namespaces:
         names:
-          {{- uniq . | toYaml | nindent 10 }}
+          {{- toYaml . | nindent 10 }}
       {{- end }}
   relabel_configs:
     - action: keep

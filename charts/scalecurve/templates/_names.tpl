@@ -18,6 +18,18 @@
 {{- printf "%s-%s" .Release.Namespace (include "scalecurve.fullname" .) -}}
 {{- end -}}
 
+{{/* The served namespaces as a YAML list, which is empty for the whole cluster. */}}
+{{- define "scalecurve.namespaces" -}}
+{{- if and .Values.clusterWide .Values.namespaces -}}
+{{- fail "clusterWide: true serves every namespace; set it or namespaces, not both" -}}
+{{- end -}}
+{{/* `helm upgrade --reuse-values` hands over the values of the older chart alone, in which no namespaces meant all of them. */}}
+{{- if not (or (hasKey .Values "clusterWide") .Values.namespaces) -}}
+{{- fail "these values are of an older chart, which served every namespace: set clusterWide=true to keep that, or clusterWide=false for the release's own namespace" -}}
+{{- end -}}
+{{- ternary list (default (list .Release.Namespace) (uniq .Values.namespaces)) (default false .Values.clusterWide) | toYaml -}}
+{{- end -}}
+
 {{- define "scalecurve.leaseName" -}}
 {{- printf "%s-operator" (include "scalecurve.fullname" .) -}}
 {{- end -}}

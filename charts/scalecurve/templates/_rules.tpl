@@ -18,7 +18,7 @@ The rules for jobs are generated from scalecurve_api/spec/job_kinds.py by `make 
   verbs: [create]
 - apiGroups: [""]
   resources: [configmaps]
-  verbs: [create, patch]
+  verbs: [create]
 - apiGroups: [""]
   resources: [pods]
   verbs: [list]
@@ -28,6 +28,9 @@ The rules for jobs are generated from scalecurve_api/spec/job_kinds.py by `make 
 - apiGroups: [""]
   resources: [events]
   verbs: [create, list]
+- apiGroups: [kueue.x-k8s.io]
+  resources: [workloads]
+  verbs: [list]
 {{- end -}}
 
 {{/* Which kinds there are, and which namespaces: only who serves the whole cluster asks. */}}

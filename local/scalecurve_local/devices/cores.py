@@ -1,9 +1,12 @@
-"""The CPU cores this process may use: affinity, cgroup quota, and which hardware threads share a core."""
+"""The CPU cores this process may use: affinity, cgroup quota, hardware threads that share one; how busy they are."""
 
 import os
-from collections.abc import Iterable, Iterator
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+from scalecurve_api.record.cpu_time import cpu_time
 
 ROOT = Path("/")
 
@@ -63,11 +66,8 @@ def read_quota(root: Path = ROOT) -> float | None:
 def oom_counters(root: Path = ROOT) -> list[str]:
     """Files that count OOM kills: those of this process's cgroup, else the machine's."""
     names = ("memory.events", "memory.oom_control")
-    for folder in control_groups("memory", root):
-        for name in names:
-            if (folder / name).is_file():
-                return [str(folder / name)]
-    return [str(root / "proc/vmstat")]
+    paths = (folder / name for folder in control_groups("memory", root) for name in names)
+    return [str(next(filter(Path.is_file, paths), root / "proc/vmstat"))]
 
 
 def control_groups(controller: str, root: Path = ROOT) -> Iterator[Path]:
@@ -87,12 +87,11 @@ def control_groups(controller: str, root: Path = ROOT) -> Iterator[Path]:
             relative = os.path.relpath(inside, base) if inside.startswith(base) else "."
             folder = Path(os.path.normpath(root / top.lstrip("/") / relative))
             highest = root / top.lstrip("/")
-            while True:
-                if folder.is_dir():
-                    yield folder
-                if folder == highest or highest not in folder.parents:
+            for outer in (folder, *folder.parents):
+                if outer.is_dir():
+                    yield outer
+                if outer == highest or highest not in outer.parents:
                     break
-                folder = folder.parent
 
 
 def _mounts(lines: Iterable[str], controller: str | None) -> Iterator[tuple[str, str]]:
@@ -113,3 +112,27 @@ def _quota_of(folder: Path) -> float | None:
         return quota_us / int((folder / "cpu.cfs_period_us").read_text()) if quota_us > 0 else None
     except (OSError, ValueError):
         return None
+
+
+@dataclass(frozen=True)
+class CpuLoad:
+    """Shares of some cores that other processes used, and that the hypervisor gave to other guests."""
+
+    busy: float
+    stolen: float
+
+
+def measure_load(
+    cores: Sequence[int], stat: Path = ROOT / "proc/stat", sleep: Callable[[float], None] = time.sleep
+) -> CpuLoad | None:
+    """The load over one second; None if the kernel does not report it."""
+    ticks = os.sysconf("SC_CLK_TCK")
+    try:
+        before = cpu_time(stat.read_text(), cores, ticks)
+        sleep(1)
+        after = cpu_time(stat.read_text(), cores, ticks)
+    except (OSError, ValueError):
+        return None
+    if before is None or after is None:
+        return None
+    return CpuLoad(*(min(1.0, max(0.0, (now - then) / len(cores))) for then, now in zip(before, after, strict=True)))

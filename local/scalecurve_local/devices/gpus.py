@@ -1,6 +1,5 @@
 """The GPUs this process may use, by UUID: NVML where its bindings are installed, else ``nvidia-smi``."""
 
-import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -63,31 +62,17 @@ def _listed() -> tuple[Gpu, ...]:
         return from_smi()
     try:
         handles = [pynvml.nvmlDeviceGetHandleByIndex(index) for index in range(pynvml.nvmlDeviceGetCount())]
-        return tuple(
-            Gpu(_text(pynvml.nvmlDeviceGetUUID(handle)), _text(pynvml.nvmlDeviceGetName(handle))) for handle in handles
-        )
+        return tuple(Gpu(pynvml.nvmlDeviceGetUUID(handle), pynvml.nvmlDeviceGetName(handle)) for handle in handles)
     finally:
         pynvml.nvmlShutdown()
 
 
 def from_smi() -> tuple[Gpu, ...]:
     """The GPUs that ``nvidia-smi`` lists; none if it is missing or fails."""
-    program = shutil.which("nvidia-smi")
-    if program is None:
-        return ()
+    command = ["nvidia-smi", "--query-gpu=uuid,name", "--format=csv,noheader"]
     try:
-        output = subprocess.run(
-            [program, "--query-gpu=uuid,name", "--format=csv,noheader"],
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=True,
-        ).stdout
+        output = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout
     except (OSError, subprocess.SubprocessError):
         return ()
     rows = (line.partition(",") for line in output.splitlines() if line.strip())
     return tuple(Gpu(uuid.strip(), name.strip()) for uuid, _, name in rows)
-
-
-def _text(value: str | bytes) -> str:
-    return value.decode() if isinstance(value, bytes) else value

@@ -4,8 +4,6 @@ A lock belongs to an open file. Every supervisor inherits the engine's open file
 when the engine and all processes of its trials have ended, in any order and for any reason.
 """
 
-from __future__ import annotations
-
 import fcntl
 import json
 import os
@@ -36,20 +34,12 @@ class Holder:
     identity: str
     bundle: str
 
-    @property
-    def alive(self) -> bool:
-        """Whether the engine still runs; if not, its supervisors are about to end."""
-        return identity(self.pid) == self.identity
-
 
 @dataclass
 class Locks:
     """Locks held until ``release``, and then by the supervisors that inherited ``descriptors``."""
 
     descriptors: list[int]
-
-    def extend(self, more: Locks) -> None:
-        self.descriptors += more.descriptors
 
     def release(self) -> None:
         while self.descriptors:
@@ -96,10 +86,12 @@ def take(
         locks, busy = _try_all(sorted(files))
         if busy is None:
             for descriptor in locks.descriptors:
-                _sign(descriptor, me)
+                with suppress(OSError):
+                    os.ftruncate(descriptor, 0)
+                    os.pwrite(descriptor, json.dumps(vars(me)).encode(), 0)
             return locks
         holder = _read(busy)
-        alive = holder is None or holder.alive
+        alive = holder is None or identity(holder.pid) == holder.identity
         ending_since = None if alive else ending_since or time.monotonic()
         by = f"another run (process {holder.pid}, bundle {holder.bundle})" if holder else "another run"
         if (alive and not wait) or (ending_since and not wait and time.monotonic() - ending_since > _ENDING_S):
@@ -156,12 +148,6 @@ def _still_there(descriptor: int, file: Path) -> bool:
         return os.path.samestat(os.fstat(descriptor), file.stat())
     except FileNotFoundError:
         return False
-
-
-def _sign(descriptor: int, holder: Holder) -> None:
-    with suppress(OSError):
-        os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, json.dumps(vars(holder)).encode(), 0)
 
 
 def _read(file: Path) -> Holder | None:

@@ -1,14 +1,18 @@
 """Which devices and cores each worker gets. Pure. A worker's share is the same at every worker count.
 
-The share of N workers is a prefix of the share of any larger N, so points differ by the workers added,
-not by where they run.
+Within a repetition the share of N workers is a prefix of the share of any larger N, so points differ by the workers
+added, not by where they run. From one repetition to the next small counts move to other devices, so that a curve does
+not hang on one device that every baseline ran on; the record has the devices of each trial.
 """
 
 import itertools
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
+from scalecurve_api.planning.rotation import rotated
 from scalecurve_api.programs.workload import Backend, DeviceType
+from scalecurve_api.spec import quantity
 from scalecurve_api.spec.experiment import Resources
 from scalecurve_api.spec.trial import TrialSpec
 from scalecurve_api.text import count
@@ -59,7 +63,11 @@ def allot(trials: Sequence[TrialSpec], machine: Machine, oversubscribe: bool) ->
         Unavailable: for more workers than devices or cores (``oversubscribe`` allows it), or missing devices.
     """
     for trial in trials:
-        _refuse_nodes(trial)
+        if trial.point.nodes > 1:
+            raise BadInput(
+                f"spec.placement: the layout {trial.point.layout} of trial {trial.name} needs {trial.point.nodes} "
+                "nodes, and `scalecurve run` has one machine; leave placement out, or run the experiment on a cluster"
+            )
     uses_gpu = {trial.name: _uses_gpu(trial, machine) for trial in trials}
     notes: list[str] = []
     shares: dict[str, Share] = {}
@@ -72,23 +80,23 @@ def allot(trials: Sequence[TrialSpec], machine: Machine, oversubscribe: bool) ->
         pinned = not on_gpu or limit is not None
         width, order = _cores_per_worker(limit, workers, machine.cores, pinned)
         if on_gpu:
-            _enough_gpus(workers, len(machine.gpus), oversubscribe)
+            what, there = f"{workers} workers need {workers} GPUs", len(machine.gpus)
+            _enough(workers, there, f"{what}, and {there} are visible", oversubscribe)
         if pinned:
-            _enough_cores(workers, width, len(order), oversubscribe)
+            needed = workers * width
+            what = f"{workers} workers with {count(width, 'core')} each need {needed} cores"
+            _enough(needed, len(order), f"{what}, and {len(order)} may be used", oversubscribe)
+        fitting = min(
+            workers, len(machine.gpus) if on_gpu else workers, max(1, len(order) // width) if pinned else workers
+        )
         for trial in group:
-            shares[trial.name] = _share(trial.point.workers, width, order, machine.gpus if on_gpu else (), pinned)
+            slots = [*rotated(fitting, trial.measure.seed, trial.repetition), *range(fitting, workers)]
+            gpus = machine.gpus if on_gpu else ()
+            shares[trial.name] = _share(slots[: trial.point.workers], width, order, gpus, pinned)
         notes += _notes(on_gpu, workers, width, order, machine, pinned)
     locked = {f"gpu-{uuid}" for share in shares.values() for uuid in share.gpus}
     locked |= {f"core-{core}" for share in shares.values() for core in itertools.chain(*share.cores)}
     return Allotment(shares, tuple(sorted(locked)), tuple(notes))
-
-
-def _refuse_nodes(trial: TrialSpec) -> None:
-    if trial.point.nodes > 1:
-        raise BadInput(
-            f"spec.placement: the layout {trial.point.layout} of trial {trial.name} needs {trial.point.nodes} nodes, "
-            "and `scalecurve run` has one machine; leave placement out, or run the experiment on a cluster"
-        )
 
 
 def _uses_gpu(trial: TrialSpec, machine: Machine) -> bool:
@@ -96,20 +104,20 @@ def _uses_gpu(trial: TrialSpec, machine: Machine) -> bool:
     limit = trial.resources.limits.get(GPU_RESOURCE)
     if limit is not None and str(limit) not in ("0", "1"):
         raise BadInput(f"spec.resources.limits.{GPU_RESOURCE}: given {limit}; allowed: 1, as a worker drives one GPU")
-    needs = {
-        "spec.workload.device: gpu": workload.device is DeviceType.gpu,
-        "spec.workload.backend: nccl": workload.backend is Backend.nccl,
-        f"spec.resources.limits.{GPU_RESOURCE}: {limit}": str(limit) == "1",
-    }
-    reasons = [name for name, needed in needs.items() if needed]
     if workload.device is DeviceType.cpu:
         if workload.backend is Backend.nccl:
             raise BadInput("spec.workload.backend: given nccl; allowed on device cpu: gloo or mpi, as NCCL needs GPUs")
         return False
     if workload.over_mpi:
         return False
-    if reasons and not machine.gpus:
-        raise Unavailable(f"{reasons[0]} needs a GPU, and this machine has no visible GPU")
+    needs = {
+        "spec.workload.device: gpu": workload.device is DeviceType.gpu,
+        "spec.workload.backend: nccl": workload.backend is Backend.nccl,
+        f"spec.resources.limits.{GPU_RESOURCE}: {limit}": str(limit) == "1",
+    }
+    for name, needed in needs.items():
+        if needed and not machine.gpus:
+            raise Unavailable(f"{name} needs a GPU, and this machine has no visible GPU")
     return bool(machine.gpus)
 
 
@@ -118,14 +126,11 @@ def _cpu_limit(resources: Resources) -> int | None:
     limit = resources.limits.get("cpu")
     if limit is None:
         return None
-    text = str(limit)
-    try:
-        value = float(text[:-1]) / 1000 if text.endswith("m") else float(text)
-    except ValueError:
-        value = 0.0
-    if value < 1 or value != int(value):
-        raise BadInput(f"spec.resources.limits.cpu: given {limit!r}; allowed on one machine: whole cores, such as 2")
-    return int(value)
+    with suppress(ValueError):
+        cores = quantity.value(limit)
+        if cores >= 1 and cores == int(cores):
+            return int(cores)
+    raise BadInput(f"spec.resources.limits.cpu: given {limit!r}; allowed on one machine: whole cores, such as 2")
 
 
 def _cores_per_worker(limit: int | None, workers: int, cores: Cores, pinned: bool) -> tuple[int, list[int]]:
@@ -147,28 +152,16 @@ def _cores_per_worker(limit: int | None, workers: int, cores: Cores, pinned: boo
     return width, threads
 
 
-def _enough_gpus(workers: int, gpus: int, oversubscribe: bool) -> None:
-    if workers > gpus and not oversubscribe:
-        raise Unavailable(
-            f"spec.scaling.workers: {workers} workers need {workers} GPUs, and {gpus} are visible; "
-            "--oversubscribe runs it anyway, and its trials come out Invalid"
-        )
+def _enough(needed: int, there: int, text: str, oversubscribe: bool) -> None:
+    if needed > there and not oversubscribe:
+        anyway = "--oversubscribe runs it anyway, and its trials come out Invalid"
+        raise Unavailable(f"spec.scaling.workers: {text}; {anyway}")
 
 
-def _enough_cores(workers: int, width: int, usable: int, oversubscribe: bool) -> None:
-    if workers * width > usable and not oversubscribe:
-        raise Unavailable(
-            f"spec.scaling.workers: {workers} workers with {count(width, 'core')} each need {workers * width} cores, "
-            f"and {usable} may be used; --oversubscribe runs it anyway, and its trials come out Invalid"
-        )
-
-
-def _share(workers: int, width: int, order: Sequence[int], gpus: Sequence[Gpu], pinned: bool) -> Share:
-    step = min(width, len(order))
-    cores = tuple(
-        tuple(order[(worker * step + offset) % len(order)] for offset in range(step)) for worker in range(workers)
-    )
-    chosen = tuple(gpus[worker % len(gpus)].uuid for worker in range(workers)) if gpus else ()
+def _share(slots: Sequence[int], width: int, order: Sequence[int], gpus: Sequence[Gpu], pinned: bool) -> Share:
+    step, workers = min(width, len(order)), len(slots)
+    cores = tuple(tuple(order[(slot * step + offset) % len(order)] for offset in range(step)) for slot in slots)
+    chosen = tuple(gpus[slot % len(gpus)].uuid for slot in slots) if gpus else ()
     over = (pinned and workers * width > len(order)) or (bool(gpus) and workers > len(gpus))
     return Share(threads=width, cores=cores if pinned else (), gpus=chosen, oversubscribed=over)
 

@@ -3,16 +3,17 @@
 import importlib.util
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from scalecurve_api.programs.custom import CustomWorkload
+from scalecurve_api import contract
 from scalecurve_api.programs.horovod import MISSING, PART_MISSING
-from scalecurve_api.programs.workload import Launcher, Workload
+from scalecurve_api.programs.workload import CustomWorkload, Launcher, Workload
+from scalecurve_api.spec.placeholders import filled, variables
 from scalecurve_api.spec.trial import TrialSpec
 from scalecurve_local.attempt import AttemptFolder, Command
-from scalecurve_local.errors import Unavailable
-from scalecurve_local.execution.environment import rank_environment, role_environment
+from scalecurve_local.errors import BadInput, Unavailable
+from scalecurve_local.execution.environment import rank_environment
 
 # The shell execs the rank: the same process, with stdout and stderr in order.
 _LOGGED = 'log=$1; shift; exec "$@" >>"$log/rank-$RANK.log" 2>&1'
@@ -46,7 +47,7 @@ def check_installed(trials: Sequence[TrialSpec]) -> None:
             "spec.workload.backend: mpi needs mpi4py, which is not installed (pip install -e '.[mpi]' in the clone)"
         )
     required = {trial.workload.requires: trial.workload.program for trial in trials if not trial.workload.over_mpi}
-    if "tensorflow" in required and not _installed("tensorflow"):
+    if "tensorflow" in required and importlib.util.find_spec("tensorflow") is None:
         raise Unavailable(
             "spec.workload.program: tensorflow needs TensorFlow, which is not installed here "
             "(pip install -e '.[tensorflow]' in the clone)"
@@ -59,47 +60,46 @@ def check_installed(trials: Sequence[TrialSpec]) -> None:
         raise Unavailable(f"{who} needs torch, which is not installed here (pip install -e '.[torch]' in the clone)")
 
 
+def check_variables(workload: Workload, environment: Mapping[str, str]) -> None:
+    """There are no Secrets on one machine: what ``envFrom`` names has to be in this process' environment.
+
+    Raises:
+        BadInput: when a variable is not.
+    """
+    for index, source in enumerate(workload.env_from):
+        if source.variable and not source.optional and source.variable not in environment:
+            kind = f"Secret {source.secret}" if source.secret else f"ConfigMap {source.config_map}"
+            raise BadInput(
+                f"spec.workload.envFrom[{index}]: {source.variable} comes from {kind} on a cluster, and on one machine "
+                f"from your environment, where it is not set: export {source.variable}=... first"
+            )
+
+
 def commands(trial: TrialSpec, attempt: AttemptFolder) -> list[Command]:
     """The commands that the supervisor starts: one launcher, or every rank.
 
     Raises:
         Unavailable: when mpirun is needed and not installed.
     """
-    workers, env = trial.point.workers, trial.workload.env
+    trial = filled(trial)
+    workers, env = trial.point.workers, {**variables(trial), **trial.workload.environment}
     launcher = trial.workload.resolved_launcher
     if launcher is Launcher.processes:
-        return [
-            *(
-                Command(
-                    argv=_program(trial), env={**rank_environment(rank, trial), **env}, log=str(attempt.rank_log(rank))
-                )
-                for rank in range(trial.workload.processes(workers))
-            ),
-            *(
-                Command(argv=_program(trial), env={**role_environment(role), **env}, log=str(attempt.role_log(role)))
-                for role in trial.workload.roles
-            ),
+        ranks = range(trial.workload.processes(workers))
+        processes = [(rank_environment(rank, trial), attempt.rank_log(rank)) for rank in ranks]
+        # A role's process is the only one of its kind here, so it may use the cores of all workers.
+        processes += [
+            ({contract.ROLE_ENV: role, "LOCAL_WORLD_SIZE": "1"}, attempt.role_log(role))
+            for role in trial.workload.roles
         ]
-    logs = str(attempt.launcher_log.parent)
-    log = str(attempt.launcher_log)
+        return [Command(argv=_program(trial), env={**own, **env}, log=str(log)) for own, log in processes]
+    log, logged = str(attempt.launcher_log), ["sh", str(attempt.launcher_log.parent), *_program(trial)]
     if launcher is Launcher.mpirun:
-        argv = [find_mpirun(), "-n", str(workers), "/bin/sh", "-c", _NUMBERED + _LOGGED, "sh", logs, *_program(trial)]
+        argv = [find_mpirun(), "-n", str(workers), "/bin/sh", "-c", _NUMBERED + _LOGGED, *logged]
         world = {name: value for name, value in rank_environment(0, trial).items() if name.endswith("WORLD_SIZE")}
         return [Command(argv=argv, env={**_MPI_SETTINGS, **world, **env}, log=log)]
-    argv = [
-        *_python("torch.distributed.run"),
-        "--standalone",
-        "--local-addr=127.0.0.1",
-        f"--nproc-per-node={workers}",
-        "--max-restarts=0",
-        "--no-python",
-        "/bin/sh",
-        "-c",
-        _LOGGED,
-        "sh",
-        logs,
-        *_program(trial),
-    ]
+    options = ["--standalone", "--local-addr=127.0.0.1", f"--nproc-per-node={workers}", "--max-restarts=0"]
+    argv = [*_python("torch.distributed.run"), *options, "--no-python", "/bin/sh", "-c", _LOGGED, *logged]
     return [Command(argv=argv, env=env, log=log)]
 
 
@@ -112,10 +112,6 @@ def _check_horovod(workload: Workload) -> None:
     # Horovod lacks the parts it was not built with; importing one would import its framework.
     if not any((Path(found.origin).parent / framework).glob("mpi_lib*.so")):
         raise Unavailable(f"{where}: {PART_MISSING.format(framework)}")
-
-
-def _installed(module: str) -> bool:
-    return importlib.util.find_spec(module) is not None
 
 
 def find_mpirun() -> str:
@@ -133,7 +129,7 @@ def find_mpirun() -> str:
 
 def _program(trial: TrialSpec) -> list[str]:
     if isinstance(trial.workload, CustomWorkload):
-        return [*_python("scalecurve_worker.process.exec"), *trial.workload.command]
+        return [*_python("scalecurve_worker"), *trial.workload.words]
     return _python("scalecurve_worker")
 
 

@@ -5,6 +5,7 @@ The engine's own environment without variables of another job, then the contract
 """
 
 import os
+import secrets
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,17 +16,10 @@ from scalecurve_local.devices.shares import Share
 
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
 _FOREIGN = (
-    "RANK",
-    "WORLD_SIZE",
-    "LOCAL_RANK",
-    "LOCAL_WORLD_SIZE",
-    "GROUP_RANK",
-    "ROLE_RANK",
-    "MASTER_ADDR",
-    "MASTER_PORT",
+    *("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK", "ROLE_RANK"),
+    *("MASTER_ADDR", "MASTER_PORT"),
 )
 _FOREIGN_PREFIXES = ("TORCHELASTIC_", "OMPI_COMM_", "PMIX_", "PMI_", "SCALECURVE_")
-_USERS_OWN = (contract.METRICS_LINGER_ENV,)
 
 
 def trial_environment(
@@ -39,10 +33,13 @@ def trial_environment(
     hide_gpus: bool,
 ) -> dict[str, str]:
     """The environment of every process of the trial; ``master_port`` is reserved for this run."""
-    env = {name: value for name, value in inherited.items() if not _foreign(name)}
+    prefixes, own = _FOREIGN_PREFIXES, (contract.METRICS_LINGER_ENV, contract.METRICS_ADDRESS_ENV)
+    foreign = {name for name in inherited if name in _FOREIGN or (name.startswith(prefixes) and name not in own)}
+    env = {name: value for name, value in inherited.items() if name not in foreign}
     env |= {
         contract.TRIAL_ENV: str(trial_file),
         contract.OUT_ENV: str(out),
+        contract.SECRET_ENV: secrets.token_hex(16),
         contract.THREADS_ENV: str(share.threads),
         **dict.fromkeys(THREAD_VARIABLES, str(share.threads)),
         "MASTER_ADDR": "127.0.0.1",
@@ -61,7 +58,8 @@ def trial_environment(
     elif hide_gpus:
         env["CUDA_VISIBLE_DEVICES"] = ""
     if metrics_port is not None:
-        env[contract.METRICS_PORT_ENV] = str(metrics_port)
+        # /metrics asks nobody who they are: other machines are let in only where the user says so.
+        env = {contract.METRICS_ADDRESS_ENV: "127.0.0.1", **env, contract.METRICS_PORT_ENV: str(metrics_port)}
     if Path("/sys/class/net/lo").exists():
         # On one machine nothing needs a network card, and a host name that does not resolve does no harm.
         env = {"GLOO_SOCKET_IFNAME": "lo", "NCCL_SOCKET_IFNAME": "lo", **env}
@@ -72,12 +70,3 @@ def rank_environment(rank: int, trial: TrialSpec) -> dict[str, str]:
     """What no launcher sets for a plain process: its rank and the number of processes."""
     world = str(trial.workload.processes(trial.point.workers))
     return {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": world, "LOCAL_WORLD_SIZE": world}
-
-
-def role_environment(role: str) -> dict[str, str]:
-    """For a process that is not a worker: the only one of its kind here, so it may use the cores of all workers."""
-    return {contract.ROLE_ENV: role, "LOCAL_WORLD_SIZE": "1"}
-
-
-def _foreign(name: str) -> bool:
-    return name in _FOREIGN or (name.startswith(_FOREIGN_PREFIXES) and name not in _USERS_OWN)

@@ -3,11 +3,10 @@
 import os
 import select
 import shutil
+import socket
 import subprocess
 import sys
-import tempfile
 import time
-import uuid
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -19,17 +18,29 @@ from scalecurve_local import durable
 from scalecurve_local.attempt import EXIT_FILE, LOGS, ORDER_FILE, AttemptFolder, ExitReport, Order
 from scalecurve_local.devices.cores import oom_counters
 from scalecurve_local.devices.shares import Share
+from scalecurve_local.ending import end_of_log
 from scalecurve_local.errors import EngineError, StorageError, Unavailable
 from scalecurve_local.execution.commands import commands
 from scalecurve_local.execution.environment import trial_environment
-from scalecurve_local.execution.reserved_port import ReservedPort
 from scalecurve_local.supervision import supervisor
 from scalecurve_local.supervision.orphans import end_marked
+from scalecurve_local.temporary import new_temporary, remove_temporary
 
 GRACE_S = 3.0
 _LOG = "supervisor.log"
-_LEAST_BYTES = 64 << 10
-"""With less free disk space than this a message may not be written."""
+_LEAST_BYTES = 64 << 10  # with less free disk space than this a message may not be written
+
+
+def reserve_port() -> socket.socket:
+    """Bind a free loopback port with SO_REUSEADDR, without listening.
+
+    The kernel does not hand it out as an ephemeral port, and lets a server bind it that sets SO_REUSEADDR too, as
+    torch's and Python's do.
+    """
+    reserved = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    reserved.bind(("127.0.0.1", 0))
+    return reserved
 
 
 class RunningTrial:
@@ -44,6 +55,7 @@ class RunningTrial:
         locks: Sequence[int],
         metrics_port: int | None,
         hide_gpus: bool,
+        paired: str | None,
     ) -> None:
         """Write the order and start the supervisor.
 
@@ -56,20 +68,21 @@ class RunningTrial:
         trial_file = attempt.folder / contract.TRIAL_FILE
         durable.write_file(trial_file, canonical_json(trial.wire()).encode())
         durable.make_folder(attempt.folder / LOGS)
-        order = _order(trial, attempt, share)
+        order = _order(trial, attempt, share, paired)
         durable.write_file(attempt.folder / ORDER_FILE, canonical_json(order.wire()).encode())
         temporary = Path(order.temporary)
         with durable.storing("create a temporary folder", temporary):
             temporary.mkdir(mode=0o700)
-        self.port = ReservedPort()
+        self.port = reserve_port()
+        master_port: int = self.port.getsockname()[1]
         environment = trial_environment(
-            inherited, trial_file, attempt.folder, share, temporary, self.port.number, metrics_port, hide_gpus
+            inherited, trial_file.path, attempt.folder.path, share, temporary, master_port, metrics_port, hide_gpus
         )
         try:
             self.process = _start(attempt, environment, [*locks, self.port.fileno()])
         except EngineError:
             self.port.close()
-            supervisor.remove_tree(str(temporary))
+            remove_temporary(order.temporary)
             raise
         self.mark = supervisor.identity(self.process.pid)
         # A pidfd becomes readable when its process ends (pidfd_open(2)): no polling, no SIGCHLD handler.
@@ -112,13 +125,12 @@ class RunningTrial:
                 self.process.stdin.close()
 
     def _report_lost(self, status: int) -> None:
-        """Clean up after a supervisor that was killed, and write its report."""
         end_marked(lambda mark: mark == self.mark)
         order = self.attempt.order
         if order is not None:
-            supervisor.remove_tree(order.temporary)
-        lines = (self.attempt.folder / _LOG).read_text(errors="replace").strip().splitlines()
-        why = lines[-1] if lines else _silent(self.attempt.folder, status)
+            remove_temporary(order.temporary)
+        lines = end_of_log(self.attempt.folder / _LOG).strip().splitlines()
+        why = lines[-1] if lines else _silent(self.attempt.folder.path, status)
         if status > 0:
             raise StorageError(f"the supervisor of trial {self.trial.name} failed: {why}; continue with --resume")
         report = ExitReport(
@@ -139,7 +151,7 @@ def _silent(folder: Path, status: int) -> str:
     return f"ended with status {status}"
 
 
-def _order(trial: TrialSpec, attempt: AttemptFolder, share: Share) -> Order:
+def _order(trial: TrialSpec, attempt: AttemptFolder, share: Share, paired: str | None) -> Order:
     with durable.storing("find the current folder", Path()):
         cwd = str(Path.cwd())
     return Order(
@@ -148,12 +160,12 @@ def _order(trial: TrialSpec, attempt: AttemptFolder, share: Share) -> Order:
         deadline_seconds=trial.deadline_seconds,
         grace_seconds=GRACE_S,
         exit_file=str(attempt.folder / EXIT_FILE),
-        # Named here and created later, so that no kill leaves an unknown folder behind.
-        temporary=str(Path(tempfile.gettempdir(), f"scalecurve-{uuid.uuid4().hex[:12]}")),
+        temporary=new_temporary(),
         oom_counters=oom_counters(),
         begun_ns=time.time_ns(),
         devices=share.devices,
         oversubscribed=share.oversubscribed,
+        paired=paired,
     )
 
 
@@ -162,7 +174,7 @@ def _start(
 ) -> subprocess.Popen[bytes]:
     argv = [sys.executable, "-I", "-S", "-E", str(Path(supervisor.__file__)), str(attempt.folder / ORDER_FILE)]
     with durable.storing("open", attempt.folder / _LOG):
-        log = (attempt.folder / _LOG).open("wb")
+        log = os.fdopen((attempt.folder / _LOG).descriptor(os.O_WRONLY | os.O_CREAT | os.O_EXCL), "wb")
     with log:
         try:
             return subprocess.Popen(

@@ -13,6 +13,7 @@ import select
 import signal
 import sys
 import time
+from contextlib import suppress
 from typing import Any, NoReturn
 
 STOP, KILL = b"S", b"K"
@@ -95,7 +96,6 @@ class Supervisor:
         self.wake = -1
 
     def run(self) -> None:
-        """Start the commands, wait, end every process, write the report."""
         self.prepare()
         started_ns, started = time.time_ns(), time.monotonic()
         before = self.oom_kills()
@@ -129,7 +129,6 @@ class Supervisor:
         write_durably(self.order["exitFile"], json.dumps(report))
 
     def prepare(self) -> None:
-        """Become a subreaper, watch for signals and the engine's death, and keep inherited files from children."""
         prctl(_PR_SET_CHILD_SUBREAPER, 1)
         prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
         for descriptor in map(int, os.listdir("/proc/self/fd")):
@@ -228,7 +227,6 @@ class Supervisor:
             self.listen(left)
 
     def oom_kills(self) -> int | None:
-        """The kernel's count of OOM kills; None if it cannot be read."""
         counts = [count for path in self.order["oomCounters"] if (count := read_counter(path)) is not None]
         return sum(counts) if counts else None
 
@@ -301,22 +299,23 @@ def become(argv: list[str], environment: dict[str, str], log: str, cwd: str, par
 
 
 def remove_tree(path: str) -> None:
-    """Remove a folder and its contents as far as possible; importing shutil takes longer than this."""
+    """Remove a folder and its contents as far as possible; importing shutil takes longer than this.
+
+    A program may have made its temporary folder a link: that goes, and not what it points to.
+    """
+    if os.path.islink(path):
+        os.unlink(path)
+        return
     for folder, folders, files in os.walk(path, topdown=False):
         for name in files:
-            attempt(os.unlink, os.path.join(folder, name))
+            with suppress(OSError):
+                os.unlink(os.path.join(folder, name))
         for name in folders:
             inner = os.path.join(folder, name)
-            attempt(os.unlink if os.path.islink(inner) else os.rmdir, inner)
-    attempt(os.rmdir, path)
-
-
-def attempt(call: Any, path: str) -> None:
-    """Call, ignoring an OSError."""
-    try:
-        call(path)
-    except OSError:
-        return
+            with suppress(OSError):
+                (os.unlink if os.path.islink(inner) else os.rmdir)(inner)
+    with suppress(OSError):
+        os.rmdir(path)
 
 
 def prctl(option: int, value: int) -> None:

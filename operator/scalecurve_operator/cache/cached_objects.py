@@ -1,7 +1,5 @@
 """Cached objects: of each kind as much as a reconcile needs."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,14 +8,18 @@ from typing import Any, NamedTuple, Self
 from scalecurve_api.lifecycle import ExperimentPhase
 from scalecurve_api.spec.object_names import ATTEMPT_LABEL, EXPERIMENT_LABEL, TRIAL_LABEL
 from scalecurve_api.spec.trial import FINAL_PHASES, FailedReason, TrialPhase
-from scalecurve_kube.resources import EXPERIMENTS, Object
+from scalecurve_kube.resources import EXPERIMENTS, Object, unix_time
 from scalecurve_operator.runners import RUNNERS
 
 FINAL_TRIAL_PHASES = frozenset(phase.value for phase in FINAL_PHASES)
 _FINAL_EXPERIMENT_PHASES = frozenset(phase.value for phase in ExperimentPhase if phase.final)
 
-Cause = tuple[FailedReason, str]
-"""Why an attempt failed, and a line about it for people."""
+MOST_SPEC_BYTES = 256 << 10
+"""Of an experiment's spec. A trial has 128 KiB at most, as a variable of a process."""
+TOO_LARGE = "tooLarge"
+"""All that is kept of a larger spec: the number of its bytes"""
+
+Cause = tuple[FailedReason, str]  # Why an attempt failed, and a line about it for people
 
 
 class Key(NamedTuple):
@@ -76,21 +78,20 @@ class CachedTrial:
     owner: str
     version: int
     attempts: int
-    history: tuple[tuple[int, TrialPhase], ...]
-    """(attempt, final phase) of every attempt whose result was collected"""
+    history: tuple[tuple[int, TrialPhase], ...]  # (attempt, final phase) of every attempt whose result was collected
     job_uid: str | None
-    throughput: float | None
+    throughput: float | None  # None also while it is unproved: it enters no headline
     nodes: tuple[str, ...]
     phase: str | None
-    status: Object | None
-    """in full while the trial is open; None once it has ended"""
+    started: float | None  # when its newest attempt began, in Unix seconds
+    status: Object | None  # in full while the trial is open; None once it has ended
 
     @property
     def collected(self) -> dict[int, TrialPhase]:
         return dict(self.history)
 
     @classmethod
-    def from_body(cls, body: Object, previous: CachedTrial | None) -> Self:
+    def from_body(cls, body: Object, previous: Self | None) -> Self:
         uid, status = body["metadata"]["uid"], body.get("status") or {}
         attempts, job_uid, phase = int(status.get("attempts") or 0), status.get("jobUid"), status.get("phase")
         if previous is not None and previous.uid == uid and previous.attempts == attempts:
@@ -102,9 +103,10 @@ class CachedTrial:
             attempts=attempts,
             history=tuple((int(past["attempt"]), TrialPhase(past["phase"])) for past in status.get("history", ())),
             job_uid=job_uid,
-            throughput=(status.get("summary") or {}).get("throughput"),
+            throughput=None if status.get("unproved") else (status.get("summary") or {}).get("throughput"),
             nodes=tuple(status.get("nodes") or ()),
             phase=phase,
+            started=unix_time(status["startedAt"]) if status.get("startedAt") else None,
             status=None if phase in FINAL_TRIAL_PHASES else status,
         )
 
@@ -117,20 +119,17 @@ class CachedJob:
     version: int
     attempt: int
     trial: str
-    owner: str
-    """uid of the trial object that it was created for"""
+    owner: str  # uid of the trial object that it was created for
     body: Object
     first_seen: float
     last_seen: float
-    forced_end: Cause | None = None
-    """why the operator counts it as ended, whatever its own status says"""
+    forced_end: Cause | None = None  # why the operator counts it as ended, whatever its own status says
     pod_problem: Cause | None = None
     """what its pods last suffered from while it was Starting: a job past its deadline has no pods any more"""
-    has_companions: bool = False
-    """whether this process has made sure of the objects that go with it"""
+    has_companions: bool = False  # whether this process has made sure of the objects that go with it
 
     @classmethod
-    def from_body(cls, body: Object, previous: CachedJob | None) -> Self:
+    def from_body(cls, body: Object, previous: Self | None) -> Self:
         tags, now = body["metadata"]["labels"], time.monotonic()
         job = cls(
             uid=body["metadata"]["uid"],
@@ -168,10 +167,6 @@ class ExperimentObjects:
     jobs: dict[str, CachedJob] = field(default_factory=dict)
     changed: set[str] = field(default_factory=set)
 
-    @property
-    def empty(self) -> bool:
-        return self.experiment is None and not self.trials and not self.jobs
-
     def jobs_of(self, trial: str) -> list[CachedJob]:
         """A trial's jobs, oldest attempt first: at most one, except for the moment in which one is replaced.
 
@@ -179,8 +174,7 @@ class ExperimentObjects:
         """
         prefix, cached = f"{trial}-a", self.trials.get(trial)
         jobs = [job for name, job in self.jobs.items() if name.startswith(prefix) and job.trial == trial]
-        jobs = [job for job in jobs if cached is None or job.owner == cached.uid]
-        return sorted(jobs, key=lambda job: job.attempt)
+        return sorted((job for job in jobs if cached is None or job.owner == cached.uid), key=lambda job: job.attempt)
 
     def abandoned(self, uid: str) -> list[str]:
         """Trials of the experiment ``uid`` whose newest attempt has neither a job nor a result."""
@@ -193,6 +187,20 @@ class ExperimentObjects:
     def take_changed(self) -> set[str]:
         changed, self.changed = self.changed, set()
         return changed
+
+
+def bounded(spec: Object) -> Object:
+    """A spec as it is kept: one of more text than any job could carry is only its size, and is refused for it."""
+    size = _text_in(spec)
+    return {TOO_LARGE: size} if size > MOST_SPEC_BYTES else spec
+
+
+def _text_in(tree: Any) -> int:
+    if isinstance(tree, Mapping):
+        return sum(len(name) + _text_in(value) for name, value in tree.items())
+    if isinstance(tree, list):
+        return sum(map(_text_in, tree))
+    return len(tree) if isinstance(tree, str) else 8
 
 
 def key_of(body: Mapping[str, Any]) -> Key | None:

@@ -5,17 +5,21 @@ same name: the answers to our own writes and their echo in the watch arrive in a
 kept only while those are open, so that ten thousand finished ones fit.
 """
 
+import re
 import time
+from collections.abc import Mapping
 
-from scalecurve_api.spec.object_names import TRIAL_LABEL
-from scalecurve_kube.resources import Object
+from scalecurve_api.spec.object_names import ATTEMPT_LABEL, TRIAL_LABEL
+from scalecurve_kube.resources import EXPERIMENTS, Object
 from scalecurve_operator.cache.cached_objects import (
+    FINAL_TRIAL_PHASES,
     Cached,
     CachedExperiment,
     CachedJob,
     CachedTrial,
     ExperimentObjects,
     Key,
+    bounded,
     key_of,
     version_of,
 )
@@ -30,20 +34,20 @@ class ObjectCache:
         self.experiments: dict[Key, ExperimentObjects] = {}
         self.unconfirmed: dict[str, tuple[int, float]] = {}
         """plural -> (version, monotonic time) of our oldest write that its watch has not shown yet"""
-        self.watched: dict[str, int] = {}
-        """plural -> the newest version that its watch has shown"""
+        self.watched: dict[str, int] = {}  # plural -> the newest version that its watch has shown
         self.deleted: dict[str, None] = {}
         """uids of deleted objects, oldest first: a watch that lags behind an answer of ours still shows them"""
 
     def objects(self, key: Key) -> ExperimentObjects:
-        """Created on first use."""
         return self.experiments.setdefault(key, ExperimentObjects())
 
     def upsert_experiment(self, body: Object) -> Key | None:
         key = Key(body["metadata"]["namespace"], body["metadata"]["name"])
         if self._is_deleted(body) or not _is_newer(body, self.objects(key).experiment):
             return None
-        body["metadata"].pop("managedFields", None)
+        for name in ("managedFields", "annotations"):
+            body["metadata"].pop(name, None)
+        body["spec"] = bounded(body.get("spec") or {})
         self.objects(key).experiment = CachedExperiment(body["metadata"]["uid"], version_of(body), body)
         return key
 
@@ -80,9 +84,8 @@ class ObjectCache:
         return key
 
     def upsert_job(self, body: Object) -> Key | None:
-        """A job of any kind."""
         key, name = key_of(body), body["metadata"]["name"]
-        if key is None or TRIAL_LABEL not in body["metadata"]["labels"] or self._is_deleted(body):
+        if key is None or not _is_ours(body["metadata"]["labels"]) or self._is_deleted(body):
             return None
         objects = self.objects(key)
         if not _is_newer(body, cached := objects.jobs.get(name)):
@@ -120,7 +123,6 @@ class ObjectCache:
             self.unconfirmed.setdefault(plural, (version, time.monotonic()))
 
     def note_watch(self, plural: str, version: int) -> None:
-        """The watch of ``plural`` has reached ``version``."""
         self.watched[plural] = max(version, self.watched.get(plural, 0))
         oldest = self.unconfirmed.get(plural)
         if oldest is not None and version >= oldest[0]:
@@ -135,8 +137,30 @@ class ObjectCache:
             del self.deleted[next(iter(self.deleted))]
 
     def _drop_empty(self, key: Key, objects: ExperimentObjects) -> None:
-        if objects.empty:
+        if objects.experiment is None and not objects.trials and not objects.jobs:
             self.experiments.pop(key, None)
+
+
+def trim(body: Object, plural: str) -> None:
+    """Empty, in place, what ``ObjectCache`` does not keep of an object: kopf holds all that it has shown for a while.
+
+    The cache keeps an experiment in full, and so the status of a job, and of a trial that has not ended. With thousands
+    of finished trials the rest was most of the operator's memory at its start.
+    """
+    metadata, status = body["metadata"], body.get("status") or {}
+    if plural == EXPERIMENTS.plural:
+        metadata.pop("managedFields", None)
+        return
+    for name in ("managedFields", "ownerReferences", "annotations"):
+        metadata.pop(name, None)
+    (body.get("spec") or {}).clear()
+    if status.get("phase") in FINAL_TRIAL_PHASES:
+        status.clear()
+
+
+def _is_ours(labels: Mapping[str, str]) -> bool:
+    """Whether a job can be one of an attempt: anybody may label a job with anything."""
+    return bool(labels.get(TRIAL_LABEL)) and re.fullmatch("[1-9][0-9]{0,8}", labels.get(ATTEMPT_LABEL, "1")) is not None
 
 
 def _is_newer(body: Object, cached: Cached | None) -> bool:

@@ -4,16 +4,18 @@ import logging
 import time
 from collections.abc import Sequence
 
+from scalecurve_api.crds.status import one_line
 from scalecurve_api.spec.object_names import job_name
 from scalecurve_api.spec.trial import FailedReason, TrialPhase
 from scalecurve_kube.cluster import Cluster
-from scalecurve_kube.errors import Refused
+from scalecurve_kube.errors import ClusterError, Refused
 from scalecurve_kube.resources import SERVICES, TRIALS, Object, owner_uids, resource_of, timestamp, unix_time
 from scalecurve_operator.cache.cached_objects import CachedJob, CachedTrial, Cause, ExperimentObjects, Key
 from scalecurve_operator.metrics import TRIAL_START, TRIALS_ENDED
 from scalecurve_operator.reconcile import trial_objects
 from scalecurve_operator.reconcile.collect import UncollectedAttempt, collect_attempt
 from scalecurve_operator.reconcile.job_probe import deadline_cause
+from scalecurve_operator.reconcile.judge_process import JudgeUnavailable
 from scalecurve_operator.reconcile.reconciliation import Reconciliation
 from scalecurve_operator.reconcile.trial_objects import Conflict, NameTaken
 from scalecurve_operator.runners import RUNNERS, JobRequestError, JobStatus
@@ -21,6 +23,15 @@ from scalecurve_operator.status import events, render
 
 _PERMANENT = (400, 403, 422)
 """Denied, invalid, over a quota: creating the same object again would not help this attempt."""
+_NEVER_TAKEN = (400, 413, 422)
+"""Malformed, too large, invalid: what a record says makes the API server refuse a write."""
+COLLECTIONS = 4
+"""Times that collecting an attempt may fail for a reason that is not the API server's"""
+UNAVAILABLE = 20
+"""Times that there may be no process to judge an attempt in: a quarter of an hour of waiting, and its own tries"""
+_FIRST_BACKOFF_S = 0.25
+_MOST_BACKOFF_DOUBLINGS = 8
+_MAX_PROBLEM_BYTES = 300
 
 logger = logging.getLogger(__name__)
 
@@ -95,8 +106,59 @@ async def delete_jobs(cluster: Cluster, key: Key, objects: ExperimentObjects) ->
         await cluster.delete(resource, key.namespace, job.name, "Foreground", job.uid)
 
 
+class CollectionFailed(Exception):
+    """What an attempt left could not be collected; try again ``after`` seconds."""
+
+    def __init__(self, problem: str, after: float) -> None:
+        super().__init__(problem)
+        self.after = after
+
+
 async def collect(rec: Reconciliation, name: str, *, cancelled: bool = False) -> None:
-    """Judge what an ended attempt left, keep it, and write the result into the trial's status."""
+    """Judge what an ended attempt left, keep it, and write the result into the trial's status.
+
+    Pods may leave anything. When this has failed ``COLLECTIONS`` times, and not because of the API server, the attempt
+    ends without what they left: an attempt that can never be collected would hold its pool's place for ever. That a
+    machine is too busy to judge it says nothing of the record, and is tried ``UNAVAILABLE`` times.
+
+    Raises:
+        CollectionFailed: for a reason that is not the API server's.
+    """
+    try:
+        await _collect_and_finish(rec, name, cancelled, rec.unreadable.get(name))
+    except (Conflict, ClusterError) as error:
+        if not isinstance(error, Refused) or error.status not in _NEVER_TAKEN:
+            raise
+        raise _collection_failed(rec, name, error.message, error) from error
+    except JudgeUnavailable as error:
+        problem = f"the operator has no process to judge it in: {error}"
+        raise _collection_failed(rec, name, problem, error) from error
+    except Exception as error:
+        raise _collection_failed(rec, name, f"{type(error).__name__}: {error}", error) from error
+    rec.failed_collections.pop(name, None)
+    rec.unjudged.pop(name, None)
+    rec.unreadable.pop(name, None)
+
+
+def _collection_failed(rec: Reconciliation, name: str, problem: str, error: Exception) -> CollectionFailed:
+    unavailable = isinstance(error, JudgeUnavailable)
+    counts, most = (rec.unjudged, UNAVAILABLE) if unavailable else (rec.failed_collections, COLLECTIONS)
+    count = counts[name] = counts.get(name, 0) + 1
+    problem = one_line(problem, _MAX_PROBLEM_BYTES)
+    logger.warning(
+        "%s: collecting %s failed %d times: %s",
+        rec.key,
+        name,
+        count,
+        problem,
+        exc_info=error if count >= most else None,
+    )
+    if count >= most:
+        rec.unreadable[name] = f"the record could not be read, {count} times: {problem}"
+    return CollectionFailed(problem, _FIRST_BACKOFF_S * 2 ** min(count - 1, _MOST_BACKOFF_DOUBLINGS))
+
+
+async def _collect_and_finish(rec: Reconciliation, name: str, cancelled: bool, unreadable: str | None) -> None:
     trial = rec.objects.trials.get(name)
     if trial is None:
         raise Conflict(f"{name} was deleted, and its job is still there")
@@ -114,7 +176,15 @@ async def collect(rec: Reconciliation, name: str, *, cancelled: bool = False) ->
         deletions = attempt - len(trial.history)
         cause = FailedReason.job_deleted, f"something else deleted its job, {deletions} times"
     result = await _collect(
-        rec, name, trial, attempt, cause, job_status, timeline=status.get("timeline") or (), cancelled=cancelled
+        rec,
+        name,
+        trial,
+        attempt,
+        cause,
+        job_status,
+        timeline=status.get("timeline") or (),
+        cancelled=cancelled,
+        unreadable=unreadable,
     )
     job_uid = jobs[-1].uid if jobs else trial.job_uid
     await _finish(rec, name, trial, attempt, result, render.ended(status, attempt, result, job_uid))
@@ -184,7 +254,9 @@ async def _collect(
     *,
     timeline: Sequence[Object] = (),
     cancelled: bool = False,
+    unreadable: str | None = None,
 ) -> render.AttemptResult:
+    job = next((job for job in rec.objects.jobs_of(name) if job.attempt == attempt), None)
     ended = UncollectedAttempt(
         request=rec.job_request(name, attempt),
         runner=rec.runner(name),
@@ -193,8 +265,11 @@ async def _collect(
         timeline=timeline,
         cause=cause,
         cancelled=cancelled,
+        unreadable=unreadable,
+        records_url=rec.settings.records_url,
+        job_uid=job.uid if job is not None else trial.job_uid,
     )
-    return await collect_attempt(rec.cluster, ended)
+    return await collect_attempt(rec.cluster, rec.intake, ended)
 
 
 async def _finish(

@@ -1,48 +1,46 @@
 """Collecting what an ended attempt left in its pods: judged, stored in ConfigMaps, and only then deleted.
 
-Judging loads rank records as models; for thousands of ranks that takes long and a lot of memory, so it happens in a
-process of its own, which returns the memory.
+Pods may leave anything. Of a log only the parts of records are kept, and not more than is allowed; what they hold is
+opened in another process.
 """
 
 import asyncio
 import base64
-import json
 import logging
-import sys
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from scalecurve_api.crds.status import MAX_PARTS
 from scalecurve_api.model import canonical_json
 from scalecurve_api.record import termination
 from scalecurve_api.record.envelope import EnvelopeError, digest
-from scalecurve_api.record.log_lines import unframe
+from scalecurve_api.record.log_lines import LogReader, LogTooLarge, RecordTooLarge
 from scalecurve_api.record.outcome import Outcome
 from scalecurve_api.record.termination import Termination
 from scalecurve_api.spec.object_names import OUTCOME_KEY, RECORD_KEY, ROLE_LABEL, labels, record_name
-from scalecurve_api.spec.trial import FailedReason, TrialSpec
+from scalecurve_api.spec.trial import FailedReason
+from scalecurve_kube import object_store
 from scalecurve_kube.cluster import Cluster
 from scalecurve_kube.errors import Refused, Unreachable
-from scalecurve_kube.resources import CONFIG_MAPS, PODS, Object
+from scalecurve_kube.resources import CONFIG_MAPS, PODS, Object, is_path_segment
 from scalecurve_operator.cache.cached_objects import Cause
 from scalecurve_operator.reconcile import pod_diagnosis
+from scalecurve_operator.reconcile.intake import SMALL_BYTES, Intake
 from scalecurve_operator.reconcile.job_probe import HANG, deadline_message
-from scalecurve_operator.reconcile.judge import Judgment, judge_payload
+from scalecurve_operator.reconcile.judge import Judgment, judge_missing
 from scalecurve_operator.runners import JobRequest, JobStatus, RunnerKind
-from scalecurve_operator.runners.pod_status import newest_pods
+from scalecurve_operator.runners.pod_status import newest_pods, pods_of_job
 from scalecurve_operator.status.render import AttemptResult
 
 _PART_BYTES = 900_000
 """Of a payload in one ConfigMap."""
 _CONFIG_MAP_BYTES = 1_000_000
 """Of everything in one ConfigMap: the API server's limit is 1 MiB."""
-_INLINE_BYTES = 1 << 17
-"""A payload up to this size is judged in this process: some ten ranks, a few milliseconds."""
 _LOG_ATTEMPTS = 3
-_JUDGE_ATTEMPTS = 2
-"""Processes that may die of one record; the first may have been killed by accident."""
+_LOG_BYTES = 256 << 20
+"""Kubelets rotate logs at 10 MiB unless told otherwise, and serve only the last part."""
 _TAIL_LINES = 60
 _TAIL_BYTES = 500
 _MAX_TAILS = 4
@@ -63,27 +61,78 @@ class UncollectedAttempt:
     cause: Cause | None = None
     """why the operator ends it"""
     cancelled: bool = False
+    unreadable: str | None = None
+    """why it ends without what its pods left"""
+    restarts: int = 0
+    """how often something else than the operator started a pod or container again"""
+    records_url: str = ""
+    """folder of an object store that takes the record; empty: ConfigMaps do"""
+    job_uid: str | None = None
+    """of the attempt's job, whose pods alone are read; None where there never was one"""
 
 
-async def collect_attempt(cluster: Cluster, attempt: UncollectedAttempt) -> AttemptResult:
+async def collect_attempt(cluster: Cluster, intake: Intake, attempt: UncollectedAttempt) -> AttemptResult:
     """Judge an attempt and keep its record; nothing of the job is needed any more when this returns.
 
-    Collecting twice writes the same bytes to the same ConfigMaps.
+    Collecting twice writes the same bytes to the same ConfigMaps, whose names are made from them; none is overwritten.
 
     Raises:
         Refused, Unreachable: by the API server.
+        JudgeUnavailable: there is no process to judge in.
+        Exception: the doing of what the pods left.
     """
     request = attempt.request
-    pods = newest_pods(await cluster.list(PODS, request.namespace, labelSelector=request.pod_selector))
+    made = [] if attempt.unreadable is not None else await _pods(cluster, request, attempt.job_uid)
+    pods = newest_pods(made)
+    if attempt.runner.runner.job_kind.may_restart:
+        attempt = replace(attempt, restarts=pod_diagnosis.restarts(made))
     pod = attempt.runner.recording_pod(pods)
     announced = _termination(pod, request)
-    payload, problem = (None, "") if attempt.cancelled else await _payload(cluster, request, pod, announced)
-    outcome = await _outcome(cluster, attempt, pods, problem)
-    judgment = await _judge(request.trial, payload, outcome)
+    size = announced.bytes if announced is not None and announced.bytes is not None else 0
+    for bytes_expected in (size, SMALL_BYTES + 1):
+        async with intake.place(bytes_expected, request.record_bytes) as most:
+            payload, problem = None, ""
+            if attempt.unreadable is None and not attempt.cancelled:
+                try:
+                    payload, problem = await _payload(cluster, request, pod, announced, most)
+                except RecordTooLarge as error:
+                    if most == SMALL_BYTES:
+                        continue
+                    problem = str(error)
+            return await _judge_and_store(cluster, intake, attempt, pods, announced, payload, problem)
+    raise AssertionError("a large record has a place")  # pragma: no cover
+
+
+async def _judge_and_store(
+    cluster: Cluster,
+    intake: Intake,
+    attempt: UncollectedAttempt,
+    pods: Sequence[Object],
+    announced: Termination | None,
+    payload: bytes | None,
+    problem: str,
+) -> AttemptResult:
+    trial, outcome = attempt.request.trial, await _outcome(cluster, attempt, pods, problem)
+    if announced is not None:
+        outcome = outcome.model_copy(update={"missing": announced.missing})
+    if payload is None:
+        judgment = judge_missing(trial, outcome)
+    else:
+        summary = announced.summary if announced is not None else None
+        judgment = await intake.judges.judge(trial, payload, outcome, summary)
+    if judgment.unreadable is not None:
+        outcome = outcome.model_copy(update={"unreadable": judgment.unreadable})
     record = await _store(cluster, attempt, payload or b"", outcome, judgment)
-    summary = announced.summary.wire() if announced is not None and announced.summary is not None else None
     # The job's own times have a resolution of a second, and an attempt that the operator ends has none.
-    return AttemptResult(judgment.verdict, summary, record, pod_diagnosis.nodes(pods), time.time())
+    nodes = pod_diagnosis.nodes(pods)
+    return AttemptResult(judgment.verdict, judgment.summary, record, nodes, time.time(), judgment.unproved)
+
+
+async def _pods(cluster: Cluster, request: JobRequest, job_uid: str | None) -> list[Object]:
+    listed = await cluster.list(PODS, request.namespace, labelSelector=request.pod_selector)
+    # One that cannot be requested by its name would look like a failure of the API server, and be tried for ever.
+    pods = [pod for pod in listed if is_path_segment(pod["metadata"]["name"])]
+    return pods_of_job(pods, request.job, job_uid, newest=False)
 
 
 def _termination(pod: Mapping[str, Any] | None, request: JobRequest) -> Termination | None:
@@ -96,7 +145,11 @@ def _termination(pod: Mapping[str, Any] | None, request: JobRequest) -> Terminat
 
 
 async def _payload(
-    cluster: Cluster, request: JobRequest, pod: Mapping[str, Any] | None, announced: Termination | None
+    cluster: Cluster,
+    request: JobRequest,
+    pod: Mapping[str, Any] | None,
+    announced: Termination | None,
+    most: int,
 ) -> tuple[bytes | None, str]:
     """The record from the log, or None and why there is none. What the termination message announces must be there."""
     if pod is None:
@@ -105,13 +158,18 @@ async def _payload(
     sha256 = announced.sha256 if announced is not None else None
     for attempt in range(_LOG_ATTEMPTS):
         try:
-            log = await cluster.log(request.namespace, name, pod_diagnosis.main_container(pod))
-            payload = unframe(log.splitlines())
+            container = pod_diagnosis.main_container(pod)
+            log = await cluster.read_log(request.namespace, name, container, lambda: LogReader(most, _LOG_BYTES))
+            payload = log.payload()
             if len(payload) > (limit := (MAX_PARTS - 1) * _PART_BYTES):
                 return None, f"the record has {len(payload)} bytes, at most {limit} can be kept"
             if sha256 in (None, digest(payload)):
                 return payload, ""
             return None, f"the record in the log has sha256 {digest(payload)}, its pod announced {sha256}"
+        except RecordTooLarge:
+            raise
+        except LogTooLarge as error:
+            return None, str(error)
         except EnvelopeError as error:
             problem = str(error)
             if sha256 is None:
@@ -133,7 +191,9 @@ async def _outcome(cluster: Cluster, attempt: UncollectedAttempt, pods: Sequence
         attempt=request.attempt,
         failure=failure,
         message=message,
+        restarts=attempt.restarts,
         cancelled=attempt.cancelled,
+        unreadable=attempt.unreadable,
         exit_codes=pod_diagnosis.exit_codes(pods),
         log_tail=await _tails(cluster, request, pod_diagnosis.log_sources(pods)) if failure is not None else {},
         placement=pod_diagnosis.placement(pods),
@@ -164,7 +224,7 @@ async def _tails(cluster: Cluster, request: JobRequest, pods: Sequence[Mapping[s
     for pod in pods[:_MAX_TAILS]:
         name = pod["metadata"]["name"]
         try:
-            text = await cluster.log(request.namespace, name, pod_diagnosis.main_container(pod), tail=_TAIL_LINES)
+            text = await cluster.log_tail(request.namespace, name, pod_diagnosis.main_container(pod), _TAIL_LINES)
             tails[name] = [line.encode()[:_TAIL_BYTES].decode(errors="ignore") for line in text.splitlines()]
         except (Refused, Unreachable) as error:
             logger.info("%s: no log of %s: %s", request.job, name, _brief(error))
@@ -175,38 +235,23 @@ def _brief(error: Refused | Unreachable) -> str:
     return error.message if isinstance(error, Refused) else str(error)
 
 
-async def _judge(trial: TrialSpec, payload: bytes | None, outcome: Outcome) -> Judgment:
-    if payload is None or len(payload) <= _INLINE_BYTES:
-        return judge_payload(trial, payload, outcome)
-    for _ in range(_JUDGE_ATTEMPTS):
-        judgment = await _judge_in_process(trial, payload, outcome)
-        if isinstance(judgment, Judgment):
-            return judgment
-    problem = f"the record could not be judged: the process exited with code {judgment}"
-    return judge_payload(trial, None, outcome.model_copy(update={"message": outcome.message or problem}))
-
-
-async def _judge_in_process(trial: TrialSpec, payload: bytes, outcome: Outcome) -> Judgment | int:
-    """The judgment of another process, or its exit code if it failed."""
-    command = [sys.executable, "-m", "scalecurve_operator.reconcile.judge"]
-    process = await asyncio.create_subprocess_exec(
-        *command, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE
-    )
-    request = canonical_json({"trial": trial.wire(), "outcome": outcome.wire(), "bytes": len(payload)})
-    out, _ = await process.communicate(request.encode() + b"\n" + payload)
-    if process.returncode:
-        return process.returncode
-    return Judgment.from_wire(json.loads(out))
-
-
 async def _store(
     cluster: Cluster, attempt: UncollectedAttempt, payload: bytes, outcome: Outcome, judgment: Judgment
 ) -> Object:
-    """Write the record's ConfigMaps; what is returned tells the trial's status where they are."""
+    """Write the record's ConfigMaps, or its object; what is returned tells the trial's status where they are."""
     request = attempt.request
     text = canonical_json(outcome.wire())
+    record: Object = {"sha256": digest(payload), "bytes": len(payload)}
+    record |= {"leftOut": list(judgment.left_out)} if judgment.left_out else {}
+    if attempt.records_url:
+        data = text.encode() + b"\n" + payload
+        content = attempt.owner["uid"].encode() + data
+        name = f"{request.namespace}/{record_name(request.trial_object, request.attempt, content, 0)}"
+        await asyncio.to_thread(object_store.write, attempt.records_url, name, data)
+        return record | {"object": name}
     parts = _parts(payload, _CONFIG_MAP_BYTES - len(text))
-    names = [record_name(request.trial_object, request.attempt, index) for index in range(len(parts))]
+    content = attempt.owner["uid"].encode() + text.encode() + payload
+    names = [record_name(request.trial_object, request.attempt, content, index) for index in range(len(parts))]
     for name, part in zip(names, parts, strict=True):
         body = CONFIG_MAPS.body(
             name=name,
@@ -218,9 +263,9 @@ async def _store(
             body["binaryData"] = {RECORD_KEY: base64.b64encode(part).decode()}
         if name == names[0]:
             body["data"] = {OUTCOME_KEY: text}
-        await cluster.apply(CONFIG_MAPS, request.namespace, body)
-    record: Object = {"sha256": digest(payload), "bytes": len(payload), "configMaps": names}
-    return record | ({"leftOut": list(judgment.left_out)} if judgment.left_out else {})
+        # Where one of this name exists, this was done before: the operator may change no ConfigMap, nor read any.
+        await cluster.create(CONFIG_MAPS, request.namespace, body)
+    return record | {"configMaps": names}
 
 
 def _parts(payload: bytes, space: int) -> list[bytes]:

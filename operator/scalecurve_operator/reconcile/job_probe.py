@@ -8,10 +8,10 @@ from scalecurve_api.lifecycle import Job
 from scalecurve_api.spec.trial import FailedReason
 from scalecurve_kube.resources import EVENTS, PODS, Object, unix_time
 from scalecurve_operator.cache.cached_objects import CachedJob, Cause
-from scalecurve_operator.reconcile import pod_diagnosis
+from scalecurve_operator.reconcile import pod_diagnosis, queue_probe
 from scalecurve_operator.reconcile.reconciliation import Reconciliation
 from scalecurve_operator.runners import JobStatus
-from scalecurve_operator.runners.pod_status import newest_pods
+from scalecurve_operator.runners.pod_status import newest_pods, pods_of_job
 
 HANG = "the deadline is too short, or some rank waits for another forever"
 _SILENCE_S = 60.0
@@ -33,16 +33,21 @@ async def probe(rec: Reconciliation, name: str) -> ProbeResult:
     if silent and await _refetch(rec, name, job):
         return ProbeResult(changed=True)
     status = runner.read(job.body)
-    if job.deleting or status.state in (Job.ended, Job.queued):
+    if job.deleting or status.state is Job.ended:
         return ProbeResult()
+    if status.state is Job.queued:
+        waiting, cause = await queue_probe.look(rec, job, status)
+        return _ended(rec, name, job, cause) if cause is not None else ProbeResult(waiting)
     late = time_left(rec, name, job) <= 0
     if status.state is Job.running and not late:
         return ProbeResult()
     if late and await _refetch(rec, name, job):
         return ProbeResult(changed=True)  # it may have ended just then
     request = rec.job_request(name, job.attempt)
-    pods = newest_pods(await rec.cluster.list(PODS, rec.key.namespace, labelSelector=request.pod_selector))
-    events = await _events(rec, job) if len(pods) < runner.pods(request) else []
+    pods = await rec.cluster.list(PODS, rec.key.namespace, labelSelector=request.pod_selector)
+    made = pods_of_job(pods, request.job, job.uid, newest=False)
+    pods = newest_pods(made)
+    events = await _events(rec, name, job) if len(pods) < runner.pods(request) else []
     waiting = pod_diagnosis.waiting(pods, events)
     starting = status.state is Job.starting
     job.pod_problem = pod_diagnosis.failure(pods, events) if starting else None
@@ -51,11 +56,16 @@ async def probe(rec: Reconciliation, name: str) -> ProbeResult:
         cause = FailedReason.job_rejected, rejection
     elif starting and (hopeless := pod_diagnosis.hopeless(pods, events)) is not None:
         cause = hopeless
+    elif runner.runner.job_kind.may_restart and (pod_diagnosis.failed(made) or pod_diagnosis.restarts(made)):
+        # Its controller would start it again, and what it then measures is no attempt of ours.
+        cause = pod_diagnosis.failure(made) or (FailedReason.rank_failed, "a container failed, and was started again")
     elif late:
         reason, problem = job.pod_problem or (FailedReason.deadline_exceeded, waiting or HANG)
         cause = reason, deadline_message(rec.trial_spec(name).deadline_seconds, problem)
-    if cause is None:
-        return ProbeResult(waiting)
+    return _ended(rec, name, job, cause) if cause is not None else ProbeResult(waiting)
+
+
+def _ended(rec: Reconciliation, name: str, job: CachedJob, cause: Cause) -> ProbeResult:
     job.forced_end = cause
     rec.objects.changed.add(name)
     return ProbeResult(changed=True)
@@ -67,10 +77,15 @@ def time_left(rec: Reconciliation, name: str, job: CachedJob) -> float:
     We end it: a job that its own deadline ends (``JobRequest.backstop_seconds``) leaves no last lines.
     """
     ending = job.deleting or job.forced_end is not None
-    if ending or rec.runner(name).read(job.body).state in (Job.ended, Job.queued):
+    state = rec.runner(name).read(job.body).state
+    if ending or state is Job.ended:
         return math.inf
-    # From when it was released: time in a queue does not count.
+    if state is Job.queued:
+        return queue_probe.time_left(rec.index.spec, job)
+    # From when it was released: time in a queue does not count. Of a job that was released again the operators of
+    # kubeflow.org set startTime anew only when they come to it, so that until then it is that of the first start.
     began = job.body["status"].get("startTime") or job.body["metadata"]["creationTimestamp"]
+    began = max(began, rec.runner(name).read(job.body).resumed_at or began)
     return unix_time(began) + rec.trial_spec(name).deadline_seconds - time.time()
 
 
@@ -86,10 +101,11 @@ def deadline_message(deadline: int, problem: str) -> str:
     return f"did not end within deadlineSeconds, {deadline}" + (f": {problem}" if problem else "")
 
 
-async def _events(rec: Reconciliation, job: CachedJob) -> list[Object]:
-    """Events about a job; an MPI launcher is a Job of its own, and a quota that blocks it is reported there."""
+async def _events(rec: Reconciliation, name: str, job: CachedJob) -> list[Object]:
+    """Events about a job and about those that it makes: a quota that blocks their pods is reported there."""
     events: list[Object] = []
-    for field in (f"involvedObject.uid={job.uid}", f"involvedObject.name={job.name}-launcher"):
+    children = (f"involvedObject.name={job.name}{child}" for child in rec.runner(name).runner.job_kind.child_jobs)
+    for field in (f"involvedObject.uid={job.uid}", *children):
         events += await rec.cluster.list(EVENTS, rec.key.namespace, fieldSelector=field)
     return events
 

@@ -3,11 +3,15 @@
 import time
 
 from scalecurve_api.crds.status import one_line
+from scalecurve_api.lifecycle import Job
 from scalecurve_api.spec.trial import TrialPhase
+from scalecurve_operator.cache.cached_objects import CachedJob
 from scalecurve_operator.reconcile import actions
 from scalecurve_operator.reconcile.job_probe import probe, time_left
 from scalecurve_operator.reconcile.reconciliation import NAME_TAKEN, Reconciliation
 from scalecurve_operator.reconcile.task_pool import gather_bounded
+
+_FIRST_IN_QUEUE_S = 2.0
 
 
 async def ensure_companions(rec: Reconciliation) -> None:
@@ -31,7 +35,9 @@ async def probe_jobs(rec: Reconciliation) -> bool:
         if not (jobs := rec.objects.jobs_of(name)):
             continue
         job, left = jobs[-1], time_left(rec, name, jobs[-1])
-        due = max(rec.probed.get(name, job.first_seen), job.first_seen) + interval
+        # A queue says soon what it will never admit.
+        first = min(interval, _FIRST_IN_QUEUE_S) if rec.index.spec.queue else interval
+        due = max(rec.probed.get(name, 0.0) + interval, job.first_seen + first)
         if (wait := min(due - now, left)) > 0:
             rec.enqueue(wait + 0.01)
             continue
@@ -43,6 +49,17 @@ async def probe_jobs(rec: Reconciliation) -> bool:
             rec.waiting[name] = one_line(result.waiting, 512)  # as it will be written
         rec.enqueue(min(interval, left if left > 0 else interval) + 0.01)
     return changed
+
+
+def all_queued(rec: Reconciliation) -> bool:
+    """Whether it has jobs, and each of them waits in a queue."""
+    jobs = list(rec.objects.jobs.values())
+    waits = (not (job.deleting or job.forced_end) and _state(rec, job) is Job.queued for job in jobs)
+    return bool(jobs) and all(waits)
+
+
+def _state(rec: Reconciliation, job: CachedJob) -> Job:
+    return rec.runner(job.trial).read(job.body).state
 
 
 async def report_progress(rec: Reconciliation) -> None:

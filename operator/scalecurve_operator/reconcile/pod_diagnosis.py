@@ -9,6 +9,7 @@ because another failed end last and count last.
 import re
 import signal
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from decimal import Decimal
 from itertools import islice
 from typing import Any
 
@@ -29,6 +30,7 @@ from scalecurve_operator.runners.pod_status import (
     name_of,
     newest_pods,
     node_of,
+    phase_of,
     position_of,
     role_of,
     signal_of,
@@ -42,22 +44,14 @@ from scalecurve_operator.runners.pod_template import GRACE_SECONDS
 Event = Mapping[str, Any]
 
 MAX_EXIT_CODES = 64
-_TERMINATION_S = 2 * GRACE_SECONDS
-"""A deleted pod is gone after so long, unless its node is cut off."""
+_TERMINATION_S = 2 * GRACE_SECONDS  # A deleted pod is gone after so long, unless its node is cut off
 _CONTAINERS = frozenset(name for runner in Runner for name in runner.job_kind.containers)
 # status.reason of a pod that its node or the scheduler ended.
 _TAKEN_AWAY = ("Evicted", "Preempting", "NodeLost", "NodeShutdown", "Shutdown", "Terminated")
 _BROKEN = (signal.SIGKILL, signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL)
-_NO_IMAGE = (
-    "ErrImagePull",
-    "ImagePullBackOff",
-    "InvalidImageName",
-    "ErrImageNeverPull",
-    "ImageInspectError",
-    "RegistryUnavailable",
-    "SignatureValidationFailed",
-)
 _NEVER_AN_IMAGE = ("InvalidImageName", "ErrImageNeverPull")
+_IMAGE_TROUBLE = ("ErrImagePull", "ImagePullBackOff", "ImageInspectError", "RegistryUnavailable")
+_NO_IMAGE = (*_NEVER_AN_IMAGE, *_IMAGE_TROUBLE, "SignatureValidationFailed")
 _NOT_STARTED = ("CreateContainerConfigError", "CreateContainerError", "RunContainerError", "PreCreateHookError")
 _CANNOT_RUN = ("StartError", "ContainerCannotRun")
 
@@ -82,17 +76,24 @@ def _first(pods: Sequence[Pod], *diagnoses: Callable[[Pod], Cause | None]) -> Ca
 
 def failed(pods: Sequence[Pod]) -> list[Pod]:
     """Pods that failed, in the order in which they did; those that were being deleted come last."""
-    bad = [
-        pod
-        for pod in pods
-        if status_of(pod).get("phase") == "Failed" or any(failed_terminations(pod)) or disruption_of(pod)
-    ]
+    bad = [pod for pod in pods if phase_of(pod) == "Failed" or any(failed_terminations(pod)) or disruption_of(pod)]
     return sorted(bad, key=lambda pod: ("deletionTimestamp" in pod["metadata"], ended_at(pod)))
+
+
+def restarts(pods: Sequence[Pod]) -> int:
+    """How often a container or a pod of an attempt was started again, by whoever."""
+    again = sum(
+        container.get("restartCount") or 0
+        for pod in pods
+        for container in status_of(pod).get("containerStatuses") or ()
+        if container["name"] in _CONTAINERS
+    )
+    return again + len(pods) - len(newest_pods(pods))
 
 
 def log_sources(pods: Sequence[Pod]) -> list[Pod]:
     """Pods whose last lines may say why: those that failed, or else those that run, launcher or chief first."""
-    running = [pod for pod in pods if status_of(pod).get("phase") == "Running"]
+    running = [pod for pod in pods if phase_of(pod) == "Running"]
     return failed(pods) or sorted(running, key=lambda pod: (role_of(pod) == "worker", position_of(pod)))
 
 
@@ -104,19 +105,16 @@ def waiting(pods: Sequence[Pod], events: Sequence[Event] = ()) -> str | None:
         for container in status_of(pod).get("initContainerStatuses") or ():
             if "running" in (container.get("state") or {}):
                 return f"pod {name_of(pod)}: init container {container['name']} is still running"
-    pending = [pod for pod in pods if status_of(pod).get("phase") == "Pending"]
+    pending = [pod for pod in pods if phase_of(pod) == "Pending"]
     if pending:
         node = node_of(pending[0])
         state = f"starting on {node}" if node else "waiting for the scheduler"
         return f"pod {name_of(pending[0])}{more(pending)}: {state}"
-    unready = [pod for pod in pods if status_of(pod).get("phase") == "Running" and _not_ready(pod)]
+    running = [pod for pod in pods if phase_of(pod) == "Running"]
+    unready = [pod for pod in running if (condition_of(pod, "Ready") or {}).get("status") == "False"]
     if unready:
         return f"{where(unready[0])}{more(unready)}: running, but not ready yet"
     return None
-
-
-def _not_ready(pod: Pod) -> bool:
-    return (condition_of(pod, "Ready") or {}).get("status") == "False"
 
 
 def hopeless(pods: Sequence[Pod], events: Sequence[Event] = ()) -> Cause | None:
@@ -188,13 +186,13 @@ def _rank_verdict(pod: Pod) -> Cause | None:
 
 
 def _taken_away(pod: Pod) -> Cause | None:
-    status, disruption = status_of(pod), disruption_of(pod)
-    if status.get("reason") in _TAKEN_AWAY:
-        return FailedReason.evicted, f"{where(pod)}: {status['reason']}: {status.get('message', '')}".rstrip(": ")
-    if disruption:
-        text = f"{where(pod)}: {disruption.get('reason', '')}: {disruption.get('message', '')}"
-        return FailedReason.evicted, text.rstrip(": ")
-    return None
+    taken = status_of(pod).get("reason") in _TAKEN_AWAY
+    statement = status_of(pod) if taken else disruption_of(pod)
+    return (FailedReason.evicted, _quoted(pod, statement)) if statement else None
+
+
+def _quoted(pod: Pod, statement: Mapping[str, Any]) -> str:
+    return f"{where(pod)}: {statement.get('reason', '')}: {statement.get('message', '')}".rstrip(": ")
 
 
 def _replaced(pods: Sequence[Pod], resumed_at: str | None) -> Cause | None:
@@ -211,8 +209,7 @@ def _replaced(pods: Sequence[Pod], resumed_at: str | None) -> Cause | None:
         if role_of(pod) == "worker" and str(pod["metadata"].get("creationTimestamp") or "") > began:
             name = name_of(pod)
             text = f"pod {name} was deleted while the trial ran, by a user, a drain or the cluster; its job replaced it"
-            hint = f"see kubectl get events --field-selector involvedObject.name={name}"
-            return FailedReason.evicted, f"{text}; {hint}"
+            return FailedReason.evicted, f"{text}; see kubectl get events --field-selector involvedObject.name={name}"
     return None
 
 
@@ -230,11 +227,10 @@ def _not_admitted(pod: Pod) -> Cause | None:
             return FailedReason.start_failed, f"{where(pod)}: container {name}: {end.get('message', end['reason'])}"
     for name, end in terminations(pod, "initContainerStatuses"):
         if end.get("exitCode"):
-            text = f"{where(pod)}: init container {name} exited with code {end['exitCode']}"
-            return FailedReason.start_failed, text
+            return FailedReason.start_failed, f"{where(pod)}: init container {name} exited with code {end['exitCode']}"
     status = status_of(pod)
     if status.get("reason") and not any(terminations(pod)):
-        return FailedReason.start_failed, f"{where(pod)}: {status['reason']}: {status.get('message', '')}".rstrip(": ")
+        return FailedReason.start_failed, _quoted(pod, status)
     return None
 
 
@@ -277,19 +273,17 @@ def _cannot_start(pods: Sequence[Pod], events: Sequence[Event]) -> Cause | None:
             if reason in _NO_IMAGE:
                 return FailedReason.image_pull, _image(pod, name, reason, message)
             if reason in _NOT_STARTED:
-                text = f"{where(pod)}: container {name}: {reason}: {message}"
-                return FailedReason.start_failed, text.rstrip(": ")
+                return FailedReason.start_failed, f"{where(pod)}: container {name}: {reason}: {message}".rstrip(": ")
     unplaced = [(name_of(pod), why) for pod in pods if (why := _unschedulable(pod)) is not None]
     if unplaced:
         first, why = unplaced[0]
         return FailedReason.unschedulable, f"pod {first}{more(unplaced)}: {why}"
     # The newest one: a quota may have been raised since.
-    newest = sorted(events, key=_event_time, reverse=True)
+    newest = sorted(events, key=lambda event: event.get("lastTimestamp") or event.get("eventTime") or "", reverse=True)
     return next((cause for event in newest if (cause := _not_created(event))), None)
 
 
 def _not_created(event: Event) -> Cause | None:
-    """An event of a job whose pods the API server refused."""
     text = str(event.get("message", ""))
     if event.get("type") != "Warning" or not re.search(r"\bpods? .*\bis forbidden\b|[Ee]rror creating", text):
         return None
@@ -304,16 +298,15 @@ def _exceeds_entire_quota(message: str) -> bool:
     if parts is None:
         return False
     try:
-        requested, limits = ({name: quantity.value(text) for name, text in _pairs(part)} for part in parts.groups())
+        requested, limits = map(_amounts, parts.groups())
     except ValueError:
         return False
     return any(name in limits and amount > limits[name] for name, amount in requested.items())
 
 
-def _pairs(text: str) -> Iterator[tuple[str, str]]:
-    for pair in text.split(","):
-        name, _, value = pair.strip().rpartition("=")
-        yield name, value
+def _amounts(text: str) -> dict[str, Decimal]:
+    pairs = (pair.strip().rpartition("=") for pair in text.split(","))
+    return {name: quantity.value(amount) for name, _, amount in pairs}
 
 
 def _unschedulable(pod: Pod) -> str | None:
@@ -340,7 +333,3 @@ def _reported(failure: RankFailure) -> Cause:
     known = failure.reason in list(FailedReason)
     reason = FailedReason(failure.reason) if known else FailedReason.rank_failed
     return reason, f"rank {failure.rank}: {failure.message}"
-
-
-def _event_time(event: Event) -> str:
-    return str(event.get("lastTimestamp") or event.get("eventTime") or "")

@@ -8,6 +8,7 @@ from pydantic import ValidationError
 from scalecurve_api.problem import spell
 from scalecurve_api.spec.experiment import ScalingExperiment
 from scalecurve_api.validation import rules
+from scalecurve_operator.cache.cached_objects import MOST_SPEC_BYTES, TOO_LARGE
 
 _MAX_PROBLEMS = 3
 
@@ -17,22 +18,22 @@ class NotRunnable(ValueError):
 
 
 def read_experiment(body: Mapping[str, Any]) -> ScalingExperiment:
-    """The experiment of an object as the API server stores it.
-
-    Raises:
-        NotRunnable: with up to three of its problems.
-    """
+    """The experiment of an object as the API server stores it, or NotRunnable with up to three of its problems."""
+    if (size := (body.get("spec") or {}).get(TOO_LARGE)) is not None:
+        allowed = f"at most {MOST_SPEC_BYTES:,}: keep long commands and variables in files of the image"
+        raise NotRunnable(f"spec: {size:,} bytes; {allowed}")
     wire = {name: body[name] for name in ("apiVersion", "kind", "metadata", "spec") if name in body}
     try:
         experiment = ScalingExperiment.model_validate(wire)
     except ValidationError as error:
         problems = [f"{spell(entry['loc'])}: {entry['msg']}" for entry in error.errors(include_url=False)]
-        raise NotRunnable(_summary(problems)) from error
+        raise NotRunnable(summary(problems)) from error
     if broken := rules.check(experiment):
-        raise NotRunnable(_summary([str(problem) for problem in broken]))
+        raise NotRunnable(summary([str(problem) for problem in broken]))
     return experiment
 
 
-def _summary(problems: list[str]) -> str:
+def summary(problems: list[str]) -> str:
+    """The first few problems, and how many more there are."""
     more = f"; and {len(problems) - _MAX_PROBLEMS} more" if len(problems) > _MAX_PROBLEMS else ""
     return "; ".join(problems[:_MAX_PROBLEMS]) + more

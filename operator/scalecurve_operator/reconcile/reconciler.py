@@ -8,20 +8,25 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence, Set
+from dataclasses import dataclass, field
 from functools import partial
 
 from scalecurve_api.lifecycle import Action, Clean, Collect, Start, Stop
+from scalecurve_api.planning.runner_choice import choices
+from scalecurve_api.spec.job_kinds import AUTO, Runner
+from scalecurve_api.spec.trial import InvalidReason
 from scalecurve_kube.cluster import Cluster
 from scalecurve_kube.errors import Refused
-from scalecurve_kube.resources import EXPERIMENTS, Object, unix_time
-from scalecurve_operator.admission.admission import ADMITTED, Admission
+from scalecurve_kube.resources import EXPERIMENTS, Object, timestamp, unix_time
+from scalecurve_operator.admission import ADMITTED, Admission
 from scalecurve_operator.cache.cached_objects import CachedExperiment, ExperimentObjects, Key
 from scalecurve_operator.cache.object_cache import ObjectCache
 from scalecurve_operator.cache.trial_index import TrialIndex
 from scalecurve_operator.metrics import RECONCILE, set_phase_gauges
-from scalecurve_operator.reconcile import actions, open_trials, status_writer
-from scalecurve_operator.reconcile.installed_kinds import MISSING_S, InstalledKinds
-from scalecurve_operator.reconcile.read_spec import NotRunnable, read_experiment
+from scalecurve_operator.reconcile import actions, open_trials, policy, status_writer
+from scalecurve_operator.reconcile.installed_kinds import MISSING_S, InstalledKinds, kept_choice, none_installed
+from scalecurve_operator.reconcile.intake import Intake
+from scalecurve_operator.reconcile.read_spec import NotRunnable, read_experiment, summary
 from scalecurve_operator.reconcile.reconciliation import NAME_TAKEN, REFUSED, Reconciliation
 from scalecurve_operator.reconcile.status_writer import PUBLISH_INTERVAL_S
 from scalecurve_operator.reconcile.task_pool import CONCURRENCY, TaskPool
@@ -29,35 +34,29 @@ from scalecurve_operator.reconcile.trial_objects import Conflict, NameTaken
 from scalecurve_operator.settings import Settings
 from scalecurve_operator.status.render import condition
 
-_NAME_TAKEN_S = 2.0
-"""How often to look whether a name has become free."""
+_NAME_TAKEN_S = 2.0  # How often to look whether a name has become free
 _CONFLICT_S = 0.5
 
 logger = logging.getLogger(__name__)
 
 
+@dataclass(eq=False)
 class Reconciler:
     """Reconciles experiments; ``enqueue(key, after)`` asks for another reconcile."""
 
-    def __init__(
-        self,
-        cluster: Cluster,
-        settings: Settings,
-        cache: ObjectCache,
-        enqueue: Callable[[Key, float], None],
-        leading: Callable[[], bool],
-    ) -> None:
-        self.cluster = cluster
-        self.settings = settings
-        self.cache = cache
-        self.enqueue = enqueue
-        self.leading = leading
+    cluster: Cluster
+    settings: Settings
+    cache: ObjectCache
+    enqueue: Callable[[Key, float], None]
+    leading: Callable[[], bool]
+    intake: Intake = field(default_factory=Intake)
+
+    def __post_init__(self) -> None:
         self.open: dict[Key, Reconciliation] = {}
-        self.admission = Admission(settings, cache)
-        self.installed = InstalledKinds(cluster)
+        self.admission = Admission(self.settings, self.cache)
+        self.installed = InstalledKinds(self.cluster)
 
     async def reconcile(self, key: Key) -> None:
-        """Bring one experiment as far as it goes for now."""
         if not self.leading():
             return
         objects = self.cache.experiments.get(key)
@@ -66,25 +65,31 @@ class Reconciler:
             self._close(key)
             return
         with RECONCILE.time():
-            if experiment.ended and not _unfinished(objects, experiment):
+            # One that has ended may still have jobs to delete or attempts to end, unless it was refused.
+            planned = "total" in experiment.status
+            if experiment.ended and not (planned and (objects.jobs or objects.abandoned(experiment.uid))):
                 await self._expire(key, experiment)
                 return
             try:
-                rec = self._open(key, objects, experiment)
+                rec = await self._open(key, objects, experiment)
             except NotRunnable as problem:
                 await self._refuse(key, objects, experiment, str(problem))
             else:
-                await self._advance(rec, experiment)
+                if await status_writer.note_runner(rec, experiment):
+                    await self._advance(rec, objects.experiment or experiment)
             if experiment.spec.get("suspend"):
                 self._release_slot(key)
 
     async def _advance(self, rec: Reconciliation, experiment: CachedExperiment) -> None:
         """Act on trials until there is nothing to do, look after the open ones, and publish the status."""
-        rec.begin()
+        rec.begin(experiment.status.get("startedAt"))
         accepted = condition("Accepted", True, "Valid", f"{len(rec.index.names)} trials planned")
         missing = await self._missing_runner(rec)
         interrupted = await self._act_on_trials(rec, experiment, can_start=missing is None)
-        admitted = missing or self.admission.condition(rec.key, rec.index.spec, rec.final)
+        for other in self.admission.note_queued(rec.key, open_trials.all_queued(rec)):
+            self.enqueue(other, 0.0)
+        waits = self._wait_for_session(rec)
+        admitted = missing or waits or self.admission.condition(rec.key, rec.index.spec, rec.final)
         await open_trials.ensure_companions(rec)
         changed = await open_trials.probe_jobs(rec)
         await open_trials.report_progress(rec)
@@ -120,6 +125,7 @@ class Reconciler:
             can_start
             and not rec.index.spec.suspend
             and not rec.final
+            and rec.next_session is None
             and self.admission.admit(rec.key, experiment, bool(rec.objects.jobs))
         )
         pending = [action for action in rec.decision.actions if may_start or not isinstance(action, Start)]
@@ -147,6 +153,9 @@ class Reconciler:
         except Refused as refused:
             rec.blocked[name] = REFUSED, str(refused)
             rec.refusal = refused
+        except actions.CollectionFailed as failed:
+            rec.blocked[name] = InvalidReason.records_unreadable.value, str(failed)
+            rec.enqueue(failed.after)
         except Conflict as conflict:
             logger.info("%s: %s; reconciling again", rec.key, conflict)
             rec.enqueue(_CONFLICT_S)
@@ -157,13 +166,24 @@ class Reconciler:
         return False
 
     async def _missing_runner(self, rec: Reconciliation) -> Object | None:
-        """A condition that says which job kind is not installed; None if it is."""
-        problem = await self.installed.problem(rec.runner(rec.index.names[0]).runner)
+        problem: str | None = none_installed(rec.options)
+        if rec.choice is not None:
+            problem = await self.installed.problem(rec.choice.runner)
         if problem is None:
             return None
         rec.enqueue(MISSING_S)
         self._release_slot(rec.key)
         return condition(ADMITTED, False, "RunnerMissing", problem)
+
+    def _wait_for_session(self, rec: Reconciliation) -> Object | None:
+        """Until the next session is due others may have the place in the pool."""
+        if rec.final or (upcoming := rec.next_session) is None:
+            return None
+        session, due = upcoming
+        rec.enqueue(max(0.0, due - time.time()) + 0.01)
+        self._release_slot(rec.key)
+        text = f"session {session + 1} of {rec.index.spec.measure.sessions.count} begins at {timestamp(due)}"
+        return condition(ADMITTED, False, "WaitingForSession", text)
 
     async def _refuse(self, key: Key, objects: ExperimentObjects, experiment: CachedExperiment, problem: str) -> None:
         await actions.delete_jobs(self.cluster, key, objects)
@@ -172,7 +192,6 @@ class Reconciler:
         self._close(key)
 
     async def _expire(self, key: Key, experiment: CachedExperiment) -> None:
-        """Delete an ended experiment once its time to live is over."""
         self._close(key)
         ttl, ended = experiment.spec.get("ttlSecondsAfterFinished"), experiment.status.get("endedAt")
         if ttl is None or ended is None:
@@ -183,17 +202,31 @@ class Reconciler:
         else:
             await self.cluster.delete(EXPERIMENTS, key.namespace, key.name, "Background", experiment.uid)
 
-    def _open(self, key: Key, objects: ExperimentObjects, experiment: CachedExperiment) -> Reconciliation:
-        """The reconciliation in progress, or a new one if the object or its spec is another now."""
+    async def _open(self, key: Key, objects: ExperimentObjects, experiment: CachedExperiment) -> Reconciliation:
+        """The reconciliation in progress, or a new one if the object, its spec or its runner is another now."""
         rec = self.open.get(key)
-        if rec is None or (rec.index.uid, rec.index.generation) != (experiment.uid, experiment.generation):
-            objects.take_changed()
-            spec = read_experiment(experiment.body)
-            index = TrialIndex.build(spec, experiment.uid, experiment.generation, objects)
-            rec = Reconciliation(key, objects, index, self.cluster, self.cache, self.settings, self.enqueue)
-            self.open[key] = rec
-        rec.objects = objects
+        if rec is not None and (rec.index.uid, rec.index.generation) != (experiment.uid, experiment.generation):
+            rec = None
+        options = choices(read_experiment(experiment.body).spec) if rec is None else rec.options
+        choice = kept_choice(experiment, objects) if experiment.spec.get("runner") in (None, AUTO) else options[0]
+        choice = choice or await self.installed.choice(options)
+        runner = (choice or options[0]).runner
+        if rec is None or rec.index.spec.runner is not runner:
+            rec = self.open[key] = self._begin(key, objects, experiment, runner)
+        rec.objects, rec.options, rec.choice = objects, options, choice
         return rec
+
+    def _begin(
+        self, key: Key, objects: ExperimentObjects, experiment: CachedExperiment, runner: Runner
+    ) -> Reconciliation:
+        objects.take_changed()
+        read = read_experiment(experiment.body)
+        read = read.model_copy(update={"spec": read.spec.model_copy(update={"runner": runner})})
+        index = TrialIndex.build(read, experiment.uid, experiment.generation, objects)
+        # Nothing that has begun is stopped because the settings have changed since.
+        if "startedAt" not in experiment.status and (problems := policy.violations(self.settings, index)):
+            raise NotRunnable(summary(problems))
+        return Reconciliation(key, objects, index, self.cluster, self.cache, self.settings, self.enqueue, self.intake)
 
     def _close(self, key: Key) -> None:
         """Forget what only an unfinished experiment needs, and let the next one of its pool begin."""
@@ -209,7 +242,6 @@ class Reconciler:
             self.enqueue(other, 0.0)
 
     def update_gauges(self) -> None:
-        """Bring the gauges up to date for a scrape."""
         trials: Counter[str] = Counter()
         for rec in self.open.values():
             trials.update(rec.published.get("counts") or {})
@@ -219,11 +251,6 @@ class Reconciler:
             if objects.experiment is not None
         )
         set_phase_gauges({phase.capitalize(): count for phase, count in trials.items()}, experiments)
-
-
-def _unfinished(objects: ExperimentObjects, experiment: CachedExperiment) -> bool:
-    """Whether an ended experiment still has jobs to delete or attempts to end."""
-    return "total" in experiment.status and bool(objects.jobs or objects.abandoned(experiment.uid))
 
 
 async def _perform(rec: Reconciliation, action: Action) -> bool:

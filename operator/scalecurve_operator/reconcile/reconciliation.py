@@ -1,19 +1,26 @@
 """One experiment under reconciliation: its objects, the index of its trials, and the means to act on them."""
 
+import secrets
+import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from scalecurve_api.lifecycle import Decision
-from scalecurve_api.spec.trial import TrialSpec
+from scalecurve_api.planning.runner_choice import RunnerChoice
+from scalecurve_api.spec.placeholders import filled
+from scalecurve_api.spec.trial import TrialPhase, TrialSpec
 from scalecurve_kube.cluster import Cluster
 from scalecurve_kube.errors import Refused
-from scalecurve_kube.resources import Object, Resource, resource_of
+from scalecurve_kube.resources import Object, Resource, resource_of, unix_time
 from scalecurve_operator.cache.cached_objects import ExperimentObjects, Key
 from scalecurve_operator.cache.object_cache import ObjectCache
 from scalecurve_operator.cache.trial_index import TrialIndex
+from scalecurve_operator.reconcile.intake import Intake
+from scalecurve_operator.reconcile.policy import record_share
 from scalecurve_operator.runners import JobRequest, RunnerKind
 from scalecurve_operator.settings import Settings
 
+_HOUR_S = 3600.0
 _NEVER = float("-inf")
 NAME_TAKEN, REFUSED = "NameTaken", "Refused"
 """Reasons why a trial is blocked."""
@@ -30,40 +37,68 @@ class Reconciliation:
     cache: ObjectCache
     settings: Settings
     queue: Callable[[Key, float], None]
+    intake: Intake
+    options: tuple[RunnerChoice, ...] = ()  # kinds of job that can carry it, best first
+    choice: RunnerChoice | None = None  # None while none of them is installed
 
     published: Object = field(default_factory=dict)
     published_at: float = _NEVER
-    started_at: float | None = None
-    """Unix time at which this process started the first trial"""
-    probed: dict[str, float] = field(default_factory=dict)
-    """trial -> when its job, pods and events were last looked at"""
-    waiting: dict[str, str] = field(default_factory=dict)
-    """trial -> what its job waits for"""
+    started_at: float | None = None  # Unix time at which this process started the first trial
+    probed: dict[str, float] = field(default_factory=dict)  # trial -> when its job, pods and events were last looked at
+    waiting: dict[str, str] = field(default_factory=dict)  # trial -> what its job waits for
+    # trial -> how often collecting its attempt has failed for a reason that is not the API server's
+    failed_collections: dict[str, int] = field(default_factory=dict)
+    unjudged: dict[str, int] = field(default_factory=dict)  # trial -> how often there was no process to judge it in
+    unreadable: dict[str, str] = field(default_factory=dict)  # trial -> why its attempt ends without what its pods left
 
-    starting: set[str] = field(default_factory=set)
-    """trials that the current reconcile has started an attempt of"""
+    starting: set[str] = field(default_factory=set)  # trials that the current reconcile has started an attempt of
     blocked: dict[str, tuple[str, str]] = field(default_factory=dict)
     """trial -> a condition's reason and message: why the current reconcile cannot go on with it"""
-    refusal: Refused | None = None
-    """the last one of the current reconcile"""
-    names: tuple[str, ...] = ()
-    """the trials that ``decision.status.phases`` lists"""
+    refusal: Refused | None = None  # the last one of the current reconcile
+    overdue: bool = False  # it has taken all the hours that it may
+    names: tuple[str, ...] = ()  # the trials that ``decision.status.phases`` lists
     decision: Decision = field(init=False)
 
-    def begin(self) -> None:
+    def begin(self, started: str | None) -> None:
+        """``started``: when its first trial began, as its status says."""
         self.starting.clear()
         self.blocked.clear()
         self.refusal = None
+        began = unix_time(started) if started is not None else self.started_at
+        ahead = self.index.look_ahead(time.time())
+        # Nobody is kept waiting between two sessions: each has these hours, from its own first trial on.
+        between = ahead.due is not None or self.index.session(ahead.end - 1) not in self.index.began
+        if began is None or (between and self.index.began):
+            return
+        began = max([began, *self.index.began.values()])
+        left = began + self.settings.max_experiment_hours * _HOUR_S - time.time()
+        if left > 0:
+            self.enqueue(left)
+        elif not self.overdue:
+            self.overdue = True
+            self.index.spec = self.index.spec.model_copy(update={"cancel": True})
 
     def decide(self) -> Decision:
-        """Bring the index up to date with the cache and decide what to do next."""
         self.index.update(self.objects, self.objects.take_changed())
-        self.names, self.decision = self.index.decide(self.objects)
+        self.names, self.decision = self.index.decide(self.objects, time.time())
+        status = self.decision.status
+        if self.overdue and status.counts.get(TrialPhase.cancelled):
+            allowed = f"{self.settings.max_experiment_hours:g} h, the most that this operator allows"
+            message = f"{status.message}; ended after {allowed} (maxExperimentHours)"
+            self.decision = replace(self.decision, status=replace(status, message=message))
         return self.decision
 
     @property
     def final(self) -> bool:
         return self.decision.status.phase.final
+
+    @property
+    def next_session(self) -> tuple[int, float] | None:
+        """The session that is waited for, from 0, and when it begins, in Unix seconds."""
+        ahead = self.index.look_ahead(time.time())
+        if ahead.due is None or self.index.open:
+            return None
+        return self.index.session(ahead.end), ahead.due
 
     def enqueue(self, after: float = 0.0) -> None:
         """Reconcile again, ``after`` seconds from now at the latest."""
@@ -82,18 +117,19 @@ class Reconciliation:
         return await self.cluster.get(self.resource(name), self.key.namespace, job)
 
     def job_request(self, name: str, attempt: int) -> JobRequest:
-        """What a runner needs to know to render an attempt of a trial."""
         trial = self.index.trial(name)
         return JobRequest(
             experiment=self.key.name,
             namespace=self.key.namespace,
             spec=self.index.spec,
-            trial=trial,
+            trial=filled(trial),
             trial_object=name,
             attempt=attempt,
             images=self.settings.images,
-            record_bytes=self.settings.record_bytes,
-            nodes=tuple(self.index.nodes.get(trial.point.series, ())),
+            record_bytes=record_share(self.settings, self.index),
+            nodes=tuple(self.index.nodes.get(trial.session, {}).get(trial.point.series, ())),
+            earlier_nodes=self.index.earlier_nodes(trial.session),
             metrics_port=self.settings.worker_metrics_port,
             linger_seconds=self.settings.linger_seconds,
+            secret=secrets.token_hex(16),
         )

@@ -1,8 +1,9 @@
 """Writing an experiment's status: when it is due, what it says, and against the object that it belongs to."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
+from scalecurve_api.spec.job_kinds import AUTO
 from scalecurve_kube.cluster import Cluster
 from scalecurve_kube.errors import Refused
 from scalecurve_kube.resources import EXPERIMENTS, Object
@@ -10,7 +11,7 @@ from scalecurve_operator.cache.cached_objects import CachedExperiment, Key
 from scalecurve_operator.cache.object_cache import ObjectCache
 from scalecurve_operator.reconcile.reconciliation import Reconciliation
 from scalecurve_operator.status import events, render
-from scalecurve_operator.status.headlines import best_efficiency, headlines
+from scalecurve_operator.status.headlines import headlines
 
 PUBLISH_INTERVAL_S = 2.0
 
@@ -25,7 +26,7 @@ async def publish(rec: Reconciliation, conditions: Sequence[Object]) -> None:
     if not (first or rec.final or now >= due or experiment.status.get("phase") != status.phase.value):
         rec.enqueue(due - now)
         return
-    new = _render(rec, experiment, [*conditions, *_stalled(rec), *_complete(rec)])
+    new = _render(rec, experiment, [*conditions, *_progress(rec, experiment.status)])
     if new in (experiment.status, rec.published):
         return
     # The Event goes first: whoever takes over after a kill finds the phase already written, and reports nothing.
@@ -35,6 +36,19 @@ async def publish(rec: Reconciliation, conditions: Sequence[Object]) -> None:
     rec.published, rec.published_at = new, now
 
 
+async def note_runner(rec: Reconciliation, experiment: CachedExperiment) -> bool:
+    """Write which runner was chosen before anything starts under it; False if that has to be repeated."""
+    named = experiment.spec.get("runner") not in (None, AUTO)
+    if named or rec.choice is None or experiment.status.get("runner") == rec.choice.runner.value:
+        return True
+    noted = {**experiment.status, **render.runner(rec.choice)}
+    if not await write(rec.cluster, rec.cache, rec.key, experiment, noted):
+        rec.enqueue()
+        return False
+    await events.runner_chosen(rec.cluster, rec.key, experiment.uid, rec.choice.runner, rec.choice.reason)
+    return True
+
+
 def _render(rec: Reconciliation, experiment: CachedExperiment, conditions: Sequence[Object]) -> Object:
     before, generation, wall = experiment.status, rec.index.generation, time.time()
     current = [
@@ -42,39 +56,32 @@ def _render(rec: Reconciliation, experiment: CachedExperiment, conditions: Seque
         for name, phase in zip(rec.names, rec.decision.status.phases, strict=True)
         if not phase.final and (trial := rec.objects.trials.get(name)) is not None and rec.objects.jobs_of(name)
     ]
-    entries = headlines(rec.index.spec, rec.index.plan, rec.index.throughputs)
-    return render.experiment(
+    rendered = render.experiment(
         before,
         generation,
         rec.decision.status,
         current,
-        entries,
-        best_efficiency(entries),
+        headlines(rec.index.spec, rec.index.plan, rec.index.throughputs),
         render.conditions(before, conditions, generation, wall),
         wall,
         rec.started_at,
     )
+    return rendered | (render.runner(rec.choice) if rec.choice is not None else {})
 
 
-def _stalled(rec: Reconciliation) -> list[Object]:
+def _progress(rec: Reconciliation, before: Object) -> Iterator[Object]:
     if rec.blocked:
         name, (reason, problem) = min(rec.blocked.items())
+        yield render.condition("Stalled", True, reason, f"{name}: {problem}")
     elif rec.waiting:
-        (name, problem), reason = min(rec.waiting.items()), "JobWaiting"
-    else:
-        return []
-    return [render.condition("Stalled", True, reason, f"{name}: {problem}")]
-
-
-def _complete(rec: Reconciliation) -> list[Object]:
-    status = rec.decision.status
-    return [render.condition("Complete", True, status.phase.value, status.message)] if rec.final else []
+        name, problem = min(rec.waiting.items())
+        yield render.condition("Stalled", True, "JobWaiting", f"{name}: {problem}")
+    yield from render.ends(rec.decision.status, before)
 
 
 async def refuse(cluster: Cluster, cache: ObjectCache, key: Key, experiment: CachedExperiment, problem: str) -> bool:
     """Write that an experiment can never run; False if that has to be repeated."""
-    condition = render.condition("Accepted", False, "InvalidSpec", problem)
-    status = render.refused(experiment.status, experiment.generation, problem, condition, time.time())
+    status = render.refused(experiment.status, experiment.generation, problem, time.time())
     written = await write(cluster, cache, key, experiment, status)
     await events.experiment_ended(cluster, key, experiment.uid, {}, status)
     return written

@@ -3,13 +3,10 @@
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 
-CONCURRENCY = 8
-"""trials of one experiment that are acted on at a time, each with a few requests in sequence"""
+CONCURRENCY = 8  # trials of one experiment that are acted on at a time, each with a few requests in sequence
 _POLL_S = 0.05
-
-T = TypeVar("T")
 
 
 class TaskPool:
@@ -29,11 +26,7 @@ class TaskPool:
             self.tasks[trial] = asyncio.create_task(action(), name=f"action on {trial}")
 
     async def wait(self, changed: Callable[[], bool]) -> None:
-        """Return when a task has ended, or when there is something new to decide on.
-
-        Raises:
-            Exception: of the first task that failed.
-        """
+        """Return when a task has ended, or when there is something new to decide on; raise what a task raised."""
         done: set[asyncio.Task[bool]] = set()
         while not done and not changed():
             tasks = self.tasks.values()
@@ -58,16 +51,14 @@ class TaskPool:
             raise failed[0]
 
 
-async def gather_bounded(work: Sequence[Coroutine[Any, Any, T]]) -> list[T]:
+async def gather_bounded(work: Sequence[Coroutine[Any, Any, None]]) -> None:
     """Run coroutines ``CONCURRENCY`` at a time. A failure stops no other, and is raised at the end."""
     slots = asyncio.Semaphore(CONCURRENCY)
 
-    async def run(coroutine: Coroutine[Any, Any, T]) -> T:
+    async def run(coroutine: Coroutine[Any, Any, None]) -> None:
         async with slots:
-            return await coroutine
+            await coroutine
 
-    results = await asyncio.gather(*map(run, work), return_exceptions=True)
-    for result in results:
-        if isinstance(result, BaseException):
+    for result in await asyncio.gather(*map(run, work), return_exceptions=True):
+        if result is not None:
             raise result
-    return [result for result in results if not isinstance(result, BaseException)]

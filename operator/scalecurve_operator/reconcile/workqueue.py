@@ -7,14 +7,13 @@ at once, the first to end would otherwise wait until all the others have begun.
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 
 from scalecurve_operator.cache.cached_objects import Key
 from scalecurve_operator.metrics import RECONCILE_ERRORS
 
-_CONCURRENCY = 16
-_LOW_PRIORITY_CONCURRENCY = 3
 _LOW_PRIORITY_INTERVAL_S = 0.25
-"""Low-priority reconciles begin while fewer than ``_LOW_PRIORITY_CONCURRENCY`` run, and beyond that one per interval,
+"""Low-priority reconciles begin while fewer than ``low_priority_concurrency`` run, and beyond that one per interval,
 because a reconcile may hang. A busy API server only answers more slowly; delaying starts gets results in sooner."""
 _FIRST_BACKOFF_S, _MAX_BACKOFF_S = 0.5, 60.0
 _CLOSE_S = 5.0
@@ -22,32 +21,25 @@ _CLOSE_S = 5.0
 logger = logging.getLogger(__name__)
 
 
+@dataclass(eq=False)
 class WorkQueue:
     """Calls ``reconcile(key)`` for every key that is enqueued; one that fails is retried with exponential backoff."""
 
-    def __init__(
-        self,
-        reconcile: Callable[[Key], Awaitable[None]],
-        high_priority: Callable[[Key], bool] = lambda key: False,
-        concurrency: int = _CONCURRENCY,
-        low_priority_concurrency: int = _LOW_PRIORITY_CONCURRENCY,
-    ) -> None:
-        self.reconcile = reconcile
-        self.high_priority = high_priority
-        self.concurrency = concurrency
-        self.low_priority_concurrency = low_priority_concurrency
+    reconcile: Callable[[Key], Awaitable[None]]
+    high_priority: Callable[[Key], bool] = lambda key: False
+    concurrency: int = 16
+    low_priority_concurrency: int = 3
+
+    def __post_init__(self) -> None:
         self.running: dict[Key, asyncio.Task[None]] = {}
-        self.high: dict[Key, None] = {}
-        """queued keys of high priority, first in first out"""
+        self.high: dict[Key, None] = {}  # queued keys, first in first out
         self.low: dict[Key, None] = {}
-        self.dirty: set[Key] = set()
-        """enqueued while their reconcile was running"""
+        self.dirty: set[Key] = set()  # enqueued while their reconcile was running
         self.timers: dict[Key, asyncio.TimerHandle] = {}
         self.failures: dict[Key, int] = {}
         self.started: dict[Key, float] = {}
         self.low_priority_started = float("-inf")
-        self.wake_up: asyncio.TimerHandle | None = None
-        """to start a low-priority reconcile although others run"""
+        self.wake_up: asyncio.TimerHandle | None = None  # to start a low-priority reconcile although others run
         self.closed = False
 
     def enqueue(self, key: Key, after: float = 0.0) -> None:
@@ -63,7 +55,6 @@ class WorkQueue:
             self._dispatch()
 
     def oldest_reconcile_seconds(self) -> float:
-        """How long the longest reconcile now running has taken."""
         now = asyncio.get_running_loop().time()
         return max((now - started for started in self.started.values()), default=0.0)
 

@@ -8,22 +8,16 @@ from scalecurve_api.spec.job_kinds import DEFAULT_RUNNER
 from scalecurve_api.spec.trial import TrialSpec
 from scalecurve_operator.runners.job import IndexedJob
 from scalecurve_operator.runners.job_request import JobRequest, JobRequestError
-from scalecurve_operator.runners.job_status import JobStatus
+from scalecurve_operator.runners.job_set import JobSet
 from scalecurve_operator.runners.mpi_job import MPIJob
-from scalecurve_operator.runners.pytorch_job import PyTorchJob
-from scalecurve_operator.runners.runner_kind import Manifest, RunnerKind
-from scalecurve_operator.runners.tf_job import TFJob
+from scalecurve_operator.runners.runner_kind import JobStatus, Manifest, RunnerKind
+from scalecurve_operator.runners.train_job import TrainJob
+from scalecurve_operator.runners.training_operator import PyTorchJob, TFJob
 
 __all__ = ["RUNNERS", "JobRequest", "JobRequestError", "JobStatus", "Manifest", "RunnerKind", "runner_for"]
 
-_KINDS: tuple[RunnerKind, ...] = (
-    IndexedJob(),
-    PyTorchJob(),
-    MPIJob(),
-    TFJob(),
-)
-RUNNERS: dict[str, RunnerKind] = {kind.runner: kind for kind in _KINDS}
-"""by the job's kind"""
+_KINDS: tuple[RunnerKind, ...] = (IndexedJob(), PyTorchJob(), MPIJob(), TFJob(), JobSet(), TrainJob())
+RUNNERS: dict[str, RunnerKind] = {kind.runner: kind for kind in _KINDS}  # by the job's kind
 
 
 def runner_for(spec: ExperimentSpec, trial: TrialSpec) -> RunnerKind:

@@ -14,12 +14,11 @@ from scalecurve_api.spec.job_kinds import Runner
 from scalecurve_api.spec.object_names import ATTEMPT_LABEL, TRIAL_LABEL
 from scalecurve_kube.resources import SERVICES
 from scalecurve_operator.runners.job_request import JobRequest
-from scalecurve_operator.runners.job_status import SUSPENDED, JobStatus, ended, true_conditions, underway
 from scalecurve_operator.runners.pod_template import COORDINATOR_PORT, worker_template
-from scalecurve_operator.runners.runner_kind import Manifest
+from scalecurve_operator.runners.runner_kind import JobStatus, Manifest, RunnerKind, conditions_of
 
 
-class IndexedJob:
+class IndexedJob(RunnerKind):
     """Pod i carries the workers from i * workers_per_pod on; all find pod 0 by its name under the Service."""
 
     runner = Runner.job
@@ -58,19 +57,15 @@ class IndexedJob:
 
     def read(self, job: Mapping[str, Any]) -> JobStatus:
         """Ended at the first sign of it; running when every pod is ready or done."""
-        conditions, spec, status = true_conditions(job), job.get("spec") or {}, job.get("status") or {}
+        conditions, spec, status = conditions_of(job), job.get("spec") or {}, job.get("status") or {}
         for kind in ("Complete", "SuccessCriteriaMet", "Failed", "FailureTarget"):
             if kind in conditions:
-                return ended(conditions[kind], succeeded=kind in ("Complete", "SuccessCriteriaMet"))
-        if spec.get("suspend"):
-            return SUSPENDED
-        return underway(status.get("ready", 0) + status.get("succeeded", 0) >= spec.get("completions", 1))
+                return JobStatus.ended(conditions[kind], succeeded=kind in ("Complete", "SuccessCriteriaMet"))
+        up = status.get("ready", 0) + status.get("succeeded", 0)
+        return JobStatus.underway(job, spec.get("suspend"), up >= spec.get("completions", 1))
 
     def trim(self, spec: Mapping[str, Any]) -> Manifest:
         return {name: spec[name] for name in ("suspend", "completions") if name in spec}
-
-    def pods(self, request: JobRequest) -> int:
-        return request.pods
 
     def recording_pod(self, pods: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
         return next((pod for pod in pods if _index(pod) == "0"), None)

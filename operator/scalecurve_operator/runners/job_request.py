@@ -10,6 +10,7 @@ from scalecurve_api.spec import object_names as objects
 from scalecurve_api.spec.experiment import ExperimentSpec
 from scalecurve_api.spec.job_kinds import Runner
 from scalecurve_api.spec.trial import TrialSpec
+from scalecurve_kube.resources import resource_of
 
 BACKSTOP_S = 60
 QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
@@ -27,19 +28,16 @@ class JobRequest:
     namespace: str
     spec: ExperimentSpec
     trial: TrialSpec
-    trial_object: str
-    """name of the ScalingTrial object"""
+    trial_object: str  # name of the ScalingTrial object
     attempt: int
-    images: Mapping[str, str]
-    """program -> image, for experiments that name none"""
+    images: Mapping[str, str]  # program -> image, for experiments that name none
     record_bytes: int
-    nodes: tuple[str, ...] = ()
-    """nodes that the series has used so far, in order of first use"""
-    metrics_port: int = 0
-    """port of /metrics of a pod's first worker, further workers count up; 0 is none"""
+    nodes: tuple[str, ...] = ()  # nodes that the series has used so far in this session, in order of first use
+    earlier_nodes: tuple[str, ...] = ()  # nodes that earlier sessions have used
+    metrics_port: int = 0  # port of /metrics of a pod's first worker, further workers count up; 0 is none
     engine_version: str = field(default_factory=release)
-    linger_seconds: float = 0.0
-    """how long workers stay up after their last step, for a last scrape"""
+    secret: str = ""  # what the processes of the attempt share, and no other pod knows
+    linger_seconds: float = 0.0  # how long workers stay up after their last step, for a last scrape
 
     @property
     def job(self) -> str:
@@ -52,18 +50,12 @@ class JobRequest:
 
     @property
     def workers_per_pod(self) -> int:
-        """Workers per pod.
-
-        Raises:
-            JobRequestError: when they do not divide evenly (``rules`` refuses such an experiment).
-        """
-        workers = self.trial.point.workers
-        if workers % self.pods:
-            pods_per_node = self.spec.placement.pods_per_node
-            raise JobRequestError(
-                f"spec.placement.podsPerNode: {pods_per_node}: {workers} workers do not divide over {self.pods} pods"
-            )
-        return workers // self.pods
+        """JobRequestError unless they divide evenly; ``rules`` refuses such an experiment."""
+        count, rest = divmod(self.trial.point.workers, self.pods)
+        if rest:
+            problem = f"{self.trial.point.workers} workers do not divide over {self.pods} pods"
+            raise JobRequestError(f"spec.placement.podsPerNode: {self.spec.placement.pods_per_node}: {problem}")
+        return count
 
     @property
     def backstop_seconds(self) -> int:
@@ -73,12 +65,9 @@ class JobRequest:
     @property
     def image(self) -> str:
         program = self.trial.workload.program
-        image = self.trial.workload.image or self.images.get(program)
-        if not image:
-            raise JobRequestError(
-                f"spec.workload.image: missing, and this operator has no image for program {program!r}"
-            )
-        return image
+        if image := self.trial.workload.image or self.images.get(program):
+            return image
+        raise JobRequestError(f"spec.workload.image: missing, and this operator has no image for program {program!r}")
 
     @property
     def suspended(self) -> dict[str, bool]:
@@ -90,24 +79,15 @@ class JobRequest:
         return {"suspend": True} if self.spec.queue else {}
 
     def manifest(self, runner: Runner, spec: Mapping[str, Any]) -> dict[str, Any]:
-        """The job with this spec."""
-        kind, labels = runner.job_kind, dict(self.labels)
-        if self.spec.queue:
-            labels[QUEUE_LABEL] = self.spec.queue
-        return {
-            "apiVersion": f"{kind.group}/{kind.version}",
-            "kind": runner.value,
-            "metadata": {"name": self.job, "namespace": self.namespace, "labels": labels},
-            "spec": dict(spec),
-        }
+        labels = self.spec.pod.job_labels | self.labels | ({QUEUE_LABEL: self.spec.queue} if self.spec.queue else {})
+        further = {"annotations": dict(self.spec.pod.job_annotations)} if self.spec.pod.job_annotations else {}
+        job = resource_of(runner).body(name=self.job, namespace=self.namespace, labels=labels, **further)
+        return {**job, "spec": dict(spec)}
 
     @property
     def labels(self) -> dict[str, str]:
-        """Labels of the job and of all its pods."""
         return objects.labels(self.experiment, self.trial_object, self.attempt)
 
     @property
     def pod_selector(self) -> str:
-        """Label selector of the attempt's pods."""
-        ours = {name: value for name, value in self.labels.items() if name.startswith(f"{GROUP}/")}
-        return ",".join(f"{name}={value}" for name, value in ours.items())
+        return ",".join(f"{name}={value}" for name, value in self.labels.items() if name.startswith(f"{GROUP}/"))

@@ -3,25 +3,18 @@
 None of their conditions says why a run failed; that is read from the pods, which cleanPodPolicy None preserves.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from scalecurve_api.spec.job_kinds import Runner
 from scalecurve_api.spec.trial import FailedReason
 from scalecurve_operator.runners.job_request import JobRequest
-from scalecurve_operator.runners.job_status import SUSPENDED, JobStatus, ended, true_conditions, underway
-from scalecurve_operator.runners.pod_status import labels_of
-from scalecurve_operator.runners.runner_kind import Manifest
-
-REPLICA_TYPE = "training.kubeflow.org/replica-type"
-REPLICA_INDEX = "training.kubeflow.org/replica-index"
+from scalecurve_operator.runners.runner_kind import JobStatus, Manifest, RunnerKind, conditions_of
 
 
-class KubeflowRunner:
+class KubeflowRunner(RunnerKind):
     """A job kind with ``replica_specs``, the field that holds its replicas by role."""
 
-    runner: Runner
     replica_specs: str
 
     def job(
@@ -38,19 +31,13 @@ class KubeflowRunner:
         policy |= request.suspended
         return request.manifest(self.runner, {"runPolicy": policy, **spec, self.replica_specs: dict(replicas)})
 
-    def companions(self, request: JobRequest, job: Mapping[str, Any]) -> list[Manifest]:
-        """None: the job's operator creates its Services."""
-        return []
-
-    def pods(self, request: JobRequest) -> int:
-        return request.pods
-
     def read(self, job: Mapping[str, Any]) -> JobStatus:
         """By conditions and counts.
 
         The operators' own condition Running comes with the first pod, and after a short run may never come.
         """
-        return replace(self._read(job), resumed_at=_resumed_at(job))
+        released = conditions_of(job, "False").get("Suspended", {})
+        return replace(self._read(job), resumed_at=released.get("lastTransitionTime"))
 
     def trim(self, spec: Mapping[str, Any]) -> Manifest:
         suspend = (spec.get("runPolicy") or {}).get("suspend")
@@ -59,49 +46,22 @@ class KubeflowRunner:
         return {"runPolicy": {} if suspend is None else {"suspend": suspend}, self.replica_specs: counts}
 
     def _read(self, job: Mapping[str, Any]) -> JobStatus:
-        conditions, spec, status = true_conditions(job), job.get("spec") or {}, job.get("status") or {}
+        conditions, spec, status = conditions_of(job), job.get("spec") or {}, job.get("status") or {}
         # A job of which one replica failed and another succeeded can have both.
         if "Failed" in conditions:
-            return _failed(ended(conditions["Failed"], succeeded=False))
+            return _failed(JobStatus.ended(conditions["Failed"], succeeded=False))
         if "Succeeded" in conditions:
-            return ended(conditions["Succeeded"], succeeded=True)
-        if (spec.get("runPolicy") or {}).get("suspend"):
-            return SUSPENDED
+            return JobStatus.ended(conditions["Succeeded"], succeeded=True)
         counts = {name: counts or {} for name, counts in (status.get("replicaStatuses") or {}).items()}
         up = {name: count.get("active", 0) + count.get("succeeded", 0) for name, count in counts.items()}
         expected = {name: replica.get("replicas", 1) for name, replica in (spec.get(self.replica_specs) or {}).items()}
-        return underway(bool(expected) and all(up.get(name, 0) >= count for name, count in expected.items()))
+        all_up = bool(expected) and all(up.get(name, 0) >= count for name, count in expected.items())
+        return JobStatus.underway(job, (spec.get("runPolicy") or {}).get("suspend"), all_up)
 
 
 def replicas(count: int, template: Mapping[str, Any]) -> dict[str, Any]:
     """Pods of one role; none is restarted."""
     return {"replicas": count, "restartPolicy": "Never", "template": dict(template)}
-
-
-def replica_zero(pods: Sequence[Mapping[str, Any]], *roles: str) -> Mapping[str, Any] | None:
-    """Replica 0 of the first of ``roles`` that exists."""
-    for role in roles:
-        for pod in pods:
-            labels = labels_of(pod)
-            if labels.get(REPLICA_TYPE, "").lower() == role and labels.get(REPLICA_INDEX, "0") == "0":
-                return pod
-    return None
-
-
-def with_deadline(template: Mapping[str, Any], request: JobRequest) -> dict[str, Any]:
-    """The deadline on the pod itself, which the kubelet enforces, and which preserves the pod.
-
-    training-operator 1.9 looks at the job's own only when something else happens to it: the queue that should wake it
-    drops what is added for later (``FakeWorkQueue.AddAfter``), and a hung job outlives any deadline.
-    """
-    return {**template, "spec": {**template["spec"], "activeDeadlineSeconds": request.backstop_seconds}}
-
-
-def _resumed_at(job: Mapping[str, Any]) -> str | None:
-    for condition in (job.get("status") or {}).get("conditions") or ():
-        if condition["type"] == "Suspended" and condition.get("status") == "False":
-            return str(condition["lastTransitionTime"])
-    return None
 
 
 def _failed(status: JobStatus) -> JobStatus:

@@ -21,15 +21,11 @@ from scalecurve_operator.runners.pod_template import COORDINATOR_PORT, LAUNCHER,
 from scalecurve_operator.runners.runner_kind import Manifest
 
 HOSTFILE = "/etc/mpi/hostfile"
-SSH_PORT = 2222
-"""Above 1024: sshd runs as an ordinary user, without any capability."""
+SSH_PORT = 2222  # Above 1024: sshd runs as an ordinary user, without any capability
 SSH_FOLDER = "/home/mpiuser/.ssh"
 SSHD_ENTRY = ("python", "-m", "scalecurve_worker.launch.sshd")
 # Enough for mpirun's connections to 512 pods and one record; it waits while the workers compute.
-_LAUNCHER_RESOURCES = {
-    "requests": {"cpu": "100m", "memory": "256Mi"},
-    "limits": {"cpu": "1", "memory": "2Gi"},
-}
+_LAUNCHER_RESOURCES = {"requests": {"cpu": "100m", "memory": "256Mi"}, "limits": {"cpu": "1", "memory": "2Gi"}}
 
 
 class MPIJob(KubeflowRunner):
@@ -41,25 +37,10 @@ class MPIJob(KubeflowRunner):
     def render(self, request: JobRequest) -> Manifest:
         """No pod runs as root, even to lock memory: ranks that sshd starts would not benefit."""
         meet = {contract.COORDINATOR_ENV: f"{request.job}-worker-0.{request.job}:{COORDINATOR_PORT}"}
-        launcher = template(
-            request,
-            "launcher",
-            LAUNCHER,
-            # Open MPI 5 ignores the host file that the operator's variables name: all ranks would run in the launcher,
-            # and the job would succeed (kubeflow/mpi-operator#842).
-            env={**meet, contract.HOSTFILE_ENV: HOSTFILE},
-            resources=_LAUNCHER_RESOURCES,
-            root=False,
-        )
-        worker = worker_template(
-            request,
-            "worker",
-            env=meet,
-            command=SSHD_ENTRY,
-            root=False,
-            ports=[{"name": "ssh", "containerPort": SSH_PORT}],
-            readinessProbe={"tcpSocket": {"port": SSH_PORT}, "periodSeconds": 1},
-        )
+        # Open MPI 5 ignores the host file that the operator's variables name: all ranks would run in the launcher, and
+        # the job would succeed (kubeflow/mpi-operator#842).
+        launcher = launcher_template(request, {**meet, contract.HOSTFILE_ENV: HOSTFILE})
+        worker = sshd_template(request, meet)
         return self.job(
             request,
             {"Launcher": replicas(1, launcher), "Worker": replicas(request.pods, worker)},
@@ -74,3 +55,21 @@ class MPIJob(KubeflowRunner):
 
     def recording_pod(self, pods: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
         return next((pod for pod in pods if role_of(pod) == LAUNCHER), None)
+
+
+def launcher_template(request: JobRequest, env: Mapping[str, str]) -> Manifest:
+    """The pod that runs mpirun."""
+    return template(request, "launcher", LAUNCHER, env=env, resources=_LAUNCHER_RESOURCES, root=False)
+
+
+def sshd_template(request: JobRequest, env: Mapping[str, str]) -> Manifest:
+    """A pod in which mpirun starts ranks."""
+    return worker_template(
+        request,
+        "worker",
+        env=env,
+        command=SSHD_ENTRY,
+        root=False,
+        ports=[{"name": "ssh", "containerPort": SSH_PORT}],
+        readinessProbe={"tcpSocket": {"port": SSH_PORT}, "periodSeconds": 1},
+    )

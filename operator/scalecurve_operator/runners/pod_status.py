@@ -12,11 +12,17 @@ P = TypeVar("P", bound=Mapping[str, Any])
 
 _INDEX_LABELS = frozenset(label for runner in Runner for label in runner.job_kind.index_labels)
 _LEADERS = frozenset(filter(None, (runner.job_kind.leader_label for runner in Runner)))
+_CHILD_JOBS = frozenset(suffix for runner in Runner for suffix in runner.job_kind.child_jobs)
 
 
 def status_of(pod: Pod) -> Mapping[str, Any]:
     """The pod's status; empty before it has one."""
     return pod.get("status") or {}
+
+
+def phase_of(pod: Pod) -> str | None:
+    """Pending, Running, Succeeded or Failed."""
+    return status_of(pod).get("phase")
 
 
 def labels_of(pod: Pod) -> Mapping[str, str]:
@@ -56,6 +62,26 @@ def position_of(pod: Pod) -> tuple[bool, int]:
 def role_of(pod: Pod) -> str:
     """What the pod does in its trial."""
     return labels_of(pod).get(ROLE_LABEL, "worker")
+
+
+def pods_of_job(pods: Sequence[P], job: str, uid: str | None, *, newest: bool = True) -> list[P]:
+    """Those that the job's controller made, the newest of each position; labels alone anyone may give to a pod.
+
+    An MPIJob's launcher and all pods of a JobSet belong to Jobs that it makes. Without the ``uid`` of a job that never
+    was, labels decide.
+    """
+
+    children = {f"{job}{suffix}" for suffix in _CHILD_JOBS}
+
+    def made(pod: Pod) -> bool:
+        owners = pod["metadata"].get("ownerReferences") or ()
+        return any(
+            owner.get("uid") == uid or (owner.get("kind") == "Job" and owner.get("name") in children)
+            for owner in owners
+        )
+
+    of_job = [pod for pod in pods if uid is None or made(pod)]
+    return newest_pods(of_job) if newest else of_job
 
 
 def newest_pods(pods: Sequence[P]) -> list[P]:

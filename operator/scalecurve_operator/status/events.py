@@ -27,9 +27,19 @@ async def experiment_ended(
         await _post(cluster, key, EXPERIMENTS.owner(key.name, uid), kind, phase, str(now.get("message") or ""))
 
 
+async def runner_chosen(cluster: Cluster, key: Key, uid: str, runner: str, reason: str) -> None:
+    """Report which kind of job carries an experiment's trials."""
+    await _post(cluster, key, EXPERIMENTS.owner(key.name, uid), "Normal", "RunnerChosen", f"{runner}: {reason}")
+
+
 async def trial_failed(cluster: Cluster, key: Key, name: str, uid: str, reason: str, message: str) -> None:
     """Report an attempt that did not succeed."""
     await _post(cluster, key, TRIALS.owner(name, uid), "Warning", reason, message)
+
+
+async def trial_queued(cluster: Cluster, key: Key, name: str, uid: str, message: str) -> None:
+    """Report what a trial's queue says of it, once for each thing that it says."""
+    await _post(cluster, key, TRIALS.owner(name, uid), "Normal", "TrialQueued", message)
 
 
 async def _post(cluster: Cluster, key: Key, subject: Object, kind: str, reason: str, message: str) -> None:

@@ -1,8 +1,8 @@
 """How well each series scales so far, for the status; the report has the uncertainties."""
 
-import math
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from statistics import geometric_mean
 
 from scalecurve_api.crds.status import one_line
 from scalecurve_api.planning.plan import Plan, baseline_of
@@ -32,12 +32,10 @@ def headlines(spec: ExperimentSpec, plan: Plan, throughputs: Mapping[int, float]
     return [entry for _, entry in sorted(ranked, key=lambda pair: (-pair[0], pair[1]["series"]))]
 
 
-def best_efficiency(entries: list[Object]) -> str | None:
+def best_efficiency(entries: Sequence[Object]) -> str | None:
     """The efficiency of the best series, with its worker count."""
-    for entry in entries:
-        if "efficiency" in entry:
-            return one_line(f"{entry['efficiency']} at {entry['workers']}", 64)
-    return None
+    best = (f"{entry['efficiency']} at {entry['workers']}" for entry in entries if "efficiency" in entry)
+    return next((one_line(text, 64) for text in best), None)
 
 
 def _headline(series: str, mode: str, by_workers: Mapping[int, list[float]], baseline: int) -> tuple[float, Object]:
@@ -59,4 +57,4 @@ def _headline(series: str, mode: str, by_workers: Mapping[int, list[float]], bas
 
 
 def _mean(values: list[float]) -> float:
-    return math.exp(sum(math.log(value) for value in values) / len(values)) if all(v > 0 for v in values) else 0.0
+    return geometric_mean(values) if all(value > 0 for value in values) else 0.0

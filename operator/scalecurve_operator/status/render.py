@@ -1,23 +1,38 @@
 """Statuses as written to the API server, as JSON; ``scalecurve_api.crds.status`` declares every field. Pure."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from scalecurve_api.crds.status import (
     MAX_CURRENT,
     MAX_HEADLINES,
     MAX_HISTORY,
     MAX_LEFT_OUT,
-    MAX_NODES,
     one_line,
 )
-from scalecurve_api.lifecycle import Status
+from scalecurve_api.lifecycle import ExperimentPhase, Status
+from scalecurve_api.planning.runner_choice import RunnerChoice
 from scalecurve_api.record.verdict import Verdict
-from scalecurve_api.spec.trial import TrialPhase, TrialSpec
+from scalecurve_api.spec.pod_options import MAX_NODES
+from scalecurve_api.spec.trial import InvalidReason, TrialPhase, TrialSpec
 from scalecurve_kube.resources import Object, timestamp
+from scalecurve_operator.status.headlines import best_efficiency
 
+COMPLETE, FAILED, SUSPENDED = "Complete", "Failed", "Suspended"
 _MAX_TIMELINE = 64
-_OF_ONE_ATTEMPT = ("reason", "message", "jobUid", "nodes", "throughput", "summary", "record", "timeline", "endedAt")
+_OF_ONE_ATTEMPT = (
+    "reason",
+    "message",
+    "jobUid",
+    "nodes",
+    "throughput",
+    "summary",
+    "record",
+    "timeline",
+    "endedAt",
+    "unproved",
+)
 
 
 @dataclass(frozen=True)
@@ -25,10 +40,11 @@ class AttemptResult:
     """What the trial's status says about an attempt that has ended."""
 
     verdict: Verdict
-    summary: Object | None
+    summary: Mapping[str, object] | None
     record: Object
     nodes: tuple[str, ...]
     ended_at: float
+    unproved: tuple[InvalidReason, ...] = ()
 
 
 def claimed(status: Mapping[str, object], attempt: int, job: str, now: float) -> Object:
@@ -71,13 +87,15 @@ def ended(status: Mapping[str, object], attempt: int, result: AttemptResult, job
         "endedAt": moment,
         "timeline": [*_list(status.get("timeline")), _event(verdict.phase, result.ended_at)][-_MAX_TIMELINE:],
     }
+    message = verdict.message or (f"unproved: {', '.join(result.unproved)}" if result.unproved else "")
     optional: Object = {
         "reason": past.get("reason"),
-        "message": one_line(verdict.message, 512) if verdict.message else None,
+        "message": one_line(message, 512) if message else None,
         "jobUid": job_uid,
         "nodes": [node for node in result.nodes if len(node) <= 63][:MAX_NODES] or None,
         "summary": result.summary,
         "record": _bounded(result.record),
+        "unproved": list(result.unproved) or None,
         # Only a succeeded trial enters a curve or a table.
         "throughput": _throughput(result.summary) if verdict.phase is TrialPhase.succeeded else None,
     }
@@ -90,7 +108,6 @@ def experiment(
     status: Status,
     current: Iterable[Object],
     headlines: Sequence[Object],
-    best: str | None,
     conditions: Sequence[Object],
     now: float,
     started_at: float | None = None,
@@ -108,7 +125,7 @@ def experiment(
         "current": list(current)[:MAX_CURRENT],
         "conditions": list(conditions),
     }
-    if best:
+    if best := best_efficiency(headlines):
         new["bestEfficiency"] = best
     if "startedAt" in before:
         new["startedAt"] = before["startedAt"]
@@ -117,6 +134,12 @@ def experiment(
     if status.phase.final:
         new["endedAt"] = before.get("endedAt") or timestamp(now)
     return new
+
+
+def runner(choice: RunnerChoice) -> Object:
+    """Which kind of job carries the trials, and why."""
+    reason = {"runnerReason": one_line(choice.reason, 512)} if choice.reason else {}
+    return {"runner": choice.runner.value, **reason}
 
 
 def current_trial(name: str, trial: TrialSpec, phase: TrialPhase, status: Mapping[str, object]) -> Object:
@@ -131,13 +154,28 @@ def current_trial(name: str, trial: TrialSpec, phase: TrialPhase, status: Mappin
     return entry | ({"since": status["startedAt"]} if status.get("startedAt") else {})
 
 
-def refused(before: Mapping[str, object], generation: int, message: str, condition: Object, now: float) -> Object:
+def ends(status: Status, before: Mapping[str, object]) -> Iterator[Object]:
+    """What ``kubectl wait`` waits for, as of a Job: exactly one of Complete and Failed in the end, Suspended before.
+
+    Cancelled counts as Failed: what was asked for was not measured.
+    """
+    if status.phase.final:
+        kind = COMPLETE if status.phase is ExperimentPhase.succeeded else FAILED
+        yield condition(kind, True, status.phase.value, status.message)
+    elif status.phase is ExperimentPhase.suspended:
+        yield condition(SUSPENDED, True, "SuspendRequested", "spec.suspend is true; no trial runs")
+    elif any(entry["type"] == SUSPENDED for entry in _list(before.get("conditions"))):
+        yield condition(SUSPENDED, False, "Resumed", "trials may run")
+
+
+def refused(before: Mapping[str, object], generation: int, message: str, now: float) -> Object:
     """An experiment that can never run."""
+    entries = [condition(kind, kind == FAILED, "InvalidSpec", message) for kind in ("Accepted", FAILED)]
     return {
         "observedGeneration": generation,
         "phase": "Failed",
         "message": one_line(message, 512),
-        "conditions": conditions(before, [condition], generation, now),
+        "conditions": conditions(before, entries, generation, now),
         "endedAt": before.get("endedAt") or timestamp(now),
     }
 
@@ -174,7 +212,7 @@ def _bounded(record: Object) -> Object:
     return record | {"leftOut": [one_line(text, 128) for text in record["leftOut"][:MAX_LEFT_OUT]]}
 
 
-def _throughput(summary: Object | None) -> str | None:
+def _throughput(summary: Mapping[str, Any] | None) -> str | None:
     if not summary or summary.get("throughput") is None:
         return None
     if not summary.get("samples") and summary.get("peakBusbw") is not None:

@@ -7,7 +7,7 @@ thousand finished trials. So we list page by page, and kopf lists once more afte
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from scalecurve_api.spec.job_kinds import Runner
@@ -16,8 +16,7 @@ from scalecurve_kube.cluster import Cluster
 from scalecurve_kube.errors import Refused, Unreachable
 from scalecurve_kube.resources import EXPERIMENTS, TRIALS, Object, Resource, resource_of
 from scalecurve_operator.cache.cached_objects import Key
-from scalecurve_operator.cache.object_cache import ObjectCache
-from scalecurve_operator.watch.trim import trim
+from scalecurve_operator.cache.object_cache import ObjectCache, trim
 
 _QUIET_S = 10.0
 _EXPIRED = 410
@@ -30,17 +29,18 @@ class WatchedKind:
     """A kind of object to list and watch; ``upsert`` and ``delete`` return the experiment to reconcile."""
 
     resource: Resource
-    label_selector: str
+    query: Mapping[str, str]
     upsert: Callable[[Object], Key | None]
     delete: Callable[[Object], Key | None]
 
 
 def watched_kinds(cache: ObjectCache) -> list[WatchedKind]:
     """Experiments, trials, and the jobs of trials."""
+    ours = {"labelSelector": TRIAL_LABEL}
     return [
-        WatchedKind(EXPERIMENTS, "", cache.upsert_experiment, cache.delete_experiment),
-        WatchedKind(TRIALS, "", cache.upsert_trial, cache.delete_trial),
-        *(WatchedKind(resource_of(runner), TRIAL_LABEL, cache.upsert_job, cache.delete_job) for runner in Runner),
+        WatchedKind(EXPERIMENTS, {}, cache.upsert_experiment, cache.delete_experiment),
+        WatchedKind(TRIALS, {}, cache.upsert_trial, cache.delete_trial),
+        *(WatchedKind(resource_of(runner), ours, cache.upsert_job, cache.delete_job) for runner in Runner),
     ]
 
 
@@ -89,11 +89,10 @@ class InitialList:
                     enqueue(key, 0.0)
 
     async def _load(self, kind: WatchedKind, namespace: str) -> None:
-        query = {"labelSelector": kind.label_selector} if kind.label_selector else {}
         while True:
             first = True
             try:
-                async for page in self.cluster.pages(kind.resource, namespace, **query):
+                async for page in self.cluster.pages(kind.resource, namespace, **kind.query):
                     first = False
                     for body in page:
                         self._cache(kind, body)

@@ -8,12 +8,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from scalecurve.bundle.open import open_bundle, open_bundles
-from scalecurve.bundle.problem import BundleError
-from scalecurve.bundle.record_file import stored_digest
+from scalecurve.bundle.problem import BundleError, FileError
 from scalecurve.curves.compute import scaling
 from scalecurve.curves.tables import excluded_table, problem_table, scaling_table
 from scalecurve_api import GROUP
 from scalecurve_api.planning.plan import make_plan
+from scalecurve_api.record.trial_record import stored_digest
 from scalecurve_api.spec.trial import TrialPhase
 from tests.analysis.synthetic import Truth, experiment, run, write_bundle
 
@@ -141,6 +141,34 @@ def test_stray_files_are_named_and_hidden_ones_are_not(own: Path):
     (own / "trials" / ".weak-1.partial").mkdir()
     os.mkdir(os.fsencode(own / "trials") + b"/\xff")
     assert sorted(p.file for p in open_bundle(own).problems) == ["trials/\\udcff/trial.json", "trials/notes.txt"]
+
+
+@pytest.mark.parametrize(
+    ("place", "problem"),
+    [
+        ("trials", "trials: cannot be listed: is a link, which scalecurve never makes here"),
+        ("trials/weak-1-1x1-r1", "trials/weak-1-1x1-r1: not a trial folder: ignored"),
+        ("trials/weak-1-1x1-r1/trial.json", "trials/weak-1-1x1-r1/trial.json: is a link, which"),
+        ("experiment.yaml", "experiment.yaml: is a link, which scalecurve never makes here"),
+    ],
+)
+def test_what_lies_behind_a_link_is_not_read(own: Path, tmp_path: Path, place: str, problem: str):
+    (own / place).rename(tmp_path / "elsewhere")
+    (own / place).symlink_to(tmp_path / "elsewhere")
+    assert str(open_bundle(own).problems[0]).startswith(problem)
+
+
+def test_a_table_behind_a_link_is_not_read(own: Path, tmp_path: Path):
+    table = own / "trials" / "weak-1-1x1-r1" / "steps.parquet"
+    table.rename(tmp_path / "elsewhere")
+    table.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(FileError, match="is a link, which scalecurve never makes here"):
+        open_bundle(own).trials[0].read("steps.parquet", 1 << 30)
+
+
+def test_a_bundle_may_be_named_by_a_link(own: Path, tmp_path: Path):
+    (tmp_path / "link").symlink_to(own)
+    assert open_bundle(tmp_path / "link").problems == ()
 
 
 def test_a_pipe_does_not_hang_the_reader(own: Path):

@@ -109,8 +109,10 @@ class TestRoundTrip:
 class TestReading:
     def test_a_packed_bundle_is_read_as_its_folder_is(self, folder: Path, packed: Path):
         here, there = open_bundle(folder), open_bundle(packed)
-        assert (there.label, there.experiment, there.plan, there.problems) == (
-            here.label, here.experiment, here.plan, ())  # fmt: skip
+        assert (there.label, there.experiment, there.problems) == (here.label, here.experiment, ())
+        assert there.plan is not None
+        assert here.plan is not None
+        assert list(there.plan.trials) == list(here.plan.trials)
         assert [(t.name, t.record) for t in there.trials] == [(t.name, t.record) for t in here.trials]
         assert digest_all([there]).of == digest_all([here]).of != {}
 
@@ -314,6 +316,11 @@ class TestPacking:
         (copy / "trials" / "weak-1-1x1-r1" / "logs" / "link").symlink_to("/etc/passwd")
         with pytest.raises(BundleError, match="logs/link: not a regular file"):
             pack(copy, tmp_path / "b.zip")
+        (copy / "trials").rename(tmp_path / "elsewhere")
+        (copy / "trials").symlink_to(tmp_path / "elsewhere")
+        with pytest.raises(BundleError, match="copy/trials: not a folder, but a link"):
+            pack(copy, tmp_path / "b.zip")
+        assert not (tmp_path / "b.zip").exists()
 
     def test_a_full_disk_leaves_nothing_behind(self, packed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
         monkeypatch.setattr(shutil, "disk_usage", lambda path: SimpleNamespace(free=10))

@@ -9,10 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scalecurve.bundle.open import Bundle, Trial, open_bundle
+from scalecurve.bundle.open import Bundle, open_bundle
 from scalecurve.bundle.problem import FileError
 from scalecurve.bundle.step_summary import digest_all
 from scalecurve.bundle.steps import QUANTILES, quantiles, read_steps
+from scalecurve.bundle.trial import Trial
 from scalecurve_api.record.rank import WindowKind
 from tests.analysis.synthetic import Truth, experiment, seal, write_bundle
 

@@ -129,3 +129,23 @@ def test_an_mpi_launcher_is_a_pod_too() -> None:
     tight = [quota({"pods": "2"})]
     assert over_quota(spec(), tight) == ([], [])
     assert over_quota(spec(runner="MPIJob"), tight)[0] == ["quota q allows 2 pods, and weak-8-2x4 needs 3"]
+
+
+@pytest.mark.parametrize(
+    ("terms", "usable"),
+    [
+        ([{"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["a"]}]}], ["a"]),
+        ([{"matchFields": [{"key": "metadata.name", "operator": "NotIn", "values": ["a"]}]}], ["b", "c"]),
+        ([{"matchExpressions": [{"key": "rack", "operator": "Exists"}]}], ["a", "b"]),
+        ([{"matchExpressions": [{"key": "rack", "operator": "DoesNotExist"}]}], ["c"]),
+        ([{"matchExpressions": [{"key": "rack", "operator": "In", "values": ["r2"]}]},
+          {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["c"]}]}], ["b", "c"]),
+        ([{"matchExpressions": [{"key": "rack", "operator": "Exists"}],
+           "matchFields": [{"key": "metadata.name", "operator": "NotIn", "values": ["a"]}]}], ["b"]),
+    ],
+)  # fmt: skip
+def test_the_node_affinity_of_a_template(terms: list[dict[str, Any]], usable: list[str]) -> None:
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
+    asked = spec(pod={"template": {"spec": {"affinity": {"nodeAffinity": required}}}})
+    nodes = [node("a", labels={"rack": "r1"}), node("b", labels={"rack": "r2"}), node("c")]
+    assert [each.name for each in usable_nodes(nodes, [], asked)] == usable

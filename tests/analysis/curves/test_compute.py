@@ -11,7 +11,7 @@ from scalecurve_api.record.rank import WindowKind
 from scalecurve_api.record.trial_record import TrialRecord
 from scalecurve_api.spec.experiment import ScalingExperiment
 from scalecurve_api.spec.trial import Point, TrialPhase
-from tests.analysis.synthetic import Truth, experiment, write_bundle
+from tests.analysis.synthetic import Truth, experiment, with_windows, write_bundle
 
 EXACT = Truth(step_s=lambda p: 0.1, exposed_share=lambda p: 0.25, step_cv=0, repetition_cv=0)
 
@@ -32,8 +32,8 @@ def test_the_truth_is_found(tmp_path: Path):
     assert [p.speedup.value for p in series.points] == pytest.approx([1, 1.6, 2])
     assert [p.efficiency.value for p in series.points] == pytest.approx([1, 0.8, 0.5])
     assert [p.step_s.value for p in series.points] == pytest.approx([0.1, 0.125, 0.2])
-    start = "weak: 2× speed-up on 4 workers, efficiency 50.0 %; compute alone would keep 55.6 %"
-    assert series.headline.startswith(start)
+    start = "weak: 2× speed-up on 4 workers (within one session on one machine), efficiency 50.0 %; "
+    assert series.headline.startswith(start + "compute alone would keep 55.6 %")
 
 
 def test_intervals_hold_the_truth_of_noisy_trials(tmp_path: Path):
@@ -53,7 +53,7 @@ def test_worker_counts_are_numbers(tmp_path: Path):
 def test_throughput_is_a_ratio_of_sums_and_not_a_mean_of_rates(tmp_path: Path):
     def stretch(record: TrialRecord) -> TrialRecord:
         windows = [w.model_copy(update={"wall_ns": w.wall_ns * (9 if w.index == 0 else 1)}) for w in record.windows]
-        return record.model_copy(update={"windows": windows})
+        return with_windows(record, windows)
 
     (series,) = result(tmp_path, weak(workers=[1, 2]), change=stretch).series
     # Three train windows of 1 s, one stretched to 9 s: 30 steps in 11 s.
@@ -98,17 +98,6 @@ def test_layouts_are_never_joined_in_one_line(tmp_path: Path):
     (folder / "experiment.yaml").write_text("broken")
     again = scaling([open_bundle(folder)])
     assert [{p.point.nodes for p in s.points} for s in again.series] == [{1}, {2}]
-
-
-def test_the_effective_batch_is_the_measured_one(tmp_path: Path):
-    def half(record: TrialRecord) -> TrialRecord:
-        return record.model_copy(
-            update={"windows": [w.model_copy(update={"samples": w.samples // 2}) for w in record.windows]}
-        )
-
-    (series,) = result(tmp_path, weak(workers=[1, 2]), change=half).series
-    assert [p.effective_batch for p in series.points] == [32, 64]
-    assert any("used 32 samples per step instead of the planned 64" in note for note in series.notes)
 
 
 def test_exposed_communication_comes_from_the_alternated_windows(tmp_path: Path):
@@ -191,3 +180,14 @@ def test_points_keep_their_place_when_names_are_spelled_otherwise(tmp_path: Path
 def test_points_of_one_series_do_not_share_a_count() -> None:
     points: list[Point] = list(make_plan(weak(workers=[1, 2, 4])).points)
     assert len({(p.series, p.workers) for p in points}) == len(points)
+
+
+def test_what_is_recomputed_is_seen_beside_mfu(tmp_path: Path):
+    def recomputing(record: TrialRecord) -> TrialRecord:
+        return record.model_copy(update={"flops_per_sample": 1e9, "hardware_flops_per_sample": 1.25e9})
+
+    found = result(tmp_path, weak(workers=[1, 2]), change=recomputing)
+    for point in found.series[0].points:
+        assert point.hfu.value == pytest.approx(1.25 * point.mfu.value)
+    table = split_table(found).frame()
+    assert table["hfu"].tolist() == pytest.approx((1.25 * table["mfu"]).tolist())

@@ -8,7 +8,7 @@ from scalecurve.bundle.open import open_bundle
 from scalecurve.curves.compute import scaling
 from scalecurve.statistics.estimate import Method
 from tests.analysis.drawn_bundles import CURVES, WORKERS, Curve, coverage, draw_bundles
-from tests.analysis.synthetic import seal
+from tests.analysis.synthetic import seal, with_windows
 
 
 @pytest.mark.parametrize("curve", CURVES, ids=lambda curve: curve.name)
@@ -23,11 +23,11 @@ def test_a_drawn_bundle_is_what_a_folder_of_it_would_be(curve: Curve, tmp_path: 
     (drawn,) = draw_bundles(curve, 1, seed=3)
     assert drawn.experiment is not None
     (tmp_path / "experiment.yaml").write_text(drawn.experiment.model_dump_json(by_alias=True, exclude_none=True))
-    for trial in drawn.trials:
+    for order, trial in enumerate(drawn.trials):
         assert trial.record is not None
         home = tmp_path / "trials" / trial.name
         home.mkdir(parents=True)
-        seal(home, trial.record.model_copy(update={"files": {}}))
+        seal(home, with_windows(trial.record.model_copy(update={"files": {}}), trial.record.windows, order * 10**13))
     opened = open_bundle(tmp_path)
     assert opened.problems == ()
     (in_memory,), (from_files,) = scaling([drawn]).series, scaling([opened]).series

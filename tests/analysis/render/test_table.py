@@ -1,3 +1,5 @@
+import csv
+import io
 import json
 import math
 
@@ -6,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scalecurve.render import formatting as spelling
-from scalecurve.render.table import PENDING, Column, Table, markdown_text
+from scalecurve.render.table import PENDING, Column, Table, interval_ends, markdown_text
 from scalecurve.statistics.estimate import Estimate, Method
 
 ESTIMATE = Estimate(1.8234567, 1.7512345, 1.8956789, 0.95, Method.WELCH, 3)
@@ -39,6 +41,52 @@ def test_text_is_aligned_and_marks_what_is_missing_and_pending():
     )
 
 
+@pytest.mark.parametrize(
+    "text", ["=HYPERLINK(A1)", "+1", "-1+1", "@SUM(A1)", "\t=1", " =1", "\x1b=1", "\r\n@x", "\ufeff=1"]
+)
+def test_no_text_of_a_csv_is_a_formula(text: str):
+    table = Table(
+        "t", "T", (Column("what", "What"), Column("n", "N", "number"), Column("m", "M", "count")), ((text, -1.5, -2),)
+    )
+    (_, (what, number, count)) = csv.reader(io.StringIO(table.csv()))
+    assert what[0] == "'"
+    assert what[1] in "=+-@"
+    assert (number, count) == ("-1.5", "-2")
+    assert next(iter(json.loads(table.json())["rows"]))["what"][0] != "'", "JSON is no spreadsheet"
+
+
+def test_the_ends_of_an_interval_that_says_nothing_are_not_known():
+    columns = (Column("low", "95 % low", "number"), Column("high", "95 % high", "number"))
+    table = Table("t", "T", columns, (interval_ends(0.099, 52_520_826.0), interval_ends(1.0, 2.0), (None, 3.0)))
+    assert table.spelled() == [["not known", "not known"], ["1", "2"], ["–", "3"]]
+    assert table.plain()["rows"][0] == {"low": "not known", "high": "not known"}
+    assert table.frame()["low"].isna().tolist() == [True, False, True]
+    assert interval_ends(0.0, math.inf) == interval_ends(1.0, 10.1)
+
+
+def test_what_is_not_known_is_null_with_a_reason():
+    unknown = Estimate(2277.0, None, None, 0.95, Method.UNKNOWN, 2)
+    table = Table("t", "T", (Column("rate", "Rate", "number", interval=True),), ((unknown,), (ESTIMATE,)))
+    assert table.spelled()[0] == ["2,277 (not known)"]
+    first, second = (row["rate"] for row in table.plain()["rows"])
+    assert (first["low"], first["high"]) == (None, None)
+    assert first["reason"] == "so few and different repetitions carry no interval"
+    assert "reason" not in second
+
+
+def test_no_title_or_heading_moves_a_cursor():
+    hostile = "a\x1b]0;x\x07\x9b2J\u202eb"
+    table = Table("t", hostile, (Column(hostile, hostile, unit=hostile),), ((hostile,),), (hostile,))
+    for text in (table.text(), table.markdown(), table.csv()):
+        assert all(line.isprintable() for line in text.splitlines()), repr(text)
+
+
+@pytest.mark.parametrize("text", ["weak", "1 = 1", "a-b", "'quoted'", ""])
+def test_other_text_of_a_csv_is_as_it_is(text: str):
+    (_, (what,)) = csv.reader(io.StringIO(Table("t", "T", (Column("what", "What"),), ((text,),)).csv()))
+    assert what == text
+
+
 def test_csv_expands_intervals_to_three_columns():
     assert TABLE.csv() == (
         "name,workers,speedup,speedup_low,speedup_high,efficiency,efficiency_low,efficiency_high,good\n"
@@ -54,12 +102,13 @@ def test_markdown_cells_cannot_break_out():
 def test_json_keeps_method_and_level():
     row = json.loads(TABLE.json())["rows"][0]
     assert row["speedup"] == {
-        "value": 1.82346,
-        "low": 1.75123,
-        "high": 1.89568,
+        "value": 1.8234567,
+        "low": 1.7512345,
+        "high": 1.8956789,
         "level": 0.95,
         "method": "Welch t on repetition means",
         "repetitions": 3,
+        "sessions": 1,
     }
 
 

@@ -1,14 +1,23 @@
 """A change is called one only where it is past noise, over however many points are compared."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from scalecurve.statistics import RepetitionTotals, changed, changes, holm, throughput
+from scalecurve.statistics.comparison import KNOWN, Basis, Pair, between_sessions, changes, holm
+from scalecurve.statistics.estimate import RepetitionTotals
+from scalecurve.statistics.intervals import throughput
+from scalecurve.statistics.spread import Spread
 from tests.analysis.points_by_hand import point_of
 from tests.analysis.synthetic_points import SyntheticPoint
+
+
+def changed(before, after, **how):
+    return changes([Pair(before, after, in_turns=True)], **how)[0]
 
 
 class TestChanges:
@@ -29,7 +38,7 @@ class TestChanges:
         model, families, size = SyntheticPoint(), 500, 10
         before = list(model.draws(families * size, seed=61))
         after = list(model.draws(families * size, seed=62))
-        pairs = list(zip(before, after, strict=True))
+        pairs = [Pair(*sides, in_turns=True) for sides in zip(before, after, strict=True)]
         alarms = sum(
             any(change.changed for change in changes(pairs[start : start + size]))
             for start in range(0, len(pairs), size)
@@ -60,7 +69,8 @@ class TestChanges:
         assert found.changed is None
         assert not found.past_threshold
         assert found.ratio.value == pytest.approx(0.5)
-        assert found.p_value < 0.001
+        assert found.p_value is None
+        assert found.basis is Basis.ALONE
         assert changed(point_of(1.0), point_of(1.0)).p_value is None
 
     def test_no_scatter_at_all(self):
@@ -68,3 +78,58 @@ class TestChanges:
         assert changed(still, still).p_value == 1.0
         assert changed(still, point_of(2.0, 2.0, 2.0)).p_value == 0.0
         assert throughput(still).low == throughput(still).value == throughput(still).high
+
+
+def sessions(rng, count, session_sd=0.005, repetition_sd=0.001, repetitions=3, first=0):
+    """A point of several sessions; all of them are equal but for noise."""
+    return [
+        RepetitionTotals((100.0,), (float(np.exp(shift + repetition_sd * rng.standard_normal())),), first + session)
+        for session, shift in enumerate(session_sd * rng.standard_normal(count))
+        for _ in range(repetitions)
+    ]
+
+
+class TestSessions:
+    """Equal things, measured in other sessions: sd 0.5 % between sessions, 0.1 % between repetitions."""
+
+    @pytest.mark.parametrize(
+        ("before", "after", "known"), [(3, 3, "own"), (2, 3, "own"), (1, 4, "own"), (1, 1, "history"), (1, 1, "stated")]
+    )
+    def test_equal_bundles_are_called_changed_in_one_of_twenty(self, before, after, known):
+        rng, alarms = np.random.default_rng(8), 0
+        for _ in range(1000):
+            between = Spread(0.005**2, KNOWN) if known == "stated" else None
+            if known == "history":
+                between = between_sessions([sessions(rng, 1) for _ in range(4)])
+            pair = Pair(sessions(rng, before), sessions(rng, after), between=between)
+            (found,) = changes([pair], threshold=0)
+            assert found.basis is Basis.SESSIONS
+            alarms += bool(found.changed)
+        assert alarms / 1000 <= 0.065  # 5 % and two standard errors
+
+    def test_one_session_on_either_side_decides_nothing(self):
+        rng = np.random.default_rng(9)
+        (found,) = changes([Pair(sessions(rng, 1), sessions(rng, 1, first=1))])
+        assert (found.changed, found.basis, found.detectable) == (None, Basis.NONE, None)
+        assert found.ratio.unknown
+
+    def test_by_turns_one_session_decides_and_names_the_smallest_change(self):
+        rng = np.random.default_rng(10)
+        draws = [[sessions(rng, 1, session_sd=0) for _ in range(2)] for _ in range(1000)]
+        equal = [changes([Pair(*sides, in_turns=True)], threshold=0)[0] for sides in draws]
+        assert np.mean([bool(change.changed) for change in equal]) <= 0.065
+        factor = 1 + np.median([change.detectable for change in equal])
+        slower = [(before, [replace(r, wall_s=(r.wall_s[0] * factor,)) for r in after]) for before, after in draws]
+        lost = [changes([Pair(*sides, in_turns=True)], threshold=0)[0] for sides in slower]
+        assert 0.66 <= np.mean([bool(change.changed) for change in lost]) <= 0.85
+
+    def test_sessions_that_differ_wildly_decide_nothing_and_raise_nothing(self):
+        wild = [RepetitionTotals((1.0,), (10.0 ** (90 * session),), session) for session in (-1, 1)]
+        (found,) = changes([Pair(wild, point_of(1.0, 1.1))])
+        assert found.ratio.unknown
+        assert (found.changed, found.detectable) == (False, None)
+
+    def test_a_change_below_the_default_threshold_is_no_failure(self):
+        found = changed(point_of(1.0, 1.0001, 0.9999), point_of(1.005, 1.0051, 1.0049))
+        assert found.changed
+        assert not found.past_threshold

@@ -7,7 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scalecurve.statistics import autocorrelation, bimodality, drift, slow_ranks, stragglers, warm_up
+from scalecurve.statistics.autocorrelation import autocorrelation
+from scalecurve.statistics.detectors import drift, slow_ranks, stragglers, warm_up
+from scalecurve.statistics.modes import bimodality
 from tests.analysis.synthetic_points import SyntheticPoint
 
 

@@ -5,7 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from scalecurve.statistics import RepetitionTotals, difference, efficiency, ratio, throughput
+from scalecurve.statistics.estimate import RepetitionTotals
+from scalecurve.statistics.intervals import difference, efficiency, ratio, throughput
+from scalecurve.statistics.spread import THREE_SESSIONS_LIMIT, Spread, larger
 from tests.analysis.synthetic_points import SyntheticPoint
 
 DRAWS = 2000
@@ -85,3 +87,23 @@ class TestCoverage:
         point, draws = SyntheticPoint(), 1000
         covered = sum(throughput(draw, level=0.8).covers(point.throughput) for draw in point.draws(draws, seed=51))
         assert 0.76 <= covered / draws <= 0.84
+
+
+class TestThreeSessions:
+    @pytest.mark.parametrize("share", [0.0, 0.1, 0.2, 0.3, 0.5, 1.0])
+    def test_93_percent_whatever_sessions_add(self, share):
+        """``share`` of the variance of a session's mean is its repetitions'; it is known well."""
+        rng, draws = np.random.default_rng(15), 10_000
+        means, repetitions = rng.chisquare(2, draws) / 2, share * rng.chisquare(48, draws) / 48
+        covered = 0
+        for of_means, of_repetitions, error in zip(means, repetitions, rng.standard_normal(draws), strict=True):
+            spread = larger(0.95, 3, Spread(of_means, 2), Spread(of_repetitions, 48))
+            covered += spread is not None and abs(error) <= spread.half_width(0.95)
+        assert 0.93 <= covered / draws <= 0.976
+
+    def test_session_means_give_way_below_a_share_of_the_repetitions(self):
+        repetitions = Spread(1.0, 48)
+        for variance, kept in ((1.01 * THREE_SESSIONS_LIMIT, True), (0.99 * THREE_SESSIONS_LIMIT, False)):
+            means = Spread(variance, 2)
+            assert larger(0.95, 3, means, repetitions) is (means if kept else repetitions)
+            assert larger(0.95, 4, means, repetitions) is repetitions

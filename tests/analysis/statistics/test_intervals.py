@@ -10,7 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from scalecurve.statistics import Estimate, Method, RepetitionTotals, changed, difference, efficiency, ratio, throughput
+from scalecurve.statistics.comparison import Pair, changes
+from scalecurve.statistics.estimate import Estimate, Method, RepetitionTotals, is_informative
+from scalecurve.statistics.intervals import difference, efficiency, ratio, throughput
+from scalecurve.statistics.spread import pooled
 from tests.analysis.points_by_hand import point_of
 
 positive = st.floats(1e-3, 1e3)
@@ -18,6 +21,10 @@ repetition = st.lists(st.tuples(positive, positive), min_size=1, max_size=4).map
     lambda windows: RepetitionTotals.of([s for s, _ in windows], [w for _, w in windows])
 )
 points = st.lists(repetition, min_size=1, max_size=5)
+
+
+def changed(before, after, **how):
+    return changes([Pair(before, after)], **how)[0]
 
 
 class TestIntervals:
@@ -81,10 +88,14 @@ class TestIntervals:
         found = efficiency(point, point, 2, 2)
         assert (found.value, found.low, found.high, found.method) == (1.0, 1.0, 1.0, Method.DEFINITION)
 
-    def test_repetitions_that_differ_wildly_give_an_endless_interval_and_no_error(self):
+    def test_repetitions_that_differ_wildly_give_no_interval_and_no_error(self):
         found = throughput(point_of(1.0, 1e9), level=0.999)
-        assert (found.low, found.high) == (0.0, math.inf)
-        assert found.reciprocal().high == math.inf
+        assert (found.low, found.high, found.method) == (None, None, Method.UNKNOWN)
+        assert found.unknown
+        assert found.reciprocal().high is None
+        assert ratio(point_of(1.0, 1.5), point_of(1.0, 1.4)).unknown
+        exposed = difference(point_of(1.0, 1.5), point_of(1.0, 0.5), paired=True)
+        assert (exposed.low, exposed.high, exposed.method) == (None, None, Method.UNKNOWN), "0.5 s (-5.85 to 6.85)"
 
     @given(points)
     def test_the_interval_holds_the_value(self, point):
@@ -97,8 +108,7 @@ class TestIntervals:
     def test_swapping_a_ratio_inverts_it(self, first, second):
         there, back = ratio(first, second), ratio(second, first).reciprocal()
         assert there.value == pytest.approx(back.value)
-        assert (there.low is None) == (back.low is None)
-        if there.low is not None and there.low > 1e-250 and there.high < 1e250:
+        if there.low is not None and back.low is not None:
             assert (there.low, there.high) == pytest.approx((back.low, back.high), rel=1e-6)
 
     @given(st.permutations([1.0, 1.3, 0.8, 1.05]))
@@ -116,9 +126,59 @@ class TestIntervals:
     @given(points)
     def test_a_higher_level_is_wider(self, point):
         narrow, wide = throughput(point, 0.8), throughput(point, 0.99)
-        if narrow.low is not None:
+        if wide.low is not None:
             assert wide.low <= narrow.low
             assert narrow.high <= wide.high
+
+
+SESSIONS = ((1.0, 1.001, 0.999), (1.02, 1.021, 1.019), (0.99, 0.991, 0.989))
+
+
+def sessions_by_hand(*sessions, factor=1.0):
+    return [RepetitionTotals((100.0,), (wall * factor,), k) for k, walls in enumerate(sessions) for wall in walls]
+
+
+class TestSessions:
+    def test_throughput_is_t_on_session_means(self):
+        found = throughput(sessions_by_hand(*SESSIONS))
+        expected = stats.ttest_1samp(np.log([np.mean(walls) for walls in SESSIONS]), 0).confidence_interval(0.95)
+        assert (found.method, found.sessions, found.repetitions) == (Method.SESSIONS, 3, 9)
+        assert math.log(found.high / found.low) == pytest.approx(expected.high - expected.low, rel=1e-3)
+
+    def test_what_sessions_share_cancels_in_a_ratio(self):
+        found = ratio(sessions_by_hand(*SESSIONS, factor=0.5), sessions_by_hand(*SESSIONS))
+        assert (found.method, found.sessions) == (Method.SESSIONS, 3)
+        assert (found.value, found.half_width / found.value) == pytest.approx((2.0, 0.0), abs=2e-3)
+        exposed = difference(sessions_by_hand(*SESSIONS), sessions_by_hand(*SESSIONS, factor=0.5), paired=True)
+        assert exposed.method is Method.SESSIONS
+        assert exposed.covers(0.005)
+
+    def test_sessions_that_agree_by_chance_are_no_narrower_than_their_repetitions(self):
+        walls = (1.0, 1.02, 0.98)
+        found, alone = throughput(sessions_by_hand(walls, walls)), throughput(sessions_by_hand(walls * 2))
+        assert found.half_width == pytest.approx(alone.half_width, rel=0.25)
+
+    def test_only_sessions_that_measured_both_make_a_ratio(self):
+        point, baseline = sessions_by_hand(*SESSIONS, factor=0.5), sessions_by_hand(*SESSIONS[:2])
+        found = ratio(point, baseline)
+        assert (found.sessions, found.repetitions) == (2, 6)
+        assert found.value == pytest.approx(2.0)
+        alone = ratio(point, sessions_by_hand(SESSIONS[0]))
+        assert (alone.method, alone.sessions) == (Method.WELCH, 1)
+
+    def test_without_a_common_session_a_ratio_is_not_known(self):
+        other = [RepetitionTotals((100.0,), (wall,), 7) for wall in SESSIONS[0]]
+        found = ratio(sessions_by_hand(*SESSIONS), other)
+        assert found.unknown
+        assert found.low is None
+
+    def test_noise_of_other_points_widens_repetitions_of_one_kind(self):
+        alike, mixed = point_of(1.0, 1.0001, 0.9999), point_of(1.0, 1.05, 1.0501)
+        noise = pooled([alike, mixed])
+        assert noise.degrees == 4
+        assert throughput(alike, noise=noise).half_width > 20 * throughput(alike).half_width
+        assert throughput(mixed, noise=noise).half_width == pytest.approx(throughput(mixed).half_width)
+        assert pooled([point_of(1.0)]) is None
 
 
 class TestBadInput:
@@ -173,3 +233,14 @@ def test_importing_the_package_loads_no_numpy_and_the_intervals_no_scipy():
         "import scalecurve.statistics; assert 'scipy' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", program], check=True)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "informative"),
+    [
+        *((0.9, 1.1, True), (1.0, 1.0, True), (0.3, 2.9, True), (-0.1, 0.2, True), (0.0, 1.0, True)),
+        *((0.099, 52_520_826.0, False), (0.0, math.inf, False), (None, None, False), (math.nan, 1.0, False)),
+    ],
+)
+def test_which_intervals_tell_anything(low, high, informative):
+    assert is_informative(low, high) is informative

@@ -13,11 +13,12 @@ from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scalecurve.bundle.open import Bundle, Trial, open_bundle
+from scalecurve.bundle.open import Bundle, open_bundle
+from scalecurve.bundle.trial import Trial
 from scalecurve.cli import cli
 from scalecurve.reporting import report
-from scalecurve.reporting.plots.validation_error import mean_error
-from scalecurve.statistics.estimate import Method
+from scalecurve.reporting.plots.accuracy import mean_error
+from scalecurve.statistics.estimate import Estimate, Method
 from scalecurve.statistics.mean import mean
 from scalecurve.training_results import training
 from scalecurve.training_results.tables import accuracy_table
@@ -34,7 +35,7 @@ from scalecurve_api.record.trial_record import TrialRecord
 from scalecurve_api.spec.trial import TrialSpec
 from tests.analysis.synthetic import experiment, write_bundle
 
-NEW = {"error", "pictures", "noise-scale", "quantization", "quantization-histograms"}
+NEW = {"error", "classes", "fit", "training-axes", "pictures", "noise-scale", "quantization", "quantization-histograms"}
 TRAINED = experiment(
     "trained",
     modes=["weak"],
@@ -201,6 +202,13 @@ def test_an_accuracy_stays_within_0_and_1():
     assert (high.high, low.low) == (1.0, 0.0)
 
 
+def test_an_interval_that_holds_everything_is_not_known():
+    assert mean([0.0, 1.0], least=0, most=1).unknown
+    assert mean([1.0, 100.0], least=0).unknown, "seconds: 50.5 (0 to 679)"
+    assert not mean([0.0, 0.001], least=0, most=1).unknown, "an accuracy of at most 0.7 %"
+    assert not mean([40.0, 50.0], least=0).unknown
+
+
 def test_one_value_has_no_interval():
     found = mean([0.5])
     assert (found.low, found.high, found.method) == (None, None, Method.NONE)
@@ -215,6 +223,8 @@ def test_what_has_no_mean_is_refused(values: list[float]):
 @given(st.lists(st.floats(0, 1), min_size=2, max_size=8))
 def test_a_mean_lies_in_its_interval(values: list[float]):
     found = mean(values, least=0, most=1)
+    if found.unknown:
+        return
     assert found.low is not None
     assert found.high is not None
     assert 0 <= found.low <= found.value <= found.high <= 1
@@ -234,10 +244,13 @@ def test_a_target_that_no_run_reached_is_said(bundle: Bundle):
     assert [row["reached"] for row in rows] == ["not reached", *["3/3"] * 5]
     assert rows[0]["epochs_to_target"] is None
     assert rows[0]["to_target_s"] is None
-    # M = 32: an epoch takes 9 s.
-    firsts = [next(e for e in run if e.accuracy >= 0.9) for run in training([bundle]).points[5].runs]
+    # 20 steps an epoch at the step time of the timed windows, which the noise scale does not slow.
+    records = training([bundle]).points[5].records
+    steps_s = [r.trial.point.global_batch / r.summary.throughput for r in records if r.summary]  # type: ignore[operator]
+    firsts = [next(e for e in r.evaluations if e.accuracy >= 0.9) for r in records]
     assert rows[5]["epochs_to_target"].value == sum(e.epoch for e in firsts) / 3  # type: ignore[union-attr]
-    assert rows[5]["to_target_s"].value == pytest.approx(9.0 * rows[5]["epochs_to_target"].value)  # type: ignore[union-attr]
+    expected = sum(e.epoch * 20 * step_s for e, step_s in zip(firsts, steps_s, strict=True)) / 3
+    assert rows[5]["to_target_s"].value == pytest.approx(expected)  # type: ignore[union-attr]
     final = [run[-1].accuracy for run in training([bundle]).points[0].runs]
     assert (rows[0]["final_accuracy"].low, rows[0]["final_accuracy"].high) == pytest.approx(  # type: ignore[union-attr]
         by_hand(final, 4.302653), rel=1e-6
@@ -252,13 +265,15 @@ def test_noise_stands_only_where_every_repetition_has_it(bundle: Bundle):
     assert second["simple"].value == pytest.approx(100 * 1.1)  # type: ignore[union-attr]
 
 
-def test_times_that_hold_the_cost_of_the_noise_scale_are_said_to(bundle: Bundle):
+def test_times_are_without_the_cost_of_the_noise_scale(bundle: Bundle):
     found = training([bundle])
-    assert any("times include that overhead" in note for note in found.of_accuracy()[0].notes)
+    assert any("timed windows, which ran without it" in note for note in found.of_accuracy()[0].notes)
     without = [
         replace(p, measured=replace(p.measured, trials=tuple(map(noiseless, p.measured.trials)))) for p in found.points
     ]
-    assert not any("times hold" in note for note in accuracy_table(without).notes)
+    assert not any("noise scale" in note for note in accuracy_table(without).notes)
+    # Without it an epoch's time is the one that was measured in training: M = 32 takes 9 s.
+    assert without[5].epoch_s.value == pytest.approx(9.0)
 
 
 def noiseless(trial: Trial) -> Trial:
@@ -268,8 +283,29 @@ def noiseless(trial: Trial) -> Trial:
 
 def test_data_of_all_points_is_one_row(bundle: Bundle):
     data, classes = training([bundle]).of_data()
-    assert data.rows == (("digits", 300, 60, 3, 90, "cat", 110, "<b>dog</b>"),)
+    assert data.rows == (("digits", 300, 60, None, 3, 90, "cat", 110, "<b>dog</b>"),)
     assert classes.rows == (("cat", 90), ("<b>dog</b>", 110), ("frog", 100))
+
+
+def test_accuracy_on_a_test_set_is_beside_that_on_validation(bundle: Bundle):
+    plain = training([bundle]).of_accuracy()[0]
+    assert "Test accuracy" not in [column.title for column in plain.compact().columns]
+    tested = replace(bundle, trials=tuple(map(with_test_set, bundle.trials)))
+    table = accuracy_table(training([tested]).points)
+    place = [column.name for column in table.columns].index("test_accuracy")
+    assert {cell.value for row in table.rows if isinstance(cell := row[place], Estimate)} == {0.75}
+    assert any(note.startswith("Test accuracy is that of the last epoch's model") for note in table.notes)
+    # The data are one set, however well each run did on it.
+    (row,) = training([tested]).of_data()[0].rows
+    assert row[:4] == ("digits", 300, 60, 40)
+
+
+def with_test_set(trial: Trial) -> Trial:
+    assert trial.record is not None
+    if trial.record.dataset is None:
+        return trial
+    dataset = trial.record.dataset.model_copy(update={"test": 40, "test_accuracy": 0.75})
+    return replace(trial, record=trial.record.model_copy(update={"dataset": dataset}))
 
 
 def test_quantization_by_bits_scheme_and_stage(bundle: Bundle):
@@ -298,23 +334,29 @@ def test_mean_lines_end_where_the_first_run_ends(bundle: Bundle):
     assert errors[0] == pytest.approx(sum(1 - run[0].accuracy for run in point.runs) / 3)
 
 
-def test_the_report_shows_all_of_it(bundle: Bundle, tmp_path: Path):
-    report([bundle], tmp_path)
-    assert {path.stem for path in (tmp_path / "plots").glob("*.svg")} >= NEW
-    tables = json.loads((tmp_path / "report.json").read_text())["tables"]
+@pytest.fixture(scope="module")
+def written(bundle: Bundle, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("written")
+    report([bundle], out, ["html", "md", "json", "svg"])
+    return out
+
+
+def test_the_report_shows_all_of_it(written: Path):
+    assert {path.stem for path in (written / "plots").glob("*.svg")} >= NEW
+    tables = json.loads((written / "report.json").read_text())["tables"]
     assert set(tables) >= {"accuracy", "data", "classes", "noise-scale", "quantization", "quantization-error"}
-    page = (tmp_path / "report.html").read_text()
+    page = (written / "report.html").read_text()
     assert "<b>dog</b>" not in page
-    # Pictures are in the page itself; nothing is fetched.
-    links = re.findall(r'(?:href|src)="([^"#][^"]{0,30})', page)
-    assert links
-    assert all(link.startswith("data:image/png;base64,") for link in links)
-    assert "not reached" in (tmp_path / "report.md").read_text()
+    # Pictures are in the page itself; nothing is fetched, and links lead to files beside it.
+    links = re.findall(r'(?:href|src)="([^"#][^"]{0,60})', page)
+    pictures = [link for link in links if link.startswith("data:image/png;base64,")]
+    assert pictures
+    assert all((written / link).is_file() for link in links if link not in pictures)
+    assert "not reached" in (written / "report.md").read_text()
 
 
-def test_the_same_bytes_in_another_process(folder: Path, bundle: Bundle, tmp_path: Path):
-    here, there = tmp_path / "here", tmp_path / "there"
-    report([bundle], here, ["html", "md", "json", "svg"])
+def test_the_same_bytes_in_another_process(folder: Path, written: Path, tmp_path: Path):
+    here, there = written, tmp_path / "there"
     program = (
         "import sys; from scalecurve.bundle.open import open_bundle; from scalecurve.reporting import report; "
         "report([open_bundle(sys.argv[1])], sys.argv[2], ['html', 'md', 'json', 'svg'])"
@@ -350,7 +392,13 @@ def test_the_verb_prints_the_tables(folder: Path, tmp_path: Path):
     for title in ("Training to accuracy", "Gradient noise scale", "Accuracy and size of quantized models"):
         assert f"### {title}" in shown.output
     plain = write_bundle(tmp_path / "plain", TRAINED, tables=False)
-    assert "(nothing)" in CliRunner().invoke(cli, ["training", str(plain)]).output
+    empty = CliRunner().invoke(cli, ["training", str(plain)])
+    assert "(nothing)" in empty.output
+    assert "set measure.accuracy" in empty.output
+    assert empty.exit_code == 2
+    for_programs = CliRunner().invoke(cli, ["training", str(plain), "-o", "json"])
+    assert for_programs.exit_code == 2
+    assert "set measure.accuracy" in for_programs.stderr
 
 
 def broken(tmp_path: Path, **changes: object) -> str:

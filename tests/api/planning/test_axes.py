@@ -1,9 +1,10 @@
 import pytest
 
-from scalecurve_api.planning.axes import AxisError, axis_names, known_axis, resolve, same_value, spell_value
+from scalecurve_api.planning.axes import AxisError, axis_names, known_axis, resolve, same_value
 from scalecurve_api.programs.torch import TorchWorkload
 from scalecurve_api.programs.workload import Workload
 from scalecurve_api.spec.scaling import Batch
+from scalecurve_api.text import spell_value
 
 TORCH = axis_names(["torch"])
 

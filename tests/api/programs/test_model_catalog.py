@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from scalecurve_api.programs.model_catalog import MODELS, ModelEntry, built_in_models, models_of
+from scalecurve_api.programs.model_catalog import MODELS, ModelEntry, models_of
 from tests.api.example_experiments import problems
 
 ROOT = Path(__file__).parents[3]
@@ -29,7 +29,6 @@ def test_an_entry_names_functions_that_are_there(name: str) -> None:
 def test_aliases_and_frameworks() -> None:
     assert MODELS.get("resnet20") is MODELS.get("resnet20_cifar")
     assert "resnet20" in models_of("tensorflow")
-    assert "resnet20" not in built_in_models("torch")
     assert "gpt2_tiny" not in models_of("tensorflow")
     assert "gpt2_tiny" in models_of("torch")
 

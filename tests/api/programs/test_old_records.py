@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from scalecurve_api.programs.old_records import without_foreign_fields
+from scalecurve_api.programs.old_records import is_planned, without_foreign_fields
 from scalecurve_api.programs.torch import TorchWorkload
 from scalecurve_api.programs.workload import PROGRAMS, Workload
 from scalecurve_api.spec.trial import TrialSpec
@@ -58,3 +58,24 @@ def test_fields_that_no_program_has_are_refused_still() -> None:
 )
 def test_what_is_no_workload_is_left_to_the_model(spec: Any) -> None:
     assert without_foreign_fields(spec) == spec
+
+
+def test_a_default_of_its_day_is_planned() -> None:
+    planned = TorchWorkload.model_validate({"strategy": "ddp"})
+    then = TorchWorkload.model_validate(
+        {"strategy": "ddp", "options": {"gradientAsBucketView": True, "fsdpGroupMb": 128}}
+    )
+    assert is_planned(planned, planned)
+    assert is_planned(planned, then)
+
+
+def test_other_differences_are_not() -> None:
+    planned = TorchWorkload.model_validate({"strategy": "ddp"})
+    stated = TorchWorkload.model_validate({"strategy": "ddp", "options": {"gradientAsBucketView": True}})
+    other = TorchWorkload.model_validate({"strategy": "ddp", "options": {"fsdpGroupMb": 64}})
+    changed = TorchWorkload.model_validate(
+        {"strategy": "ddp", "precision": "bf16", "options": {"gradientAsBucketView": True}}
+    )
+    assert not is_planned(planned, other)
+    assert not is_planned(planned, changed)
+    assert not is_planned(stated, planned)

@@ -22,6 +22,8 @@ def training(strategy: str = "ddp", program: str = "torch", measure: dict[str, A
     [
         (training(data={"source": "digits", "validation": 0.2}), "spec.workload.data.validation", "image-folder"),
         (training(data={"source": "digits", "instances": 0}), "spec.workload.data.instances", "1"),
+        (training(data={"source": "cifar10", "path": "c"}, model="inception_v3"), "spec.workload.data.source", "75x75"),
+        (training(data={"source": "digits", "shape": [1, 28, 28]}, model="vgg16"), "spec.workload.data.shape", "32x32"),
         (training(data={"source": "digits", "cutout": -1}), "spec.workload.data.cutout", "0"),
         (training(data={"source": "digits", "shape": [3, 8, 8], "cutout": 9}), "spec.workload.data.cutout", "side"),
         (training("parameter-server", optimizer={"momentum": 0.0, "decayNorm": False}),
@@ -29,8 +31,17 @@ def training(strategy: str = "ddp", program: str = "torch", measure: dict[str, A
         (training(options={"labelSmoothing": 1.0}), "spec.workload.options.labelSmoothing", "1"),
         (training("fsdp", transfer={"train": "head"}), "spec.workload.transfer.train", "single, ddp, dp, zero1"),
         (training("fsdp", transfer={"checkpoint": "a.pt"}), "spec.workload.transfer.checkpoint", "it is fsdp"),
-        (training("mirrored", "tensorflow", data={"source": "digits", "cutout": 2}), "spec.workload.data.cutout",
-         "cutout is a field of program torch"),
+        (training("parameter-server", "tensorflow", data={"source": "synthetic", "cutout": 2}),
+         "spec.workload.data.cutout", "left out: workers of TensorFlow's parameter servers"),
+        (training("parameter-server", "tensorflow", data={"source": "synthetic"}, transfer={"train": "head"}),
+         "spec.workload.transfer", "parameter servers are only timed"),
+        (training(optimizer={"name": "adam", "nesterov": True}), "spec.workload.optimizer.nesterov", "goes with sgd"),
+        (training(optimizer={"momentum": 0.0, "nesterov": True}), "spec.workload.optimizer.nesterov", "above 0"),
+        (training(optimizer={"name": "adam", "rho": 0.99}), "spec.workload.optimizer.rho", "rmsprop and adadelta"),
+        (training("mirrored", "tensorflow", optimizer={"decay": "multi-step"}), "spec.workload.optimizer.milestones",
+         "the epochs after which the rate falls"),
+        (training("mirrored", "tensorflow", measure={"quantization": {}}), "spec.measure.accuracy.quantization",
+         "program tensorflow does not measure it"),
         (training("fsdp", measure={"quantization": {}}), "spec.measure.accuracy.quantization", "it is fsdp"),
         (training("zero1", measure={"noiseScale": True}), "spec.measure.accuracy.noiseScale", "ddp or single"),
         (training(measure={"noiseScale": True}), "spec.measure.accuracy.noiseScale", "where a point has 1 worker"),
@@ -42,6 +53,46 @@ def training(strategy: str = "ddp", program: str = "torch", measure: dict[str, A
 def test_options_that_go_with_something_else_are_refused(changes: dict[str, Any], field: str, allowed: str) -> None:
     found = [problem for problem in problems(changes) if problem.field.replace("[", ".").replace("]", "") == field]
     assert [allowed in problem.allowed for problem in found] == [True], problems(changes)
+
+
+SHARED: dict[str, Any] = {
+    "data": {
+        "source": "image-folder",
+        "path": "/data",
+        "shape": [3, 224, 224],
+        "augmentation": "flip",
+        "rotation": 20,
+        "shift": 0.1,
+        "zoom": 0.2,
+        "cutout": 16,
+        "instances": 2,
+        "validation": 0.2,
+        "splitSeed": 3,
+    },
+    "transfer": {"checkpoint": "resnet50.pth", "train": "head"},
+    "optimizer": {"name": "adadelta", "rho": 0.95, "weightDecay": 0.01, "decayNorm": False, "scaleWithWorkers": True},
+    "options": {"labelSmoothing": 0.1, "reshuffle": False},
+}
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        {"program": "torch", "strategy": "ddp"},
+        {"program": "horovod"},
+        *({"program": "tensorflow", "strategy": each} for each in ("multi-worker-mirrored", "mirrored", "horovod")),
+    ],
+)
+@pytest.mark.parametrize("name", ["sgd", "adam", "adamw", "adadelta", "adagrad", "rmsprop", "lars", "lamb"])
+def test_training_options_are_the_same_under_every_framework(program: dict[str, Any], name: str) -> None:
+    rule = {**SHARED["optimizer"], "name": name}
+    if name not in ("adadelta", "rmsprop"):
+        del rule["rho"]
+    changes = {
+        "workload": {**program, **SHARED, "optimizer": rule},
+        "measure": {"accuracy": {"epochs": 1, "checkpoints": "trained"}},
+    }
+    assert not problems(changes)
 
 
 def test_all_of_them_together_are_taken() -> None:

@@ -1,5 +1,6 @@
 """Rank files and outcome become one sealed record."""
 
+import hashlib
 import json
 from statistics import median
 from typing import Any
@@ -12,11 +13,11 @@ from hypothesis import strategies as st
 
 from scalecurve_api.model import canonical_json
 from scalecurve_api.record.assemble import Assembled, assemble, combine_windows, summarize
+from scalecurve_api.record.collective_row import AllReduceRow
+from scalecurve_api.record.extremes import slowest_step_times
 from scalecurve_api.record.journal import JournalError
 from scalecurve_api.record.outcome import Outcome
-from scalecurve_api.record.rank import AllReduceRow, Evaluation, RankRecord, WindowKind
-from scalecurve_api.record.step_times import slowest_step_times
-from scalecurve_api.record.tables import sha256
+from scalecurve_api.record.rank import Evaluation, RankRecord, WindowKind
 from scalecurve_api.record.trial_record import Summary, Timeline, TrialRecord
 from scalecurve_api.spec.trial import FailedReason, TrialPhase
 from tests.api.rank_records import (
@@ -141,6 +142,14 @@ def test_mfu_is_of_all_devices() -> None:
     assert summary_of(ranks_of(TWO, flops_per_sample=1e9)).mfu is None
 
 
+def test_what_is_recomputed_counts_for_the_hardware_alone() -> None:
+    ranks = ranks_of(TWO, flops_per_sample=1e9, hardware_flops_per_sample=1.25e9, peak_flops=1e12)
+    summary = summary_of(ranks)
+    assert summary.mfu is not None
+    assert summary.hfu == pytest.approx(1.25 * summary.mfu)
+    assert summary_of(ranks_of(TWO, flops_per_sample=1e9, peak_flops=1e12)).hfu is None
+
+
 def test_energy_is_summed_over_ranks_and_windows_where_all_of_it_is_known() -> None:
     windows = [window(0, energy_mj=2000), window(1, energy_mj=4000), window(2, WITHOUT, energy_mj=9000)]
     summary = summary_of(ranks_of(TWO, windows=windows))
@@ -263,7 +272,7 @@ def test_nothing_left_at_all() -> None:
 
 def test_tables_are_named_with_their_checksum() -> None:
     result = assembled()
-    assert result.record.files == {name: sha256(data) for name, data in result.tables.items()}
+    assert result.record.files == {name: hashlib.sha256(data).hexdigest() for name, data in result.tables.items()}
     assert set(result.tables) == {"steps.parquet"}
 
 

@@ -259,6 +259,17 @@ def test_a_bomb_does_not_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> Non
         unseal_ranks(GOOD)
 
 
+def test_journals_that_would_fill_a_readers_memory_are_neither_sealed_nor_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    journals = {0: steps(0, [5] * 300), 1: steps(1, [5] * 300)}
+    payload = seal("t", 1, RANKS, journals, LARGE)
+    monkeypatch.setattr(envelope, "_JOURNALS_LIMIT", 2 * len(journals[0]) - 1)
+    with pytest.raises(EnvelopeError, match="head: journals of more than"):
+        unseal(payload)
+    found = unseal(seal("t", 1, RANKS, {**journals, 2: steps(2, [])}, LARGE))
+    assert set(found.journals) == {SLOWEST, MEDIAN} or not found.journals
+    assert found.left_out
+
+
 @settings(max_examples=40)
 @given(st.dictionaries(st.integers(0, 4095), st.binary(max_size=200).map(lambda tail: steps(0, []) + tail), max_size=5))
 def test_any_journal_comes_back_byte_for_byte(journals: dict[int, bytes]) -> None:

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from scalecurve_api.record.collective_row import AllReduceRow
 from scalecurve_api.record.outcome import Outcome
-from scalecurve_api.record.rank import AllReduceRow
 from scalecurve_api.record.verdict import SAME_SOFTWARE, Verdict, judge
 from scalecurve_api.spec.trial import FailedReason, InvalidReason, TrialPhase
 from tests.api.judged import TWO, invalid, of, two
@@ -17,7 +17,15 @@ from tests.api.rank_records import GOOD, rank_record, ranks_of, trial, window
 def test_a_good_run_succeeds_and_says_what_was_looked_at() -> None:
     verdict = judge(TWO, ranks_of(TWO), GOOD)
     assert (verdict.phase, verdict.reason, verdict.message) == (TrialPhase.succeeded, None, "")
-    assert {check.name for check in verdict.checks} == {*InvalidReason, SAME_SOFTWARE}
+    assert {check.name for check in verdict.checks} == {*InvalidReason, SAME_SOFTWARE} - {
+        InvalidReason.records_unreadable,
+        InvalidReason.impossible_efficiency,
+        InvalidReason.reported,
+        InvalidReason.restarted,  # where something else than the engine starts pods
+        InvalidReason.wrong_clock,  # of workers that know the kernel's
+        InvalidReason.wrong_math,  # of layouts
+        InvalidReason.wrong_transport,  # where a transport was seen, or is expected
+    }
     unchecked = {check.name for check in verdict.checks if check.passed is None}
     assert unchecked == {"Throttled"}, "there are no device clocks on CPUs"
     assert all(check.detail for check in verdict.checks)
@@ -40,10 +48,25 @@ def test_a_failed_run_is_failed_whatever_else_is_wrong() -> None:
     assert of(verdict, "NonFiniteLoss")[0] is False
 
 
+def test_memory_that_is_full_ends_a_ladder_and_is_no_failure() -> None:
+    rung = TWO.model_copy(update={"point": TWO.point.model_copy(update={"rung": 1})})
+    full = Outcome(engine="local", failure=FailedReason.out_of_memory, message="rank 1: out of memory")
+    verdict = judge(rung, {}, full)
+    assert (verdict.phase, verdict.reason) == (TrialPhase.full, "OutOfMemory")
+    crashed = full.model_copy(update={"failure": FailedReason.rank_failed})
+    assert judge(rung, {}, crashed).phase is TrialPhase.failed
+
+
 def test_the_first_reason_counts_and_all_are_told() -> None:
     reason, message = invalid(two(finite_loss=False, parameter_checksum="other"))
     assert reason == "ReplicasDiverged"
     assert message == "parameters of rank 1 differ from the other ranks'; loss is NaN or infinite on rank 1"
+
+
+def test_restarted_pods_make_a_run_invalid() -> None:
+    verdict = judge(TWO, ranks_of(TWO), GOOD.model_copy(update={"restarts": 2}))
+    assert (verdict.phase, verdict.reason) == (TrialPhase.invalid, "Restarted")
+    assert verdict.message == "its pods started again 2 times: the runtime restarts what fails"
 
 
 # RecordsMissing
@@ -53,6 +76,17 @@ def test_records_missing() -> None:
     assert invalid({}) == ("RecordsMissing", "no record from rank 0, 1 of 2")
     assert invalid({0: rank_record(0, TWO)})[0] == "RecordsMissing"
     assert invalid({0: rank_record(0, TWO)})[1].startswith("no record from rank 1 of 2")
+
+
+def test_records_unreadable() -> None:
+    """Nothing else is checked then; a run that failed stays Failed."""
+    outcome = GOOD.model_copy(update={"unreadable": "nested deeper than 32"})
+    verdict = judge(TWO, {}, outcome)
+    assert (verdict.phase, verdict.reason) == (TrialPhase.invalid, "RecordsUnreadable")
+    assert verdict.message == "nested deeper than 32"
+    assert [check.name for check in verdict.checks] == ["RecordsUnreadable"]
+    failed = judge(TWO, {}, outcome.model_copy(update={"failure": FailedReason.rank_killed}))
+    assert (failed.phase, failed.reason) == (TrialPhase.failed, "RankKilled")
 
 
 def test_many_missing_records_are_not_all_named() -> None:

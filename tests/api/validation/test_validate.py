@@ -84,7 +84,7 @@ def test_what_is_no_mapping(text: str, given: object) -> None:
         ({"workload/program": "pytorch"}, "spec.workload.program", "pytorch", "'torch', 'tensorflow'", "torch"),
         ({"workload/precision": "BF16"}, "spec.workload.precision", "BF16", "'fp32', 'tf32'", "bf16"),
         ({"runner": "pytorchjob"}, "spec.runner", "pytorchjob", "'MPIJob', 'PyTorchJob'", "PyTorchJob"),
-        ({"workload/optimizer/name": "adam"}, "spec.workload.optimizer.name", "adam", "'sgd', 'adamw'", "adamw"),
+        ({"workload/optimizer/name": "adamm"}, "spec.workload.optimizer.name", "adamm", "'sgd', 'adam'", "adam"),
         ({"scaling/workers": []}, "spec.scaling.workers", "[]", "at least 1 item, and there are 0", None),
         ({"scaling/workers": [0]}, "spec.scaling.workers[0]", 0, "greater than or equal to 1", None),
         ({"scaling/workers": [1, 70000]}, "spec.scaling.workers[1]", 70000, "less than or equal to 65536", None),

@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 
 import scalecurve_worker
-from scalecurve_api.record.rank import AllReduceRow
+from scalecurve_api.record.collective_row import AllReduceRow
 
 HELD_STEPS = 15
 

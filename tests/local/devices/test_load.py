@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from scalecurve_local.devices.load import CpuLoad, measure_load
+from scalecurve_local.devices.cores import CpuLoad, measure_load
 
 IDLE = "cpu0 0 0 0 0 0 0 0 0 0 0\ncpu1 0 0 0 0 0 0 0 0 0 0\n"
 

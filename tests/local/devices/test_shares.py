@@ -10,14 +10,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scalecurve_api.planning.plan import make_plan
+from scalecurve_api.planning.rotation import rotated
 from scalecurve_api.spec.experiment import ScalingExperiment
 from scalecurve_api.spec.trial import TrialSpec
+from scalecurve_local.devices import shares
 from scalecurve_local.devices.cores import Cores
 from scalecurve_local.devices.gpus import Gpu
 from scalecurve_local.devices.shares import Allotment, Machine, allot
 from scalecurve_local.errors import BadInput, EngineError, Unavailable
 
 GPUS = tuple(Gpu(f"GPU-{letter * 4}", "H200") for letter in "abcd")
+
+
+@pytest.fixture
+def unturned(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Shares as the first repetition has them where the seed happens to begin at the first slot."""
+    monkeypatch.setattr(shares, "rotated", lambda slots, seed, repetition: list(range(slots)))
 
 
 def plan(workers: list[int], **spec: Any) -> tuple[TrialSpec, ...]:
@@ -52,28 +60,28 @@ def cores_for(workers: list[int], cores: Cores, oversubscribe: bool = False, **s
     return by_count(trials, allot(trials, Machine(cores), oversubscribe))
 
 
-def test_the_largest_count_settles_the_share_of_all() -> None:
+def test_the_largest_count_settles_the_share_of_all(unturned: None) -> None:
     assert cores_for([1, 2, 3], flat(8)) == {1: ((0, 1),), 2: ((0, 1), (2, 3)), 3: ((0, 1), (2, 3), (4, 5))}
 
 
-def test_one_thread_of_a_physical_core_while_that_is_enough() -> None:
+def test_one_thread_of_a_physical_core_while_that_is_enough(unturned: None) -> None:
     assert cores_for([1, 2], paired(4)) == {1: ((0, 1),), 2: ((0, 1), (2, 3))}
     assert "siblings stay idle" in " ".join(allot(plan([1, 2]), Machine(paired(4)), False).notes)
 
 
-def test_whole_physical_cores_when_more_threads_are_wanted() -> None:
+def test_whole_physical_cores_when_more_threads_are_wanted(unturned: None) -> None:
     limits = {"resources": {"limits": {"cpu": 4}}}
     assert cores_for([1, 2], paired(4), **limits) == {1: ((0, 4, 1, 5),), 2: ((0, 4, 1, 5), (2, 6, 3, 7))}
     notes = allot(plan([1, 2], **limits), Machine(paired(4)), False).notes
     assert "workers have physical cores with all their hardware threads" in notes
 
 
-def test_more_workers_than_physical_cores_share_them_and_it_is_said() -> None:
+def test_more_workers_than_physical_cores_share_them_and_it_is_said(unturned: None) -> None:
     assert cores_for([1, 6], paired(4))[6] == ((0,), (1,), (2,), (3,), (4,), (5,))
     assert "two workers may share a physical core" in " ".join(allot(plan([1, 6]), Machine(paired(4)), False).notes)
 
 
-def test_a_quota_counts_as_cores_that_are_not_there() -> None:
+def test_a_quota_counts_as_cores_that_are_not_there(unturned: None) -> None:
     assert cores_for([1, 2], flat(8, 2.5)) == {1: ((0,),), 2: ((0,), (1,))}
     with pytest.raises(Unavailable, match=r"3 workers with 1 core each need 3 cores, and 2 may be used"):
         cores_for([1, 3], flat(8, 2.5))
@@ -90,14 +98,14 @@ def test_parts_of_a_core_are_refused(given: Any) -> None:
         cores_for([1, 2], flat(8), resources={"limits": {"cpu": given}})
 
 
-def test_gpus_are_given_by_uuid_from_the_first_on() -> None:
+def test_gpus_are_given_by_uuid_from_the_first_on(unturned: None) -> None:
     trials = plan([1, 2, 4])
     allotment = allot(trials, Machine(flat(64), GPUS), False)
-    shares = {trial.point.workers: allotment.shares[trial.name] for trial in trials}
-    assert shares[2].gpus == ("GPU-aaaa", "GPU-bbbb")
-    assert shares[2].devices == ["GPU-aaaa", "GPU-bbbb"]
-    assert {share.threads for share in shares.values()} == {16}
-    assert not any(share.cores for share in shares.values())
+    by_workers = {trial.point.workers: allotment.shares[trial.name] for trial in trials}
+    assert by_workers[2].gpus == ("GPU-aaaa", "GPU-bbbb")
+    assert by_workers[2].devices == ["GPU-aaaa", "GPU-bbbb"]
+    assert {share.threads for share in by_workers.values()} == {16}
+    assert not any(share.cores for share in by_workers.values())
     assert allotment.locks == tuple(f"gpu-{gpu.uuid}" for gpu in GPUS)
 
 
@@ -111,11 +119,12 @@ def test_too_few_gpus() -> None:
     with pytest.raises(Unavailable, match="8 workers need 8 GPUs, and 4 are visible; --oversubscribe"):
         allot(plan([1, 8]), Machine(flat(64), GPUS), False)
     trials = plan([1, 8])
-    shares = allot(trials, Machine(flat(64), GPUS), True).shares
-    by_workers = {trial.point.workers: shares[trial.name] for trial in trials}
+    allotment = allot(trials, Machine(flat(64), GPUS), True)
+    by_workers = {trial.point.workers: allotment.shares[trial.name] for trial in trials}
     assert not by_workers[1].oversubscribed
     assert by_workers[8].oversubscribed
-    assert by_workers[8].gpus[:5] == ("GPU-aaaa", "GPU-bbbb", "GPU-cccc", "GPU-dddd", "GPU-aaaa")
+    assert set(by_workers[8].gpus[:4]) == {gpu.uuid for gpu in GPUS}
+    assert by_workers[8].gpus[4:] == ("GPU-aaaa", "GPU-bbbb", "GPU-cccc", "GPU-dddd")
 
 
 def test_a_device_axis_shares_out_both_kinds() -> None:
@@ -164,13 +173,45 @@ def test_shares_are_equal_nested_and_apart(
         assert not oversubscribe
         assert max(workers) * (limit or 1) > (cores.budget if limit is None else 0)
         return
-    shares = sorted((allotment.shares[trial.name] for trial in trials), key=lambda share: len(share.cores))
-    assert len({(share.threads, len(share.cores[0])) for share in shares}) == 1, "the same share for every count"
-    for smaller, larger in pairwise(shares):
+    ordered = sorted((allotment.shares[trial.name] for trial in trials), key=lambda share: len(share.cores))
+    assert len({(share.threads, len(share.cores[0])) for share in ordered}) == 1, "the same share for every count"
+    for smaller, larger in pairwise(ordered):
         assert larger.cores[: len(smaller.cores)] == smaller.cores, "nested"
-    for share in shares:
+    for share in ordered:
         given = [core for part in share.cores for core in part]
         assert set(given) <= {thread for group in cores.siblings for thread in group}
         assert share.oversubscribed or len(given) == len(set(given)), "nobody shares a core"
         assert share.oversubscribed is (len(share.cores) * share.threads > cores.budget)
         assert set(allotment.locks) >= {f"core-{core}" for core in given}
+
+
+@given(st.integers(1, 40), st.integers(0, 5))
+def test_every_repetition_begins_at_another_slot_until_all_had_their_turn(slots: int, seed: int) -> None:
+    orders = [rotated(slots, seed, repetition) for repetition in range(slots)]
+    assert sorted(order[0] for order in orders) == list(range(slots))
+    assert all(sorted(order) == list(range(slots)) for order in orders)
+    assert rotated(slots, seed, slots) == orders[0]
+
+
+@pytest.mark.parametrize("workers", [1, 2, 4])
+def test_aligned_groups_of_devices_stay_together(workers: int) -> None:
+    groups = {frozenset(rotated(8, 0, repetition)[:workers]) for repetition in range(8)}
+    assert groups == {frozenset(range(first, first + workers)) for first in range(0, 8, workers)}
+
+
+def test_small_counts_move_to_other_devices_between_repetitions() -> None:
+    trials = plan([1, 2, 4], measure={"repetitions": 4})
+    given = allot(trials, Machine(flat(64), GPUS), False)
+    used = {
+        count: {given.shares[trial.name].gpus for trial in trials if trial.point.workers == count}
+        for count in (1, 2, 4)
+    }
+    assert used[1] == {(gpu.uuid,) for gpu in GPUS}
+    assert {frozenset(pair) for pair in used[2]} == {
+        frozenset({"GPU-aaaa", "GPU-bbbb"}),
+        frozenset({"GPU-cccc", "GPU-dddd"}),
+    }
+    assert {frozenset(all_) for all_ in used[4]} == {frozenset(gpu.uuid for gpu in GPUS)}
+    assert given.locks == tuple(f"gpu-{gpu.uuid}" for gpu in GPUS)
+    other = allot(plan([1, 2, 4], measure={"repetitions": 4, "seed": 1}), Machine(flat(64), GPUS), False)
+    assert other.shares != given.shares, "seeded"

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from scalecurve_api.files import Within
 from scalecurve_api.spec.trial import TrialSpec
 from scalecurve_local.attempt import AttemptFolder
 from scalecurve_local.devices.cores import Cores
@@ -20,10 +21,10 @@ from scalecurve_local.devices.shares import Machine, Share, allot
 from scalecurve_local.errors import Unavailable
 from scalecurve_local.execution.commands import check_installed, commands
 from scalecurve_local.execution.environment import trial_environment
-from scalecurve_local.execution.reserved_port import ReservedPort
+from scalecurve_local.execution.running_trial import reserve_port
 from tests.local.devices.test_shares import plan
 
-HERE = AttemptFolder(Path("/b/.work/t/attempt-1"), 1)
+HERE = AttemptFolder(Within(Path("/b")) / ".work" / "t" / "attempt-1", 1)
 
 
 def trial(**workload: Any) -> TrialSpec:
@@ -50,7 +51,7 @@ def test_a_custom_command_runs_as_plain_processes_with_ranks() -> None:
     assert [command.env["RANK"] for command in found] == ["0", "1"]
     assert {command.env["WORLD_SIZE"] for command in found} == {"2"}
     assert found[1].env["A"] == "b"
-    assert found[1].argv == [sys.executable, "-P", "-m", "scalecurve_worker.process.exec", "./train", "--x"]
+    assert found[1].argv == [sys.executable, "-P", "-m", "scalecurve_worker", "./train", "--x"]
     assert found[1].log == "/b/.work/t/attempt-1/logs/rank-1.log"
 
 
@@ -124,6 +125,15 @@ def test_cores_threads_and_devices_are_told() -> None:
     assert "SCALECURVE_CORES" not in gpu
 
 
+def test_metrics_are_for_this_machine_unless_the_user_says_otherwise() -> None:
+    def served(**inherited: str) -> dict[str, str]:
+        found = trial_environment(inherited, Path("/t"), Path("/o"), Share(1), Path("/x"), 29999, 9400, False)
+        return {name: value for name, value in found.items() if "METRICS" in name}
+
+    assert served() == {"SCALECURVE_METRICS_PORT": "9400", "SCALECURVE_METRICS_ADDRESS": "127.0.0.1"}
+    assert served(SCALECURVE_METRICS_ADDRESS="0.0.0.0")["SCALECURVE_METRICS_ADDRESS"] == "0.0.0.0"
+
+
 def test_another_jobs_variables_do_not_pass_and_the_users_network_does() -> None:
     found = environment(
         Share(1),
@@ -145,13 +155,14 @@ def test_another_jobs_variables_do_not_pass_and_the_users_network_does() -> None
 
 
 def test_a_reserved_port_is_given_to_nobody_else_but_its_own_server() -> None:
-    reserved = ReservedPort()
+    reserved = reserve_port()
+    number = reserved.getsockname()[1]
     with socket.socket() as other, pytest.raises(OSError, match="in use"):
-        other.bind(("127.0.0.1", reserved.number))
+        other.bind(("127.0.0.1", number))
     with socket.socket() as server:
         server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        server.bind(("", reserved.number))
+        server.bind(("", number))
         server.listen()
-        with socket.create_connection(("127.0.0.1", reserved.number), timeout=5):
+        with socket.create_connection(("127.0.0.1", number), timeout=5):
             pass
     reserved.close()

@@ -24,7 +24,7 @@ def main() -> None:
     note(ledger, trial, rank, run, "begin")
     model = DistributedDataParallel(torch.nn.Linear(64, 64))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
-    batch = torch.randn(16, 64)
+    batch = torch.randn(16, 64, generator=torch.Generator().manual_seed(rank))
     bench = attach(model)
     bench.session.facts.options["run"] = run
     while bench.step(samples=16):

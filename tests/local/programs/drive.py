@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import sys
 from pathlib import Path
@@ -11,11 +12,18 @@ import yaml
 
 import scalecurve_local
 from scalecurve_api.spec.experiment import ScalingExperiment
+from scalecurve_local.execution import running_trial
 
 
 def main() -> int:
     file, bundle, *options = sys.argv[1:]
-    source = Path(file).read_text()
+    against = [option.removeprefix("against=").split("::") for option in options if option.startswith("against=")]
+    running_trial.GRACE_S = float(os.environ.get("LAB_GRACE_S", running_trial.GRACE_S))
+    requests = []
+    for path, folder in [(file, bundle), *against]:
+        source = Path(path).read_text()
+        experiment = ScalingExperiment.model_validate(yaml.safe_load(source))
+        requests.append(scalecurve_local.RunRequest(experiment, source, Path(folder)))
     stop = scalecurve_local.StopRequest()
     signal.signal(signal.SIGINT, stop)
     signal.signal(signal.SIGTERM, stop)
@@ -27,11 +35,10 @@ def main() -> int:
             print(progress.message, file=sys.stderr, flush=True)
 
     try:
-        result = scalecurve_local.run(
-            ScalingExperiment.model_validate(yaml.safe_load(source)),
-            source,
-            Path(bundle),
+        results = scalecurve_local.run_in_turns(
+            requests,
             resume="resume" in options,
+            add_session="add-session" in options,
             oversubscribe="oversubscribe" in options,
             wait="refuse" not in options,
             report=report,
@@ -40,8 +47,8 @@ def main() -> int:
     except scalecurve_local.EngineError as error:
         print(f"{type(error).__name__}: {error}", file=sys.stderr)
         return error.exit_code
-    print(json.dumps({name: [r.phase, r.reason, r.attempt] for name, r in result.records.items()}))
-    return result.exit_code
+    print(json.dumps({name: [r.phase, r.reason, r.attempt] for name, r in results[0].records.items()}))
+    return max(result.exit_code for result in results)
 
 
 if __name__ == "__main__":

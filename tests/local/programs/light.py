@@ -3,8 +3,9 @@
     light.py [--step-ms 1] [--ledger FILE] [--do WHAT ...]
 
 WHAT: exit:RANK:CODE, kill:RANK:SIGNAL, hang:RANK, hold:FILE (waits while it exists), stubborn (ignores SIGTERM),
-daemon:FILE (double-forks a sleeper and writes its pid), junk:RANK (writes a bad rank record), print:BYTES,
-memory:RANK (raises MemoryError), say:RANK:TEXT (writes a failure file and exits with 1),
+daemon:FILE (double-forks a sleeper, which writes its pid), junk:RANK (writes a bad rank record), print:BYTES,
+memory:RANK[:BATCH] (raises MemoryError, if its batch is larger), say:RANK:TEXT (writes a failure file, exits with 1),
+link:RANK:FILE:TARGET, fifo:RANK:FILE, sparse:RANK:FILE:BYTES (at its end, in place of one of its files),
 once:FILE:WHAT (does WHAT if FILE is not there yet).
 Every execution appends ``begin`` and ``end`` lines to the ledger; ``end`` comes after the rank record is in place.
 """
@@ -52,7 +53,7 @@ def main() -> None:
     put(out / f"rank-{rank}.ready.json", topology)
     with (out / f"rank-{rank}.steps").open("wb") as journal:
         journal.write(HEADER.pack(b"SBSTEPS1", rank, ROW.size))
-        windows = train(trial, journal, arguments.step_ms, lambda: misbehave(arguments.do, rank, out))
+        windows = train(trial, journal, arguments.step_ms, lambda: misbehave(within(arguments.do, trial), rank, out))
     record = {
         "schema": "scalecurve.dev/rank/v1alpha1",
         "trial": trial["name"],
@@ -71,7 +72,30 @@ def main() -> None:
         put(out / f"rank-{rank}.json", {"nonsense": True})
     else:
         put(out / f"rank-{rank}.json", record)
+    for what in arguments.do:
+        swap(what, rank, out)
     note(arguments.ledger, trial["name"], rank, run, "end")
+
+
+def within(wanted: list[str], trial: dict[str, Any]) -> list[str]:
+    """Without the ``memory`` that this trial's batch does not fill."""
+    limits = {what: int(what.split(":")[2]) for what in wanted if what.startswith("memory:") and what.count(":") == 2}
+    return [what for what in wanted if limits.get(what, 0) < (trial["point"].get("batchPerWorker") or 1)]
+
+
+def swap(what: str, rank: int, out: Path) -> None:
+    name, _, rest = what.partition(":")
+    if name not in ("link", "fifo", "sparse") or rest.partition(":")[0] != str(rank):
+        return
+    _, file, *more = rest.split(":")
+    (out / file).unlink(missing_ok=True)
+    if name == "link":
+        (out / file).symlink_to(more[0])
+    elif name == "fifo":
+        os.mkfifo(out / file)
+    else:
+        with (out / file).open("wb") as sparse:
+            sparse.truncate(int(more[0]))
 
 
 def train(trial: dict[str, Any], journal: Any, step_ms: float, misbehave: Any) -> list[dict[str, Any]]:
@@ -107,7 +131,7 @@ def misbehave(wanted: list[str], rank: int, out: Path) -> None:
                 misbehave([inner], rank, out)
         elif name in ("daemon", "hold", "print", "stubborn"):
             quirk(name, rest, rank)
-        elif rest.split(":")[0] == str(rank):
+        elif name not in ("link", "fifo", "sparse") and rest.split(":")[0] == str(rank):
             end_badly(name, rest, rank, out)
 
 
@@ -120,13 +144,17 @@ def quirk(name: str, rest: str, rank: int) -> None:
     elif name == "hold":
         while Path(rest).exists():
             time.sleep(0.01)
-    elif rank == 0 and os.fork() == 0:
-        os.setsid()
+    elif rank == 0:
         if os.fork() == 0:
-            signal.signal(signal.SIGTERM, signal.SIG_IGN)
-            Path(rest).write_text(str(os.getpid()))
-            time.sleep(600)
-        os._exit(0)
+            os.setsid()
+            if os.fork() == 0:
+                signal.signal(signal.SIGTERM, signal.SIG_IGN)
+                Path(rest).write_text(str(os.getpid()))
+                time.sleep(600)
+            os._exit(0)
+        # Otherwise the trial may end, and the sleeper with it, before it has written.
+        while not (Path(rest).exists() and Path(rest).read_text()):
+            time.sleep(0.01)
 
 
 def end_badly(name: str, rest: str, rank: int, out: Path) -> None:

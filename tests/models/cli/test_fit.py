@@ -72,7 +72,7 @@ def test_bad_input_ends_with_one_line_and_code_2(folder: Path, args: list[str], 
 
 
 def test_recommend_says_its_answers_in_sentences(folder: Path):
-    result = run("recommend", folder, "--workers", "16", "--deadline", "1", "--budget", "5")
+    result = run("recommend", folder, "--workers", "16", "--workers-per-node", "16", "--deadline", "1", "--budget", "5")
     assert result.exit_code == 0, result.output
     first = result.stdout.splitlines()[0]
     assert " fastest for 1 million samples (" in first
@@ -213,3 +213,15 @@ def test_no_file_makes_a_traceback(tmp_path: Path, header: str, rows: list[list[
     result = run("fit", path)
     assert result.exit_code in (0, EXIT_INPUT)
     assert "Traceback" not in result.output
+
+
+def test_points_are_held_out_of_a_file_of_points(tmp_path: Path):
+    """``--hold-out`` was read by nobody where BUNDLE was a file of points."""
+    path = csv_of(tmp_path / "h.csv", "workers,throughput\n" + "\n".join(f"{n},{100 * n}" for n in (1, 2, 4, 8)))
+    document = json.loads(run("fit", path, "--hold-out", "8", "-o", "json").stdout)
+    held = [row for row in document["predicted"]["rows"] if row["workers"] == 8]
+    assert {row["model"] for row in held} >= {"linear", "normal forms"}
+    assert all(abs(row["error"]) < 0.01 for row in held if row["model"] == "linear")
+    assert "cannot hold out 7 workers" in run("fit", path, "--hold-out", "7").stderr
+    losses = csv_of(tmp_path / "l.csv", "step,loss\n1,2\n2,1\n")
+    assert "--hold-out needs the columns workers,throughput" in run("fit", losses, "--hold-out", "2").stderr

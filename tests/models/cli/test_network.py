@@ -34,7 +34,30 @@ def test_show_as_json_and_csv():
     assert layers["conv1_2"]["weights_formula"] == "(3*3*64)*64 = 36,864"
     assert layers["pool5"]["receptive_field"] == "212x212"
     rows = list(csv.DictReader(io.StringIO(run("show", "alexnet", "--output", "csv").stdout)))
-    assert sum(int(row["macs"]) for row in rows) == 724_406_816
+    assert rows[-1]["layer"] == "total"
+    for column, sum_of_all in (("macs", 724_406_816), ("weights", 60_954_656), ("biases", 10_568)):
+        assert sum(int(row[column] or 0) for row in rows[:-1]) == sum_of_all == int(rows[-1][column])
+
+
+def test_outputs_and_padding_are_spelled_out():
+    rows = {row["layer"]: row for row in json.loads(run("show", "alexnet", "-o", "json").output)["layers"]["rows"]}
+    assert rows["conv1"]["output_formula"] == "floor((227 + 2*0 - 11) / 4) + 1 = 55"
+    assert (rows["conv2"]["padding"], rows["conv2"]["output_formula"]) == ("2", "floor((27 + 2*2 - 5) / 1) + 1 = 27")
+    rows = {row["layer"]: row for row in json.loads(run("show", "inception_v3", "-o", "json").output)["layers"]["rows"]}
+    same = [row for row in rows.values() if row["padding"] == "same"]
+    assert same
+    assert all(row["output_formula"].startswith("ceil(") for row in same)
+
+
+def test_convolutions_as_matrix_products():
+    document = json.loads(run("show", "lenet5", "--matrix", "-o", "json").output)
+    c1, c3, c5 = document["matrix"]["rows"]
+    assert (c1["filters"], c1["patches"], c1["product"]) == ("6 x 25", "25 x 784", "6 x 784")
+    assert (c1["macs"], c1["patch_values"]) == (6 * 25 * 784, 25 * 784)
+    assert c3["copies"] == pytest.approx(150 * 100 / (14 * 14 * 6))
+    assert c5["copies"] == 1
+    totals = json.loads(run("show", "lenet5", "-o", "json").output)["totals"]["rows"]
+    assert totals[0]["parameters"] == 61_706
 
 
 def test_compare_and_list():

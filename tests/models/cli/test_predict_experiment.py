@@ -9,6 +9,7 @@ from click.testing import CliRunner, Result
 from scalecurve.cli import cli
 from scalecurve.cli.exit_codes import EXIT_INPUT
 from scalecurve.hardware.devices import find_device, find_link
+from scalecurve_api.spec.experiment import ScalingExperiment
 from scalecurve_api.spec.trial import Point
 from scalecurve_models.networks import find_network
 from scalecurve_models.paleo.a_priori import predict_experiment
@@ -103,7 +104,7 @@ def test_what_has_no_network_or_no_such_peak_is_refused(tmp_path: Path, workload
 def test_a_missing_path_is_one_line(tmp_path: Path):
     result = run(tmp_path / "nowhere", "--device", "H200")
     assert result.exit_code == EXIT_INPUT
-    assert "no such experiment, bundle or model (models: paleo" in result.stderr
+    assert "no such experiment, bundle, points file or model (models: paleo" in result.stderr
 
 
 def test_a_bundle_is_predicted_by_every_model(tmp_path: Path):
@@ -166,3 +167,35 @@ def test_strong_scaling_has_no_more_workers_than_samples():
         counts[row["series"]].add(row["workers"])
     assert counts == {"strong": {128}, "weak": {128, 129}}
     assert "Strong scaling omits 129: more workers than samples in the global batch." in table.notes
+
+
+def test_images_have_the_size_of_the_data(tmp_path: Path):
+    """They had ImageNet's: ResNet-50 on CIFAR-10 was predicted 45 times too slow."""
+    data = {"source": "cifar10", "path": "cifar"}
+    of = experiment("small", workload={"program": "torch", "model": "resnet50", "data": data})
+    predicted = _throughput(of, "paleo")
+    stated = {"source": "synthetic", "shape": [3, 32, 32], "classes": 10}
+    same = experiment("same", workload={"program": "torch", "model": "resnet50", "data": stated})
+    assert predicted == _throughput(same, "paleo")
+    by_hand = predict_step(find_network("resnet50", (32, 32, 3)), K80, batch=64)
+    assert predicted["weak", 1] == pytest.approx(by_hand.throughput, rel=1e-5)
+
+
+def test_every_instance_of_a_sample_is_computed():
+    def predicted(instances: int) -> dict[tuple[str, int], float]:
+        data = {"source": "digits", "instances": instances}
+        return _throughput(experiment("m", workload={"program": "torch", "model": "resnet20", "data": data}), "paleo")
+
+    one, four = predicted(1), predicted(4)
+    assert all(3 < one[key] / four[key] <= 4 for key in one if key[1] == 1)
+    assert all(1 < one[key] / four[key] <= 4 for key in one)
+
+
+K80 = Platform(find_device("K80_GPU"), find_link("ethernet20"))
+
+
+def _throughput(of: ScalingExperiment, model: str) -> dict[tuple[str, int], float]:
+    """(series, workers) -> samples/s."""
+    (table,) = predict_experiment(of, K80, [1, 2])
+    rows = [dict(zip([column.name for column in table.columns], row, strict=True)) for row in table.rows]
+    return {(row["series"], row["workers"]): row["throughput"] for row in rows if row["model"] == model}

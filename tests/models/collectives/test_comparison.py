@@ -3,10 +3,17 @@ from pathlib import Path
 import pytest
 
 from scalecurve.bundle.open import open_bundle
-from scalecurve_api.record.rank import AllReduceRow
-from scalecurve_models.collectives.comparison import compare_algorithms, requested_algorithms, timed_points
+from scalecurve_api.programs.collective_kinds import Collective
+from scalecurve_api.record.collective_row import AllReduceRow
+from scalecurve_models.collectives.comparison import (
+    compare_algorithms,
+    compare_bundle,
+    requested_algorithms,
+    timed_points,
+)
 from scalecurve_models.collectives.costs import ALGORITHMS, LinkCost, RankGroup, cost
-from scalecurve_models.collectives.tables import collective_tables
+from scalecurve_models.collectives.tables import collective_tables, selected
+from tests.analysis.collective_rows import GB_S, LATENCY_US, collectives_bundle
 from tests.analysis.synthetic import experiment, write_bundle
 from tests.models.collectives.collectives_cases import SIZES, A, B, points
 
@@ -97,3 +104,16 @@ def test_left_out_sizes_of_a_real_record_are_predicted(capsys):
         print(f"{small:.1%} below 1 MiB, {large:.1%} from 1 MiB on")
     assert small <= 0.20
     assert large <= 0.10
+
+
+def test_every_collective_has_a_latency_and_a_bandwidth_of_its_own(tmp_path):
+    comparisons, failures = compare_bundle(open_bundle(collectives_bundle(tmp_path / "b", workers=(2, 4))))
+    assert [each.collective for each in comparisons] == list(Collective)
+    assert failures == ()
+    for each in comparisons:
+        fit = selected(each).fit
+        assert fit.regimes[-1].bandwidths[-1].value == pytest.approx(GB_S, rel=0.02), each.series
+        # Most of a small message's time does not grow with the ranks: the launch, where it can be separated.
+        least = fit.seconds(RankGroup(2), 8) * 1e6
+        assert least == pytest.approx(LATENCY_US, rel=0.02), each.series
+    assert collective_tables(comparisons)[0].title == "Collective models"

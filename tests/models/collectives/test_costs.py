@@ -9,7 +9,6 @@ from scalecurve_models.collectives.collective_fit import TimedAllReduce, cross_v
 from scalecurve_models.collectives.comparison import compare_algorithms
 from scalecurve_models.collectives.costs import (
     ALGORITHMS,
-    HIERARCHICAL,
     LinkCost,
     RankGroup,
     cost,
@@ -42,7 +41,7 @@ def test_costs_are_the_table_of_the_literature(n):
 
 def test_hierarchical_sends_only_its_share_between_nodes():
     size, within, between = 1e8, (1e-6, 1e-11), (5e-6, 1e-9)
-    seconds = cost(HIERARCHICAL, RankGroup(32, nodes=4), size, LinkCost(*within), LinkCost(*between))
+    seconds = cost(ALGORITHMS["hierarchical"], RankGroup(32, nodes=4), size, LinkCost(*within), LinkCost(*between))
     expected = 2 * 7 * within[0] + 2 * 3 * between[0] + 2 * 7 / 8 * size * within[1] + 2 * 3 / 4 * size / 8 * between[1]
     assert seconds == pytest.approx(expected)
 
@@ -103,14 +102,14 @@ def test_known_latency_and_bandwidth_come_back(algorithm):
 def test_links_of_two_kinds_come_back_apart():
     shapes = [RankGroup(8), RankGroup(16, 2), RankGroup(32, 4), RankGroup(8, 8)]
     given_ = [
-        TimedAllReduce(s, size, cost(HIERARCHICAL, s, size, LinkCost(2e-6, 3e-12), LinkCost(9e-6, 4e-11)))
+        TimedAllReduce(s, size, cost(ALGORITHMS["hierarchical"], s, size, LinkCost(2e-6, 3e-12), LinkCost(9e-6, 4e-11)))
         for s in shapes
         for size in SIZES
     ]
-    fit = fit_collective(HIERARCHICAL, given_)
+    fit = fit_collective(ALGORITHMS["hierarchical"], given_)
     assert [p.value for p in fit.regimes[0].latencies] == pytest.approx([2e-6, 9e-6])
     assert [p.value for p in fit.regimes[0].inverse] == pytest.approx([3e-12, 4e-11])
-    one_node = fit_collective(HIERARCHICAL, [p for p in given_ if p.shape.nodes == 1])
+    one_node = fit_collective(ALGORITHMS["hierarchical"], [p for p in given_ if p.shape.nodes == 1])
     assert one_node.regimes[0].inverse[1].note == "not identifiable: no point depends on it"
 
 

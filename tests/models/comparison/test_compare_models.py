@@ -5,7 +5,7 @@ import pytest
 from scalecurve.bundle.open import Bundle, open_bundle
 from scalecurve_api.spec.trial import Point
 from scalecurve_models.comparison.compare_models import BASELINE, HELD_OUT, LEFT_OUT, NOT_MEASURED, compare_models
-from scalecurve_models.comparison.tables import comparison_tables
+from scalecurve_models.comparison.tables import comparison_tables, prediction_tables
 from scalecurve_models.fit.fit_bundle import fit
 from scalecurve_models.fitting.least_squares import FitError
 from scalecurve_models.fitting.observations import observed_series, programs
@@ -47,7 +47,7 @@ def test_every_prediction_beside_a_measurement_was_made_without_it(measured: Bun
         rows = [row for row in each.rows if row.model in ("", "gustafson")]
         assert [row.how for row in rows] == [BASELINE, LEFT_OUT, LEFT_OUT, LEFT_OUT]
         assert rows[0].predicted is None
-        model = each.prediction.model("gustafson")
+        model = next(model for model in each.prediction.models if model.name == "gustafson")
         assert model is not None
         assert [row.error for row in rows[1:]] == list(model.errors)
         assert each.prediction.best is not None
@@ -57,7 +57,7 @@ def test_every_prediction_beside_a_measurement_was_made_without_it(measured: Bun
 
 def test_a_step_model_learns_from_both_modes(measured: Bundle):
     for each in compare_models(measured):
-        model = each.prediction.model("overlap")
+        model = next(model for model in each.prediction.models if model.name == "overlap")
         assert model is not None
         assert model.held_out_mean is not None
         assert model.held_out_mean < 0.05
@@ -177,3 +177,11 @@ def test_a_larger_batch_is_predicted_from_smaller_ones(tmp_path: Path):
         fit(bundle, hold_out_batches=[65])
     with pytest.raises(FitError, match="nothing is left"):
         fit(bundle, hold_out_batches=[8, 16, 32, 64])
+
+
+def test_a_prediction_from_noise_alone_has_no_interval(tmp_path: Path) -> None:
+    """Its ends were printed: 2,277 (0.099 to 52,520,826)."""
+    of = experiment("noise", modes=["weak"], workers=[1, 2, 4, 8], repetitions=2, windows=2, steps_per_window=5)
+    bundle = open_bundle(write_bundle(tmp_path, of, Truth(repetition_cv=2.0), tables=False))
+    rows = prediction_tables(bundle, [8], hold_out=[8])[0].plain()["rows"]
+    assert {row["low"] for row in rows if row["model"] == "linear"} == {"not known"}

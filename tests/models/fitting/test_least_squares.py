@@ -10,7 +10,7 @@ def test_known_parameters_come_back_with_intervals_that_hold_them():
     rng = np.random.default_rng(3)
     design = rng.uniform(0.1, 1, (60, 2))
     fit = nonnegative(design, design @ [2.0, 0.5] + 0.01 * rng.standard_normal(60), ("a", "b"))
-    a, b = fit.parameters(("s", ""), 0.95)
+    a, b = fit.parameters(("s", ""))
     assert (a.low, a.high) < (2.01, 2.1)
     assert a.low <= 2.0 <= a.high
     assert b.low <= 0.5 <= b.high
@@ -23,7 +23,7 @@ def test_intervals_keep_their_coverage():
     covered = 0
     for _ in range(400):
         fit = nonnegative(design, design @ [3.0, 1.0] + 0.3 * rng.standard_normal(12), ("a", "b"))
-        a, _ = fit.parameters(("", ""), 0.95)
+        a, _ = fit.parameters(("", ""))
         covered += a.low <= 3.0 <= a.high
     assert 0.92 <= covered / 400 <= 0.98
 
@@ -31,7 +31,7 @@ def test_intervals_keep_their_coverage():
 def test_columns_that_vary_together_are_said_aloud():
     w = np.array([1.0, 2, 4, 8])
     fit = nonnegative(np.stack([np.ones(4), w, 2 * w], axis=1), 1 + w, ("a", "b", "c"))
-    a, b, c = fit.parameters(("", "", ""), 0.95)
+    a, b, c = fit.parameters(("", "", ""))
     assert a.value == pytest.approx(1)
     assert b.value is None
     assert b.note == "not identifiable: in these points it varies only together with c"
@@ -40,24 +40,24 @@ def test_columns_that_vary_together_are_said_aloud():
 
 def test_a_parameter_without_any_trace_is_said_aloud():
     fit = nonnegative(np.array([[1.0, 0.0], [2.0, 0.0]]), np.array([1.0, 2.0]), ("a", "b"))
-    assert fit.parameters(("", ""), 0.95)[1].note == "not identifiable: no point depends on it"
+    assert fit.parameters(("", ""))[1].note == "not identifiable: no point depends on it"
 
 
 def test_fewer_points_than_parameters_leave_none_identified():
     fit = nonnegative(np.array([[1.0, 2.0]]), np.array([3.0]), ("a", "b"))
-    assert all(parameter.value is None for parameter in fit.parameters(("", ""), 0.95))
+    assert all(parameter.value is None for parameter in fit.parameters(("", "")))
 
 
 def test_as_many_points_as_parameters_have_no_interval():
     fit = nonnegative(np.array([[1.0, 0.0], [1.0, 1.0]]), np.array([1.0, 3.0]), ("a", "b"))
-    assert [p.low for p in fit.parameters(("", ""), 0.95)] == [None, None]
-    assert "no error estimate" in fit.parameters(("", ""), 0.95)[0].note
+    assert [p.low for p in fit.parameters(("", ""))] == [None, None]
+    assert "no error estimate" in fit.parameters(("", ""))[0].note
 
 
 def test_a_parameter_that_would_be_negative_stays_at_its_bound():
     x = np.arange(1.0, 9)
     fit = nonnegative(np.stack([np.ones(8), x], axis=1), 10 - 0.1 * x, ("a", "b"))
-    b = fit.parameters(("", ""), 0.95)[1]
+    b = fit.parameters(("", ""))[1]
     assert (b.value, b.low, b.high) == (0.0, 0.0, 0.0)
     assert b.note == "at its bound of 0; these points pull it below"
 

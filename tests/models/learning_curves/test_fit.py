@@ -6,12 +6,20 @@ import pytest
 from scalecurve.bundle.open import Bundle, open_bundle
 from scalecurve_api.planning.plan import make_plan
 from scalecurve_api.record import journal
+from scalecurve_api.record.envelope import digest
 from scalecurve_api.record.rank import Evaluation
-from scalecurve_api.record.tables import STEPS_FILE, encode_steps, sha256
+from scalecurve_api.record.tables import STEPS_FILE, encode_steps
 from scalecurve_api.spec.trial import TrialSpec
 from scalecurve_models.fit.fit_bundle import fit
 from scalecurve_models.learning_curves.fit import fit_learning
-from scalecurve_models.optimus.records import STEPS, VALIDATION, depth_and_family, learning_curves, step_losses
+from scalecurve_models.optimus.records import (
+    STEPS,
+    TRAINING,
+    VALIDATION,
+    depth_and_family,
+    learning_curves,
+    step_losses,
+)
 from tests.analysis.synthetic import Truth, experiment, run, seal, write_bundle
 
 STEPS_AN_EPOCH = 40
@@ -54,6 +62,16 @@ def test_curves_come_from_evaluations(trained: Bundle):
     assert len(curves) == 9
     assert {curve.kind for curve in curves} == {VALIDATION}
     assert curves[0].accuracies is not None
+
+
+def test_the_training_loss_stands_in_the_middle_of_its_epoch(trained: Bundle):
+    curves, _ = learning_curves(trained, training=True)
+    assert {curve.kind for curve in curves} == {TRAINING}
+    assert curves[0].steps[:2].tolist() == [STEPS_AN_EPOCH / 2, 1.5 * STEPS_AN_EPOCH]
+    rows = sorted(curves[0].record.evaluations, key=lambda row: row.step)
+    assert curves[0].losses.tolist() == [row.train_loss for row in rows]
+    learning = fit(trained, training=True).learning
+    assert {point.kind for point in learning.points} == {TRAINING}
 
 
 def test_steps_and_time_to_the_target_stand_beside_those_of_the_runs(trained: Bundle):
@@ -123,14 +141,18 @@ def with_losses(folder: Path, source: str = "cifar10") -> Path:
         for rank in range(2):
             rows = np.zeros(len(k), dtype=np.dtype(journal.ROW_DTYPE))
             rows["step"] = np.arange(len(k))
-            rows["duration_ns"] = 1000
+            rows["duration_ns"], rows["window"] = 1000, journal.WARMUP_WINDOW
+            for window in record.windows:
+                steps = slice(window.first_step, window.first_step + window.steps)
+                rows["duration_ns"][steps], rows["window"][steps] = window.wall_ns // window.steps, window.index
+                rows["samples"][steps] = window.samples // window.steps // 2
             rows["loss"] = loss + (0.01 if rank else -0.01)
             rows["loss"][7] = np.nan
             journals[rank] = journal.HEADER.pack(journal.MAGIC, rank, journal.ROW.size) + rows.tobytes()
         data = encode_steps(journals)
         home = folder / "trials" / trial.name
         (home / STEPS_FILE).write_bytes(data)
-        update = {"files": {STEPS_FILE: sha256(data)}, "parameters": depth * 13_500}
+        update = {"files": {STEPS_FILE: digest(data)}, "parameters": depth * 13_500}
         seal(home, record.model_copy(update=update))
     return folder
 

@@ -1,15 +1,13 @@
 from scalecurve_models.networks import count, shipped
-from scalecurve_models.networks.arithmetic import activations, describe, macs, weights
+from scalecurve_models.networks.tables import describe, macs, weights
 
 
 def test_arithmetic_is_spelled_out():
     vgg = {entry.name: entry for entry in count(shipped("vgg16"))}
     assert weights(vgg["conv1_2"]) == "(3*3*64)*64 = 36,864"
     assert macs(vgg["conv1_2"]) == "(3*3*64)*64*(224*224) = 1,849,688,064"
-    assert activations(vgg["conv1_2"]) == "224*224*64 = 3,211,264"
     assert weights(vgg["fc6"]) == "(7*7*512)*4096 = 102,760,448"
     assert weights(vgg["fc7"]) == macs(vgg["fc7"]) == "4096*4096 = 16,777,216"
-    assert activations(vgg["fc7"]) == "4,096"
     assert (weights(vgg["pool1"]), describe(vgg["pool1"])) == ("", "maxpool 2x2 /2")
     alexnet = {entry.name: entry for entry in count(shipped("alexnet"))}
     assert weights(alexnet["conv2"]) == "(5*5*48)*256 = 307,200"
@@ -21,7 +19,7 @@ def test_arithmetic_is_spelled_out():
 def test_every_spelled_product_is_what_it_says():
     for name in ("alexnet", "googlenet", "inception_v3_torchvision", "resnet50", "alex_v2_2gpu"):
         for entry in count(shipped(name)):
-            for text in (weights(entry), macs(entry), activations(entry)):
+            for text in (weights(entry), macs(entry)):
                 product, _, result = text.partition(" = ")
                 if result:
                     assert eval(product, {"__builtins__": {}}) == int(result.replace(",", ""))

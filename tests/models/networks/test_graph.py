@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scalecurve_models.networks import Network, NetworkError, shipped
-from scalecurve_models.networks.parsing import parse_layer
+from scalecurve_models.networks.graph import parse_layer
 
 INPUT = {"name": "input", "type": "input", "shape": [8, 8, 3]}
 

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from scalecurve_models.fitting.least_squares import FitError
-from scalecurve_models.optimus.accuracy import fit_accuracy, steps_to_accuracy
+from scalecurve_models.optimus.loss import fit_accuracy, steps_to_accuracy
 
 
 def test_accuracy_is_the_loss_of_one_minus_it():

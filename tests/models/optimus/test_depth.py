@@ -34,7 +34,6 @@ def test_a_real_dependence_on_size_is_found_and_predicts_a_left_out_depth():
         assert left.better_than_mean
         assert left.error < 0.1
         assert left.own_error <= left.error * 1.05
-        assert len(left.predicted) == len(STEPS)
 
 
 def test_seeds_alone_are_called_noise():
@@ -42,6 +41,21 @@ def test_seeds_alone_are_called_noise():
     verdicts = [c.verdict.split(":")[0] for c in regress(runs).coefficients]
     assert verdicts.count("depends on size") <= 1
     assert "one seed unless" in regress(runs).notes[0]
+
+
+def test_every_further_device_has_an_effect_of_its_own():
+    runs = [run(depth, device) for depth in DEPTHS for device in ("gpu-a", "gpu-bb", "gpu-ccc")]
+    for coefficient in regress(runs).coefficients:
+        assert coefficient.device is not None
+        assert len(coefficient.further_devices) == 1
+
+
+def test_a_left_out_depth_has_the_predicted_curve():
+    runs = [run(depth) for depth in DEPTHS]
+    (left,) = leave_out_depth(runs, DEPTHS[1])
+    b0, b1, b2 = left.values
+    predicted = 1 / (b0 * (left.run.steps - left.run.fit.first_step) + max(b1, 1e-12)) + b2
+    assert float(np.abs(predicted / left.run.losses - 1).mean()) == pytest.approx(left.error)
 
 
 def test_the_device_is_said_to_be_noise():

@@ -66,15 +66,6 @@ def test_outliers_do_not_move_the_curve(noise):
     assert np.median(errors) <= 0.05
 
 
-def test_late_weights_are_those_of_the_authors_code():
-    steps = np.arange(9.0)
-    measured = losses(PAPER, steps) + np.array([0.05, 0, 0, 0, 0, 0, 0, 0, 0])
-    even, late = (
-        fit_loss(steps, measured, weighting=w, noise="absolute", replace_outliers=False) for w in ("even", "late")
-    )
-    assert abs(late.loss([8.0])[0] - measured[8]) < abs(even.loss([8.0])[0] - measured[8])
-
-
 def test_steps_to_a_loss_invert_the_curve():
     fit = fit_loss(STEPS, losses(PAPER))
     for step in (5.0, 100.0, 5000.0):

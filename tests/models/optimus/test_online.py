@@ -1,7 +1,7 @@
 import pytest
 
 from scalecurve_models.fitting.least_squares import FitError
-from scalecurve_models.optimus.online import refits
+from scalecurve_models.optimus.loss import refits
 from tests.models.optimus.optimus_loss_cases import PAPER, STEPS, noisy
 
 

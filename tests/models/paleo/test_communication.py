@@ -2,8 +2,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scalecurve_models.paleo.communication import RING, SCHEMES, exchange_ms, tree_height
 from scalecurve_models.paleo.costs import Rates
+from scalecurve_models.paleo.scaling import RING, SCHEMES, exchange_ms, tree_height
 from tests.models.paleo.paleo_rules_cases import K80, TWENTY
 
 

@@ -2,7 +2,7 @@ import pytest
 
 from scalecurve_models.fitting.least_squares import FitError
 from scalecurve_models.networks import shipped
-from scalecurve_models.paleo.measured import read_measured
+from scalecurve_models.paleo.calibration import read_measured
 
 
 def test_measured_steps_from_a_file(tmp_path):

@@ -6,15 +6,16 @@ from pathlib import Path
 import pytest
 
 from scalecurve.bundle.open import Bundle, distinct_labels, open_bundle
-from scalecurve.render.table import Column, Table
+from scalecurve.curves.compute import scaling
 from scalecurve.reporting import report
 from scalecurve.reporting.compose import compose
-from scalecurve.reporting.findings import analyze
+from scalecurve.reporting.findings import PredictionTarget, analyze
 from scalecurve_api.record.rank import Evaluation
 from scalecurve_api.spec.trial import TrialSpec
 from scalecurve_models.comparison.published import comparable_curves, published_curves, published_table
+from scalecurve_models.comparison.trainings import published_trainings
+from scalecurve_models.fit.fit_bundle import fit
 from scalecurve_models.report import model_results as models
-from scalecurve_models.report.model_results import steady
 from tests.analysis.synthetic import Truth, experiment, write_bundle
 
 ROOT = Path(__file__).parents[3]
@@ -138,6 +139,55 @@ def test_two_bundles_have_tables_and_curves_of_both(four: Path, tmp_path: Path):
     assert {row["experiment"] for row in parameters.plain()["rows"]} == labels
 
 
-def test_what_a_solver_found_is_given_to_four_digits() -> None:
-    table = Table("t", "T", (Column("a", "A", "number"), Column("b", "B")), ((1 / 3, "1.23456789"), (12345.678, None)))
-    assert steady(table).rows == ((0.3333, "1.23456789"), (12350.0, None))
+def test_the_report_prints_what_fit_prints(h200: Bundle, four: Path):
+    """A number that is rounded before it is printed is rounded twice: 10.546 % became 10.55 %, and then 10.6 %."""
+    for bundle in (h200, open_bundle(four)):
+        printed = {table.name: table for table in fit(bundle).tables()}
+        for table in models.fit_models([bundle]).comparison_tables():
+            assert table.spelled() == printed[table.name].spelled(), table.name
+
+
+class TestForADevice:
+    def content(self, bundle: Bundle, target: PredictionTarget | None):
+        return compose(analyze([bundle], target=target), png=False, views=False)
+
+    def test_paleo_stands_beside_the_measurement(self, h200: Bundle):
+        content = self.content(h200, PredictionTarget("H200", "nvlink4"))
+        (table,) = [table for table in content.tables if table.name == "paleo-errors"]
+        rows = table.plain()["rows"]
+        assert {(row["series"], row["workers"]) for row in rows} == {
+            (s, n) for s in ("strong", "weak") for n in (1, 2, 4)
+        }
+        for row in rows:
+            assert row["error"] == pytest.approx(row["predicted"] / row["measured"] - 1)
+            assert row["predicted_s"] * row["predicted"] == pytest.approx(row["measured_s"] * row["measured"])
+        calibrated = {row["workers"] for row in rows if row["model"] == "paleo-1"}
+        assert calibrated == {2, 4}  # the point that it is calibrated on proves nothing
+        names = {plot.name for plot in content.plots}
+        assert {"paleo-throughput", "paleo-run-time", "paleo-cost"} <= names
+
+    def test_without_a_device_nothing_is_said_of_paleo(self, h200: Bundle):
+        content = self.content(h200, None)
+        assert "paleo" not in {section.name for section in content.sections}
+
+    def test_what_cannot_be_predicted_is_named(self, four: Path):
+        content = self.content(open_bundle(four), PredictionTarget("K80_GPU", network="no-such-network"))
+        (section,) = [section for section in content.sections if section.name == "paleo"]
+        (sentence,) = section.sentences
+        assert "not predicted" in sentence
+        assert "no-such-network" in sentence
+        assert section.tables == section.plots == ()
+
+
+def test_published_trainings_stand_with_the_time_that_the_measured_rate_would_take(h200: Bundle):
+    content = compose(analyze([h200]), draw=False)
+    (table,) = [table for table in content.tables if table.name == "trainings"]
+    rows = table.plain()["rows"]
+    published = [row for row in rows if row["top1"] is not None]
+    assert len(published) == len(published_trainings()) == 9
+    assert [row["minutes"] for row in published] == sorted((row["minutes"] for row in published), reverse=True)
+    (four,) = [row for row in rows if row["top1"] is None and row["accelerators"] == 4]
+    (series,) = [series for series in scaling([h200]).series if series.name == "weak"]
+    rate = series.points[-1].throughput
+    assert rate is not None
+    assert four["minutes"] == pytest.approx(90 * 1_281_167 / rate.value / 60, rel=1e-3)

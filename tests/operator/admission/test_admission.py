@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from scalecurve_operator.admission.admission import ADMITTED, Admission
+from scalecurve_operator.admission import ADMITTED, Admission
 from scalecurve_operator.cache.cached_objects import CachedExperiment, Key
 from scalecurve_operator.cache.object_cache import ObjectCache
 from scalecurve_operator.settings import Settings
@@ -16,13 +16,13 @@ class Desk:
     """Experiments of one pool as `Admission` sees them; the status of each says what it was last told."""
 
     def __init__(self, slots: int = 1) -> None:
-        self.settings, self.cache = Settings(pools={"default": slots}), ObjectCache()
+        self.settings, self.cache = Settings(pools={"default": slots, "other": 1}), ObjectCache()
         self.admission = Admission(self.settings, self.cache)
 
-    def add(self, name: str, second: int, **spec: Any) -> Key:
+    def add(self, name: str, second: int, namespace: str = "ns", **spec: Any) -> Key:
         tree = experiment_tree(name, **spec)
         created = f"2026-11-21T10:00:{second:02}Z"
-        tree["metadata"] |= {"namespace": "ns", "uid": name, "resourceVersion": "1", "creationTimestamp": created}
+        tree["metadata"] |= {"namespace": namespace, "uid": name, "resourceVersion": "1", "creationTimestamp": created}
         key = self.cache.upsert_experiment(tree)
         assert key is not None
         return key
@@ -118,6 +118,29 @@ def test_who_has_ended_but_whose_pods_still_run_is_in_the_way() -> None:
     desk.cache.experiments[a].jobs.clear()
     desk.restart()
     assert desk.turn(b) == (True, "SlotHeld")
+
+
+def test_namespaces_take_turns_also_over_a_restart() -> None:
+    desk = Desk()
+    greedy = [desk.add(f"g{index}", index) for index in range(3)]
+    late = desk.add("late", 9, namespace="polite")
+    assert desk.turn(greedy[0]) == (True, "SlotHeld")
+    assert desk.turn(late) == (False, "WaitingForPool")
+    assert "held by ns/g0; 0 ahead" in desk.admission.condition(late, experiment().spec)["message"]
+    assert desk.admission.leave(greedy[0]) == [late]
+    desk.seen(greedy[0]).body["status"] |= {"phase": "Succeeded", "total": 1, "startedAt": "2026-11-21T10:00:20Z"}
+    desk.restart()
+    assert desk.turn(greedy[1]) == (False, "WaitingForPool")
+    assert desk.turn(late) == (True, "SlotHeld")
+
+
+def test_unlisted_pools_share_one_place() -> None:
+    desk = Desk()
+    mine, own = desk.add("a", 0, pool="mine"), desk.add("b", 1, pool="own")
+    assert desk.turn(mine) == (True, "SlotHeld")
+    assert desk.turn(own) == (False, "WaitingForPool")
+    assert desk.turn(desk.add("c", 2)) == (True, "SlotHeld"), "listed ones have their own"
+    assert desk.admission.leave(mine) == [own]
 
 
 def test_a_condition_is_one_of_kubernetes() -> None:

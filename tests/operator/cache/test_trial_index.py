@@ -1,4 +1,4 @@
-"""The index's snapshot decides as the whole plan would, whatever was seen and in whatever order."""
+"""The index decides as the whole plan would, whatever was seen and in whatever order."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scalecurve_api.lifecycle import Collect, Job, Observed, decide
+from scalecurve_api.lifecycle import Collect, ExperimentPhase, Job, Observed, Start, decide
 from scalecurve_api.spec.object_names import job_name, labels
 from scalecurve_api.spec.trial import TrialPhase
 from scalecurve_operator.cache.cached_objects import ExperimentObjects, Key
@@ -29,7 +29,7 @@ JOB_STATUSES: dict[str, dict[str, Any]] = {
     "complete": {"conditions": [{"type": "Complete", "status": "True"}]},
     "failed": {"conditions": [{"type": "Failed", "status": "True"}]},
 }
-FINAL = ["Succeeded", "Failed", "Invalid", "Cancelled"]
+FINAL = ["Succeeded", "Failed", "Invalid", "Cancelled", "Full"]
 
 
 class Watch:
@@ -123,8 +123,23 @@ def test_a_window_decides_as_the_whole(
     check(watch, watch.open(), objects)
 
 
+def test_a_ladder_ends_where_memory_is_full() -> None:
+    scaling = {"modes": ["weak"], "workers": [1], "batch": {"ladder": {"from": 8, "factor": 4, "maxBatches": 4}}}
+    watch = Watch(scaling=scaling)
+    for place, end in enumerate(["Succeeded", "Full"]):
+        names, decision = watch.index.decide(watch.objects, 0.0)
+        assert decision.actions == (Start(watch.index.names[place], 1),)
+        assert decision.status.total == 4
+        watch.trial(place, 1, [end], False)
+        watch.note()
+    names, decision = watch.index.decide(watch.objects, 0.0)
+    assert (names, decision.actions) == ((), ())
+    assert (decision.status.phase, decision.status.total) == (ExperimentPhase.succeeded, 2)
+    assert decision.status.message == "2 of 2 trials done, 1 Full"
+
+
 def check(watch: Watch, index: TrialIndex, objects: ExperimentObjects) -> None:
-    _, some = index.decide(objects)
+    _, some = index.decide(objects, 0.0)
     observed = {}
     for name in index.names:
         jobs = objects.jobs_of(name)
@@ -154,14 +169,7 @@ def test_an_attempt_that_loses_its_job_is_run_anew_a_few_times() -> None:
         job = Job.lost if attempt < MAX_LOST_JOBS else Job.ended
         assert observe(watch.objects.trials[name], [], None) == Observed(attempt, (), job)
     watch.note()
-    snapshot = watch.index.snapshot(watch.objects)
-    decision = decide(
-        watch.index.spec,
-        snapshot.names,
-        snapshot.observed,
-        terminal=snapshot.terminal,
-        not_started=snapshot.not_started,
-    )
+    _, decision = watch.index.decide(watch.objects, 0.0)
     assert decision.actions == (Collect(name),)
 
 
@@ -185,17 +193,15 @@ def test_a_job_without_its_trial_stands_in_the_way() -> None:
     watch = Watch()
     watch.job(0, 1, "running", owner="an earlier trial")
     watch.note()
-    snapshot = watch.index.snapshot(watch.objects)
-    assert snapshot.observed[watch.index.names[0]].job is Job.running
+    assert watch.index.observed(watch.objects)[watch.index.names[0]].job is Job.running
 
 
 def test_trials_of_an_earlier_experiment_count_for_nothing() -> None:
     watch = Watch()
     watch.trial(0, 1, ["Succeeded"], job_uid=True, owner="an earlier one")
     watch.note()
-    snapshot = watch.index.snapshot(watch.objects)
-    assert not snapshot.terminal
-    assert snapshot.observed == {}
+    assert not watch.index.terminal
+    assert watch.index.observed(watch.objects) == {}
     assert watch.index.throughputs == {}
 
 
@@ -204,7 +210,7 @@ def test_nodes_of_a_series_are_kept_in_the_order_they_came() -> None:
     for place in (1, 0, 1):
         watch.trial(place, 1, ["Succeeded"], job_uid=True)
         watch.note()
-    assert [tuple(nodes) for nodes in watch.index.nodes.values()] == [("n1", "n0")]
+    assert [tuple(nodes) for nodes in watch.index.nodes[0].values()] == [("n1", "n0")]
 
 
 def test_whether_somebody_waits_for_a_result() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import json
 import random
 from collections.abc import Sequence
 from typing import Any
@@ -23,11 +22,13 @@ from scalecurve_api.spec.trial import FailedReason, InvalidReason, TrialPhase, T
 from scalecurve_kube.resources import TRIALS
 from scalecurve_operator.reconcile import collect as collecting
 from scalecurve_operator.reconcile.collect import UncollectedAttempt, collect_attempt
-from scalecurve_operator.reconcile.judge import Judgment, judge_payload
+from scalecurve_operator.reconcile.intake import Intake
+from scalecurve_operator.reconcile.judge import judge_payload
 from scalecurve_operator.runners import JobRequest, JobStatus, runner_for
 from scalecurve_operator.status.render import AttemptResult
 from tests.operator.api_in_memory import InMemory, Store
 from tests.operator.attempt_remains import announced, experiment, log_of, payload_of, pod, pod_name
+from tests.operator.simulated_cluster import JUDGES
 
 NAMESPACE = "ns"
 PODS = f"api/v1/namespaces/{NAMESPACE}/pods"
@@ -53,6 +54,7 @@ class Left:
         self.request = JobRequest("exp", NAMESPACE, self.experiment.spec, self.trial, name, attempt, {}, 1 << 20)
         self.payload = payload_of(self.trial, self.request.job, attempt)
         self.store, self.codes, self.attempt = Store(), codes, attempt
+        self.judges = JUDGES
         self.said = announced(self.trial, self.payload, attempt)
         self.log: str | None = log_of(self.payload)
 
@@ -69,7 +71,11 @@ class Left:
         runner = runner_for(self.experiment.spec, self.trial)
         owner = TRIALS.owner(self.request.trial_object, "uid-of-trial")
         return asyncio.run(
-            collect_attempt(InMemory(self.store), UncollectedAttempt(self.request, runner, job_status, owner, **more))
+            collect_attempt(
+                InMemory(self.store),
+                Intake(self.judges),
+                UncollectedAttempt(self.request, runner, job_status, owner, **more),
+            )
         )
 
     def kept(self, found: AttemptResult) -> tuple[bytes, Outcome]:
@@ -93,7 +99,7 @@ def test_a_good_attempt() -> None:
     found = left.collect()
     assert (found.verdict.phase, found.nodes) == (TrialPhase.succeeded, ("node-0", "node-1"))
     assert found.summary is not None
-    assert found.summary["throughput"] == 100.0
+    assert found.summary["throughput"] == 200.0
     payload, outcome = left.kept(found)
     assert unseal(payload).ranks == unseal(left.payload).ranks
     assert (outcome.engine, outcome.attempt, outcome.failure, outcome.log_tail) == ("kubernetes", 3, None, {})
@@ -114,7 +120,6 @@ def test_collecting_twice_leaves_the_same() -> None:
 
 
 def test_a_record_of_several_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(collecting, "_INLINE_BYTES", 1 << 30)
     left = Left()
     noise = random.Random(0).randbytes(2_000_000)
     left.payload = payload_of(left.trial, left.request.job, journals={0: noise[: 32 * 62_000]})
@@ -180,7 +185,7 @@ def test_another_attempts_record_is_none() -> None:
     left.payload = payload_of(left.trial, left.request.job, 1)
     left.log, left.said = log_of(left.payload), ""
     found = left.collect()
-    assert (found.verdict.phase, found.verdict.reason) == (TrialPhase.invalid, InvalidReason.records_missing)
+    assert (found.verdict.phase, found.verdict.reason) == (TrialPhase.invalid, InvalidReason.records_unreadable)
     assert "attempt 1" in found.verdict.message
 
 
@@ -216,7 +221,6 @@ def test_a_failed_attempt_says_why_and_keeps_the_last_lines() -> None:
 
 
 def test_long_lines_of_any_script_fit_beside_a_record(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(collecting, "_INLINE_BYTES", 1 << 30)
     left = Left((1, 1))
     noise = random.Random(0).randbytes(32 * 40_000)
     left.payload = payload_of(left.trial, left.request.job, journals={0: noise})
@@ -254,25 +258,6 @@ def test_the_last_lines_of_pods_that_still_run_when_their_time_is_up() -> None:
 def test_a_deadline_is_told_by_the_job() -> None:
     late = JobStatus(Job.ended, False, "was active longer", reason=FailedReason.deadline_exceeded)
     assert Left(()).collect(late).verdict.reason == FailedReason.deadline_exceeded
-
-
-def test_judged_in_a_process_as_in_a_function(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(collecting, "_INLINE_BYTES", 0)
-    for left in (Left(), Left(attempt=2)):
-        outcome = Outcome(engine="kubernetes", attempt=1)
-        apart = asyncio.run(collecting._judge(left.trial, left.payload, outcome))
-        assert apart == judge_payload(left.trial, left.payload, outcome)
-        assert Judgment.from_wire(json.loads(json.dumps(apart.wire()))) == apart
-
-
-def test_a_record_that_kills_its_judge_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(collecting, "_INLINE_BYTES", 0)
-    monkeypatch.setattr(collecting.sys, "executable", "/bin/false")
-    left = Left()
-    found = left.collect()
-    assert (found.verdict.phase, found.verdict.reason) == (TrialPhase.invalid, InvalidReason.records_missing)
-    assert "could not be judged" in found.verdict.message
-    assert left.kept(found)[0] == left.payload, "for people to look at"
 
 
 @settings(deadline=None)

@@ -30,6 +30,7 @@ def test_what_a_job_waits_for_is_written_once() -> None:
     waiting = pod(NAMESPACE, job["metadata"]["name"], 0, job["metadata"]["labels"], None)
     held = {"waiting": {"reason": "ImagePullBackOff", "message": "no such\n  image " * 100}}
     waiting["status"] = {"phase": "Pending", "containerStatuses": [{"name": "worker", "image": "i", "state": held}]}
+    waiting["metadata"]["ownerReferences"] = [{"uid": job["metadata"]["uid"]}]
     world.store.put(AT["pods"], waiting)
     settle(world, process, play=False)
     assert "no such image" in world.store.of("scalingtrials")[0]["status"]["message"]
@@ -51,6 +52,22 @@ def test_time_in_a_queue_is_no_time_of_a_trial(began: str | None) -> None:
     (trial,) = world.store.of("scalingtrials")[:1]
     reasons = [past["reason"] for past in trial["status"].get("history", [])]
     assert reasons == ([] if began else ["DeadlineExceeded"])
+
+
+@pytest.mark.parametrize("status", ["True", "False"])
+def test_a_job_that_is_admitted_again_does_not_run_since_its_first_start(status: str) -> None:
+    """What ran for a second, waited for an hour and was released is not past its deadline in that moment."""
+    world = World({}, ["one"])
+    process = Process(world)
+    settle(world, process, play=False)
+    (job,) = world.store.of("jobs")
+    old, now = "2020-01-01T00:00:00Z", timestamp(time.time())
+    suspended = {"type": "Suspended", "status": status, "lastTransitionTime": now if status == "False" else old}
+    metadata, since = {**job["metadata"], "creationTimestamp": old}, {"startTime": old, "conditions": [suspended]}
+    world.store.put(AT["jobs"], {**job, "metadata": metadata, "status": since})
+    settle(world, process, play=False)
+    (trial,) = world.store.of("scalingtrials")[:1]
+    assert trial["status"].get("history", []) == []
 
 
 def begun(world: World, ago_s: float) -> dict[str, Any]:

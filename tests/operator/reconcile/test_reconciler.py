@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import random
+import time
 
 import pytest
 
 from scalecurve_api.lifecycle import Clean, Start
+from scalecurve_api.planning.precision import LEAST
 from scalecurve_operator.cache.cached_objects import Key
-from scalecurve_operator.reconcile import job_probe
+from scalecurve_operator.reconcile import job_probe, status_writer
 from scalecurve_operator.reconcile.reconciler import _within_parallelism
 from tests.operator.attempt_remains import experiment_tree
 from tests.operator.simulated_cluster import AT, NAMESPACE, PLURALS, Process, World, settle
@@ -37,6 +40,22 @@ def test_a_suspended_experiment_lets_its_trial_end_and_gives_its_place_away() ->
     world.spec("one", suspend=False)
     settle(world, process)
     world.check()
+
+
+def test_a_job_has_the_values_of_its_point_in_its_command() -> None:
+    command = ["train.py", "--batch={batchPerWorker}", "{seqLen}", "{{workers}}"]
+    workload = {"program": "custom", "command": command, "env": {"OUT": "/{trialName}"}, "parameters": {"seqLen": 512}}
+    world = World({}, ["one"], workload=workload)
+    settle(world, Process(world), play=False)
+    (job,) = world.store.of("jobs")
+    (container,) = job["spec"]["template"]["spec"]["containers"]
+    variables = {entry["name"]: entry.get("value") for entry in container["env"]}
+    sent = json.loads(variables["SCALECURVE_TRIAL"])
+    batch = sent["point"]["batchPerWorker"]
+    assert sent["workload"]["command"] == ["train.py", f"--batch={batch}", "512", "{workers}"]
+    assert variables["OUT"] == f"/{sent['name']}"
+    (trial,) = world.store.of("scalingtrials")
+    assert trial["spec"]["workload"]["command"] == command, "what the record will say is what the user wrote"
 
 
 def test_an_experiment_that_was_deleted_and_made_anew_begins_anew() -> None:
@@ -131,3 +150,55 @@ def test_attempts_under_way_take_the_room_of_those_that_are_named() -> None:
     assert _within_parallelism([a], {"b"}) == [], "the one place is taken by another already"
     assert _within_parallelism([a, c], {"b"}) == [a]
     assert _within_parallelism([], {"b"}) == []
+
+
+HOURS = {"sessions": {"count": 2, "everyHours": 1}, "repetitions": 1}
+
+
+def test_the_next_session_waits_for_its_time_and_the_place_in_the_pool_is_given_away(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now = time.time()
+    monkeypatch.setattr(time, "time", lambda: now)
+    monkeypatch.setattr(status_writer, "PUBLISH_INTERVAL_S", 0.0)
+    world = World({}, measure=HOURS)
+    process = Process(world)
+    settle(world, process)
+    first = [each["metadata"]["name"] for each in world.store.of("scalingtrials")]
+    assert not [name for name in first if "-s2-" in name]
+    assert len(first) == 2 * 2, "the other experiment ran meanwhile"
+    assert world.status("one")["phase"] == "Running"
+    assert world.status("one")["progress"] == "2/4"
+    waiting = world.condition("one", "Admitted")
+    assert (waiting["status"], waiting["reason"]) == ("False", "WaitingForSession")
+    assert waiting["message"].startswith("session 2 of 2 begins at ")
+    restarted = Process(world)
+    settle(world, restarted)
+    assert world.status("one")["progress"] == "2/4", "a new operator waits, too"
+    now += 3601
+    for _ in range(2):
+        settle(world, restarted)
+    assert world.status("one")["phase"] == world.status("two")["phase"] == "Succeeded"
+    world.check()
+
+
+def test_repetitions_end_when_the_efficiency_is_known() -> None:
+    world = World({}, ["one"], measure={"repetitions": 2, "precision": {"efficiency": 0.5, "maxRepetitions": 9}})
+    process = Process(world)
+    for _ in range(6):
+        settle(world, process)
+    assert world.status("one")["phase"] == "Succeeded"
+    assert world.status("one")["progress"] == f"{2 * LEAST}/{2 * LEAST}"
+    assert len(world.store.of("scalingtrials")) == 2 * LEAST
+
+
+def test_each_session_has_the_hours_that_an_experiment_may_take(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = time.time()
+    monkeypatch.setattr(time, "time", lambda: now)
+    world = World({}, ["one"], measure={"sessions": {"count": 2, "everyHours": 500}, "repetitions": 1})
+    process = Process(world)
+    settle(world, process)
+    now += 501 * 3600
+    for _ in range(2):
+        settle(world, process)
+    assert world.status("one")["phase"] == "Succeeded"

@@ -1,6 +1,6 @@
 """Write ``seen/*.json`` anew: jobs, pods and events as real controllers leave them.
 
-    python -m tests.operator.runners.capture [mpijob pytorchjob tfjob job rejected chief]
+    python -m tests.operator.runners.capture [mpijob pytorchjob tfjob job jobset trainjob rejected chief]
 
 All of it takes about two minutes, and needs the builds of `make cluster-tools`.
 
@@ -23,6 +23,8 @@ from scalecurve_kube.resources import resource_of
 from scalecurve_operator.runners import RUNNERS, JobRequest
 from scalecurve_operator.runners import job_request as asking
 from tests.operator.runners.runner_cases import request
+from tools.devcluster.job_operators import OPERATORS
+from tools.devcluster.platform_operators import JOBSET, TRAINER
 from tools.devcluster.tier import Tier
 
 SEEN = Path(__file__).parent / "seen"
@@ -35,13 +37,46 @@ SMALL: Tree = {
 }
 
 
+ONE_START: Tree = {
+    "apiVersion": "trainer.kubeflow.org/v1alpha1",
+    "kind": "ClusterTrainingRuntime",
+    "metadata": {"name": "one-start", "labels": {"trainer.kubeflow.org/framework": "torch"}},
+    "spec": {
+        "mlPolicy": {"numNodes": 1, "torch": {}},
+        "template": {
+            "spec": {
+                "replicatedJobs": [
+                    {
+                        "name": "node",
+                        "template": {
+                            "metadata": {"labels": {"trainer.kubeflow.org/trainjob-ancestor-step": "trainer"}},
+                            "spec": {
+                                "backoffLimit": 0,
+                                "template": {
+                                    "spec": {
+                                        "restartPolicy": "Never",
+                                        "containers": [{"name": "node", "image": "the-platforms"}],
+                                    }
+                                },
+                            },
+                        },
+                    }
+                ]
+            }
+        },
+    },
+}
+"""A platform's runtime that starts nothing twice; stock ones do."""
+
+
 class Play:
     """One job in a namespace of its own."""
 
     def __init__(self, tier: Tier, runner: Runner, scenario: str, **options: Any) -> None:
         self.rest, self.kind, self.name = tier.rest, RUNNERS[runner], f"{runner.value.lower()}-{scenario}"
         self.namespace = tier.namespace(self.name)
-        self.request: JobRequest = request(runner=runner, **{**SMALL, **options})
+        once = {"trainingRuntime": {"name": ONE_START["metadata"]["name"]}} if runner is Runner.train_job else {}
+        self.request: JobRequest = request(runner=runner, **{**SMALL, **once, **options})
 
     def path(self, group: str, version: str, plural: str) -> str:
         root = f"/apis/{group}/{version}" if group else f"/api/{version}"
@@ -103,6 +138,8 @@ class Play:
         for field in job["spec"]:
             if field.endswith("ReplicaSpecs"):
                 job["spec"][field] = {role: {"replicas": each["replicas"]} for role, each in job["spec"][field].items()}
+        for each in job["spec"].get("replicatedJobs", ()):
+            each.pop("template")
         job["spec"].pop("template", None)
         found = {
             "job": plain(job),
@@ -139,10 +176,12 @@ def launcher(pod: Tree) -> bool:
 
 def capture(tier: Tier, runner: Runner) -> None:
     mpi = runner is Runner.mpi_job
+    if runner is Runner.train_job:
+        tier.rest.create("/apis/trainer.kubeflow.org/v1alpha1/clustertrainingruntimes", ONE_START)
     Play(tier, runner, "queued", queue="team-a").create().until(lambda: True).until_state(Job.queued).keep()
 
     play = Play(tier, runner, "unschedulable", resources={"limits": {"nvidia.com/gpu": 201}}).create()
-    play.until(lambda: any(event["reason"] == "FailedScheduling" for event in play.events())).keep()
+    play.until(lambda: sum(event["reason"] == "FailedScheduling" for event in play.events()) > 1).keep()
 
     play = Play(tier, runner, "running").create().until_state(Job.running)
     play.keep()
@@ -200,7 +239,7 @@ def capture_chief(tier: Tier) -> None:
 
 def main(wanted: list[str]) -> None:
     SEEN.mkdir(exist_ok=True)
-    with Tier() as tier:
+    with Tier(operators=(*OPERATORS, JOBSET, TRAINER)) as tier:
         tier.add_nodes(3, gpus=200)
         for runner in Runner:
             if not wanted or runner.value.lower() in wanted:

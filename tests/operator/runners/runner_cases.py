@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import yaml
@@ -37,6 +38,15 @@ EVERYTHING: dict[str, Any] = {
     },
 }
 PARAMETER_SERVER = {"workload": {"program": "tensorflow", "strategy": "parameter-server"}}
+
+PLATFORMS = Path(__file__).parents[3] / "manifests/platforms"
+"""Overlays of an experiment for platforms that many have."""
+
+
+def platform(name: str, **options: Any) -> dict[str, Any]:
+    """Options of a case: the experiment with a platform's overlay."""
+    return {**options, **yaml.safe_load((PLATFORMS / f"{name}.yaml").read_text())["spec"]}
+
 
 CASES: dict[str, tuple[Runner, dict[str, Any]]] = {
     "job-1x1": (Runner.job, {"workers": 1}),
@@ -75,11 +85,33 @@ CASES: dict[str, tuple[Runner, dict[str, Any]]] = {
     ),
     "tfjob-parameter-server": (Runner.tf_job, {"workers": 4, "placement": {"workersPerNode": 2}, **PARAMETER_SERVER}),
     "tfjob-everything": (Runner.tf_job, {"workers": 8, "nodes": ("gpu-7",), **PARAMETER_SERVER, **EVERYTHING}),
+    "jobset-1x1": (Runner.job_set, {"workers": 1}),
+    "jobset-2x8": (Runner.job_set, {"workers": 16}),
+    "jobset-mpi": (Runner.job_set, {"workers": 16, "workload": {"program": "horovod"}}),
+    "jobset-parameter-server": (Runner.job_set, {"workers": 4, "placement": {"workersPerNode": 2}, **PARAMETER_SERVER}),
+    "jobset-everything": (Runner.job_set, {"workers": 8, "nodes": ("gpu-7", "gpu-3"), **EVERYTHING}),
 }
+
+CASES |= {
+    f"platform-{file.stem}": (Runner.job, platform(file.stem, workers=16)) for file in sorted(PLATFORMS.glob("*.yaml"))
+}
+PATCHES: dict[str, Any] = yaml.safe_load(Path(__file__).with_name("platform_patches.yaml").read_text())
+"""What further platform teams set on training pods."""
+CASES |= {f"patch-{name}": (Runner.job_set, {"workers": 16, **options}) for name, options in PATCHES.items()}
+CASES["platform-jobset-sidecar"] = (Runner.job_set, platform("sidecar", workers=16))
+
+RENDERED_WHOLE = [runner for runner in Runner if runner is not Runner.train_job]
+"""The kinds whose pods are ours alone; a TrainJob's are its runtime's, with what is patched in."""
 
 
 def request(
-    workers: int = 1, nodes: tuple[str, ...] = (), attempt: int = 1, runner: Runner | None = None, **spec: Any
+    workers: int = 1,
+    nodes: tuple[str, ...] = (),
+    attempt: int = 1,
+    runner: Runner | None = None,
+    repetition: int = 0,
+    earlier_nodes: tuple[str, ...] = (),
+    **spec: Any,
 ) -> JobRequest:
     """The request for the first trial with so many workers; ``spec`` replaces fields of the experiment."""
     tree = {
@@ -101,10 +133,10 @@ def request(
         experiment="resnet",
         name=f"{point.name}-r1",
         point=point,
-        repetition=0,
+        repetition=repetition,
         seed=0,
         workload=experiment.spec.workload,
-        measure=experiment.spec.measure,
+        measure=experiment.spec.measure.timing(),
         runner=experiment.spec.runner,
         resources=experiment.spec.resources,
         deadline_seconds=experiment.spec.deadline_seconds,
@@ -119,6 +151,7 @@ def request(
         images=IMAGES,
         record_bytes=8_388_608,
         nodes=nodes,
+        earlier_nodes=earlier_nodes,
         engine_version="1.2.3",
     )
 

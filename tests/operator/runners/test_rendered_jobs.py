@@ -68,6 +68,12 @@ def test_nothing_is_started_twice(name: str) -> None:
         assert tree["spec"]["backoffLimit"] == 0
         assert tree["spec"]["template"]["spec"]["restartPolicy"] == "Never"
         return
+    if tree["kind"] == "JobSet":
+        assert tree["spec"]["failurePolicy"] == {"maxRestarts": 0}
+        for each in tree["spec"]["replicatedJobs"]:
+            inner = each["template"]["spec"]
+            assert (inner["backoffLimit"], inner["template"]["spec"]["restartPolicy"]) == (0, "Never")
+        return
     replicas = next(each for field, each in tree["spec"].items() if field.endswith("ReplicaSpecs"))
     assert {each["restartPolicy"] for each in replicas.values()} == {"Never"}
     assert tree["spec"]["runPolicy"]["cleanPodPolicy"] == "None"
@@ -76,7 +82,9 @@ def test_nothing_is_started_twice(name: str) -> None:
 @pytest.mark.parametrize("name", CASES)
 def test_the_operator_comes_before_a_jobs_own_deadline(name: str) -> None:
     asked, spec = case(name), manifests(name)[0]["spec"]
-    own = [spec.get("activeDeadlineSeconds", spec.get("runPolicy", {}).get("activeDeadlineSeconds"))]
+    own = [
+        each["activeDeadlineSeconds"] for each in (spec, spec.get("runPolicy", {})) if "activeDeadlineSeconds" in each
+    ]
     own += [
         each["spec"]["activeDeadlineSeconds"] for each in templates(spec) if "activeDeadlineSeconds" in each["spec"]
     ]
@@ -87,7 +95,8 @@ def test_the_operator_comes_before_a_jobs_own_deadline(name: str) -> None:
 def test_the_number_of_pods_is_what_the_job_asks_for(name: str) -> None:
     spec = manifests(name)[0]["spec"]
     replicas = next((each for field, each in spec.items() if field.endswith("ReplicaSpecs")), {})
-    made = sum(each["replicas"] for each in replicas.values()) or spec["completions"]
+    sets = [each["template"]["spec"]["completions"] for each in spec.get("replicatedJobs", ())]
+    made = sum(each["replicas"] for each in replicas.values()) or sum(sets) or spec["completions"]
     assert RUNNERS[CASES[name][0]].pods(case(name)) == made
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from scalecurve_api.planning.rotation import rotated
 from scalecurve_api.spec.job_kinds import Runner
 from scalecurve_operator.reconcile import pod_diagnosis
 from scalecurve_operator.runners import RUNNERS
@@ -84,11 +85,45 @@ def test_a_series_nests(tier: Any) -> None:
     for workers in (1, 2, 3):
         placement = {"workersPerNode": 1, "nesting": "prefer"}
         found = pod_diagnosis.nodes(schedule(tier, known, workers=workers, placement=placement))
-        assert set(found) == set(known[:workers])
+        order = [known[at] for at in rotated(len(known), 0, 0)]
+        assert set(found) == set(order[:workers])
     four = schedule(tier, known, workers=4, placement={"workersPerNode": 1, "nesting": "require"})
     assert set(pod_diagnosis.nodes(four)) == {*known, "node-3"}
 
 
+def test_a_baseline_moves_on_from_repetition_to_repetition(tier: Any) -> None:
+    known = ("node-2", "node-0", "node-1")
+    placement = {"workersPerNode": 1, "nesting": "prefer"}
+    found = [
+        pod_diagnosis.nodes(schedule(tier, known, workers=1, repetition=repetition, placement=placement))
+        for repetition in range(3)
+    ]
+    assert {node for nodes in found for node in nodes} == set(known)
+
+
+def test_a_further_session_prefers_nodes_that_none_before_has_used(tier: Any) -> None:
+    placement = {"workersPerNode": 1, "nesting": "prefer"}
+    earlier = ("node-0", "node-1", "node-2")
+    pods = schedule(tier, earlier_nodes=earlier, workers=1, placement=placement)
+    assert pod_diagnosis.nodes(pods) == ("node-3",)
+    more = schedule(tier, ("node-3",), earlier_nodes=earlier, workers=2, placement=placement)
+    assert "node-3" in pod_diagnosis.nodes(more), "preferred only: there are no other nodes for the second"
+
+
 def test_a_required_nesting_waits_for_its_nodes(tier: Any) -> None:
     pods = schedule(tier, ("gone",), workers=1, wanted=0, placement={"workersPerNode": 1, "nesting": "require"})
-    assert "didn't match Pod's node affinity" in (pod_diagnosis.waiting(pods) or "")
+    assert "NodeAffinity" in (pod_diagnosis.waiting(pods) or "")
+
+
+def test_nodes_whose_hostname_label_is_not_their_name(tier: Any) -> None:
+    """As on some clouds and on bare metal: a series keeps to nodes by name."""
+    names = [
+        *tier.add_nodes(1, prefix="ip-10-0-0-1", labels={"kubernetes.io/hostname": "gpu-host-1"}),
+        *tier.add_nodes(1, prefix="ip-10-0-0-2", labels={"kubernetes.io/hostname": "gpu-host-2"}),
+    ]
+    try:
+        for nesting in ("require", "prefer"):
+            pods = schedule(tier, tuple(names), workers=2, placement={"workersPerNode": 1, "nesting": nesting})
+            assert set(pod_diagnosis.nodes(pods)) == set(names)
+    finally:
+        tier.remove_nodes(names)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -17,7 +18,7 @@ from scalecurve_api.spec.experiment import ExperimentSpec
 from scalecurve_api.spec.trial import FINAL_PHASES, TrialPhase
 from scalecurve_kube.resources import Object, timestamp
 from scalecurve_operator.status import render as statuses
-from scalecurve_operator.status.headlines import best_efficiency, headlines
+from scalecurve_operator.status.headlines import headlines
 from scalecurve_operator.status.render import AttemptResult
 from tests.operator.attempt_remains import experiment
 
@@ -104,7 +105,7 @@ def spec_of(repetitions: int = 3) -> tuple[ExperimentSpec, Any]:
 @given(st.lists(PHASES, max_size=24), st.data())
 def test_an_experiments_status_is_a_declared_one(phases: list[TrialPhase], data: st.DataObject) -> None:
     spec, plan = spec_of()
-    names = list(plan.names)
+    names = list(plan.trials.names)
     observed = {name: Observed(1, (phase,)) for name, phase in zip(names, phases, strict=False)}
     decision = decide(spec, names, observed)
     throughputs = {at: data.draw(POSITIVE) for at, phase in enumerate(phases) if phase is TrialPhase.succeeded}
@@ -116,8 +117,7 @@ def test_an_experiments_status_is_a_declared_one(phases: list[TrialPhase], data:
     ]
     condition = statuses.condition("Stalled", True, "JobWaiting", data.draw(TEXT))
     conditions = statuses.conditions({}, [condition], 1, NOW)
-    best = best_efficiency(entries)
-    new = statuses.experiment({}, 1, decision.status, current, entries, best, conditions, NOW)
+    new = statuses.experiment({}, 1, decision.status, current, entries, conditions, NOW)
     status = as_stored(ExperimentStatus, new)
     assert status.counts is not None
     assert sum(status.counts.wire().values()) == status.total == len(names)
@@ -125,8 +125,9 @@ def test_an_experiments_status_is_a_declared_one(phases: list[TrialPhase], data:
 
 @given(TEXT)
 def test_a_refusal_is_a_declared_status(message: str) -> None:
-    condition = statuses.condition("Accepted", False, "InvalidSpec", message)
-    as_stored(ExperimentStatus, statuses.refused({}, 3, message, condition, NOW))
+    status = statuses.refused({}, 3, message, NOW)
+    as_stored(ExperimentStatus, status)
+    assert {entry["type"]: entry["status"] for entry in status["conditions"]} == {"Accepted": "False", "Failed": "True"}
 
 
 def test_a_conditions_time_moves_only_with_its_status() -> None:
@@ -140,9 +141,25 @@ def test_a_conditions_time_moves_only_with_its_status() -> None:
     assert not statuses.is_true({"conditions": other}, "A")
 
 
+@pytest.mark.parametrize("phase", ExperimentPhase)
+def test_every_end_has_exactly_one_condition_to_wait_for(phase: ExperimentPhase) -> None:
+    """``kubectl wait --for=condition=Complete`` must not succeed for an experiment whose every trial failed."""
+    found = list(statuses.ends(Status(phase, 1, {}, "said", ()), {}))
+    expected = {"Succeeded": "Complete", "Failed": "Failed", "Cancelled": "Failed", "Suspended": "Suspended"}
+    kinds = [(entry["type"], entry["status"]) for entry in found]
+    assert kinds == ([(expected[phase.value], "True")] if phase.value in expected else [])
+
+
+def test_what_was_resumed_is_not_suspended() -> None:
+    suspended = Status(ExperimentPhase.suspended, 1, {}, "", ())
+    before = {"conditions": list(statuses.ends(suspended, {}))}
+    (now,) = statuses.ends(Status(ExperimentPhase.running, 1, {}, "", ()), before)
+    assert (now["type"], now["status"], now["reason"]) == ("Suspended", "False", "Resumed")
+
+
 def progress(before: dict[str, object], started_at: float | None) -> dict[str, object]:
     status = Status(ExperimentPhase.running, 1, {TrialPhase.running: 1}, "", (TrialPhase.running,))
-    return statuses.experiment(before, 1, status, [], [], None, [], now=1_000_000_100.0, started_at=started_at)
+    return statuses.experiment(before, 1, status, [], [], [], now=1_000_000_100.0, started_at=started_at)
 
 
 def test_an_experiment_started_when_its_first_trial_did() -> None:

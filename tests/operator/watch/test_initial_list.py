@@ -133,3 +133,14 @@ def test_a_watch_that_shows_what_is_known_enqueues_nothing() -> None:
             assert len(enqueued) == expected
 
     asyncio.run(run())
+
+
+@pytest.mark.parametrize("attempt", ["", "abc", "0", "-1", "1.5", "1e9", "\u0663", "9" * 5000])
+def test_a_job_that_anybody_labelled_does_not_end_the_operator(attempt: str) -> None:
+    """Whoever may create a Job anywhere may label it like ours, and the operator lists all of them at its start."""
+    foreign = thing("foreign", labels={})
+    foreign["metadata"]["labels"] = LABELS | {"scalecurve.dev/attempt": attempt}
+    played = Played({**ALL, "/apis/batch/v1/jobs": [foreign, thing("e-t-a1")]})
+    listing, cache = initial_list(played)
+    asyncio.run(listing.load())
+    assert list(cache.experiments[KEY].jobs) == ["e-t-a1"]

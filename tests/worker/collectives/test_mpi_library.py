@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from scalecurve_api.programs.collective_kinds import Collective
 from scalecurve_api.record.outcome import Outcome
 from scalecurve_api.record.verdict import judge
 from scalecurve_api.spec.trial import TrialPhase, TrialSpec
@@ -75,6 +76,13 @@ def test_a_hierarchical_all_reduce_sends_a_share_across_nodes(tmp_path: Path) ->
     sent = {pair: size for pair, (_, size) in counted(tmp_path, "hierarchical").items()}
     # Splitting the world sends a few bytes too.
     assert sent == {pair: pytest.approx(size, rel=0.02) for pair, size in BY_NODES.items()}
+
+
+def test_every_collective(tmp_path: Path) -> None:
+    asked = make_trial(3, workload={"program": "collectives", "backend": "mpi", "device": "auto", "sizes": SIZES})
+    mpirun(tmp_path, 3, NO_TORCH, trial=asked)
+    rows = records(tmp_path, 3)[0].collectives
+    assert [(row.collective, row.errors) for row in rows] == [(kind, 0) for kind in Collective for _ in range(3)]
 
 
 def counted(tmp_path: Path, algorithm: str) -> dict[tuple[int, int], tuple[float, float]]:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import sys
 
 import pytest
@@ -92,13 +93,35 @@ def test_mpirun_is_given_its_hosts_and_every_variable_of_ranks() -> None:
         "OWN",
         "PYTHONUNBUFFERED",
     }
+    assert command.env["OMPI_MCA_opal_abort_delay"] == "5"
     for name in ("PRTE_MCA_plm_ssh_args", "OMPI_MCA_plm_rsh_args"):
         assert "-p 2223 -i /home/mpiuser/.ssh/id_rsa" in command.env[name]
 
 
 def test_mpirun_starts_ranks_from_the_launcher_of_an_mpi_job_only() -> None:
     trial = on_nodes(make_trial(4, workload={"program": "allreduce", "backend": "mpi"}), 2)
-    with pytest.raises(PodRoleError, match=r"an MPIJob only; set spec\.runner: MPIJob"):
+    with pytest.raises(PodRoleError, match=r"a JobSet or MPIJob only; set spec\.runner"):
         commands(trial, PodRole(PodKind.workers, 2, 0, 2, "h", 1), {})
     (command,) = commands(trial, PodRole(PodKind.launcher, 2, 0, 2, "h", 1), {}, "/opt/mpirun")
     assert command.argv[-4:] == [sys.executable, "-P", "-m", "scalecurve_worker"]
+
+
+def test_a_users_own_tensorflow_is_told_its_cluster_where_no_job_kind_does() -> None:
+    workload = {"program": "custom", "command": ["train"], "launcher": "processes"}
+    trial = on_nodes(make_trial(2, workload=workload), 2)
+    role = PodRole(PodKind.workers, 2, 1, 1, "h", 1, hosts=("j-0.j", "j-1.j"))
+    (command,) = commands(trial, role, {})
+    assert json.loads(command.env["TF_CONFIG"]) == {
+        "cluster": {"worker": ["j-0.j:2222", "j-1.j:2222"]},
+        "task": {"type": "worker", "index": 1},
+    }
+    (command,) = commands(trial, role, {"TF_CONFIG": "{}"})
+    assert command.env["TF_CONFIG"] == "{}"
+
+
+def test_mpirun_uses_the_key_that_was_derived() -> None:
+    trial = on_nodes(make_trial(4), 2)
+    env = {"SCALECURVE_SSH_KEY": "/tmp/keys/id_rsa", "SCALECURVE_HOSTFILE": "/tmp/keys/hostfile"}
+    (command,) = commands(trial, PodRole(PodKind.launcher, 2, 0, 2, "h", 1), env, "/opt/mpirun")
+    assert command.argv[:3] == ["/opt/mpirun", "--hostfile", "/tmp/keys/hostfile"]
+    assert "-i /tmp/keys/id_rsa" in command.env["PRTE_MCA_plm_ssh_args"]

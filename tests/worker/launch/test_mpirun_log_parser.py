@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from scalecurve_worker.launch.mpirun_log_parser import lost_ranks
+from scalecurve_api.record.rank import RankFailure
+from scalecurve_worker.launch.mpirun_log_parser import lost_ranks, nearest_cause_first
 
 KILLED = """--------------------------------------------------------------------------
 prterun noticed that process rank 1 with PID 33 on node drill-weak-2-2x1-r1-a1-worker-1 exited on
@@ -31,6 +32,26 @@ back to prterun:
   Local host:    j-launcher
   Remote host:   j-worker-2
   Daemon exit status: 255"""
+DISCONNECTED = """An MPI communication peer process has unexpectedly disconnected.  This
+usually indicates a failure in the peer process (e.g., a crash or
+otherwise exiting without calling MPI_FINALIZE first).
+
+Although this local MPI process will likely now behave unpredictably
+(it may even hang or crash), the root cause of this problem is the
+failure of the peer -- that is what you need to investigate.  For
+example, there may be a core file that you can examine.  More
+generally: such peer hangups are frequently caused by application bugs
+or other external events.
+
+  Local host: j-worker-0
+  Local PID:  47
+  Peer host:  j-worker-1
+--------------------------------------------------------------------------
+[j-worker-0:00000] *** An error occurred in Socket closed
+[j-worker-0:00000] *** on a NULL communicator
+--------------------------------------------------------------------------
+prterun has exited due to process rank 0 with PID 47 on node j-worker-0 calling
+"abort"."""
 
 
 @pytest.mark.parametrize(
@@ -40,6 +61,7 @@ back to prterun:
         (KILLED_4, 3, "RankKilled", "killed by SIGSEGV in pod j-worker-1"),
         (LOST, 2, "RankFailed", "mpirun lost pod j-worker-1: it was deleted or killed"),
         (LOST_4, 2, "RankFailed", "mpirun lost pod j-worker-1: it was deleted or killed"),
+        (DISCONNECTED, 2, "RankFailed", "a rank in pod j-worker-1 disconnected without finalizing MPI"),
         (NOT_BEGUN, 4, "RankFailed", "mpirun could not start ranks in pod j-worker-2"),
     ],
 )
@@ -51,3 +73,22 @@ def test_what_was_lost(text: str, rank: int, reason: str, said: str) -> None:
 
 def test_nothing_was_lost() -> None:
     assert lost_ranks(["prterun has exited due to process rank 0 with PID 0 on node n calling", '"abort".'], 1) == []
+
+
+def test_a_kill_is_the_cause_of_the_broken_connection_that_its_peer_reports() -> None:
+    # Found on a loaded machine: rank 0 had reported its broken connection before mpirun reported the kill.
+    broken = RankFailure(rank=0, reason="RankFailed", message="RuntimeError: Connection closed by peer")
+    killed = lost_ranks(KILLED.splitlines(), workers=1)
+    assert nearest_cause_first([broken], killed) == [*killed, broken]
+
+
+def test_a_kill_comes_before_the_disconnection_that_its_peer_saw() -> None:
+    lost = lost_ranks([*DISCONNECTED.splitlines(), *KILLED.splitlines()], workers=1)
+    assert [each.reason for each in nearest_cause_first([], lost)] == ["RankKilled", "RankFailed"]
+
+
+def test_a_rank_that_spoke_before_it_was_killed_is_the_cause() -> None:
+    own = RankFailure(rank=1, reason="RankFailed", message="OSError: no space left")
+    killed = lost_ranks(KILLED.splitlines(), workers=1)
+    lost = lost_ranks(LOST.splitlines(), workers=1)
+    assert nearest_cause_first([own], [*killed, *lost]) == [own, *killed, *lost]

@@ -10,11 +10,11 @@ from scalecurve_api.record.log_lines import frame, unframe
 from scalecurve_worker.launch.output_tee import OutputTee
 
 
-def passed(pieces: list[bytes]) -> tuple[bytes, list[str]]:
+def passed(pieces: list[bytes], secrets: tuple[str, ...] = ()) -> tuple[bytes, list[str]]:
     """What comes out, and what is kept, of output that comes in such pieces."""
     read_end, write_end = os.pipe()
     with tempfile.TemporaryFile() as target:
-        copy = OutputTee(read_end, target.fileno())
+        copy = OutputTee(read_end, target.fileno(), secrets)
         copy.start()
         for piece in pieces:
             os.write(write_end, piece)
@@ -35,6 +35,16 @@ def test_all_comes_out_and_the_record_is_kept(payload: bytes, data: st.DataObjec
     assert out == whole
     assert unframe(kept) == payload
     assert kept[-1] == "scalecurve-failure {}"
+
+
+@given(st.lists(st.sampled_from([b"a", b"b", b"canary", b"ana", b"\n", b"can", b"ary"]), max_size=40), st.data())
+@settings(max_examples=60, deadline=None)
+def test_no_secret_comes_out_however_it_is_cut(words: list[bytes], data: st.DataObject) -> None:
+    text = b"".join(words)
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(text)), max_size=6)))
+    pieces = [text[a:b] for a, b in zip([0, *cuts], [*cuts, len(text)], strict=True)]
+    out, _ = passed([piece for piece in pieces if piece], ("canary",))
+    assert out == text.replace(b"canary", b"***")
 
 
 def test_a_line_that_never_ends_is_not_kept() -> None:

@@ -80,6 +80,27 @@ def test_two_pods_leave_one_record(tmp_path: Path) -> None:
     assert (stored / "rank-1.steps").read_bytes() == envelope.journals[1]
 
 
+@pytest.mark.parametrize("launch", [{"launcher": "processes"}, {"launcher": "torchrun"}, {"startsRanks": True}])
+def test_what_the_second_pod_prints_becomes_the_record_of_both(tmp_path: Path, launch: dict[str, object]) -> None:
+    """Megatron prints on its last rank, and the record goes through rank 0's log."""
+    prints = Path(__file__).parents[2] / "local" / "programs" / "prints.py"
+    command = [sys.executable, str(prints), "megatron", "--batch", "4", "--global", "8"]
+    workload = {"program": "custom", "command": command, "instrument": "log", **launch}
+    trial = on_nodes(make_trial(2, measure=QUIET, workload={**workload, "log": {"format": "megatron"}}), 2)
+    pods = start_pods(tmp_path, trial, 2)
+    assert ended(pods) == [0, 0], "\n".join(pods[0].log + pods[1].log)
+    assert not any("iteration" in line for line in pods[0].log)
+    assert any("| lm loss: " in line for line in pods[1].log), "its output passes through"
+    envelope = received(pods[0])
+    made = judged(trial, envelope)
+    assert (made.record.phase, made.record.message) == (TrialPhase.succeeded, "")
+    assert sorted(envelope.journals) == [1], "one clock, one journal"
+    assert [at.pod for at in made.record.topology] == ["trial-0", "trial-1"]
+    assert pods[0].termination.summary == made.record.summary is not None
+    steps = trial.measure.windows * trial.measure.steps_per_window
+    assert made.record.summary.samples == steps * 8
+
+
 def test_a_rank_that_dies_in_the_second_pod_is_heard_there(tmp_path: Path) -> None:
     command = [sys.executable, str(SCRIPTS / "dying.py")]
     trial = make_trial(2, workload={"program": "custom", "command": command, "launcher": "torchrun"})
@@ -253,3 +274,13 @@ def test_a_first_pod_whose_port_is_taken_leaves_its_reason(tmp_path: Path, taken
     line, reason = started(tmp_path, "scalecurve_worker.launch.pod", 2, 2, **where)
     assert line.startswith(f"scalecurve: port {taken}, where the workers meet, is in use")
     assert reason.startswith("StartFailed: port")
+
+
+def test_a_pod_says_what_its_script_forgot_to_call(tmp_path: Path) -> None:
+    code = tmp_path / "code"
+    code.mkdir()
+    (code / "train.py").write_text("print('epoch 1')")
+    workload = {"program": "custom", "command": [sys.executable, "train.py"], "workingDir": str(code), "model": "mlp"}
+    pods = start_pods(tmp_path, make_trial(1, workload={**workload, "instrument": "sdk"}), 1)
+    assert ended(pods) == [0]
+    assert pods[0].termination.missing == "train.py never called attach() on any rank"

@@ -42,6 +42,18 @@ def tf(**task: object) -> str:
             PodRole(PodKind.auxiliary, 2, 0, 2, "a", 1, "chief"),
         ),
         ({"K_MPI_JOB_ROLE": "launcher"}, PodRole(PodKind.launcher, 2, 0, 2, "127.0.0.1", 29500)),
+        (
+            {"SCALECURVE_POD_ROLE": "launcher", "JOB_COMPLETION_INDEX": "0", "SCALECURVE_HOSTS": "j-{}.j"},
+            PodRole(PodKind.launcher, 2, 0, 2, "127.0.0.1", 29500, hosts=("j-0.j", "j-1.j")),
+        ),
+        (
+            {"SCALECURVE_POD_ROLE": "ps", "JOB_COMPLETION_INDEX": "3", "SCALECURVE_COORDINATOR": "a:1"},
+            PodRole(PodKind.auxiliary, 2, 0, 2, "a", 1, "server-3"),
+        ),
+        (
+            {"SCALECURVE_POD_ROLE": "chief", "JOB_COMPLETION_INDEX": "0", "SCALECURVE_COORDINATOR": "a:1"},
+            PodRole(PodKind.auxiliary, 2, 0, 2, "a", 1, "chief"),
+        ),
         ({"SCALECURVE_POD_INDEX": "0", "RANK": "1", "MASTER_ADDR": "m"}, PodRole(PodKind.workers, 2, 0, 2, "m", 29500)),
     ],
 )

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from scalecurve_worker.launch import sshd
+from scalecurve_worker.process.preflight import PreflightError
 
 
 @pytest.fixture
@@ -46,7 +47,7 @@ def test_the_configuration_hands_the_pods_environment_on(keys: Path, tmp_path: P
 
 
 def test_missing_keys_are_named(tmp_path: Path) -> None:
-    with pytest.raises(sshd.SshdError, match=r"id_rsa is missing: mpi-operator mounts"):
+    with pytest.raises(PreflightError, match=r"id_rsa is missing: mpi-operator mounts"):
         sshd.prepare(tmp_path, tmp_path, 2222, {})
 
 
@@ -78,7 +79,7 @@ def test_workers_are_waited_for(tmp_path: Path) -> None:
 def test_a_real_sshd_takes_the_configuration(tmp_path: Path) -> None:
     try:
         program = sshd.find_sshd()
-    except sshd.SshdError as error:
+    except PreflightError as error:
         pytest.skip(str(error))
     if os.getuid() == 0 and not Path("/run/sshd").exists():
         pytest.skip("as root sshd wants /run/sshd, which pods' sshd does without")

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scalecurve_worker.monitor.cpu_load import CpuMeter, CpuUse, foreign_share, stolen_share
+from scalecurve_worker.monitor.cpu_load import CpuMeter, CpuUse, foreign_share, own_share, stolen_share
 
 
 @given(st.floats(0, 100), st.floats(0, 100), st.floats(1, 50), st.integers(1, 64))
@@ -26,6 +26,10 @@ def test_what_the_hypervisor_took_is_not_a_neighbours() -> None:
     assert foreign_share(use, 2, 1.0) == 0
     assert stolen_share(use, 2) == pytest.approx(0.2)
     assert stolen_share(use._replace(wall_s=0.9), 2) is None
+
+
+def test_the_share_of_the_cores_that_a_rank_used_itself() -> None:
+    assert own_share(CpuUse(busy_s=3.0, stolen_s=0.0, own_s=1.5, wall_s=2.0), 1) == pytest.approx(0.75)
 
 
 def test_too_short_to_tell() -> None:

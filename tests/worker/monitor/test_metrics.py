@@ -158,6 +158,35 @@ def test_workers_of_two_nodes_that_one_process_keeps_have_a_port_each(monkeypatc
         each.close()
 
 
+def answers(address: str, port: int) -> bool:
+    try:
+        socket.create_connection((address, port), timeout=5).close()
+    except ConnectionRefusedError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize(("address", "elsewhere"), [("127.0.0.1", False), ("", True)])
+def test_metrics_are_served_where_the_engine_says(
+    monkeypatch: pytest.MonkeyPatch, address: str, elsewhere: bool
+) -> None:
+    """Every address of 127.0.0.0/8 is this machine's; a socket on 127.0.0.1 answers at no other."""
+    monkeypatch.setenv("SCALECURVE_METRICS_PORT", "0")
+    monkeypatch.setenv("SCALECURVE_METRICS_ADDRESS", address)
+    metrics = open_metrics(make_trial(), 0, 0)
+    assert metrics is not None
+    assert answers("127.0.0.1", metrics.port)
+    assert answers("127.0.0.2", metrics.port) == elsewhere
+    metrics.close()
+
+
+def test_an_address_that_is_not_this_machine_s(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SCALECURVE_METRICS_PORT", "9400")
+    monkeypatch.setenv("SCALECURVE_METRICS_ADDRESS", "203.0.113.1")
+    with pytest.raises(MetricsError, match=r"SCALECURVE_METRICS_PORT: cannot listen on port 9400 of 203\.0\.113\.1: "):
+        open_metrics(make_trial(), 0, 0)
+
+
 def test_buckets_are_a_fixed_grid() -> None:
     assert BUCKETS[0] == 1e-4
     assert BUCKETS[-1] == 100.0

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.processes
 PURE = [sys.executable, str(SCRIPTS / "pure.py")]
 
 
-EXEC = [sys.executable, "-m", "scalecurve_worker.process.exec", *PURE]
+EXEC = [sys.executable, "-m", "scalecurve_worker", *PURE]
 
 
 def test_a_command_that_does_not_exist(tmp_path: Path) -> None:

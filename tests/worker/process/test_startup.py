@@ -91,7 +91,7 @@ def test_a_command_keeps_its_cores_threads_and_arguments() -> None:
     core = min(os.sched_getaffinity(0))
     script = "import os, sys; print(os.sched_getaffinity(0), os.environ['OMP_NUM_THREADS'], sys.argv[1:])"
     done = subprocess.run(
-        [sys.executable, "-m", "scalecurve_worker.process.exec", sys.executable, "-c", script, "--flag", "a b"],
+        [sys.executable, "-m", "scalecurve_worker", sys.executable, "-c", script, "--flag", "a b"],
         env={**os.environ, "SCALECURVE_CORES": f"{core}", "SCALECURVE_THREADS": "1", "OMP_NUM_THREADS": "7"},
         capture_output=True,
         text=True,
@@ -105,7 +105,7 @@ def test_a_rank_dies_with_its_launcher() -> None:
     # The launcher starts a rank, prints its pid and is killed; the rank would sleep for a minute.
     launcher = (
         "import subprocess, sys, time\n"
-        "rank = subprocess.Popen([sys.executable, '-m', 'scalecurve_worker.process.exec', sys.executable, '-c',"
+        "rank = subprocess.Popen([sys.executable, '-m', 'scalecurve_worker', sys.executable, '-c',"
         " 'import time; print(1, flush=True); time.sleep(60)'], stdout=subprocess.PIPE)\n"
         "rank.stdout.readline(); print(rank.pid, flush=True); time.sleep(60)\n"
     )

@@ -20,7 +20,7 @@ def test_topology_of_a_cpu_rank(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_mpiruns_own_variables_are_not_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
     """The number of ranks would make every point of a curve differ from the next, and the folder tells of a machine."""
-    for name in ("num_procs", "initial_wdir", "cpu_type", "PREFIXES", "coll"):
+    for name in ("num_procs", "initial_wdir", "cpu_type", "PREFIXES", "opal_abort_delay", "coll"):
         monkeypatch.setenv(f"OMPI_MCA_{name}", "x")
     assert [name for name in environment() if name.startswith("OMPI_MCA_")] == ["OMPI_MCA_coll"]
 

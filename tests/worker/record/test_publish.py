@@ -12,12 +12,8 @@ from scalecurve_api.record.log_lines import unframe
 from scalecurve_api.record.rank import RankFailure
 from scalecurve_worker.process.failure import WorkloadError, explain
 from scalecurve_worker.process.identity import RankIdentity
-from scalecurve_worker.rendezvous.communicator import (
-    Communicator,
-    CommunicatorError,
-    SingleProcess,
-    find_communicator,
-)
+from scalecurve_worker.rendezvous.communicator import Communicator, SingleProcess, find_communicator
+from scalecurve_worker.rendezvous.tcp import CommunicatorError
 from scalecurve_worker.rendezvous.torch_store import TorchCommunicator
 from tests.worker.worker_ranks import make_trial
 

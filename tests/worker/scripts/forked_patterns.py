@@ -11,7 +11,7 @@ import torch.distributed as dist
 from torch._C._distributed_c10d import FileStore
 
 from scalecurve_api.programs.collectives import AllReduce
-from scalecurve_worker.collectives.torch_library import all_reduce_of
+from scalecurve_worker.collectives.torch_operations import all_reduce_of
 
 
 def rank_of(rank: int, world: int, per_node: int, folder: str) -> bool:

@@ -6,13 +6,14 @@ import sys
 
 from scalecurve_api.programs.collectives import AllReduce
 from scalecurve_worker.collectives.mpi_library import MPILibrary
+from scalecurve_worker.collectives.mpi_operations import all_reduce_of
 from scalecurve_worker.collectives.open_mpi import ask_for
-from scalecurve_worker.rendezvous.mpi import load
+from scalecurve_worker.rendezvous.communicator import load_mpi
 
 algorithm, times, count = AllReduce(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
 ask_for(algorithm)
-mpi = load()
-library = MPILibrary(mpi, 0, algorithm, per_node=2)
-message = library.random(count)
+mpi = load_mpi()
+all_reduce = all_reduce_of(algorithm, mpi, per_node=2)
+message = MPILibrary(mpi, 0).random(count)
 for _ in range(times):
-    library.all_reduce(message)
+    all_reduce(message)

@@ -5,14 +5,15 @@ import sys
 import torch
 import torch.distributed as dist
 
-from scalecurve_api.programs.optimizer import TorchOptimizer
-from scalecurve_api.programs.torch import TorchOptions, TorchWorkload
+from scalecurve_api.programs.optimizer import Optimizer
+from scalecurve_api.programs.torch import TorchWorkload
+from scalecurve_api.programs.torch_options import TorchOptions
 from scalecurve_api.programs.workload import Precision
 from scalecurve_worker.rendezvous.torch_store import TorchCommunicator
 from scalecurve_worker.torch.alternates import NoSync, PeakMemory
-from scalecurve_worker.torch.checksum import parameter_checksum
 from scalecurve_worker.torch.job import split_batch
 from scalecurve_worker.torch.models import build
+from scalecurve_worker.torch.parameters import parameter_checksum
 from scalecurve_worker.torch.strategies import ddp
 from scalecurve_worker.torch.training import Trainer
 
@@ -21,7 +22,7 @@ CPU = torch.device("cpu")
 
 def trainer(options: TorchOptions) -> Trainer:
     torch.manual_seed(0)
-    workload = TorchWorkload(options=options, optimizer=TorchOptimizer(name="adamw", learning_rate=0.001))
+    workload = TorchWorkload(options=options, optimizer=Optimizer(name="adamw", learning_rate=0.001))
     spread = ddp(build("resnet20", input_shape=[3, 8, 8]), CPU, workload)
     return Trainer(spread, spread.module, Precision.fp32, CPU)
 

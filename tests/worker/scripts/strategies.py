@@ -1,10 +1,13 @@
-"""Trials of the built-in program one after another in one torchrun, right or with a fault; a folder for each.
+"""Trials of the built-in program one after another in the same ranks, right or with a fault; a folder for each.
 
 CASES is a JSON list of [name, fault, trial]. What a fault breaks is put back before the next trial.
 """
 
+import copy
+import importlib.util
 import json
 import os
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -65,6 +68,13 @@ def slow_on_rank_1(self: training.Trainer, batches: Any, communicate: bool = Tru
     return UPDATE(self, batches, communicate)
 
 
+def without_all_reduce(model: torch.nn.Module, *arguments: Any) -> sharding.Sharded:
+    made = SHARD(model, *arguments)
+    model.set_requires_all_reduce(False)
+    return made
+
+
+SHARD, MESH_OF = sharding.shard, sharding.mesh_of
 PUSH = ParameterServerOptimizer.step
 UPDATE, STEP = training.Trainer.update, Bench.step
 
@@ -79,6 +89,12 @@ def broken(fault: str) -> Iterator[None]:
                 yield
         case "own-shares":
             with mock.patch.object(sharding, "init_device_mesh", own_mesh):
+                yield
+        case "one-dimension":
+            with mock.patch.object(strategies, "mesh_of", lambda device, workers, shard: MESH_OF(device, workers, 0)):
+                yield
+        case "no-replicas":
+            with mock.patch.object(strategies, "shard", without_all_reduce):
                 yield
         case "own-gradients":
             with mock.patch.object(hooks.ErrorFeedback, "mean", own_gradients):
@@ -102,12 +118,25 @@ def broken(fault: str) -> Iterator[None]:
             raise ValueError(fault)
 
 
-# torchrun's store keeps the addresses of a group that has ended, and the next one would call them. Without its address
-# the ranks of each trial meet in that trial's folder.
-del os.environ["MASTER_ADDR"]
+def groups_of_deepspeed() -> list[tuple[dict[str, Any], dict[str, Any]]]:
+    """Modules of DeepSpeed that keep a process group for as long as the process lives, with what they begin with."""
+    if importlib.util.find_spec("deepspeed") is None or "deepspeed-zero" not in os.environ["CASES"]:
+        return []
+    os.environ.setdefault("DS_ACCELERATOR", "cpu")
+    groups, comm = (vars(importlib.import_module(f"deepspeed.{name}")) for name in ("utils.groups", "comm.comm"))
+    # An extension for inference on CPUs, which takes minutes to compile.
+    sys.modules["deepspeed.comm.torch"].build_shm_op = lambda: None  # type: ignore[attr-defined]
+    kept = {name: value for name, value in groups.items() if name.startswith("_") and name.isupper()}
+    return [(groups, kept), (comm, {"cdb": comm["cdb"]})]
+
+
+# Without MASTER_ADDR the ranks of each trial meet in that trial's folder.
+fresh = copy.deepcopy([kept for _, kept in groups_of_deepspeed()])
 for name, fault, wire in json.loads(os.environ["CASES"]):
     os.environ["SCALECURVE_OUT"] = str(OUT / name)
     os.environ["SCALECURVE_TRIAL"] = json.dumps(wire)
     (OUT / name).mkdir(exist_ok=True)
+    for (module, _), kept in zip(groups_of_deepspeed(), fresh, strict=True):
+        module.update(copy.deepcopy(kept))
     with broken(fault):
         run(TrialSpec.model_validate(wire))

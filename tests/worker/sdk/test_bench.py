@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
+from collections import UserDict
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +15,7 @@ from scalecurve_api.record.rank import RankRecord, WindowKind
 from scalecurve_worker.process.failure import WorkloadError
 from scalecurve_worker.record.session import Session
 from scalecurve_worker.sdk.bench import Bench, batch_size
+from scalecurve_worker.sdk.explainer import Explainer
 from scalecurve_worker.steps.timing import HostClock, Span
 from tests.step_journal import read_rows
 from tests.worker.worker_ranks import SCRIPTS, launch, make_trial, rank_environment
@@ -65,6 +68,23 @@ def test_a_loop_of_ones_own(out: Path) -> None:
     assert record.parameter_checksum is None
 
 
+class Watching(Explainer):
+    watches = True
+
+
+@pytest.mark.parametrize("steps", [13, 16, 999])
+def test_a_loop_may_end_before_its_sections_are_timed(out: Path, steps: int) -> None:
+    session = Session()
+    bench, done = Bench(session, HostClock(session.unix), explainer=Watching()), 0
+    while done < steps and bench.step():
+        done += 1
+    assert bench.complete
+    record = bench.finish()
+    assert [window.steps for window in record.windows] == [3, 3]
+    assert done == min(steps, 12 + 3 + 20)
+    assert (record.sections is not None) == (steps > 15)
+
+
 def test_a_step_without_samples_counts_the_trials_batch(out: Path) -> None:
     bench = scalecurve.attach()
     while bench.step():
@@ -88,7 +108,7 @@ def test_a_loader_that_gives_nothing(out: Path) -> None:
     def once() -> Iterator[int]:
         yield 1
 
-    with pytest.raises(ValueError, match="cannot be repeated"):
+    with pytest.raises(ValueError, match="generator ended and gives no batches"):
         list(bench.steps(once()))
     bench.session.recorder.close()
 
@@ -176,7 +196,7 @@ class Meter:
 def test_the_step_that_fills_an_idle_device_is_in_no_window(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     session, clock = Session(), RefillingClock()
     bench = Bench(session, clock)
-    monkeypatch.setattr(bench._monitor, "_monitors", [Meter(clock)])
+    monkeypatch.setattr(bench._loop.monitor, "_monitors", [Meter(clock)])
     while bench.step():
         pass
     record = bench.finish()
@@ -207,6 +227,10 @@ class Shaped:
     [
         (Shaped(32, 3), 32),
         ((Shaped(8, 3), Shaped(8)), 8),
+        ([Shaped(8, 3), ["a"] * 8], 8),
+        (UserDict({"x": Shaped(8, 64), "y": Shaped(8)}), 8),
+        ((Shaped(8, 3), Shaped()), 8),
+        ([], None),
         ([Shaped(8, 3), Shaped(8)], 8),
         ({"x": Shaped(5), "y": Shaped(5)}, 5),
         ({}, None),
@@ -218,6 +242,49 @@ class Shaped:
 )
 def test_batch_size(batch: object, size: int | None) -> None:
     assert batch_size(batch) == size
+
+
+@pytest.mark.parametrize(
+    "batch",
+    [
+        (Shaped(35, 8), Shaped(280)),  # a language model's, sequence first
+        Shaped(35, 8),
+        ([Shaped(3, 9, 9)] * 8, [{}] * 8),  # detection
+        [[Shaped(8, 3), Shaped(8, 3)], Shaped(8)],  # two views
+        [{"x": Shaped(3)}] * 8,
+        {"x": {"y": Shaped(8)}},
+        [Shaped(3, 9, 9)] * 8,
+        Shaped(1, 8),  # packed tokens
+    ],
+)
+def test_a_batch_whose_size_must_not_be_guessed(batch: object) -> None:
+    with pytest.raises(ValueError, match=r"is not clear \(.*\); pass it: bench.steps\(loader, samples=...\)"):
+        batch_size(batch, 8)
+
+
+def test_time_in_the_loader_is_counted(out: Path) -> None:
+    class Slow:
+        def __iter__(self) -> Iterator[list[int]]:
+            while True:
+                time.sleep(0.004)
+                yield [0] * 4
+
+    bench = scalecurve.attach()
+    for _ in bench.steps(Slow()):
+        time.sleep(0.001)
+    for window in bench.finish().windows:
+        assert window.loader_ns is not None
+        assert 3 * 4_000_000 <= window.loader_ns <= window.wall_ns - 3 * 1_000_000
+
+
+def test_time_in_a_loader_of_torch_is_counted_in_any_loop(out: Path) -> None:
+    data = pytest.importorskip("torch.utils.data", reason="torch is not installed")
+    loader = data.DataLoader([0] * 400, batch_size=4)
+    bench = scalecurve.attach()
+    batches = iter(loader)
+    while bench.step():
+        next(batches)
+    assert all(0 < (window.loader_ns or 0) < window.wall_ns for window in bench.finish().windows)
 
 
 def test_without_an_engine_it_says_what_it_measured(tmp_path: Path) -> None:

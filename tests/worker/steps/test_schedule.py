@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 
 from hypothesis import given
@@ -7,7 +8,19 @@ from hypothesis import strategies as st
 
 from scalecurve_api.record.rank import WindowKind
 from scalecurve_api.spec.measure import Measure
-from scalecurve_worker.steps.schedule import SETTLING_STEPS, Block, Schedule, block_steps, is_stable, rule, slowest
+from scalecurve_worker.steps.schedule import (
+    ENOUGH_S,
+    ENOUGH_STEPS,
+    SETTLING_STEPS,
+    Block,
+    Schedule,
+    block_steps,
+    enough_steps,
+    is_stable,
+    rule,
+    sectioned_steps,
+    slowest,
+)
 
 
 def blocks_of(schedule: Schedule, times: Callable[[Block, int], Sequence[float]]) -> list[Block]:
@@ -107,3 +120,44 @@ def test_the_rule_says_what_happens() -> None:
 
 def test_slowest_rank_by_step() -> None:
     assert slowest([[1.0, 5.0], [2.0, 4.0]]) == [2.0, 5.0]
+
+
+@given(st.floats(1e-6, 100), st.integers(1, 28))
+def test_observed_steps_are_bounded_by_time(step_s: float, complete_after: int) -> None:
+    """Of a program that shows enough at once, 4 steps are added at either end, or one where those took over 1 s."""
+    numbers: list[int] = []
+
+    def observed(steps: int) -> bool:
+        numbers.append(steps)
+        return steps >= complete_after and enough_steps(steps, steps * step_s)
+
+    schedule = Schedule(Measure(warmup_steps=0, max_warmup_steps=0, windows=1, steps_per_window=9), observed=observed)
+    blocks = [block for block in blocks_of(schedule, steady) if block.observed]
+    half = len(blocks) // 2
+    assert blocks[:half] == blocks[half:], "the same at both ends"
+    steps = sum(block.steps for block in blocks[:half])
+    assert numbers[:half] == numbers[half:]
+    assert numbers[half - 1] == steps
+    if complete_after == 1:
+        assert steps == (1 if ENOUGH_STEPS * step_s > ENOUGH_S else ENOUGH_STEPS)
+    else:
+        assert steps >= complete_after, "a program that averages now and then is waited for"
+
+
+@given(st.booleans(), st.integers(1, 40))
+def test_the_profiler_pauses_for_a_step_between_two_sessions(traced: bool, complete_after: int) -> None:
+    """One that begins in the hook in which another ended makes torch write to freed memory."""
+    measure = Measure(warmup_steps=0, max_warmup_steps=0, windows=1, steps_per_window=9)
+    schedule = Schedule(measure, observed=lambda steps: steps >= complete_after, traced=lambda: traced)
+    blocks = blocks_of(schedule, steady)
+    profiled = [block.observed or block.traced for block in blocks]
+    assert not any(one and following for one, following in itertools.pairwise(profiled))
+    assert [block.anew for block in blocks if block.observed].count(True) == 2, "before and after the windows"
+    assert sum(profiled) >= 2 + traced
+
+
+def test_sections_come_after_the_windows_and_are_as_many_as_there_is_time_for() -> None:
+    measure = Measure(warmup_steps=0, max_warmup_steps=0, windows=1, steps_per_window=9)
+    schedule = Schedule(measure, traced=lambda: True, sectioned=lambda: 2)
+    assert blocks_of(schedule, steady)[-2:] == [Block(WindowKind.train, 2, -1, sectioned=True)] * 2
+    assert [sectioned_steps(step_s) for step_s in (0, 0.001, 0.15, 60)] == [20, 20, 10, 1]

@@ -11,7 +11,7 @@ from PIL import Image
 from scalecurve_api.contract import EVALUATIONS_FILE
 from scalecurve_api.record.rank import RankRecord, WindowKind
 from scalecurve_api.spec.trial import TrialSpec
-from scalecurve_worker.sdk.bench import LEAD_STEPS
+from scalecurve_worker.sdk.timed_loop import LEAD_STEPS
 from tests.worker.tensorflow.tensorflow_ranks import (
     SCRIPTS,
     checks,
@@ -42,6 +42,9 @@ def assert_learnt(out: Path, record: RankRecord, epochs: int) -> None:
     assert [row.epoch for row in rows] == [*range(1, epochs + 1)]
     assert rows[-1].step == epochs * (1438 // 8)
     assert rows[-1].accuracy > 0.8
+    fitted = [row.train_accuracy or 0.0 for row in rows]
+    assert 0 < fitted[0] <= fitted[-1] <= 1
+    assert epochs == 1 or fitted[0] < fitted[-1]
     walls = [row.wall_s for row in rows]
     assert walls == sorted(walls)
     assert walls[0] > 0
@@ -80,7 +83,7 @@ def test_replicas_of_one_process(tmp_path: Path) -> None:
         "nan": "NonFiniteLoss",
         "one-replica": "WrongWorldSize",
         "half-batch": "WrongSamples",
-        "frozen": "ReplicasDiverged",
+        "frozen": "NotTrained",
         "plain-strategy": "WrongStrategy",
     }
     refused = {

@@ -1,11 +1,9 @@
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 import torch
-import torch.distributed as dist
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
@@ -46,7 +44,6 @@ def test_resnet50_is_the_sum_of_its_convolutions() -> None:
     assert counted.forward / 2e9 == pytest.approx(4.09, abs=0.005)
     assert counted.backward == 2 * (2 * macs - stem)  # no gradient of the image
     assert counted.total == counted.forward + counted.backward
-    assert counted.parameters == 25_557_032
 
 
 @pytest.mark.parametrize(
@@ -131,12 +128,6 @@ def test_a_frozen_layer_costs_no_gradient_of_its_weights() -> None:
     model[0].requires_grad_(False)
     counted = count_step_flops(model, torch.zeros(1, 3))
     assert (counted.forward, counted.backward) == (2 * (12 + 20), 2 * 20)
-    assert counted.parameters == 3 * 4 + 4 + 4 * 5 + 5
-
-
-def test_tied_weights_stay_tied() -> None:
-    model = build("gpt2_tiny")
-    assert count_step_flops(model, torch.zeros(1, 8, dtype=torch.long)).parameters == spec("gpt2_tiny").parameters
 
 
 def test_auxiliary_classifiers_are_counted_in_a_training_step() -> None:
@@ -144,39 +135,6 @@ def test_auxiliary_classifiers_are_counted_in_a_training_step() -> None:
     plain = count_step_flops(on_meta("googlenet").eval(), x)
     with_auxiliary = count_step_flops(on_meta("googlenet", auxiliary=True).eval(), x)
     assert with_auxiliary.forward > plain.forward
-
-
-class Dictionary(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.layer = nn.Linear(2, 3)
-
-    def forward(self, x: Tensor, y: Tensor) -> dict[str, object]:
-        return {"first": self.layer(x), "rest": [self.layer(y), 7]}
-
-
-def test_several_inputs_and_outputs_are_counted() -> None:
-    counted = count_step_flops(Dictionary(), (torch.zeros(1, 2), torch.zeros(4, 2)))
-    assert counted.forward == counted.backward == 2 * 6 * 5
-
-
-def test_compiled_models_are_looked_through() -> None:
-    model = nn.Linear(3, 5)
-    assert count_step_flops(torch.compile(model), torch.zeros(1, 3)) == count_step_flops(model, torch.zeros(1, 3))
-
-
-@pytest.fixture
-def process_group() -> Iterator[None]:
-    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
-    yield
-    dist.destroy_process_group()
-
-
-@pytest.mark.usefixtures("process_group")
-def test_ddp_is_looked_through() -> None:
-    model = nn.Linear(3, 5)
-    wrapped = nn.parallel.DistributedDataParallel(model)
-    assert count_step_flops(wrapped, torch.zeros(1, 3)) == count_step_flops(model, torch.zeros(1, 3))
 
 
 class ReadsValues(nn.Linear):

@@ -12,12 +12,13 @@ import pytest
 import torch
 
 from scalecurve_api.contract import EVALUATIONS_FILE, OUT_ENV, TRIAL_ENV, failure_file, journal_file
+from scalecurve_api.programs.collective_kinds import Collective
 from scalecurve_api.record.outcome import Outcome
 from scalecurve_api.record.rank import Evaluation, RankFailure, WindowKind
 from scalecurve_api.record.verdict import judge
 from scalecurve_api.spec.trial import TrialSpec
 from scalecurve_worker.process.failure import WorkloadError
-from scalecurve_worker.sdk.bench import LEAD_STEPS
+from scalecurve_worker.sdk.timed_loop import LEAD_STEPS
 from scalecurve_worker.torch.process_group import leave_group
 from scalecurve_worker.torch.program import run
 from tests.step_journal import read_rows
@@ -47,7 +48,8 @@ def test_two_ranks_train_one_model(tmp_path: Path) -> None:
     assert first.flops_per_sample == 2 * (64 * 512 * 2 + 512 * 512 * 3 + 512 * 10 * 3)
     assert first.options["datasetSamples"] == 1438
     rows = list(read_rows(tmp_path / journal_file(1)))
-    assert len(rows) == 2 + 4 * (LEAD_STEPS + 3) + 3 * 3
+    last = max(at for at, row in enumerate(rows) if row.window >= 0)  # sections of steps are timed after it
+    assert last + 1 == 2 + 4 * (LEAD_STEPS + 3) + 3 * 3, [row.window for row in rows]
     assert all(row.loss == row.loss for row in rows)
     # Rank 0 alone keeps the evaluations: 359 images of digits are held back, and every one is counted once.
     assert [row.epoch for row in first.evaluations] == [1, 2]
@@ -115,6 +117,27 @@ def test_all_reduce_by_size(tmp_path: Path) -> None:
         assert row.time_us_min <= row.time_us_median <= row.time_us_p95
     assert [(window.index, window.steps, window.samples) for window in first.windows] == [(i, 6, 0) for i in range(3)]
     assert (first.backend, len(list(read_rows(tmp_path / journal_file(0))))) == ("gloo", 18)
+
+
+def test_every_collective_by_size(tmp_path: Path) -> None:
+    sizes = {"minBytes": 4, "maxBytes": 4096, "factor": 1024, "iterations": 3, "warmup": 1, "dtype": "bfloat16"}
+    trial = make_trial(3, workload={"program": "collectives", "sizes": sizes})
+    launch(tmp_path, torchrun(3), trial)
+    ranks = records(tmp_path, 3)
+    rows = ranks[0].collectives
+    assert [record.collectives for record in ranks] == [rows] * 3
+    # Whole elements, and as many of them for each rank where every rank has a share.
+    least = {kind: 6 if kind.shared_out else 4 for kind in Collective}
+    assert [(row.collective, row.bytes) for row in rows] == [
+        (kind, size) for kind in Collective for size in (least[kind], 4096 // least[kind] * least[kind])
+    ]
+    for row in rows:
+        assert (row.errors, row.iterations, row.in_place) == (0, 3, row.collective.in_place)
+        assert row.busbw == pytest.approx(row.algbw * row.collective.bus_factor(3))
+    assert [record.transport and record.transport.library for record in ranks] == ["gloo"] * 3
+    verdict = judge(trial, dict(enumerate(ranks)), Outcome(engine="tests", attempt=1))
+    assert {check.name: check.passed for check in verdict.checks}["WrongTransport"] is True
+    assert "RecordsMissing" not in {check.name for check in verdict.checks if check.passed is False}
 
 
 @pytest.mark.parametrize(

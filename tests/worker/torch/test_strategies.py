@@ -13,7 +13,8 @@ import pytest
 from scalecurve_api.record.outcome import Outcome
 from scalecurve_api.record.rank import RankRecord, WindowKind
 from scalecurve_api.record.verdict import Verdict, judge
-from tests.worker.worker_ranks import SCRIPTS, launch, make_trial, records, torchrun
+from tests.worker.forked_ranks import fork_ranks
+from tests.worker.worker_ranks import SCRIPTS, make_trial, records
 
 # Many processes that load torch: minutes on cores that others use too.
 pytestmark = [pytest.mark.processes, pytest.mark.timeout(1200)]
@@ -36,11 +37,15 @@ class Case:
     measure: Mapping[str, Any] | None = None
 
 
-def run(out: Path, workers: int, cases: list[Case]) -> dict[str, tuple[list[RankRecord], Verdict]]:
-    """Every case's records and verdict; that ranks share cores is not held against them."""
+def run(out: Path, workers: int, cases: list[Case], batch: int = 4) -> dict[str, tuple[list[RankRecord], Verdict]]:
+    """Every case's records and verdict, with ``batch`` on each worker; shared cores are not held against them."""
     trials = {case.name: make_trial(workers, workload=case.workload, measure=case.measure) for case in cases}
+    sizes = {"batch_per_worker": batch, "global_batch": batch * workers}
+    trials = {
+        name: trial.model_copy(update={"point": trial.point.model_copy(update=sizes)}) for name, trial in trials.items()
+    }
     wire = json.dumps([[case.name, case.fault, trials[case.name].wire()] for case in cases])
-    launch(out, torchrun(workers, str(SCRIPTS / "strategies.py")), CASES=wire)
+    fork_ranks(out, workers, SCRIPTS / "strategies.py", CASES=wire)
     found = {}
     for name, trial in trials.items():
         apart = [
@@ -53,7 +58,7 @@ def run(out: Path, workers: int, cases: list[Case]) -> dict[str, tuple[list[Rank
     return found
 
 
-BY_BLOCK = {"gradientAccumulation": 2, "channelsLast": True, "fsdpGroupMb": 0.001}
+BY_BLOCK = {"gradientAccumulation": 2, "channelsLast": True}
 
 
 def served(**asked: Any) -> dict[str, Any]:
@@ -72,6 +77,7 @@ def test_every_strategy_runs_and_passes_its_checks(tmp_path: Path, workers: int)
         Case("ddp", {**BATCH_NORM, "options": {"batchNorm": "local"}}),
         Case("fsdp-blocks", {**BATCH_NORM, "strategy": "fsdp", "options": BY_BLOCK}),
         Case("fsdp-tokens", {**TOKENS, "strategy": "fsdp", "optimizer": {"name": "adamw"}}),
+        Case("fsdp-grouped", {**TOKENS, "strategy": "fsdp", "options": {"fsdpGroupMb": 1}}),
         Case("zero1", {"strategy": "zero1", "optimizer": {"name": "lars", "learningRate": 1.0}}),
         Case("asynchronous", served(servers=2, stalenessAware=True)),
         Case("synchronous", served(updates="synchronous")),
@@ -87,7 +93,9 @@ def test_every_strategy_runs_and_passes_its_checks(tmp_path: Path, workers: int)
     assert (share[0].options["fsdpParameterType"], share[0].options["fsdpGroups"]) == ("float32", 10)
     tokens = found["fsdp-tokens"][0][0]
     assert (tokens.sample_unit, tokens.options["fsdpParameterType"]) == ("tokens", "bfloat16")
-    assert tokens.options["fsdpGroups"] == 2
+    # Two blocks and the root; a tiny model's two blocks are one group of a MiB.
+    assert tokens.options["fsdpGroups"] == 3
+    assert found["fsdp-grouped"][0][0].options["fsdpGroups"] == 2
     assert tokens.flops_per_sample is not None
     steps = found["asynchronous"][0][0].pushes or 0
     for server in found["asynchronous"][0][0].servers:
@@ -97,10 +105,12 @@ def test_every_strategy_runs_and_passes_its_checks(tmp_path: Path, workers: int)
     (server,) = found["synchronous"][0][0].servers
     assert (server.updates, server.staleness) == (steps, {"0": workers * steps})
     # 65 x 5 numbers of the head alone are reduced, and with ZeRO broadcast once more.
+    statistics = sum(2 * 4 * channels + 8 for channels in [16] * 7 + [32] * 6 + [64] * 6)
     for name, times in (("frozen", 1), ("frozen-zero1", 2)):
         (first, *_), _ = found[name]
         assert first.traffic is not None
-        assert first.traffic.payload_bytes == times * 4 * 65 * 5
+        # Beside them torch broadcasts the statistics of 19 frozen batch norms.
+        assert first.traffic.payload_bytes == times * 4 * 65 * 5 + statistics
         assert (len(first.frozen_checksums), len(set(first.frozen_checksums))) == (2, 1)
     if workers > 1:
         assert "no step without them" in tokens.options["exposedCommunication"]
@@ -169,6 +179,8 @@ def test_faults_are_seen(tmp_path: Path) -> None:
     faults = {
         "no-reduction": Case("no-reduction", {**BATCH_NORM, "strategy": "fsdp"}, "no-reduction"),
         "own-shares": Case("own-shares", {"strategy": "fsdp"}, "own-shares"),
+        "one-dimension": Case("one-dimension", {"strategy": "fsdp", "options": {"shard": 1}}, "one-dimension"),
+        "no-replicas": Case("no-replicas", {"strategy": "fsdp", "options": {"shard": 1}}, "no-replicas"),
         "own-gradients": Case("own-gradients", {"options": {"commHook": "one-bit"}}, "own-gradients"),
         "no-broadcast": Case("no-broadcast", {"strategy": "zero1"}, "no-broadcast"),
         "ddp-alone": Case("ddp-alone", {}, "no-reduction"),
@@ -179,7 +191,9 @@ def test_faults_are_seen(tmp_path: Path) -> None:
     found = run(tmp_path, 2, list(faults.values()))
     said = {name: (verdict.reason, verdict.message) for name, (_, verdict) in found.items()}
     diverged = ("ReplicasDiverged", "parameters of rank 1 differ from the other ranks'")
-    assert said["no-reduction"] == ("ReplicasDiverged", "no parameter of rank 0, 1 has changed: nothing was trained")
+    # torch keeps gradients that replicas have not reduced, and the optimizer gets none.
+    assert said["no-replicas"] == said["no-reduction"]
+    assert said["no-reduction"] == ("NotTrained", "no parameter of rank 0, 1 has changed: nothing was trained")
     parameters = found["own-shares"][0][0].parameters
     assert parameters is not None
     assert said["own-shares"] == (
@@ -187,6 +201,10 @@ def test_faults_are_seen(tmp_path: Path) -> None:
         f"{2 * parameters} elements of parameters in 2 shards, but the model has {parameters}",
     )
     assert said["own-gradients"] == said["no-broadcast"] == said["ddp-alone"] == diverged
+    assert said["one-dimension"] == (
+        "ReplicasDiverged",
+        f"{parameters} elements of parameters in 2 shards, but 2 copies of the model have {2 * parameters}",
+    )
     assert said["no-wrapper"][0] == "WrongStrategy"
     assert said["samples"][0] == "WrongSamples"
     pushes = found["lost"][0][0].pushes or 0

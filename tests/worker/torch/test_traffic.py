@@ -8,7 +8,7 @@ import pytest
 import torch.distributed as dist
 from torch import nn
 
-from scalecurve_api.programs.torch import BatchNormMode
+from scalecurve_api.programs.torch_options import BatchNormMode
 from scalecurve_api.programs.workload import Workload
 from scalecurve_worker.torch import traffic
 from scalecurve_worker.torch.device import choose_device
@@ -33,6 +33,18 @@ def test_statistics_of_two_norms() -> None:
     sent = traffic.with_synchronized_norms(traffic.all_reduced(1000, 4), [3, 5], 4)
     assert sent.payload_bytes == 4000 + 72 + 64
     assert sent.wire_bytes == 6000 + 3 * 72 + 1.5 * 64
+
+
+def test_replicas_of_shards_also_reduce_each_shards_gradients() -> None:
+    # One block of 600 elements, gathered twice as bf16, and a root of 400, once; 4 bytes of each gradient.
+    flat = traffic.fsdp([(600, 2), (400, 1)], 1000, (8,), 2)
+    payload = (2 * 600 + 400) * 2 + 1000 * 4
+    assert (flat.payload_bytes, flat.wire_bytes) == (payload, payload * 7 / 8)
+    two = traffic.fsdp([(600, 2), (400, 1)], 1000, (2, 4), 2)
+    # Between two copies: an all-reduce of a quarter of the gradients.
+    assert (two.payload_bytes, two.wire_bytes) == (payload + 1000, payload * 3 / 4 + 1000)
+    assert two.plain_payload_bytes == flat.plain_payload_bytes == 4000
+    assert two.how.endswith("reduce-scatter of gradients, all-reduce between replicas")
 
 
 @pytest.mark.parametrize(("norm", "more"), [(BatchNormMode.broadcast, 4 * (2 + 2) + 8), (BatchNormMode.local, 0)])

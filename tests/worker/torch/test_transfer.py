@@ -11,22 +11,23 @@ import torch
 from torch import Tensor, nn
 
 from scalecurve_api.contract import OUT_ENV
-from scalecurve_api.programs.torch import Trainable, Transfer
-from scalecurve_api.record.checks.frozen_layers import frozen_unchanged
+from scalecurve_api.programs.training import Trainable, Transfer
+from scalecurve_api.record.checks.training import frozen_unchanged
 from scalecurve_api.record.rank import RankRecord
 from scalecurve_api.spec.trial import TrialSpec
 from scalecurve_worker.process.failure import WorkloadError
 from scalecurve_worker.torch import accuracy, models
-from scalecurve_worker.torch.checkpoints import open_folder, write_checkpoint
+from scalecurve_worker.torch.parameters import write_checkpoint
 from scalecurve_worker.torch.program import run
 from scalecurve_worker.torch.transfer import (
     begin,
     frozen_checksum,
     head_entries,
     load_checkpoint,
-    of_torchvision,
     train_mode,
 )
+from scalecurve_worker.training.checkpoints import of_torchvision, open_folder
+from scalecurve_worker.training.state_files import write_safetensors
 from tests.worker.worker_ranks import make_trial, records
 
 SHAPE = (1, 8, 8)
@@ -170,6 +171,29 @@ def test_names_of_torchvision_are_ours(name: str, blocks: tuple[int, ...], convo
     assert of_torchvision(ours).keys() == ours.keys()
 
 
+@pytest.mark.parametrize("name", ["vgg16", "alexnet"])
+def test_names_of_torchvisions_classifiers_are_ours(name: str) -> None:
+    """By torchvision's modules: ``features``, a pooling without parameters, ``classifier``."""
+    with torch.device("meta"):
+        ours = models.build(name).state_dict()
+    places = {"vgg16": (0, 3, 6), "alexnet": (1, 4, 6)}[name]
+    theirs = [each for each in ours if each.startswith("features.")]
+    theirs += [f"classifier.{place}.{kind}" for place in places for kind in ("weight", "bias")]
+    assert list(of_torchvision(dict.fromkeys(theirs, 0))) == list(ours)
+
+
+def test_safetensors_are_a_checkpoint_too(tmp_path: Path) -> None:
+    before, after = net(1), net(2, classes=4)
+    file = tmp_path / "weights.safetensors"
+    write_safetensors(file, {name: value.numpy() for name, value in before.state_dict().items()})
+    assert load_checkpoint(after, str(file), HEAD) == "new, for another number of classes"
+    for name, value in after.state_dict().items():
+        assert name in HEAD or torch.equal(value, before.state_dict()[name]), name
+    file.write_bytes(b"x")
+    with pytest.raises(WorkloadError, match=r"^workload.transfer.checkpoint: .*weights.safetensors: no safetensors"):
+        load_checkpoint(after, str(file), HEAD)
+
+
 def test_frozen_layers_take_no_part(tmp_path: Path) -> None:
     model = net(1)
     begin(model, Transfer(train=Trainable.head), NET, SHAPE, 10)
@@ -188,7 +212,7 @@ def test_frozen_layers_take_no_part(tmp_path: Path) -> None:
     model.train()
     model(torch.randn(4, *SHAPE))
     assert frozen_checksum(model) != before
-    assert frozen_checksum(net(1)) is None
+    assert frozen_checksum(net(1)) == []
 
 
 def test_only_the_head_changes_in_a_whole_trial(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

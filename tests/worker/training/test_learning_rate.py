@@ -5,11 +5,11 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scalecurve_api.programs.optimizer import Optimizer, TorchOptimizer
+from scalecurve_api.programs.optimizer import Optimizer
 from scalecurve_worker.torch.optimizers import make_optimizer
 from scalecurve_worker.training.learning_rate import changes, rate_at
 
-GOYAL = TorchOptimizer(
+GOYAL = Optimizer(
     learning_rate=0.1, scale_with_workers=True, warmup_epochs=5.0, decay="multi-step", milestones=[30, 60, 80]
 )
 

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from scalecurve_worker.training.noise_scale import _student, estimate, ratio_interval
+from scalecurve_worker.training.noise_scale import estimate, ratio_interval
 from tests.worker.worker_ranks import SCRIPTS
 
 Norms = tuple[list[float], list[float]]
@@ -109,11 +109,6 @@ def test_an_interval_holds_its_ratio_and_follows_the_unit(pairs: Sequence[tuple[
     scaled = ratio_interval([unit * value for value in over], under)
     assert scaled is not None
     assert scaled[0] == pytest.approx(unit * bounds[0], rel=1e-6, abs=unit * slack)
-
-
-@pytest.mark.parametrize(("degrees", "quantile", "error"), [(2, 4.3027, 0.031), (5, 2.5706, 2e-3), (30, 2.0423, 1e-4)])
-def test_quantiles_of_t(degrees: int, quantile: float, error: float) -> None:
-    assert _student(degrees) == pytest.approx(quantile, rel=error)
 
 
 @pytest.mark.processes

@@ -18,6 +18,7 @@ RESTRICTED = {f"pod-security.kubernetes.io/{mode}": "restricted" for mode in ("e
 PROGRAMS = {
     "torch": "worker-torch",
     "allreduce": "worker-torch",
+    "collectives": "worker-torch",
     "tensorflow": "worker-tensorflow",
     "horovod": "worker-horovod",
     "custom": "worker-mpi",
@@ -64,7 +65,7 @@ class Installed:
 
     def _chosen(self) -> list[str]:
         repository, _, tag = images.reference("operator").rpartition(":")
-        chosen = {"image.repository": repository, "image.tag": tag}
+        chosen = {"image.repository": repository, "image.tag": tag, "clusterWide": "true"}
         for program, name in PROGRAMS.items():
             repository, _, tag = images.reference(name).rpartition(":")
             chosen |= {f"workerImages.{program}.repository": repository, f"workerImages.{program}.tag": tag}

@@ -22,6 +22,7 @@ import time
 from pathlib import Path
 from typing import IO
 
+from tools import apt
 from tools.devcluster import toolchain
 from tools.devcluster.tier import lacking as tier_lacks
 
@@ -194,10 +195,10 @@ def install() -> None:
     """Install the packages that are missing, where that is possible; elsewhere `lacking` will say what is."""
     packages = absent_packages()
     if packages and os.geteuid() == 0 and shutil.which("apt-get"):
-        quiet = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-        subprocess.run(["apt-get", "update", "-qq"], env=quiet, check=False)
-        command = ["apt-get", "install", "-qq", "-y", "--no-install-recommends", *packages]
-        subprocess.run(command, env=quiet, check=False, stdout=subprocess.DEVNULL)
+        try:
+            apt.install(packages)
+        except apt.AptError as error:
+            print(error, file=sys.stderr)
 
 
 def main(arguments: list[str]) -> int:

@@ -10,6 +10,7 @@ real in form. One watch, no polling.
 
 import argparse
 import asyncio
+import base64
 import json
 import ssl
 import sys
@@ -22,16 +23,17 @@ from typing import Any
 import aiohttp
 from aiohttp import web
 
-from scalecurve_api.contract import BUDGET_ENV
+from scalecurve_api.contract import BUDGET_ENV, TRIAL_ENV
 from scalecurve_api.record import envelope
 from scalecurve_api.record.rank import RankFailure
 from scalecurve_api.record.termination import Termination, spell
 from scalecurve_api.spec.object_names import ATTEMPT_LABEL, TRIAL_LABEL
+from scalecurve_api.spec.secrets import masked, values_in
 from scalecurve_api.spec.trial import FailedReason, TrialSpec
 from tools.devcluster.player.logs import Logs
 from tools.devcluster.player.pods import Attempt, Pod
 from tools.devcluster.player.record import Place, play_record
-from tools.devcluster.player.script import Scenario, Script, script
+from tools.devcluster.player.script import Scenario, Script, forge, script, slowdown
 from tools.devcluster.player.status import AGAIN_S, CONCURRENT, Statuses, now
 from tools.devcluster.rest import client_context
 
@@ -180,6 +182,8 @@ class Player:
         recording = next((pod for pod in attempt.pods.values() if pod.leads), workers[0])
         trial, number, part = recording.trial, recording.attempt, _script_of(recording)
         await asyncio.sleep(part.seconds)
+        for pod in attempt.pods.values() if recording.environment.get("PLAY_PRINT") else ():
+            await self._print(pod)
         if part.outcome is Scenario.hang:
             return
         # Workers with a leader wait for it, parameter servers for ever: they stay until the job is deleted.
@@ -189,20 +193,35 @@ class Player:
             return
         bare = Termination(trial=trial.name, attempt=number, exit_codes={"0": 0})
         recorded = part.outcome is not Scenario.no_record
-        said = await self._record(recording, workers, trial, number, part) if recorded else bare
+        said = await self._record(recording, workers, trial, number, part) if recorded else spell(bare)
         await asyncio.gather(
-            *(self._statuses.end(pod, 0, "Completed", spell(said if pod is recording else bare)) for pod in ending)
+            *(self._statuses.end(pod, 0, "Completed", said if pod is recording else spell(bare)) for pod in ending)
         )
 
-    async def _record(
-        self, recording: Pod, workers: Sequence[Pod], trial: TrialSpec, number: int, part: Script
-    ) -> Termination:
+    async def _print(self, pod: Pod) -> None:
+        """A program prints its variables, and the pod entry masks what it knows to be secret."""
+        async with self._session.get(f"/api/v1/namespaces/{pod.namespace}/secrets") as answer:
+            answer.raise_for_status()
+            found = (await answer.json())["items"]
+        secrets = {
+            each["metadata"]["name"]: {key: base64.b64decode(text).decode() for key, text in each["data"].items()}
+            for each in found
+            if each.get("data")
+        }
+        variables = pod.variables(secrets)
+        hidden = values_in(variables, pod.trial.workload)
+        lines = [masked(f"{name}={text}", hidden) for name, text in variables.items() if name != TRIAL_ENV]
+        self._logs.print((pod.namespace, pod.name), lines)
+
+    async def _record(self, recording: Pod, workers: Sequence[Pod], trial: TrialSpec, number: int, part: Script) -> str:
         """Make the record and keep it for the log; what the pod says of it."""
         budget = int(recording.environment.get(BUDGET_ENV) or 8 << 20)
         begin_ns = time.time_ns() - 5_000_000_000
 
         def made() -> tuple[bytes, Termination]:
-            played = play_record(trial, [Place(pod.name, pod.node) for pod in workers], begin_ns, part.outcome)
+            places = [Place(pod.name, pod.node) for pod in workers]
+            slower = slowdown(recording.environment, {place.node for place in places})
+            played = play_record(trial, places, begin_ns, part.outcome, slower)
             payload = envelope.seal(trial.name, number, played.ranks, played.journals, budget)
             said = Termination(
                 trial=trial.name, attempt=number, sha256=envelope.digest(payload), bytes=len(payload),
@@ -211,11 +230,13 @@ class Player:
             return payload, said
 
         payload, said = await asyncio.to_thread(made) if trial.point.workers > _INLINE_WORKERS else made()
-        kept = payload if part.outcome is not Scenario.no_log else None
-        self._logs.keep((recording.namespace, recording.name), kept, torn=part.outcome is Scenario.torn_record)
         if part.outcome is Scenario.other_record:
             said = said.model_copy(update={"sha256": "0" * 64})
-        return said
+        payload, message = forge(recording.environment, payload, spell(said))
+        kept = payload if part.outcome is not Scenario.no_log else None
+        torn, flood_mib = part.outcome is Scenario.torn_record, int(recording.environment.get("PLAY_FLOOD") or 0)
+        self._logs.keep((recording.namespace, recording.name), kept, torn=torn, flood_mib=flood_mib)
+        return message
 
     async def _break(self, outcome: Scenario, victim: Pod, recording: Pod, trial: TrialSpec, number: int) -> None:
         """One worker's pod ends badly; a leader then ends too, as mpirun does."""

@@ -49,6 +49,19 @@ class Pod:
             for entry in container.get("env") or []
         }
 
+    def variables(self, secrets: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
+        """All variables of its containers as a kubelet gives them, from the Secrets by their names."""
+        variables: dict[str, str] = {}
+        for container in self.containers:
+            for source in container.get("envFrom") or []:
+                name = (source.get("secretRef") or {}).get("name", "")
+                variables |= {source.get("prefix", "") + key: text for key, text in secrets.get(name, {}).items()}
+            for entry in container.get("env") or []:
+                wanted = (entry.get("valueFrom") or {}).get("secretKeyRef")
+                if wanted and (text := secrets.get(wanted["name"], {}).get(wanted["key"])) is not None:
+                    variables[entry["name"]] = text
+        return variables | {name: text for name, text in self.environment.items() if text}
+
     @cached_property
     def trial(self) -> TrialSpec:
         return TrialSpec.model_validate_json(self.environment[TRIAL_ENV])
@@ -89,5 +102,7 @@ class Attempt:
         some = next(iter(self.pods.values()))
         if workers < int(some.environment.get(PODS_ENV) or 1):
             return False
-        led = some.labels.get(_OPERATOR) == "mpi-operator" or some.trial.workload.needs_parameter_servers
+        workload = some.trial.workload
+        led = workload.needs_mpirun or workload.needs_parameter_servers
+        led = led or some.labels.get(_OPERATOR) == "mpi-operator"
         return not led or any(pod.leads for pod in self.pods.values())

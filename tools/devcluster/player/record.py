@@ -7,10 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from scalecurve_api.programs.allreduce import AllReduceWorkload
+from scalecurve_api.programs.collectives import AllReduceWorkload
 from scalecurve_api.record import journal
 from scalecurve_api.record.assemble import combine_windows, summarize
-from scalecurve_api.record.rank import AllReduceRow, RankRecord, RankTopology, Warmup, Window, WindowKind
+from scalecurve_api.record.collective_row import AllReduceRow
+from scalecurve_api.record.rank import RankRecord, RankTopology, Warmup, Window, WindowKind
 from scalecurve_api.record.trial_record import Summary
 from scalecurve_api.spec.trial import TrialSpec
 from tools.devcluster.player.script import Scenario
@@ -44,7 +45,9 @@ def step_seconds(trial: TrialSpec) -> float:
     return 0.01 + 0.001 * batch + (0.004 * (workers - 1) / workers + 0.0005 * math.log2(workers))
 
 
-def play_record(trial: TrialSpec, places: Sequence[Place], begin_ns: int, outcome: Scenario) -> Played:
+def play_record(
+    trial: TrialSpec, places: Sequence[Place], begin_ns: int, outcome: Scenario, slowdown: float = 1.0
+) -> Played:
     """Records of all ranks, spread evenly over the pods at `places`, from `begin_ns` in Unix time.
 
     The same arguments give the same records: whatever varies is drawn from the trial's name.
@@ -52,7 +55,7 @@ def play_record(trial: TrialSpec, places: Sequence[Place], begin_ns: int, outcom
     workers = trial.point.workers
     each = max(1, workers // len(places))
     kinds = _windows(trial)
-    step_ns = step_seconds(trial) * _SECOND
+    step_ns = step_seconds(trial) * slowdown * _SECOND
     warmup, per_window = trial.measure.warmup_steps, trial.measure.steps_per_window
     steps = np.arange(warmup + len(kinds) * per_window, dtype=np.int64)
     window_of = np.where(steps < warmup, journal.WARMUP_WINDOW, (steps - warmup) // per_window)
@@ -84,7 +87,7 @@ def play_record(trial: TrialSpec, places: Sequence[Place], begin_ns: int, outcom
             cores=[] if on_gpu else [local],
             threads=1,
         )
-        ranks[rank] = _rank_record(trial, topology, table, kinds, begin_ns, outcome)
+        ranks[rank] = _rank_record(trial, topology, table, kinds, begin_ns, outcome, slowdown)
     ordered = [ranks[rank] for rank in sorted(ranks)]
     seen = journals if workers <= _MANY else {}
     return Played(ranks, journals, summarize(trial, ordered, combine_windows(ordered), seen))
@@ -107,6 +110,7 @@ def _rank_record(
     kinds: Sequence[WindowKind],
     begin_ns: int,
     outcome: Scenario,
+    slowdown: float,
 ) -> RankRecord:
     workers = trial.point.workers
     rank = topology.rank
@@ -143,20 +147,20 @@ def _rank_record(
         exposed_method="played" if WindowKind.no_communication in kinds else None,
         finite_loss=outcome is not Scenario.not_finite,
         foreign_load=0.0,
-        allreduce=_sizes(trial) if rank == 0 else [],
+        allreduce=_sizes(trial, slowdown) if rank == 0 else [],
         started_ns=begin_ns,
         first_step_ns=begin_ns + _SECOND,
         ended_ns=last,
     )
 
 
-def _sizes(trial: TrialSpec) -> list[AllReduceRow]:
+def _sizes(trial: TrialSpec, slowdown: float) -> list[AllReduceRow]:
     if not isinstance(trial.workload, AllReduceWorkload):
         return []
     sizes, workers = trial.workload.sizes, max(2, trial.point.workers)
-    rows, size = [], sizes.min_bytes
+    rows, size, random = [], sizes.min_bytes, np.random.default_rng(zlib.crc32(trial.name.encode()))
     while size <= sizes.max_bytes:
-        time_us = 20 + size / 1e4
+        time_us = (20 + size / 1e4) * slowdown * (1 + 0.01 * random.random())
         algbw = size / time_us / 1e3
         rows.append(
             AllReduceRow(

@@ -42,8 +42,7 @@ def settings(algorithm: AllReduce) -> dict[str, str]:
 
 def ask_for(algorithm: AllReduce) -> None:
     """Set the environment that Open MPI reads when it starts."""
-    for name, value in settings(algorithm).items():
-        os.environ[_MCA + name] = value
+    os.environ.update({_MCA + name: value for name, value in settings(algorithm).items()})
 
 
 def confirm(algorithm: AllReduce, vendor: str) -> dict[str, str]:
@@ -57,14 +56,13 @@ def confirm(algorithm: AllReduce, vendor: str) -> dict[str, str]:
             "allowed here: auto"
         )
     tool = _Tool()
-    actual = {name: tool.read(name) for name in requested}
     for name, value in requested.items():
-        if actual[name] != value:
+        if (actual := tool.read(name)) != value:
             raise WorkloadError(
                 f"workload.allReduce: {algorithm.value} was requested by {_MCA}{name}={value}, but Open MPI reports "
-                f"{actual[name] or 'no such parameter'}"
+                f"{actual or 'no such parameter'}"
             )
-    return {name: value for name, value in actual.items() if value is not None}
+    return requested
 
 
 class _Tool:
@@ -90,8 +88,7 @@ class _Tool:
 
     def _names(self, index: ctypes.c_int) -> dict[int, str]:
         kind, enumeration = ctypes.c_void_p(), ctypes.c_void_p()
-        empty = [ctypes.c_int(0) for _ in range(5)]
-        name_length, verbosity, text_length, binding, scope = (ctypes.byref(each) for each in empty)
+        name_length, verbosity, text_length, binding, scope = (ctypes.byref(ctypes.c_int(0)) for _ in range(5))
         self._mpi.MPI_T_cvar_get_info(
             index, None, name_length, verbosity, ctypes.byref(kind), ctypes.byref(enumeration), None, text_length,
             binding, scope,

@@ -8,17 +8,33 @@ import os
 import select
 import signal
 import subprocess
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from scalecurve_api.contract import TERMINATION_ENV
+
 _COUNTERS = ("/sys/fs/cgroup/memory.events", "/sys/fs/cgroup/memory/memory.oom_control")
+_EVERY_S = 0.5
+KILLED = 128 + signal.SIGKILL
+
+
+def log(line: str) -> None:
+    """Print a line of ScaleCurve's own into the pod's log."""
+    print(f"scalecurve: {line}", file=sys.stderr, flush=True)
+
+
+def leave_termination(text: str) -> None:
+    """Leave the pod's termination message, for the operator to read."""
+    path = os.environ.get(TERMINATION_ENV, "").strip() or "/dev/termination-log"
+    try:
+        Path(path).write_text(text)
+    except OSError as error:
+        log(f"no termination message: {path}: {error.strerror}")
 
 
 def oom_kills(counters: tuple[str, ...] = _COUNTERS) -> int:
-    """From cgroup v2 or v1, as the container sees its own; 0 where neither can be read.
-
-    The kubelet reports OOMKilled for a container's first process only, and a rank is not that one.
-    """
+    """From cgroup v2 or v1, as the container sees its own; 0 where neither can be read."""
     for path in counters:
         try:
             lines = Path(path).read_text().splitlines()
@@ -29,10 +45,6 @@ def oom_kills(counters: tuple[str, ...] = _COUNTERS) -> int:
             if name == "oom_kill" and value.isdigit():
                 return int(value)
     return 0
-
-
-_EVERY_S = 0.5
-KILLED = 128 + signal.SIGKILL
 
 
 def run_as_init(command: Sequence[str], kills: Callable[[], int] = oom_kills) -> int:

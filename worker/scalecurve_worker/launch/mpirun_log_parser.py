@@ -6,7 +6,7 @@ code 0 after it has lost a node: without its words such a run would pass for one
 
 import re
 import signal
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Sequence
 
 from scalecurve_api.record.rank import RankFailure
 from scalecurve_api.spec.trial import FailedReason
@@ -14,31 +14,41 @@ from scalecurve_api.spec.trial import FailedReason
 _KILLED = re.compile(r"process rank (\d+) with PID \d+ on node (\S+) exited on signal (\d+)")
 _LOST = re.compile(r"lost communication with a remote daemon.{0,400}?Remote daemon ?: \S+ on node (\S+)")
 _NOT_BEGUN = re.compile(r"daemon failed to report back after being spawned.{0,600}?Remote host: (\S+)")
+_DISCONNECTED = re.compile(r"peer process has unexpectedly disconnected.{0,900}?Peer host: (\S+)")
+_LOST_MESSAGE = "mpirun lost pod {}: it was deleted or killed, or its node does not answer"
+_NOT_BEGUN_MESSAGE = "mpirun could not start ranks in pod {}: it exited, or cannot connect back"
+_DISCONNECTED_MESSAGE = "a rank in pod {} disconnected without finalizing MPI: it crashed or was killed"
 _WORKER = re.compile(r"-worker-(\d+)$")
 
 
 def lost_ranks(lines: Iterable[str], workers: int) -> list[RankFailure]:
     """What was lost, the first first; ``workers`` is how many a pod has, and a lost pod's first rank speaks for it."""
-    return list(_lost_ranks(" ".join(" ".join(lines).split()), workers))
-
-
-def _lost_ranks(text: str, workers: int) -> Iterator[RankFailure]:
+    text = " ".join(" ".join(lines).split())
+    lost = []
     for rank, host, number in _KILLED.findall(text):
-        message = f"killed by {_name(int(number))} in pod {host}"
-        yield RankFailure(rank=int(rank), reason=FailedReason.rank_killed.value, message=message)
-    for host in _LOST.findall(text):
-        message = f"mpirun lost pod {host}: it was deleted or killed, or its node does not answer"
-        yield RankFailure(rank=_first_rank(host, workers), reason=FailedReason.rank_failed.value, message=message)
-    for host in _NOT_BEGUN.findall(text):
-        message = f"mpirun could not start ranks in pod {host}: it exited, or cannot connect back"
-        yield RankFailure(rank=_first_rank(host, workers), reason=FailedReason.rank_failed.value, message=message)
+        name = signal.Signals(int(number)).name if int(number) in set(signal.Signals) else f"signal {number}"
+        message = f"killed by {name} in pod {host}"
+        lost.append(RankFailure(rank=int(rank), reason=FailedReason.rank_killed.value, message=message))
+    rest = ((_LOST, _LOST_MESSAGE), (_NOT_BEGUN, _NOT_BEGUN_MESSAGE), (_DISCONNECTED, _DISCONNECTED_MESSAGE))
+    for pattern, message in rest:
+        lost += [
+            RankFailure(
+                rank=_first_rank(host, workers), reason=FailedReason.rank_failed.value, message=message.format(host)
+            )
+            for host in pattern.findall(text)
+        ]
+    return lost
 
 
-def _name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"
+def nearest_cause_first(reported: Sequence[RankFailure], lost: Sequence[RankFailure]) -> list[RankFailure]:
+    """What ranks reported themselves and what mpirun lost, the cause before its consequences.
+
+    A killed rank can report nothing, and its peers only see its connection break. What a rank could still say itself
+    came before mpirun noticed.
+    """
+    spoke = {failure.rank for failure in reported}
+    killed = [each for each in lost if each.reason == FailedReason.rank_killed and each.rank not in spoke]
+    return [*killed, *reported, *(each for each in lost if each not in killed)]
 
 
 def _first_rank(host: str, workers: int) -> int:

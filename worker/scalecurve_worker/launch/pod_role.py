@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 
-from scalecurve_api.contract import COORDINATOR_ENV, POD_INDEX_ENV, PODS_ENV
+from scalecurve_api.contract import COORDINATOR_ENV, HOSTS_ENV, POD_INDEX_ENV, POD_ROLE_ENV, PODS_ENV
 from scalecurve_api.spec.job_kinds import Runner
 from scalecurve_api.spec.trial import TrialSpec
 
@@ -24,8 +24,7 @@ class PodKind(Enum):
 
     workers = "workers"
     launcher = "launcher"
-    auxiliary = "auxiliary"
-    """A parameter server, chief or evaluator of TensorFlow: it runs the program and is no worker."""
+    auxiliary = "auxiliary"  # a parameter server, chief or evaluator of TensorFlow: runs the program, is no worker
 
 
 @dataclass(frozen=True)
@@ -38,27 +37,32 @@ class PodRole:
     workers: int
     host: str
     port: int
-    task: str = ""
-    """Of a pod aside: ``chief``, ``server-0`` and so on."""
+    task: str = ""  # of a pod aside: ``chief``, ``server-0`` and so on
+    hosts: tuple[str, ...] = ()  # of all pods that carry workers, where the job kind tells nobody
 
 
 def find_pod_role(trial: TrialSpec, environment: Mapping[str, str]) -> PodRole:
-    """Read the variables of MPIJob, PyTorchJob, TFJob and indexed Job, or ours."""
+    """Read the variables of MPIJob, PyTorchJob, TFJob, JobSet, TrainJob and indexed Job, or ours."""
     pods = _number(environment, PODS_ENV)
     if pods < 1 or trial.point.workers % pods:
-        raise PodRoleError(
-            f"{PODS_ENV}={pods}: {trial.point.workers} workers cannot be divided evenly over {pods} pods"
-        )
+        workers = trial.point.workers
+        raise PodRoleError(f"{PODS_ENV}={pods}: {workers} workers cannot be divided evenly over {pods} pods")
     kind, index, task = _kind_and_index(environment, pods)
     if index >= pods:
         raise PodRoleError(f"pod index {index} is out of range with {PODS_ENV}={pods}")
     host, port = _coordinator(environment, pods)
-    return PodRole(kind, pods, index, trial.point.workers // pods, host, port, task)
+    name = environment.get(HOSTS_ENV, "").strip()
+    hosts = tuple(name.replace("{}", str(number)) for number in range(pods)) if name else ()
+    return PodRole(kind, pods, index, trial.point.workers // pods, host, port, task, hosts)
 
 
 def _kind_and_index(environment: Mapping[str, str], pods: int) -> tuple[PodKind, int, str]:
-    if environment.get("K_MPI_JOB_ROLE") == "launcher":
+    role = environment.get(POD_ROLE_ENV, "").strip()
+    if "launcher" in (role, environment.get("K_MPI_JOB_ROLE")):
         return PodKind.launcher, 0, ""
+    if role:
+        server = f"server-{_number(environment, 'JOB_COMPLETION_INDEX')}" if role == "ps" else role
+        return PodKind.auxiliary, 0, server
     if POD_INDEX_ENV not in environment and environment.get("TF_CONFIG", "").strip():
         return _task(environment["TF_CONFIG"])
     for name in _INDEX_VARIABLES:
@@ -90,7 +94,7 @@ def _coordinator(environment: Mapping[str, str], pods: int) -> tuple[str, int]:
     host = environment.get("MASTER_ADDR", "").strip()
     if host:
         return host, _number(environment, "MASTER_PORT") if "MASTER_PORT" in environment else _DEFAULT_PORT
-    if pods > 1 and environment.get("K_MPI_JOB_ROLE") != "launcher":
+    if pods > 1 and "launcher" not in (environment.get("K_MPI_JOB_ROLE"), environment.get(POD_ROLE_ENV)):
         raise PodRoleError(f"cannot tell where {pods} pods meet: set {COORDINATOR_ENV} or MASTER_ADDR")
     return "127.0.0.1", _DEFAULT_PORT
 

@@ -3,38 +3,30 @@
 An ordinary user's sshd on port 2222: nothing here needs root or a capability, so Pod Security ``restricted`` admits it.
 """
 
-import contextlib
 import os
 import shutil
 import socket
-import stat
 import sys
 import tempfile
 import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from scalecurve_api.contract import POD_INDEX_ENV, POD_NAME_ENV, TERMINATION_ENV
-from scalecurve_worker.launch.init_process import KILLED, run_as_init
+from scalecurve_api.contract import POD_INDEX_ENV, POD_NAME_ENV
+from scalecurve_worker.launch import ssh_keys
+from scalecurve_worker.launch.init_process import KILLED, leave_termination, log, run_as_init
 from scalecurve_worker.process.preflight import PreflightError, check_port, check_user, shared_memory
 
 PORT_ENV = "SCALECURVE_SSH_PORT"
 _PORT = 2222
-SSH_FOLDER = "/home/mpiuser/.ssh"
-"""Where mpi-operator mounts the job's keys (``sshAuthMountPath``)."""
-DEFAULT_TERMINATION_LOG = "/dev/termination-log"
 _SSHD = ("/usr/sbin/sshd", "/usr/local/sbin/sshd")
 # sshd sets these itself, or they belong to the process that starts it.
-_NOT_HANDED_ON = ("HOME", "USER", "LOGNAME", "SHELL", "PWD", "OLDPWD", "SHLVL", "TERM", "MAIL", "_")
+_NOT_PASSED_ON = ("HOME", "USER", "LOGNAME", "SHELL", "PWD", "OLDPWD", "SHLVL", "TERM", "MAIL", "_")
 _POLL_S = 0.5
 _SAY_AFTER_S = 15.0
 
 
-class SshdError(ValueError):
-    """An image or a pod in which no sshd can run; the message says what is missing."""
-
-
-def main(keys: str = SSH_FOLDER) -> int:
+def main(keys: str = ssh_keys.SSH_FOLDER) -> int:
     """Run sshd to its end; 1 after saying why not."""
     try:
         program = find_sshd()
@@ -42,25 +34,20 @@ def main(keys: str = SSH_FOLDER) -> int:
         port = ssh_port(os.environ)
         check_port(port, "for sshd")
         folder = Path(tempfile.mkdtemp(prefix="scalecurve-sshd-"))
-        config = prepare(folder, Path(keys), port, os.environ)
-    except (SshdError, PreflightError, OSError) as error:
-        print(f"scalecurve: {error}", file=sys.stderr, flush=True)
-        _leave(str(error))
+        config = prepare(folder, ssh_keys.find(Path(keys), folder, os.environ), port, os.environ)
+    except (PreflightError, OSError) as error:
+        log(str(error))
+        leave_termination(str(error))
         return 1
     if warning := shared_memory():
-        print(f"scalecurve: {warning}", file=sys.stderr, flush=True)
+        log(warning)
     # sshd executes itself anew for each connection, and wants its whole path for that.
     code = run_as_init([program, "-D", "-e", "-f", str(config)])
     if code == KILLED:
-        _leave("the kernel killed a process of this pod for exceeding the pod's memory limit, or sshd was killed")
+        leave_termination(
+            "the kernel killed a process of this pod for exceeding the pod's memory limit, or sshd was killed"
+        )
     return code
-
-
-def _leave(line: str) -> None:
-    """The pod's last word, for the operator to read; outside of a pod there is nobody to read it."""
-    path = Path(os.environ.get(TERMINATION_ENV, "").strip() or DEFAULT_TERMINATION_LOG)
-    with contextlib.suppress(OSError):
-        path.write_text(line)
 
 
 def ssh_port(environment: Mapping[str, str]) -> int:
@@ -74,18 +61,18 @@ def find_sshd() -> str:
     for path in (*_SSHD, shutil.which("sshd")):
         if path and os.access(path, os.X_OK):
             return path
-    raise SshdError("workers of an MPIJob need sshd (package openssh-server), which this image lacks")
+    raise PreflightError("workers of an MPIJob need sshd (package openssh-server), which this image lacks")
 
 
 def prepare(folder: Path, keys: Path, port: int, environment: Mapping[str, str]) -> Path:
     """Write host key and configuration into ``folder``; the path of the configuration."""
     for name in ("id_rsa", "authorized_keys"):
         if not (keys / name).is_file():
-            raise SshdError(f"{keys / name} is missing: mpi-operator mounts the job's keys at sshAuthMountPath")
+            raise PreflightError(f"{keys / name} is missing: mpi-operator mounts the job's keys at sshAuthMountPath")
     host_key = folder / "host_key"
     # Copied, for sshd refuses a key of its own user that others may read, and mounts have modes of their own.
     host_key.write_bytes((keys / "id_rsa").read_bytes())
-    host_key.chmod(stat.S_IRUSR | stat.S_IWUSR)
+    host_key.chmod(0o600)
     config = folder / "sshd_config"
     config.write_text(configuration(host_key, keys, folder / "sshd.pid", port, environment))
     return config
@@ -109,13 +96,16 @@ def configuration(host_key: Path, keys: Path, pid: Path, port: int, environment:
         "MaxSessions 512",
         "LogLevel ERROR",
     ]
-    pod, _, number = environment.get(POD_NAME_ENV, "").rpartition("-worker-")
-    if pod and number.isdigit():
+    number = environment.get("JOB_COMPLETION_INDEX") or environment.get(POD_NAME_ENV, "").rpartition("-worker-")[2]
+    if number.isdigit():
         environment = {**environment, POD_INDEX_ENV: number}
-    handed = [f'"{name}={_quoted(value)}"' for name, value in sorted(environment.items()) if _handed_on(name, value)]
-    if handed:
+    escapes = str.maketrans({"\\": "\\\\", '"': '\\"'})
+    passed = [
+        f'"{name}={value.translate(escapes)}"' for name, value in sorted(environment.items()) if _passes(name, value)
+    ]
+    if passed:
         # One line: sshd obeys the first SetEnv and ignores further ones.
-        lines.append("SetEnv " + " ".join(handed))
+        lines.append("SetEnv " + " ".join(passed))
     return "\n".join(lines) + "\n"
 
 
@@ -127,13 +117,10 @@ def wait_for_workers(hostfile: Path, port: int) -> None:
     """
     waiting = [line.split()[0].partition(":")[0] for line in hostfile.read_text().splitlines() if line.strip()]
     say_at = time.monotonic() + _SAY_AFTER_S
-    while waiting:
-        waiting = [host for host in waiting if not _answers(host, port)]
-        if not waiting:
-            return
+    while waiting := [host for host in waiting if not _answers(host, port)]:
         if time.monotonic() > say_at:
             more = f" and {len(waiting) - 3} more" if len(waiting) > 3 else ""
-            print(f"scalecurve: waiting for {', '.join(waiting[:3])}{more}", file=sys.stderr, flush=True)
+            log(f"waiting for {', '.join(waiting[:3])}{more}")
             say_at = time.monotonic() + 4 * _SAY_AFTER_S
         time.sleep(_POLL_S)
 
@@ -146,12 +133,8 @@ def _answers(host: str, port: int) -> bool:
     return True
 
 
-def _handed_on(name: str, value: str) -> bool:
-    return name.replace("_", "a").isalnum() and name not in _NOT_HANDED_ON and not (set(value) & set("\n\r\0"))
-
-
-def _quoted(value: str) -> str:
-    return value.replace("\\", "\\\\").replace('"', '\\"')
+def _passes(name: str, value: str) -> bool:
+    return name.replace("_", "a").isalnum() and name not in _NOT_PASSED_ON and not (set(value) & set("\n\r\0"))
 
 
 if __name__ == "__main__":

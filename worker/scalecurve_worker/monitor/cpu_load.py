@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 from scalecurve_api.record.cpu_time import cpu_time
 
+# The counters move in ticks of 10 ms: over a shorter time their steps would be taken for load.
 LEAST_WALL_S = 1.0
-"""The counters move in ticks of 10 ms: over a shorter time their steps would be taken for load."""
 
 
 class CpuUse(NamedTuple):
@@ -52,16 +52,21 @@ class CpuMeter:
 
 def stolen_share(mine: CpuUse, cores: int) -> float | None:
     """Share of ``cores`` that the hypervisor gave to other guests while they had work."""
-    if mine.wall_s < LEAST_WALL_S or cores < 1:
-        return None
-    return min(1.0, max(0.0, mine.stolen_s / (mine.wall_s * cores)))
+    return _share(mine.stolen_s, mine.wall_s, cores)
 
 
 def foreign_share(mine: CpuUse, cores: int, own_of_sharers_s: float) -> float | None:
     """Share of ``cores`` that nobody of this trial used; ``own_of_sharers_s`` is CPU time of all ranks on them."""
-    if mine.wall_s < LEAST_WALL_S or cores < 1:
-        return None
-    return min(1.0, max(0.0, (mine.busy_s - own_of_sharers_s) / (mine.wall_s * cores)))
+    return _share(mine.busy_s - own_of_sharers_s, mine.wall_s, cores)
+
+
+def own_share(mine: CpuUse, cores: int) -> float | None:
+    """Share of ``cores`` that this process and its children used."""
+    return _share(mine.own_s, mine.wall_s, cores)
+
+
+def _share(seconds: float, wall_s: float, cores: int) -> float | None:
+    return min(1.0, max(0.0, seconds / (wall_s * cores))) if wall_s >= LEAST_WALL_S and cores else None
 
 
 def _own_seconds() -> float:

@@ -4,8 +4,8 @@ from collections import Counter
 from collections.abc import Sequence
 
 from scalecurve_api.record.rank import DeviceSamples, RankTopology
-from scalecurve_worker.monitor.cpu_load import CpuMeter, foreign_share, stolen_share
-from scalecurve_worker.monitor.nvml import DeviceMonitor
+from scalecurve_worker.monitor.cpu_load import CpuMeter, foreign_share, own_share, stolen_share
+from scalecurve_worker.monitor.nvml import open_monitor
 from scalecurve_worker.rendezvous.communicator import Communicator
 
 
@@ -20,7 +20,7 @@ class HostMonitor:
         self._cores = sorted({core for worker in topologies for core in worker.cores})
         self._devices = [worker.device for worker in topologies]
         self._cpu = CpuMeter(self._cores)
-        self._monitors = [DeviceMonitor(device) if device.startswith("GPU-") else None for device in self._devices]
+        self._monitors = [open_monitor(device) if device.startswith("GPU-") else None for device in self._devices]
         self._opened_mj: list[int | None] = []
 
     def open(self) -> None:
@@ -28,14 +28,12 @@ class HostMonitor:
         self._opened_mj = self._energy_mj()
 
     def watch(self) -> None:
-        for monitor in self._monitors:
-            if monitor:
-                monitor.resume()
+        for monitor in filter(None, self._monitors):
+            monitor.resume()
 
     def rest(self) -> None:
-        for monitor in self._monitors:
-            if monitor:
-                monitor.pause()
+        for monitor in filter(None, self._monitors):
+            monitor.pause()
 
     def spent_mj(self) -> list[int | None]:
         pairs = zip(self._opened_mj, self._energy_mj(), strict=True)
@@ -43,6 +41,11 @@ class HostMonitor:
 
     def close(self) -> None:
         self._cpu.end()
+
+    def own_load(self) -> float | None:
+        """Share of its cores that this process used between the first and the last window."""
+        used = self._cpu.used()
+        return own_share(used, len(self._cores)) if used is not None else None
 
     def found(self, ranks: Communicator) -> tuple[float | None, float | None, list[DeviceSamples | None]]:
         """Shares of the cores that other processes and the hypervisor took, and samples of every device.

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
-from scalecurve_api.contract import METRICS_PORT_ENV
+from scalecurve_api.contract import METRICS_ADDRESS_ENV, METRICS_PORT_ENV
 
 if TYPE_CHECKING:
     from prometheus_client.core import Metric
@@ -69,31 +69,27 @@ class StepCounters:
         bounds = [*map(floatToGoString, BUCKETS), "+Inf"]
         durations.add_metric(self._labels, list(zip(bounds, upto, strict=True)), sum_value=seconds)
         yield durations
-        samples = CounterMetricFamily("scalecurve_samples", "Samples of train windows", labels=_LABELS)
-        samples.add_metric(self._labels, count)
-        yield samples
-        steps = CounterMetricFamily("scalecurve_steps", "Steps of train windows", labels=_LABELS)
-        steps.add_metric(self._labels, upto[-1])
-        yield steps
+        slowest = "Time of closed train windows, each on its slowest rank, as the record has it"
         for name, value, text in (
-            ("samples", float(window_samples), "Samples of this rank in closed train windows"),
-            ("seconds", window_seconds, "Time of closed train windows, each on its slowest rank, as the record has it"),
+            ("samples", count, "Samples of train windows"),
+            ("steps", upto[-1], "Steps of train windows"),
+            ("window_samples", window_samples, "Samples of this rank in closed train windows"),
+            ("window_seconds", window_seconds, slowest),
         ):
-            family = CounterMetricFamily(f"scalecurve_window_{name}", text, labels=_LABELS)
+            family = CounterMetricFamily(f"scalecurve_{name}", text, labels=_LABELS)
             family.add_metric(self._labels, value)
             yield family
 
 
-class Metrics:
-    """The families of one rank."""
+class Metrics(StepCounters):
+    """The families of one rank, served on a port."""
 
-    def __init__(self, trial: TrialSpec, rank: int, port: int) -> None:
+    def __init__(self, trial: TrialSpec, rank: int, port: int, address: str = "") -> None:
         from prometheus_client import CollectorRegistry, Gauge, start_http_server
 
         registry = CollectorRegistry()
-        self._labels = labels = (trial.experiment, trial.name, str(trial.point.workers), str(rank))
-        self._counters = StepCounters(labels)
-        registry.register(self._counters)
+        super().__init__((trial.experiment, trial.name, str(trial.point.workers), str(rank)))
+        registry.register(self)
         # Without a value until there is one: 0 would say that communication costs nothing.
         self._exposed = Gauge(
             "scalecurve_exposed_communication_seconds",
@@ -105,7 +101,7 @@ class Metrics:
         info = Gauge("scalecurve_trial_info", "1, and what the trial is", (*_LABELS, *facts), registry=registry)
         workload = trial.workload
         info.labels(
-            *labels,
+            *self._labels,
             trial.point.mode.value,
             workload.program,
             workload.field_value("strategy") or "",
@@ -113,18 +109,11 @@ class Metrics:
             workload.precision.value,
         ).set(1)
         try:
-            server, _ = start_http_server(port, registry=registry)
+            self._server, _ = start_http_server(port, address or "0.0.0.0", registry)
         except OSError as error:
-            raise MetricsError(f"{METRICS_PORT_ENV}: cannot listen on port {port}: {error}") from error
-        self._server = server
-        self.port: int = server.server_port
-
-    def observe(self, durations_s: Sequence[float], samples: int) -> None:
-        self._counters.observe(durations_s, samples)
-
-    def close_window(self, samples: int, slowest_s: float) -> None:
-        """A train window that every rank has closed."""
-        self._counters.close_window(samples, slowest_s)
+            where = f"port {port} of {address}" if address else f"port {port}"
+            raise MetricsError(f"{METRICS_PORT_ENV}: cannot listen on {where}: {error}") from error
+        self.port = self._server.server_port
 
     def exposed(self, seconds: float) -> None:
         self._exposed.labels(*self._labels).set(seconds)
@@ -143,10 +132,5 @@ def open_metrics(trial: TrialSpec | None, rank: int, place: int) -> Metrics | No
         raise MetricsError(f"{METRICS_PORT_ENV}={given!r}: expected a port number, or 0")
     if importlib.util.find_spec("prometheus_client") is None:
         raise MetricsError(f"{METRICS_PORT_ENV}={given!r}: needs prometheus-client, which is not installed here")
-    return Metrics(trial, rank, int(given) + place if int(given) else 0)
-
-
-def linger(seconds: float) -> None:
-    """Stay up for a last scrape."""
-    if seconds > 0:
-        threading.Event().wait(seconds)
+    address = os.environ.get(METRICS_ADDRESS_ENV, "").strip()
+    return Metrics(trial, rank, int(given) + place if int(given) else 0, address)

@@ -1,9 +1,12 @@
 """Power, clocks, temperature and energy of a GPU from NVML, sampled next to the steps and never inside one."""
 
+import importlib
 import statistics
 import threading
+from functools import reduce
+from operator import or_
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from scalecurve_api.record.rank import DeviceSamples
 
@@ -26,35 +29,30 @@ class Sample(NamedTuple):
     sm_mhz: int
     temperature_c: int
     reasons: int
+    used: float | None = None
+    """Share of the last sample period in which a kernel was running, 0 to 1."""
 
 
 class DeviceMonitor:
     """Samples one GPU about once a second while a window is open."""
 
-    def __init__(self, uuid: str) -> None:
-        self._nvml, self._handle = _open_device(uuid)
+    def __init__(self, nvml: ModuleType, uuid: str) -> None:
+        """Raises pynvml's error where the device does not answer."""
+        self._nvml, self._handle = nvml, nvml.nvmlDeviceGetHandleByUUID(uuid)
         self._samples: list[Sample] = []
         self._others = 0
         self._wake = threading.Event()
         self._closing = threading.Event()
         self._thread: threading.Thread | None = None
 
-    @property
-    def available(self) -> bool:
-        return self._nvml is not None
-
     def energy_mj(self) -> int | None:
         """The device's energy counter, in mJ since the driver was loaded; None where it has none."""
-        if self._nvml is None:
-            return None
         try:
             return int(self._nvml.nvmlDeviceGetTotalEnergyConsumption(self._handle))
         except self._nvml.NVMLError:
             return None
 
     def resume(self) -> None:
-        if self._nvml is None:
-            return
         if self._thread is None:
             self._thread = threading.Thread(target=self._watch, name="scalecurve-nvml", daemon=True)
             self._thread.start()
@@ -63,14 +61,12 @@ class DeviceMonitor:
     def pause(self) -> None:
         self._wake.clear()
 
-    def result(self, ranks_on_device: int = 1) -> DeviceSamples | None:
-        if self._nvml is None:
-            return None
+    def result(self, ranks_on_device: int) -> DeviceSamples:
         self._closing.set()
         self._wake.set()
         if self._thread is not None:
             self._thread.join(timeout=5)
-        return summarise(self._samples, max(0, self._others - ranks_on_device))
+        return summarize(self._samples, max(0, self._others - ranks_on_device))
 
     def _watch(self) -> None:
         while not self._closing.is_set():
@@ -83,8 +79,6 @@ class DeviceMonitor:
 
     def _look(self) -> None:
         nvml, handle = self._nvml, self._handle
-        if nvml is None:
-            return
         try:
             self._samples.append(
                 Sample(
@@ -92,18 +86,38 @@ class DeviceMonitor:
                     sm_mhz=nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_SM),
                     temperature_c=nvml.nvmlDeviceGetTemperature(handle, nvml.NVML_TEMPERATURE_GPU),
                     reasons=nvml.nvmlDeviceGetCurrentClocksThrottleReasons(handle),
+                    used=self._used(),
                 )
             )
             self._others = max(self._others, len(nvml.nvmlDeviceGetComputeRunningProcesses(handle)))
         except nvml.NVMLError:
             return
 
+    def _used(self) -> float | None:
+        try:
+            return float(self._nvml.nvmlDeviceGetUtilizationRates(self._handle).gpu) / 100
+        except self._nvml.NVMLError:
+            return None
 
-def summarise(samples: list[Sample], other_processes: int) -> DeviceSamples:
+
+def _mean(values: list[float]) -> float | None:
+    return statistics.fmean(values) if values else None
+
+
+def open_monitor(uuid: str) -> DeviceMonitor | None:
+    """A monitor of the GPU; None where NVML does not know it."""
+    nvml = _load()
+    if nvml is None:
+        return None
+    try:
+        return DeviceMonitor(nvml, uuid)
+    except nvml.NVMLError:
+        return None
+
+
+def summarize(samples: list[Sample], other_processes: int) -> DeviceSamples:
     """Means and extremes; a throttle reason counts when one sample has it."""
-    seen = 0
-    for sample in samples:
-        seen |= sample.reasons
+    seen = reduce(or_, (sample.reasons for sample in samples), 0)
     return DeviceSamples(
         count=len(samples),
         power_w_mean=statistics.fmean(s.power_w for s in samples) if samples else None,
@@ -113,6 +127,7 @@ def summarise(samples: list[Sample], other_processes: int) -> DeviceSamples:
         throttle_reasons=[text for bit, text in _THROTTLES.items() if seen & bit],
         power_capped=bool(seen & _POWER_CAP),
         other_processes=other_processes,
+        utilization_mean=_mean([s.used for s in samples if s.used is not None]),
     )
 
 
@@ -140,24 +155,37 @@ def visible_uuid(index: int, visible: str | None) -> str | None:
         return None
 
 
+def device_name(uuid: str) -> str | None:
+    """The name of a GPU; None where NVML does not know it."""
+    nvml = _load()
+    if nvml is None:
+        return None
+    try:
+        name = nvml.nvmlDeviceGetName(nvml.nvmlDeviceGetHandleByUUID(uuid))
+    except nvml.NVMLError:
+        return None
+    return str(name.decode() if isinstance(name, bytes) else name)
+
+
+def nvlink_between(uuid: str, other_uuid: str) -> bool | None:
+    """Whether NVLink, or NVSwitch, lets two GPUs of this machine reach each other; None where NVML cannot tell."""
+    nvml = _load()
+    if nvml is None:
+        return None
+    try:
+        one, other = (nvml.nvmlDeviceGetHandleByUUID(each) for each in (uuid, other_uuid))
+        return bool(nvml.nvmlDeviceGetP2PStatus(one, other, nvml.NVML_P2P_CAPS_INDEX_NVLINK) == nvml.NVML_P2P_STATUS_OK)
+    except nvml.NVMLError:
+        return None
+
+
 def _load() -> ModuleType | None:
     try:
-        import pynvml
+        pynvml = importlib.import_module("pynvml")
     except ImportError:
         return None
     try:
         pynvml.nvmlInit()
     except pynvml.NVMLError:
         return None
-    module: ModuleType = pynvml
-    return module
-
-
-def _open_device(uuid: str) -> tuple[ModuleType | None, Any]:
-    nvml = _load()
-    if nvml is None:
-        return None, None
-    try:
-        return nvml, nvml.nvmlDeviceGetHandleByUUID(uuid)
-    except nvml.NVMLError:
-        return None, None
+    return pynvml

@@ -2,17 +2,23 @@
 
 import os
 import sys
+import time
 from pathlib import Path
 from types import TracebackType
 
 from scalecurve_api.contract import PODS_ENV, failure_file
 from scalecurve_api.files import write_atomic
 from scalecurve_api.record.rank import RankFailure
+from scalecurve_api.spec.secrets import masked, values_in
 from scalecurve_api.spec.trial import FailedReason
 
 FAILURE_MARK = "scalecurve-failure"
 """Begins a line of a pod's log that holds a ``RankFailure``."""
 
+_finished = False
+
+_LOST = ("connection closed", "closed by peer", "connection reset", "broken pipe")
+_SETTLE_S = 5.0
 _NO_MEMORY = ("out of memory", "not enough memory", "can't allocate memory")
 
 
@@ -23,22 +29,34 @@ class WorkloadError(ValueError):
     """
 
 
-def reason_of(error: BaseException) -> FailedReason:
-    """The kind of an error: the user's request, memory, or the rank itself."""
-    if isinstance(error, WorkloadError):
-        return FailedReason.bad_workload
-    if out_of_memory(error):
-        return FailedReason.out_of_memory
-    return FailedReason.rank_failed
-
-
 def explain(rank: int, error: BaseException) -> RankFailure:
-    """The error in one line."""
+    """The error in one line, and whose it is: the user's request, memory, or the rank itself."""
     # File names that are no UTF-8 come with lone surrogates, which no JSON can hold.
     text = " ".join(str(error).encode(errors="replace").decode().split())
-    name = type(error).__name__
-    message = text if isinstance(error, WorkloadError) else f"{name}: {text}" if text else name
-    return RankFailure(rank=rank, reason=reason_of(error).value, message=message[:1000])
+    text = masked(text, values_in(os.environ))
+    if isinstance(error, WorkloadError):
+        return RankFailure(rank=rank, reason=FailedReason.bad_workload.value, message=text[:1000])
+    reason = FailedReason.out_of_memory if out_of_memory(error) else FailedReason.rank_failed
+    message = f"{type(error).__name__}: {text}".removesuffix(": ")[:800]
+    return RankFailure(rank=rank, reason=reason.value, message=f"{message}{_advice(error)}"[:1000])
+
+
+def note_finished() -> None:
+    """The program has called ``finish``: an error from now on is of what it does after the measurement."""
+    global _finished
+    _finished = True
+
+
+def _advice(error: BaseException) -> str:
+    """What to do about an error that newcomers meet, in brackets; empty for all others."""
+    name = error.filename if isinstance(error, FileNotFoundError) else None
+    if isinstance(name, str) and name and not os.path.isabs(name):
+        return f" (relative to the working folder {os.getcwd()}, which workload.workingDir sets)"
+    if out_of_memory(error):
+        return " (a smaller scaling.batch needs less)"
+    if _finished:
+        return " (after finish(), when every window was measured: end the script there, or mend what follows)"
+    return ""
 
 
 def write_failure(folder: Path, failure: RankFailure) -> None:
@@ -58,6 +76,7 @@ def report(out: Path | None, rank: int, error: BaseException) -> None:
     print(f"scalecurve: rank {rank}: {failure.message}", file=sys.stderr)
     if out is not None:
         write_failure(out, failure)
+    _outlive(error)
 
 
 def report_uncaught(out: Path | None, rank: int) -> None:
@@ -70,9 +89,20 @@ def report_uncaught(out: Path | None, rank: int) -> None:
         if not issubclass(kind, KeyboardInterrupt):
             write_failure(out, explain(rank, error))
         before(kind, error, trace)
+        _outlive(error)
         _abort_mpi()
 
     sys.excepthook = hook
+
+
+def _outlive(error: BaseException) -> None:
+    """Let mpirun notice a lost rank before this one, which only lost its connection, ends.
+
+    It reports the first end alone. Having noticed, mpirun ends this rank too, so the wait is short.
+    """
+    if "OMPI_COMM_WORLD_RANK" in os.environ and any(text in str(error).lower() for text in _LOST):
+        sys.stderr.flush()
+        time.sleep(_SETTLE_S)
 
 
 def _abort_mpi() -> None:
@@ -89,10 +119,7 @@ def out_of_memory(error: BaseException) -> bool:
     if isinstance(error, MemoryError):
         return True
     torch = sys.modules.get("torch")
-    kinds = tuple(
-        kind for kind in (getattr(torch, "OutOfMemoryError", None), getattr(torch, "AcceleratorError", None)) if kind
-    )
-    if isinstance(error, kinds):
+    if isinstance(error, (getattr(torch, "OutOfMemoryError", ()), getattr(torch, "AcceleratorError", ()))):
         return type(error).__name__ == "OutOfMemoryError" or "out of memory" in str(error)
     # torch's allocator for the host raises a plain RuntimeError.
     return isinstance(error, RuntimeError) and any(text in str(error).lower() for text in _NO_MEMORY)

@@ -24,12 +24,9 @@ class RankIdentity:
 
 def identify(environment: Mapping[str, str] = os.environ) -> RankIdentity:
     """Read the launcher's variables; the first launcher that set rank and world wins."""
-    for names in _LAUNCHERS:
-        rank, world, local = (_number(environment.get(name, "")) for name in names)
-        if rank is not None and world is not None:
-            return RankIdentity(rank, world, rank if local is None else local)
+    for rank_name, world_name, local_name in _LAUNCHERS:
+        rank, world = environment.get(rank_name, ""), environment.get(world_name, "")
+        if rank.isdigit() and world.isdigit():
+            local = environment.get(local_name, "")
+            return RankIdentity(int(rank), int(world), int(local if local.isdigit() else rank))
     return RankIdentity(0, 1, 0)
-
-
-def _number(text: str) -> int | None:
-    return int(text) if text.isdigit() else None

@@ -10,10 +10,7 @@ from pathlib import Path
 
 from scalecurve_api.contract import HOSTFILE_ENV
 
-_MIB = 1 << 20
-_SMALL = 64 * _MIB
-"""What container runtimes give where nothing is asked for."""
-_SHARED_MEMORY = Path("/dev/shm")
+_DEFAULT_SHARED_MIB = 64  # what container runtimes give
 
 
 class PreflightError(RuntimeError):
@@ -27,13 +24,12 @@ def check_hostfile(hostfile: Path, workers: int) -> None:
         PreflightError: no such file, or one that has no room for the workers.
     """
     try:
-        lines = hostfile.read_text().splitlines()
+        slots = sum(map(_slots, hostfile.read_text().splitlines()))
     except OSError as error:
         raise PreflightError(
             f"no host file {hostfile} ({error.strerror}): mpi-operator mounts it in the launcher of an MPIJob, "
             f"and {HOSTFILE_ENV} can name another"
         ) from None
-    slots = sum(map(_slots, lines))
     if slots < workers:
         raise PreflightError(
             f"{hostfile} has {slots} slots for {workers} workers: slotsPerWorker times the number of worker pods "
@@ -57,11 +53,9 @@ def check_port(port: int, use: str) -> None:
         try:
             probe.bind(("", port))
         except OSError as error:
-            if error.errno == errno.EADDRINUSE:
-                raise PreflightError(
-                    f"port {port}, {use}, is in use by another process of this pod, or of this node with hostNetwork"
-                ) from None
-            raise PreflightError(f"port {port}, {use}: {error.strerror}") from None
+            where = ", is in use by another process of this pod, or of this node with hostNetwork"
+            why = where if error.errno == errno.EADDRINUSE else f": {error.strerror}"
+            raise PreflightError(f"port {port}, {use}{why}") from None
 
 
 def check_user(program: str) -> None:
@@ -74,30 +68,29 @@ def check_user(program: str) -> None:
         ) from None
 
 
-def shared_memory(path: Path = _SHARED_MEMORY) -> str:
-    """What is wrong with shared memory; empty where nothing is. Only some programs need it, so nothing fails here."""
+def shared_memory(path: Path = Path("/dev/shm")) -> str:
+    """What is wrong with shared memory, or an empty string. Only some programs need it, so nothing fails here."""
     try:
         system = os.statvfs(path)
     except OSError as error:
         return (
             f"no {path} ({error.strerror}): NCCL, Open MPI and data loaders need it; mount an emptyDir of medium Memory"
         )
-    size = system.f_blocks * system.f_frsize
-    if size > _SMALL:
+    size_mib = system.f_blocks * system.f_frsize / (1 << 20)
+    if size_mib > _DEFAULT_SHARED_MIB:
         return ""
     return (
-        f"{path} has {size // _MIB} MiB: NCCL and data loaders crash with a bus error when it is full; "
+        f"{path} has {int(size_mib)} MiB: NCCL and data loaders crash with a bus error when it is full; "
         "mount an emptyDir of medium Memory (spec.pod.sharedMemory limits it)"
     )
 
 
 def world_size_mismatch(expected: int, joined: int, environment: Mapping[str, str]) -> str:
-    """What is wrong with the number of workers that met; empty where nothing is. The verdict is not given here."""
+    """What is wrong with the number of workers that met, or an empty string. The verdict is not given here."""
     if joined == expected:
         return ""
-    hint = ""
-    if joined == 1:
-        launchers = [name for name in ("WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE") if environment.get(name)]
-        variables = ", ".join(f"{name}={environment[name]}" for name in launchers) or "no launcher's variable is set"
-        hint = f"; {variables}: each worker runs alone, as rank 0"
-    return f"world size is {joined}, expected {expected}{hint}"
+    if joined != 1:
+        return f"world size is {joined}, expected {expected}"
+    launchers = [name for name in ("WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE") if environment.get(name)]
+    variables = ", ".join(f"{name}={environment[name]}" for name in launchers) or "no launcher's variable is set"
+    return f"world size is 1, expected {expected}; {variables}: each worker runs alone, as rank 0"

@@ -10,7 +10,15 @@ import signal
 import sys
 from collections.abc import Mapping, Sequence
 
-from scalecurve_api.contract import CORES_ENV, POD_INDEX_ENV, PODS_ENV, ROLE_ENV, THREADS_ENV, TRIAL_ENV
+from scalecurve_api.contract import (
+    CORES_ENV,
+    POD_INDEX_ENV,
+    PODS_ENV,
+    ROLE_ENV,
+    THREADS_ENV,
+    TRIAL_ENV,
+    WORKING_DIR_ENV,
+)
 from scalecurve_worker.process.identity import identify
 
 _PR_SET_PDEATHSIG = 1
@@ -25,13 +33,15 @@ class StartupError(ValueError):
 def prepare() -> None:
     """Die with the parent, pin to the cores of ``SCALECURVE_CORES``, set the threads of ``SCALECURVE_THREADS``.
 
-    All three outlive ``exec``, so a user's own command gets them too.
+    All three outlive ``exec``. Under mpirun in pods, what ranks other than 0 print goes to stderr.
 
     Raises:
         StartupError: cores or threads that cannot be taken; the message names the variable.
     """
     die_with_parent()
-    leave_stdout_to_rank_0()
+    if os.environ.get(PODS_ENV) and os.environ.get("OMPI_COMM_WORLD_RANK", "0") != "0":
+        # mpirun passes output on in blocks, not in lines; rank 0's record must not be cut by another rank's.
+        os.dup2(2, 1)
     sets = os.environ.get(CORES_ENV, "")
     # Shares of a pod are for workers: what else runs there may use every core.
     if not sets and not os.environ.get(ROLE_ENV):
@@ -44,15 +54,6 @@ def die_with_parent() -> None:
     """Ask the kernel to kill this process when the thread that started it ends (``man 2 prctl``)."""
     if sys.platform == "linux":
         ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-
-
-def leave_stdout_to_rank_0() -> None:
-    """Under mpirun in pods, send what other ranks print to stderr.
-
-    mpirun passes output on in blocks, not in lines; rank 0's record must not be cut by another rank's.
-    """
-    if os.environ.get(PODS_ENV) and os.environ.get("OMPI_COMM_WORLD_RANK", "0") != "0":
-        os.dup2(2, 1)
 
 
 def allowed_cores() -> list[int]:
@@ -113,6 +114,21 @@ def shares_of_cores(workers: int) -> list[list[int]]:
     return [cores[at * each : (at + 1) * each] or cores for at in range(workers)]
 
 
+def enter_working_dir() -> None:
+    """Change to the folder of ``SCALECURVE_WORKING_DIR``, where it is set.
+
+    Raises:
+        WorkloadError: it cannot be entered.
+    """
+    folder = os.environ.get(WORKING_DIR_ENV, "")
+    try:
+        os.chdir(folder or ".")
+    except OSError as error:
+        from scalecurve_worker.process.failure import WorkloadError
+
+        raise WorkloadError(f"workload.workingDir: cannot enter {folder!r}: {error.strerror}") from error
+
+
 def pin(rank: int, sets: str) -> None:
     """Keep to the ``rank``-th set of ``sets``, as ``0,1;2,3``; an empty string leaves the process as it is."""
     if not sets.strip():
@@ -135,5 +151,4 @@ def set_threads(count: str) -> None:
         return
     if not count.isdigit() or int(count) < 1:
         raise StartupError(f"{THREADS_ENV}={count!r}: expected a positive number")
-    for name in _THREAD_VARIABLES:
-        os.environ[name] = count
+    os.environ.update(dict.fromkeys(_THREAD_VARIABLES, count))

@@ -3,17 +3,20 @@
 import os
 import platform
 import socket
+from contextlib import suppress
 from pathlib import Path
 
 from scalecurve_api.record.rank import RankTopology
 from scalecurve_api.release import release
+from scalecurve_api.spec.secrets import secret_name
 from scalecurve_worker.process.identity import RankIdentity
 from scalecurve_worker.process.startup import allowed_cores
 
 _RECORDED = ("NCCL_", "OMP_", "MKL_", "KMP_", "GLOO_", "CUDA_", "CUBLAS_", "TORCH_", "PYTORCH_", "UCX_", "OMPI_MCA_")
-_MPIRUNS_OWN = tuple(f"OMPI_MCA_{name}" for name in ("PREFIXES", "cpu_type", "initial_wdir", "num_procs"))
-"""What Open MPI's mpirun tells its ranks of itself: nobody's choice, and another at every worker count."""
-_SECRET = ("TOKEN", "SECRET", "PASSWORD", "CREDENTIAL", "APIKEY", "API_KEY")
+# What Open MPI's mpirun tells its ranks of itself: nobody's choice, and another at every worker count.
+_MPIRUNS_OWN = tuple(
+    f"OMPI_MCA_{name}" for name in ("PREFIXES", "cpu_type", "initial_wdir", "num_procs", "opal_abort_delay")
+)
 
 
 def topology(identity: RankIdentity, device: str | None = None, device_name: str | None = None) -> RankTopology:
@@ -28,20 +31,17 @@ def topology(identity: RankIdentity, device: str | None = None, device_name: str
         pod=os.environ.get("POD_NAME"),
         node=os.environ.get("NODE_NAME"),
         device=device or f"cpu:{','.join(map(str, cores))}",
-        device_name=device_name or processor_name(),
+        device_name=device_name or _processor_name(),
         cores=cores,
         threads=int(threads) if threads.isdigit() else None,
     )
 
 
-def processor_name() -> str:
-    """The processor as the kernel names it."""
-    try:
+def _processor_name() -> str:
+    with suppress(OSError):
         for line in Path("/proc/cpuinfo").read_text().splitlines():
             if line.startswith("model name"):
                 return line.partition(":")[2].strip()
-    except OSError:
-        pass
     return platform.processor() or platform.machine()
 
 
@@ -55,5 +55,5 @@ def environment() -> dict[str, str]:
     return {
         name: value
         for name, value in sorted(os.environ.items())
-        if name.startswith(_RECORDED) and name not in _MPIRUNS_OWN and not any(word in name.upper() for word in _SECRET)
+        if name.startswith(_RECORDED) and name not in _MPIRUNS_OWN and not secret_name(name)
     }

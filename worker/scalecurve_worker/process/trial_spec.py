@@ -44,20 +44,18 @@ def out_folder() -> Path | None:
 def _why(problems: Sequence[ErrorDetails]) -> str:
     """Fields or values that came after this version, or what is wrong with the trial in any."""
     here, engine = release(), os.environ.get(ENGINE_VERSION_ENV, "").strip()
-    newer = [_spelled(each) for each in problems if each["type"] in (_NEWER_FIELD, *_NEWER_VALUES)]
-    if len(newer) == len(problems):
+    other = [each for each in problems if each["type"] not in (_NEWER_FIELD, *_NEWER_VALUES)]
+    if not other:
+        newer = [
+            _path(each) if each["type"] == _NEWER_FIELD else f"{_path(each)}: {each['input']}" for each in problems
+        ]
         more = f" and {len(newer) - _MOST} more" if len(newer) > _MOST else ""
         unknown = f"this image's scalecurve {here} does not support {', '.join(newer[:_MOST])}{more}"
         if engine == here:
             return f"{unknown}; use an image built with the operator: both report version {here}"
         return f"{unknown}; use an image of the operator's version" + (f", {engine}" if engine else "")
-    first = next(each for each in problems if each["type"] not in (_NEWER_FIELD, *_NEWER_VALUES))
     versions = f" (this image has scalecurve {here}, the operator {engine})" if engine not in ("", here) else ""
-    return f"not a trial: {_path(first) or 'the whole'}: {first['msg']}{versions}"
-
-
-def _spelled(problem: ErrorDetails) -> str:
-    return f"{_path(problem)}: {problem['input']}" if problem["type"] in _NEWER_VALUES else _path(problem)
+    return f"not a trial: {_path(other[0]) or 'the whole'}: {other[0]['msg']}{versions}"
 
 
 def _path(problem: ErrorDetails) -> str:

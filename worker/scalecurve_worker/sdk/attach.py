@@ -1,35 +1,73 @@
 """``attach``: join a trial from any training script, with the framework that it has loaded."""
 
 import sys
+from multiprocessing import parent_process
+from pathlib import Path
 from typing import Any
 
 from scalecurve_api.registry import load
-from scalecurve_worker.process.failure import report_uncaught
-from scalecurve_worker.process.identity import identify
+from scalecurve_worker.process.failure import WorkloadError, explain, report_uncaught, write_failure
+from scalecurve_worker.process.identity import RankIdentity, identify
 from scalecurve_worker.process.trial_spec import out_folder
 from scalecurve_worker.record.session import Session
 from scalecurve_worker.sdk.bench import Bench
+from scalecurve_worker.sdk.counts import Unit
+from scalecurve_worker.sdk.observation import Observer
 from scalecurve_worker.steps.timing import HostClock
 
-FRAMEWORKS = {"torch": "scalecurve_worker.torch.attach:attach_torch"}
-"""What attaches a script that has imported the module; scripts without any of them are timed by the host's clock."""
+_attached: list[tuple[Path | None, Bench]] = []
 
 
-def attach(model: Any = None) -> Bench:
+def attach(model: Any = None, *, unit: Unit = "samples", checksum: str | None = None) -> Bench:
     """Join the trial that the environment names, or measure alone; call it after torch.distributed is initialised.
 
-    ``model`` is optional: a torch module says which device to time, and its parameters are compared over all ranks
-    at the end. Errors that end the process from here on are reported to the engine.
+    ``model`` is optional: a torch module says which device to time, what a step is made of (parameters, FLOPs,
+    memory, traffic, exposed communication), and its parameters are compared over all ranks at the end. Pass it as it
+    is trained: on its device, and wrapped. With ``unit="tokens"`` throughput is in tokens per second; samples are
+    still counted, and compared with the experiment's batch. ``checksum`` is a digest of the parameters as they are
+    now, for programs whose model is not torch's: with the one that ``finish`` is passed it shows that the program
+    trained. Errors that end the process from here on are reported to the engine.
+
+    A second call in the same trial returns the same bench, with ``model`` if it has none; so after ``finish`` nothing
+    more is measured.
 
     Raises:
         WorkloadError: a trial that cannot be read.
         CommunicatorError: ranks that cannot meet.
         MetricsError: a metrics port that cannot be had.
+        ValueError: a unit other than samples or tokens.
     """
-    report_uncaught(out_folder(), identify().rank)
-    for module, target in FRAMEWORKS.items():
-        if module in sys.modules:
-            bench: Bench = load(target)(model)
-            return bench
-    session = Session()
-    return Bench(session, HostClock(session.unix))
+    out = out_folder()
+    if (before := attached()) is not None:
+        print("scalecurve: attach() was called again: call it once, outside of the epoch loop", file=sys.stderr)
+        if model is not None and not before.complete:
+            before.model(model)
+        return before
+    launched = identify()
+    report_uncaught(out, launched.rank)
+    if launched.world > 1 and parent_process() is not None:
+        raise _spawned(out, launched)
+    if "torch" in sys.modules:
+        bench: Bench = load("scalecurve_worker.torch.attach:attach_script")(model, checksum, unit)
+    else:
+        session = Session()
+        bench = Bench(session, HostClock(session.unix), observer=Observer(checksum), unit=unit)
+    _attached.append((out, bench))
+    return bench
+
+
+def _spawned(out: Path | None, launched: RankIdentity) -> WorkloadError:
+    error = WorkloadError(
+        f"the script starts ranks of its own (multiprocessing), and {launched.world} were started already: do not "
+        "spawn, but read RANK, LOCAL_RANK and WORLD_SIZE; workload.launcher starts the ranks"
+    )
+    if out is not None:
+        # multiprocessing catches it, and the process that reports it has not attached.
+        write_failure(out, explain(launched.rank, error))
+    return error
+
+
+def attached() -> Bench | None:
+    """The bench that this process has in the trial of the environment; None without a trial, and before ``attach``."""
+    out = out_folder()
+    return next((bench for folder, bench in _attached if folder == out), None) if out is not None else None

@@ -1,46 +1,42 @@
-"""``Bench``: times the loop of any training script in windows."""
+"""``Bench``: what a training script calls around its steps."""
 
-import time
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
-from typing import Any, Protocol
+from types import TracebackType
+from typing import Any, Self
 
-from scalecurve_api.record.journal import WARMUP_WINDOW, StepRow
+from scalecurve_api.programs.workload import CustomWorkload
 from scalecurve_api.record.rank import RankRecord, Window, WindowKind
-from scalecurve_worker.monitor.host_monitor import HostMonitor
-from scalecurve_worker.record.session import Measured, Session
-from scalecurve_worker.record.summary import print_summary
+from scalecurve_worker.process.failure import explain, note_finished, write_failure
+from scalecurve_worker.record.session import Session
+from scalecurve_worker.sdk.batches import LoaderTime, batch_size, batch_tokens
+from scalecurve_worker.sdk.counts import StepCounts, Unit
+from scalecurve_worker.sdk.explainer import Alternate, Explainer
 from scalecurve_worker.sdk.losses import Losses
-from scalecurve_worker.steps.schedule import Block, Schedule, slowest
+from scalecurve_worker.sdk.observation import Observer
+from scalecurve_worker.sdk.sections import Sections
+from scalecurve_worker.sdk.timed_loop import TimedLoop
 from scalecurve_worker.steps.timing import Clock
-
-DRAIN_NS = 400_000_000
-"""The journal is at most so far behind the steps that have ended."""
-
-LEAD_STEPS = 1
-"""Steps between a window's barrier and its opening, in no window: the device is idle then, and waits for the host.
-
-On an H200 the first step after the barrier took 2 to 4 ms more than the others, whatever a step took; a loop that is
-not stopped never pays that (docs/evidence/h200).
-"""
-
-
-class Alternate(Protocol):
-    """Another kind of step that takes turns with training, as the same step without its all-reduce."""
-
-    kind: WindowKind
-    method: str | None
-    """How communication is taken out, by name; None where it is not about that."""
-
-    def enter(self) -> None:
-        """The next steps are of this kind; the device is idle."""
-
-    def leave(self) -> None:
-        """The next steps train again, from the state that ``enter`` found."""
 
 
 class Bench:
-    """Times steps: warm-up until stable, then the windows. Every rank makes the same calls."""
+    """Times the steps of a training loop: warm-up until stable, then the windows. Every rank makes the same calls.
+
+    A step is one optimizer update. Of ``steps`` and ``step`` a script uses one; ``loss``, ``tokens`` and ``loading``
+    are optional, and ``finish`` comes last, once. As a context manager it finishes by itself when the block ends
+    well, and reports the error when it does not::
+
+        with scalecurve.attach(model) as bench:
+            for batch in bench.steps(loader):
+                train(batch)
+
+    Attributes:
+        session: the trial that was joined, with ``session.facts`` for what else a program knows about itself.
+        samples_per_step: the trial's batch of one worker, or of its data-parallel group where the experiment has
+            ``parallelism``; None where no experiment sets one.
+        loading: a context manager around waiting for data that no DataLoader and no ``steps`` fetches, as
+            ``with bench.loading: x, y = get_batch()``; the report shows it as waiting for data.
+    """
 
     def __init__(
         self,
@@ -48,251 +44,218 @@ class Bench:
         clock: Clock,
         alternate: Alternate | None = None,
         checksum: Callable[[], str | None] = lambda: None,
+        observer: Observer | None = None,
+        loading: LoaderTime | None = None,
+        explainer: Explainer | None = None,
+        unit: Unit = "samples",
     ) -> None:
-        """``checksum`` gives a digest of the parameters, where ``finish`` is called without one."""
+        """Scripts call ``attach`` for one.
+
+        ``checksum`` gives a digest of the parameters, where ``finish`` is called without one. ``observer`` is of a
+        program that must show that it was one training job; ``loading`` counts the time that the program waits for
+        batches, where that is seen outside of ``steps`` too. ``explainer`` finds out what a step is made of.
+        """
         self.session = session
-        self.samples_per_step: int | None = session.trial.point.batch_per_worker if session.trial else None
-        self._clock = clock
+        point = session.trial.point if session.trial else None
+        degrees = point.parallelism if point else None
+        self.samples_per_step = degrees.group_batch if degrees else point.batch_per_worker if point else None
+        self.loading = loading or LoaderTime()
         self._checksum = checksum
-        self._alternate = alternate
-        self._schedule = Schedule(session.measure, alternate.kind if alternate else None)
+        self._observer = observer
+        self._explainer = explainer or Explainer()
         self._losses = Losses()
-        self._monitor = HostMonitor([worker.topology for worker in session.workers])
-        self._measured = Measured()
-        self._energies: list[list[int | None]] = []
-        self._samples: list[int] = []
-        self._times: list[float] = []
-        self._block: Block | None = None
-        self._left = 0
-        self._lead = 0
-        self._lead_ns = 0
-        self._drain_at = 0
-        self._alternating = False
-        self._opened_ns = 0
-        self._begun_steps = 0
-        self._drained_steps = 0
-        self._window_samples = 0
-        self._first_step = 0
-        self._step_s: dict[WindowKind, float] = {}
-        self._ended = False
+        share = (session.identity.rank % degrees.group, degrees.group) if degrees else (0, 1)
+        self._counts = StepCounts(unit, share)
+        if unit == "tokens":
+            session.facts.sample_unit = unit
+        self._loop = TimedLoop(
+            session, clock, self._counts, self._losses, self.loading, self._explainer, alternate, observer
+        )
+        self._record: RankRecord | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Finish where the block ended well, also by ``sys.exit()`` after the last window; else report the error."""
+        left = isinstance(error, SystemExit) and not error.code and self.complete
+        if error is None or left:
+            if self._record is None:
+                self.finish()
+        elif self.session.out is not None and not isinstance(error, KeyboardInterrupt):
+            write_failure(self.session.out, explain(self.session.identity.rank, error))
 
     @property
     def kind(self) -> WindowKind:
-        """What the step that runs now is: train (warm-up too), or the alternate kind."""
-        block = self._block
-        return WindowKind.train if block is None or block.kind is WindowKind.warmup else block.kind
+        """Of the step that runs now: train (warm-up too), or the alternate kind."""
+        return self._loop.kind
 
-    def steps(self, loader: Iterable[Any], samples: int | None = None) -> Iterator[Any]:
+    @property
+    def sections(self) -> Sections:
+        """What times sections of untimed steps, for a program that tells of its own."""
+        return self._loop.sections
+
+    @property
+    def complete(self) -> bool:
+        """Whether every window is measured, so that ``finish`` can be called."""
+        return self._loop.complete
+
+    def steps(self, loader: Iterable[Any], samples: int | None = None, tokens: int | None = None) -> Iterator[Any]:
         """The loader's batches, from the start again when it ends, until every window is measured.
 
-        ``samples`` is the number in each batch; left out, it is the first dimension of the batch or of its first
-        tensor, else the trial's batch, else 1.
+        ``samples`` is the number in each batch; by default it is the first dimension of the batch or of its tensors,
+        else the trial's batch, else 1. ``tokens``, with ``unit="tokens"``, are those of each batch; by default the
+        elements of its first tensor of integers with two dimensions or more, padding included, unless
+        ``bench.tokens`` counts them.
 
         Raises:
-            ValueError: the loader gives nothing.
+            ValueError: the loader gives nothing, or batches whose size cannot be told.
         """
-        batches = iter(loader)
-        while self._advance():
-            try:
-                batch = next(batches)
-            except StopIteration:
-                batches = iter(loader)
-                try:
-                    batch = next(batches)
-                except StopIteration:
-                    raise ValueError(
-                        "bench.steps: the loader gives no batches (a generator cannot be repeated)"
-                    ) from None
-            self._samples.append(samples or self._samples_of(batch))
+        batches, end = iter(loader), object()
+        before: int | None = None
+        while self._loop.advance():
+            if before is not None and self._loop.current_step != before + 1:
+                raise RuntimeError("bench.step() was called in a loop over bench.steps(): use one of them, not both")
+            with self.loading:
+                batch = next(batches, end)
+                if batch is end:
+                    batches = iter(loader)
+                    batch = next(batches, end)
+            if batch is end:
+                raise ValueError(_no_batch(loader, before is not None))
+            before = self._loop.current_step
+            self._counts.begin(samples or self._samples_of(batch), tokens)
+            if self._observer is not None:
+                self._observer.batch(batch)
             yield batch
+            if self._counts.unit == "tokens":
+                self._counts.or_tokens(batch, batch_tokens)
 
-    def step(self, samples: int | None = None) -> bool:
-        """Whether one more step of ``samples`` samples is to be run; a step ends where the next call begins."""
-        if self._advance():
-            self._samples.append(samples or self.samples_per_step or 1)
-            return True
-        return False
+    def step(self, samples: int | None = None, tokens: int | None = None) -> bool:
+        """Whether one more step of ``samples`` samples is to be run; a step ends where the next call begins.
+
+        ``samples`` is by default the trial's batch, else 1; ``tokens`` are counted with ``unit="tokens"``.
+        """
+        more = self._loop.advance()
+        if more:
+            self._counts.begin(samples or self.samples_per_step or 1, tokens)
+        return more
 
     def loss(self, value: Any) -> None:
         """The loss of the step that runs now, a number or a scalar tensor; a device's is read after the window."""
-        if self._block is not None:
-            self._losses.keep(self._begun_steps - 1, value)
+        if self._loop.running:
+            self._losses.keep(self._loop.current_step, value)
+
+    def tokens(self, count: int) -> None:
+        """The step that runs now trains ``count`` more tokens; in a step of several micro-batches, call it for each.
+
+        Raises:
+            ValueError: ``attach`` was called without ``unit="tokens"``, or ``count`` is no positive number.
+        """
+        self._counts.add_tokens(count)
+
+    def model(self, model: Any) -> None:
+        """The model that is trained, where it is not known yet when ``attach`` is called; wrapped, if it is wrapped.
+
+        The sooner the better: what was observed before is not of this model.
+
+        Raises:
+            RuntimeError: the model is on another device than the one that is timed.
+        """
+        self._explainer.model(model)
+        if self._observer is not None:
+            self._observer.model(model)
 
     def counted(self, samples: int) -> None:
         """Correct the number of samples of the step that runs now: none where its gradient was thrown away."""
-        self._samples[-1] = samples
+        self._counts.correct(samples)
+
+    def observe(self, batch: Any) -> None:
+        """The step that runs now trains on this batch, where no ``steps`` gives it out."""
+        if self._observer is not None:
+            self._observer.batch(batch)
+
+    def pause(self) -> None:
+        """The program evaluates between two updates: that time is in no step."""
+        self._loop.pause()
+
+    def resume(self) -> None:
+        """The program trains again; without a ``pause`` nothing happens."""
+        self._loop.resume()
+
+    @property
+    def paused_s(self) -> float:
+        """Seconds of all pauses."""
+        return self._loop.paused_s
+
+    def abandon(self) -> None:
+        """Stop, and leave no record: another bench takes the place of this one."""
+        self._loop.end()
 
     def not_finite(self) -> None:
-        """Say that a loss outside of the timed steps was not finite."""
+        """Note that a loss outside of the timed steps was not finite."""
         self._losses.finite = False
 
     def finish(self, checksum: str | Sequence[str] | None = None) -> RankRecord:
         """Check what can be checked, and write the record. Every rank calls it once, after its last step.
 
         ``checksum`` is a digest of the parameters, for programs whose model is not torch's; one for every worker that
-        this process drives, where these are several. Returns the first worker's record.
+        this process drives, where these are several. Returns the first worker's record; a second call does nothing
+        but return it again.
         """
-        if self._block is not None:
-            self._abandon()
-        self._ended = True
-        measured = self._measured
-        measured.warmup = self._schedule.warmup
-        measured.parameter_checksum = (checksum if isinstance(checksum, str) else None) or self._checksum()
-        measured.finite_loss = self._losses.finite
-        measured.last_loss = self._losses.last
-        if self._alternate and self._alternate.kind in self._step_s:
-            measured.exposed_method = self._alternate.method
-        measured.foreign_load, measured.stolen_load, samples = self._monitor.found(self.session.communicator)
-        sums = [measured.parameter_checksum] * len(samples) if isinstance(checksum, str | None) else list(checksum)
-        record = self.session.finish(
-            [
-                replace(
-                    measured, windows=self._windows_of(worker), parameter_checksum=sums[worker], device_samples=sample
-                )
-                for worker, sample in enumerate(samples)
-            ]
-        )
-        print_summary(self.session, record)
-        return record
-
-    def _advance(self) -> bool:
-        # The whole cost of a step: keep it to a few calls.
-        if self._left:
-            self._left -= 1
-            self._begun_steps += 1
-            if self._clock.mark() >= self._drain_at:
-                self._drain(settled=False)
-            return True
-        return self._turn()
-
-    def _turn(self) -> bool:
-        if self._ended:
-            return False
-        times: list[float] = []
-        if self._block is not None:
-            block = self._block
-            self._close(block)
-            if block.judges_warmup:
-                times = slowest(self.session.communicator.all_gather(self._times))
-        self._switch(self._schedule.next_block(times))
-        if self._block is None:
-            self._ended = True
-            return False
-        self._open(self._block)
-        return True
-
-    def _switch(self, block: Block | None) -> None:
-        self._block = block
-        if self._alternate is None:
-            return
-        wanted = block is not None and block.kind is self._alternate.kind
-        if wanted and not self._alternating:
-            self._alternate.enter()
-        elif self._alternating and not wanted:
-            self._alternate.leave()
-        self._alternating = wanted
-
-    def _open(self, block: Block) -> None:
-        self._lead = LEAD_STEPS if block.measured else 0
-        self._lead_ns = 0
-        self._left = self._lead + block.steps - 1
-        self._first_step = self._begun_steps + self._lead
-        self._begun_steps += 1
-        self._window_samples = 0
-        self._times = []
-        self._clock.synchronize()
-        if block.measured:
-            self._monitor.open()
-        self.session.communicator.barrier()
-        self._opened_ns = self._clock.open()
-        self._drain_at = time.monotonic_ns() + DRAIN_NS
-        if self._measured.first_step_ns is None:
-            self._measured.first_step_ns = self._opened_ns
-        if block.kind is WindowKind.train and block.measured:
-            self._monitor.watch()
-
-    def _close(self, block: Block) -> None:
-        self._clock.mark()
-        whole_ns = self._clock.close()
-        spent_mj = self._monitor.spent_mj() if block.measured else []
-        self._monitor.rest()
-        self.session.communicator.barrier()
-        self._drain(settled=True)
-        if not block.measured:
-            return
-        self._monitor.close()
-        wall_ns = whole_ns - self._lead_ns
-        self._measured.windows.append(
-            Window(
-                index=block.window,
-                kind=block.kind,
-                open_ns=self._opened_ns + self._lead_ns,
-                wall_ns=wall_ns,
-                first_step=self._first_step,
-                steps=block.steps,
-                samples=self._window_samples,
+        if self._record is not None:
+            return self._record
+        if not self.complete:
+            self._left_early()
+        self._loop.end()
+        facts = self.session.facts
+        facts.windows, facts.warmup = self._loop.windows, self._loop.warmup
+        facts.finite_loss, facts.last_loss = self._losses.finite, self._losses.last
+        facts.exposed_method = self._loop.exposed_method or facts.exposed_method
+        facts.foreign_load, facts.stolen_load, samples = self._loop.monitor.found(self.session.communicator)
+        facts.own_load = self._loop.monitor.own_load()
+        if self._observer is not None:
+            workload = self.session.trial.workload if self.session.trial else None
+            declared = isinstance(workload, CustomWorkload) and workload.same_data
+            facts.proof = self._observer.proof(checksum if isinstance(checksum, str) else None, declared)
+        self._explainer.explain(facts, self.session.communicator)
+        facts.sections = self.sections.found(facts.windows, self._explainer.exposed_share)
+        sums = [checksum or self._checksum()] * len(samples) if isinstance(checksum, str | None) else checksum
+        results = [
+            facts.model_copy(
+                update={"windows": self._windows_of(i), "parameter_checksum": sums[i], "device_samples": sample}
             )
-        )
-        if block.kind is WindowKind.train:
-            self.session.show_window(self._window_samples, wall_ns)
-        # The counter cannot be read at the end of a step that the device has not reached.
-        self._energies.append([None if each is None else round(each * wall_ns / whole_ns) for each in spent_mj])
-        self._step_s[block.kind] = wall_ns / 1e9 / block.steps
-        if block.kind is WindowKind.no_communication:
-            self.session.show_exposed(self._step_s[WindowKind.train] - self._step_s[block.kind])
+            for i, sample in enumerate(samples)
+        ]
+        self._record = self.session.finish(results)
+        self.session.print_summary(self._record)
+        note_finished()
+        return self._record
 
-    def _drain(self, settled: bool) -> None:
-        """Write out the steps that have ended; ``settled`` when the window has closed and all of them have."""
-        block = self._block
-        if block is None:
-            return
-        spans = self._clock.finished()
-        count = len(spans)
-        samples = self._samples[:count]
-        del self._samples[:count]
-        training = self._alternate is None or block.kind is not self._alternate.kind
-        losses = self._losses.take(self._drained_steps, count, settled=settled, training=training)
-        lead = min(self._lead, count)
-        windows = [WARMUP_WINDOW] * lead + [block.window] * (count - lead)
-        self.session.append(
-            StepRow(self._drained_steps + i, windows[i], span.start_ns, span.duration_ns, samples[i], losses[i])
-            for i, span in enumerate(spans)
-        )
-        self._drained_steps += count
-        self._lead -= lead
-        self._lead_ns += sum(span.duration_ns for span in spans[:lead])
-        measured = sum(samples[lead:])
-        self._window_samples += measured
-        seconds = [span.duration_ns / 1e9 for span in spans[lead:]]
-        if block.judges_warmup:
-            self._times += seconds
-        elif block.measured and block.kind is WindowKind.train:
-            self.session.show_steps(seconds, measured)
-        self._drain_at = time.monotonic_ns() + DRAIN_NS
-
-    def _abandon(self) -> None:
-        """The loop was left inside a window: what has ended is kept in the journal, and the window does not count."""
-        self._clock.close()
-        self._drain(settled=True)
-        self._switch(None)
+    def _left_early(self) -> None:
+        """The loop was left before its last window; other ranks may still be in it, and would wait for ever."""
+        rank, world = self.session.identity.rank, self.session.identity.world
+        what = f"rank {rank} called finish() in step {self._loop.current_step + 1}, before the last window"
+        what += ": let bench.steps() or bench.step() end the loop, on every rank"
+        if world > 1:
+            raise RuntimeError(what)
+        print(f"scalecurve: {what}", file=sys.stderr, flush=True)
 
     def _windows_of(self, worker: int) -> list[Window]:
-        pairs = zip(self._measured.windows, self._energies, strict=True)
+        pairs = zip(self._loop.windows, self._loop.energies, strict=True)
         return [window.model_copy(update={"energy_mj": spent[worker]}) for window, spent in pairs]
 
     def _samples_of(self, batch: Any) -> int:
-        found = batch_size(batch)
-        return found if found is not None else self.samples_per_step or 1
+        size = batch_size(batch, self.samples_per_step)
+        return size if size is not None else self.samples_per_step or 1
 
 
-def batch_size(batch: Any) -> int | None:
-    """The first dimension of a tensor, or of the first one in a tuple, list or dict; the length of a plain list."""
-    shape = getattr(batch, "shape", None)
-    if shape is not None:
-        return int(shape[0]) if len(shape) else None
-    if isinstance(batch, dict):
-        return batch_size(next(iter(batch.values()))) if batch else None
-    if isinstance(batch, list | tuple) and batch:
-        inner = batch_size(batch[0]) if hasattr(batch[0], "shape") else None
-        return len(batch) if inner is None else inner
-    return None
+def _no_batch(loader: object, ended: bool) -> str:
+    if ended:
+        return (
+            f"bench.steps: {type(loader).__name__} ended and gives no batches when it is iterated again, as a "
+            "generator does: pass a DataLoader or a list, or a loader that begins again"
+        )
+    return f"bench.steps: the loader gives no batches: {type(loader).__name__} is empty (check its length, drop_last)"

@@ -2,6 +2,7 @@
 
 import importlib
 import math
+from collections.abc import Iterator
 from types import ModuleType
 from typing import Any
 
@@ -45,10 +46,10 @@ class Losses:
 
     def _read_all(self, values: list[Any], training: bool) -> list[float]:
         on_device = [value for value in (*self._unread, *values) if _on_device(value)]
-        numbers: list[float] = []
-        if on_device:
-            numbers = _scalars(on_device[0]).read(on_device)
-        read = iter(numbers)
+        several = [value for value in on_device if math.prod(value.shape) != 1]
+        if several:
+            raise _not_a_loss(several[0])
+        read: Iterator[float] = iter(_scalars(on_device[0]).read(on_device) if on_device else ())
         for _ in self._unread:
             self._note(next(read), training)
         self._unread = []
@@ -57,13 +58,25 @@ class Losses:
         ]
 
     def _read(self, value: Any, training: bool) -> float:
-        return NO_LOSS if value is None else self._note(float(value), training)
+        if value is None:
+            return NO_LOSS
+        try:
+            return self._note(float(value), training)
+        except (TypeError, ValueError, RuntimeError) as error:
+            raise _not_a_loss(value) from error
 
     def _note(self, loss: float, training: bool) -> float:
         if training:
             self.finite = math.isfinite(loss) and self.finite is not False
             self.last = loss if math.isfinite(loss) else self.last
         return loss
+
+
+def _not_a_loss(value: Any) -> TypeError:
+    shape = f" of shape {tuple(value.shape)}" if getattr(value, "shape", ()) else ""
+    return TypeError(
+        f"bench.loss: got {type(value).__name__}{shape}, expected a number or a tensor of one element: loss.mean()"
+    )
 
 
 def _on_device(value: Any) -> bool:

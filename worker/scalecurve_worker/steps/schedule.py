@@ -2,7 +2,7 @@
 
 import math
 import statistics
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from typing import NamedTuple
 
 from scalecurve_api.record.journal import WARMUP_WINDOW
@@ -58,18 +58,68 @@ def _median_error(values: Sequence[float]) -> float:
     return _MEDIAN_ERROR * _DEVIATION_OF_MAD * spread / math.sqrt(len(values))
 
 
+# Thrown away after every change of kind: caches, allocator and bucket views find their shape again.
 SETTLING_STEPS = 3
-"""Thrown away after every change of kind: caches, allocator and bucket views find their shape again."""
-
+TRACED_STEPS = 3
+# Between two sessions of torch's profiler. One may end in a hook of optimizer.step, inside the range that torch records
+# there; if the next began in that same hook, the range would end in it and write to memory of the one before, which is
+# freed: a segmentation fault in one run of two (torch 2.14, two ranks on two busy cores).
+UNPROFILED_STEPS = 1
+SECTIONED_STEPS, SECTIONED_S = 20, 1.5
+"""Most steps whose sections are timed, and the seconds that they may take."""
 _LEAST_TO_COMPARE = 5
+OBSERVED_STEPS = (1, 3, 8, 16)
+ENOUGH_STEPS, ENOUGH_S = 4, 1.0
+"""Of one block of observed steps and those that follow it: fewer where so many would take longer."""
+
+
+def enough_steps(steps: int, seconds: float) -> bool:
+    """Whether these observed steps, which took so long, are as many as are needed, or as there is time for."""
+    return steps >= ENOUGH_STEPS or seconds / steps * ENOUGH_STEPS > ENOUGH_S
+
+
+def sectioned_steps(step_s: float) -> int:
+    """How many steps to time section by section, where one takes so long: at least one."""
+    return max(1, min(SECTIONED_STEPS, int(SECTIONED_S / step_s) if step_s > 0 else SECTIONED_STEPS))
+
+
+def traced_steps(measure: Measure) -> int:
+    """How many steps to trace, where any are."""
+    return measure.trace.steps if measure.trace else TRACED_STEPS
+
+
+def steps_needed(measure: Measure, several: bool) -> int:
+    """Steps that a program of anyone's must have, if its warm-up ends as soon as it may; the most of all it measures.
+
+    Beside the windows: observed, counted and traced steps, and the untimed step before each window. Those whose
+    sections are timed come last, and are left out where the program ends before.
+    """
+    window = 1 + measure.steps_per_window
+    steps = 2 + min(measure.warmup_steps, measure.max_warmup_steps) + measure.windows * window
+    if several or measure.trace:
+        steps += SETTLING_STEPS + traced_steps(measure)
+    if not several:
+        return steps
+    steps += 2 * (ENOUGH_STEPS + UNPROFILED_STEPS) + UNPROFILED_STEPS
+    if not measure.exposed_communication:
+        return steps
+    return steps + math.ceil(measure.warmup_steps / 2) + measure.windows * (window + 2 * SETTLING_STEPS)
 
 
 class Block(NamedTuple):
-    """Consecutive steps of one kind; ``window`` is -1 where they are thrown away."""
+    """Consecutive steps of one kind; ``window`` is -1 where they are thrown away.
+
+    ``anew`` is of the first of several observed blocks that belong together.
+    """
 
     kind: WindowKind
     steps: int
     window: int
+    observed: bool = False
+    anew: bool = False
+    counted: bool = False
+    traced: bool = False
+    sectioned: bool = False
 
     @property
     def measured(self) -> bool:
@@ -77,19 +127,36 @@ class Block(NamedTuple):
 
     @property
     def judges_warmup(self) -> bool:
-        """Whether the schedule wants the step times of this block before it can go on."""
+        """Whether the schedule needs the step times of this block before it goes on."""
         return self.kind is WindowKind.warmup
 
 
 class Schedule:
-    """Warm-up until stable, then the windows; ``alternate`` windows follow each train window where there are any."""
+    """Warm-up until stable, then the windows; ``alternate`` windows follow each train window where there are any.
 
-    def __init__(self, measure: Measure, alternate: WindowKind | None = None) -> None:
+    Before the warm-up and after the last window come blocks of observed steps, ever longer, until ``observed``, which
+    gets their number, says that enough was seen. ``counted`` says whether a step before the warm-up is to be counted,
+    ``traced`` whether steps after the last window are to be traced, ``sectioned`` how many of them are to be timed
+    section by section. ``alternate`` may be set until the first window has closed.
+    """
+
+    def __init__(
+        self,
+        measure: Measure,
+        alternate: WindowKind | None = None,
+        observed: Callable[[int], bool] | None = None,
+        counted: Callable[[], bool] = lambda: False,
+        traced: Callable[[], bool] = lambda: False,
+        sectioned: Callable[[], int] = lambda: 0,
+    ) -> None:
         self.warmup: Warmup | None = None
+        self.alternate = alternate
         self._measure = measure
-        self._alternate = alternate
+        self._observed = observed
+        self._counted = counted
+        self._traced = traced
+        self._sectioned = sectioned
         self._blocks = self._plan()
-        self._begun = False
 
     def next_block(self, times: Sequence[float] = ()) -> Block | None:
         """The block to run now, or None at the end.
@@ -97,40 +164,60 @@ class Schedule:
         ``times`` are the slowest rank's step times of the block that has just ended, where it ``judges_warmup``.
         """
         try:
-            if self._begun:
-                return self._blocks.send(times)
-            self._begun = True
-            return next(self._blocks)
+            return self._blocks.send(times or None)
         except StopIteration:
             return None
 
-    def _plan(self) -> Generator[Block, Sequence[float], None]:
+    def _plan(self) -> Generator[Block, Sequence[float] | None]:
+        yield from self._observe()
+        if self._counted():
+            # What is compiled is compiled in the first step.
+            yield Block(WindowKind.train, 1, WARMUP_WINDOW)
+            yield Block(WindowKind.train, 1, WARMUP_WINDOW, counted=True)
         yield from self._warm_up()
         steps, index = self._measure.steps_per_window, 0
         for round_ in range(self._measure.windows):
-            if round_ and self._alternate:
+            if round_ and self.alternate:
                 yield Block(WindowKind.train, SETTLING_STEPS, WARMUP_WINDOW)
             yield Block(WindowKind.train, steps, index)
             index += 1
-            if self._alternate:
-                settling = SETTLING_STEPS if round_ else self._first_settling()
-                yield Block(self._alternate, settling, WARMUP_WINDOW)
-                yield Block(self._alternate, steps, index)
+            if self.alternate:
+                # The first time it needs a warm-up of its own, though the machine is warm.
+                first = math.ceil(self._measure.warmup_steps / 2) if round_ == 0 else 0
+                yield Block(self.alternate, max(SETTLING_STEPS, first), WARMUP_WINDOW)
+                yield Block(self.alternate, steps, index)
                 index += 1
+        if self._traced():
+            yield Block(WindowKind.train, SETTLING_STEPS, WARMUP_WINDOW)
+            yield Block(WindowKind.train, traced_steps(self._measure), WARMUP_WINDOW, traced=True)
+            if self._observed:
+                yield Block(WindowKind.train, UNPROFILED_STEPS, WARMUP_WINDOW)
+        yield from self._observe()
+        # Last, as a program may end before them, and nothing else is then missing.
+        if steps := self._sectioned():
+            # What watches a step is there from the first block on: a compiled program may be compiled anew.
+            yield Block(WindowKind.train, min(steps, SETTLING_STEPS), WARMUP_WINDOW, sectioned=True)
+            yield Block(WindowKind.train, steps, WARMUP_WINDOW, sectioned=True)
 
-    def _warm_up(self) -> Generator[Block, Sequence[float], None]:
+    def _observe(self) -> Generator[Block, Sequence[float] | None]:
+        done = 0
+        for steps in OBSERVED_STEPS if self._observed else ():
+            if done:
+                yield Block(WindowKind.train, UNPROFILED_STEPS, WARMUP_WINDOW)
+            yield Block(WindowKind.train, steps, WARMUP_WINDOW, observed=True, anew=not done)
+            done += steps
+            if self._observed and self._observed(done):
+                return
+
+    def _warm_up(self) -> Generator[Block, Sequence[float] | None]:
         most = self._measure.max_warmup_steps
         least = min(self._measure.warmup_steps, most)
         done, stable, previous = 0, False, ()  # type: int, bool, Sequence[float]
         while done < most and not (stable and done >= least):
             steps = min(block_steps(self._measure), (least if done < least else most) - done)
-            times = yield Block(WindowKind.warmup, steps, WARMUP_WINDOW)
+            times = (yield Block(WindowKind.warmup, steps, WARMUP_WINDOW)) or ()
             done += steps
             comparable = min(len(previous), len(times)) >= _LEAST_TO_COMPARE
             stable = comparable and is_stable(previous, times)
             previous = times
         self.warmup = Warmup(steps=done, rule=rule(self._measure), stable=stable)
-
-    def _first_settling(self) -> int:
-        # The other kind has never run: it needs a warm-up of its own, though the machine is warm.
-        return max(SETTLING_STEPS, math.ceil(self._measure.warmup_steps / 2))

@@ -6,6 +6,7 @@ device, and ``scalecurve_worker.torch.clock`` marks the device's own stream.
 
 import itertools
 import time
+from pathlib import Path
 from typing import NamedTuple, Protocol
 
 
@@ -40,12 +41,26 @@ class UnixTime:
 
     def __init__(self) -> None:
         self._offset_ns = time.time_ns() - time.monotonic_ns()
+        self._uptime_ns = _uptime_ns()
+
+    def kernel_ns(self) -> int | None:
+        """Time since this object was made by the kernel's file, which no library or module stands before."""
+        now = _uptime_ns()
+        return None if now is None or self._uptime_ns is None else now - self._uptime_ns
 
     def now(self) -> int:
         return time.monotonic_ns() + self._offset_ns
 
     def of(self, monotonic_ns: int) -> int:
         return monotonic_ns + self._offset_ns
+
+
+def _uptime_ns() -> int | None:
+    """In steps of 10 ms; None where there is no such file."""
+    try:
+        return round(float(Path("/proc/uptime").read_text().split()[0]) * 1e9)
+    except (OSError, ValueError, IndexError):
+        return None
 
 
 class HostClock:

@@ -8,7 +8,6 @@ chief has its record.
 import json
 import os
 import socket
-from dataclasses import dataclass
 from typing import Any
 
 from scalecurve_api.contract import ATTEMPT_ENV, PODS_ENV, ROLE_ENV
@@ -32,9 +31,13 @@ def meet(trial: TrialSpec, identity: RankIdentity) -> Communicator:
             f"rank {identity.rank} of {identity.world}: program tensorflow needs MASTER_ADDR and MASTER_PORT "
             f"to connect its ranks; got {host!r} and {port!r}"
         )
-    return TcpCommunicator(
-        identity.rank, identity.world, host, int(port), f"{trial.name}/{os.environ.get(ATTEMPT_ENV, '1')}"
-    )
+    name = f"{trial.name}/{os.environ.get(ATTEMPT_ENV, '1')}"
+    return TcpCommunicator(identity.rank, identity.world, host, int(port), name)
+
+
+WORKER, CHIEF, SERVER = "worker", "chief", "ps"
+# What the chief says: a window opens, a window has closed, all is over.
+BEGIN, END, STOP = "begin", "end", "stop"
 
 
 class OwnAddress:
@@ -47,7 +50,7 @@ class OwnAddress:
     def __init__(self) -> None:
         in_pod = os.environ.get(PODS_ENV)
         host = socket.gethostbyname(socket.gethostname()) if in_pod else "127.0.0.1"
-        self._socket = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        self._socket = socket.socket()
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         self._socket.bind(("" if in_pod else host, 0))
         self.text = f"{host}:{self._socket.getsockname()[1]}"
@@ -61,26 +64,15 @@ def tf_config(addresses: dict[str, list[str]], task: str, index: int) -> str:
     return json.dumps({"cluster": addresses, "task": {"type": task, "index": index}})
 
 
-WORKER, CHIEF, SERVER = "worker", "chief", "ps"
-
-
-@dataclass(frozen=True)
-class Task:
-    """What this process is to TensorFlow: a kind of task, and its index among those."""
-
-    kind: str
-    index: int
-
-
-def task_of(identity: RankIdentity, role: str) -> Task:
-    """This process's task, by its role, or by its rank where it is a worker."""
+def _task(identity: RankIdentity, role: str) -> tuple[str, int]:
+    """What this process is to TensorFlow, by its role, or by its rank where it is a worker; and its index."""
     kind, _, index = role.partition("-")
     if not role:
-        return Task(WORKER, identity.rank)
+        return WORKER, identity.rank
     if role == "chief":
-        return Task(CHIEF, 0)
+        return CHIEF, 0
     if kind == "server" and index.isdigit():
-        return Task(SERVER, int(index))
+        return SERVER, int(index)
     raise WorkloadError(f"{ROLE_ENV}={role!r}: expected chief or server-0 and so on")
 
 
@@ -89,13 +81,11 @@ class ClusterMembership:
 
     def __init__(self, trial: TrialSpec, identity: RankIdentity) -> None:
         """Join, and tell all where TensorFlow will be reached."""
-        self.task = task_of(identity, os.environ.get(ROLE_ENV, "").strip())
+        self.kind, self._index = _task(identity, os.environ.get(ROLE_ENV, "").strip())
         self.workers = trial.point.workers
-        servers = len(trial.workload.roles) - 1
-        numbers = {WORKER: self.task.index, CHIEF: self.workers, SERVER: self.workers + 1 + self.task.index}
-        world = self.workers + 1 + servers
-        everyone = RankIdentity(numbers[self.task.kind], world, identity.local_rank)
-        self.communicator: Communicator = meet(trial, everyone)
+        first = {WORKER: 0, CHIEF: self.workers, SERVER: self.workers + 1}[self.kind]
+        world = self.workers + len(trial.workload.roles)
+        self.communicator: Communicator = meet(trial, RankIdentity(first + self._index, world, identity.local_rank))
         self._address = OwnAddress()
         addresses = self.communicator.all_gather(self._address.text)
         self.addresses = {
@@ -106,25 +96,19 @@ class ClusterMembership:
 
     def serve(self, threads: int, on_gpu: bool) -> Any:
         """TensorFlow's server of this process, for its chief to use; it ends with the process."""
+        gpus = {} if on_gpu else {"GPU": 0}
         config = tf.compat.v1.ConfigProto(
-            intra_op_parallelism_threads=threads,
-            inter_op_parallelism_threads=threads + 1,
-            device_count={} if on_gpu else {"GPU": 0},
+            intra_op_parallelism_threads=threads, inter_op_parallelism_threads=threads + 1, device_count=gpus
         )
+        cluster = tf.train.ClusterSpec(self.addresses)
         server = tf.distribute.Server(
-            tf.train.ClusterSpec(self.addresses),
-            job_name=self.task.kind,
-            task_index=self.task.index,
-            protocol="grpc",
-            config=config,
+            cluster, job_name=self.kind, task_index=self._index, protocol="grpc", config=config
         )
         self._address.close()
         return server
 
     def resolver(self) -> Any:
-        os.environ["TF_CONFIG"] = json.dumps(
-            {"cluster": self.addresses, "task": {"type": self.task.kind, "index": self.task.index}}
-        )
+        os.environ["TF_CONFIG"] = tf_config(self.addresses, self.kind, self._index)
         self._address.close()
         return tf.distribute.cluster_resolver.TFConfigClusterResolver()
 
@@ -132,23 +116,16 @@ class ClusterMembership:
         """What every process says in this round, by number: workers, chief, servers."""
         return self.communicator.all_gather(value)
 
-    def from_chief(self, values: list[Any]) -> Any:
-        return values[self.workers]
-
-
-BEGIN, END, STOP = "begin", "end", "stop"
-"""What the chief says: a window opens, a window has closed, all is over."""
-
 
 def follow(cluster: ClusterMembership, identity: RankIdentity, devices: Devices) -> None:
     """Serve until the chief says that all is over."""
     server = cluster.serve(devices.threads, devices.on_gpu)
     place = topologies_of(identity, devices)[0]
-    cluster.everybody([place.model_dump(mode="json", by_alias=True)] if cluster.task.kind == WORKER else None)
+    cluster.everybody([place.model_dump(mode="json", by_alias=True)] if cluster.kind == WORKER else None)
     meter = CpuMeter(place.cores)
     while True:
         used = meter.used()
-        word = cluster.from_chief(cluster.everybody([place.host, place.cores, *(used or [None] * 4)]))
+        word = cluster.everybody([place.host, place.cores, *(used or [None] * 4)])[cluster.workers]
         if word == BEGIN:
             meter.begin()
         elif word == END:

@@ -11,6 +11,7 @@ from scalecurve_worker.process.failure import WorkloadError
 from scalecurve_worker.process.identity import RankIdentity
 from scalecurve_worker.process.startup import shares_of_cores
 from scalecurve_worker.process.topology import topology
+from scalecurve_worker.steps.timing import HostClock
 from scalecurve_worker.tensorflow.framework import keras, tf
 
 
@@ -20,8 +21,7 @@ class Devices:
 
     on_gpu: bool
     names: tuple[str, ...]
-    threads: int
-    """Threads that one operation computes with on the CPU, over all replicas of this process."""
+    threads: int  # that one operation computes with on the CPU, over all replicas of this process
 
 
 def choose_devices(device: DeviceType, first: int, replicas: int) -> Devices:
@@ -39,7 +39,8 @@ def choose_devices(device: DeviceType, first: int, replicas: int) -> Devices:
         tf.config.set_visible_devices(mine, "GPU")
     elif tf.config.list_physical_devices("GPU"):
         tf.config.set_visible_devices([], "GPU")
-    threads = _threads() * replicas
+    text = os.environ.get("OMP_NUM_THREADS", "")
+    threads = replicas * (int(text) if text.isdigit() and int(text) else len(os.sched_getaffinity(0)))
     if not gpus:
         host = tf.config.list_physical_devices("CPU")[0]
         tf.config.set_logical_device_configuration(host, [tf.config.LogicalDeviceConfiguration()] * replicas)
@@ -68,14 +69,27 @@ def topologies_of(identity: RankIdentity, devices: Devices) -> list[RankTopology
     replicas = len(devices.names)
     if replicas == 1:
         return [_with_device(topology(identity), devices, 0)]
-    cores = shares_of_cores(replicas)
-    process = topology(identity)
-    topologies = []
-    for replica in range(replicas):
-        place = {"rank": replica, "local_rank": replica, "cores": cores[replica]}
-        place["device"] = f"cpu:{','.join(map(str, cores[replica]))}"
+    process, topologies = topology(identity), []
+    for replica, cores in enumerate(shares_of_cores(replicas)):
+        place = {"rank": replica, "local_rank": replica, "cores": cores, "device": f"cpu:{','.join(map(str, cores))}"}
         topologies.append(_with_device(process.model_copy(update=place), devices, replica))
     return topologies
+
+
+class DeviceClock(HostClock):
+    """The host's clock, with windows that open and close on idle devices: TensorFlow has no event to record on a GPU.
+
+    Windows are exact. Steps inside one are as the host saw them return, which may be before their last kernels end.
+    """
+
+    rule = "host: a step ends when its call returns; windows end when the devices are idle"
+
+    def synchronize(self) -> None:
+        tf.test.experimental.sync_devices()
+
+    def close(self) -> int:
+        tf.test.experimental.sync_devices()
+        return super().close()
 
 
 def _with_device(where: RankTopology, devices: Devices, replica: int) -> RankTopology:
@@ -87,8 +101,3 @@ def _with_device(where: RankTopology, devices: Devices, replica: int) -> RankTop
     device = visible_uuid(number, os.environ.get("CUDA_VISIBLE_DEVICES")) or f"gpu:{number}"
     details: dict[str, Any] = tf.config.experimental.get_device_details(shown)
     return where.model_copy(update={"device": device, "device_name": details.get("device_name", "GPU")})
-
-
-def _threads() -> int:
-    text = os.environ.get("OMP_NUM_THREADS", "")
-    return int(text) if text.isdigit() and int(text) else len(os.sched_getaffinity(0))

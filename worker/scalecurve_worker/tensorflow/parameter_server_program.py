@@ -15,19 +15,18 @@ from typing import Any, NamedTuple
 
 from scalecurve_api.programs.tensorflow import GRPC, TensorFlowWorkload
 from scalecurve_api.record.journal import WARMUP_WINDOW, StepRow
-from scalecurve_api.record.rank import RankRecord, RankTopology, Window, WindowKind
+from scalecurve_api.record.rank import RankTopology, Window, WindowKind
 from scalecurve_api.spec.trial import TrialSpec
 from scalecurve_worker.monitor.cpu_load import CpuMeter, CpuUse, foreign_share, stolen_share
 from scalecurve_worker.process.startup import allowed_cores
-from scalecurve_worker.record.session import Measured, Session
+from scalecurve_worker.record.session import Session
 from scalecurve_worker.rendezvous.communicator import SingleProcess
 from scalecurve_worker.steps.schedule import Block, Schedule, slowest
-from scalecurve_worker.tensorflow.checksum import replica_checksums
 from scalecurve_worker.tensorflow.cluster_membership import BEGIN, END, STOP, ClusterMembership
-from scalecurve_worker.tensorflow.config import TensorFlowConfig
-from scalecurve_worker.tensorflow.flops import step_flops
 from scalecurve_worker.tensorflow.framework import framework_versions, tf
-from scalecurve_worker.tensorflow.training import ReplicaTrainer, cross_entropy
+from scalecurve_worker.tensorflow.job import TensorFlowConfig
+from scalecurve_worker.tensorflow.models import step_flops
+from scalecurve_worker.tensorflow.training import ReplicaTrainer, replica_checksums
 from scalecurve_worker.training.learning_rate import while_timed
 
 POOL = 4
@@ -49,75 +48,64 @@ class Run(NamedTuple):
 
 @dataclass
 class _Worker:
-    """What is kept of one worker on the way."""
-
     finite: bool = True
     last_loss: float | None = None
     steps: int = 0
 
 
-def lead(trial: TrialSpec, cluster: ClusterMembership, config: TensorFlowConfig) -> RankRecord:
-    """The chief's part: train, time, and write the record of every worker."""
-    # They say where they are once their servers listen.
-    topologies = [RankTopology.model_validate(place[0]) for place in cluster.everybody()[: cluster.workers]]
-    strategy = tf.distribute.ParameterServerStrategy(cluster.resolver())
-    session = Session(communicator=SingleProcess(), topologies=topologies, world=strategy.extended._num_workers)
-    return Chief(trial, cluster, session, strategy, config).run()
-
-
 class Chief:
     """One trial with parameter servers, as its chief runs it."""
 
-    def __init__(
-        self, trial: TrialSpec, cluster: ClusterMembership, session: Session, strategy: Any, config: TensorFlowConfig
-    ) -> None:
-        self._cluster, self._session, self._batch = cluster, session, config.batch
+    def __init__(self, trial: TrialSpec, cluster: ClusterMembership, config: TensorFlowConfig) -> None:
+        self._cluster, self._batch = cluster, config.batch
+        # They say where they are once their servers listen.
+        topologies = [RankTopology.model_validate(place[0]) for place in cluster.everybody()[: cluster.workers]]
+        strategy = tf.distribute.ParameterServerStrategy(cluster.resolver())
+        world = strategy.extended._num_workers
+        self._session = Session(communicator=SingleProcess(), topologies=topologies, world=world)
         self._coordinator = tf.distribute.coordinator.ClusterCoordinator(strategy)
-        rule = while_timed(trial.workload_as(TensorFlowWorkload).optimizer, trial.point.workers)
-        self._trainer = ReplicaTrainer(strategy, config.build, rule)
+        workload = trial.workload_as(TensorFlowWorkload)
+        rule = while_timed(workload.optimizer, trial.point.workers)
+        self._trainer = ReplicaTrainer(strategy, config.build, rule, smoothing=workload.options.label_smoothing)
         self._strategy = strategy
         with strategy.scope():
             self._updates = tf.Variable(0, dtype=tf.int64, trainable=False, name="updates")
         self._block = tf.function(self._steps)
         self._data = iter(self._coordinator.create_per_worker_dataset(_random_data(trial.seed, config)))
-        self._workers = [_Worker() for _ in session.workers]
+        self._workers = [_Worker() for _ in self._session.workers]
         self._staleness: Counter[int] = Counter()
         self._windows: list[Window] = []
-        self._first_step_ns: int | None = None
         self._meter = CpuMeter(allowed_cores())
 
-    def run(self) -> RankRecord:
-        """Warm-up, windows, checks; then tell everybody that all is over."""
+    def run(self) -> None:
+        """Warm-up, windows, checks and the records of every worker; then tell everybody that all is over."""
         schedule = Schedule(self._session.measure)
         self._note()
-        before = self._checksum()
+        facts = self._session.facts
+        facts.initial_checksum = replica_checksums(self._strategy, self._trainer.model)[0]
         times: list[float] = []
         while (block := schedule.next_block(times)) is not None:
             runs = self._measured_block(block) if block.measured else self._even_runs(block.steps)[0]
             self._keep(block, runs)
             times = slowest([_durations(run) for run in runs]) if block.judges_warmup else []
-        facts = self._session.facts
-        facts.initial_checksum, after = before, self._checksum()
+        after = replica_checksums(self._strategy, self._trainer.model)[0]
         facts.options["staleness"] = {str(behind): count for behind, count in sorted(self._staleness.items())}
         facts.options["meanStaleness"] = sum(k * n for k, n in self._staleness.items()) / self._staleness.total()
-        loads = self._loads()
-        record = self._session.finish(
-            [
-                Measured(
-                    windows=self._windows,
-                    warmup=schedule.warmup,
-                    parameter_checksum=after,
-                    finite_loss=worker.finite,
-                    last_loss=worker.last_loss,
-                    foreign_load=loads[rank][0],
-                    stolen_load=loads[rank][1],
-                    first_step_ns=self._first_step_ns,
-                )
-                for rank, worker in enumerate(self._workers)
-            ]
-        )
+        facts.windows, facts.warmup = self._windows, schedule.warmup
+        facts.parameter_checksum, facts.first_step_ns = after, self._windows[0].open_ns
+        results = [
+            facts.model_copy(
+                update={
+                    "finite_loss": each.finite,
+                    "last_loss": each.last_loss,
+                    "foreign_load": foreign,
+                    "stolen_load": stolen,
+                }
+            )
+            for each, (foreign, stolen) in zip(self._workers, self._loads(), strict=True)
+        ]
+        self._session.finish(results)
         self._cluster.everybody(STOP)
-        return record
 
     def _steps(self, data: Any, steps: Any) -> tuple[Any, Any, Any, Any]:
         """The steps of one block on the worker that takes this closure."""
@@ -148,7 +136,7 @@ class Chief:
             variables = model.trainable_variables
             values = [variable.value for variable in variables]
             with tf.GradientTape() as tape:
-                loss = cross_entropy(model(inputs, training=True), targets)
+                loss = self._trainer.loss(model(inputs, training=True), targets)
             gradients = self._trainer.decayed(tape.gradient(loss, values), values)
             optimizer.apply(gradients, variables)
             return loss
@@ -164,8 +152,6 @@ class Chief:
         self._say(BEGIN)
         runs, opened_ns, wall_ns = self._even_runs(block.steps)
         self._say(END)
-        if self._first_step_ns is None:
-            self._first_step_ns = opened_ns
         window = Window(
             index=block.window,
             kind=WindowKind.train,
@@ -218,20 +204,17 @@ class Chief:
 
     def _loads(self) -> list[tuple[float | None, float | None]]:
         """Shares of each worker's cores that others (not this trial's chief and servers) and the hypervisor took."""
-        said = self._say(END)
-        said[self._cluster.workers] = self._own
-        found: list[tuple[float | None, float | None]] = []
-        for _, cores, *used in said[: self._cluster.workers]:
+        processes = self._say(END)
+        processes[self._cluster.workers] = self._own
+        loads: list[tuple[float | None, float | None]] = []
+        for _, cores, *used in processes[: self._cluster.workers]:
             if used[0] is None:
-                found.append((None, None))
+                loads.append((None, None))
                 continue
-            beside = [each[4] or 0.0 for each in said if not set(each[1]).isdisjoint(cores)]
+            beside = [each[4] or 0.0 for each in processes if not set(each[1]).isdisjoint(cores)]
             use = CpuUse(*used)
-            found.append((foreign_share(use, len(cores), sum(beside)), stolen_share(use, len(cores))))
-        return found
-
-    def _checksum(self) -> str:
-        return replica_checksums(self._strategy, self._trainer.model)[0]
+            loads.append((foreign_share(use, len(cores), sum(beside)), stolen_share(use, len(cores))))
+        return loads
 
     def _note(self) -> None:
         facts = self._session.facts

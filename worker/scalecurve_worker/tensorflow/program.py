@@ -1,14 +1,13 @@
 """``program: tensorflow``: a model of the catalog trained by a custom loop under ``tf.distribute``, and timed."""
 
 import math
-from typing import Any
 
 from scalecurve_api.programs.tensorflow import TensorFlowWorkload
 from scalecurve_api.programs.workload import DeviceType, Strategy
 from scalecurve_api.spec.trial import TrialSpec
-from scalecurve_worker.data.images import DataError
 from scalecurve_worker.process.failure import WorkloadError
 from scalecurve_worker.process.identity import RankIdentity, identify
+from scalecurve_worker.process.programs import extra
 from scalecurve_worker.process.trial_spec import out_folder
 from scalecurve_worker.record.session import Facts, Session
 from scalecurve_worker.rendezvous.communicator import find_communicator
@@ -16,51 +15,51 @@ from scalecurve_worker.sdk.bench import Bench
 from scalecurve_worker.steps.timing import HostClock
 from scalecurve_worker.tensorflow import models
 from scalecurve_worker.tensorflow.accuracy import train_to_accuracy
-from scalecurve_worker.tensorflow.checksum import replica_checksums
-from scalecurve_worker.tensorflow.clock import STEP_CLOCK, DeviceClock
 from scalecurve_worker.tensorflow.cluster_membership import CHIEF, WORKER, ClusterMembership, follow, meet
-from scalecurve_worker.tensorflow.config import TensorFlowConfig
 from scalecurve_worker.tensorflow.data.sampler import Epochs
 from scalecurve_worker.tensorflow.data.synthetic import SyntheticReplicas
-from scalecurve_worker.tensorflow.devices import Devices, choose_devices, set_arithmetic, topologies_of
-from scalecurve_worker.tensorflow.flops import step_flops
+from scalecurve_worker.tensorflow.devices import DeviceClock, choose_devices, set_arithmetic, topologies_of
 from scalecurve_worker.tensorflow.framework import framework_versions, tf
-from scalecurve_worker.tensorflow.job import TensorFlowJob
-from scalecurve_worker.tensorflow.parameter_server_program import lead
-from scalecurve_worker.tensorflow.strategies import strategy_for
-from scalecurve_worker.tensorflow.training import NoAllReduce, ReplicaTrainer
+from scalecurve_worker.tensorflow.job import TensorFlowConfig, TensorFlowJob
+from scalecurve_worker.tensorflow.models import step_flops
+from scalecurve_worker.tensorflow.parameter_server_program import Chief
+from scalecurve_worker.tensorflow.strategies import STRATEGIES, ReplicaStrategy
+from scalecurve_worker.tensorflow.training import NoAllReduce, ReplicaTrainer, replica_checksums
+from scalecurve_worker.tensorflow.transfer import frozen_checksum
+from scalecurve_worker.training.data.images import DataError
 from scalecurve_worker.training.learning_rate import while_timed
 
+# What stands in the record about the program torch with the same model.
 AGAINST_TORCH = (
-    "the same layers, parameter count and initial distributions; images channels last, other random draws, "
-    "and real data in another shuffle"
+    "the same layers, parameter count and initial distributions, and real data in the same order; "
+    "images channels last, and other random draws"
 )
-"""What stands in the record about the program torch with the same model."""
 
 
 def run(trial: TrialSpec) -> None:
     """Train and time one trial in this process."""
-    strategy = trial.workload_as(TensorFlowWorkload).resolved_strategy
+    workload = trial.workload_as(TensorFlowWorkload)
     try:
-        if strategy is Strategy.parameter_server:
-            _serve(trial, identify())
+        if workload.resolved_strategy is Strategy.parameter_server:
+            _serve(trial, identify(), workload)
         else:
-            _replicate(trial, identify(), strategy)
+            _replicate(trial, identify(), workload)
     except models.ModelError as error:
         raise WorkloadError(f"workload.model: {error}") from error
     except DataError as error:
         raise WorkloadError(f"workload.data: {error}") from error
 
 
-def _replicate(trial: TrialSpec, identity: RankIdentity, strategy: Strategy) -> None:
-    workload = trial.workload_as(TensorFlowWorkload)
+def _replicate(trial: TrialSpec, identity: RankIdentity, workload: TensorFlowWorkload) -> None:
+    strategy = workload.resolved_strategy
     replicas = trial.point.workers if strategy is Strategy.mirrored else 1
     devices = choose_devices(workload.device, identity.local_rank * replicas, replicas)
     set_arithmetic(workload.precision, devices, workload.options.deterministic, trial.seed)
     # mpirun's ranks meet through MPI.
-    over_horovod = strategy is Strategy.horovod
-    communicator = find_communicator(identity, out_folder()) if over_horovod else meet(trial, identity)
-    replication = strategy_for(strategy)(workload, devices, communicator)
+    through_mpi = strategy is Strategy.horovod
+    communicator = find_communicator(identity, out_folder()) if through_mpi else meet(trial, identity)
+    make = STRATEGIES.get(strategy) or extra(strategy.value)
+    replication: ReplicaStrategy = make(workload, devices, communicator)
     run_job(TensorFlowJob(trial, identity, devices, replication, communicator, TensorFlowConfig.of(trial)))
     # Who leaves first looks like a failure to the others' collectives.
     communicator.barrier()
@@ -68,36 +67,41 @@ def _replicate(trial: TrialSpec, identity: RankIdentity, strategy: Strategy) -> 
         replication.across.leave()
 
 
-def _serve(trial: TrialSpec, identity: RankIdentity) -> None:
-    workload = trial.workload_as(TensorFlowWorkload)
+def _serve(trial: TrialSpec, identity: RankIdentity, workload: TensorFlowWorkload) -> None:
     cluster = ClusterMembership(trial, identity)
-    lends = cluster.task.kind == WORKER
-    devices = choose_devices(workload.device if lends else DeviceType.cpu, identity.local_rank, 1)
+    device = workload.device if cluster.kind == WORKER else DeviceType.cpu
+    devices = choose_devices(device, identity.local_rank, 1)
     set_arithmetic(workload.precision, devices, workload.options.deterministic, trial.seed)
-    if cluster.task.kind == CHIEF:
-        lead(trial, cluster, TensorFlowConfig.of(trial))
+    if cluster.kind == CHIEF:
+        Chief(trial, cluster, TensorFlowConfig.of(trial)).run()
     else:
         follow(cluster, identity, devices)
 
 
 def run_job(job: TensorFlowJob) -> None:
     """Time the training, then train to accuracy where that is asked for, and write the record."""
-    rule = while_timed(job.workload.optimizer, job.trial.point.workers)
-    trainer = ReplicaTrainer(job.replication.strategy, job.config.build, rule, job.replication.across)
+    strategy = job.replication.strategy
+    trainer = job.trainer(while_timed(job.workload.optimizer, job.trial.point.workers))
     data = job.data()
     batches = data.endless()
     several = job.replication.replicas > 1 and job.trial.measure.exposed_communication
-    alternate = NoAllReduce(trainer) if several else None
-    bench = _attach(job, alternate)
-    _note(job, bench.session.facts, trainer, data)
-    bench.session.facts.initial_checksum = replica_checksums(job.replication.strategy, trainer.model)[0]
+    bench = _attach(job, NoAllReduce(trainer) if several else None)
+    facts = bench.session.facts
+    _note(job, facts, trainer, data)
+    facts.initial_checksum = replica_checksums(strategy, trainer.model)[0]
+    facts.frozen_checksums += frozen_checksum(strategy, trainer.model)
+    waiting = bench.sections.section("input")
     while bench.step(job.config.batch):
-        if alternate is not None and bench.kind is alternate.kind:
-            bench.loss(trainer.update_alone(next(batches)))
-        else:
-            bench.loss(trainer.update(next(batches)))
-    bench.session.facts.peak_memory_bytes = _peak_memory(job.devices)
-    checksums = replica_checksums(job.replication.strategy, trainer.model)
+        alone = bench.kind is NoAllReduce.kind
+        with waiting:
+            batch = next(batches)
+        bench.loss(trainer.update(batch, communicate=not alone))
+    if job.devices.on_gpu:
+        facts.peak_memory_bytes = max(
+            int(tf.config.experimental.get_memory_info(name)["peak"]) for name in job.devices.names
+        )
+    facts.frozen_checksums += frozen_checksum(strategy, trainer.model)
+    checksums = replica_checksums(strategy, trainer.model)
     if job.trial.measure.accuracy is not None and isinstance(data, Epochs):
         train_to_accuracy(job, bench, data, job.trial.measure.accuracy)
     bench.finish(checksums)
@@ -115,7 +119,7 @@ def _attach(job: TensorFlowJob, alternate: NoAllReduce | None) -> Bench:
 
 
 def _note(job: TensorFlowJob, facts: Facts, trainer: ReplicaTrainer, data: SyntheticReplicas | Epochs) -> None:
-    options: dict[str, Any] = {
+    facts.options = {
         "device": job.devices.names[0].partition(":")[0],
         "batchPerWorker": job.config.batch,
         "optimizer": type(trainer.optimizer).__name__,
@@ -125,23 +129,24 @@ def _note(job: TensorFlowJob, facts: Facts, trainer: ReplicaTrainer, data: Synth
         "batchNorm": "local",
         "deterministic": job.workload.options.deterministic,
         "againstTorch": AGAINST_TORCH,
+        **job.transfer,
         **job.replication.facts,
     }
+    if (instances := job.workload.data.instances) > 1:
+        # A sample counts once, however many of its copies a step has; so an epoch stays one pass over the set.
+        facts.options["instances"] = instances
+        facts.options["imagesPerWorker"] = instances * job.config.batch
     if isinstance(data, Epochs):
-        options["datasetSamples"] = data.items
+        facts.options["datasetSamples"] = data.items
     if job.devices.on_gpu:
-        options["stepClock"] = STEP_CLOCK
+        facts.options["stepClock"] = DeviceClock.rule
     facts.backend = job.replication.backend
     facts.strategy = job.replication.name
     facts.versions = framework_versions(job.devices.on_gpu)
     if job.replication.across:
         facts.versions |= job.replication.across.versions
-    facts.parameters = sum(math.prod(each.shape) for each in trainer.model.trainable_variables)
+    trained = sum(math.prod(each.shape) for each in trainer.model.trainable_variables)
+    frozen = job.transfer.get("parametersFrozen", 0)
+    assert isinstance(frozen, int)
+    facts.parameters = trained + frozen
     facts.flops_per_sample = step_flops(trainer.model)
-    facts.options = options
-
-
-def _peak_memory(devices: Devices) -> int | None:
-    if not devices.on_gpu:
-        return None
-    return max(int(tf.config.experimental.get_memory_info(name)["peak"]) for name in devices.names)

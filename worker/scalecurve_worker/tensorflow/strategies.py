@@ -8,7 +8,6 @@ from typing import Any
 from scalecurve_api.programs.tensorflow import Communication, CrossDeviceOps, TensorFlowWorkload
 from scalecurve_api.programs.workload import Strategy
 from scalecurve_worker.process.failure import WorkloadError
-from scalecurve_worker.process.programs import extra
 from scalecurve_worker.rendezvous.communicator import Communicator
 from scalecurve_worker.tensorflow.cluster_membership import OwnAddress, tf_config
 from scalecurve_worker.tensorflow.devices import Devices
@@ -21,11 +20,7 @@ _CROSS_DEVICE_OPS = {
     CrossDeviceOps.reduction_to_one_device: "ReductionToOneDevice",
 }
 # What carries the sum, by the class that makes it; CollectiveAllReduce has several ways.
-_CARRIERS = {
-    "NcclAllReduce": "nccl",
-    "HierarchicalCopyAllReduce": "hierarchical-copy",
-    "ReductionToOneDevice": "reduction-to-one-device",
-}
+_CARRIERS = {name: operation.value for operation, name in _CROSS_DEVICE_OPS.items()}
 
 
 @dataclass(frozen=True)
@@ -116,9 +111,3 @@ STRATEGIES: dict[Strategy, Make] = {
     Strategy.mirrored: mirrored,
     Strategy.multi_worker_mirrored: multi_worker_mirrored,
 }
-
-
-def strategy_for(strategy: Strategy) -> Make:
-    """The function that makes a strategy."""
-    make: Make = STRATEGIES.get(strategy) or extra(strategy.value)
-    return make

@@ -1,11 +1,15 @@
 """One optimizer update by a custom loop: Keras 3's ``fit`` fails under several workers, and times nothing well."""
 
+import hashlib
 from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
+import numpy as np
+
 from scalecurve_api.programs.optimizer import Optimizer
 from scalecurve_api.record.rank import WindowKind
-from scalecurve_worker.tensorflow.framework import keras, tf
+from scalecurve_worker.tensorflow.framework import tf
+from scalecurve_worker.tensorflow.optimizers import build_optimizer, decayed, make_optimizer
 
 
 class ProcessGroup(Protocol):
@@ -29,37 +33,6 @@ class ProcessGroup(Protocol):
         """Go, once all others may go too."""
 
 
-class Lars(keras.optimizers.SGD):  # type: ignore[misc]  # Keras has no types
-    """Y. You, I. Gitman, B. Ginsburg, arXiv:1708.03888, algorithm 1.
-
-    Vectors (biases, norms' weights) are neither scaled nor decayed, as everybody who reproduced it does.
-    """
-
-    def __init__(self, learning_rate: float, momentum: float, decay: float, trust: float) -> None:
-        super().__init__(learning_rate=learning_rate, momentum=momentum)
-        self._layer_decay, self._trust = decay, trust
-
-    def update_step(self, gradient: Any, variable: Any, learning_rate: Any) -> None:
-        if len(variable.shape) > 1:
-            weight = tf.convert_to_tensor(variable)
-            gradient = tf.cast(gradient, weight.dtype)
-            norm = tf.norm(weight)
-            ratio = self._trust * norm / (tf.norm(gradient) + self._layer_decay * norm + 1e-12)
-            # A layer of zeros would never move.
-            ratio = tf.where(norm > 0, ratio, tf.ones_like(ratio))
-            gradient = (gradient + self._layer_decay * weight) * ratio
-        super().update_step(gradient, variable, learning_rate)
-
-
-_CLASSES = {
-    "sgd": keras.optimizers.SGD,
-    "adamw": keras.optimizers.AdamW,
-    "adagrad": keras.optimizers.Adagrad,
-    "lars": Lars,
-    "lamb": keras.optimizers.Lamb,
-}
-
-
 class ReplicaTrainer:
     """A model and its optimizer, spread over replicas by a strategy, and over processes that it knows nothing of.
 
@@ -68,29 +41,36 @@ class ReplicaTrainer:
     """
 
     def __init__(
-        self, strategy: Any, build: Callable[[], Any], optimizer: Optimizer, across: ProcessGroup | None = None
+        self,
+        strategy: Any,
+        build: Callable[[], Any],
+        rule: Optimizer,
+        across: ProcessGroup | None = None,
+        smoothing: float = 0.0,
     ) -> None:
+        """``smoothing`` is the share of a label that is spread over all classes."""
         self.strategy = strategy
-        self._across = across
+        self._across, self._rule, self._smoothing = across, rule, smoothing
         with strategy.scope():
             self.model = build()
-            self.optimizer = make_optimizer(optimizer)
-            self.optimizer.build(self.model.trainable_variables)
+            self.optimizer = make_optimizer(rule)
+            build_optimizer(self.optimizer, rule, self.model.trainable_variables)
         if across:
             across.start_alike([*self.model.variables, *self.optimizer.variables])
-        # SGD's weight decay is part of the gradient, as in torch; Keras's own would be taken off the parameter.
-        self._decay = optimizer.weight_decay if optimizer.name == "sgd" else 0.0
         self._replicas = strategy.num_replicas_in_sync
-        self._step = tf.function(lambda inputs, targets: self._run(inputs, targets, True))
-        self._step_alone = tf.function(lambda inputs, targets: self._run(inputs, targets, False))
+        # Nothing is counted in a timed window: for trainings to accuracy.
+        self.watch: Callable[[Any], None] | None = None  # with each step's right answers, as a scalar on the device
+        self._step = tf.function(self._run)
 
-    def update(self, batch: tuple[Any, Any]) -> Any:
-        """One step; the mean loss of this process's replicas, a scalar on their device."""
-        return self._step(*batch)
+    def update(self, batch: tuple[Any, Any], communicate: bool = True) -> Any:
+        """One step; the mean loss of this process's replicas, a scalar on their device.
 
-    def update_alone(self, batch: tuple[Any, Any]) -> Any:
-        """The same step without the sum over replicas, which then go apart."""
-        return self._step_alone(*batch)
+        Without communication there is no sum over replicas, which then go apart.
+        """
+        loss, *right = self._step(*batch, communicate)
+        if self.watch is not None:
+            self.watch(right[0])
+        return loss
 
     def set_rate(self, rate: float) -> None:
         with self.strategy.scope():
@@ -101,35 +81,51 @@ class ReplicaTrainer:
         variables = {id(each): each for each in (*self.model.variables, *self.optimizer.variables)}
         return [own for each in variables.values() for own in components(self.strategy, each)]
 
+    def loss(self, logits: Any, targets: Any) -> Any:
+        """The mean loss of a batch."""
+        return cross_entropy(logits, targets, self._smoothing)
+
     def decayed(self, gradients: list[Any], values: list[Any]) -> list[Any]:
-        if not self._decay:
-            return gradients
-        decay = self._decay / self._replicas
-        return [each + decay * value for each, value in zip(gradients, values, strict=True)]
+        """A replica's gradients with its share of the weight decay that is part of them."""
+        return decayed(self._rule, gradients, values, 1 / self._replicas)
 
     def _run(self, inputs: Any, targets: Any, communicate: bool) -> Any:
-        losses = self.strategy.run(self._replica_step, args=(inputs, targets, communicate))
+        """The mean loss, and with ``watch`` the number of right answers, over this process's replicas."""
+        losses, *right = self.strategy.run(self._replica_step, args=(inputs, targets, communicate))
         local_losses = self.strategy.experimental_local_results(losses)
-        return local_losses[0] if len(local_losses) == 1 else tf.add_n(local_losses) / len(local_losses)
+        loss = local_losses[0] if len(local_losses) == 1 else tf.add_n(local_losses) / len(local_losses)
+        return loss, *(tf.add_n(self.strategy.experimental_local_results(each)) for each in right)
 
     def _replica_step(self, inputs: Any, targets: Any, communicate: bool) -> Any:
         variables = self.model.trainable_variables
         values = [variable.value for variable in variables]
         with tf.GradientTape() as tape:
-            loss = cross_entropy(self.model(inputs, training=True), targets)
+            logits = self.model(inputs, training=True)
+            loss = self.loss(logits, targets)
             share = loss / self._replicas
         if self._across and communicate:
             tape = self._across.tape(tape)
         gradients = self.decayed(tape.gradient(share, values), values)
         self.optimizer.communicate = communicate
         self.optimizer.apply(gradients, variables)
+        return (loss,) if self.watch is None else (loss, right_answers(logits, targets))
+
+
+def right_answers(logits: Any, targets: Any) -> Any:
+    """How many of a batch are right: logits (batch, classes), targets (batch,)."""
+    return tf.math.count_nonzero(tf.equal(tf.argmax(logits, axis=-1, output_type=targets.dtype), targets))
+
+
+def cross_entropy(logits: Any, targets: Any, smoothing: float = 0.0) -> Any:
+    """Mean over the batch, in fp32: logits (batch, classes), targets (batch,).
+
+    ``smoothing`` is the share of a label that is spread over all classes.
+    """
+    logits = tf.cast(logits, tf.float32)
+    loss = tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(targets, logits))
+    if not smoothing:
         return loss
-
-
-def cross_entropy(logits: Any, targets: Any) -> Any:
-    """Mean over the batch, in fp32: logits (batch, classes), targets (batch,)."""
-    each = tf.nn.sparse_softmax_cross_entropy_with_logits(targets, tf.cast(logits, tf.float32))
-    return tf.reduce_mean(each)
+    return (1 - smoothing) * loss - smoothing * tf.reduce_mean(tf.nn.log_softmax(logits))
 
 
 def components(strategy: Any, variable: Any) -> tuple[Any, ...]:
@@ -138,26 +134,19 @@ def components(strategy: Any, variable: Any) -> tuple[Any, ...]:
     return variables
 
 
-def make_optimizer(optimizer: Optimizer) -> Any:
-    """Keras's optimizer, whose sum over replicas can be left out: the flag is read when a step is traced."""
-    options: dict[str, Any] = {"learning_rate": optimizer.learning_rate}
-    match optimizer.name:
-        case "sgd":
-            options["momentum"] = optimizer.momentum
-        case "lars":
-            options |= {"momentum": optimizer.momentum, "decay": optimizer.weight_decay, "trust": optimizer.trust}
-        case _:
-            options["weight_decay"] = optimizer.weight_decay
-    return _silenceable(_CLASSES[optimizer.name])(**options)
+def replica_checksums(strategy: Any, model: Any) -> list[str]:
+    """For each replica of this process: names, shapes, types and bits of its own trainable variables, by name.
 
-
-def _silenceable(kind: Any) -> Any:
-    """A class of optimizer with ``communicate``; Keras has no public way to leave its all-reduce out."""
-
-    def reduce(self: Any, pairs: Any) -> Any:
-        return kind._all_reduce_sum_gradients(self, pairs) if self.communicate else list(pairs)
-
-    return type(kind.__name__, (kind,), {"communicate": True, "_all_reduce_sum_gradients": reduce})
+    Running statistics of batch norm are left out: they are each replica's own. Frozen layers have their own digest.
+    """
+    ordered = sorted(model.trainable_variables, key=lambda variable: str(variable.path))
+    digests = [hashlib.blake2b(digest_size=16) for _ in components(strategy, ordered[0])]
+    for variable in ordered:
+        for digest, value in zip(digests, components(strategy, variable), strict=True):
+            values = np.ascontiguousarray(value.numpy())
+            digest.update(f"{variable.path}{values.shape}{values.dtype}".encode())
+            digest.update(values.tobytes())
+    return [digest.hexdigest() for digest in digests]
 
 
 class NoAllReduce:

@@ -12,17 +12,16 @@ from scalecurve_worker.torch.training import Trainer
 
 
 class PeakMemory:
-    """Highest allocation on the device; on a CPU, of the process.
+    """Highest allocation on the device from now on; on a CPU, of the process.
 
-    Counting starts when this is made. ``beside`` is what the alternate holds while the measured steps run.
+    ``beside`` is what the alternate holds while the measured steps run.
     """
 
     def __init__(self, device: torch.device) -> None:
         self.beside = 0
         self._device = device
         self._highest = 0
-        if device.type == "cuda":
-            torch.cuda.reset_peak_memory_stats(device)
+        self.resume()
 
     def pause(self) -> None:
         if self._device.type == "cuda":
@@ -42,7 +41,8 @@ class PeakMemory:
 class NoSync:
     """The same step without its all-reduce: replicas drift apart, so all state is put back afterwards.
 
-    ``no_sync`` also leaves out the copies into buckets, which some other baselines keep; hence it is named.
+    ``no_sync`` also leaves out the copies into buckets, which some other baselines keep; hence it is named. The state
+    is kept in host memory, so that it takes none of the device's.
     """
 
     kind = WindowKind.no_communication
@@ -51,19 +51,36 @@ class NoSync:
         self.method = trainer.wrapped.exposed
         self._trainer = trainer
         self._memory = memory
-        self._state = _HostCopy(trainer)
+        self._kept: list[Tensor] = []
+        self._scaler: dict[str, object] = {}
 
     def enter(self) -> None:
         self._memory.pause()
-        self._state.take()
+        tensors = state_tensors(self._trainer.wrapped)
+        if [t.shape for t in self._kept] != [t.shape for t in tensors]:
+            self._kept = [torch.empty_like(each, device="cpu", pin_memory=each.is_cuda) for each in tensors]
+        _copy(tensors, self._kept)
+        if self._trainer.scaler is not None:
+            self._scaler = self._trainer.scaler.state_dict()
 
     def leave(self) -> None:
         """Put them back, in place: buckets and compiled code hold on to the same memory."""
-        self._state.put_back()
+        _copy(self._kept, state_tensors(self._trainer.wrapped))
+        if self._trainer.scaler is not None:
+            self._trainer.scaler.load_state_dict(self._scaler)
         self._memory.resume()
 
     def update(self, batches: list[Batch]) -> Tensor:
         return self._trainer.update(batches, communicate=False)
+
+
+def _copy(sources: list[Tensor], targets: list[Tensor]) -> None:
+    """Between the device and pinned memory of the host."""
+    with torch.no_grad():
+        for source, target in zip(sources, targets, strict=True):
+            target.copy_(source, non_blocking=True)
+    if any(each.is_cuda for each in (*sources, *targets)):
+        torch.cuda.synchronize()
 
 
 class Plain:
@@ -73,55 +90,13 @@ class Plain:
     method: str | None = None
 
     def __init__(self, trainer: Trainer, memory: PeakMemory) -> None:
+        self.update = trainer.update
+        self.enter = memory.pause
         self._trainer = trainer
         self._memory = memory
 
-    def enter(self) -> None:
-        self._memory.pause()
-
     def leave(self) -> None:
-        """Say how much memory the second model holds beside the measured one, which then runs again."""
+        """Note how much memory the second model holds beside the measured one, which then runs again."""
         self._trainer.optimizer.zero_grad(set_to_none=True)
-        self._memory.beside = sum(t.numel() * t.element_size() for t in state_tensors(self._trainer.wrapped))
+        self._memory.beside = sum(each.nbytes for each in state_tensors(self._trainer.wrapped))
         self._memory.resume()
-
-    def update(self, batches: list[Batch]) -> Tensor:
-        return self._trainer.update(batches)
-
-
-class _HostCopy:
-    """State kept in host memory, so that it takes none of the device's."""
-
-    def __init__(self, trainer: Trainer) -> None:
-        self._trainer = trainer
-        self._kept: list[Tensor] = []
-        self._scaler: dict[str, object] = {}
-
-    def take(self) -> None:
-        tensors = state_tensors(self._trainer.wrapped)
-        if [t.shape for t in self._kept] != [t.shape for t in tensors]:
-            self._kept = [_like_on_host(tensor) for tensor in tensors]
-        with torch.no_grad():
-            for kept, tensor in zip(self._kept, tensors, strict=True):
-                kept.copy_(tensor, non_blocking=kept.is_pinned())
-        if self._trainer.scaler is not None:
-            self._scaler = self._trainer.scaler.state_dict()
-        self._wait(tensors)
-
-    def put_back(self) -> None:
-        tensors = state_tensors(self._trainer.wrapped)
-        with torch.no_grad():
-            for kept, tensor in zip(self._kept, tensors, strict=True):
-                tensor.copy_(kept, non_blocking=kept.is_pinned())
-        if self._trainer.scaler is not None:
-            self._trainer.scaler.load_state_dict(self._scaler)
-        self._wait(tensors)
-
-    @staticmethod
-    def _wait(tensors: list[Tensor]) -> None:
-        if tensors and tensors[0].is_cuda:
-            torch.cuda.synchronize(tensors[0].device)
-
-
-def _like_on_host(tensor: Tensor) -> Tensor:
-    return torch.empty_like(tensor, device="cpu", pin_memory=tensor.is_cuda)

@@ -9,8 +9,7 @@ import torch
 
 from scalecurve_worker.steps.timing import Span, UnixTime
 
-# torch leaves events without types.
-_new_event: Callable[..., Any] = torch.cuda.Event
+_new_event: Callable[..., Any] = torch.cuda.Event  # torch leaves events without types
 
 
 class CudaClock:
@@ -42,7 +41,7 @@ class CudaClock:
         return self._last_ns
 
     def mark(self) -> int:
-        event = self._idle.pop() if self._idle else _new_event(enable_timing=True)
+        event = self._event()
         event.record(self._stream)
         self._pending.append(event)
         return time.monotonic_ns()

@@ -1,4 +1,4 @@
-"""DataParallel with persistent threads."""
+"""DataParallel with threads that last, an option of strategy ``dp``."""
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -21,7 +21,7 @@ class KeptThreads(nn.DataParallel[nn.Module]):
         self.threads = [ThreadPoolExecutor(1, f"replica-{index}") for index in range(len(self.device_ids))]
 
     def parallel_apply(self, replicas: Sequence[Any], inputs: Sequence[Any], kwargs: Any) -> list[Any]:
-        """Outputs of the replicas in the order of their devices; a replica's error is raised when all have ended."""
+        """Outputs in the order of the devices; a replica's error is raised when all have ended."""
         grad = torch.is_grad_enabled()
         narrow, dtype = torch.is_autocast_enabled("cuda"), torch.get_autocast_dtype("cuda")
 

@@ -6,6 +6,7 @@ from contextlib import AbstractContextManager, nullcontext
 
 import torch
 
+from scalecurve_api.programs.torch_options import TrainingOptions
 from scalecurve_api.programs.workload import DeviceType, Precision
 from scalecurve_api.record.rank import RankTopology
 from scalecurve_worker.monitor.nvml import driver_version
@@ -47,8 +48,7 @@ def framework_versions(device: torch.device) -> dict[str, str]:
         versions["cuda"] = str(torch.version.cuda)
         versions["cudnn"] = str(cudnn_version())
         versions["nccl"] = ".".join(map(str, nccl_version()))
-        driver = driver_version()
-        if driver:
+        if driver := driver_version():
             versions["driver"] = driver
     return versions
 
@@ -56,28 +56,30 @@ def framework_versions(device: torch.device) -> dict[str, str]:
 def topologies_on(gpus: Sequence[int]) -> list[RankTopology]:
     """The workers of a process that drives several GPUs: one on each, with equal parts of its cores."""
     cores = shares_of_cores(len(gpus))
-    topologies = []
-    for rank, index in enumerate(gpus):
-        where = topology(RankIdentity(rank, len(gpus), rank), *device_identity(torch.device("cuda", index)))
-        topologies.append(where.model_copy(update={"cores": cores[rank]}))
-    return topologies
+    places = (
+        topology(RankIdentity(rank, len(gpus), rank), *device_identity(torch.device("cuda", index)))
+        for rank, index in enumerate(gpus)
+    )
+    return [place.model_copy(update={"cores": own}) for place, own in zip(places, cores, strict=True)]
 
 
 _AUTOCAST = {Precision.bf16: torch.bfloat16, Precision.fp16: torch.float16}
 
 
-def set_arithmetic(precision: Precision, device: torch.device, deterministic: bool) -> None:
+def set_arithmetic(precision: Precision, device: torch.device, options: TrainingOptions) -> None:
     """Settings of the whole process, the same for every worker count.
 
     TF32 is on for ``tf32`` and off otherwise, in matrix products and in cuDNN alike; torch's own defaults differ
-    between the two. cuDNN's search for the fastest algorithm is on, unless results must repeat bit by bit.
+    between the two. cuDNN's search for the fastest algorithm is on, as in torchvision's and timm's training scripts,
+    unless an option says otherwise or results must repeat bit by bit.
     """
+    deterministic = options.deterministic
     if device.type != "cuda" and precision in (Precision.tf32, Precision.fp16):
         raise WorkloadError(f"workload.precision: {precision.value} needs a GPU; allowed on a CPU: fp32, bf16")
     tf32 = precision is Precision.tf32
     torch.backends.cuda.matmul.allow_tf32 = tf32
     torch.backends.cudnn.allow_tf32 = tf32
-    torch.backends.cudnn.benchmark = not deterministic
+    torch.backends.cudnn.benchmark = not deterministic if options.cudnn_benchmark is None else options.cudnn_benchmark
     if deterministic:
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
         torch.use_deterministic_algorithms(True)
@@ -87,8 +89,3 @@ def autocast(precision: Precision, device: torch.device) -> AbstractContextManag
     """The context of the forward pass and the loss."""
     dtype = _AUTOCAST.get(precision)
     return nullcontext() if dtype is None else torch.autocast(device.type, dtype=dtype)
-
-
-def scaler_for(precision: Precision, device: torch.device) -> torch.amp.GradScaler | None:
-    """Loss scaling, which fp16 needs and bf16 does not."""
-    return torch.amp.GradScaler(device.type) if precision is Precision.fp16 else None

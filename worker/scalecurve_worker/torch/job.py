@@ -1,6 +1,11 @@
 """One rank's share of a trial of the torch program: its model, its strategy and its data."""
 
+from functools import partial
+from pathlib import Path
+from typing import Any
+
 import torch
+import torch.distributed as dist
 from torch import nn
 
 from scalecurve_api.programs.data import DataSource
@@ -9,11 +14,18 @@ from scalecurve_api.programs.workload import Strategy
 from scalecurve_api.spec.trial import TrialSpec
 from scalecurve_worker.process.failure import WorkloadError
 from scalecurve_worker.process.identity import identify
+from scalecurve_worker.process.programs import extra
 from scalecurve_worker.torch import models
-from scalecurve_worker.torch.data import Batch, DataOptions, DataSpec, Loader, Split, open_data
-from scalecurve_worker.torch.strategies import RemoteParameters, Wrap, WrappedModel, wrap_of
+from scalecurve_worker.torch.data import Batch, DataOptions, DataSpec, Loader, open_data
+from scalecurve_worker.torch.recomputation import recomputed
+from scalecurve_worker.torch.strategies import STRATEGIES, RemoteParameters, Wrap, WrappedModel
 from scalecurve_worker.torch.training import Trainer
-from scalecurve_worker.torch.transfer import begin, train_mode
+from scalecurve_worker.torch.transfer import begin, load_checkpoint, train_mode
+from scalecurve_worker.training.checkpoints import FIELD
+from scalecurve_worker.training.data.image_list import has_test
+from scalecurve_worker.training.data.images import FolderSplit
+
+TEACHER_FIELD = "workload.data.labels.pseudoLabels.teacher"
 
 
 class TorchJob:
@@ -25,13 +37,13 @@ class TorchJob:
         self.trial = trial
         self.workload = workload
         self.device = device
-        self.spec = models.spec(self.workload.model)
-        self.strategy = self.workload.resolved_strategy or Strategy.ddp
+        self.spec = models.spec(workload.model)
+        self.strategy = workload.resolved_strategy or Strategy.ddp
         self.batch = batch_per_worker(trial)
         self.remotes: list[RemoteParameters] = []
         self.transfer: dict[str, object] = {}
-        self._wrap = wrap or wrap_of(self.strategy)
-        if trial.measure.accuracy and self.workload.data.source is DataSource.synthetic:
+        self._wrap: Wrap = wrap or STRATEGIES.get(self.strategy) or extra(self.strategy.value)
+        if trial.measure.accuracy and workload.data.source is DataSource.synthetic:
             raise WorkloadError("measure.accuracy: needs real data, but workload.data.source is synthetic")
 
     def build(self, data: DataSpec) -> nn.Module:
@@ -39,10 +51,12 @@ class TorchJob:
         torch.manual_seed(self.trial.seed)
         model = models.build(self.spec.name, classes=data.classes, input_shape=data.shape)
         self.transfer = begin(model, self.workload.transfer, self.spec, data.shape, data.classes)
+        model = recomputed(model, self.workload.options.activation_checkpointing)
         model = train_mode(model.to(self.device))
         return model.to(memory_format=torch.channels_last) if self.workload.options.channels_last else model
 
     def wrap(self, model: nn.Module) -> WrappedModel:
+        """A model that :meth:`build` made, spread over all workers."""
         wrapped = self._wrap(model, self.device, self.workload)
         if wrapped.remote is not None:
             self.remotes.append(wrapped.remote)
@@ -53,50 +67,81 @@ class TorchJob:
 
         The loss of a language model, not compiled, costs a tenth of its step: GPT-2 small, one H200, 72 ms and not 65.
         """
-        compiled = self.workload.options.compile
-        return Trainer(
-            wrapped,
-            torch.compile(wrapped.module) if compiled else wrapped.module,
-            self.workload.precision,
-            self.device,
-            self.spec.auxiliary_weight,
-            self.workload.options.label_smoothing,
-            torch.compile(models.training_loss) if compiled else models.training_loss,
-        )
+        options = self.workload.options
+        module: Any = torch.compile(wrapped.module) if options.compile else wrapped.module
+        loss = torch.compile(models.training_loss) if options.compile else models.training_loss
+        weighted = partial(loss, auxiliary_weight=self.spec.auxiliary_weight, smoothing=options.label_smoothing)
+        return Trainer(wrapped, module, self.workload.precision, self.device, weighted)
 
-    def data(self, split: Split, *, alone: bool = False) -> Loader:
+    def data(self, split: FolderSplit, *, alone: bool = False) -> Loader:
         """Batches of this rank, or of the whole split where it is ``alone``.
 
         Synthetic ones take the model's own shape and classes where none are named.
         """
-        data, identity = self.workload.data, identify()
+        data, (rank, world) = self.workload.data, self._reader()
         synthetic = data.source is DataSource.synthetic
         return open_data(
             data.source.value,
             # Under DataParallel one process feeds every GPU.
             batch=self.batch * (self.trial.point.workers if self.strategy is Strategy.dp else 1),
             path=data.path,
-            shape=data.shape or (self.spec.shape if synthetic else None),
-            classes=data.classes or (self.spec.classes if synthetic else None),
+            shape=([data.sequence_length] if data.sequence_length else data.shape)
+            or (self.spec.shape if synthetic or self.spec.kind == "tokens" else None),
+            classes=data.classes or (self.spec.classes if synthetic or self.spec.kind == "tokens" else None),
             seed=self.trial.seed,
-            rank=0 if alone else identity.rank,
-            world=1 if alone else identity.world,
+            rank=0 if alone else rank,
+            world=1 if alone else world,
             split=split,
             device=self.device,
             options=DataOptions(
                 kind=self.spec.kind,
                 channels_last=self.workload.options.channels_last,
                 augmentation=data.augmentation,
+                rotation=data.rotation,
+                shift=data.shift,
+                zoom=data.zoom,
                 cutout=data.cutout,
                 instances=data.instances,
                 validation=data.validation,
                 split_seed=data.split_seed,
+                column=data.column,
+                loaders=data.loader_workers,
+                labels=data.labels,
+                teacher=self._teacher if data.labels.pseudo_labels is not None else None,
             ),
         )
 
-    def micro_batches(self, batch: Batch) -> list[Batch]:
-        """The parts of a batch whose gradients are added up before an update."""
-        return split_batch(batch, self.workload.options.gradient_accumulation)
+    @torch.no_grad()
+    def _teacher(self, unlabeled: Loader) -> torch.Tensor:
+        """Class probabilities (items, classes) by the teacher's parameters: rank 0's, on every rank."""
+        request = self.workload.data.labels.pseudo_labels
+        assert request is not None
+        spec = unlabeled.spec
+        scores = torch.zeros((spec.items, spec.classes), device=self.device)
+        if identify().rank == 0:
+            model = models.build(self.spec.name, classes=spec.classes, input_shape=spec.shape)
+            try:
+                load_checkpoint(model, request.teacher, frozenset())
+            except WorkloadError as error:
+                raise WorkloadError(str(error).replace(FIELD, TEACHER_FIELD)) from error
+            model = model.to(self.device).eval()
+            scores = torch.cat([model(inputs).float().softmax(1) for inputs, _ in unlabeled])
+        if dist.is_initialized():
+            dist.broadcast(scores, 0)
+        return scores.cpu()
+
+    def _reader(self) -> tuple[int, int]:
+        """Which of the readers of the data this rank is; those of a data-parallel group read the same."""
+        identity, degrees = identify(), self.trial.point.parallelism
+        return (identity.rank, identity.world) if degrees is None else (degrees.data_rank(identity.rank), degrees.data)
+
+    @property
+    def has_test(self) -> bool:
+        """Whether there are images that neither train nor validate."""
+        data = self.workload.data
+        if data.source is not DataSource.image_folder or data.path is None:
+            return False
+        return has_test(Path(data.path).expanduser(), data.validation)
 
     def close(self) -> None:
         for remote in self.remotes:
@@ -104,7 +149,7 @@ class TorchJob:
 
 
 def split_batch(batch: Batch, parts: int) -> list[Batch]:
-    """Micro-batches of equal size; the batch divides by ``parts``."""
+    """Micro-batches of equal size, whose gradients are added up before an update; the batch divides by ``parts``."""
     if parts == 1:
         return [batch]
     inputs, targets = batch
@@ -112,8 +157,9 @@ def split_batch(batch: Batch, parts: int) -> list[Batch]:
 
 
 def batch_per_worker(trial: TrialSpec) -> int:
-    """Samples that a worker takes in a step."""
-    batch = trial.point.batch_per_worker
+    """Samples that a worker takes in a step, alone or with the others of its data-parallel group."""
+    degrees = trial.point.parallelism
+    batch = trial.point.batch_per_worker if degrees is None else degrees.group_batch
     parts = trial.workload.gradient_accumulation
     if batch is None:
         raise WorkloadError("scaling.batch: program torch needs global (strong) or perWorker (weak)")

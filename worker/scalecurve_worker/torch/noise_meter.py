@@ -3,7 +3,6 @@
 DDP looks at a hook's annotations, so that these must not be text (PEP 563).
 """
 
-import math
 from typing import Any
 
 import torch
@@ -44,10 +43,11 @@ class NoiseMeter:
         self._sum = self._sum.to(gradients.device) + gradients.double().square().sum()
 
     def row(self, epoch: int) -> NoiseScaleRow | None:
-        """What the epoch's steps give, the same on every rank; then begin another. Collective."""
+        """Of the epoch's steps, the same on every rank; then begin another. Collective."""
         steps = torch.stack(self._steps).tolist() if self._steps else []
         self._steps = []
-        each = self._world.all_gather([[_spelled(norm) for norm in norms] for norms in zip(*steps, strict=True)])
+        # As text, for JSON has no NaN.
+        each = self._world.all_gather([[repr(norm) for norm in norms] for norms in zip(*steps, strict=True)])
         if not steps:
             return None
         small = [sum(map(float, norms)) / len(norms) for norms in zip(*(rank[0] for rank in each), strict=True)]
@@ -55,10 +55,9 @@ class NoiseMeter:
 
     def _after(self, index: int, parts: int) -> None:
         """After the backward pass of a micro-batch; gradients are of the mean over the parts."""
-        last = index == parts - 1
         if self._workers == 1:
             self._part(parts)
-        if not last:
+        if index < parts - 1:
             return
         small = self._sum / (parts if self._workers == 1 else 1)
         large = torch.stack([gradient.double().square().sum() for gradient in self._gradients()]).sum()
@@ -78,8 +77,7 @@ class NoiseMeter:
         self._before = [gradient.clone() for gradient in now]
 
     def _gradients(self) -> list[Tensor]:
-        module = self._trainer.wrapped.module
-        return [each.grad for each in module.parameters() if each.grad is not None]
+        return [each.grad for each in self._trainer.wrapped.module.parameters() if each.grad is not None]
 
 
 def _squared(meter: NoiseMeter, bucket: GradBucket) -> torch.futures.Future[Tensor]:
@@ -87,8 +85,3 @@ def _squared(meter: NoiseMeter, bucket: GradBucket) -> torch.futures.Future[Tens
     meter.add(bucket.buffer())
     group: Any = None
     return default_hooks.allreduce_hook(group, bucket)
-
-
-def _spelled(value: float) -> str:
-    # JSON has no NaN.
-    return repr(value) if math.isfinite(value) else "nan"

@@ -1,47 +1,55 @@
 """Optimizers: torch's own, and LARS and LAMB for large batches."""
 
-from collections.abc import Callable, Iterable
-from typing import Any, overload
+from collections.abc import Iterable
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from scalecurve_api.programs.optimizer import TorchOptimizer
-
-_EPSILON = 1e-6
+from scalecurve_api.programs.optimizer import Optimizer
 
 
 def rule_of(
-    optimizer: TorchOptimizer, workers: int = 1, device: str = "cpu"
+    optimizer: Optimizer, workers: int = 1, device: str = "cpu"
 ) -> tuple[type[torch.optim.Optimizer], dict[str, Any]]:
     """The class and its arguments.
 
-    AdamW on a GPU is the fused one, which reads and writes each tensor once; elsewhere foreach and fused are left to
-    torch's own default. The rate is the scaled one where scaling is asked for; a warm-up is for trainings to accuracy.
+    Adam and AdamW on a GPU are the fused ones, as in torchtitan, nanoGPT and Transformers' Trainer, unless ``fused``
+    says otherwise. What no field sets is torch's own default. The rate is the scaled one where scaling is
+    asked for; a warm-up is for trainings to accuracy.
     """
     rate = optimizer.learning_rate * (workers if optimizer.scale_with_workers else 1)
     common = {"lr": rate, "weight_decay": optimizer.weight_decay}
+    adam = optimizer.name in ("adam", "adamw") and device == "cuda"
+    fused = {"fused": True} if (adam if optimizer.fused is None else optimizer.fused) else {}
     match optimizer.name:
+        case "sgd":
+            momentum = {"momentum": optimizer.momentum, "nesterov": optimizer.nesterov}
+            return torch.optim.SGD, {**common, **momentum, **fused}
+        case "adam":
+            return torch.optim.Adam, {**common, **fused}
         case "adamw":
-            return torch.optim.AdamW, {**common, "fused": True} if device == "cuda" else common
+            return torch.optim.AdamW, {**common, **fused}
+        case "adadelta":
+            return torch.optim.Adadelta, {**common, "rho": optimizer.rho}
         case "adagrad":
-            return torch.optim.Adagrad, common
+            return torch.optim.Adagrad, {**common, **fused}
+        case "rmsprop":
+            return torch.optim.RMSprop, {**common, "alpha": optimizer.rho}
         case "lars":
             return LARS, {**common, "momentum": optimizer.momentum, "trust": optimizer.trust}
         case "lamb":
             return LAMB, common
-        case "sgd":
-            return torch.optim.SGD, {**common, "momentum": optimizer.momentum}
 
 
-def make_optimizer(parameters: Iterable[Tensor], optimizer: TorchOptimizer, workers: int = 1) -> torch.optim.Optimizer:
+def make_optimizer(parameters: Iterable[Tensor], optimizer: Optimizer, workers: int = 1) -> torch.optim.Optimizer:
     """An optimizer over all parameters of a model that are trained."""
     trained = [each for each in parameters if each.requires_grad]
     kind, arguments = rule_of(optimizer, workers, trained[0].device.type)
     return kind(groups_of(trained, optimizer), **arguments)
 
 
-def groups_of(parameters: Iterable[Tensor], optimizer: TorchOptimizer) -> list[Tensor] | list[dict[str, Any]]:
+def groups_of(parameters: Iterable[Tensor], optimizer: Optimizer) -> list[Tensor] | list[dict[str, Any]]:
     """All parameters that are trained, or apart from the others the vectors, which then do not decay.
 
     Biases and the parameters of norms are all the vectors that there are. That they should not decay is X. Jia et al.,
@@ -57,16 +65,9 @@ def groups_of(parameters: Iterable[Tensor], optimizer: TorchOptimizer) -> list[T
 
 
 class _ByLayer(torch.optim.Optimizer):
-    @overload
-    def step(self, closure: None = None) -> None: ...
-    @overload
-    def step(self, closure: Callable[[], float]) -> float: ...
     @torch.no_grad()
-    def step(self, closure: Callable[[], float] | None = None) -> float | None:
-        loss = None
-        if closure is not None:
-            with torch.enable_grad():
-                loss = closure()
+    def step(self, closure: Any = None) -> Any:
+        loss = None if closure is None else torch.enable_grad()(closure)()
         for group in self.param_groups:
             for parameter in group["params"]:
                 if parameter.grad is not None:
@@ -83,7 +84,15 @@ class LARS(_ByLayer):
     Vectors (biases, norms' weights) are neither scaled nor decayed, as everybody who reproduced it does.
     """
 
-    def __init__(self, params: Iterable[Tensor], lr: float, momentum: float, weight_decay: float, trust: float) -> None:
+    # Horovod makes an optimizer of the same class anew, from groups that have all of these.
+    def __init__(
+        self,
+        params: Iterable[Tensor],
+        lr: float = 0.1,
+        momentum: float = 0.9,
+        weight_decay: float = 0.0,
+        trust: float = 0.001,
+    ) -> None:
         super().__init__(params, {"lr": lr, "momentum": momentum, "weight_decay": weight_decay, "trust": trust})
 
     def _update(self, weight: Tensor, gradient: Tensor, state: dict[str, Any], group: dict[str, Any]) -> None:
@@ -104,7 +113,11 @@ class LAMB(_ByLayer):
     """Adam's direction, scaled by layer: Y. You et al., arXiv:1904.00962, algorithm 2, with Adam's bias correction."""
 
     def __init__(
-        self, params: Iterable[Tensor], lr: float, weight_decay: float, betas: tuple[float, float] = (0.9, 0.999)
+        self,
+        params: Iterable[Tensor],
+        lr: float = 0.001,
+        weight_decay: float = 0.0,
+        betas: tuple[float, float] = (0.9, 0.999),
     ) -> None:
         super().__init__(params, {"lr": lr, "weight_decay": weight_decay, "betas": betas})
 
@@ -117,7 +130,7 @@ class LAMB(_ByLayer):
         state["square"].mul_(second).addcmul_(gradient, gradient, value=1 - second)
         mean = state["mean"] / (1 - first ** state["step"])
         square = state["square"] / (1 - second ** state["step"])
-        update = mean / (square.sqrt() + _EPSILON)
+        update = mean / (square.sqrt() + 1e-6)
         if weight.dim() > 1:
             update = update.add(weight, alpha=group["weight_decay"])
             norm, length = torch.linalg.vector_norm(weight), torch.linalg.vector_norm(update)

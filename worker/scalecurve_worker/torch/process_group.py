@@ -2,6 +2,7 @@
 
 import os
 import socket
+from contextlib import nullcontext
 from datetime import timedelta
 
 import torch
@@ -15,6 +16,7 @@ from scalecurve_worker.process.failure import WorkloadError
 from scalecurve_worker.process.identity import identify
 from scalecurve_worker.process.trial_spec import out_folder
 from scalecurve_worker.rendezvous.communicator import find_communicator
+from scalecurve_worker.torch import nccl_log
 from scalecurve_worker.torch.device import nccl_version
 
 _TIMEOUT = timedelta(minutes=10)
@@ -37,26 +39,22 @@ def ask_for_algorithm(algorithm: AllReduce, backend: str) -> None:
     """Set ``NCCL_ALGO``; it is read when the first communicator is made."""
     if algorithm not in (AllReduce.ring, AllReduce.tree) or backend != "nccl":
         return
-    name = algorithm.value.capitalize()
     per_function = nccl_version() >= _PER_FUNCTION
-    os.environ["NCCL_ALGO"] = f"allreduce:{name.lower()}" if per_function else name
+    os.environ["NCCL_ALGO"] = f"allreduce:{algorithm.value}" if per_function else algorithm.value.capitalize()
 
 
 def join_group(backend: str, device: torch.device) -> None:
     """Initialise torch.distributed, with one process too."""
     identity = identify()
+    rank, world = identity.rank, identity.world
+    store: Store | None = HashStore() if world == 1 else None
+    if world > 1 and "MASTER_ADDR" not in os.environ:
+        store = _meet(rank, world)
     device_id = device if backend == "nccl" else None
-    if "MASTER_ADDR" in os.environ and identity.world > 1:
+    with nccl_log.logged() if backend == "nccl" else nullcontext():
         dist.init_process_group(
-            backend, rank=identity.rank, world_size=identity.world, timeout=_TIMEOUT, device_id=device_id
+            backend, store=store, rank=rank, world_size=world, timeout=_TIMEOUT, device_id=device_id
         )
-        return
-    store: Store = HashStore()
-    if identity.world > 1:
-        store = _meet(identity.rank, identity.world)
-    dist.init_process_group(
-        backend, store=store, rank=identity.rank, world_size=identity.world, timeout=_TIMEOUT, device_id=device_id
-    )
 
 
 def leave_group() -> None:

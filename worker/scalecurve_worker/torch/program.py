@@ -1,14 +1,14 @@
 """``program: torch``: a model of the catalog trained on synthetic or real data, and timed."""
 
 import copy
-from collections.abc import Iterator
 
 import torch
 from torch import nn
 
 from scalecurve_api.programs.data import DataSource
 from scalecurve_api.programs.horovod import TorchTraining
-from scalecurve_api.programs.torch import CommHook, TorchWorkload, TrainingOptions
+from scalecurve_api.programs.torch import DEEPSPEED, TorchWorkload
+from scalecurve_api.programs.torch_options import CommHook, Recomputation, TrainingOptions
 from scalecurve_api.programs.workload import Strategy
 from scalecurve_api.record.rank import RankRecord
 from scalecurve_api.spec.trial import TrialSpec
@@ -21,23 +21,26 @@ from scalecurve_worker.torch import models
 from scalecurve_worker.torch.accuracy import train_to_accuracy
 from scalecurve_worker.torch.alternates import NoSync, PeakMemory, Plain
 from scalecurve_worker.torch.attach import attach_torch
-from scalecurve_worker.torch.checksum import parameter_checksum
-from scalecurve_worker.torch.data import Batch, DataError, Loader
+from scalecurve_worker.torch.data import DataError, Loader
 from scalecurve_worker.torch.device import choose_device, set_arithmetic, topologies_on
+from scalecurve_worker.torch.explain.built_in import BuiltInExplainer
+from scalecurve_worker.torch.explain.wrappers import count_parameters
 from scalecurve_worker.torch.flops import FlopCountError, count_step_flops, device_peak_flops
-from scalecurve_worker.torch.job import TorchJob, batch_per_worker
+from scalecurve_worker.torch.job import TorchJob, batch_per_worker, split_batch
+from scalecurve_worker.torch.parameters import parameter_checksum
 from scalecurve_worker.torch.process_group import ask_for_algorithm, choose_backend, join_group, leave_group
 from scalecurve_worker.torch.sharding import local_elements
 from scalecurve_worker.torch.strategies import Wrap, single
 from scalecurve_worker.torch.training import Trainer
-from scalecurve_worker.torch.transfer import note_frozen
+from scalecurve_worker.torch.transfer import frozen_checksum
+from scalecurve_worker.torch.transports import transport_of
 
 
 def run(trial: TrialSpec) -> None:
     """Train and time one trial on this rank."""
     workload = trial.workload_as(TorchWorkload)
     device = choose_device(workload.device, identify().local_rank)
-    set_arithmetic(workload.precision, device, workload.options.deterministic)
+    set_arithmetic(workload.precision, device, workload.options)
     strategy = workload.resolved_strategy
     if strategy not in (Strategy.single, Strategy.dp):
         # With parameter servers ranks only meet in the group: no gradient goes through it.
@@ -45,6 +48,9 @@ def run(trial: TrialSpec) -> None:
         backend = "gloo" if served else choose_backend(workload.backend, device)
         ask_for_algorithm(workload.all_reduce, backend)
         join_group(backend, device)
+    if strategy is Strategy.mesh:
+        extra("mesh")(trial, workload, device)
+        return
     carry_out(trial, workload, device)
 
 
@@ -58,7 +64,11 @@ def carry_out(trial: TrialSpec, workload: TorchTraining, device: torch.device, w
         raise WorkloadError(f"workload.data: {error}") from error
     except Exception as error:
         if workload.data.instances > 1 and out_of_memory(error):
-            raise _too_many(trial, workload, device, error) from error
+            instances, batch = workload.data.instances, batch_per_worker(trial)
+            raise MemoryError(
+                f"workload.data.instances: {instances} of each of {batch} samples are {instances * batch} images a "
+                f"step, which do not fit the memory of {device}: {error}"
+            ) from error
         raise
     leave_group()
 
@@ -78,40 +88,30 @@ def _measure(job: TorchJob, data: Loader) -> tuple[Bench, str]:
     model = job.build(data.spec)
     if job.trial.measure.accuracy is not None and job.trial.measure.accuracy.quantization is not None:
         extra("check-quantizable")(model)
-    flops = _count_flops(model, data)
-    twin = copy.deepcopy(model) if _compares_plain(job) else None
+    flops = _count_flops(job, model, data)
+    compares_plain = job.trial.measure.exposed_communication and job.strategy is Strategy.ddp and identify().world == 1
+    twin = copy.deepcopy(model) if compares_plain else None
     trainer = job.trainer(job.wrap(model))
     memory = PeakMemory(job.device)
     alternate = _alternate(job, trainer, twin, memory)
     topologies = topologies_on(trainer.wrapped.gpus) if trainer.wrapped.gpus else None
-    bench = attach_torch(trainer.wrapped.module, alternate, topologies)
+    explainer = BuiltInExplainer(trainer, job.device, job.trial.measure, identify().world)
+    bench = attach_torch(trainer.wrapped.module, alternate, topologies, explainer)
     facts = bench.session.facts
     _note(job, facts, trainer, data)
-    facts.flops_per_sample = flops if isinstance(flops, float) else None
     if isinstance(flops, str):
         facts.options["flops"] = flops
-    note_frozen(facts.frozen_checksums, model)
-    if job.strategy in (Strategy.fsdp, Strategy.dp, Strategy.parameter_server):
-        facts.initial_checksum = parameter_checksum(trainer.wrapped.module)
-    batches = (job.micro_batches(batch) for batch in data.endless())
-    samples = job.batch * _samples_per_item(job)
-    if trainer.wrapped.remote is not None:
-        trainer.wrapped.remote.train(bench, trainer.update, batches, samples)
     else:
-        _steps(bench, trainer, batches, samples, alternate)
+        facts.flops_per_sample, facts.hardware_flops_per_sample = flops
+    facts.frozen_checksums += frozen_checksum(model)
+    if job.strategy in (Strategy.fsdp, Strategy.dp, Strategy.parameter_server, *DEEPSPEED):
+        facts.initial_checksum = parameter_checksum(trainer.wrapped.module)
+    _train(job, bench, trainer, alternate, data)
     facts.peak_memory_bytes = memory.bytes()
-    note_frozen(facts.frozen_checksums, model)
+    facts.frozen_checksums += frozen_checksum(model)
     facts.traffic = trainer.wrapped.traffic()
+    facts.transport = transport_of(bench.session.communicator, facts.topology.device, facts.backend)
     return bench, parameter_checksum(trainer.wrapped.module)
-
-
-def _samples_per_item(job: TorchJob) -> int:
-    shape = job.workload.data.shape or job.spec.shape
-    return shape[0] if job.spec.kind == "tokens" else 1
-
-
-def _compares_plain(job: TorchJob) -> bool:
-    return job.trial.measure.exposed_communication and job.strategy is Strategy.ddp and identify().world == 1
 
 
 def _alternate(job: TorchJob, trainer: Trainer, twin: nn.Module | None, memory: PeakMemory) -> NoSync | Plain | None:
@@ -122,12 +122,28 @@ def _alternate(job: TorchJob, trainer: Trainer, twin: nn.Module | None, memory: 
     return None
 
 
+def _train(job: TorchJob, bench: Bench, trainer: Trainer, alternate: NoSync | Plain | None, data: Loader) -> None:
+    batches = (split_batch(batch, job.workload.options.gradient_accumulation) for batch in data.endless())
+    samples = job.batch * data.spec.samples_per_item
+    if trainer.wrapped.remote is not None:
+        trainer.wrapped.remote.train(bench, trainer.update, batches, samples)
+        return
+    # Synthetic batches are there already; waiting for others belongs to the timed windows' record.
+    synthetic = data.spec.source == DataSource.synthetic.value
+    waiting = bench.sections.section("input") if synthetic else bench.loading
+    while bench.step(samples):
+        turn = alternate if alternate is not None and bench.kind is alternate.kind else trainer
+        with waiting:
+            batch = next(batches)
+        bench.loss(turn.update(batch))
+
+
 def _note(job: TorchJob, facts: Facts, trainer: Trainer, data: Loader) -> None:
     options, wrapped = job.workload.options, trainer.wrapped
     facts.strategy = wrapped.wrapper
     facts.backend = wrapped.backend or facts.backend
     facts.versions.update(wrapped.versions)
-    facts.parameters = sum(parameter.numel() for parameter in wrapped.module.parameters())
+    facts.parameters = count_parameters(wrapped.module)
     facts.shard_elements = local_elements(wrapped.module)
     facts.sample_unit = "tokens" if job.spec.kind == "tokens" else "samples"
     facts.options = {
@@ -136,6 +152,7 @@ def _note(job: TorchJob, facts: Facts, trainer: Trainer, data: Loader) -> None:
         "cudnnBenchmark": torch.backends.cudnn.benchmark,
         "optimizer": type(trainer.optimizer).__name__,
         "threads": torch.get_num_threads(),
+        **({"sequenceLength": data.spec.shape[0]} if job.spec.kind == "tokens" else {}),
         **job.transfer,
         **recorded_options(options),
         **wrapped.options,
@@ -156,43 +173,23 @@ def _note(job: TorchJob, facts: Facts, trainer: Trainer, data: Loader) -> None:
         facts.peak_flops = device_peak_flops(name, job.workload.precision.value)
 
 
-def _count_flops(model: nn.Module, data: Loader) -> float | str:
-    """FLOPs of a sample by one item, so that the batch does not matter; or why they could not be counted."""
+def _count_flops(job: TorchJob, model: nn.Module, data: Loader) -> tuple[float, float] | str:
+    """Of one sample, the model's own and with what is recomputed; or why they could not be counted."""
     inputs, _ = next(iter(data))
     try:
-        return count_step_flops(model, inputs).total / data.spec.samples_per_step
+        own = count_step_flops(model, inputs).total / data.spec.samples_per_step
+        if job.workload.options.activation_checkpointing is Recomputation.none:
+            return own, own
+        return own, count_step_flops(model, inputs, recomputed=True).total / data.spec.samples_per_step
     except FlopCountError as error:
         return str(error)
 
 
-def _steps(
-    bench: Bench,
-    trainer: Trainer,
-    batches: Iterator[list[Batch]],
-    samples: int,
-    alternate: NoSync | Plain | None,
-) -> None:
-    while bench.step(samples):
-        parts = next(batches)
-        if alternate is not None and bench.kind is alternate.kind:
-            bench.loss(alternate.update(parts))
-        else:
-            bench.loss(trainer.update(parts))
-
-
 def recorded_options(options: TrainingOptions) -> dict[str, object]:
-    """The options as requested, without those that the hook ignores, and those that the strategy records itself."""
-    ignored = {"keep_threads", "fsdp_group_mb"}
+    """Those of the request, without what the hook ignores and what the strategy records itself."""
+    ignored = {"keep_threads", "fsdp_group_mb", "shard", "cudnn_benchmark"}
     if options.comm_hook is not CommHook.powersgd:
         ignored.add("comm_hook_rank")
     if options.comm_hook is not CommHook.top_k:
         ignored.add("comm_hook_density")
     return options.model_dump(mode="json", by_alias=True, exclude_none=True, exclude=ignored)
-
-
-def _too_many(trial: TrialSpec, workload: TorchTraining, device: torch.device, error: Exception) -> MemoryError:
-    instances, batch = workload.data.instances, batch_per_worker(trial)
-    return MemoryError(
-        f"workload.data.instances: {instances} of each of {batch} samples are {instances * batch} images a step, "
-        f"which do not fit the memory of {device}: {error}"
-    )

@@ -1,84 +1,88 @@
 """FSDP2 over a model's blocks, singly or grouped; the rest goes with the root."""
 
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from contextlib import contextmanager
+from typing import Any, NamedTuple
 
 import torch
-import torch.distributed as dist
 from torch import nn
-from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
+from torch.distributed.tensor import DTensor
 
 from scalecurve_api.programs.workload import Precision
 
-BLOCKS = ("blocks", "stages")
 
+class Sharded(NamedTuple):
+    """What :func:`shard` made: the type that parameters are gathered in, and the elements of each group.
 
-@dataclass(frozen=True)
-class Sharded:
-    """A model whose parameters are shared out.
-
-    ``gathered`` has each group's elements and how often a step gathers them: blocks for the forward pass and again
-    for the backward pass, the root once.
+    A block's group is gathered for the forward pass and again for the backward pass, the root's, the last, once.
     """
 
-    module: nn.Module
-    parameter_type: torch.dtype
-    gathered: list[tuple[int, int]]
+    dtype: torch.dtype
+    groups: list[int]
 
     @property
-    def wrapper(self) -> str | None:
-        """The class that torch mixed into the model's own; None where it did not."""
-        return FSDPModule.__name__ if isinstance(self.module, FSDPModule) else None
-
-    @property
-    def layout(self) -> dict[str, object]:
-        return {"fsdpGroups": len(self.gathered)}
-
-    def no_sync(self) -> AbstractContextManager[None]:
-        """Gradients of a micro-batch are added up unreduced; parameters are gathered as ever."""
-        return _unreduced(self.module)
+    def gathered(self) -> list[tuple[int, int]]:
+        """Elements of each group, and how often a step gathers them."""
+        return [*((elements, 2) for elements in self.groups[:-1]), (self.groups[-1], 1)]
 
 
-def shard(model: nn.Module, device: torch.device, precision: Precision, group_mb: float) -> Sharded:
-    """Share the model out over all ranks of the group, consecutive blocks together up to ``group_mb`` MiB.
+def computes_in_bf16(model: nn.Module, precision: Precision) -> bool:
+    """Whether parameters are gathered as bf16, and so computed with: then there is no autocast.
 
-    A group costs the host its own hooks and collectives in each step, however small it is: with GPT-2 large, block by
-    block, four H200s waited for Python through 40 % of a step. A large one is less hidden behind computing.
-
-    bf16 parameters are gathered as bf16, half the bytes, where the model has no batch norm, whose weights must stay
-    fp32 beside its fp32 statistics. Gradients are reduced in fp32 either way, as under DDP.
+    Not where the model has batch norm, whose weights must stay fp32 beside its fp32 statistics: it runs under autocast.
     """
-    mesh = init_device_mesh(device.type, (dist.get_world_size(),))
-    narrow = precision is Precision.bf16 and not any(
-        isinstance(module, nn.modules.batchnorm._BatchNorm) for module in model.modules()
-    )
-    dtype = torch.bfloat16 if narrow else torch.float32
-    policy = MixedPrecisionPolicy(param_dtype=dtype if narrow else None, reduce_dtype=torch.float32)
+    norms = (module for module in model.modules() if isinstance(module, nn.modules.batchnorm._BatchNorm))
+    return precision is Precision.bf16 and not any(norms)
+
+
+def shard(model: nn.Module, mesh: DeviceMesh, precision: Precision, group_mb: float) -> Sharded:
+    """Share the model out over the mesh's last dimension, block by block, and the rest with the root.
+
+    As torch's tutorial of FSDP2 and torchtitan do it: ``fully_shard`` on each block and on the model, bf16 parameters
+    by ``MixedPrecisionPolicy``, gradients reduced in fp32. A mesh of two dimensions has replicas in the first (HSDP).
+    With ``group_mb`` consecutive blocks are gathered together up to so many MiB: each group costs the host its own
+    hooks and collectives, and a large one is less hidden behind computing.
+    """
+    dtype = torch.bfloat16 if computes_in_bf16(model, precision) else torch.float32
+    narrow = None if dtype is torch.float32 else dtype
+    policy = MixedPrecisionPolicy(param_dtype=narrow, reduce_dtype=torch.float32)
     for parameter in model.parameters():
         # Shares are cut along the first dimension, and torch refuses strides of channels_last; activations keep them.
         parameter.data = parameter.data.contiguous()
     total = _elements(model)
-    gathered: list[tuple[int, int]] = []
+    groups: list[int] = []
     for group in _groups(list(blocks_of(model)), group_mb * 2**20 / dtype.itemsize):
         fully_shard(group if len(group) > 1 else group[0], mesh=mesh, mp_policy=policy)
-        gathered.append((sum(map(_elements, group)), 2))
+        groups.append(sum(map(_elements, group)))
     fully_shard(model, mesh=mesh, mp_policy=policy)
-    gathered.append((total - sum(elements for elements, _ in gathered), 1))
-    return Sharded(model, dtype, gathered)
+    return Sharded(dtype, [*groups, total - sum(groups)])
+
+
+def mesh_of(device: torch.device, workers: int, shard: int) -> DeviceMesh:
+    """All workers in one dimension; or copies of the model by the ``shard`` workers of each (HSDP)."""
+    if not shard:
+        return init_device_mesh(device.type, (workers,))
+    return init_device_mesh(device.type, (workers // shard, shard), mesh_dim_names=("replicate", "shard"))
+
+
+def containers_of(model: nn.Module) -> Iterator[nn.Sequential | nn.ModuleList]:
+    """What holds the repeated parts of a model; none where it is not made of such."""
+    for name in ("blocks", "stages"):
+        parts = getattr(model, name, None)
+        if isinstance(parts, nn.Sequential | nn.ModuleList):
+            yield parts
 
 
 def blocks_of(model: nn.Module) -> Iterator[nn.Module]:
-    """The repeated parts of a model, in order; none where it is not made of such."""
-    for name in BLOCKS:
-        parts = getattr(model, name, None)
-        if isinstance(parts, nn.Sequential | nn.ModuleList):
-            yield from parts
+    """The repeated parts of a model, in order."""
+    for parts in containers_of(model):
+        yield from parts
 
 
 def _groups(blocks: Sequence[nn.Module], most: float) -> Iterator[list[nn.Module]]:
-    """Consecutive blocks with parameters, together while they have no more than ``most`` elements."""
+    """Consecutive blocks with parameters, together while they have no more than ``most`` elements; 0: one by one."""
     group: list[nn.Module] = []
     for block in filter(_elements, blocks):
         if group and sum(map(_elements, group)) + _elements(block) > most:
@@ -95,18 +99,22 @@ def _elements(module: nn.Module) -> int:
 
 def local_elements(model: nn.Module) -> int | None:
     """Elements of parameters that this rank holds; None where every rank holds them all."""
-    if not isinstance(model, FSDPModule):
-        return None
-    return sum(_local(parameter) for parameter in model.parameters())
+    if isinstance(model, FSDPModule):
+        local = (each.to_local() if isinstance(each, DTensor) else each for each in model.parameters())
+        return sum(each.numel() for each in local)
+    shares = [each for each in model.parameters() if hasattr(each, "ds_tensor")]  # DeepSpeed's ZeRO-3
+    return sum(map(_share, shares)) if shares else None
 
 
-def _local(parameter: nn.Parameter) -> int:
-    to_local = getattr(parameter, "to_local", None)
-    return int(to_local().numel()) if to_local is not None else parameter.numel()
+def _share(parameter: Any) -> int:
+    """Elements of this rank's share of a parameter under ZeRO-3, without what fills up the last one."""
+    size, rank = int(parameter.ds_tensor.ds_numel), int(parameter.ds_process_group.rank())
+    return max(0, min(size, int(parameter.ds_numel) - size * rank))
 
 
 @contextmanager
-def _unreduced(module: nn.Module) -> Iterator[None]:
+def unreduced(module: nn.Module) -> Iterator[None]:
+    """Gradients of a micro-batch are added up unreduced; parameters are gathered as ever."""
     assert isinstance(module, FSDPModule)
     module.set_requires_gradient_sync(False)
     try:

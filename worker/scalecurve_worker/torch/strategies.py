@@ -9,25 +9,26 @@ from typing import Any, Protocol
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
+from torch.distributed.fsdp import FSDPModule
 from torch.distributed.optim import ZeroRedundancyOptimizer
 from torch.nn.parallel import DistributedDataParallel
 
 from scalecurve_api.programs.horovod import TorchTraining
-from scalecurve_api.programs.torch import BatchNormMode, CommHook, TorchWorkload
+from scalecurve_api.programs.torch import TorchWorkload
+from scalecurve_api.programs.torch_options import BatchNormMode, CommHook
 from scalecurve_api.programs.workload import Strategy
 from scalecurve_api.record.rank import Traffic
 from scalecurve_worker.process.failure import WorkloadError
 from scalecurve_worker.process.programs import extra
 from scalecurve_worker.sdk.bench import Bench
+from scalecurve_worker.sdk.sections import Sections
 from scalecurve_worker.torch import traffic
 from scalecurve_worker.torch.data import Batch
 from scalecurve_worker.torch.data_parallel import KeptThreads
 from scalecurve_worker.torch.optimizers import groups_of, make_optimizer, rule_of
-from scalecurve_worker.torch.sharding import shard
-from scalecurve_worker.torch.transfer import is_frozen
+from scalecurve_worker.torch.sharding import computes_in_bf16, mesh_of, shard, unreduced
 
-Update = Callable[[list[Batch]], Tensor]
-"""One optimizer update over micro-batches; their mean loss."""
+Update = Callable[[list[Batch]], Tensor]  # one optimizer update over micro-batches; their mean loss
 
 
 class RemoteParameters(Protocol):
@@ -38,6 +39,9 @@ class RemoteParameters(Protocol):
 
     def settle(self) -> None:
         """Wait for all workers' updates, and take the parameters."""
+
+    def watch_sections(self, sections: Sections) -> None:
+        """Tell of waiting for servers, until ``sections`` is closed."""
 
     def close(self) -> None:
         """Leave; collective."""
@@ -51,7 +55,8 @@ class WrappedModel:
     takes communication out of a step, and is None where there is none, which ``unexposed`` then explains.
     ``learns_graph`` means that the first update cannot be without communication. ``remote`` is set where workers
     do not hold the parameters, and ``gpus`` are those that this one process drives, where there is one for all.
-    ``backend`` carries the gradients where that is not the group's own library.
+    ``backend`` carries the gradients where that is not the group's own library. ``autocast`` is false where the module
+    computes in a narrower type by itself. ``backward`` is the backward pass of a loss.
     """
 
     module: nn.Module
@@ -65,13 +70,13 @@ class WrappedModel:
     remote: RemoteParameters | None = None
     gpus: Sequence[int] = ()
     backend: str | None = None
+    autocast: bool = True
+    backward: Callable[[Tensor], None] = field(default=torch.autograd.backward)
     versions: dict[str, str] = field(default_factory=dict)
     options: dict[str, object] = field(default_factory=dict)
 
 
-# torch leaves it without types.
-synchronized: Callable[[nn.Module], nn.Module] = nn.SyncBatchNorm.convert_sync_batchnorm
-
+synchronized: Callable[[nn.Module], nn.Module] = nn.SyncBatchNorm.convert_sync_batchnorm  # untyped in torch
 # torch 2.14 deprecates the older name.
 _NAMES = inspect.signature(DistributedDataParallel.__init__).parameters
 _SYNC_BUFFERS = "forward_sync_buffers" if "forward_sync_buffers" in _NAMES else "broadcast_buffers"
@@ -123,32 +128,36 @@ def zero1(model: nn.Module, device: torch.device, workload: TorchWorkload) -> Wr
 
 
 def fsdp(model: nn.Module, device: torch.device, workload: TorchWorkload) -> WrappedModel:
-    """FSDP2: every rank holds a share of parameters, gradients and optimizer state."""
-    workers = dist.get_world_size()
+    """FSDP2: every rank holds a share of parameters, gradients and optimizer state; HSDP with ``options.shard``."""
+    workers, options = dist.get_world_size(), workload.options
+    if options.shard and workers % options.shard:
+        raise WorkloadError(f"workload.options.shard: {options.shard} does not divide the {workers} workers")
     if workload.batch_norm is BatchNormMode.synchronized:
         model = synchronized(model)
-    elements = count_elements(model)
-    group_mb = workload.options.fsdp_group_mb
-    sharded = shard(model, device, workload.precision, group_mb)
+    elements, narrow = count_elements(model), computes_in_bf16(model, workload.precision)
+    mesh = mesh_of(device, workers, options.shard)
+    sharded = shard(model, mesh, workload.precision, options.fsdp_group_mb)
     return WrappedModel(
-        sharded.module,
-        sharded.wrapper,
-        make_optimizer(sharded.module.parameters(), workload.optimizer, workers),
-        sharded.no_sync,
+        model,
+        FSDPModule.__name__ if isinstance(model, FSDPModule) else None,
+        make_optimizer(model.parameters(), workload.optimizer, workers),
+        lambda: unreduced(model),
         unexposed="all-gathers are a part of the forward pass: there is no step without them",
-        traffic=lambda: traffic.fsdp(sharded.gathered, elements, workers, sharded.parameter_type.itemsize),
+        traffic=lambda: traffic.fsdp(sharded.gathered, elements, tuple(mesh.shape), sharded.dtype.itemsize),
+        autocast=not narrow,
         options={
-            "fsdpGroupMb": group_mb,
-            "fsdpParameterType": str(sharded.parameter_type).removeprefix("torch."),
-            **sharded.layout,
+            "fsdpGroupMb": options.fsdp_group_mb,
+            "fsdpParameterType": str(sharded.dtype).removeprefix("torch."),
+            "fsdpGroups": len(sharded.groups),
+            **({"shard": options.shard} if options.shard else {}),
         },
     )
 
 
 def dp(model: nn.Module, device: torch.device, workload: TorchWorkload) -> WrappedModel:
     """DataParallel: this process drives every GPU that it sees, and copies the model to each in every step."""
-    kept = workload.options.keep_threads
-    if not kept:
+    kept, searches = workload.options.keep_threads, workload.options.cudnn_benchmark
+    if not kept and searches is None:
         # cuDNN's search is remembered by thread, and would be made in every step: 1,256 ms of ResNet-50 on two H200s.
         torch.backends.cudnn.benchmark = False
     wrapped = KeptThreads(model) if kept else nn.DataParallel(model)
@@ -168,6 +177,11 @@ def count_elements(model: nn.Module) -> int:
     return sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)
 
 
+def _mebibytes(model: nn.Module) -> int:
+    """Room for every gradient."""
+    return 1 + sum(each.nbytes for each in model.parameters() if each.requires_grad) // (1 << 20)
+
+
 def _replicate(model: nn.Module, device: torch.device, workload: TorchWorkload) -> DistributedDataParallel:
     options, norm = workload.options, workload.batch_norm
     # torch refuses this late, with an internal error (pytorch#93672).
@@ -175,17 +189,15 @@ def _replicate(model: nn.Module, device: torch.device, workload: TorchWorkload) 
         raise WorkloadError("workload.options.staticGraph: cannot be combined with compile; set one of them to false")
     if norm is BatchNormMode.synchronized:
         model = synchronized(model)
-    # Nothing changes the buffers of frozen layers.
-    still = all(is_frozen(layer) for layer in model.modules() if any(True for _ in layer.buffers(recurse=False)))
-    further: dict[str, Any] = {_SYNC_BUFFERS: False} if norm is BatchNormMode.local or still else {}
+    further: dict[str, Any] = {_SYNC_BUFFERS: False} if norm is BatchNormMode.local else {}
     return DistributedDataParallel(
         model,
         device_ids=[device] if device.type == "cuda" else None,
         gradient_as_bucket_view=options.gradient_as_bucket_view,
         static_graph=options.static_graph,
         **further,
-        # None is torch's own default.
-        bucket_cap_mb=options.bucket_cap_mb,
+        # None is torch's own default. A bucket of its own size also replaces the smaller first one.
+        bucket_cap_mb=options.bucket_cap_mb if options.overlap else _mebibytes(model),
     )
 
 
@@ -198,19 +210,7 @@ def _and_norms(sent: Traffic, wrapped: DistributedDataParallel, workers: int) ->
     return traffic.with_buffers(sent, sum(each.nbytes for each in wrapped.buffers()), workers)
 
 
-STRATEGIES: dict[Strategy, Wrap] = {
-    Strategy.single: single,
-    Strategy.ddp: ddp,
-    Strategy.zero1: zero1,
-    Strategy.fsdp: fsdp,
-    Strategy.dp: dp,
-}
-
-
-def wrap_of(strategy: Strategy) -> Wrap:
-    """The function of a strategy."""
-    wrap: Wrap = STRATEGIES.get(strategy) or extra(strategy.value)
-    return wrap
+STRATEGIES: dict[Strategy, Wrap] = {Strategy[each.__name__]: each for each in (single, ddp, zero1, fsdp, dp)}
 
 
 def state_tensors(wrapped: WrappedModel) -> list[Tensor]:

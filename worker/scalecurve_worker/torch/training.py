@@ -1,17 +1,21 @@
 """One optimizer update."""
 
-from collections.abc import Callable
-from contextlib import nullcontext
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from scalecurve_api.programs.workload import Precision
+from scalecurve_worker.sdk.sections import Sections
 from scalecurve_worker.torch.data import Batch
-from scalecurve_worker.torch.device import autocast, scaler_for
+from scalecurve_worker.torch.device import autocast
 from scalecurve_worker.torch.models import AuxiliaryLogits, training_loss
 from scalecurve_worker.torch.strategies import WrappedModel
+
+_PASSES = ("forward", "backward", "optimizer")
+_UNTIMED: Mapping[str, AbstractContextManager[None]] = dict.fromkeys(_PASSES, nullcontext())
 
 
 class Trainer:
@@ -23,27 +27,21 @@ class Trainer:
         forward: Callable[[Tensor], Any],
         precision: Precision,
         device: torch.device,
-        auxiliary_weight: float = 0.3,
-        smoothing: float = 0.0,
-        loss: Callable[..., Tensor] = training_loss,
+        loss: Callable[[Any, Tensor], Tensor] = training_loss,
     ) -> None:
-        """``forward`` is the module to call: the wrapped one, or its compiled form; ``smoothing`` is that of labels.
-
-        ``loss`` is :func:`training_loss`, or its compiled form.
-        """
+        """``forward`` is the wrapped module, or its compiled form, and ``loss`` :func:`training_loss` of its output."""
         self.wrapped = wrapped
         self.forward = forward
         self.optimizer = wrapped.optimizer
-        self.scaler = scaler_for(precision, device)
-        self.watch: Callable[[Tensor, Tensor], None] | None = None
-        """Called with the logits and targets of every micro-batch; nothing watches a timed window."""
-        self.after_backward: Callable[[int, int], None] | None = None
-        """Called after each backward pass with the micro-batch's index and their number; likewise."""
+        # bf16 needs none.
+        self.scaler = torch.amp.GradScaler(device.type) if precision is Precision.fp16 else None
+        # Nothing watches a timed window: both are for trainings to accuracy.
+        self.watch: Callable[[Tensor, Tensor], None] | None = None  # with each micro-batch's logits and targets
+        self.after_backward: Callable[[int, int], None] | None = None  # with its index and the number of them
+        self._sections = _UNTIMED
         self._learning = wrapped.learns_graph
-        self._precision = precision
+        self._precision = precision if wrapped.autocast else Precision.fp32
         self._device = device
-        self._auxiliary_weight = auxiliary_weight
-        self._smoothing = smoothing
         self._loss = loss
 
     def update(self, batches: list[Batch], communicate: bool = True) -> Tensor:
@@ -64,20 +62,37 @@ class Trainer:
             if self.after_backward is not None:
                 self.after_backward(index, len(batches))
         self._learning = False
-        if self.scaler is None:
-            self.optimizer.step()
-        else:
-            self.scaler.step(self.optimizer)
-            self.scaler.update()
+        with self._sections["optimizer"]:
+            if self.scaler is None:
+                self.optimizer.step()
+            else:
+                self.scaler.step(self.optimizer)
+                self.scaler.update()
         return losses[0] if last == 0 else torch.stack(losses).mean()
+
+    def watch_sections(self, sections: Sections) -> None:
+        """Tell of the passes, and of waiting for parameter servers or Horovod, until ``sections`` is closed."""
+        self._sections = {name: sections.section(name) for name in _PASSES}
+        sections.seen |= set(_PASSES)
+        sections.watch(self._rest)
+        if self.wrapped.remote is not None:
+            self.wrapped.remote.watch_sections(sections)
+
+    def _rest(self) -> None:
+        self._sections = _UNTIMED
+
+    def autocast(self) -> AbstractContextManager[None]:
+        """The context of a forward pass and its loss."""
+        return autocast(self._precision, self._device)
 
     def _accumulate(self, batch: Batch, parts: int) -> Tensor:
         inputs, targets = batch
-        with autocast(self._precision, self._device):
+        with self._sections["forward"], self.autocast():
             output = self.forward(inputs)
-            loss = self._loss(output, targets, auxiliary_weight=self._auxiliary_weight, smoothing=self._smoothing)
+            loss = self._loss(output, targets)
         if self.watch is not None:
             self.watch(output.logits if isinstance(output, AuxiliaryLogits) else output, targets)
         share = loss if parts == 1 else loss / parts
-        torch.autograd.backward(share if self.scaler is None else self.scaler.scale(share))
+        with self._sections["backward"]:
+            self.wrapped.backward(share if self.scaler is None else self.scaler.scale(share))
         return loss.detach()

@@ -86,6 +86,18 @@ def train_epochs(
             break
 
 
+def with_test(bench: Bench, items: int, result: EpochResult) -> None:
+    """Note how the trained model did on the test set, from all ranks' shares. Collective.
+
+    Once, after the last epoch: nothing is chosen by it.
+    """
+    results = [EpochResult(**fields) for fields in bench.session.communicator.all_gather(asdict(result))]
+    facts = bench.session.facts
+    if facts.dataset is not None:
+        right, counted = (sum(getattr(each, name) for each in results) for name in ("correct", "counted"))
+        facts.dataset = facts.dataset.model_copy(update={"test": items, "test_accuracy": right / counted})
+
+
 def evaluation_of(epoch: int, steps: int, wall_s: float, results: list[EpochResult]) -> Evaluation | None:
     """One row from the results of all ranks; None where a loss is not finite."""
     counted = sum(each.counted for each in results)

@@ -5,10 +5,11 @@ S. McCandlish et al., "An empirical model of large-batch training", arXiv:1812.0
 
 import math
 from collections.abc import Sequence
+from statistics import fmean
+
+import numpy as np
 
 from scalecurve_api.record.rank import NoiseScaleRow
-
-_Z = 1.959963984540054
 
 
 def estimate(
@@ -31,14 +32,14 @@ def estimate(
     gradient2 = [(large_batch * b - small_batch * s) / (large_batch - small_batch) for s, b in pairs]
     trace = [(s - b) / (1 / small_batch - 1 / large_batch) for s, b in pairs]
     bounds = ratio_interval(trace, gradient2)
-    mean_gradient2, mean_trace = _mean(gradient2), _mean(trace)
+    mean_gradient2, mean_trace = fmean(gradient2), fmean(trace)
     return NoiseScaleRow(
         epoch=epoch,
         steps=len(pairs),
         small_batch=small_batch,
         large_batch=large_batch,
-        small_norm2=_mean([s for s, _ in pairs]),
-        large_norm2=_mean([b for _, b in pairs]),
+        small_norm2=fmean(s for s, _ in pairs),
+        large_norm2=fmean(b for _, b in pairs),
         gradient2=mean_gradient2,
         trace=mean_trace,
         simple=None if bounds is None else max(0.0, mean_trace / mean_gradient2),
@@ -49,32 +50,15 @@ def estimate(
 
 def ratio_interval(over: Sequence[float], under: Sequence[float]) -> tuple[float, float] | None:
     """Fieller's 95 % interval of mean(over) / mean(under) of pairs; None where unbounded or under is not positive."""
+    from scipy.special import stdtrit
+
     count = len(over)
     if count < 3:
         return None
-    x, y = _mean(over), _mean(under)
-    scale = count * (count - 1)
-    t2 = _student(count - 1) ** 2
-    xx = t2 * sum((each - x) ** 2 for each in over) / scale
-    yy = t2 * sum((each - y) ** 2 for each in under) / scale
-    xy = t2 * sum((a - x) * (b - y) for a, b in zip(over, under, strict=True)) / scale
-    a, b, c = y * y - yy, x * y - xy, x * x - xx
+    x, y = fmean(over), fmean(under)
+    (xx, xy), (_, yy) = stdtrit(count - 1, 0.975) ** 2 / count * np.cov(over, under)
+    a, b, c = float(y * y - yy), float(x * y - xy), float(x * x - xx)
     if y <= 0 or a <= 0:
         return None
     root = math.sqrt(max(0.0, b * b - a * c))
     return (b - root) / a, (b + root) / a
-
-
-def _student(degrees: int) -> float:
-    """The 97.5 % quantile of t by its expansion about the normal one: M. Abramowitz, I. Stegun, 26.7.5."""
-    z, n = _Z, float(degrees)
-    return (
-        z
-        + (z**3 + z) / (4 * n)
-        + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * n**2)
-        + (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / (384 * n**3)
-    )
-
-
-def _mean(values: Sequence[float]) -> float:
-    return math.fsum(values) / len(values)

@@ -7,10 +7,10 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import FixedFormatter, FixedLocator, NullLocator
 
 from scalecurve.render import formatting
+from scalecurve.reporting.drawing.views import form
 
 MOST_TICKS = 9
-_FITS = 7
-"""Characters of a tick's label that the margin has room for."""
+_FITS = 7  # characters of a tick's label that the margin has room for
 _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
@@ -64,7 +64,10 @@ def thinned(counts: Sequence[int], most: int = MOST_TICKS) -> list[int]:
 def log_axis(
     axes: Axes, which: str, low: float, high: float, spell: Callable[[float], str] = formatting.number
 ) -> None:
-    """A log axis over [low, high] with about five round ticks and a small margin."""
+    """A log axis over [low, high] with about five round ticks and a small margin; linear in figures of that form."""
+    if which == "y" and form().linear:
+        linear_axis(axes, which, 0, high * 1.06, spell)
+        return
     air = max((high / low) ** 0.06, 1.04)
     low, high = low / air, high * air
     getattr(axes, f"set_{which}scale")("log")

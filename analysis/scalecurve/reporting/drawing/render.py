@@ -2,20 +2,21 @@
 
 import io
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import matplotlib
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 
-from scalecurve.reporting.content import Plot
+from scalecurve.reporting.content import Plot, View
 from scalecurve.reporting.drawing.sheet import Drawing
+from scalecurve.reporting.drawing.views import Form, drawn_as
 from scalecurve.reporting.theme import FAINT, INK, PAPER
 
 SETTINGS: dict[str, Any] = {
-    "font.family": "sans-serif",
     "font.sans-serif": ["DejaVu Sans"],
     "font.size": 9.0,
     "svg.fonttype": "none",
@@ -25,9 +26,8 @@ SETTINGS: dict[str, Any] = {
     "axes.labelcolor": INK,
     "axes.titlesize": 10.0,
     "axes.titleweight": "bold",
-    "axes.linewidth": 0.8,
+    "axes.titley": 1.0,  # so that matplotlib searches no place for titles, which takes time
     "axes.facecolor": PAPER,
-    "axes.unicode_minus": True,
     "figure.facecolor": PAPER,
     "savefig.facecolor": PAPER,
     "xtick.color": FAINT,
@@ -39,7 +39,6 @@ SETTINGS: dict[str, Any] = {
     "legend.frameon": False,
     "lines.linewidth": 1.6,
     "lines.markersize": 5.0,
-    "path.simplify": True,
     "text.parse_math": False,
 }
 
@@ -56,6 +55,27 @@ def plot_settings() -> Iterator[None]:
         yield
 
 
+def render_all(name: str, draw: Callable[[], Drawing | None], png: bool, views: bool) -> Plot | None:
+    """The figure, and with ``views`` the forms of it that differ; None where there is nothing to draw."""
+    drawing = draw()
+    if drawing is None:
+        return None
+    plot = render(name, drawing, png)
+    if not views:
+        return plot
+    forms = {"phone": Form(phone=True)}
+    if any(axes.get_yscale() == "log" for axes in drawing.figure.axes):
+        forms["linear"] = Form(linear=True)
+    others = ((kind, _drawn_as(form, draw)) for kind, form in forms.items())
+    return replace(plot, views=tuple(View(kind, text) for kind, text in others if text and text != plot.svg))
+
+
+def _drawn_as(form: Form, draw: Callable[[], Drawing | None]) -> str:
+    with drawn_as(form):
+        drawing = draw()
+    return svg(drawing) if drawing else ""
+
+
 def render(name: str, drawing: Drawing, png: bool) -> Plot:
     """SVG, and PNG where it is needed."""
     data = None
@@ -64,7 +84,12 @@ def render(name: str, drawing: Drawing, png: bool) -> Plot:
         agg: Any = FigureCanvasAgg(drawing.figure)
         agg.print_png(raster, metadata={"Software": None})
         data = raster.getvalue()
+    return Plot(name, drawing.title, drawing.caption, svg(drawing), data, drawing.tips, drawing.places, drawing.curves)
+
+
+def svg(drawing: Drawing) -> str:
+    """The figure's SVG alone."""
     out = io.StringIO()
     vector: Any = FigureCanvasSVG(drawing.figure)
     vector.print_svg(out, metadata={"Date": None, "Creator": None})
-    return Plot(name, drawing.title, drawing.caption, out.getvalue(), data)
+    return out.getvalue()

@@ -7,7 +7,8 @@ from matplotlib.axes import Axes
 
 from scalecurve.curves.results import SeriesResult
 from scalecurve.reporting.drawing import axis
-from scalecurve.statistics import Estimate
+from scalecurve.reporting.drawing.views import form
+from scalecurve.statistics.estimate import Estimate
 
 _FARTHEST = 3.0
 
@@ -38,9 +39,13 @@ def ratio_scale(axes: Axes, shown: Sequence[SeriesResult], heights: Sequence[flo
     """A speed-up: as many octaves as the worker counts have, ticks where ideal points would be."""
     ratios = sorted({p.workers / series.baseline for series in shown for p in series.points})
     low, high = min(*heights, ratios[0]), max(*heights, ratios[-1])
-    axes.set_yscale("log", base=2)
-    axes.set_ylim(low / 2**0.35, high * 2**0.35)
-    ticks = ratios if 4 <= len(ratios) <= axis.MOST_TICKS else axis.round_ticks(low, high * 2**0.35)
+    ticks = ratios if 3 <= len(ratios) <= axis.MOST_TICKS else axis.round_ticks(low, high * 2**0.35)
+    if form().linear:
+        axes.set_ylim(0, high * 1.08)
+        ticks = axis.linear_ticks(0, high * 1.08)
+    else:
+        axes.set_yscale("log", base=2)
+        axes.set_ylim(low / 2**0.35, high * 2**0.35)
     axis.fixed_ticks(axes, "y", ticks, [f"{axis.short(tick)}×" for tick in ticks])
 
 

@@ -13,6 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from scalecurve.render.labels import shortened
+from scalecurve.reporting.drawing.views import form
 from scalecurve.reporting.theme import GRID
 
 PANEL_WIDTH, PANEL_HEIGHT = 3.9, 2.9
@@ -24,17 +25,27 @@ SMALL_TITLE = 8.0
 # Bold letters that fit over a panel at 10 and at 8 points.
 TITLE_CHARACTERS, SMALL_TITLE_CHARACTERS = 44, 56
 DPI = 144
+NARROW_PANEL, LOW_PANEL = 3.0, 2.3  # of a phone's screen, with its axes
 
 T = TypeVar("T")
+Place = tuple[str, str, int, str]
+"""A point among those of a report: its experiment, series, worker count and layout."""
 
 
 @dataclass(frozen=True)
 class Drawing:
-    """A finished figure, its title and the caption under it."""
+    """A finished figure, its title and the caption under it.
+
+    ``tips`` say what its marks mean, by the ids of these marks, and ``places`` the point of each; ``curves`` are the
+    labels of what a reader can hide.
+    """
 
     figure: Figure
     title: str
     caption: str
+    tips: tuple[str, ...] = ()
+    places: tuple[Place | None, ...] = ()
+    curves: tuple[str, ...] = ()
 
 
 class Sheet:
@@ -53,11 +64,17 @@ class Sheet:
         width: float = PANEL_WIDTH,
         height: float = PANEL_HEIGHT,
         right: float = RIGHT,
+        top: float = TOP,
         legend_rows: int = 0,
     ) -> None:
         self.labels = list(labels)
         self.handles: dict[str, Any] = {}
+        self._tips: list[str] = []
+        self._places: list[Place | None] = []
+        self._marks = 0
         self._legend_columns = 0
+        if form().phone:
+            columns, width, height = 1, min(width, NARROW_PANEL), min(height, LOW_PANEL)
         columns = min(columns, count)
         content = columns * width + (columns - 1) * GAP_X
         if labels:
@@ -65,7 +82,7 @@ class Sheet:
         rows = -(-count // columns)
         total_width = LEFT + content + right
         foot = BOTTOM + legend_rows * LEGEND_ROW + (0.03 if legend_rows else 0)
-        total_height = TOP + rows * height + (rows - 1) * GAP_Y + foot
+        total_height = top + rows * height + (rows - 1) * GAP_Y + foot
         self.figure = Figure(figsize=(total_width, total_height), dpi=DPI)
         self.panels: list[Axes] = []
         for index in range(count):
@@ -89,6 +106,18 @@ class Sheet:
                 lines = textwrap.wrap(title, SMALL_TITLE_CHARACTERS, max_lines=2, placeholder=" …")
                 panel.set_title("\n".join(lines), loc="left", fontsize=SMALL_TITLE)
 
+    def tip(self, axes: Axes, x: float, y: float, text: str, place: Place | None = None) -> None:
+        """Say ``text`` where a reader points at (x, y); ``place`` is the point whose trials stand behind it."""
+        axes.plot([x], [y], "o", ms=11, alpha=0, zorder=5, gid=f"tip-{len(self._tips)}")
+        self._tips.append(text)
+        self._places.append(place)
+
+    def belongs(self, label: str, *artists: Any) -> None:
+        """The artists are hidden together with the curve of this label."""
+        for artist in artists:
+            artist.set_gid(f"curve-{self.labels.index(label)}-{self._marks}")
+            self._marks += 1
+
     def drawing(self, title: str, caption: str) -> Drawing:
         handles = [self.handles[label] for label in self.labels or self.handles if label in self.handles]
         if handles:
@@ -102,7 +131,8 @@ class Sheet:
                 columnspacing=1.6,
                 fontsize=8.5,
             )
-        return Drawing(self.figure, title, caption)
+        curves = tuple(self.labels) if self._marks else ()
+        return Drawing(self.figure, title, caption, tuple(self._tips), tuple(self._places), curves)
 
 
 def first(items: Sequence[T], most: int, noun: str) -> tuple[Sequence[T], str]:

@@ -27,15 +27,7 @@ def bandwidth(findings: Findings) -> Drawing | None:
         for axes, spreads in ((left, [s.busbw for s in sizes]), (right, [s.time_us for s in sizes])):
             low, high = [s.least for s in spreads], [s.most for s in spreads]
             axes.fill_between(places, low, high, color=look.color, alpha=0.25, linewidth=0)
-            (line,) = axes.plot(
-                places,
-                [s.median for s in spreads],
-                color=look.color,
-                linestyle=look.line,
-                marker=look.marker,
-                markersize=3.6,
-                label=label,
-            )
+            (line,) = axes.plot(places, [s.median for s in spreads], **look.curve, markersize=3.6, label=label)
         sheet.handles |= {label: line} if len(shown) > 1 else {}
     everything = [s for _, sizes in shown for s in sizes]
     for axes in (left, right):

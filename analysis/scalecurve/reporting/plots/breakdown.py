@@ -6,16 +6,21 @@ from matplotlib.axes import Axes
 
 from scalecurve.curves.results import PointResult, SeriesResult
 from scalecurve.curves.series_matching import side_by_side
+from scalecurve.render import formatting
 from scalecurve.reporting.drawing import Drawing, Sheet, axis, first, theme
+from scalecurve.reporting.drawing.marks import hollow_caption
 from scalecurve.reporting.findings import Findings
 from scalecurve.reporting.registry import plot
 
 MOST_PANELS = 8
+MOST_INTERVALS = 6  # bars of one panel that have room for an interval above
 COMPUTE, EXPOSED, WHOLE = theme.PALETTE[5], theme.PALETTE[1], theme.GRID
 _CAPTION = (
     "Mean step of the timed windows. Exposed communication is the step time saved by removing the all-reduce, "
-    "measured in alternating windows of the same trials; bars are its intervals."
+    "measured in alternating windows of the same trials; bars are its intervals. Above stands its share of the step."
 )
+
+_TRACED = " With the method profiler-pass it is the share of traced steps in which only communication ran."
 
 
 @plot("split", section="time", order=10)
@@ -30,7 +35,17 @@ def breakdown(findings: Findings) -> Drawing | None:
     for panel, series in zip(sheet.panels, shown, strict=True):
         sheet.handles |= _panel(panel, series)
     sheet.name_panels([series.name for series in shown], [f"{series.bundle}: " if several else "" for series in shown])
-    return sheet.drawing("Compute and exposed communication", _CAPTION + left_out)
+    caption = (
+        _CAPTION
+        + (_TRACED if _traced(findings) else "")
+        + hollow_caption((p for series in shown for p in series.points), "Bars without filling")
+    )
+    return sheet.drawing("Compute and exposed communication", caption + left_out)
+
+
+def _traced(findings: Findings) -> bool:
+    summaries = (t.record.summary for bundle in findings.bundles for t in bundle.trials if t.good and t.record)
+    return any(each and each.exposed and each.exposed.method == "profiler-pass" for each in summaries)
 
 
 def _panel(axes: Axes, series: SeriesResult) -> dict[str, object]:
@@ -50,13 +65,16 @@ def _panel(axes: Axes, series: SeriesResult) -> dict[str, object]:
             )
             handles[label] = drawn
             drawn.set_label(label)
+            for bar in (bar for bar, p in zip(drawn, points, strict=True) if p.marks):
+                bar.set(facecolor=theme.PAPER, edgecolor=color, linewidth=1.2)
         floor = [base + height for base, height in zip(floor, heights, strict=True)]
     _interval_bars(axes, points, factor)
     for place, p in zip(places, points, strict=True):
         if p.exposed_share is not None and p.exposed_share.value > 0:
-            text = f"{p.exposed_share.value * 100:.0f} %"
-            axes.text(place, floor[place] + top * factor * 0.02, text, ha="center", va="bottom", fontsize=8.5)
-    axis.linear_axis(axes, "y", 0, top * factor * 1.12, axis.short)
+            value, interval = formatting.parted(p.exposed_share, as_percent=True)
+            share = f"{value}\n{interval}" if interval and len(points) <= MOST_INTERVALS else value
+            axes.text(place, floor[place] + top * factor * 0.02, share, ha="center", va="bottom", fontsize=8)
+    axis.linear_axis(axes, "y", 0, top * factor * 1.2, axis.short)
     axis.fixed_ticks(axes, "x", places, [str(p.workers) for p in points])
     axis.category_limits(axes, len(points))
     axes.set_xlabel("Workers")
@@ -74,13 +92,10 @@ def _parts(p: PointResult) -> tuple[float, float, float]:
 
 
 def _interval_bars(axes: Axes, points: Sequence[PointResult], factor: float) -> None:
-    """The interval of the exposed part, at the boundary between the parts."""
     lines = []
     for place, p in enumerate(points):
-        exposed = p.exposed_s
-        if p.step_s is not None and exposed and exposed.low is not None and exposed.high is not None:
-            step = p.step_s.value
-            ends = [min(step, max(0.0, step - side)) * factor for side in (exposed.high, exposed.low)]
-            lines.append((place, *ends))
+        if p.step_s and p.exposed_s and p.exposed_s.low is not None and p.exposed_s.high is not None:
+            step, sides = p.step_s.value, (p.exposed_s.high, p.exposed_s.low)
+            lines.append((place, *(min(step, max(0.0, step - side)) * factor for side in sides)))
     if lines:
         axes.vlines(*zip(*lines, strict=True), color=theme.INK, linewidth=1.1, zorder=3)

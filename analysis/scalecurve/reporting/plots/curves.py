@@ -4,18 +4,29 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.ticker import FixedFormatter, FixedLocator, NullLocator
 
-from scalecurve.curves.results import ScalingResult, SeriesResult
-from scalecurve.curves.series_matching import identities
+from scalecurve.curves.results import PointResult, ScalingResult, SeriesResult
+from scalecurve.curves.series_matching import Identity, identities
+from scalecurve.reporting.answer import place_of, point_in_words
 from scalecurve.reporting.drawing import Drawing, Sheet, axis, interval_bars, style
-from scalecurve.reporting.drawing.ideal_lines import Value, diagonal, hundred, inverse_proportional, proportional
+from scalecurve.reporting.drawing.marks import (
+    Value,
+    diagonal,
+    hollow_caption,
+    hollow_marks,
+    hundred,
+    inverse_proportional,
+    proportional,
+)
 from scalecurve.reporting.drawing.scales import in_sight, log_scale, percent_scale, ratio_scale
 from scalecurve.reporting.drawing.sheet import RIGHT, RIGHT_AXIS
 from scalecurve.reporting.findings import Findings
 from scalecurve.reporting.registry import plot
-from scalecurve.statistics import Estimate
+from scalecurve.statistics.estimate import Estimate
+from scalecurve_api.spec.scaling import Mode
 
 Ideal = Callable[[Axes, SeriesResult, Value, str], list[float]]
 Scale = Callable[[Axes, Sequence[SeriesResult], Sequence[float]], None]
@@ -75,6 +86,19 @@ def throughput(findings: Findings) -> Drawing | None:
     return _draw(findings.curves, _Quantity("Throughput", label, lambda p: p.throughput, caption, proportional))
 
 
+@plot("step-time", section="time", order=5)
+def step_time(findings: Findings) -> Drawing | None:
+    """Where any series has two points to compare."""
+    if not _compared(findings):
+        return None
+    caption = (
+        "Time of one step (iteration), that of the slowest worker. Ideal is a flat line with the same batch per "
+        "worker, and the thin line with the same global batch."
+    )
+    quantity = _Quantity("Step time over workers", "Step (ms)", _step_ms, caption, _ideal_step)
+    return _draw(findings.curves, quantity)
+
+
 @plot("epoch", section="cost", order=10)
 def epoch(findings: Findings) -> Drawing | None:
     """Where the size of an epoch is known; the time of all epochs on the right where that is too."""
@@ -89,7 +113,7 @@ def epoch(findings: Findings) -> Drawing | None:
         ideal=inverse_proportional,
         right=(f"{total:,} epochs (h)", total / 3600) if total else None,
     )
-    return _draw(findings.curves, quantity)
+    return _draw(findings.costs.scaling, quantity)
 
 
 @plot("cost", section="cost", order=20)
@@ -108,7 +132,7 @@ def cost(findings: Findings) -> Drawing | None:
         caption="Workers × hours × price. The lowest point is the cheapest worker count; a flat line would be ideal.",
         dodge=True,
     )
-    return _draw(findings.curves, quantity)
+    return _draw(findings.costs.scaling, quantity)
 
 
 @plot("energy", section="cost", order=40)
@@ -121,6 +145,15 @@ def energy(findings: Findings) -> Drawing | None:
 
 def _compared(findings: Findings) -> bool:
     return any(len({p.workers for p in series.points if p.speedup}) > 1 for series in findings.curves.series)
+
+
+def _step_ms(p: PointResult) -> Estimate | None:
+    return p.step_s.scaled(1e3) if p.step_s else None
+
+
+def _ideal_step(axes: Axes, series: SeriesResult, value: Value, color: str) -> list[float]:
+    """A step shrinks with the batch of a worker, and stays where that stays."""
+    return inverse_proportional(axes, series, value, color) if series.mode is Mode.strong else []
 
 
 def _unit(curves: ScalingResult) -> str:
@@ -154,34 +187,34 @@ def _draw(curves: ScalingResult, quantity: _Quantity) -> Drawing | None:
                 color = style(identity[series.bundle, series.name].index).color
                 heights += quantity.ideal(panel, series, value, color)
         for order, series in enumerate(of_mode):
-            label, index = identity[series.bundle, series.name].label, identity[series.bundle, series.name].index
+            own = identity[series.bundle, series.name]
             shift = 2 ** (_DODGE * (order - (len(of_mode) - 1) / 2)) if quantity.dodge and len(of_mode) < 9 else 1
-            handle = _line(panel, series, value, label, index, shift)
+            line, *marks = _line(panel, series, value, own, shift)
             if named:
-                sheet.handles[label] = handle
+                sheet.handles[own.label] = line
+                sheet.belongs(own.label, line, *marks)
+            for p in series.points:
+                if v := value(p):
+                    sheet.tip(panel, p.workers * shift, v.value, point_in_words(series, p), place_of(series, p))
         panel.set_title(_TITLES[mode], loc="left")
     for panel in sheet.panels:
         quantity.scale(panel, shown, heights)
     sheet.panels[0].set_ylabel(quantity.label)
     if quantity.right:
         _right_axis(sheet.panels[-1], *quantity.right)
-    return sheet.drawing(quantity.title, quantity.caption + (_GOES_ON if cut else ""))
+    hollow = hollow_caption(p for series in shown for p in series.points)
+    return sheet.drawing(quantity.title, quantity.caption + hollow + (_GOES_ON if cut else ""))
 
 
-def _line(axes: Axes, series: SeriesResult, value: Value, label: str, index: int, shift: float) -> object:
-    look = style(index)
-    points = [(p.workers * shift, v) for p in series.points if (v := value(p)) is not None]
-    (line,) = axes.plot(
-        [x for x, _ in points],
-        [v.value for _, v in points],
-        color=look.color,
-        marker=look.marker,
-        linestyle=look.line,
-        label=label or "measured",
-        zorder=3,
-    )
-    interval_bars(axes, ((x, v.low, v.high) for x, v in points), look.color, alpha=0.38)
-    return line
+def _line(axes: Axes, series: SeriesResult, value: Value, identity: Identity, shift: float) -> list[Artist]:
+    """The line, and what is drawn around it."""
+    look, drawn = style(identity.index), set(axes.get_children())
+    points = [(p.workers * shift, v, bool(p.marks)) for p in series.points if (v := value(p)) is not None]
+    places, values = [x for x, *_ in points], [v.value for _, v, _ in points]
+    (line,) = axes.plot(places, values, **look.curve, label=identity.label or "measured", zorder=3)
+    hollow_marks(axes, [(x, v.value) for x, v, doubtful in points if doubtful], look)
+    interval_bars(axes, ((x, v.low, v.high) for x, v, _ in points), look.color, alpha=0.38)
+    return [line, *(artist for artist in axes.get_children() if artist not in drawn and artist is not line)]
 
 
 def _right_axis(axes: Axes, label: str, factor: float) -> None:
@@ -193,7 +226,8 @@ def _right_axis(axes: Axes, label: str, factor: float) -> None:
 
     low, high = axes.get_ylim()
     right = axes.secondary_yaxis("right", functions=(forward, inverse))
-    ticks = axis.round_ticks(low * factor, high * factor)
+    linear = axes.get_yscale() == "linear"
+    ticks = (axis.linear_ticks if linear else axis.round_ticks)(low * factor, high * factor)
     right.yaxis.set_major_locator(FixedLocator(ticks))
     right.yaxis.set_major_formatter(FixedFormatter([axis.short(tick) for tick in ticks]))
     right.yaxis.set_minor_locator(NullLocator())

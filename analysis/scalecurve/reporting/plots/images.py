@@ -68,7 +68,7 @@ def _rows(trained_points: Sequence[tuple[PointTraining, DatasetFacts]]) -> list[
         return rows
     for labels, shown in list(trained.values())[:MOST_ROWS]:
         label = labels[0] if len(labels) == 1 else f"{labels[0]}, and {len(labels) - 1} more"
-        named = "as trained on" if len(trained) == 1 else _broken(label)
+        named = "as trained on" if len(trained) == 1 else "\n".join(part[:30] for part in label.split(", "))
         rows.append((named, [_image(picture, picture.trained) for picture in shown]))
     return rows
 
@@ -83,7 +83,3 @@ def _image(picture: Picture, encoded: str) -> Any:
     if len(shape) != 3 or shape[0] not in (1, 3) or len(data) != prod(shape):
         return np.zeros((8, 8, 1), dtype=np.uint8)
     return np.frombuffer(data, dtype=np.uint8).reshape(shape).transpose(1, 2, 0)
-
-
-def _broken(label: str) -> str:
-    return "\n".join(part[:30] for part in label.split(", "))

@@ -29,17 +29,11 @@ def noise_scale(findings: Findings) -> Drawing | None:
     heights = []
     for index, (p, epoch_scales) in enumerate(shown):
         look = style(index)
-        (sheet.handles[p.label],) = axes.plot(
-            [epoch for epoch, _ in epoch_scales],
-            [scale.value for _, scale in epoch_scales],
-            color=look.color,
-            linestyle=look.line,
-            marker=look.marker,
-            markersize=4,
-            label=p.label,
-        )
-        heights += [scale.value for _, scale in epoch_scales]
-        floor = min(scale.value for _, scale in epoch_scales) / 4
+        values = [scale.value for _, scale in epoch_scales]
+        epochs = [epoch for epoch, _ in epoch_scales]
+        (sheet.handles[p.label],) = axes.plot(epochs, values, **look.curve, markersize=4, label=p.label)
+        heights += values
+        floor = min(values) / 4
         bars = [(epoch, scale.low and max(scale.low, floor), scale.high) for epoch, scale in epoch_scales]
         heights += interval_bars(axes, bars, look.color)
     axis.log_axis(axes, "y", min(heights), max(heights), axis.short)

@@ -14,8 +14,7 @@ _CAPTION = (
 _BEATEN = 0.35
 _MILLION = 1e6
 
-Mark = tuple[int, float, float]
-"""Workers, hours, money."""
+Mark = tuple[int, float, float]  # workers, hours, money
 
 
 @plot("pareto", section="cost", order=30)
@@ -34,11 +33,9 @@ def pareto(findings: Findings) -> Drawing | None:
         look = style(index)
         marks = _marks(series, samples[index])
         front = sorted((mark for mark in marks if mark[0] in series.front), key=lambda mark: mark[1])
-        (sheet.handles[label],) = axes.plot(
-            *_places(front), color=look.color, marker=look.marker, linestyle=look.line, label=label, zorder=3
-        )
+        (sheet.handles[label],) = axes.plot(*_places(front), **look.curve, label=label, zorder=3)
         if beaten := [mark for mark in marks if mark not in front]:
-            axes.plot(*_places(beaten), color=look.color, marker=look.marker, linestyle="none", alpha=_BEATEN)
+            axes.plot(*_places(beaten), **{**look.curve, "linestyle": "none"}, alpha=_BEATEN)
         for workers, hours, money in marks:
             above = 5 if index % 2 == 0 else -13  # where curves meet, their numbers do not
             axes.annotate(str(workers), (hours, money), (6, above), textcoords="offset points", color=look.color)
@@ -51,7 +48,6 @@ def pareto(findings: Findings) -> Drawing | None:
 
 
 def _work(shown: Sequence[SeriesCost]) -> tuple[str, list[float]]:
-    """The unit of work, and its samples on each curve."""
     if all(curve.dataset_samples and curve.epochs for curve in shown):
         return "the full training", [float((curve.dataset_samples or 0) * (curve.epochs or 0)) for curve in shown]
     if all(curve.dataset_samples for curve in shown):

@@ -29,12 +29,8 @@ def quantization(findings: Findings) -> Drawing | None:
     if not quantized:
         return None
     shown, left_out = first(quantized, MOST_POINTS, "points")
-    labels = [
-        title
-        for stage, title in STAGES.items()
-        if any(stage in stages for p in shown for stages in rows_of(p).values())
-    ]
-    sheet = Sheet(2 * len(shown), labels)
+    drawn = {stage for p in shown for stages in rows_of(p).values() for stage in stages}
+    sheet = Sheet(2 * len(shown), [title for stage, title in STAGES.items() if stage in drawn])
     for index, p in enumerate(shown):
         by_accuracy, by_error = sheet.panels[2 * index : 2 * index + 2]
         sheet.handles |= _panel(by_accuracy, p, of_error=False)
@@ -54,22 +50,20 @@ def _panel(axes: Axes, p: PointTraining, *, of_error: bool) -> dict[str, object]
     handles: dict[str, object] = {}
     heights = []
     for index, (stage, title) in enumerate(STAGES.items()):
-        for scheme in ("tensor", "channel"):
-            points = []
-            for bits in widths:
-                rows = table.get((bits, scheme), {}).get(stage)
-                if rows:
-                    value = mean([row.error for row in rows], p.level, least=0) if of_error else share(p, rows)
-                    points.append((bits, value))
-            if not points:
+        for scheme, dashed in (("tensor", False), ("channel", True)):
+            by_width = [(bits, rows) for bits in widths if (rows := table.get((bits, scheme), {}).get(stage))]
+            if not by_width:
                 continue
             look = style(index)
-            dashed = scheme == "channel"
+            values = [
+                mean([row.error for row in rows], p.level, least=0) if of_error else share(p, rows)
+                for _, rows in by_width
+            ]
             # Apart by a little, so that intervals at one width do not hide one another.
-            places = [bits + (index - 1) * 0.1 + (0.05 if dashed else 0) for bits, _ in points]
+            places = [bits + (index - 1) * 0.1 + (0.05 if dashed else 0) for bits, _ in by_width]
             (line,) = axes.plot(
                 places,
-                [value.value for _, value in points],
+                [value.value for value in values],
                 color=look.color,
                 linestyle="none" if stage == "torch" else theme.DASHES[1] if dashed else "-",
                 linewidth=1.3,
@@ -79,8 +73,8 @@ def _panel(axes: Axes, p: PointTraining, *, of_error: bool) -> dict[str, object]
                 label=title,
             )
             handles.setdefault(title, line)
-            heights += [value.value for _, value in points]
-            bars = ((at, value.low, value.high) for at, (_, value) in zip(places, points, strict=True))
+            heights += [value.value for value in values]
+            bars = ((at, value.low, value.high) for at, value in zip(places, values, strict=True))
             interval_bars(axes, bars, look.color, width=2.4, alpha=0.25)
     axes.set_xlim(widths[-1] + 0.5, widths[0] - 0.5)
     axis.fixed_ticks(axes, "x", widths, [str(bits) for bits in widths])
@@ -121,9 +115,8 @@ def histograms(findings: Findings) -> Drawing | None:
 
 
 def _bars(axes: Axes, histogram: LayerHistogram, color: str) -> None:
-    bins = len(histogram.counts)
-    step = (histogram.high - histogram.low) / bins
-    edges = [histogram.low + step * index for index in range(bins + 1)]
+    step = (histogram.high - histogram.low) / len(histogram.counts)
+    edges = [histogram.low + step * index for index in range(len(histogram.counts) + 1)]
     axes.stairs([max(count, 0.5) for count in histogram.counts], edges, baseline=0.5, fill=True, color=color)
     axis.log_axis(axes, "y", 0.5, max(2.0, *histogram.counts), axis.short)
     axes.set_xlim(histogram.low, histogram.high)

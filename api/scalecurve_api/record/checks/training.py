@@ -1,15 +1,27 @@
-"""Checks of how the ranks of a run trained: library, wrapper, parameters and samples."""
+"""Checks of how the ranks of a run trained: library, wrapper, parameters, frozen layers and samples."""
 
 from collections import Counter
 from collections.abc import Sequence
+from math import ceil, floor
+from statistics import mean, median, median_low
 
-from scalecurve_api.programs.tensorflow import TensorFlowWorkload
-from scalecurve_api.programs.torch import ParameterServerOptions, TorchWorkload, Updates
-from scalecurve_api.programs.workload import Strategy
+from scalecurve_api.programs.torch import TorchWorkload
+from scalecurve_api.programs.torch_options import ParameterServerOptions, Updates
+from scalecurve_api.programs.training import Trainable, TrainingWorkload
+from scalecurve_api.programs.workload import CustomWorkload, Strategy
 from scalecurve_api.record.rank import RankRecord
 from scalecurve_api.record.trial_record import Check
 from scalecurve_api.spec.trial import InvalidReason, TrialSpec
 from scalecurve_api.text import few
+
+LEAST_FILLED = 0.9
+"""Of the planned batch, on average over a window: epochs end with smaller batches"""
+UNTIMED_NS = 50_000_000
+UNTIMED_SHARE = 0.05
+"""Of a window: the first step after a barrier takes a few ms more by itself (docs/evidence/h200)"""
+CLOCK_NS, CLOCK_SHARE = 50_000_000, 0.002
+"""What two clocks of a kernel may differ by: /proc/uptime has steps of 10 ms, and both are slewed alike"""
+_MOMENTS = ("before training", "after the timed windows", "after the training to accuracy")
 
 
 def backend(trial: TrialSpec, ranks: Sequence[RankRecord]) -> Check:
@@ -38,11 +50,11 @@ def strategy(trial: TrialSpec, ranks: Sequence[RankRecord]) -> Check:
 def replicas(trial: TrialSpec, ranks: Sequence[RankRecord]) -> Check:
     """The same parameters on every rank at the end, or shards that make up the model, and changed ones."""
     name = InvalidReason.replicas_diverged.value
-    if broken := _untrained(ranks) or _shares(ranks) or _servers(trial, ranks):
+    if broken := _shares(trial, ranks) or _servers(trial, ranks):
         return Check(name=name, passed=False, detail=broken)
     if trial.workload.resolved_strategy is Strategy.dp:
         return Check(name=name, passed=None, detail="one set of parameters, copied to every GPU in each step")
-    if isinstance(trial.workload, TensorFlowWorkload) and trial.workload.served:
+    if trial.workload.needs_parameter_servers:
         return Check(name=name, passed=None, detail="one set of parameters, on the servers")
     sums = {record.topology.rank: record.parameter_checksum for record in ranks}
     if any(value is None for value in sums.values()):
@@ -60,17 +72,15 @@ def replicas(trial: TrialSpec, ranks: Sequence[RankRecord]) -> Check:
     return Check(name=name, passed=True, detail=detail)
 
 
-def _untrained(ranks: Sequence[RankRecord]) -> str | None:
-    same = [r.topology.rank for r in ranks if r.initial_checksum and r.initial_checksum == r.parameter_checksum]
-    return f"no parameter of rank {few(same)} has changed: nothing was trained" if same else None
-
-
-def _shares(ranks: Sequence[RankRecord]) -> str | None:
-    """Ranks with shards must together hold every parameter once."""
+def _shares(trial: TrialSpec, ranks: Sequence[RankRecord]) -> str | None:
+    """Ranks with shards must together hold every parameter once, or once for every copy of the model."""
     held = [record.shard_elements for record in ranks if record.shard_elements is not None]
-    if not held or sum(held) == ranks[0].parameters:
+    workload, parameters = trial.workload, ranks[0].parameters or 0
+    copies = workload.copies(len(ranks)) if isinstance(workload, TorchWorkload) else 1
+    if not held or sum(held) == copies * parameters:
         return None
-    return f"{sum(held)} elements of parameters in {len(held)} shards, but the model has {ranks[0].parameters}"
+    times = f"{copies} copies of the model have" if copies > 1 else "the model has"
+    return f"{sum(held)} elements of parameters in {len(held)} shards, but {times} {copies * parameters}"
 
 
 def _servers(trial: TrialSpec, ranks: Sequence[RankRecord]) -> str | None:
@@ -89,14 +99,42 @@ def _servers(trial: TrialSpec, ranks: Sequence[RankRecord]) -> str | None:
     return None if held == ranks[0].parameters else f"servers hold {held} of {ranks[0].parameters} parameters"
 
 
+def frozen_unchanged(trial: TrialSpec, ranks: Sequence[RankRecord]) -> Check:
+    """Compare the checksums of what ``workload.transfer.train: head`` freezes, over time and over ranks."""
+    name = InvalidReason.frozen_changed.value
+    if not isinstance(trial.workload, TrainingWorkload) or trial.workload.transfer.train is not Trainable.head:
+        return Check(name=name, passed=True, detail="no layer was frozen")
+    moments = 3 if trial.measure.accuracy is not None else 2
+    first = ranks[0].frozen_checksums
+    for record in ranks:
+        sums, rank = record.frozen_checksums, record.topology.rank
+        if len(sums) != moments:
+            detail = f"rank {rank} has {len(sums)} checksums of its frozen layers, expected {moments}"
+            return Check(name=name, passed=False, detail=detail)
+        changed = [moment for moment, checksum in zip(_MOMENTS, sums, strict=False) if checksum != sums[0]]
+        if changed:
+            detail = f"the frozen layers of rank {rank} differ {changed[0]} from {_MOMENTS[0]}"
+            return Check(name=name, passed=False, detail=detail)
+        if sums != first:
+            detail = f"the frozen layers of rank {rank} differ from those of rank {ranks[0].topology.rank}"
+            return Check(name=name, passed=False, detail=detail)
+    return Check(name=name, passed=True, detail=f"frozen layers bit-equal at {moments} moments on {len(ranks)} ranks")
+
+
 def samples(trial: TrialSpec, ranks: Sequence[RankRecord]) -> Check:
     """Samples of each window = steps x batch; an item of text counts as its tokens, the same number everywhere."""
     name = InvalidReason.wrong_samples.value
-    batch, options = trial.point.batch_per_worker, _servers_of(trial)
+    batch, options, layout = trial.point.batch_per_worker, _servers_of(trial), trial.point.parallelism
+    if layout is not None:
+        batch = layout.group_batch
+    if isinstance(trial.workload, CustomWorkload) and batch is not None:
+        return _claimed(batch, ranks, layout.group if layout is not None else 1)
     if batch is None or not trial.workload.counts_samples:
         return Check(name=name, passed=None, detail="the program counts its samples itself")
     spared = options.backup_workers if options else 0
     taking = max(1, trial.point.workers - spared)
+    if trial.point.parallelism is not None and trial.point.global_batch is not None:
+        batch, taking = trial.point.global_batch, 1
     windows, seen = Counter[int](), Counter[int]()
     steps: dict[int, int] = {}
     for record in ranks:
@@ -116,6 +154,85 @@ def samples(trial: TrialSpec, ranks: Sequence[RankRecord]) -> Check:
         detail += f", expected {expected[index] * tokens}: {steps[index]} steps x {batch} x {taking} workers"
         return Check(name=name, passed=False, detail=detail)
     return Check(name=name, passed=True, detail="steps x batch in every window")
+
+
+def _claimed(batch: int, ranks: Sequence[RankRecord], sharing: int = 1) -> Check:
+    """What the program counted, against the experiment's batch; the last batch of an epoch may be smaller.
+
+    Of ``sharing`` ranks that train the same samples each has counted its part, an integer.
+    """
+    name = InvalidReason.wrong_samples.value
+    for record in ranks:
+        for window in record.windows:
+            samples = window.samples if record.sample_unit == "samples" else window.sequences
+            if samples is None:
+                return Check(name=name, passed=None, detail="the program counts tokens, the experiment samples")
+            counted = samples / max(1, window.steps)
+            if (
+                not (LEAST_FILLED * batch if sharing == 1 else floor(LEAST_FILLED * batch / sharing))
+                <= counted
+                <= ceil(batch / sharing)
+            ):
+                detail = f"rank {record.topology.rank} counted {counted:,.4g} samples a step in window {window.index}"
+                detail += f", but the experiment has batches of {batch} at this point: take bench.samples_per_step"
+                detail += ", drop_last=True, or set scaling.batch to what the script uses"
+                return Check(name=name, passed=False, detail=detail)
+    return Check(name=name, passed=True, detail=f"batches of {batch}, as the program counts them")
+
+
+def clock(ranks: Sequence[RankRecord]) -> Check | None:
+    """The clock that timed the steps went as the kernel's did; None where no rank knows the kernel's."""
+    spans = [(r.topology.rank, r.ended_ns - r.started_ns, r.kernel_ns) for r in ranks if r.kernel_ns is not None]
+    if not spans:
+        return None
+    rank, told_ns, kernel_ns = max(spans, key=lambda span: abs(span[1] - span[2]))
+    passed = abs(told_ns - kernel_ns) <= CLOCK_NS + CLOCK_SHARE * kernel_ns
+    detail = f"{told_ns / 1e9:.3g} s passed on the clock of rank {rank}, {kernel_ns / 1e9:.3g} s by the kernel"
+    why = "" if passed else ": the machine slept, or something stands before the program's clock"
+    return Check(name=InvalidReason.wrong_clock.value, passed=passed, detail=detail + why)
+
+
+def untimed(trial: TrialSpec, ranks: Sequence[RankRecord]) -> Check:
+    """Nothing is done in the untimed step before each window that the timed ones do without.
+
+    A step that took longer because a rank had no processor is none of that: what the kernel counted is subtracted.
+    Work before every window makes the trial Invalid. Where only the mean over the windows exceeds the bound, it may
+    have been another delay of the machine: the trial is unproved.
+    """
+    name = InvalidReason.untimed_work.value
+    if trial.workload.built_in:
+        return Check(name=name, passed=True, detail=f"by construction of program {trial.workload.program}")
+    waited = Counter[int]()  # by window: ranks wait for the slowest
+    for record in ranks:
+        for window in record.windows:
+            waited[window.index] = max(waited[window.index], window.lead_waited_ns or 0)
+    once, unexplained = "", ""
+    for record in ranks:
+        windows = [window for window in record.windows if window.lead_ns is not None]
+        if not windows:
+            continue
+        bound = max(UNTIMED_NS, UNTIMED_SHARE * median(window.wall_ns for window in windows))
+        excesses = [
+            max(0, (window.lead_ns or 0) - window.wall_ns / max(1, window.steps) - waited[window.index])
+            for window in windows
+        ]
+        rank = record.topology.rank
+        if (excess := median_low(excesses)) > bound:
+            detail = f"the untimed step before each window took {excess / 1e9:.3g} s more than a timed one on rank "
+            detail += f"{rank}: work that every window leaves out"
+            return Check(name=name, passed=False, detail=detail)
+        if (longest := max(excesses)) > bound:
+            count = sum(ns > bound for ns in excesses)
+            once = f"{count} of {len(windows)} on rank {rank}, by up to {longest / 1e9:.3g} s"
+        if mean(excesses) > bound:
+            unexplained = f"untimed steps took longer than timed ones before {once}, and not for want of a processor: "
+            unexplained += "rare work, or a machine that stalled"
+    if unexplained:
+        return Check(name=name, passed=None, detail=unexplained)
+    paused_ns = max(sum(window.paused_ns or 0 for window in record.windows) for record in ranks)
+    without = f"; {paused_ns / 1e9:.3g} s of evaluation between steps is in no window" if paused_ns else ""
+    once = f"; except {once}: held up, or rare work" if once else ""
+    return Check(name=name, passed=True, detail=f"untimed steps took no more than timed ones{once}{without}")
 
 
 def _servers_of(trial: TrialSpec) -> ParameterServerOptions | None:

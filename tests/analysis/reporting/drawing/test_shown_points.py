@@ -10,7 +10,7 @@ import pytest
 
 from scalecurve.bundle.open import open_bundle
 from scalecurve.reporting import report
-from scalecurve.reporting.drawing.shown_points import MOST_CURVES, drawn_points
+from scalecurve.reporting.plots.accuracy import MOST_CURVES, drawn_points
 from scalecurve_api.record.rank import Evaluation
 from scalecurve_api.spec.trial import TrialSpec
 from tests.analysis.synthetic import experiment, write_bundle
@@ -61,7 +61,8 @@ def learnt(trial: TrialSpec) -> list[Evaluation]:
 
 
 def test_the_report_draws_the_last_series_too(tmp_path: Path) -> None:
-    report([open_bundle(write_bundle(tmp_path / "bundle", ASKED, tables=False, evaluations=learnt))], tmp_path / "out")
+    bundle = open_bundle(write_bundle(tmp_path / "bundle", ASKED, tables=False, evaluations=learnt))
+    report([bundle], tmp_path / "out", ["svg"])
     drawn = (tmp_path / "out" / "plots" / "error.svg").read_text()
     assert f"optimizer.learningRate={RATES[-1]}, 2 workers" in drawn
     assert ", 1 worker<" not in drawn

@@ -4,11 +4,14 @@ from typing import Any
 
 import pytest
 
+from scalecurve_api.record.assemble import assemble
+from scalecurve_api.record.checks.proof import not_shown
 from scalecurve_api.record.rank import ServerCounts
+from scalecurve_api.record.rejudge import rejudge
 from scalecurve_api.record.verdict import Verdict, judge
 from scalecurve_api.spec.trial import TrialPhase
 from tests.api.judged import TWO, invalid, of, two
-from tests.api.rank_records import GOOD, rank_record, ranks_of, trial, window
+from tests.api.rank_records import GOOD, rank_record, ranks_of, steps_of, trial, window
 
 # WrongBackend
 
@@ -113,7 +116,7 @@ def test_shares_must_make_the_model_and_training_must_change_it() -> None:
     )
     reason, message = sharded(initial_checksum="abc")
     assert (reason, message) == (
-        "ReplicasDiverged",
+        "NotTrained",
         "no parameter of rank 0, 1 has changed: nothing was trained",
     )
 
@@ -155,6 +158,26 @@ def test_parameter_servers_that_took_every_gradient() -> None:
 
 
 @pytest.mark.parametrize(
+    ("servers", "said"),
+    [
+        ([counted()], None),
+        ([], "0 parameter servers reported counts, expected 1"),
+        ([counted(parameters=19)], "servers hold 19 of 20 parameters"),
+    ],
+)
+def test_a_record_of_parameter_servers_is_judged_again_by_their_counts(
+    servers: list[ServerCounts], said: str | None
+) -> None:
+    of = trial({"workload/strategy": "parameter-server"})
+    good = {"strategy": "ParameterServer", "backend": "tcp", "parameters": 20, "pushes": 6, "servers": [counted()]}
+    ranks = ranks_of(of, **good, initial_checksum="before")
+    record = assemble(of, ranks, {rank: steps_of(rank) for rank in ranks}, GOOD).record
+    assert record.phase is TrialPhase.succeeded
+    broken = rejudge(record.model_copy(update={"servers": servers}))
+    assert (broken.detail if broken else None) == said
+
+
+@pytest.mark.parametrize(
     ("changes", "reason", "said"),
     [
         ({"pushes": 5}, "ReplicasDiverged", "parameter server 0 took 12 gradients, but the workers sent 10"),
@@ -177,6 +200,93 @@ def test_wrong_samples() -> None:
         "WrongSamples",
         "window 1 has 47 samples, expected 48: 3 steps x 8 x 2 workers",
     )
+
+
+CUSTOM = trial({"workload": {"program": "custom", "command": ["x"]}})
+
+
+@pytest.mark.parametrize(
+    ("samples", "fault"),
+    [
+        (240, "rank 1 counted 80 samples a step in window 1"),  # ten times too many
+        (48, "rank 1 counted 16 samples a step in window 1"),  # on one rank twice as many
+        (20, "rank 1 counted 6.667 samples a step in window 1"),
+        (22, None),  # an epoch's last batch
+    ],
+)
+def test_wrong_samples_of_a_custom_program(samples: int, fault: str | None) -> None:
+    windows = [window(0), window(1, samples=samples)]
+    ranks = {0: rank_record(0, CUSTOM), 1: rank_record(1, CUSTOM, windows=windows)}
+    passed, detail = of(judge(CUSTOM, ranks, GOOD), "WrongSamples")
+    assert passed is (fault is None)
+    assert detail.startswith(fault or "batches of 8")
+
+
+def test_wrong_samples_in_strong_mode() -> None:
+    """A script that keeps its batch per worker, where the global batch is to be kept."""
+    strong = trial(
+        {
+            "workload": {"program": "custom", "command": ["x"]},
+            "scaling/modes": ["strong"],
+            "scaling/batch": {"global": 8},
+        }
+    )
+    verdict = judge(strong, ranks_of(strong), GOOD)
+    assert of(verdict, "WrongSamples")[0] is False
+    assert "the experiment has batches of 4 at this point" in of(verdict, "WrongSamples")[1]
+
+
+def test_untimed_work() -> None:
+    """Half a second of work in the step before each window."""
+    hidden = [window(index, lead_ns=600_000_000) for index in range(2)]
+    verdict = judge(CUSTOM, ranks_of(CUSTOM, windows=hidden), GOOD)
+    assert verdict.reason == "UntimedWork"
+    assert "took 0.5 s more than a timed one on rank 0" in verdict.message
+    once = [window(0, lead_ns=100_000_000), window(1, lead_ns=140_000_000)]
+    assert of(judge(CUSTOM, ranks_of(CUSTOM, windows=once), GOOD), "UntimedWork")[0] is True
+
+
+def test_a_step_without_a_processor_is_no_untimed_work() -> None:
+    """The kernel counts for how long a busy machine held up rank 0; rank 1 waits for it."""
+    waited = [window(0, lead_ns=100_000_000), window(1, lead_ns=700_000_000, lead_waited_ns=550_000_000)]
+    held = [window(0, lead_ns=100_000_000), window(1, lead_ns=700_000_000, lead_waited_ns=1000)]
+    ranks = {0: rank_record(0, CUSTOM, windows=waited), 1: rank_record(1, CUSTOM, windows=held)}
+    passed, detail = of(judge(CUSTOM, ranks, GOOD), "UntimedWork")
+    assert (passed, detail) == (True, "untimed steps took no more than timed ones")
+
+
+@pytest.mark.parametrize(("count", "passed"), [(2, None), (5, None), (20, True)])
+def test_work_before_one_window_leaves_the_trial_unproved(count: int, passed: bool | None) -> None:
+    """Half a second more before one window: 30 % of 2 windows of 0.8 s, 12 % of 5, and 3 % of 20."""
+    hidden = [window(0, lead_ns=700_000_000), *(window(index, lead_ns=100_000_000) for index in range(1, count))]
+    verdict = judge(CUSTOM, ranks_of(CUSTOM, windows=hidden), GOOD)
+    found, detail = of(verdict, "UntimedWork")
+    assert found is passed
+    assert f"1 of {count} on rank 1, by up to 0.6 s" in detail, "and it is not silent"
+    assert ("UntimedWork" in not_shown(CUSTOM, TrialPhase.succeeded, verdict.checks)) is (passed is None)
+
+
+def test_work_before_one_window_of_one_worker() -> None:
+    alone = trial({"workload": {"program": "custom", "command": ["x"]}}, workers=1)
+    hidden = [window(0, lead_ns=700_000_000), window(1, lead_ns=100_000_000)]
+    verdict = judge(alone, {0: rank_record(0, alone, windows=hidden)}, GOOD)
+    assert not_shown(alone, verdict.phase, verdict.checks) == ("UntimedWork",)
+    clean = judge(alone, {0: rank_record(0, alone)}, GOOD)
+    assert not_shown(alone, clean.phase, clean.checks) == ()
+
+
+def test_a_wrong_clock_is_noticed() -> None:
+    second = 10**9
+    for told, kernel, passed in ((60, 60, True), (60, 60.1, True), (30, 60, False), (60, 59.5, False)):
+        times = {"started_ns": 0, "ended_ns": int(told * second), "kernel_ns": int(kernel * second)}
+        verdict = judge(TWO, ranks_of(TWO, **times), GOOD)
+        assert of(verdict, "WrongClock")[0] is passed
+        assert verdict.reason == (None if passed else "WrongClock")
+    assert (
+        "30 s passed on the clock of rank 0, 60 s by the kernel"
+        in judge(TWO, ranks_of(TWO, started_ns=0, ended_ns=30 * second, kernel_ns=60 * second), GOOD).message
+    )
+    assert "WrongClock" not in {check.name for check in judge(TWO, ranks_of(TWO), GOOD).checks}, "an older worker's"
 
 
 def test_tokens_are_counted_alike_in_every_window() -> None:

@@ -77,7 +77,18 @@ def test_it_trains_one_model_and_says_what_carried_the_sums(tmp_path: Path, work
         Case(
             "accuracy",
             {"data": {"source": "digits"}, "optimizer": {"learningRate": 0.02}},
-            measure={"accuracy": {"epochs": 1}, "exposedCommunication": False},
+            measure={
+                "accuracy": {"epochs": 1, "checkpoints": str(tmp_path / "trained")},
+                "exposedCommunication": False,
+            },
+        ),
+        Case(
+            "head",
+            {
+                **BATCH_NORM,
+                "optimizer": {"name": "lamb", "weightDecay": 0.01, "decayNorm": False},
+                "transfer": {"train": "head"},
+            },
         ),
     ]
     found = run(tmp_path, workers, cases)
@@ -102,6 +113,13 @@ def test_it_trains_one_model_and_says_what_carried_the_sums(tmp_path: Path, work
     assert found["parts"][0][0].options["batchNorm"] == "local"
     (evaluation,) = found["accuracy"][0][0].evaluations
     assert evaluation.accuracy > 0.5
+    # Rank 0 alone writes.
+    assert [file.name for file in (tmp_path / "trained").iterdir()] == [f"weak-{workers}-r1.pt"]
+    head = found["head"][0][0]
+    assert head.options["parametersTrained"] == 64 * 5 + 5
+    assert len(head.frozen_checksums) == 2
+    assert head.traffic is not None
+    assert head.traffic.payload_bytes == (64 * 5 + 5) * 4.0
 
 
 @built

@@ -7,19 +7,21 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scalecurve_api.programs.optimizer import TorchOptimizer
-from scalecurve_api.programs.torch import ParameterServerOptions, Updates
-from scalecurve_worker.extras.parameter_server.shard import ParameterShard, PushReply
+from scalecurve_api.programs.optimizer import Optimizer
+from scalecurve_api.programs.torch_options import ParameterServerOptions, Updates
+from scalecurve_worker.extras.parameter_server.server import ParameterShard, PushReply, ServerSpec
 
-SGD = TorchOptimizer(momentum=0.0)
+SGD = Optimizer(momentum=0.0)
 
 
 RATE = 0.5
 
 
-def shard(workers: int = 2, rule: TorchOptimizer = SGD, **asked: object) -> ParameterShard:
+def shard(workers: int = 2, rule: Optimizer = SGD, **asked: object) -> ParameterShard:
     """Three parameters, at 1, 2 and 3."""
-    made = ParameterShard(0, 3, workers, ParameterServerOptions.model_validate(asked), rule)
+    options = ParameterServerOptions.model_validate(asked)
+    spec = ServerSpec(host="", token="", index=0, elements=3, workers=workers, settings=options, rule=rule)
+    made = ParameterShard(spec)
     made.begin(torch.tensor([1.0, 2.0, 3.0]))
     return made
 
@@ -67,7 +69,7 @@ def test_a_stale_gradient_counts_less_where_that_is_asked_for() -> None:
 
 
 def test_adagrad_at_the_server() -> None:
-    served = shard(rule=TorchOptimizer(name="adagrad"))
+    served = shard(rule=Optimizer(name="adagrad"))
     _, first = push(served, 0, [4.0, 0.0, 0.0], 0)
     _, second = push(served, 1, [3.0, 0.0, 0.0], 0)
     assert first[0] == pytest.approx(1 - RATE)
@@ -97,7 +99,7 @@ def test_the_slowest_gradient_of_a_step_is_dropped() -> None:
 def test_synchronous_servers_give_the_same_as_one_big_batch(workers: int, steps: int, seed: int) -> None:
     generator = torch.Generator().manual_seed(seed)
     gradients = torch.randn(steps, workers, 3, generator=generator)
-    rule = TorchOptimizer(momentum=0.9, weight_decay=0.1)
+    rule = Optimizer(momentum=0.9, weight_decay=0.1)
     served = shard(workers=workers, rule=rule, updates=Updates.synchronous)
     for step in range(steps):
         pushing = [Pushing(served, rank, gradients[step, rank].tolist(), step) for rank in range(workers)]

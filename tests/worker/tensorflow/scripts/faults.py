@@ -12,12 +12,6 @@ from scalecurve_api.programs.horovod import TAPE
 from scalecurve_worker.extras.horovod import tensorflow_strategy as over_horovod
 from scalecurve_worker.process.failure import WorkloadError
 from scalecurve_worker.tensorflow import (
-    config as asked,
-)
-from scalecurve_worker.tensorflow import (
-    parameter_server_program as served,
-)
-from scalecurve_worker.tensorflow import (
     program,
     strategies,
     training,
@@ -45,13 +39,10 @@ def other_ops() -> AbstractContextManager[Any]:
 def nan() -> AbstractContextManager[Any]:
     """A loss that is no number."""
 
-    def loss(logits: Any, targets: Any) -> Any:
+    def loss(logits: Any, targets: Any, smoothing: float) -> Any:
         return tf.reduce_mean(logits) * float("nan")
 
-    patches = ExitStack()
-    for module in (training, served):
-        patches.enter_context(mock.patch.object(module, "cross_entropy", loss))
-    return patches
+    return mock.patch.object(training, "cross_entropy", loss)
 
 
 def one_replica() -> AbstractContextManager[Any]:
@@ -76,7 +67,7 @@ def own_world() -> AbstractContextManager[Any]:
 
 def half_batch() -> AbstractContextManager[Any]:
     """Half of the samples that a step was asked to have."""
-    of = asked.TensorFlowConfig.of
+    of = program.TensorFlowConfig.of
     return mock.patch.object(
         program.TensorFlowConfig, "of", lambda trial: replace(of(trial), batch=of(trial).batch // 2)
     )
@@ -135,7 +126,7 @@ def bare_tape() -> AbstractContextManager[Any]:
 
 def chief_fails() -> AbstractContextManager[Any]:
     """A chief that cannot go on, while its workers and servers wait for a word."""
-    return mock.patch.object(program, "lead", side_effect=WorkloadError("the chief cannot go on"))
+    return mock.patch.object(program, "Chief", side_effect=WorkloadError("the chief cannot go on"))
 
 
 FAULTS: dict[str, Callable[[], AbstractContextManager[Any]]] = {

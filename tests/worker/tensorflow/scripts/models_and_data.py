@@ -13,22 +13,34 @@ import pytest
 import torch
 from PIL import Image
 
+from scalecurve_api.programs.data import Augmentation, TrainingData
 from scalecurve_api.programs.model_catalog import models_of
 from scalecurve_api.programs.optimizer import Optimizer
-from scalecurve_worker.data.decoding import open_image_list
-from scalecurve_worker.data.images import DataError, ImageArrays
-from scalecurve_worker.data.small_sets import read_digits
+from scalecurve_api.programs.training import Trainable, Transfer
+from scalecurve_worker.process.failure import WorkloadError
 from scalecurve_worker.tensorflow import models
 from scalecurve_worker.tensorflow.data import image_folder as folder
 from scalecurve_worker.tensorflow.data.arrays import ArrayEpochs
-from scalecurve_worker.tensorflow.data.sampler import in_order
-from scalecurve_worker.tensorflow.flops import step_flops
+from scalecurve_worker.tensorflow.data.augment import warp
+from scalecurve_worker.tensorflow.data.sampler import ReplicaShard, in_order
+from scalecurve_worker.tensorflow.data.synthetic import SyntheticReplicas
 from scalecurve_worker.tensorflow.framework import keras, tf
+from scalecurve_worker.tensorflow.job import open_split
+from scalecurve_worker.tensorflow.models import step_flops
 from scalecurve_worker.tensorflow.models.layers import parts
+from scalecurve_worker.tensorflow.optimizers import build_optimizer, decayed, make_optimizer
 from scalecurve_worker.tensorflow.scalars import add, read
-from scalecurve_worker.tensorflow.training import make_optimizer
+from scalecurve_worker.tensorflow.training import ReplicaTrainer, cross_entropy
+from scalecurve_worker.tensorflow.transfer import begin, frozen_checksum, load_checkpoint, write_checkpoint
 from scalecurve_worker.torch import models as torch_models
-from scalecurve_worker.torch.data.image_folder import ImageDecoder
+from scalecurve_worker.torch import transfer as torch_transfer
+from scalecurve_worker.torch.data import DataOptions, open_data
+from scalecurve_worker.torch.data.augment import warp as torch_warp
+from scalecurve_worker.training.data.augmentation import Augment, Warps, augment_for
+from scalecurve_worker.training.data.decoding import TrainingDecoder, open_image_list
+from scalecurve_worker.training.data.images import DataError, ImageArrays
+from scalecurve_worker.training.data.small_sets import read_digits
+from scalecurve_worker.training.state_files import read_state
 
 # Large enough that ResNet-50's last batch norms see 32 values a channel: over 4, as of a 32 x 32 image in a batch of
 # 4, its fp32 logits are 2e-3 from its fp64 ones in torch alone, and other kernels give other ones.
@@ -36,8 +48,11 @@ COMPARED = {
     "resnet20": ((3, 16, 16), 7),
     "resnet18": ((3, 40, 40), 5),
     "resnet50": ((3, 64, 64), 5),
-    "mlp": ((1, 6, 6), 4),
+    "mlp": ((3, 6, 5), 4),
+    "alexnet": ((3, 67, 70), 3),
+    "inception_v3": ((3, 107, 91), 5),
 }
+WITH_DROPOUT = {"alexnet", "inception_v3"}
 
 
 def same_names_and_counts() -> None:
@@ -45,7 +60,7 @@ def same_names_and_counts() -> None:
     for name in models_of("tensorflow"):
         assert models.spec(name) is torch_models.spec(name)
     flops = json.loads(os.environ["TORCH_FLOPS"])
-    for name in flops:
+    for name in flops.keys() - {"resnet20 head"}:
         built = models.build(name)
         counted = sum(math.prod(each.shape) for each in built.trainable_variables)
         assert counted == models.spec(name).parameters, name
@@ -54,36 +69,128 @@ def same_names_and_counts() -> None:
 
 
 def same_function() -> None:
-    """With torch's parameters a model gives torch's logits, in training and in evaluation."""
+    """With torch's checkpoint a model gives torch's logits, in training and in evaluation; and gives it back."""
     random = np.random.default_rng(0)
-    for name, (shape, classes) in COMPARED.items():
-        theirs = torch_models.build(name, classes=classes, input_shape=shape).train()
-        ours = models.build(name, classes=classes, input_shape=shape)
-        carry_over(theirs, ours)
-        images = random.standard_normal((8, *shape), dtype=np.float32)
-        for training in (True, False):
-            theirs.train(training)
-            with torch.no_grad():
-                wanted = theirs(torch.from_numpy(images)).numpy()
-            found = ours(images.transpose(0, 2, 3, 1), training=training).numpy()
-            assert np.allclose(found, wanted, rtol=1e-3, atol=1e-3 * np.abs(wanted).max()), (name, training)
+    with tempfile.TemporaryDirectory() as path:
+        for name, (shape, classes) in COMPARED.items():
+            theirs = torch_models.build(name, classes=classes, input_shape=shape)
+            for entry, buffer in theirs.named_buffers():
+                if buffer.dim():
+                    buffer.uniform_(*((-0.5, 0.5) if entry.endswith("mean") else (0.5, 1.5)))
+            torch.save(theirs.state_dict(), Path(path, "theirs.pt"))
+            ours = models.build(name, classes=classes, input_shape=shape)
+            assert load_checkpoint(ours, str(Path(path, "theirs.pt"))) == "the checkpoint's"
+            back = write_checkpoint(tf.distribute.get_strategy(), ours, path, "ours")
+            for entry, value in read_state(back).items():
+                assert np.array_equal(value, theirs.state_dict()[entry].numpy()), (name, entry)
+            other = torch_models.build(name, classes=classes, input_shape=shape)
+            assert torch_transfer.load_checkpoint(other, str(back), []) == "the checkpoint's"
+            assert all(torch.equal(value, other.state_dict()[key]) for key, value in theirs.state_dict().items())
+            images = random.standard_normal((8, *shape), dtype=np.float32)
+            for training in (False, True):
+                theirs.train(training and name not in WITH_DROPOUT)
+                with torch.no_grad():
+                    wanted = theirs(torch.from_numpy(images)).numpy()
+                found = ours(images.transpose(0, 2, 3, 1), training=training and name not in WITH_DROPOUT).numpy()
+                close = np.allclose(found, wanted, rtol=1e-3, atol=1e-3 * np.abs(wanted).max())
+                assert close, (name, training)
 
 
-def carry_over(theirs: torch.nn.Module, ours: object) -> None:
-    """Copy every parameter by name: layers bear the names of torch's modules."""
-    state = {name: value.numpy() for name, value in theirs.state_dict().items()}
-    taken = set()
-    endings = {"kernel": "weight", "gamma": "weight", "beta": "bias", "bias": "bias"}
-    for variable in ours.trainable_variables:  # type: ignore[attr-defined]
-        layer, _, kind = variable.path.rpartition("/")
-        name = f"{layer}.{endings[kind]}"
-        value = state[name]
-        if kind == "kernel":
-            value = value.transpose(2, 3, 1, 0) if value.ndim == 4 else value.T
-        variable.assign(value)
-        taken.add(name)
-    left = {name for name in state if not name.endswith(("running_mean", "running_var", "num_batches_tracked"))}
-    assert taken == left
+def a_head_for_other_classes() -> None:
+    """A checkpoint gives all but the head; what is frozen stays, statistics too, and its FLOPs are torch's."""
+    with tempfile.TemporaryDirectory() as path:
+        theirs = torch_models.build("resnet20", classes=7, input_shape=(3, 16, 16))
+        file = str(Path(path, "theirs.pt"))
+        torch.save(theirs.state_dict(), file)
+        ours = models.build("resnet20", classes=4, input_shape=(3, 16, 16))
+        drawn = ours.layers[-1].kernel.numpy()
+        noted = begin(ours, Transfer(checkpoint=file, train=Trainable.head))
+        assert noted["head"] == "new, for another number of classes"
+        assert (noted["parametersTrained"], noted["parametersFrozen"]) == (64 * 4 + 4, 269_722 - 650)
+        assert np.array_equal(ours.layers[-1].kernel.numpy(), drawn)
+        flops = json.loads(os.environ["TORCH_FLOPS"])["resnet20 head"]
+        assert step_flops(ours) == flops
+        strategy = tf.distribute.get_strategy()
+        before = frozen_checksum(strategy, ours)
+        trainer = ReplicaTrainer(strategy, lambda: ours, Optimizer(learning_rate=0.001, weight_decay=0.1))
+        images = tf.random.stateless_normal((8, 16, 16, 3), [1, 2])
+        losses = [float(trainer.update((images, tf.constant([0, 1, 2, 3] * 2, tf.int64)))) for _ in range(5)]
+        assert losses[-1] < losses[0]
+        assert frozen_checksum(strategy, ours) == before
+        assert not np.array_equal(ours.layers[-1].kernel.numpy(), drawn)
+        assert frozen_checksum(strategy, models.build("resnet20")) == []
+        for wrong, message in WRONG_FILES.items():
+            with pytest.raises(WorkloadError, match=message):
+                load_checkpoint(ours, str(Path(path, wrong)) if wrong != "mlp" else mlp_file(path))
+
+
+WRONG_FILES = {
+    "nowhere.pt": r"workload.transfer.checkpoint: .*nowhere.pt: no such file \(looked for from ",
+    "mlp": r"different architecture: stem.0.weight is missing; ",
+}
+
+
+def mlp_file(path: str) -> str:
+    file = Path(path, "mlp.pt")
+    torch.save(torch_models.build("mlp").state_dict(), file)
+    return str(file)
+
+
+def rules_are_torchs() -> None:
+    """Steps of every rule on a matrix and a vector end where torch's do, with decay and changing rates."""
+    for case in json.loads(os.environ["TORCH_STEPS"]):
+        rule = Optimizer.model_validate(case["rule"])
+        variables = [keras.Variable(np.array(each, np.float32)) for each in case["before"]]
+        optimizer = make_optimizer(rule)
+        build_optimizer(optimizer, rule, variables)
+        for rate, gradients in zip(case["rates"], case["gradients"], strict=True):
+            optimizer.learning_rate.assign(rate)
+            own = [tf.constant(each, tf.float32) for each in gradients]
+            optimizer.apply(decayed(rule, own, [each.value for each in variables], 1.0), variables)
+        for after, variable in zip(case["after"], variables, strict=True):
+            np.testing.assert_allclose(variable.numpy(), after, rtol=2e-4, atol=2e-5, err_msg=str(case["rule"]))
+
+
+def labels_are_smoothed_as_in_torch() -> None:
+    """The same loss, with a share of each label spread over all classes."""
+    random = np.random.default_rng(0)
+    logits, targets = random.standard_normal((6, 5)).astype(np.float32), np.array([0, 1, 2, 3, 4, 0])
+    for smoothing in (0.0, 0.1, 0.6):
+        wanted = torch.nn.functional.cross_entropy(
+            torch.from_numpy(logits), torch.from_numpy(targets), label_smoothing=smoothing
+        )
+        found = float(cross_entropy(tf.constant(logits), tf.constant(targets), smoothing))
+        assert abs(found - float(wanted)) < 1e-5
+
+
+def warps_are_torchs() -> None:
+    """The same matrices move the same pixels, at the edge as well."""
+    images = np.random.default_rng(1).integers(256, size=(6, 20, 30, 3), dtype=np.uint8)
+    drawn = Warps(Augment(rotation=40, shift=0.3, zoom=0.4), 6, 5, 0).matrices(np.arange(6), 20, 30)
+    wanted = torch_warp(torch.from_numpy(images).permute(0, 3, 1, 2), torch.from_numpy(drawn))
+    found = warp(tf.constant(images), tf.constant(drawn)).numpy()
+    np.testing.assert_allclose(found, wanted.permute(0, 2, 3, 1).numpy(), atol=0.05)
+    still = Warps(Augment(rotation=0.0), 6, 5, 0).matrices(np.arange(6), 20, 30)
+    np.testing.assert_allclose(warp(tf.constant(images), tf.constant(still)).numpy(), images, atol=1e-3)
+
+
+def augmented_batches() -> None:
+    """Copies, cutout and a mirror change what they should of random batches, and each step anew."""
+    strategy = tf.distribute.OneDeviceStrategy("CPU:0")
+    shard = ReplicaShard(strategy, 4, 3, 0, 1)
+    plain = next(SyntheticReplicas(shard, Augment(), (3, 8, 8), 5).endless())
+    stream = SyntheticReplicas(shard, Augment(cutout=3, instances=2, mirror=True), (3, 8, 8), 5).endless()
+    (x, y), *_, (later, _) = [next(stream) for _ in range(5)]
+    assert x.shape == (8, 8, 8, 3)
+    assert y.numpy().tolist() == plain[1].numpy().tolist() * 2
+    original = np.concatenate([plain[0].numpy()] * 2)
+    cut = (x.numpy() == 0).all(axis=3)
+    assert ((cut.sum(axis=(1, 2)) <= 9) & (cut.sum(axis=(1, 2)) > 0)).all()
+    for image, before, hidden in zip(x.numpy(), original, cut, strict=True):
+        shown = ~hidden[..., None] & np.ones_like(image, bool)
+        assert np.array_equal(image[shown], before[shown]) or np.array_equal(image[shown], before[:, ::-1][shown])
+    # The same batch, four steps later.
+    assert not np.array_equal(x.numpy(), later.numpy())
 
 
 def adaptive_means() -> None:
@@ -102,7 +209,7 @@ def batches_of_arrays() -> None:
     )
     strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"], tf.distribute.ReductionToOneDevice())
     arrays = read_digits("train")
-    loader = ArrayEpochs(strategy, "digits", arrays, batch=7, shape=(3, 16, 16), seed=3)
+    loader = ArrayEpochs(ReplicaShard(strategy, 7, 3, 0, 2), "digits", arrays, Augment(), (3, 16, 16))
     inputs, labels = next(loader.endless())
     own = strategy.experimental_local_results(inputs)
     assert [tuple(each.shape) for each in own] == [(7, 16, 16, 3)] * 2
@@ -113,9 +220,8 @@ def batches_of_arrays() -> None:
         np.arange(24), 24, (0.0,), (1.0,), flips=True,
     )  # fmt: skip
     seen: list[int] = []
-    for _, (x, y) in zip(
-        range(4), ArrayEpochs(strategy, "n", numbers, batch=3, shape=(1, 5, 5), seed=1).endless(), strict=False
-    ):
+    moved = ArrayEpochs(ReplicaShard(strategy, 3, 1, 0, 2), "n", numbers, Augment(pad=4, mirror=True), (1, 5, 5))
+    for _, (x, y) in zip(range(4), moved.endless(), strict=False):
         for image, label in zip(
             strategy.experimental_local_results(x), strategy.experimental_local_results(y), strict=True
         ):
@@ -125,34 +231,62 @@ def batches_of_arrays() -> None:
     assert sorted(seen) == list(range(24))
 
 
-def folders_give_torchs_pixels() -> None:
-    """The same files come out as the same bytes, cropped and mirrored alike; the middle of each once to validate."""
+def folders_give_torchs_batches() -> None:
+    """The same files are trained on, in the same batches of each worker, and come out as the same pixels."""
     random = np.random.default_rng(0)
     with tempfile.TemporaryDirectory() as path:
-        for split, count in (("train", 5), ("val", 3)):
+        for split, count in (("train", 10), ("test", 3)):
             for name in ("cat", "dog"):
                 home = Path(path, split, name)
                 home.mkdir(parents=True)
                 for index in range(count):
                     pixels = random.integers(256, size=(40, 50 + index, 3), dtype=np.uint8)
-                    Image.fromarray(pixels).save(home / f"{index}.png")
-        images = open_image_list(Path(path), "train", shape=(3, 16, 16), classes=None)
-        strategy = tf.distribute.OneDeviceStrategy("CPU:0")
-        data = folder.ImageFolderEpochs(strategy, images, batch=4, shape=(3, 16, 16), seed=7)
-        assert (len(data), data.items) == (2, 10)
-        order = np.random.default_rng(7 + 3).permutation(10)[:8]
-        theirs = ImageDecoder(images, (3, 16, 16), augment=True, seed=7)
-        for step, (inputs, labels) in enumerate(data.epoch(3)):
-            own = order[step * 4 : step * 4 + 4]
-            expected = np.stack([theirs[int(index), 3][0].numpy().reshape(16, 16, 3) for index in own])
-            np.testing.assert_allclose(inputs.numpy(), folder.normalised(expected).numpy())
-            assert labels.numpy().tolist() == images.labels[own].tolist()
-        held = open_image_list(Path(path), "val", shape=(3, 16, 16), classes=4)
-        sizes = [len(labels) for _, labels in in_order(len(held), 4, folder.middles(held, (3, 16, 16)))]
-        assert sizes == [4, 2]
-        Path(path, "train", "cat", "0.png").write_bytes(b"no picture")
-        with pytest.raises(DataError, match=r"0\.png: cannot be decoded"):
-            folder.ThreadedDecoder(images, (3, 16, 16)).begin([0], [None])[0].result()
+                    Image.fromarray(pixels).save(home / f"{index}.jpg")
+        for options in (
+            {},
+            {"augmentation": "none"},
+            {"augmentation": "flip", "instances": 2},
+            {"augmentation": "flip", "rotation": 20, "shift": 0.1, "zoom": 0.2, "splitSeed": 1},
+        ):
+            wire = {"source": "image-folder", "path": path, "validation": 0.2, **options}
+            folders_are_one(TrainingData.model_validate(wire))
+        images = open_image_list(Path(path), "train", shape=(3, 16, 16), classes=None, validation=0.2)
+        held = open_image_list(Path(path), "val", shape=(3, 16, 16), classes=4, validation=0.2)
+        sizes = [len(labels) for _, labels in in_order(len(held), 3, folder.middles(held, (3, 16, 16)))]
+        assert sizes == [3, 1]
+        Path(path, images.file(0)).write_bytes(b"no picture")
+        broken = TrainingDecoder(images, (3, 16, 16), Augmentation.auto, seed=0)
+        with pytest.raises(DataError, match=r"\d\.jpg: cannot be decoded"):
+            folder.ThreadedDecoder(broken).begin([0], 0)[0].result()
+
+
+def folders_are_one(data: TrainingData) -> None:
+    shape, workers, batch = (3, 16, 16), 2, 3
+    strategy = tf.distribute.OneDeviceStrategy("CPU:0")
+    options = DataOptions(
+        augmentation=data.augmentation,
+        rotation=data.rotation,
+        shift=data.shift,
+        zoom=data.zoom,
+        instances=data.instances,
+        validation=data.validation,
+        split_seed=data.split_seed,
+        loaders=0,
+    )
+    images = open_split(data, "train", shape, None)
+    augment = augment_for("image-folder", data, shape, decoded=True)
+    for rank in range(workers):
+        theirs = open_data(
+            "image-folder", path=data.path, batch=batch, shape=shape, seed=7, rank=rank, world=workers, options=options
+        )
+        assert theirs.spec.items == len(images) == 16
+        decoder = TrainingDecoder(images, shape, data.augmentation, 7, augment.instances)
+        ours = folder.ImageFolderEpochs(ReplicaShard(strategy, batch, 7, rank, workers), decoder, augment)
+        for epoch in (0, 3):
+            theirs.set_epoch(epoch)
+            for (x, y), (inputs, labels) in zip(theirs, ours.epoch(epoch), strict=True):
+                assert labels.numpy().tolist() == y.tolist()
+                np.testing.assert_allclose(inputs.numpy(), x.permute(0, 2, 3, 1).numpy(), atol=2e-3)
 
 
 def lars_scales_a_layer_by_its_trust() -> None:
@@ -183,4 +317,9 @@ if __name__ == "__main__":
     adaptive_means()
     scalars_of_a_device()
     lars_scales_a_layer_by_its_trust()
-    folders_give_torchs_pixels()
+    rules_are_torchs()
+    labels_are_smoothed_as_in_torch()
+    warps_are_torchs()
+    augmented_batches()
+    folders_give_torchs_batches()
+    a_head_for_other_classes()

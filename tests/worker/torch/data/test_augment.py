@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from scalecurve_api.programs.data import Augmentation
 from scalecurve_worker.torch.data import DataError, DataOptions, open_data
-from scalecurve_worker.torch.data.augment import Augment, crop_and_flip, cut_out
+from scalecurve_worker.torch.data.augment import crop_and_flip, cut_out, warp
 
 
 class Scripted:
@@ -91,8 +91,11 @@ def test_a_crop_without_mirroring_by_hand(monkeypatch: pytest.MonkeyPatch) -> No
     assert found.tolist() == [[[[0, 0, 0], [2, 3, 0], [5, 6, 0]]]]
 
 
+OPTIONS = ("augmentation", "rotation", "shift", "zoom", "cutout", "instances")
+
+
 def epoch(source: str = "digits", number: int = 0, **arguments: Any) -> tuple[torch.Tensor, torch.Tensor]:
-    options = {name: arguments.pop(name) for name in ("augmentation", "cutout", "instances") if name in arguments}
+    options = {name: arguments.pop(name) for name in OPTIONS if name in arguments}
     loader = open_data(source, **({"batch": 16} | arguments), options=DataOptions(**options))
     loader.set_epoch(number)
     batches = list(loader)
@@ -163,18 +166,17 @@ def test_validation_images_stay_clean() -> None:
     [
         ({"cutout": 9}, "digits: cutout 9: images have 8x8 pixels"),
         (SYNTHETIC | {"cutout": 17}, "synthetic: cutout 17: images have 16x16 pixels"),
-        (SYNTHETIC | {"shape": (20,), "instances": 2}, "synthetic: shape [20]: augmentation, cutout and instances"),
-        (SYNTHETIC | {"shape": (20,), "augmentation": Augmentation.standard}, "synthetic: shape [20]: augmentation is"),
+        (
+            SYNTHETIC | {"shape": (20,), "instances": 2},
+            "synthetic: shape [20]: augmentation, rotation, shift, zoom, cutout",
+        ),
+        (SYNTHETIC | {"shape": (20,), "augmentation": Augmentation.standard}, "synthetic: shape [20]: augmentation, "),
     ],
 )
 def test_what_images_cannot_go_through_is_named(arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(DataError) as caught:
         epoch(**arguments)
     assert message in str(caught.value)
-
-
-def test_nothing_asked_for_needs_no_images() -> None:
-    Augment().check("synthetic", (20,))
 
 
 @settings(deadline=None, max_examples=30)
@@ -186,3 +188,38 @@ def test_every_augmented_image_is_a_padded_crop_perhaps_mirrored(seed: int, heig
     for result, source in zip(crop_and_flip(images, random), padded, strict=True):
         crops = [source[:, top : top + height, left : left + width] for top in range(9) for left in range(9)]
         assert any(torch.equal(result, crop) or torch.equal(result, crop.flip(2)) for crop in crops)
+
+
+def test_a_quarter_turn_a_shift_and_a_scaling_by_hand() -> None:
+    images = torch.arange(16, dtype=torch.uint8).reshape(1, 1, 4, 4)
+    still = torch.tensor([[[1.0, 0, 0], [0, 1, 0]]])
+    assert torch.equal(warp(images, still), images.float())
+    turn = torch.tensor([[[0.0, -1, 3], [1, 0, 0]]])  # column 3 - row, row = column
+    assert torch.allclose(warp(images, turn)[0, 0], torch.rot90(images[0, 0].float(), 1, (0, 1)))
+    right = torch.tensor([[[1.0, 0, -1], [0, 1, 0]]])  # each pixel from its left neighbor, the edge from itself
+    expected = images[0, 0].float()[:, [0, 0, 1, 2]]
+    assert torch.allclose(warp(images, right)[0, 0], expected)
+    half = torch.tensor([[[0.5, 0, 0], [0, 1, 0]]])
+    assert torch.allclose(warp(images, half)[0, 0, 0], torch.tensor([0.0, 0.5, 1.0, 1.5]))
+
+
+@pytest.mark.parametrize("arguments", [{}, SYNTHETIC])
+def test_images_are_warped_by_item_and_anew_in_each_epoch(arguments: dict[str, Any]) -> None:
+    options = {"rotation": 25.0, "shift": 0.1, "zoom": 0.2}
+    (plain, labels), (x, y) = epoch(**arguments), epoch(**arguments, **options)
+    assert torch.equal(y, labels)
+    assert (x != plain).flatten(2).any(2).float().mean() > 0.9
+    assert torch.equal(x, epoch(**arguments, **options)[0])
+    assert not torch.equal(x, epoch(**arguments, number=1, **options)[0])
+    # Copies are turned apart.
+    copied, _ = epoch(**arguments, instances=2, **options)
+    assert (copied[:, :16] != copied[:, 16:]).flatten(2).any(2).float().mean() > 0.9
+
+
+def test_flip_mirrors_half_of_the_images_and_moves_none() -> None:
+    flipped, _ = epoch(augmentation=Augmentation.flip)
+    plain, _ = epoch()
+    same = (flipped == plain).flatten(2).all(2)
+    mirrored = (flipped == plain.flip(-1)).flatten(2).all(2)
+    assert (same | mirrored).all()
+    assert 0.2 < mirrored.float().mean() < 0.8

@@ -15,10 +15,11 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from scalecurve_api.programs.data import Augmentation
+from scalecurve_api.programs.labels import Pictures, PseudoLabels, TrainingLabels
 from scalecurve_api.record.rank import Picture
-from scalecurve_worker.data.image_list import list_images
-from scalecurve_worker.data.small_sets import read_digits
-from scalecurve_worker.torch.data import DataError, DataOptions, dataset_facts, open_data
+from scalecurve_worker.torch.data import DataError, DataOptions, Loader, dataset_facts, open_data
+from scalecurve_worker.training.data.image_list import list_images
+from scalecurve_worker.training.data.small_sets import read_digits
 
 
 def pixels(picture: Picture, which: str) -> np.ndarray[Any, Any]:
@@ -139,3 +140,51 @@ def test_instances_of_a_file_are_cropped_anew(tmp_path: Path) -> None:
     assert torch.equal(cut[cut != 0], thrice[cut != 0])
     assert ((cut == 0).all(1).flatten(1).sum(1) <= 25).all()
     assert (cut == 0).flatten(1).any(1).all()
+
+
+def test_labels_are_changed_for_training_alone_and_counted() -> None:
+    request = TrainingLabels(imbalance=10.0, noise=0.25)
+    changed = facts("digits", DataOptions(labels=request))
+    stored = facts("digits", DataOptions())
+    assert changed.labels is not None
+    assert changed.labels.stored_counts == stored.class_counts
+    assert changed.train == changed.labels.distinct == 1438 - changed.labels.left_out
+    assert changed.labels.flipped == round(0.25 * changed.train)
+    assert changed.val == stored.val
+    assert stored.labels is None
+
+
+def test_every_rank_trains_on_the_same_changed_labels() -> None:
+    options = DataOptions(labels=TrainingLabels(noise=0.5))
+    ranks = [open_data("digits", batch=4, rank=rank, world=2, seed=rank, options=options) for rank in (0, 1)]
+    first, second = (loader.labels_of_all for loader in ranks)
+    assert first is not None
+    assert second is not None
+    assert first.tolist() == second.tolist()
+
+
+def test_a_teacher_sees_images_without_labels_as_validation_does() -> None:
+    seen = []
+
+    def teacher(unlabeled: Loader) -> torch.Tensor:
+        seen.append(torch.cat([inputs for inputs, _ in unlabeled]))
+        return torch.eye(10)[torch.arange(len(seen[0])) % 10]
+
+    pseudo = PseudoLabels(teacher="by-hand.pt", per_class=7)
+    options = DataOptions(
+        augmentation=Augmentation.standard,
+        labels=TrainingLabels(labeled=0.1, pseudo_labels=pseudo),
+        teacher=teacher,
+    )
+    training = open_data("digits", batch=4, rank=1, world=2, options=options)
+    assert training.label_facts is not None
+    assert len(seen[0]) == training.label_facts.unlabeled == 1438 - (training.spec.items - 70)
+    assert training.label_facts.pseudo_labeled == 70
+
+
+def test_pictures_of_chosen_classes() -> None:
+    train, val = (open_data("digits", batch=4, split=split) for split in ("train", "val"))
+    chosen = dataset_facts(train, val, Pictures(classes=["7", "2"], per_class=2))
+    assert [picture.label for picture in chosen.pictures] == [7, 7, 2, 2]
+    with pytest.raises(DataError, match="'seven' is no class of the training set"):
+        dataset_facts(train, val, Pictures(classes=["seven"]))

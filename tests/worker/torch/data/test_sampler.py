@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from torch.utils.data import DistributedSampler
 
 from scalecurve_worker.torch.data import DataError, DataSpec
-from scalecurve_worker.torch.data.sampler import DataShard, epoch_order, steps_per_epoch, stream_seed
+from scalecurve_worker.torch.data.augment import stream_seed
+from scalecurve_worker.torch.data.loader import DataShard, epoch_order, steps_per_epoch
 
 
 def order(items: int, batch: int, shard: DataShard, epoch: int = 0, split: Any = "train") -> list[int]:

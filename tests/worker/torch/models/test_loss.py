@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from scalecurve_worker.torch.models.loss import AuxiliaryLogits, cross_entropy, training_loss
+from scalecurve_worker.torch.models.layers import AuxiliaryLogits, cross_entropy, training_loss
 
 
 def test_smoothed_labels_by_hand() -> None:

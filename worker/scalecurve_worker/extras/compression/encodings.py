@@ -6,8 +6,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-BLOCK = 1024
-"""Elements that share one scale."""
+BLOCK = 1024  # elements that share one scale
 _BITS = 8
 
 
@@ -53,7 +52,7 @@ class EightBit:
     name = f"all-gather of int8, one fp32 scale for {BLOCK} elements"
 
     def encode(self, values: Tensor) -> Tensor:
-        blocks = _blocks(values, BLOCK)
+        blocks = _blocks(values)
         scales = blocks.abs().amax(dim=1).clamp_(min=torch.finfo(torch.float32).tiny) / 127
         levels = (blocks / scales[:, None]).round_().to(torch.int8)
         return torch.cat([scales.view(torch.uint8), levels.flatten().view(torch.uint8)])
@@ -76,7 +75,7 @@ class OneBit:
 
     def encode(self, values: Tensor) -> Tensor:
         """Means of the block's negative and other elements, then bits, lowest first."""
-        blocks = _blocks(values, BLOCK)
+        blocks = _blocks(values)
         signs = blocks >= 0
         above = signs.sum(dim=1)
         high = (blocks * signs).sum(dim=1) / above.clamp(min=1)
@@ -93,8 +92,6 @@ class OneBit:
         return torch.where(signs, high, low).flatten()[:elements]
 
 
-def _blocks(values: Tensor, size: int) -> Tensor:
-    """(n,) -> (blocks, size), with zeros behind the last."""
-    count = -(-values.numel() // size)
-    padded = torch.nn.functional.pad(values, (0, count * size - values.numel()))
-    return padded.view(count, size)
+def _blocks(values: Tensor) -> Tensor:
+    """(n,) -> (blocks, BLOCK), with zeros behind the last."""
+    return torch.nn.functional.pad(values, (0, -values.numel() % BLOCK)).view(-1, BLOCK)

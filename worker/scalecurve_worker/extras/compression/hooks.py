@@ -1,4 +1,4 @@
-"""DDP communication hooks. DDP inspects their annotations, so they must not be strings (PEP 563)."""
+"""DDP's communication hooks: their choice, and what they send. DDP inspects their annotations (no strings: PEP 563)."""
 
 from collections.abc import Callable
 from typing import Any
@@ -8,11 +8,17 @@ import torch.distributed as dist
 from torch import Tensor
 from torch._C._distributed_c10d import GradBucket
 from torch.distributed.algorithms.ddp_comm_hooks import default_hooks, powerSGD_hook
+from torch.nn.parallel import DistributedDataParallel
 
-from scalecurve_worker.extras.compression.encodings import Code
+from scalecurve_api.programs.torch_options import CommHook, TorchOptions
+from scalecurve_api.record.rank import Traffic
+from scalecurve_worker.extras.compression.encodings import Code, EightBit, OneBit, TopK
+from scalecurve_worker.torch import traffic
 
 # Its older name is deprecated in torch 2.14, its newer one unknown before.
 _all_gather: Callable[..., Any] = getattr(dist, "all_gather_single", None) or dist.all_gather_into_tensor
+# Steps before PowerSGD begins: DDP arranges its buckets anew after the first one.
+_FIRST_COMPRESSED = 2
 
 
 class ErrorFeedback:
@@ -25,7 +31,6 @@ class ErrorFeedback:
 
     def __init__(self, code: Code) -> None:
         self.code = code
-        self.how = code.name
         self._left: dict[int, Tensor] = {}
         self._sizes: dict[int, int] = {}
         self._began = False
@@ -62,12 +67,8 @@ class ErrorFeedback:
 def _mean(gradients: Tensor) -> torch.futures.Future[Tensor]:
     gradients.div_(dist.get_world_size())
     work: Any = dist.all_reduce(gradients, async_op=True)
-    future: torch.futures.Future[Tensor] = work.get_future().then(_first)
+    future: torch.futures.Future[Tensor] = work.get_future().then(lambda done: done.value()[0])
     return future
-
-
-def _first(done: torch.futures.Future[list[Tensor]]) -> Tensor:
-    return done.value()[0]
 
 
 def error_feedback(state: ErrorFeedback, bucket: GradBucket) -> torch.futures.Future[Tensor]:
@@ -93,3 +94,41 @@ def power_sgd(state: powerSGD_hook.PowerSGDState, bucket: GradBucket) -> torch.f
     done: torch.futures.Future[Tensor] = torch.futures.Future()
     done.set_result(future.wait())
     return done
+
+
+def compress(model: DistributedDataParallel, options: TorchOptions) -> Callable[[], Traffic] | None:
+    """Register the hook; what tells the traffic of a step afterwards, or None without a hook."""
+    elements = sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)
+    workers = dist.get_world_size()
+    match options.comm_hook:
+        case CommHook.none:
+            return None
+        case CommHook.fp16 | CommHook.bf16:
+            half = default_hooks.fp16_compress_hook if options.comm_hook is CommHook.fp16 else bf16
+            model.register_comm_hook(None, half)
+            return lambda: traffic.all_reduced(elements, workers, 2, f"by size: all-reduce in {options.comm_hook}")
+        case CommHook.powersgd:
+            return _power_sgd(model, options.comm_hook_rank, elements, workers)
+        case CommHook.top_k:
+            hook = ErrorFeedback(TopK(options.comm_hook_density))
+        case _:
+            hook = ErrorFeedback(EightBit() if options.comm_hook is CommHook.eight_bit else OneBit())
+    model.register_comm_hook(hook, error_feedback)
+    return lambda: traffic.all_gathered(hook.payload_bytes(), elements, workers, f"counted: {hook.code.name}")
+
+
+def _power_sgd(model: DistributedDataParallel, rank: int, elements: int, workers: int) -> Callable[[], Traffic]:
+    """T. Vogels, S. P. Karimireddy, M. Jaggi, "PowerSGD", arXiv:1905.13727, as torch has it, with error feedback."""
+    state = powerSGD_hook.PowerSGDState(
+        process_group=None, matrix_approximation_rank=rank, start_powerSGD_iter=_FIRST_COMPRESSED
+    )
+    model.register_comm_hook(state, power_sgd)
+
+    def sent() -> Traffic:
+        rate, _, compressed = state.compression_stats()  # type: ignore[no-untyped-call]
+        reduced = round(elements / rate) if compressed else elements
+        how = "counted by PowerSGD's own state: all-reduces of P, Q, vectors"
+        counted = traffic.all_reduced(reduced, workers, how=how)
+        return counted.model_copy(update={"plain_payload_bytes": float(elements * traffic.FP32)})
+
+    return sent

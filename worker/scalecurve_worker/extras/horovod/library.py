@@ -19,13 +19,14 @@ from typing import Any
 from scalecurve_api.programs.horovod import MISSING, HorovodWorkload
 from scalecurve_api.programs.tensorflow import TensorFlowWorkload
 from scalecurve_worker.process.failure import WorkloadError
-from scalecurve_worker.rendezvous.mpi import load as load_mpi
+from scalecurve_worker.rendezvous.communicator import load_mpi
 
 _ADDED_UP = re.compile(r'"(MPI|GLOO|NCCL|CCL|DDL)_ALLREDUCE"')
 _TIMELINE = "HOROVOD_TIMELINE"
 _PROBES, _PAUSE_S = 10, 0.1
+READ_FROM: dict[str, Any] = {"backendReadFrom": "Horovod's timeline of an all-reduce before the first step"}
+# On GPUs or not -> what carries sums there: a process's second timeline stays empty.
 _CARRIERS: dict[bool, str] = {}
-"""On GPUs or not -> what carries sums there: a process's second timeline stays empty."""
 
 
 def load(framework: ModuleType, field: str) -> Any:

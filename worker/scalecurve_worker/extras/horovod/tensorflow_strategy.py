@@ -9,8 +9,8 @@ from typing import Any
 
 from scalecurve_api.programs.horovod import TAPE
 from scalecurve_api.programs.tensorflow import TensorFlowWorkload
-from scalecurve_api.programs.torch import CommHook
-from scalecurve_worker.extras.horovod.library import join, load, version
+from scalecurve_api.programs.torch_options import CommHook
+from scalecurve_worker.extras.horovod.library import READ_FROM, join, load, version
 from scalecurve_worker.rendezvous.communicator import Communicator
 from scalecurve_worker.tensorflow.devices import Devices
 from scalecurve_worker.tensorflow.framework import tf
@@ -54,5 +54,4 @@ class HorovodReplicas:
 def horovod(workload: TensorFlowWorkload, devices: Devices, communicator: Communicator) -> ReplicaStrategy:
     """One replica in each process, and Horovod between them."""
     group = HorovodReplicas(workload, devices)
-    facts = {"backendReadFrom": "Horovod's timeline of an all-reduce before the first step"}
-    return ReplicaStrategy(tf.distribute.OneDeviceStrategy(devices.names[0]), group.carrier, facts, group)
+    return ReplicaStrategy(tf.distribute.OneDeviceStrategy(devices.names[0]), group.carrier, READ_FROM, group)

@@ -8,9 +8,9 @@ import torch
 from torch import Tensor, nn
 
 from scalecurve_api.programs.horovod import WRAPPER, HorovodWorkload
-from scalecurve_api.programs.torch import CommHook
+from scalecurve_api.programs.torch_options import CommHook
 from scalecurve_api.spec.trial import TrialSpec
-from scalecurve_worker.extras.horovod.library import join, load, version
+from scalecurve_worker.extras.horovod.library import READ_FROM, join, load, version
 from scalecurve_worker.process.identity import identify
 from scalecurve_worker.torch import traffic
 from scalecurve_worker.torch.device import choose_device, set_arithmetic
@@ -52,9 +52,7 @@ def distributed(library: Any, carrier: str) -> Wrap:
             traffic=lambda: traffic.all_reduced(elements, workers, _HALF if half else traffic.FP32),
             backend=carrier,
             versions={"horovod": version()},
-            options={
-                "backendReadFrom": "Horovod's timeline of an all-reduce before the first step",
-            },
+            options=READ_FROM,
         )
 
     return wrap
@@ -89,16 +87,15 @@ def run(trial: TrialSpec) -> None:
     workload = trial.workload_as(HorovodWorkload)
     library = load(torch, "workload.program")
     device = choose_device(workload.device, identify().local_rank)
-    set_arithmetic(workload.precision, device, workload.options.deterministic)
+    set_arithmetic(workload.precision, device, workload.options)
     if device.type == "cuda":
         ask_for_algorithm(workload.all_reduce, "nccl")
     # Ranks only meet in this group: no gradient goes through it.
     join_group("gloo", device)
-    carrier = join(
-        library,
-        workload,
-        device.type == "cuda",
-        lambda name: library.allreduce(torch.ones(1024, device=device), name=name),
-    )
+
+    def probe(name: str) -> object:
+        return library.allreduce(torch.ones(1024, device=device), name=name)
+
+    carrier = join(library, workload, device.type == "cuda", probe)
     carry_out(trial, workload, device, distributed(library, carrier))
     library.shutdown()

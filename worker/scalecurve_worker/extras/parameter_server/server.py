@@ -7,16 +7,20 @@ import json
 import socket
 import sys
 import threading
+from collections import Counter
+from typing import NamedTuple
 
 import torch
+from torch import Tensor, nn
 
 from scalecurve_api.model import Model
-from scalecurve_api.programs.optimizer import TorchOptimizer
-from scalecurve_api.programs.torch import ParameterServerOptions
+from scalecurve_api.programs.optimizer import Optimizer
+from scalecurve_api.programs.torch_options import ParameterServerOptions, Updates
+from scalecurve_api.record.rank import ServerCounts
 from scalecurve_worker.extras.parameter_server import protocol
 from scalecurve_worker.extras.parameter_server.protocol import Closed, Header, MessageKind
-from scalecurve_worker.extras.parameter_server.shard import ParameterShard
 from scalecurve_worker.process.startup import die_with_parent
+from scalecurve_worker.torch.optimizers import make_optimizer
 
 
 class ServerSpec(Model):
@@ -28,7 +32,105 @@ class ServerSpec(Model):
     elements: int
     workers: int
     settings: ParameterServerOptions
-    rule: TorchOptimizer
+    rule: Optimizer
+
+
+class PushReply(NamedTuple):
+    """``version`` of the parameters that were copied out, and whether the gradient was used."""
+
+    version: int
+    used: bool
+
+
+class ParameterShard:
+    """Parameters with their optimizer; called by one thread for each worker."""
+
+    def __init__(self, spec: ServerSpec) -> None:
+        self._index, self._settings = spec.index, spec.settings
+        self._needed = max(1, spec.workers - spec.settings.backup_workers)
+        self._parameters = nn.Parameter(torch.zeros(spec.elements))
+        self._optimizer = make_optimizer([self._parameters], spec.rule)
+        self._changed = threading.Condition()
+        self._waiting: dict[int, Tensor] = {}
+        self._staleness: Counter[int] = Counter()
+        self._version = self._gradients = self._dropped = self._received = self._sent = 0
+
+    def begin(self, parameters: Tensor) -> None:
+        with self._changed:
+            self._parameters.data.copy_(parameters)
+
+    def fetch(self, into: Tensor) -> PushReply:
+        with self._changed:
+            return self._answer(into, used=True)
+
+    def push(self, rank: int, gradient: Tensor, fetched: int, rate: float, into: Tensor) -> PushReply:
+        """Use a worker's gradient, which was computed from version ``fetched``, and copy the parameters out.
+
+        Synchronous: waits until the gradients of enough workers are there; one that comes after is dropped.
+        Asynchronous: applied at once, whatever has changed since; staleness is the number of updates in between.
+        """
+        with self._changed:
+            self._gradients += 1
+            if self._settings.updates is Updates.asynchronous:
+                self._apply_stale(gradient, fetched, rate)
+                return self._answer(into, used=True)
+            if fetched != self._version:
+                self._dropped += 1
+                return self._answer(into, used=False)
+            self._waiting[rank] = gradient
+            if len(self._waiting) == self._needed:
+                self._apply_mean(rate)
+                self._changed.notify_all()
+            self._changed.wait_for(lambda: self._version > fetched)
+            return self._answer(into, used=True)
+
+    def moved(self, received: int, sent: int) -> None:
+        with self._changed:
+            self._received += received
+            self._sent += sent
+
+    def counts(self) -> ServerCounts:
+        with self._changed:
+            return ServerCounts(
+                server=self._index,
+                parameters=self._parameters.numel(),
+                updates=self._version,
+                gradients=self._gradients,
+                dropped=self._dropped,
+                received_bytes=self._received,
+                sent_bytes=self._sent,
+                staleness={str(late): count for late, count in sorted(self._staleness.items())},
+            )
+
+    def _apply_stale(self, gradient: Tensor, fetched: int, rate: float) -> None:
+        staleness = self._version - fetched
+        self._staleness[staleness] += 1
+        if self._settings.staleness_aware and staleness > 1:
+            # W. Zhang et al., "Staleness-aware async-SGD for distributed deep learning", arXiv:1511.05950, (6).
+            rate /= staleness
+        self._step(gradient, rate)
+
+    def _apply_mean(self, rate: float) -> None:
+        # By rank, not as they came: the same sum in every run.
+        gradients = [self._waiting[rank] for rank in sorted(self._waiting)]
+        mean = gradients[0].clone()
+        for gradient in gradients[1:]:
+            mean += gradient
+        self._staleness[0] += len(gradients)
+        self._waiting.clear()
+        self._step(mean.div_(len(gradients)), rate)
+
+    def _step(self, gradient: Tensor, rate: float) -> None:
+        for group in self._optimizer.param_groups:
+            group["lr"] = rate
+        self._parameters.grad = gradient
+        self._optimizer.step()
+        self._parameters.grad = None
+        self._version += 1
+
+    def _answer(self, into: Tensor, used: bool) -> PushReply:
+        into.copy_(self._parameters.detach())
+        return PushReply(self._version, used)
 
 
 def main() -> None:
@@ -37,16 +139,12 @@ def main() -> None:
     # A server shares the cores of the worker that started it.
     torch.set_num_threads(1)
     spec = ServerSpec.model_validate_json(sys.stdin.readline())
-    shard = ParameterShard(spec.index, spec.elements, spec.workers, spec.settings, spec.rule)
+    shard = ParameterShard(spec)
+    # The process ends when its threads have.
     with socket.create_server((spec.host, 0)) as listener:
         print(listener.getsockname()[1], flush=True)
-        threads: list[threading.Thread] = []
-        while len(threads) < spec.workers:
-            thread = threading.Thread(target=_serve, args=(_accept(listener, spec), shard, spec.elements))
-            thread.start()
-            threads.append(thread)
-    for thread in threads:
-        thread.join()
+        for _ in range(spec.workers):
+            threading.Thread(target=_serve, args=(*_accept(listener, spec), shard, spec.elements)).start()
 
 
 def _accept(listener: socket.socket, spec: ServerSpec) -> tuple[socket.socket, int]:
@@ -62,8 +160,7 @@ def _accept(listener: socket.socket, spec: ServerSpec) -> tuple[socket.socket, i
         connection.close()
 
 
-def _serve(worker: tuple[socket.socket, int], shard: ParameterShard, elements: int) -> None:
-    connection, rank = worker
+def _serve(connection: socket.socket, rank: int, shard: ParameterShard, elements: int) -> None:
     gradient, parameters = torch.empty(elements), torch.empty(elements)
     incoming, outgoing = protocol.bytes_of(gradient), protocol.bytes_of(parameters)
     with connection:

@@ -6,13 +6,15 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import overload
 
 import torch
 from torch import Tensor, nn
 
-from scalecurve_api.programs.torch import TCP, TorchWorkload, Updates
+from scalecurve_api.programs.torch import TCP, TorchWorkload
+from scalecurve_api.programs.torch_options import Updates
 from scalecurve_api.record.rank import ServerCounts, Traffic
 from scalecurve_worker.extras.parameter_server import protocol
 from scalecurve_worker.extras.parameter_server.protocol import Header, MessageKind
@@ -21,6 +23,7 @@ from scalecurve_worker.process.identity import identify
 from scalecurve_worker.process.trial_spec import out_folder
 from scalecurve_worker.rendezvous.communicator import Communicator, find_communicator
 from scalecurve_worker.sdk.bench import Bench
+from scalecurve_worker.sdk.sections import Sections
 from scalecurve_worker.torch.data import Batch
 from scalecurve_worker.torch.optimizers import rule_of
 from scalecurve_worker.torch.process_group import own_address
@@ -41,20 +44,17 @@ class ParameterServerOptimizer(torch.optim.Optimizer):
         self._held: list[nn.Parameter] = [each for group in self.param_groups for each in group["params"]]
         self._sizes = [parameter.numel() for parameter in self._held]
         self._device = self._held[0].device
-        on_gpu = self._device.type == "cuda"
-        elements = sum(self._sizes)
-        self._gradients = torch.zeros(elements, pin_memory=on_gpu)
-        self._parameters = torch.zeros(elements, pin_memory=on_gpu)
+        elements, on_gpu = sum(self._sizes), self._device.type == "cuda"
+        self._gradients, self._parameters = (torch.zeros(elements, pin_memory=on_gpu) for _ in range(2))
         self._connections = list(connections)
         cuts = shares(elements, len(connections))
         self._outgoing = [protocol.bytes_of(self._gradients[begin:end]) for begin, end in cuts]
         self._incoming = [protocol.bytes_of(self._parameters[begin:end]) for begin, end in cuts]
         self._versions = [0] * len(connections)
         self._synchronous = synchronous
-        self.pushes = 0
-        self.sent_bytes = 0
+        self.pushes = self.sent_bytes = self.behind = 0
         self.used = True
-        self.behind = 0
+        self.waiting: AbstractContextManager[None] = nullcontext()
 
     @overload
     def step(self, closure: None = None) -> None: ...
@@ -65,11 +65,12 @@ class ParameterServerOptimizer(torch.optim.Optimizer):
         """Push this step's gradients and take the parameters that the servers then have."""
         self._read([each.grad for each in self._held], self._gradients)
         rate = self.param_groups[0]["lr"]
-        for connection, version, payload in zip(self._connections, self._versions, self._outgoing, strict=True):
-            self.sent_bytes += protocol.send(connection, Header(MessageKind.push, version, rate=rate), payload)
-        self.pushes += 1
         before = self._versions[0]
-        self.used = all(self._take())
+        with self.waiting:
+            for connection, version, payload in zip(self._connections, self._versions, self._outgoing, strict=True):
+                self.sent_bytes += protocol.send(connection, Header(MessageKind.push, version, rate=rate), payload)
+            self.used = all(self._take())
+        self.pushes += 1
         self.behind = self._versions[0] - before - 1 if self._synchronous else 0
         return None
 
@@ -115,12 +116,12 @@ class ParameterServerOptimizer(torch.optim.Optimizer):
 
     def _read(self, tensors: Sequence[Tensor | None], into: Tensor) -> None:
         """Lay tensors end to end in host memory; a parameter without a gradient counts as zero."""
+        pairs = zip(tensors, self._held, strict=True)
+        flat = [(torch.zeros_like(held) if tensor is None else tensor).reshape(-1) for tensor, held in pairs]
         if self._device.type == "cuda":
-            flat = [_or_zeros(tensor, held).reshape(-1) for tensor, held in zip(tensors, self._held, strict=True)]
             into.copy_(torch.cat(flat))
-            return
-        for tensor, held, place in zip(tensors, self._held, torch.split(into, self._sizes), strict=True):
-            place.copy_(_or_zeros(tensor, held).reshape(-1))
+        else:
+            torch.cat(flat, out=into)
 
 
 @dataclass
@@ -140,12 +141,15 @@ class ParameterServerClient:
         "Revisiting distributed synchronous SGD", arXiv:1604.00981.
         """
         missed = 0
+        waiting = bench.sections.section("input")
         while bench.step(samples):
             if missed:
                 missed -= 1
                 bench.counted(0)
                 continue
-            bench.loss(update(next(batches)))
+            with waiting:
+                batch = next(batches)
+            bench.loss(update(batch))
             if not self.optimizer.used:
                 bench.counted(0)
             missed = self.optimizer.behind
@@ -162,6 +166,15 @@ class ParameterServerClient:
         self.communicator.barrier()
         self.optimizer.fetch()
         self.communicator.barrier()
+
+    def watch_sections(self, sections: Sections) -> None:
+        """Gradients on their way, their use by the servers, and parameters on their way back."""
+        self.optimizer.waiting = sections.section("server")
+        sections.seen.add("server")
+        sections.watch(self._rest)
+
+    def _rest(self) -> None:
+        self.optimizer.waiting = nullcontext()
 
     def traffic(self) -> Traffic | None:
         """Gradients that this worker has sent in a step, as counted at its sockets."""
@@ -192,37 +205,30 @@ def start(model: nn.Module, workload: TorchWorkload) -> ParameterServerClient:
     elements = sum(parameter.numel() for parameter in model.parameters())
     token = secrets.token_hex(protocol.TOKEN_BYTES) if rank == 0 else None
     token = str(communicator.all_gather(token)[0])
-    processes, mine = [], {}
+    host, rule = own_address(), workload.optimizer
+    processes, mine = [], []
     for index, (begin, end) in enumerate(shares(elements, settings.servers)):
         if index % workers == rank:
             spec = ServerSpec(
-                host=own_address(),
-                token=token,
-                index=index,
-                elements=end - begin,
-                workers=workers,
-                settings=settings,
-                rule=workload.optimizer,
+                host=host, token=token, index=index, elements=end - begin, workers=workers, settings=settings, rule=rule
             )
             process, port = _spawn(spec)
             processes.append(process)
-            mine[str(index)] = [spec.host, port]
-    addresses = {index: where for each in communicator.all_gather(mine) for index, where in each.items()}
+            mine.append((index, host, port))
     connections = []
-    for index in range(settings.servers):
-        host, port = addresses[str(index)]
+    for _, host, port in sorted(address for each in communicator.all_gather(mine) for address in each):
         connection = socket.create_connection((host, port))
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         protocol.greet(connection, bytes.fromhex(token), rank)
         connections.append(connection)
-    rate = float(rule_of(workload.optimizer, workers)[1]["lr"])
+    rate = float(rule_of(rule, workers)[1]["lr"])
     synchronous = settings.updates is Updates.synchronous
     optimizer = ParameterServerOptimizer(model.parameters(), rate, connections, synchronous)
-    serving = ParameterServerClient(optimizer, communicator, processes, elements)
+    client = ParameterServerClient(optimizer, communicator, processes, elements)
     if rank == 0:
-        serving.optimizer.begin()
-    serving.settle()
-    return serving
+        optimizer.begin()
+    client.settle()
+    return client
 
 
 def shares(elements: int, servers: int) -> list[tuple[int, int]]:
@@ -231,25 +237,17 @@ def shares(elements: int, servers: int) -> list[tuple[int, int]]:
 
 
 def _spawn(spec: ServerSpec) -> tuple[subprocess.Popen[str], int]:
-    process = subprocess.Popen(
-        [sys.executable, "-P", "-m", "scalecurve_worker.extras.parameter_server.server"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
+    command = [sys.executable, "-P", "-m", "scalecurve_worker.extras.parameter_server.server"]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert process.stdin is not None
     assert process.stdout is not None
     with process.stdin as pipe:
         pipe.write(json.dumps(spec.wire()) + "\n")
-    with process.stdout as said:
-        line = said.readline()
+    with process.stdout as output:
+        line = output.readline()
     if not line.strip().isdigit():
         raise ConnectionError(f"parameter server {spec.index} did not start: exit code {process.wait()}")
     return process, int(line)
-
-
-def _or_zeros(tensor: Tensor | None, like: Tensor) -> Tensor:
-    return torch.zeros_like(like) if tensor is None else tensor
 
 
 def parameter_server(model: nn.Module, device: torch.device, workload: TorchWorkload) -> WrappedModel:

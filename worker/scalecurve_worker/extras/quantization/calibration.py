@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import torch
 from torch import Tensor, fx
@@ -25,21 +26,20 @@ def calibrate(graph: fx.GraphModule, batches: Sequence[Tensor]) -> Calibration:
     """Send ``batches`` of inputs through, twice: a histogram needs its ends first."""
     watched = {node.name for node in graph.graph.nodes if kind_of(graph, node) in _WATCHED}
     ranges = _Ranges(graph, watched)
+    layers = {settled(graph, node).name: str(node.target) for node in layers_of(graph)}
     with torch.no_grad():
         for batch in batches:
             ranges.run(batch.float())
-    layers = {settled(graph, node).name: str(node.target) for node in layers_of(graph)}
-    counting = _Counting(graph, {name: ranges.seen[name] for name in layers})
-    with torch.no_grad():
+        counting = _Counting(graph, {name: ranges.seen[name] for name in layers})
         for batch in batches:
             counting.run(batch.float())
-    out = []
+    histograms = []
     for name, layer in layers.items():
-        weight = graph.get_parameter(f"{layer}.weight").detach()
-        low, high = float(weight.min()), float(weight.max())
-        out.append(_histogram(layer, "weights", low, high, torch.histc(weight.float().cpu(), BINS, *_apart(low, high))))
-        out.append(_histogram(layer, "activations", *ranges.seen[name], counting.counts[name]))
-    return Calibration(ranges.seen, out)
+        weight = graph.get_parameter(f"{layer}.weight").detach().float()
+        ends = float(weight.min()), float(weight.max())
+        histograms.append(_histogram(layer, "weights", ends, torch.histc(weight.cpu(), BINS, *_apart(*ends))))
+        histograms.append(_histogram(layer, "activations", ranges.seen[name], counting.counts[name]))
+    return Calibration(ranges.seen, histograms)
 
 
 def settled(graph: fx.GraphModule, node: fx.Node) -> fx.Node:
@@ -86,8 +86,8 @@ def _apart(low: float, high: float) -> tuple[float, float]:
     return (low, high) if high > low else (low - 0.5, high + 0.5)
 
 
-def _histogram(layer: str, kind: str, low: float, high: float, counts: Tensor) -> LayerHistogram:
-    low, high = _apart(low, high)
-    return LayerHistogram.model_validate(
-        {"layer": layer, "kind": kind, "low": low, "high": high, "counts": [int(count) for count in counts.tolist()]}
-    )
+def _histogram(
+    layer: str, kind: Literal["weights", "activations"], ends: tuple[float, float], counts: Tensor
+) -> LayerHistogram:
+    low, high = _apart(*ends)
+    return LayerHistogram(layer=layer, kind=kind, low=low, high=high, counts=counts.long().tolist())

@@ -1,8 +1,11 @@
 """Evaluates the quantized model on the validation set, by bit width, scheme and stage."""
 
+import copy
 import math
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import get_args
 
 import torch
@@ -14,11 +17,10 @@ from scalecurve_api.record.rank import QuantizationFacts, QuantizedRow
 from scalecurve_worker.extras.quantization.calibration import calibrate, layers_of
 from scalecurve_worker.extras.quantization.folding import folded
 from scalecurve_worker.extras.quantization.integer_inference import Integers, Scheme, with_whole_weights
-from scalecurve_worker.extras.quantization.torch_native import NATIVE_BITS, native
 from scalecurve_worker.torch.data import Batch
 
-STEP_BYTES = 4
-"""A step is stored as a float32."""
+STEP_BYTES = 4  # a step is stored as a float32
+NATIVE_BITS = 8
 
 
 @dataclass(frozen=True)
@@ -50,7 +52,8 @@ def quantize(
     if NATIVE_BITS in settings.bits:
         for scheme in get_args(Scheme):
             if (int8 := native(model, calibration, scheme)) is not None:
-                rows.append(_row(scheme, "torch", NATIVE_BITS, judge(int8.forward, validation), plain, int8.bytes))
+                result = judge(partial(_on_the_host, int8), validation)
+                rows.append(_row(scheme, "torch", NATIVE_BITS, result, plain, _native_bytes(int8)))
     parameters = sum(parameter.numel() for parameter in graph.parameters())
     return QuantizationFacts(
         parameters=parameters,
@@ -60,6 +63,58 @@ def quantize(
         rows=rows,
         histograms=calibrated.histograms,
     )
+
+
+def native(model: nn.Module, calibration: Sequence[Tensor], scheme: Scheme) -> nn.Module | None:
+    """The model by torch.ao's defaults for this scheme of weights; None where this build of torch has no kernels.
+
+    That is PyTorch's own post-training quantization at 8 bits (graph mode, on the CPU), for comparison.
+
+    Weights are symmetric; activations have a zero-point and 128 places between the ends that calibration saw (one bit
+    stays free, for CPUs that add up pairs of products in 16 bits), and so do the logits.
+    """
+    if not calibration or torch.backends.quantized.engine in ("", "none"):
+        return None
+    with warnings.catch_warnings():
+        # It is to be replaced by torchao one day, and says so at every call.
+        warnings.simplefilter("ignore")
+        try:
+            return _converted(copy.deepcopy(model).cpu().float().eval(), calibration, scheme)
+        except (ImportError, NotImplementedError):
+            return None
+
+
+def _converted(model: nn.Module, calibration: Sequence[Tensor], scheme: Scheme) -> nn.Module:
+    from torch.ao.quantization import QConfigMapping, default_per_channel_qconfig, default_qconfig
+    from torch.ao.quantization.quantize_fx import convert_fx, prepare_fx
+
+    mapping = QConfigMapping().set_global(default_per_channel_qconfig if scheme == "channel" else default_qconfig)
+    inputs = calibration[0].cpu().float().contiguous()
+    observed = prepare_fx(model, mapping, (inputs,))
+    with torch.no_grad():
+        for batch in calibration:
+            observed(batch.cpu().float().contiguous())
+    module: nn.Module = convert_fx(observed)
+    return module
+
+
+def _on_the_host(module: nn.Module, inputs: Tensor) -> Tensor:
+    logits: Tensor = module(inputs.cpu().contiguous())
+    return logits
+
+
+def _native_bytes(module: nn.Module) -> int:
+    """Of weights, their steps and zero-points, biases, and the steps of activations, as they are kept."""
+    total = 0
+    for value in module.state_dict().values():
+        for tensor in value if isinstance(value, tuple) else (value,):
+            if not isinstance(tensor, Tensor):
+                continue
+            total += tensor.numel() * tensor.element_size()
+            if tensor.is_quantized:
+                channels = tensor.shape[0] if tensor.qscheme() == torch.per_channel_affine else 1
+                total += channels * 16
+    return total
 
 
 def judge(forward: Callable[[Tensor], Tensor], validation: Iterable[Batch]) -> ValidationResult:
@@ -77,8 +132,13 @@ def judge(forward: Callable[[Tensor], Tensor], validation: Iterable[Batch]) -> V
 def _stages(
     graph: fx.GraphModule, ranges: dict[str, tuple[float, float]], scheme: Scheme, bits: int
 ) -> Iterator[tuple[str, Callable[[Tensor], Tensor], int]]:
-    weights = _weight_bytes(graph, scheme, bits)
-    biases = sum(module.bias.numel() for module in _modules(graph) if isinstance(module.bias, Tensor))
+    layers = [graph.get_submodule(str(node.target)) for node in layers_of(graph)]
+    # Each tensor's weights packed to the next whole byte, and its steps.
+    weights = 0
+    for weight in (layer.get_parameter("weight") for layer in layers):
+        steps = weight.shape[0] if scheme == "channel" else 1
+        weights += math.ceil(weight.numel() * bits / 8) + STEP_BYTES * steps
+    biases = sum(layer.bias.numel() for layer in layers if isinstance(layer.bias, Tensor))
     yield "weights", with_whole_weights(graph, scheme, bits), weights + 4 * biases
     for stage, whole_bias in (("activations", False), ("biases", True)):
         network = Integers(graph, ranges, scheme, bits, whole_bias=whole_bias)
@@ -86,33 +146,11 @@ def _stages(
         yield stage, network.run, size
 
 
-def _weight_bytes(graph: fx.GraphModule, scheme: Scheme, bits: int) -> int:
-    """Each tensor's weights packed to the next whole byte, and its steps."""
-    total = 0
-    for module in _modules(graph):
-        weight = module.get_parameter("weight")
-        total += math.ceil(weight.numel() * bits / 8)
-        total += STEP_BYTES * (weight.shape[0] if scheme == "channel" else 1)
-    return total
-
-
-def _modules(graph: fx.GraphModule) -> list[nn.Module]:
-    return [graph.get_submodule(str(node.target)) for node in layers_of(graph)]
-
-
 def _row(
     scheme: Scheme, stage: str, bits: int, result: ValidationResult, plain: ValidationResult, size: int
 ) -> QuantizedRow:
     scale = float(plain.logits.square().mean().sqrt())
     error = float((result.logits - plain.logits).square().mean().sqrt())
-    return QuantizedRow.model_validate(
-        {
-            "scheme": scheme,
-            "stage": stage,
-            "bits": bits,
-            "accuracy": result.accuracy,
-            "loss": result.loss,
-            "bytes": size,
-            "error": error / scale if scale else error,
-        }
-    )
+    place = {"scheme": scheme, "stage": stage, "bits": bits, "bytes": size}
+    scores = {"accuracy": result.accuracy, "loss": result.loss, "error": error / scale if scale else error}
+    return QuantizedRow.model_validate({**place, **scores})

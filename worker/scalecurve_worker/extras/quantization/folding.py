@@ -28,45 +28,37 @@ class Operation(StrEnum):
 
 
 _MODULES: dict[type[nn.Module], Operation] = {
-    nn.Conv2d: Operation.layer,
-    nn.Linear: Operation.layer,
+    **dict.fromkeys((nn.Conv2d, nn.Linear), Operation.layer),
     nn.ReLU: Operation.rectify,
-    nn.AvgPool2d: Operation.mean,
-    nn.AdaptiveAvgPool2d: Operation.mean,
-    nn.MaxPool2d: Operation.same,
-    nn.Flatten: Operation.same,
-    nn.Dropout: Operation.same,
-    nn.Identity: Operation.same,
+    **dict.fromkeys((nn.AvgPool2d, nn.AdaptiveAvgPool2d), Operation.mean),
+    **dict.fromkeys((nn.MaxPool2d, nn.Flatten, nn.Dropout, nn.Identity), Operation.same),
 }
 _FUNCTIONS: dict[object, Operation] = {
-    F.relu: Operation.rectify,
-    torch.relu: Operation.rectify,
-    operator.add: Operation.sum,
-    torch.add: Operation.sum,
+    **dict.fromkeys((F.relu, torch.relu), Operation.rectify),
+    **dict.fromkeys((operator.add, torch.add), Operation.sum),
     torch.cat: Operation.joined,
-    torch.flatten: Operation.same,
-    operator.getitem: Operation.same,
-    F.pad: Operation.same,
+    **dict.fromkeys((torch.flatten, operator.getitem, F.pad), Operation.same),
 }
 _METHODS = {
-    "add": Operation.sum,
-    "add_": Operation.sum,
-    "relu": Operation.rectify,
-    "relu_": Operation.rectify,
+    **dict.fromkeys(("add", "add_"), Operation.sum),
+    **dict.fromkeys(("relu", "relu_"), Operation.rectify),
     "flatten": Operation.same,
 }
-_ENDS = {"placeholder": Operation.start, "output": Operation.end}
 
 
 def kind_of(graph: fx.GraphModule, node: fx.Node) -> Operation:
     """What the node does."""
-    kind = _ENDS.get(node.op)
-    if node.op == "call_module":
-        kind = _MODULES.get(type(graph.get_submodule(str(node.target))))
-    elif node.op == "call_function":
-        kind = _FUNCTIONS.get(node.target)
-    elif node.op == "call_method":
-        kind = _METHODS.get(str(node.target))
+    match node.op:
+        case "placeholder":
+            kind: Operation | None = Operation.start
+        case "output":
+            kind = Operation.end
+        case "call_module":
+            kind = _MODULES.get(type(graph.get_submodule(str(node.target))))
+        case "call_function" | "call_method":
+            kind = _FUNCTIONS.get(node.target) or _METHODS.get(str(node.target))
+        case _:
+            kind = None
     if kind is None or not _plain(kind, node):
         raise _refusal(f"{_name(graph, node)} has no integer form")
     return kind

@@ -16,11 +16,12 @@ from scalecurve_worker.extras.quantization.folding import Operation, kind_of
 
 Scheme = Literal["tensor", "channel"]
 
+# Least range of a channel, as a share of its tensor's: a dead channel's step would make its bias overflow.
 SMALLEST_CHANNEL = 2.0**-16
-"""Least range of a channel, as a share of its tensor's: a dead channel's step would make its bias overflow."""
+NOTHING = 2.0**-126  # what a float32 cannot hold in full is taken for zero
 
-NOTHING = 2.0**-126
-"""What a float32 cannot hold in full is taken for zero."""
+
+_WITH_GRID = (Operation.start, Operation.layer, Operation.sum, Operation.joined)
 
 
 @dataclass(frozen=True)
@@ -101,13 +102,7 @@ class Integers(fx.Interpreter):
     """
 
     def __init__(
-        self,
-        graph: fx.GraphModule,
-        ranges: dict[str, tuple[float, float]],
-        scheme: Scheme,
-        bits: int,
-        *,
-        whole_bias: bool,
+        self, graph: fx.GraphModule, ranges: dict[str, tuple[float, float]], scheme: Scheme, bits: int, whole_bias: bool
     ) -> None:
         super().__init__(graph)
         self.kinds = {node: kind_of(graph, node) for node in graph.graph.nodes}
@@ -115,7 +110,7 @@ class Integers(fx.Interpreter):
         self.layers: dict[fx.Node, _Layer] = {}
         device = next(graph.parameters()).device
         for node, kind in self.kinds.items():
-            if kind in (Operation.start, Operation.layer, Operation.sum, Operation.joined):
+            if kind in _WITH_GRID:
                 self.grids[node] = activation_grid(*ranges[settled(graph, node).name], bits, device)
             elif kind is not Operation.end:
                 self.grids[node] = self.grids[_source(node)]
@@ -148,8 +143,7 @@ class Integers(fx.Interpreter):
 
     @property
     def activation_grids(self) -> int:
-        with_grid = (Operation.start, Operation.layer, Operation.sum, Operation.joined)
-        return sum(kind in with_grid and not self._gives_logits(node) for node, kind in self.kinds.items())
+        return sum(kind in _WITH_GRID and not self._gives_logits(node) for node, kind in self.kinds.items())
 
     def _accumulators(self, layer: _Layer, q: Tensor) -> Tensor:
         # Rounding undoes what a transform inside a convolution's kernel may leave; a sum of whole numbers is whole.

@@ -5,69 +5,63 @@ from typing import Any
 
 import numpy as np
 
-from scalecurve_worker.data.images import ImageArrays, check_arrays
-from scalecurve_worker.tensorflow.data.sampler import Batch, Epochs, Items
+from scalecurve_worker.tensorflow.data.augment import Augmenter
+from scalecurve_worker.tensorflow.data.sampler import Batch, Epochs, Items, ReplicaShard
 from scalecurve_worker.tensorflow.framework import tf
-
-PAD = 4  # pixels on each side, for the random crop of He et al. 2016, section 4.2
+from scalecurve_worker.training.data.augmentation import Augment
+from scalecurve_worker.training.data.images import ImageArrays, check_arrays
 
 
 class ArrayEpochs(Epochs):
     """Training batches of this process's replicas: gathered, augmented, normalised and resized on their devices."""
 
     def __init__(
-        self, strategy: Any, source: str, arrays: ImageArrays, *, shape: tuple[int, ...], **order: Any
+        self, shard: ReplicaShard, source: str, arrays: ImageArrays, augment: Augment, shape: tuple[int, ...]
     ) -> None:
-        """``shape`` is (channels, height, width); ``order`` is for ``Epochs``."""
+        """``shape`` is (channels, height, width)."""
         check_arrays(source, arrays, shape=shape, classes=arrays.classes)
-        super().__init__(strategy, source, len(arrays.labels), **order)
-        self._augment = arrays.flips
-        self._side = arrays.images.shape[2:]
-        self._finish = tf.function(_finisher(arrays, shape))
+        super().__init__(shard, source, len(arrays.labels))
+        self._augmenter = Augmenter(augment, shard.seed, self.items)
+        self._gather, self._finish = (tf.function(each, reduce_retracing=True) for each in _stages(arrays, shape))
+
+    def _begin(self, epoch: int) -> None:
+        self._augmenter.begin(epoch)
 
     def _part(self, replica: int, epoch: int, step: int, items: Items) -> Batch:
-        height, width = self._side
-        rows, columns = np.tile(np.arange(height), (self._batch, 1)), np.tile(np.arange(width), (self._batch, 1))
-        if self._augment:
-            random = np.random.default_rng((self._seed, replica, epoch, step))
-            rows = rows + random.integers(2 * PAD + 1, size=(self._batch, 1))
-            columns = columns + random.integers(2 * PAD + 1, size=(self._batch, 1))
-            mirrored = random.random((self._batch, 1)) < 0.5
-            columns = np.where(mirrored, columns[:, ::-1], columns)
-        else:
-            rows, columns = rows + PAD, columns + PAD
-        made: Batch = self._finish(items[step], rows, columns)
-        return made
+        images, labels = self._gather(self._augmenter.copies(items[step]))
+        moved = self._augmenter.move(images, replica, epoch, step)
+        x = self._finish(self._augmenter.warp(moved, items[step]))
+        return self._augmenter.cut(x, replica, epoch, step), labels
 
 
-def as_they_are(arrays: ImageArrays, shape: tuple[int, ...]) -> Callable[[Items], Batch]:
-    """Items -> the batch of them, as they are but for their form."""
-    finish = tf.function(_finisher(arrays, shape), reduce_retracing=True)
-    sides = arrays.images.shape[2:]
+def batches_of(arrays: ImageArrays, shape: tuple[int, ...]) -> Callable[[Items], Batch]:
+    """Items -> the batch of them, as they are."""
+    gather, finish = _stages(arrays, shape)
 
-    def made(items: Items) -> Batch:
-        rows, columns = (np.tile(np.arange(side) + PAD, (len(items), 1)) for side in sides)
-        batch: Batch = finish(items, rows, columns)
-        return batch
+    def batch_of(items: Any) -> Batch:
+        images, labels = gather(items)
+        return finish(images), labels
 
+    made: Callable[[Items], Batch] = tf.function(batch_of, reduce_retracing=True)
     return made
 
 
-def _finisher(arrays: ImageArrays, shape: tuple[int, ...]) -> Any:
-    """(items, rows, columns of the padded image) -> inputs and labels."""
-    images = np.pad(arrays.images.transpose(0, 2, 3, 1), ((0, 0), (PAD, PAD), (PAD, PAD), (0, 0)))
+def _stages(arrays: ImageArrays, shape: tuple[int, ...]) -> tuple[Callable[[Any], Batch], Callable[[Any], Any]]:
+    """Items -> bytes (batch, h, w, c) and labels; bytes, or what they were warped to -> inputs."""
+    images = np.ascontiguousarray(arrays.images.transpose(0, 2, 3, 1))
     mean, deviation = np.array(arrays.mean, np.float32), np.array(arrays.deviation, np.float32)
     channels, *size = shape
     smaller = size[0] < arrays.images.shape[2] or size[1] < arrays.images.shape[3]
 
-    def finish(chosen: Any, rows: Any, columns: Any) -> tuple[Any, Any]:
-        x = tf.gather(tf.constant(images), chosen)
-        x = tf.gather(tf.gather(x, rows, axis=1, batch_dims=1), columns, axis=2, batch_dims=1)
-        x = (tf.cast(x, tf.float32) - mean) / deviation
+    def gather(chosen: Any) -> Batch:
+        return tf.gather(tf.constant(images), chosen), tf.gather(tf.constant(arrays.labels), chosen)
+
+    def finish(moved: Any) -> Any:
+        x = (tf.cast(moved, tf.float32) - mean) / deviation
         if list(x.shape[1:3]) != size:
             x = tf.image.resize(x, size, antialias=smaller)
         if x.shape[3] != channels:
             x = tf.repeat(x, channels, axis=3)
-        return x, tf.gather(tf.constant(arrays.labels), chosen)
+        return x
 
-    return finish
+    return gather, finish

@@ -1,54 +1,56 @@
-"""Random batches that live on the device: a step without input cost. Normal deviates, never zeros."""
+"""Random batches that live on the devices: a step without input cost."""
 
 from collections.abc import Iterator
-from itertools import cycle
+from functools import partial
+from itertools import count
 from typing import Any
 
 import numpy as np
 
+from scalecurve_worker.tensorflow.data.augment import Augmenter
+from scalecurve_worker.tensorflow.data.sampler import Batch, ReplicaShard, per_replica
 from scalecurve_worker.tensorflow.framework import tf
+from scalecurve_worker.training.data.augmentation import Augment
 
 POOL = 4
 
 
 class SyntheticReplicas:
-    """A pool of batches made once and served in turn; every replica has its own."""
+    """A pool of batches made once on the device and served in turn, every replica's own.
 
-    def __init__(
-        self, strategy: Any, *, batch: int, shape: tuple[int, ...], classes: int, seed: int, first: int = 0
-    ) -> None:
-        """``shape`` is (channels, height, width); ``first`` is the number of the strategy's replica 0."""
-        self._pool = [
-            per_replica(
-                strategy, lambda replica, turn=turn: _draw(batch, shape, classes, (seed, first + replica, turn))
-            )
-            for turn in range(POOL)
-        ]
+    Normal deviates, never zeros. Augmentation is drawn anew in every step, so that a step has the cost of it.
+    """
 
-    def endless(self) -> Iterator[tuple[Any, Any]]:
-        return cycle(self._pool)
+    def __init__(self, shard: ReplicaShard, augment: Augment, shape: tuple[int, ...], classes: int) -> None:
+        """``shape`` is (channels, height, width)."""
+        self._shard, self._plain = shard, augment == Augment()
+        self._instances = augment.instances
+        self._augmenter = Augmenter(augment, shard.seed, POOL * shard.batch)
+        channels, *size = shape
 
+        def draw(turn: int, replica: int) -> Batch:
+            random = np.random.default_rng((shard.seed, shard.first + replica, turn))
+            inputs = random.standard_normal((shard.batch, *size, channels), dtype=np.float32)
+            return inputs, random.integers(classes, size=shard.batch, dtype=np.int64)
 
-def per_replica(strategy: Any, make: Any) -> tuple[Any, Any]:
-    """Inputs and labels that ``make`` gives for each replica of this process, on the replica's device."""
-    devices = strategy.extended.worker_devices
-    made: dict[int, tuple[Any, Any]] = {}
+        self._pool = [per_replica(shard.strategy, partial(draw, turn)) for turn in range(POOL)]
 
-    def part(which: int) -> Any:
-        def value(context: Any) -> Any:
-            replica = int(context.replica_id_in_sync_group)
-            if replica not in made:
-                with tf.device(devices[replica % len(devices)]):
-                    made[replica] = tuple(tf.identity(each) for each in make(replica))
-            return made[replica][which]
+    def endless(self) -> Iterator[Batch]:
+        for step in count():
+            batch = self._pool[step % POOL]
+            yield batch if self._plain else self._augmented(batch, step)
 
-        return value
+    def _augmented(self, batch: Batch, step: int) -> Batch:
+        parts: list[Any] = [self._shard.strategy.experimental_local_results(each) for each in batch]
+        epoch, turn = divmod(step, POOL)
+        self._augmenter.begin(epoch)
+        items = np.arange(turn * self._shard.batch, (turn + 1) * self._shard.batch)
 
-    return tuple(strategy.experimental_distribute_values_from_function(part(which)) for which in (0, 1))
+        def part(replica: int) -> Batch:
+            of = self._shard.first + replica
+            here = replica % len(parts[0])
+            x, y = (tf.concat([each[here]] * self._instances, axis=0) for each in parts)
+            x = self._augmenter.warp(self._augmenter.move(x, of, epoch, turn), items)
+            return self._augmenter.cut(x, of, epoch, turn), y
 
-
-def _draw(batch: int, shape: tuple[int, ...], classes: int, words: tuple[int, ...]) -> tuple[Any, Any]:
-    random = np.random.default_rng(words)
-    channels, height, width = shape
-    inputs = random.standard_normal((batch, height, width, channels), dtype=np.float32)
-    return inputs, random.integers(classes, size=batch, dtype=np.int64)
+        return per_replica(self._shard.strategy, part)

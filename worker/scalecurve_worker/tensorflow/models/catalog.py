@@ -1,5 +1,6 @@
-"""Building a model of the catalog with Keras."""
+"""Building a model of the catalog with Keras, and the FLOPs of a step with it."""
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -32,3 +33,20 @@ def build(name: str, *, classes: int | None = None, input_shape: Sequence[int] |
     channels, height, width = shape
     inputs = keras.Input((height, width, channels), name="image")
     return keras.Model(inputs, load(model.tensorflow)(inputs, classes=classes), name=model.name)
+
+
+def step_flops(model: Any) -> int:
+    """FLOPs of a training step for one item from the layers' shapes, with the conventions of the torch program.
+
+    One multiply-add is two FLOPs. Convolutions and matrix products are counted, forward and backward: the backward pass
+    takes as many as the forward one for the weights of a layer that is trained, and as many for its input where a layer
+    before it is trained; so the first layer's input is never counted.
+    """
+    total, trained_before = 0, False
+    for layer in model.layers:
+        if isinstance(layer, keras.layers.Conv2D | keras.layers.Dense):
+            places = layer.output.shape[1:3] if isinstance(layer, keras.layers.Conv2D) else ()
+            forward = 2 * math.prod(layer.kernel.shape) * math.prod(places)
+            total += forward * (1 + bool(layer.trainable) + trained_before)
+        trained_before = trained_before or bool(layer.trainable_variables)
+    return total

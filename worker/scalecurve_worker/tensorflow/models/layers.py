@@ -15,6 +15,9 @@ EPSILON = 1e-5
 # torch's momentum of 0.1, in TensorFlow's sense.
 RUNNING = 0.9
 
+Sides = int | tuple[int, int]
+"""Height and width where they differ."""
+
 
 def he_normal() -> Any:
     """N(0, 2/fan_out), K. He et al., arXiv:1502.01852."""
@@ -34,28 +37,27 @@ class BatchNormLayer(keras.layers.Layer):  # type: ignore[misc]  # Keras has no 
     are each replica's own until somebody reads them, and then their mean: as in TensorFlow before Keras 3.
     """
 
+    def __init__(self, eps: float = EPSILON, **more: Any) -> None:
+        super().__init__(**more)
+        self.eps = eps
+
     def build(self, shape: Any) -> None:
         channels = (shape[-1],)
         self.gamma = self.add_weight(shape=channels, initializer="ones", name="gamma", dtype="float32", autocast=False)
         self.beta = self.add_weight(shape=channels, initializer="zeros", name="beta", dtype="float32", autocast=False)
-        statistics: dict[str, Any] = {
-            "shape": channels,
-            "dtype": "float32",
-            "trainable": False,
-            "autocast": False,
-            "aggregation": "mean",
-            "synchronization": "on_read",
-        }
+        statistics: dict[str, Any] = {"shape": channels, "dtype": "float32", "trainable": False, "autocast": False}
+        statistics |= {"aggregation": "mean", "synchronization": "on_read"}
         self.moving_mean = keras.Variable(keras.initializers.Zeros(), name="moving_mean", **statistics)
         self.moving_variance = keras.Variable(keras.initializers.Ones(), name="moving_variance", **statistics)
 
     def call(self, x: Any, training: bool = False) -> Any:
         fused = tf.compat.v1.nn.fused_batch_norm
-        if not training:
+        # As in Keras's own: a frozen layer keeps its statistics.
+        if not (training and self.trainable):
             mean, variance = self.moving_mean.value, self.moving_variance.value
-            y, _, _ = fused(x, self.gamma.value, self.beta.value, mean, variance, EPSILON, is_training=False)
+            y, _, _ = fused(x, self.gamma.value, self.beta.value, mean, variance, self.eps, is_training=False)
             return y
-        y, mean, variance = fused(x, self.gamma.value, self.beta.value, epsilon=EPSILON, is_training=True)
+        y, mean, variance = fused(x, self.gamma.value, self.beta.value, epsilon=self.eps, is_training=True)
         for running, batch_value in ((self.moving_mean, mean), (self.moving_variance, variance)):
             running.assign(running.value * RUNNING + batch_value * (1 - RUNNING))
         return y
@@ -97,11 +99,19 @@ def parts(size: int, count: int) -> NDArray[np.float32]:
     return weights
 
 
-def convolution(x: Any, name: str, width: int, kernel: int, *, stride: int = 1, padding: int = 0, **more: Any) -> Any:
+def truncated_gaussian(deviation: float) -> Any:
+    """N(0, deviation²), cut at two deviations."""
+    return keras.initializers.TruncatedNormal(stddev=deviation)
+
+
+def convolution(
+    x: Any, name: str, width: int, kernel: Sides, *, stride: int = 1, padding: Sides = 0, **more: Any
+) -> Any:
     """A convolution, with as much padding on every side: TensorFlow's own "same" pads unevenly when it strides."""
-    same = stride == 1 and padding == kernel // 2
-    if padding and not same:
-        x = keras.layers.ZeroPadding2D(padding, name=f"{name}.padding")(x)
+    sides, around = (tuple(value) if isinstance(value, tuple) else (value, value) for value in (kernel, padding))
+    same = stride == 1 and around == tuple(side // 2 for side in sides)
+    if any(around) and not same:
+        x = keras.layers.ZeroPadding2D(around, name=f"{name}.padding")(x)
     options = {"kernel_initializer": he_normal(), **more}
     return keras.layers.Conv2D(
         width, kernel, strides=stride, padding="same" if same else "valid", name=name, **options
@@ -109,11 +119,20 @@ def convolution(x: Any, name: str, width: int, kernel: int, *, stride: int = 1, 
 
 
 def conv_norm(
-    x: Any, name: str, width: int, kernel: int, *, stride: int = 1, padding: int = 0, relu: bool = True
+    x: Any,
+    name: str,
+    width: int,
+    kernel: Sides,
+    *,
+    stride: int = 1,
+    padding: Sides = 0,
+    relu: bool = True,
+    eps: float = EPSILON,
+    **more: Any,
 ) -> Any:
     """A convolution without bias, batch normalisation, and a ReLU unless ``relu`` is false."""
-    x = convolution(x, f"{name}.0", width, kernel, stride=stride, padding=padding, use_bias=False)
-    x = BatchNormLayer(name=f"{name}.1")(x)
+    x = convolution(x, f"{name}.0", width, kernel, stride=stride, padding=padding, use_bias=False, **more)
+    x = BatchNormLayer(eps, name=f"{name}.1")(x)
     return keras.layers.ReLU(name=f"{name}.2")(x) if relu else x
 
 
@@ -129,7 +148,9 @@ def linear(x: Any, name: str, width: int, initial: Any) -> Any:
     return keras.layers.Dense(width, kernel_initializer=initial, name=name)(x)
 
 
-def head(x: Any, classes: int, initial: Any) -> Any:
-    """Mean over the image, and the linear layer that gives the logits, in fp32."""
+def head(x: Any, classes: int, initial: Any, dropout: float = 0.0) -> Any:
+    """Mean over the image, dropout if any, and the linear layer that gives the logits, in fp32."""
     x = keras.layers.GlobalAveragePooling2D(name="head.0")(x)
-    return linear(x, "head.2", classes, initial)
+    if dropout:
+        x = keras.layers.Dropout(dropout, name="head.2")(x)
+    return linear(x, "head.3" if dropout else "head.2", classes, initial)

@@ -1,6 +1,7 @@
 """Sequential networks: AlexNet, VGG and the multilayer perceptron."""
 
 from functools import partial
+from itertools import count
 from typing import Any
 
 from scalecurve_worker.tensorflow.framework import keras
@@ -25,16 +26,14 @@ DROPOUT = 0.5
 
 def alexnet(inputs: Any, classes: int) -> Any:
     """AlexNet in its one-column form -> logits (batch, classes)."""
-    x, index = inputs, 0
+    x, names = inputs, (f"features.{index}" for index in count())
     for layer, (width, kernel, stride, padding, pool) in enumerate(ALEXNET):
         bias = "ones" if layer in _BIAS_OF_ONE else "zeros"
         more = {"kernel_initializer": gaussian(0.01), "bias_initializer": bias}
-        x = convolution(x, f"features.{index}", width, kernel, stride=stride, padding=padding, **more)
-        x = keras.layers.ReLU(name=f"features.{index + 1}")(x)
-        index += 2
+        x = convolution(x, next(names), width, kernel, stride=stride, padding=padding, **more)
+        x = keras.layers.ReLU(name=next(names))(x)
         if pool:
-            x = max_pool(x, f"features.{index}", 3, 2)
-            index += 1
+            x = max_pool(x, next(names), 3, 2)
     x = keras.layers.Flatten(name="head.1")(AdaptiveMean(6, name="head.0")(x))
     x = keras.layers.Dropout(DROPOUT, name="head.2")(x)
     x = _hidden(x, "head.3", 4096, bias="ones")
@@ -45,14 +44,12 @@ def alexnet(inputs: Any, classes: int) -> Any:
 
 def vgg(inputs: Any, depth: int, classes: int) -> Any:
     """VGG-16 or -19 without batch norm -> logits (batch, classes)."""
-    x, index = inputs, 0
+    x, names = inputs, (f"features.{index}" for index in count())
     for group in VGG_GROUPS[depth]:
         for width in group:
-            x = convolution(x, f"features.{index}", width, 3, padding=1)
-            x = keras.layers.ReLU(name=f"features.{index + 1}")(x)
-            index += 2
-        x = max_pool(x, f"features.{index}", 2, 2)
-        index += 1
+            x = convolution(x, next(names), width, 3, padding=1)
+            x = keras.layers.ReLU(name=next(names))(x)
+        x = max_pool(x, next(names), 2, 2)
     x = keras.layers.Flatten(name="head.1")(AdaptiveMean(7, name="head.0")(x))
     for index in (2, 5):
         x = _hidden(x, f"head.{index}", 4096)

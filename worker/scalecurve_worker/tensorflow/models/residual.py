@@ -2,16 +2,11 @@
 
 from collections.abc import Callable
 from functools import partial
+from itertools import pairwise
 from typing import Any
 
 from scalecurve_worker.tensorflow.framework import keras
-from scalecurve_worker.tensorflow.models.layers import (
-    PaddedShortcutLayer,
-    conv_norm,
-    gaussian,
-    head,
-    max_pool,
-)
+from scalecurve_worker.tensorflow.models.layers import PaddedShortcutLayer, conv_norm, gaussian, head, max_pool
 
 WIDTHS = (64, 128, 256, 512)
 BLOCKS = {18: (2, 2, 2, 2), 34: (3, 4, 6, 3), 50: (3, 4, 6, 3), 101: (3, 4, 23, 3), 152: (3, 8, 36, 3)}
@@ -51,22 +46,18 @@ def resnet(inputs: Any, depth: int, classes: int) -> Any:
     block: Block = bottleneck if depth >= 50 else basic_block
     x = conv_norm(inputs, "stem.0", 64, 7, stride=2, padding=3)
     x = max_pool(x, "stem.1", 3, 2, padding=1)
-    index = 0
-    for stage, (width, repeats) in enumerate(zip(WIDTHS, BLOCKS[depth], strict=True)):
-        for repeat in range(repeats):
-            x = block(x, f"stages.{index}", width, 2 if stage > 0 and repeat == 0 else 1)
-            index += 1
+    widths = [width for width, repeats in zip(WIDTHS, BLOCKS[depth], strict=True) for _ in range(repeats)]
+    for index, (before, width) in enumerate(pairwise([WIDTHS[0], *widths])):
+        x = block(x, f"stages.{index}", width, 1 if width == before else 2)
     return head(x, classes, gaussian(0.01))
 
 
 def cifar_resnet(inputs: Any, depth: int, classes: int) -> Any:
     """ResNet-20, -32, -44, -56 or -110, with the parameter-free shortcut (option A) -> logits (batch, classes)."""
     x = conv_norm(inputs, "stem", CIFAR_WIDTHS[0], 3, padding=1)
-    index = 0
-    for width in CIFAR_WIDTHS:
-        for _ in range((depth - 2) // 6):
-            x = _cifar_block(x, f"stages.{index}", width)
-            index += 1
+    widths = [width for width in CIFAR_WIDTHS for _ in range((depth - 2) // 6)]
+    for index, width in enumerate(widths):
+        x = _cifar_block(x, f"stages.{index}", width)
     return head(x, classes, keras.initializers.VarianceScaling(1.0, mode="fan_in", distribution="untruncated_normal"))
 
 
@@ -79,13 +70,7 @@ def _cifar_block(x: Any, name: str, width: int) -> Any:
     return _sum(x, y, name)
 
 
-resnet18 = partial(resnet, depth=18)
-resnet34 = partial(resnet, depth=34)
-resnet50 = partial(resnet, depth=50)
-resnet101 = partial(resnet, depth=101)
-resnet152 = partial(resnet, depth=152)
-resnet20_cifar = partial(cifar_resnet, depth=20)
-resnet32_cifar = partial(cifar_resnet, depth=32)
-resnet44_cifar = partial(cifar_resnet, depth=44)
-resnet56_cifar = partial(cifar_resnet, depth=56)
-resnet110_cifar = partial(cifar_resnet, depth=110)
+resnet18, resnet34, resnet50, resnet101, resnet152 = (partial(resnet, depth=depth) for depth in BLOCKS)
+resnet20_cifar, resnet32_cifar, resnet44_cifar, resnet56_cifar, resnet110_cifar = (
+    partial(cifar_resnet, depth=depth) for depth in (20, 32, 44, 56, 110)
+)

@@ -2,58 +2,49 @@
 
 from collections.abc import Iterator, Sequence
 
-import numpy as np
 import torch
 import torch.nn.functional as F
-from numpy.typing import NDArray
 from torch import Tensor
 
-from scalecurve_worker.data.images import ImageArrays
-from scalecurve_worker.torch.data.augment import Augment, Draws
-from scalecurve_worker.torch.data.loader import Batch, BatchFormat, DataSpec, Loader, Normaliser
-from scalecurve_worker.torch.data.sampler import DataShard, epoch_order
+from scalecurve_worker.torch.data.augment import copies
+from scalecurve_worker.torch.data.loader import Batch, BatchFormat, DataShard, DataSpec, Loader, Normalizer, epoch_order
+from scalecurve_worker.training.data.augmentation import Augment
+from scalecurve_worker.training.data.images import ImageArrays
 
 
 class ArrayLoader(Loader):
-    """Batches gathered, augmented, normalised and brought to the asked size on the device."""
+    """Batches gathered, augmented, normalized and brought to the requested size on the device."""
 
     def __init__(
-        self, spec: DataSpec, arrays: ImageArrays, shard: DataShard, form: BatchFormat, *, augment: Augment
+        self, spec: DataSpec, shard: DataShard, form: BatchFormat, augment: Augment, arrays: ImageArrays
     ) -> None:
-        super().__init__(spec)
-        self.shard = shard
-        self.form = form
-        self.augment = augment
+        super().__init__(spec, shard, form, augment)
         self.arrays = arrays
-        self.normalise = Normaliser(arrays.mean, arrays.deviation, form.device)
+        self.class_names, self.labels_of_all = arrays.names, arrays.labels
+        self.normalize = Normalizer(arrays.mean, arrays.deviation, form.device)
         self.images = torch.from_numpy(arrays.images).to(form.device)
         self.labels = torch.from_numpy(arrays.labels).to(form.device)
 
     def _batches(self, epoch: int) -> Iterator[Batch]:
+        order = epoch_order(self.spec, self.shard, epoch)
         # A blocking copy would wait for the steps before this epoch.
-        order = epoch_order(self.spec, self.shard, epoch).to(self.form.device, non_blocking=True)
-        draws = Draws(self.augment, self.shard, epoch, self.form.device)
+        there = order.to(self.form.device, non_blocking=True)
+        draws = self.draws(epoch)
         for step in range(self.spec.steps):
-            chosen = self.augment.copies(order[step * self.spec.batch : (step + 1) * self.spec.batch])
-            images = draws.move(self.images.index_select(0, chosen))
+            part = slice(step * self.spec.batch, (step + 1) * self.spec.batch)
+            chosen = copies(self.augment, there[part])
+            images = draws.warp(draws.move(self.images.index_select(0, chosen)), order[part])
             yield draws.cut(self._finish(images)), self.labels.index_select(0, chosen)
 
-    @property
-    def class_names(self) -> tuple[str, ...]:
-        return self.arrays.names
-
-    def labels_of_all(self) -> NDArray[np.int64]:
-        return self.arrays.labels
-
     def examples(self, items: Sequence[int]) -> tuple[Tensor, Tensor]:
-        stored = self.images.index_select(0, torch.tensor(items, device=self.form.device))
-        draws = Draws(self.augment, self.shard, 0, self.form.device)
-        trained = draws.cut(self._finish(draws.move(stored)))
-        white = self.arrays.white
-        return stored.float() / white, self.normalise.undo(trained) / white
+        chosen = torch.tensor(items)
+        stored = self.images.index_select(0, chosen.to(self.form.device))
+        draws = self.draws(0)
+        trained = self.normalize.undo(draws.cut(self._finish(draws.warp(draws.move(stored), chosen))))
+        return stored.float() / self.arrays.white, trained / self.arrays.white
 
     def _finish(self, images: Tensor) -> Tensor:
-        x = self.normalise(images)
+        x = self.normalize(images)
         channels, *size = self.spec.shape
         if list(x.shape[2:]) != size:
             smaller = size[0] < x.shape[2] or size[1] < x.shape[3]

@@ -1,64 +1,53 @@
-"""Augmentation on the device, a batch at a time: copies, crops, mirror images, cutout.
+"""Augmentation on the device, a batch at a time: copies, crops, mirror images, rotations, shifts, scalings, cutout.
 
 The standard augmentation is that of K. He et al., CVPR 2016, section 4.2. Cutout is T. DeVries and G. W. Taylor,
 arXiv:1708.04552; copies of each sample in one batch are batch augmentation, E. Hoffer et al., arXiv:1901.09335.
 """
 
-from dataclasses import dataclass
-
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from scalecurve_worker.data.images import DataError
-from scalecurve_worker.torch.data.sampler import DataShard, stream_seed
+from scalecurve_worker.training.data.augmentation import Augment, Warps
 
-PADDED = 8  # pixels of a side for one pixel of padding: four for the 32 of CIFAR, one for the 8 of the digits
 _CUTS = 1  # one more word of the seed: crops are the same with cutout and without
 
 
-@dataclass(frozen=True)
-class Augment:
-    """What happens to each batch; nothing as it stands.
+def stream_seed(*words: int) -> int:
+    """Mix non-negative numbers (a seed, a rank, an epoch) into the seed of an independent stream, below 2^63."""
+    return int(np.random.SeedSequence(words).generate_state(1, np.uint64)[0] >> np.uint64(1))
 
-    ``pad`` is the padding of the random crop in pixels (0: no crop), ``mirror`` whether half of the images are
-    mirrored, ``cutout`` the side of the square that is blotted out, ``instances`` how often each sample is there.
-    """
 
-    pad: int = 0
-    mirror: bool = False
-    cutout: int = 0
-    instances: int = 1
-
-    def check(self, source: str, shape: tuple[int, ...]) -> None:
-        """Refuse what such samples cannot go through."""
-        if self == Augment():
-            return
-        if len(shape) != 3:
-            raise DataError(
-                f"{source}: shape {list(shape)}: augmentation, cutout and instances are for [channels, height, width]"
-            )
-        if self.cutout > max(shape[1:]):
-            raise DataError(f"{source}: cutout {self.cutout}: images have {shape[1]}x{shape[2]} pixels")
-
-    def copies(self, items: Tensor) -> Tensor:
-        """``instances`` times the whole batch, one after another: micro-batches then hold each sample as often."""
-        return items if self.instances == 1 else items.repeat(self.instances, *([1] * (items.dim() - 1)))
+def copies(augment: Augment, items: Tensor) -> Tensor:
+    """``instances`` times the whole batch, one after another: micro-batches then hold each sample as often."""
+    if augment.instances == 1:
+        return items
+    return items.repeat(augment.instances, *([1] * (items.dim() - 1)))
 
 
 class Draws:
     """The random numbers of one worker in one epoch, drawn on the device."""
 
-    def __init__(self, augment: Augment, shard: DataShard, epoch: int, device: torch.device) -> None:
+    def __init__(self, augment: Augment, *, seed: int, rank: int, epoch: int, items: int, device: torch.device) -> None:
+        """``items`` is the size of the set."""
         self.augment = augment
-        words = (shard.seed, shard.rank, epoch)
-        self._moves = torch.Generator(device).manual_seed(stream_seed(*words))
-        self._cuts = torch.Generator(device).manual_seed(stream_seed(*words, _CUTS))
+        self._moves = torch.Generator(device).manual_seed(stream_seed(seed, rank, epoch))
+        self._cuts = torch.Generator(device).manual_seed(stream_seed(seed, rank, epoch, _CUTS))
+        self._warps = Warps(augment, items, seed, epoch) if augment.warps else None
 
     def move(self, images: Tensor) -> Tensor:
-        if not self.augment.pad:
+        if not (self.augment.pad or self.augment.mirror):
             return images
         return crop_and_flip(images, self._moves, pad=self.augment.pad, mirror=self.augment.mirror)
+
+    def warp(self, images: Tensor, items: Tensor) -> Tensor:
+        """Images of the items with these numbers, which are on the CPU, or of ``instances`` times all of them."""
+        if self._warps is None:
+            return images
+        matrices = self._warps.matrices(items.numpy(), images.shape[2], images.shape[3])
+        drawn = torch.from_numpy(matrices[: len(images)])
+        return warp(images, drawn.to(images.device, non_blocking=True))
 
     def cut(self, x: Tensor) -> Tensor:
         return cut_out(x, self.augment.cutout, self._cuts) if self.augment.cutout else x
@@ -81,6 +70,21 @@ def crop_and_flip(images: Tensor, generator: torch.Generator, *, pad: int = 4, m
     item = torch.arange(batch, device=device)
     cropped = padded[item[:, None, None], :, rows[:, :, None], columns[:, None, :]]
     return cropped.permute(0, 3, 1, 2)
+
+
+def warp(images: Tensor, matrices: Tensor) -> Tensor:
+    """Rotate, shift and scale (batch, c, h, w) by ``Warps.matrices`` on its device: bilinear, fp32.
+
+    What comes from beyond the edge is the nearest pixel of the edge.
+    """
+    _, _, height, width = images.shape
+    columns = torch.arange(width, device=images.device, dtype=torch.float32).expand(height, width)
+    rows = torch.arange(height, device=images.device, dtype=torch.float32)[:, None].expand(height, width)
+    pixels = torch.stack([columns, rows, torch.ones_like(rows)], dim=-1)
+    where = torch.einsum("hwk,bik->bhwi", pixels, matrices)
+    # grid_sample's own coordinates, from -1 at one edge of the image to 1 at the other.
+    grid = (2 * where + 1) / torch.tensor([width, height], device=images.device) - 1
+    return F.grid_sample(images.float(), grid, mode="bilinear", padding_mode="border", align_corners=False)
 
 
 def cut_out(x: Tensor, side: int, generator: torch.Generator) -> Tensor:

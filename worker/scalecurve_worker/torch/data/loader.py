@@ -1,4 +1,4 @@
-"""The interface of every data source, and the memory format of its batches."""
+"""The interface of every data source: which items a worker reads, in what order, and the format of its batches."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
@@ -9,25 +9,26 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from scalecurve_worker.data.images import DataError, Split
+from scalecurve_api.record.rank import LabelFacts
+from scalecurve_worker.torch.data.augment import Draws
+from scalecurve_worker.training.data.augmentation import Augment
+from scalecurve_worker.training.data.images import DataError, FolderSplit
 
 
 @dataclass(frozen=True)
 class BatchFormat:
-    """Device, type and memory format of the inputs."""
+    """Device and memory format of the inputs."""
 
     device: torch.device
-    dtype: torch.dtype
     channels_last: bool
 
     def lay(self, x: Tensor) -> Tensor:
-        """Bring inputs (batch, ...) to the type and, if they are images, the memory format; a no-op if they are."""
-        x = x.to(self.dtype)
+        """Bring inputs (batch, ...) to the memory format, if they are images; a no-op if they are in it."""
         last = self.channels_last and x.dim() == 4
         return x.contiguous(memory_format=torch.channels_last if last else torch.contiguous_format)
 
 
-class Normaliser:
+class Normalizer:
     """(bytes - mean) / deviation by channel, as fp32, on a device; both on the scale of the bytes."""
 
     def __init__(self, mean: Sequence[float], deviation: Sequence[float], device: torch.device) -> None:
@@ -54,7 +55,7 @@ class DataSpec:
     """
 
     source: str
-    split: Split
+    split: FolderSplit
     shape: tuple[int, ...]
     classes: int
     items: int
@@ -71,19 +72,61 @@ class DataSpec:
         return self.batch * self.samples_per_item
 
 
+@dataclass(frozen=True)
+class DataShard:
+    """The place of one worker among all, and the seed that orders the set for all of them."""
+
+    rank: int
+    world: int
+    seed: int
+
+
+def steps_per_epoch(items: int, *, batch: int, split: FolderSplit, shard: DataShard) -> int:
+    """Batches of one worker: full ones alone in training, all that is there otherwise."""
+    if split != "train":
+        items_here = len(range(shard.rank, items, shard.world))
+        return -(-items_here // batch)
+    steps = items // (shard.world * batch)
+    if steps == 0:
+        raise DataError(f"{items} items do not fill one batch of {batch} on each of {shard.world} workers")
+    return steps
+
+
+def epoch_order(spec: DataSpec, shard: DataShard, epoch: int) -> Tensor:
+    """Item numbers of one worker in one epoch, int64, on the CPU.
+
+    Training: the whole set shuffled by ``seed + epoch``, every ``world``-th from ``rank`` on, the tail that fills
+    no batch left out. That is what ``DistributedSampler(drop_last=True)`` gives, and step k consumes the same
+    global batch whatever the number of workers. Validation: in the order of the set, none twice, none left out.
+    """
+    if spec.split != "train":
+        return torch.arange(spec.items)[shard.rank :: shard.world]
+    generator = torch.Generator().manual_seed(shard.seed + epoch)
+    used = spec.steps * spec.batch * shard.world
+    return torch.randperm(spec.items, generator=generator)[shard.rank : used : shard.world]
+
+
 class Loader(ABC):
     """Batches of one worker, on its device.
 
     ``for x, y in loader`` is one epoch, the one that :meth:`set_epoch` named last (0 before); ``loader.endless()``
-    goes on from there for ever. In the train split every batch is full; in the val split every item of the set
+    goes on from there for ever. In the train split every batch is full; in any other every item of the set
     comes once over all workers, so that the last batch may be smaller and workers may have unequal numbers:
     evaluate with the bare module, as DDP's forward pass is a collective.
     """
 
-    def __init__(self, spec: DataSpec) -> None:
-        self.spec = spec
+    class_names: tuple[str, ...] = ()
+    labels_of_all: NDArray[np.int64] | None = None
+    label_facts: LabelFacts | None = None
+
+    def __init__(self, spec: DataSpec, shard: DataShard, form: BatchFormat, augment: Augment) -> None:
+        self.spec, self.shard, self.form, self.augment = spec, shard, form, augment
         self.epoch = 0
         self.closed = False
+
+    def draws(self, epoch: int) -> Draws:
+        shard, items = self.shard, self.spec.items
+        return Draws(self.augment, seed=shard.seed, rank=shard.rank, epoch=epoch, items=items, device=self.form.device)
 
     def set_epoch(self, epoch: int) -> None:
         """Choose the epoch of the next iteration; it decides the order and the augmentation."""
@@ -98,24 +141,16 @@ class Loader(ABC):
         return self._batches(self.epoch)
 
     def endless(self) -> Iterator[Batch]:
-        """All epochs from the current one on."""
         if self.spec.steps == 0:
             raise DataError(f"{self.spec.source}: this worker has no item of the {self.spec.split} split")
         while True:
             yield from self
             self.set_epoch(self.epoch + 1)
 
-    @property
-    def class_names(self) -> tuple[str, ...]:
-        return ()
-
-    def labels_of_all(self) -> NDArray[np.int64] | None:
-        return None
-
     def examples(self, items: Sequence[int]) -> tuple[Tensor, Tensor]:
         """Items of the split as they are stored and as a step gets them, both (items, c, h, w) from 0 to 1.
 
-        Only where ``labels_of_all`` gives labels.
+        Only where there are ``labels_of_all``.
         """
         raise NotImplementedError
 

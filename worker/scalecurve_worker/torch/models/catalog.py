@@ -2,6 +2,7 @@
 
 import inspect
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from torch import nn
 
@@ -9,13 +10,9 @@ from scalecurve_api.programs.model_catalog import ModelEntry
 from scalecurve_api.registry import load
 from scalecurve_worker.training.models import ModelError, find_model
 
+# Arguments of every builder; the others are options of the model.
 _SIZES = {"channels", "input_shape", "classes", "vocabulary", "length"}
-"""Arguments of every builder; the others are options of the model."""
-
-
-def spec(name: str) -> ModelEntry:
-    """Look a model up by name or alias."""
-    return find_model(name, "torch")
+spec = partial(find_model, framework="torch")
 
 
 def build(

@@ -4,12 +4,13 @@ With batch normalisation, and a 3x3 where the paper has a 5x5, as torchvision ha
 version: the network that is called GoogLeNet in PyTorch benchmarks.
 """
 
+from functools import partial
+
 from torch import Tensor, nn
 
-from scalecurve_worker.torch.models.layers import Branches, classifier_head, conv_norm, truncated_gaussian
-from scalecurve_worker.torch.models.loss import AuxiliaryLogits
+from scalecurve_worker.torch.models.layers import AuxiliaryLogits, Branches, classifier_head, conv_norm, gaussian
 
-EPS = 1e-3
+conv = partial(conv_norm, eps=1e-3)
 
 # Table 1: channels in; 1x1; 3x3 reduce, 3x3; "5x5" reduce, "5x5"; pool projection.
 BLOCKS = {
@@ -32,19 +33,17 @@ def _pool(kernel: int = 3) -> nn.MaxPool2d:
 def _inception(name: str) -> Branches:
     channels, one, reduce3, three, reduce5, five, projection = BLOCKS[name]
     return Branches(
-        conv_norm(channels, one, 1, eps=EPS),
-        nn.Sequential(conv_norm(channels, reduce3, 1, eps=EPS), conv_norm(reduce3, three, 3, padding=1, eps=EPS)),
-        nn.Sequential(conv_norm(channels, reduce5, 1, eps=EPS), conv_norm(reduce5, five, 3, padding=1, eps=EPS)),
-        nn.Sequential(
-            nn.MaxPool2d(3, stride=1, padding=1, ceil_mode=True), conv_norm(channels, projection, 1, eps=EPS)
-        ),
+        conv(channels, one, 1),
+        nn.Sequential(conv(channels, reduce3, 1), conv(reduce3, three, 3, padding=1)),
+        nn.Sequential(conv(channels, reduce5, 1), conv(reduce5, five, 3, padding=1)),
+        nn.Sequential(nn.MaxPool2d(3, stride=1, padding=1, ceil_mode=True), conv(channels, projection, 1)),
     )
 
 
 def _auxiliary(channels: int, classes: int) -> nn.Sequential:
     return nn.Sequential(
         nn.AdaptiveAvgPool2d(4),
-        conv_norm(channels, 128, 1, eps=EPS),
+        conv(channels, 128, 1),
         nn.Flatten(1),
         nn.Linear(128 * 4 * 4, 1024),
         nn.ReLU(inplace=True),
@@ -59,10 +58,10 @@ class GoogLeNet(nn.Module):
     def __init__(self, *, channels: int, classes: int, auxiliary: bool = False, dropout: float = 0.2) -> None:
         super().__init__()
         self.to_4a = nn.Sequential(
-            conv_norm(channels, 64, 7, stride=2, padding=3, eps=EPS),
+            conv(channels, 64, 7, stride=2, padding=3),
             _pool(),
-            conv_norm(64, 64, 1, eps=EPS),
-            conv_norm(64, 192, 3, padding=1, eps=EPS),
+            conv(64, 64, 1),
+            conv(64, 192, 3, padding=1),
             _pool(),
             _inception("3a"),
             _inception("3b"),
@@ -74,11 +73,7 @@ class GoogLeNet(nn.Module):
         self.head = classifier_head(1024, classes, dropout)
         self.auxiliary_4a = _auxiliary(512, classes) if auxiliary else None
         self.auxiliary_4d = _auxiliary(528, classes) if auxiliary else None
-        self.reset_parameters()
-
-    def reset_parameters(self) -> None:
-        """N(0, 0.01²) cut at two deviations, biases zero."""
-        truncated_gaussian(self, 0.01)
+        gaussian(self, 0.01, truncated=True)
 
     def forward(self, x: Tensor) -> Tensor | AuxiliaryLogits:
         at_4a = self.to_4a(x)

@@ -3,12 +3,13 @@
 The layers of the authors' released model (299x299 images), which differ a little from the paper's table 1.
 """
 
+from functools import partial
+
 from torch import Tensor, nn
 
-from scalecurve_worker.torch.models.layers import Branches, classifier_head, conv_norm, truncated_gaussian
-from scalecurve_worker.torch.models.loss import AuxiliaryLogits
+from scalecurve_worker.torch.models.layers import AuxiliaryLogits, Branches, classifier_head, conv_norm, gaussian
 
-EPS = 1e-3
+conv = partial(conv_norm, eps=1e-3)
 
 # (channels out, kernel); a kernel keeps height and width here.
 Layer = tuple[int, int | tuple[int, int]]
@@ -18,17 +19,17 @@ def _chain(channels: int, *layers: Layer) -> nn.Sequential:
     modules = []
     for width, kernel in layers:
         padding = kernel // 2 if isinstance(kernel, int) else (kernel[0] // 2, kernel[1] // 2)
-        modules.append(conv_norm(channels, width, kernel, padding=padding, eps=EPS))
+        modules.append(conv(channels, width, kernel, padding=padding))
         channels = width
     return nn.Sequential(*modules)
 
 
 def _pooled(channels: int, width: int) -> nn.Sequential:
-    return nn.Sequential(nn.AvgPool2d(3, stride=1, padding=1), conv_norm(channels, width, 1, eps=EPS))
+    return nn.Sequential(nn.AvgPool2d(3, stride=1, padding=1), conv(channels, width, 1))
 
 
 def _shrink(channels: int, width: int) -> nn.Sequential:
-    return conv_norm(channels, width, 3, stride=2, eps=EPS)
+    return conv(channels, width, 3, stride=2)
 
 
 def _block_a(channels: int, pool: int) -> Branches:
@@ -91,11 +92,11 @@ class InceptionV3(nn.Module):
         super().__init__()
         self.to_17 = nn.Sequential(
             _shrink(channels, 32),
-            conv_norm(32, 32, 3, eps=EPS),
+            conv(32, 32, 3),
             _chain(32, (64, 3)),
             nn.MaxPool2d(3, stride=2),
             _chain(64, (80, 1)),
-            conv_norm(80, 192, 3, eps=EPS),
+            conv(80, 192, 3),
             nn.MaxPool2d(3, stride=2),
             _block_a(192, 32),
             _block_a(256, 64),
@@ -111,23 +112,18 @@ class InceptionV3(nn.Module):
         self.auxiliary = (
             nn.Sequential(
                 nn.AvgPool2d(5, stride=3),
-                conv_norm(768, 128, 1, eps=EPS),
-                conv_norm(128, 768, 5, eps=EPS),
-                classifier_head(768, classes, dropout=0.0),
+                conv(768, 128, 1),
+                conv(128, 768, 5),
+                classifier_head(768, classes),
             )
             if auxiliary
             else None
         )
-        self.reset_parameters()
-
-    def reset_parameters(self) -> None:
-        """N(0, 0.1²) cut at two deviations, biases zero; smaller in the auxiliary head, as the authors' code."""
-        truncated_gaussian(self, 0.1)
+        gaussian(self, 0.1, truncated=True)
         if self.auxiliary is not None:
-            _, small, last, classifier = self.auxiliary
-            truncated_gaussian(small, 0.01)
-            truncated_gaussian(last, 0.01)
-            truncated_gaussian(classifier, 0.001)
+            # As the authors' code.
+            for part, std in zip(self.auxiliary[1:], (0.01, 0.01, 0.001), strict=True):
+                gaussian(part, std, truncated=True)
 
     def forward(self, x: Tensor) -> Tensor | AuxiliaryLogits:
         at_17 = self.to_17(x)

@@ -1,45 +1,37 @@
-"""Layers that several architectures share, and initial parameters by the rules of the papers."""
+"""Layers that several architectures share, initial parameters by the rules of the papers, and the loss."""
 
-from typing import Literal
+from collections import OrderedDict
+from typing import NamedTuple
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 
-def he_normal(module: nn.Module, *, fan: Literal["fan_in", "fan_out"] = "fan_out") -> None:
-    """Convolutions N(0, 2/fan) with zero bias, normalisation layers 1 and 0.
+def network(**parts: nn.Module) -> nn.Sequential:
+    """Parts that run one after another, by name."""
+    return nn.Sequential(OrderedDict(parts))
 
-    K. He et al., "Delving deep into rectifiers", ICCV 2015, arXiv:1502.01852.
-    """
+
+def he_normal(module: nn.Module) -> None:
+    """Convolutions N(0, 2 / fan out) with zero bias: K. He et al., ICCV 2015, arXiv:1502.01852."""
     for layer in module.modules():
         if isinstance(layer, nn.Conv2d):
-            nn.init.kaiming_normal_(layer.weight, mode=fan, nonlinearity="relu")
+            nn.init.kaiming_normal_(layer.weight, mode="fan_out", nonlinearity="relu")
             if layer.bias is not None:
                 nn.init.zeros_(layer.bias)
-        elif isinstance(layer, nn.BatchNorm2d):
-            layer.reset_parameters()
 
 
-def gaussian(
-    module: nn.Module, kinds: type[nn.Module] | tuple[type[nn.Module], ...], std: float, *, bias: float = 0.0
-) -> None:
-    """Layers of ``kinds`` to N(0, std²), their biases to a constant."""
+def gaussian(module: nn.Module, std: float, *, truncated: bool = False) -> None:
+    """Weights N(0, std²), cut at two deviations where ``truncated``, as in the Inception papers' code; biases zero."""
     for layer in module.modules():
-        if isinstance(layer, kinds) and isinstance(layer, nn.Conv2d | nn.Linear | nn.Embedding):
-            nn.init.normal_(layer.weight, std=std)
+        if isinstance(layer, nn.Conv2d | nn.Linear | nn.Embedding):
+            if truncated:
+                nn.init.trunc_normal_(layer.weight, std=std, a=-2 * std, b=2 * std)
+            else:
+                nn.init.normal_(layer.weight, std=std)
             if not isinstance(layer, nn.Embedding) and layer.bias is not None:
-                nn.init.constant_(layer.bias, bias)
-
-
-def truncated_gaussian(module: nn.Module, std: float) -> None:
-    """Convolutions and linear layers to N(0, std²) cut at two deviations, as the Inception papers' code does."""
-    for layer in module.modules():
-        if isinstance(layer, nn.Conv2d | nn.Linear):
-            nn.init.trunc_normal_(layer.weight, std=std, a=-2 * std, b=2 * std)
-            if layer.bias is not None:
                 nn.init.zeros_(layer.bias)
-        elif isinstance(layer, nn.BatchNorm2d):
-            layer.reset_parameters()
 
 
 def conv_norm(
@@ -52,14 +44,12 @@ def conv_norm(
     relu: bool = True,
     eps: float = 1e-5,
 ) -> nn.Sequential:
-    """A convolution without bias, batch normalisation, and a ReLU unless ``relu`` is false."""
-    layers: list[nn.Module] = [
+    """A convolution without bias, batch normalization, and a ReLU unless ``relu`` is false."""
+    return nn.Sequential(
         nn.Conv2d(channels_in, channels_out, kernel, stride=stride, padding=padding, bias=False),
         nn.BatchNorm2d(channels_out, eps=eps),
-    ]
-    if relu:
-        layers.append(nn.ReLU(inplace=True))
-    return nn.Sequential(*layers)
+        *([nn.ReLU(inplace=True)] if relu else []),
+    )
 
 
 class Branches(nn.Module):
@@ -73,10 +63,38 @@ class Branches(nn.Module):
         return torch.cat([branch(x) for branch in self.branches], dim=1)
 
 
-def classifier_head(features: int, classes: int, dropout: float) -> nn.Sequential:
+def classifier_head(features: int, classes: int, dropout: float = 0.0) -> nn.Sequential:
     """Global average pooling, dropout if any, and the linear layer that gives the logits."""
-    layers: list[nn.Module] = [nn.AdaptiveAvgPool2d(1), nn.Flatten(1)]
-    if dropout > 0:
-        layers.append(nn.Dropout(dropout))
-    layers.append(nn.Linear(features, classes))
-    return nn.Sequential(*layers)
+    drop = [nn.Dropout(dropout)] if dropout > 0 else []
+    return nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten(1), *drop, nn.Linear(features, classes))
+
+
+class AuxiliaryLogits(NamedTuple):
+    """Output, in training mode, of a network with auxiliary classifiers: its logits and theirs."""
+
+    logits: Tensor
+    auxiliary: tuple[Tensor, ...]
+
+
+def cross_entropy(logits: Tensor, target: Tensor, *, smoothing: float = 0.0) -> Tensor:
+    """Mean cross entropy, in fp32: logits (batch, classes) or (batch, length, classes), target without the last axis.
+
+    ``smoothing`` is the share of each target spread over all classes alike: C. Szegedy et al., CVPR 2016,
+    arXiv:1512.00567, section 7.
+    """
+    return F.cross_entropy(logits.flatten(0, -2).float(), target.flatten(), label_smoothing=smoothing)
+
+
+def training_loss(
+    output: Tensor | AuxiliaryLogits, target: Tensor, *, auxiliary_weight: float = 0.3, smoothing: float = 0.0
+) -> Tensor:
+    """Cross entropy of the logits against smoothed labels, plus the weighted one of each auxiliary classifier, if any.
+
+    0.3 is the weight of section 5 of C. Szegedy et al., "Going deeper with convolutions", CVPR 2015; a model's own
+    weight is ``ModelEntry.auxiliary_weight``.
+    """
+    main, auxiliary = output if isinstance(output, AuxiliaryLogits) else (output, ())
+    loss = cross_entropy(main, target, smoothing=smoothing)
+    for logits in auxiliary:
+        loss = loss + auxiliary_weight * cross_entropy(logits, target, smoothing=smoothing)
+    return loss

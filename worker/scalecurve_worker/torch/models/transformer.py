@@ -1,26 +1,27 @@
-"""Decoder transformers in the shapes of GPT-2 and Llama: token numbers in, next-token logits out.
+"""Decoder transformers in the shapes of GPT-2, Llama and mixtures of experts: token numbers in, next-token logits out.
 
 GPT-2: A. Radford et al., "Language models are unsupervised multitask learners", 2019. Llama: H. Touvron et al.,
 arXiv:2302.13971, and the Llama 3 herd, arXiv:2407.21783; rotary positions J. Su et al., arXiv:2104.09864; grouped
 queries J. Ainslie et al., arXiv:2305.13245; SwiGLU N. Shazeer, arXiv:2002.05202.
 """
 
-from dataclasses import dataclass
+from collections.abc import Callable
 from functools import partial
 from math import sqrt
+from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from scalecurve_worker.torch.models.layers import gaussian
+from scalecurve_worker.torch.models.mixture import Experts, MixtureOfExperts
 from scalecurve_worker.training.models import ModelError
 
 STD = 0.02
 
 
-@dataclass(frozen=True)
-class GPT2Size:
+class GPT2Size(NamedTuple):
     """Layers, width and heads."""
 
     layers: int
@@ -28,9 +29,11 @@ class GPT2Size:
     heads: int
 
 
-@dataclass(frozen=True)
-class LlamaSize:
-    """Layers, width, query heads, key and value heads, width of the feed-forward layer, shared embedding or not."""
+class LlamaSize(NamedTuple):
+    """Layers, width, query heads, key and value heads, width of the feed-forward layer, shared embedding or not.
+
+    With ``experts`` above 1, of which ``active`` have each token, these are the feed-forward layers.
+    """
 
     layers: int
     width: int
@@ -39,6 +42,8 @@ class LlamaSize:
     feed_forward: int
     tied: bool
     theta: float = 500_000.0
+    experts: int = 1
+    active: int = 1
 
 
 class GPT2Block(nn.Module):
@@ -46,6 +51,7 @@ class GPT2Block(nn.Module):
 
     def __init__(self, size: GPT2Size, dropout: float) -> None:
         super().__init__()
+        self.attend: Callable[..., Tensor] = F.scaled_dot_product_attention
         self.heads = size.heads
         self.dropout = dropout
         self.norm_attention = nn.LayerNorm(size.width)
@@ -56,12 +62,11 @@ class GPT2Block(nn.Module):
         self.down = nn.Linear(4 * size.width, size.width)
 
     def _attention(self, x: Tensor) -> Tensor:
-        batch, length, width = x.shape
-        split = self.qkv(x).view(batch, length, 3, self.heads, width // self.heads).transpose(1, 3)
-        query, key, value = split.unbind(2)
+        batch, length, _ = x.shape
+        query, key, value = self.qkv(x).view(batch, length, 3, self.heads, -1).transpose(1, 3).unbind(2)
         dropout = self.dropout if self.training else 0.0
-        mixed = F.scaled_dot_product_attention(query, key, value, dropout_p=dropout, is_causal=True)
-        out: Tensor = self.attention_out(mixed.transpose(1, 2).reshape(batch, length, width))
+        mixed = self.attend(query, key, value, dropout_p=dropout, is_causal=True)
+        out: Tensor = self.attention_out(mixed.transpose(1, 2).flatten(2))
         return out
 
     def forward(self, x: Tensor) -> Tensor:
@@ -70,14 +75,19 @@ class GPT2Block(nn.Module):
         return x + F.dropout(self.down(hidden), self.dropout, self.training)
 
 
-def _initialise(model: nn.Module, *, branches: int) -> None:
-    gaussian(model, (nn.Linear, nn.Embedding), STD)
+def _initialize(model: nn.Module, layers: int) -> None:
+    """N(0, 0.02²), biases zero; layers that end one of the ``2 * layers`` residual branches by 1 / sqrt of these."""
+    gaussian(model, STD)
+    ends = STD / sqrt(2 * layers)
     for module in model.modules():
-        if isinstance(module, nn.LayerNorm | nn.RMSNorm):
-            module.reset_parameters()
+        if isinstance(module, Experts):
+            nn.init.normal_(module.gate, std=STD)
+            nn.init.normal_(module.up, std=STD)
+            nn.init.normal_(module.down, std=ends)
         elif isinstance(module, GPT2Block | LlamaBlock):
-            for layer in (module.attention_out, module.down):
-                nn.init.normal_(layer.weight, std=STD / sqrt(branches))
+            nn.init.normal_(module.attention_out.weight, std=ends)
+            if isinstance(module, GPT2Block) or module.mixture is None:
+                nn.init.normal_(module.down.weight, std=ends)
 
 
 class GPT2(nn.Module):
@@ -94,11 +104,7 @@ class GPT2(nn.Module):
         self.positions = nn.Embedding(context, size.width)
         self.blocks = nn.Sequential(*(GPT2Block(size, dropout) for _ in range(size.layers)))
         self.norm = nn.LayerNorm(size.width)
-        self.reset_parameters()
-
-    def reset_parameters(self) -> None:
-        """N(0, 0.02²), biases zero; layers that end a residual branch are scaled by 1 / sqrt(branches)."""
-        _initialise(self, branches=2 * self.size.layers)
+        _initialize(self, size.layers)
 
     def forward(self, tokens: Tensor) -> Tensor:
         x = self.tokens(tokens) + self.positions.weight[: tokens.shape[1]]
@@ -125,8 +131,8 @@ class LlamaBlock(nn.Module):
 
     def __init__(self, size: LlamaSize) -> None:
         super().__init__()
-        head_width = size.width // size.heads
-        self.head_width = head_width
+        self.attend: Callable[..., Tensor] = F.scaled_dot_product_attention
+        self.head_width = head_width = size.width // size.heads
         self.grouped = size.kv_heads != size.heads
         self.norm_attention = nn.RMSNorm(size.width, eps=1e-5)
         self.query = nn.Linear(size.width, size.heads * head_width, bias=False)
@@ -134,6 +140,10 @@ class LlamaBlock(nn.Module):
         self.value = nn.Linear(size.width, size.kv_heads * head_width, bias=False)
         self.attention_out = nn.Linear(size.heads * head_width, size.width, bias=False)
         self.norm_feed_forward = nn.RMSNorm(size.width, eps=1e-5)
+        self.mixture: MixtureOfExperts | None = None
+        if size.experts > 1:
+            self.mixture = MixtureOfExperts(size.width, size.feed_forward, size.experts, size.active)
+            return
         self.gate = nn.Linear(size.width, size.feed_forward, bias=False)
         self.up = nn.Linear(size.width, size.feed_forward, bias=False)
         self.down = nn.Linear(size.feed_forward, size.width, bias=False)
@@ -146,19 +156,22 @@ class LlamaBlock(nn.Module):
         query = rotate(self._heads(self.query(x)), cosines, sines)
         key = rotate(self._heads(self.key(x)), cosines, sines)
         value = self._heads(self.value(x))
-        mixed = F.scaled_dot_product_attention(query, key, value, is_causal=True, enable_gqa=self.grouped)
+        mixed = self.attend(query, key, value, is_causal=True, enable_gqa=self.grouped)
         out: Tensor = self.attention_out(mixed.transpose(1, 2).flatten(2))
         return out
 
     def forward(self, x: Tensor, cosines: Tensor, sines: Tensor) -> Tensor:
         x = x + self._attention(self.norm_attention(x), cosines, sines)
-        normed = self.norm_feed_forward(x)
-        out: Tensor = x + self.down(F.silu(self.gate(normed)) * self.up(normed))
+        return x + self._feed_forward(self.norm_feed_forward(x))
+
+    def _feed_forward(self, x: Tensor) -> Tensor:
+        mixture = self.mixture
+        out: Tensor = self.down(F.silu(self.gate(x)) * self.up(x)) if mixture is None else mixture(x)
         return out
 
 
 class Llama(nn.Module):
-    """Llama: rotary positions, RMS normalisation, SwiGLU, grouped key and value heads.
+    """Llama: rotary positions, RMS normalization, SwiGLU, grouped key and value heads.
 
     The rotary tables are made in each forward pass, not kept as buffers: DDP would send them to every worker in
     each step, and making them costs a few small kernels.
@@ -171,11 +184,7 @@ class Llama(nn.Module):
         self.blocks = nn.ModuleList(LlamaBlock(size) for _ in range(size.layers))
         self.norm = nn.RMSNorm(size.width, eps=1e-5)
         self.head = None if size.tied else nn.Linear(size.width, vocabulary, bias=False)
-        self.reset_parameters()
-
-    def reset_parameters(self) -> None:
-        """N(0, 0.02²); layers that end a residual branch are scaled by 1 / sqrt(branches), as for GPT-2."""
-        _initialise(self, branches=2 * self.size.layers)
+        _initialize(self, size.layers)
 
     def forward(self, tokens: Tensor) -> Tensor:
         cosines, sines = rotary_tables(
@@ -195,6 +204,8 @@ def _gpt2(size: GPT2Size, *, vocabulary: int, length: int, context: int = 1024, 
 
 
 def _llama(size: LlamaSize, *, vocabulary: int, length: int) -> Llama:
+    if length * size.active % size.experts:
+        raise ModelError(f"sequence length {length}: {size.active} of {size.experts} experts a token do not share it")
     return Llama(size, vocabulary=vocabulary)
 
 
@@ -208,3 +219,6 @@ llama_1b = partial(_llama, LlamaSize(16, 2048, 32, 8, 8192, tied=True))
 llama_3b = partial(_llama, LlamaSize(28, 3072, 24, 8, 8192, tied=True))
 llama_8b = partial(_llama, LlamaSize(32, 4096, 32, 8, 14_336, tied=False))
 llama_tiny = partial(_llama, LlamaSize(2, 64, 4, 2, 192, tied=True))
+mixtral_8x7b = partial(_llama, LlamaSize(32, 4096, 32, 8, 14_336, tied=False, theta=1e6, experts=8, active=2))
+olmoe_1b_7b = partial(_llama, LlamaSize(16, 2048, 16, 16, 1024, tied=False, theta=10_000.0, experts=64, active=8))
+mixture_tiny = partial(_llama, LlamaSize(2, 64, 4, 2, 96, tied=True, experts=4, active=2))

@@ -1,0 +1,154 @@
+"""The verbs that print an analysis of bundles: ``allreduce``, ``collectives``, ``compare``, ``cost`` and others."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from scalecurve.cli.bundles import bundles_argument, doubts, include_unproved_option, label_option, open_all
+from scalecurve.cli.exit_codes import EXIT_FAILED, EXIT_INPUT
+from scalecurve.cli.output import Fraction, Real, end_if_empty, fail, output_option, say, show, text_width
+from scalecurve.cli.price import price_options
+
+if TYPE_CHECKING:
+    from scalecurve.cli.price import PriceOverride
+
+
+@click.command("allreduce")
+@bundles_argument
+@output_option
+def allreduce(folders: tuple[Path, ...], output: str) -> None:
+    """Show the all-reduce microbenchmark by message size: latency, algbw and busbw with their range."""
+    from scalecurve.curves.allreduce import allreduce
+
+    bundles = open_all(folders)
+    table = allreduce(bundles).table()
+    show([table], output, warnings=doubts(bundles, included=True))
+    end_if_empty([table], output)
+
+
+@click.command("collectives")
+@bundles_argument
+@output_option
+def collectives(folders: tuple[Path, ...], output: str) -> None:
+    """Show the microbenchmark of collectives by message size: time, algbw and busbw with 95 % intervals."""
+    from scalecurve.curves.collectives import collectives
+
+    bundles = open_all(folders)
+    table = collectives(bundles).table()
+    show([table], output, warnings=doubts(bundles, included=True))
+    end_if_empty([table], output)
+
+
+@click.command("compare")
+@click.argument("before", type=click.Path(path_type=Path))
+@click.argument("after", type=click.Path(path_type=Path))
+@click.option(
+    "--threshold",
+    type=Real(0, 10),
+    default=0.01,
+    show_default=True,
+    help="Fraction of throughput, such as 0.05: exit 1 if a point changed by more than that, beyond noise. The default "
+    "is the least that a session on another equal machine would confirm.",
+)
+@click.option(
+    "--history",
+    multiple=True,
+    metavar="BUNDLE",
+    type=click.Path(path_type=Path),
+    help="Earlier bundle of the same experiment, for the spread between sessions. Repeatable.",
+)
+@click.option(
+    "--session-sd",
+    type=Fraction(0, 1, min_open=True, max_open=True),
+    help="Standard deviation of throughput between sessions, such as 0.5% or 0.005.",
+)
+@include_unproved_option
+@output_option
+def compare(
+    before: Path,
+    after: Path,
+    threshold: float,
+    history: tuple[Path, ...],
+    session_sd: float | None,
+    include_unproved: bool,
+    output: str,
+) -> None:
+    """Show which points changed beyond noise; exit code 1 if one exceeds the threshold.
+
+    Bundles that ran by turns in one session (run --against) are decided by it. Others are undecided unless
+    the spread between sessions is known: from several sessions, --history, or --session-sd. Two bundles without a
+    common point are bad input (exit code 2).
+    """
+    from scalecurve.checks.compare import compare
+
+    if history and session_sd is not None:
+        fail("--session-sd states what --history would estimate; drop one of them", EXIT_INPUT)
+    first, second, *earlier = open_all([before, after, *history])
+    try:
+        comparison = compare(
+            first, second, threshold, history=earlier, session_sd=session_sd, include_unproved=include_unproved
+        )
+    except ValueError as error:
+        fail(f"--history: {error}", EXIT_INPUT)
+    first_lines = doubts([first, second], include_unproved)
+    show([comparison.table()], output, {"pastThreshold": comparison.past_threshold}, first_lines)
+    if not comparison.points:
+        fail(f"{before} and {after} have no measured point in common: nothing to compare", EXIT_INPUT)
+    sys.exit(EXIT_FAILED if comparison.past_threshold else 0)
+
+
+@click.command("cost")
+@bundles_argument
+@label_option
+@price_options
+@include_unproved_option
+@output_option
+def cost(
+    folders: tuple[Path, ...], labels: tuple[str, ...], price: PriceOverride, include_unproved: bool, output: str
+) -> None:
+    """Show time and cost of every point with intervals: per epoch, for the full training, and to the target.
+
+    Marks the cheapest, the fastest and the Pareto-optimal worker counts.
+    """
+    from scalecurve.curves.cost import cost
+
+    bundles = open_all(folders, labels)
+    costs = cost(bundles, price.cost, price_notes=price.notes(bundles), include_unproved=include_unproved)
+    show([costs.table()], output, warnings=doubts(bundles, include_unproved))
+    end_if_empty([costs.table()], output)
+
+
+@click.command("diagnose")
+@bundles_argument
+@output_option
+def diagnose(folders: tuple[Path, ...], output: str) -> None:
+    """Find stragglers, drift, bimodal steps, slow ranks and short warm-ups, with evidence and a suggested action."""
+    from scalecurve.checks.diagnose import diagnose
+
+    bundles = open_all(folders)
+    diagnosis, first = diagnose(bundles), doubts(bundles, included=True)
+    if output == "table":
+        for line in first:
+            say(f"warning: {line}")
+        click.echo(diagnosis.paragraphs(text_width()), nl=False)
+    else:
+        show([diagnosis.table()], output, warnings=first)
+
+
+@click.command("training")
+@bundles_argument
+@output_option
+def training(folders: tuple[Path, ...], output: str) -> None:
+    """Show the results of training to accuracy: accuracy, time to target, data, noise scale, quantization."""
+    from scalecurve.training_results import training
+    from scalecurve.training_results.tables import accuracy_table
+
+    bundles = open_all(folders)
+    results = training(bundles)
+    tables = list(results.tables()) or [accuracy_table(results.points)]
+    show(tables, output, warnings=doubts(bundles, included=True))
+    end_if_empty(tables, output)

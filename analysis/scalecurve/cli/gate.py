@@ -1,0 +1,136 @@
+"""``scalecurve gate BUNDLE``."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from scalecurve.bundle.problem import BundleError
+from scalecurve.cli.bundles import include_unproved_option, open_all
+from scalecurve.cli.exit_codes import EXIT_ENVIRONMENT, EXIT_FAILED, EXIT_INPUT
+from scalecurve.cli.output import Fraction, fail, output_option, show
+from scalecurve_api.problem import printable
+
+
+@click.command("gate")
+@click.argument("bundle", type=click.Path(path_type=Path))
+@click.option("--baseline", metavar="BUNDLE", type=click.Path(path_type=Path), help="Bundle to compare with.")
+@click.option(
+    "--history",
+    "folders",
+    metavar="FOLDER",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    help="Folder of earlier bundles: their sessions since the last change decide. Repeatable.",
+)
+@click.option(
+    "--expect",
+    metavar="FILE",
+    multiple=True,
+    help="YAML file of expected throughputs by device, fabric and model; 'shipped' are those that ScaleCurve's "
+    "authors measured. Repeatable.",
+)
+@click.option(
+    "--threshold",
+    type=Fraction(0, 10),
+    default=0.01,
+    show_default=True,
+    help="Against a baseline or a history: fail where throughput fell by more than this fraction, beyond noise.",
+)
+@click.option(
+    "--allow-undecided", is_flag=True, help="Exit 0 also if no number could be compared, as at the first run."
+)
+@click.option("--markdown", metavar="FILE", type=click.Path(path_type=Path), help="Write a comment for a pull request.")
+@click.option("--junit", "junit_file", metavar="FILE", type=click.Path(path_type=Path), help="Write JUnit's XML.")
+@click.option(
+    "--write-expect",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="Only write what this bundle reached as a file of expectations.",
+)
+@click.option(
+    "--tolerance",
+    type=Fraction(0, 1, min_open=True, max_open=True),
+    help="With --write-expect: fraction that may be missing.  [default: by the spread of the bundle's sessions]",
+)
+@click.option(
+    "--catalog",
+    metavar="FILE",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="As of `scalecurve history`.  [default: history.sqlite in the user's cache]",
+)
+@include_unproved_option
+@output_option
+def command(
+    bundle: Path,
+    baseline: Path | None,
+    folders: tuple[Path, ...],
+    expect: tuple[str, ...],
+    threshold: float,
+    allow_undecided: bool,
+    markdown: Path | None,
+    junit_file: Path | None,
+    write_expect: Path | None,
+    tolerance: float | None,
+    catalog: Path | None,
+    include_unproved: bool,
+    output: str,
+) -> None:
+    """Check a BUNDLE in CI: every trial valid, and throughput not below a baseline, its history, or expectations.
+
+    Exit code 0 if nothing failed, 1 if a check failed, 2 for bad input, and also if no number could be compared (see
+    --allow-undecided). The bundle itself may be in the history: it is not compared with itself.
+    """
+    from scalecurve.hardware.entries import EntryError
+    from scalecurve.timelines.catalog import default_catalog
+    from scalecurve.timelines.expectations import expectations_of, written_expectations
+    from scalecurve.timelines.gate import gate
+    from scalecurve.timelines.verdicts import comment, gate_table, junit
+
+    opened, *others = open_all([bundle, *([baseline] if baseline else [])])
+    if write_expect is not None:
+        try:
+            _write(write_expect, written_expectations(opened, str(bundle), tolerance))
+        except ValueError as error:
+            fail(str(error), EXIT_INPUT)
+        click.echo(printable(str(write_expect)))
+        return
+    if tolerance is not None:
+        fail("--tolerance applies to --write-expect; files of expectations state their own", EXIT_INPUT)
+    try:
+        result = gate(
+            opened,
+            others[0] if others else None,
+            folders,
+            expectations_of(expect),
+            threshold,
+            catalog=(catalog or default_catalog()) if folders else None,
+            include_unproved=include_unproved,
+        )
+    except (BundleError, EntryError) as error:
+        fail(str(error), EXIT_INPUT)
+    except ValueError as error:
+        fail(f"{bundle}: {error} (--baseline, --history, --expect)", EXIT_INPUT)
+    except OSError as error:
+        fail(f"--catalog {error.filename or catalog}: {error.strerror}", EXIT_ENVIRONMENT)
+    if markdown is not None:
+        _write(markdown, comment(result))
+    if junit_file is not None:
+        _write(junit_file, junit(result))
+    if output == "md":
+        click.echo(comment(result), nl=False)
+    else:
+        show([gate_table(result)], output, {"passed": not result.failed, "decided": result.decided})
+    if result.failed:
+        sys.exit(EXIT_FAILED)
+    if not result.decided and not allow_undecided:
+        fail(f"{bundle}: no number could be compared, so nothing was let through; see the details", EXIT_INPUT)
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        fail(f"{path}: cannot be written: {error.strerror}", EXIT_ENVIRONMENT)

@@ -1,0 +1,136 @@
+"""``scalecurve import SOURCE... --into BUNDLE``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from scalecurve.cli.exit_codes import EXIT_INPUT
+from scalecurve.cli.output import fail, output_option, show
+from scalecurve_api.problem import printable
+
+if TYPE_CHECKING:
+    from scalecurve.importing.compose import Composed
+    from scalecurve.render.table import Table
+
+_LOGS = ("torchtitan", "megatron", "nemo", "maxtext")
+_FORMATS = ("csv", "json", "nccl-tests", "superbench", "cloudai", "mllog", "tensorboard", *_LOGS)
+
+
+@click.command("import")
+@click.argument("sources", metavar="SOURCE...", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option("--into", type=click.Path(path_type=Path), required=True, help="New bundle to write.")
+@click.option("--format", "form", type=click.Choice(_FORMATS), help="Format of the sources.  [default: detected]")
+@click.option("--name", help="Name of the experiment.  [default: the bundle's]")
+@click.option(
+    "--set",
+    "facts",
+    metavar="FIELD=VALUE",
+    multiple=True,
+    help="What the sources do not state, such as workers=4, device=T4 or mode=weak; several values separated by "
+    "commas are of one source each. Repeatable.",
+)
+@click.option(
+    "--column", "columns", metavar="FIELD=COLUMN", multiple=True, help="Which column holds a field. Repeatable."
+)
+@click.option(
+    "--unit",
+    "units",
+    metavar="COLUMN=UNIT",
+    multiple=True,
+    help="Unit of a column whose name does not state it, such as step_time=ms. Repeatable.",
+)
+@click.option("--factor", "factors", metavar="COLUMN", multiple=True, help="Further column that makes a curve.")
+@click.option("--ignore", "ignored", metavar="COLUMN", multiple=True, help="Column to leave out. Repeatable.")
+@click.option("--dry-run", is_flag=True, help="Show what would be imported; write nothing.")
+@output_option
+def command(
+    sources: tuple[Path, ...],
+    into: Path,
+    form: str | None,
+    name: str | None,
+    facts: tuple[str, ...],
+    columns: tuple[str, ...],
+    units: tuple[str, ...],
+    factors: tuple[str, ...],
+    ignored: tuple[str, ...],
+    dry_run: bool,
+    output: str,
+) -> None:
+    """Make a bundle of numbers that were measured elsewhere, which every verb takes and marks as imported.
+
+    SOURCES are tables (CSV, JSON) of worker counts with throughput, step time, run time or speed-up, or files of other
+    tools. Nothing is guessed: a unit or a worker count that no source states is asked for.
+    """
+    from scalecurve.curves.doubts import NOT_CHECKED
+    from scalecurve.importing.columns import Statements
+    from scalecurve.importing.import_bundle import import_bundle
+    from scalecurve.importing.reading import SourceError
+
+    stated = [_pairs(facts, "--set", at, len(sources)) for at in range(len(sources))]
+    named, measured = _pairs(columns, "--column"), _pairs(units, "--unit")
+    statements = [Statements(each, named, measured, frozenset(factors), frozenset(ignored)) for each in stated]
+    try:
+        composed = import_bundle(sources, into, name=name, file_format=form, statements=statements, dry_run=dry_run)
+    except SourceError as error:
+        fail(" ".join(str(error).split()), EXIT_INPUT)
+    used = [f"{source}: {name}" for source, name in composed.formats.items()]
+    first = [NOT_CHECKED, *composed.notes]
+    show(
+        [_table(composed)],
+        output,
+        {"bundle": None if dry_run else str(into), "formats": composed.formats, "units": composed.units},
+        first,
+    )
+    if output == "table":
+        done = "dry run: nothing was written" if dry_run else f"records: {into}"
+        click.echo("\n".join(map(printable, ["", *used, *(f"column {unit}" for unit in composed.units), done])))
+
+
+def _pairs(texts: Sequence[str], option: str, at: int = 0, sources: int = 1) -> dict[str, str]:
+    """``NAME=VALUE`` options as a mapping; of several values the one of source ``at``."""
+    from scalecurve.importing.columns import FIELDS
+    from scalecurve_api.text import did_you_mean
+
+    pairs = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        name = name.strip()
+        if not equals or not name or not value.strip():
+            fail(f"{option} {text!r}: expected NAME=VALUE", EXIT_INPUT)
+        if option != "--unit" and name not in FIELDS:
+            near = did_you_mean(name, FIELDS)
+            hint = f"; did you mean {near}?" if near else ""
+            fail(f"{option} {name!r}: unknown field{hint} (fields: {', '.join(FIELDS)})", EXIT_INPUT)
+        values = [part.strip() for part in value.split(",")] if option == "--set" and sources > 1 else [value.strip()]
+        if len(values) not in (1, sources):
+            fail(f"{option} {name}: {len(values)} values for {sources} sources; give one, or one each", EXIT_INPUT)
+        pairs[name] = values[at] if len(values) > 1 else values[0]
+    return pairs
+
+
+def _table(composed: Composed) -> Table:
+    from scalecurve.render.table import Column, table_of
+
+    return table_of(
+        "imported",
+        f"Imported as {composed.experiment.metadata.name}",
+        composed.records,
+        (
+            (Column("series", "Series"), lambda record: record.trial.point.series),
+            (Column("workers", "Workers", "count"), lambda record: record.trial.point.workers),
+            (Column("layout", "Layout"), lambda record: record.trial.point.layout),
+            (Column("batch", "Batch", "count"), lambda record: record.trial.point.global_batch),
+            (Column("throughput", "Throughput", "number"), lambda record: record.throughput or None),
+            (
+                Column("unit", "Per second"),
+                lambda record: record.summary.sample_unit if record.summary and record.throughput else None,
+            ),
+            (Column("sizes", "Message sizes", "count"), lambda record: len(record.allreduce) or None),
+            (Column("source", "Source"), lambda record: record.source),
+            (Column("note", "Note"), lambda record: record.message or None),
+        ),
+    )

@@ -1,0 +1,235 @@
+"""Columns of tables by their names: which field a header means, and in which unit it is. No unit is guessed."""
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from scalecurve.importing.reading import Reading, SourceError, Stretch, Unit
+from scalecurve_api.text import did_you_mean
+
+_WORK = {
+    Unit.samples: "samples|sample|images|image|imgs|img|examples|example|sequences|sequence|seqs|seq|items",
+    Unit.tokens: "tokens|token|toks|tok",
+}
+_SECONDS = {
+    "s": 1.0,
+    "sec": 1.0,
+    "secs": 1.0,
+    "second": 1.0,
+    "seconds": 1.0,
+    "ms": 1e-3,
+    "msec": 1e-3,
+    "milliseconds": 1e-3,
+    "us": 1e-6,
+    "usec": 1e-6,
+    "microseconds": 1e-6,
+    "min": 60.0,
+    "mins": 60.0,
+    "minutes": 60.0,
+    "h": 3600.0,
+    "hours": 3600.0,
+}
+_CLOCKS = {"mm_ss": 2, "m_ss": 2, "min_s": 2, "hh_mm_ss": 3, "h_mm_ss": 3}  # parts between colons, the last in seconds
+_UNIT = "|".join([*_CLOCKS, *sorted(_SECONDS, key=len, reverse=True)])
+_EACH = {"gpu": "worker", "worker": "worker", "device": "worker", "accelerator": "worker", "rank": "worker"}
+_PER = "|".join([*_EACH, "node", "host"])
+_STEP = "step|iteration|iter|batch"
+_PATTERNS = (
+    *(
+        (rf"(?:[a-z]+_)*?(?:{words})_(?:per_)?(?:s|sec|secs|second)(?:_(?:per_)?({_PER}))?", "throughput", unit.value)
+        for unit, words in _WORK.items()
+    ),
+    (rf"(?:avg_|mean_|median_|train_)?(?:{_STEP})(?:_time|_timing|_duration)?_(?:in_)?({_UNIT})", "step_time", ""),
+    (rf"({_UNIT})_(?:per_)?(?:{_STEP})", "step_time", ""),
+    (rf"time_per_(?:{_STEP})_({_UNIT})", "step_time", ""),
+    (rf"(?:[a-z]+_)?(?:time|duration|runtime|walltime|elapsed)_(?:in_)?({_UNIT})", "time", ""),
+    (rf"(?:price|cost)?_?per_({_PER})_hour", "price", ""),
+    (rf"(?:price|cost)_({_PER})_(?:hour|h)", "price", ""),
+)
+_NAMES = {
+    "workers": "workers worker gpus gpu_count num_gpus n_gpus ngpus accelerators devices ranks world_size nproc np "
+    "processes n",
+    "nodes": "nodes num_nodes n_nodes nnodes hosts machines",
+    "workers_per_node": "workers_per_node gpus_per_node devices_per_node ppn",
+    "speedup": "speedup speed_up scaling_factor",
+    "samples": "samples images examples dataset_size dataset_samples",
+    "global_batch": "global_batch global_batch_size total_batch total_batch_size gbs",
+    "batch_per_worker": "batch_per_worker batch_per_gpu batch_size_per_gpu batch_per_device per_gpu_batch "
+    "per_gpu_batch_size per_device_batch_size local_batch local_batch_size",
+    "repetition": "repetition rep repeat run run_id",
+    "repetitions": "repetitions repeats n_repetitions",
+    "currency": "currency",
+    "mode": "mode scaling",
+    "model": "model",
+    "device": "device gpu gpu_type gpu_name device_name accelerator hardware",
+    "network": "network interconnect fabric",
+    "precision": "precision dtype",
+    "framework": "framework",
+    "strategy": "strategy",
+}
+_BARE = {
+    "throughput": ("throughput", "samples/s or tokens/s, or of one worker: samples/s/worker"),
+    "rate": ("throughput", "samples/s or tokens/s, or of one worker: samples/s/worker"),
+    "speed": ("throughput", "samples/s or tokens/s, or of one worker: samples/s/worker"),
+    "step_time": ("step_time", "s, ms or us"),
+    "iteration_time": ("step_time", "s, ms or us"),
+    "time": ("time", "s, min, h, mm:ss or h:mm:ss"),
+    "duration": ("time", "s, min, h, mm:ss or h:mm:ss"),
+    "price": ("price", "per_worker_hour or per_node_hour"),
+}
+_FIELDS = {name: known for known, names in _NAMES.items() for name in names.split()}
+FACTORS = ("device", "network", "precision", "framework", "strategy")
+IGNORED = ("note", "notes", "comment", "comments", "source")
+FIELDS = (*_NAMES, "throughput", "step_time", "time", "price")
+"""Every field that a column or ``--set`` may state."""
+
+
+@dataclass(frozen=True)
+class Statements:
+    """What the user states about a source: ``facts`` by field, columns by field, units by column or field."""
+
+    facts: Mapping[str, str] = field(default_factory=dict)
+    columns: Mapping[str, str] = field(default_factory=dict)
+    units: Mapping[str, str] = field(default_factory=dict)
+    factors: frozenset[str] = frozenset()
+    ignored: frozenset[str] = frozenset()
+    tag: str | None = None
+
+
+@dataclass(frozen=True)
+class Meaning:
+    """The field of a column; its numbers times ``scale`` are seconds or work, of one worker or node if ``per``."""
+
+    name: str
+    header: str
+    scale: float = 1.0
+    per: str = ""
+    unit: str = ""
+    parts: int = 0
+
+    @property
+    def spelled(self) -> str:
+        """The unit as the summary of an import states it."""
+        if self.name == "throughput":
+            return f"{self.unit}/s" + (f" of one {self.per}" if self.per else " over all workers")
+        if self.parts:
+            return "h:mm:ss" if self.parts == 3 else "mm:ss"
+        if self.name in ("step_time", "time"):
+            return next(name for name, scale in _SECONDS.items() if scale == self.scale)
+        return f"per {self.per} and hour" if self.name == "price" else ""
+
+
+def meaning(header: str, file: str, statements: Statements) -> Meaning | None:
+    """What a column holds; None for one that is ignored.
+
+    Raises SourceError for an unknown column, and for one whose name lacks its unit.
+    """
+    if header in statements.ignored:
+        return None
+    if header in statements.factors:
+        return Meaning(header, header)
+    chosen = {column: name for name, column in statements.columns.items()}
+    plain = _normalized(chosen.get(header, header))
+    unit = statements.units.get(header) or statements.units.get(plain)
+    if unit is not None:
+        plain = _with_unit(plain, unit)
+    if plain in _FIELDS:
+        return Meaning(_FIELDS[plain], header)
+    for pattern, name, work in _PATTERNS:
+        if match := re.fullmatch(pattern, plain):
+            return _measured(name, header, match[1] or "", work)
+    if plain in _BARE:
+        raise SourceError(
+            f"{file}: column {header!r} states no unit; add --unit {plain}=UNIT, which is {_BARE[plain][1]}"
+        )
+    if plain in IGNORED:
+        return None
+    if plain in ("batch", "batch_size"):
+        raise SourceError(
+            f"{file}: column {header!r} may be of one worker or of all; add --column batch_per_worker={header} or "
+            f"--column global_batch={header}"
+        )
+    near = did_you_mean(plain, [*_FIELDS, *_BARE])
+    hint = f" (did you mean {near}?)" if near else ""
+    raise SourceError(
+        f"{file}: unknown column {header!r}{hint}; state what it is with --column FIELD={header}, --factor {header} "
+        f"or --ignore {header} (fields: {', '.join(FIELDS)})"
+    )
+
+
+def number(text: str, place: str, *, zero: bool = False) -> float:
+    """A finite positive number; raises SourceError with the place."""
+    try:
+        value = float(text.strip().rstrip("x×").strip())
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value) or value < 0 or (value == 0 and not zero):
+        hint = (
+            "; write thousands without a separator" if re.fullmatch(r"\d{1,3}(,\d{3})+(\.\d+)?", text.strip()) else ""
+        )
+        raise SourceError(f"{place}: got {text!r}, expected a positive number{hint}")
+    return value
+
+
+def whole(text: str, place: str) -> int:
+    """A positive whole number; raises SourceError with the place."""
+    value = number(text, place)
+    if value != int(value):
+        raise SourceError(f"{place}: got {text!r}, expected a positive whole number")
+    return int(value)
+
+
+def seconds(text: str, meant: Meaning, place: str) -> float:
+    """A duration in the column's unit, in seconds; raises SourceError with the place."""
+    if not meant.parts:
+        return number(text, place) * meant.scale
+    pieces = text.strip().split(":")
+    if len(pieces) != meant.parts:
+        raise SourceError(f"{place}: got {text!r}, expected {meant.spelled}")
+    values = [number(piece, place, zero=True) for piece in pieces]
+    if any(value >= 60 for value in values[1:]) or not any(values):
+        raise SourceError(f"{place}: got {text!r}, expected {meant.spelled}")
+    total = 0.0
+    for value in values:
+        total = total * 60 + value
+    return total
+
+
+def work_of(meant: Meaning, value: float, reading: Reading, place: str) -> Stretch:
+    """A step time or a throughput as work in seconds, once its batch or its worker count is known."""
+    if meant.name == "throughput":
+        return Stretch(value * copies(meant, reading, place), 1.0)
+    if reading.global_batch is None:
+        raise SourceError(f"{place}: a step time needs the batch; state it with --set batch_per_worker=N")
+    return Stretch(reading.global_batch, value * meant.scale, 1)
+
+
+def copies(meant: Meaning, reading: Reading, place: str) -> int:
+    """How many workers or nodes a throughput of one of them stands for."""
+    if meant.per == "node":
+        if reading.nodes is None:
+            raise SourceError(f"{place}: is of a node, and the number of nodes is not stated")
+        return reading.nodes
+    return reading.workers if meant.per else 1
+
+
+def _measured(name: str, header: str, detail: str, work: str) -> Meaning:
+    if name == "throughput":
+        return Meaning(name, header, per=_EACH.get(detail, "node") if detail else "", unit=work)
+    if name == "price":
+        return Meaning(name, header, per=_EACH.get(detail, "node"))
+    if detail in _CLOCKS:
+        return Meaning(name, header, parts=_CLOCKS[detail])
+    return Meaning(name, header, scale=_SECONDS[detail])
+
+
+def _with_unit(plain: str, unit: str) -> str:
+    """The name of a column with the unit that was stated for it, as ``step_time_ms``."""
+    known = _BARE.get(plain, (plain, ""))[0]
+    suffix = _normalized(unit)
+    return suffix if known in ("throughput", "price") else f"{known}_{suffix}"
+
+
+def _normalized(header: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "_", header.strip().lower()).strip("_")

@@ -1,0 +1,130 @@
+"""MLPerf's log (``:::MLLOG`` lines): throughput from the intervals of training, and the time to the target.
+
+Samples of an interval are those that its events state, else its epochs times ``train_samples``; logs without either may
+have ``tracked_stats`` with a throughput. Evaluation lies between intervals and is in no throughput.
+"""
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from scalecurve.importing.columns import Statements
+from scalecurve.importing.reading import Reading, SourceError, Stretch
+from scalecurve.importing.series import stretches
+from scalecurve.importing.stated import stated
+from scalecurve.importing.text_file import read_text
+
+_LINE = re.compile(r":::MLL(?:OG|og)\s+(\{.*\})")
+_INTERVALS = (("block_start", "block_stop"), ("epoch_start", "epoch_stop"))
+
+
+@dataclass(frozen=True)
+class _Event:
+    at_s: float
+    key: str
+    value: Any
+    metadata: dict[str, Any]
+
+
+def recognized(head: str) -> bool:
+    """Whether the text has lines of MLPerf's logger."""
+    return _LINE.search(head) is not None
+
+
+def read(path: Path, statements: Statements) -> list[Reading]:
+    """A reading of every run in a log; raises SourceError when it has no throughput, or no worker count."""
+    events = list(_events(path))
+    starts = [at for at, event in enumerate(events) if event.key == "run_start"]
+    bounds = [*starts, len(events)]
+    first = events[: starts[0]] if starts else []
+    if not starts:
+        raise SourceError(f"{path}: has no run_start")
+    runs = [first + events[begin:end] for begin, end in pairwise(bounds)]
+    return [_run(path, number, run, statements) for number, run in enumerate(runs, start=1)]
+
+
+def _events(path: Path) -> Iterator[_Event]:
+    for at, line in enumerate(read_text(path).splitlines(), start=1):
+        if (match := _LINE.search(line)) is None:
+            continue
+        try:
+            tree = json.loads(match[1])
+            metadata = tree.get("metadata")
+            yield _Event(
+                float(tree["time_ms"]) / 1e3, str(tree["key"]), tree.get("value"),
+                metadata if isinstance(metadata, dict) else {},
+            )  # fmt: skip
+        except (ValueError, KeyError, TypeError) as error:
+            raise SourceError(f"{path}, line {at}: not an event of MLLog: {type(error).__name__}: {error}") from error
+
+
+def _run(path: Path, number: int, events: Sequence[_Event], statements: Statements) -> Reading:
+    values = {event.key: event.value for event in events}
+    place = path.name if number == 1 else f"{path.name}, run {number}"
+    facts = dict(statements.facts)
+    if isinstance(batch := values.get("global_batch_size"), int) and batch > 0:
+        facts.setdefault("global_batch", str(batch))
+    if isinstance(model := values.get("submission_benchmark"), str):
+        facts.setdefault("model", model)
+    reading = stated(facts, place, lambda field: f"{place}, {field}", {})
+    steps = _intervals(events, values.get("train_samples"), reading.global_batch) or _tracked(events)
+    if not steps:
+        raise SourceError(
+            f"{place}: has no throughput: no intervals (block or epoch) with samples, and no tracked_stats"
+        )
+    parts, note = stretches(steps, warmup=1)
+    start, stop = ([e for e in events if e.key == key] for key in ("run_start", "run_stop"))
+    reached = bool(stop) and "success" in (stop[-1].value, stop[-1].metadata.get("status"))
+    accuracy = [event.value for event in events if event.key == "eval_accuracy"]
+    share = accuracy[-1] if accuracy and isinstance(accuracy[-1], float) and 0 <= accuracy[-1] <= 1 else None
+    notes = (note, "time to target from run_start to run_stop, evaluation included" if reached else "")
+    return replace(
+        reading,
+        stretches=parts,
+        seconds_to_target=stop[-1].at_s - start[0].at_s if reached and stop[-1].at_s > start[0].at_s else None,
+        final_accuracy=share,
+        notes=(*reading.notes, *filter(None, notes)),
+    )
+
+
+def _intervals(events: Sequence[_Event], epoch: Any, batch: int | None) -> list[Stretch]:
+    """Each stretch from the start of a block, or of an epoch, to its stop."""
+    for begin, end in _INTERVALS:
+        steps: list[Stretch] = []
+        start: _Event | None = None
+        for event in events:
+            if event.key == begin:
+                start = event
+            elif event.key == end and start is not None:
+                work, seconds = _samples(start, event, epoch), event.at_s - start.at_s
+                if work > 0 and seconds > 0:
+                    steps.append(Stretch(work, seconds, _steps(work, batch)))
+                start = None
+        if steps:
+            return steps
+    return []
+
+
+def _samples(start: _Event, stop: _Event, epoch: Any) -> float:
+    before, after = (event.metadata.get("samples_count") for event in (start, stop))
+    if isinstance(before, int | float) and isinstance(after, int | float) and after > before:
+        return float(after - before)
+    epochs = start.metadata.get("epoch_count", stop.metadata.get("epoch_count", 1))
+    return float(epochs * epoch) if isinstance(epoch, int) and isinstance(epochs, int | float) else 0.0
+
+
+def _steps(work: float, batch: int | None) -> int | None:
+    """Whole steps only: the last batch of an epoch may be smaller."""
+    return int(work // batch) if batch and work >= batch and work % batch == 0 else None
+
+
+def _tracked(events: Sequence[_Event]) -> list[Stretch]:
+    rates = [
+        event.value["throughput"] for event in events
+        if event.key == "tracked_stats" and isinstance(event.value, dict) and event.value.get("throughput")
+    ]  # fmt: skip
+    return [Stretch(float(rate), 1.0) for rate in rates if isinstance(rate, int | float) and rate > 0]

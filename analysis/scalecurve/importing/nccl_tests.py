@@ -1,0 +1,187 @@
+"""What nccl-tests and rccl-tests print, and the report of ``-J`` (version 3 and before).
+
+Only all-reduces are imported: for other collectives busbw has another meaning.
+"""
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from scalecurve.importing.collectives import allreduce_row, refuse_other_collectives
+from scalecurve.importing.columns import Statements
+from scalecurve.importing.reading import Reading, SourceError
+from scalecurve.importing.stated import stated
+from scalecurve.importing.text_file import read_text
+from scalecurve_api.record.collective_row import AllReduceRow
+from scalecurve_api.record.nccl_tests_output import printed_results
+from scalecurve_api.record.rank import RankTopology
+
+_DEVICE = re.compile(
+    r"#\s+Rank\s+(\d+)\s+(?:Group\s+\d+\s+)?Pid\s+(\d+)\s+on\s+(\S+)\s+device\s+(\d+)\s+\[([^\]]*)\]\s*(.*)"
+)
+_MEAN = "nccl-tests states the mean over iterations: it stands for median, least and p95"
+_HIDDEN = "NCCL_"
+
+
+def is_text(head: str) -> bool:
+    """Whether nccl-tests printed this."""
+    return re.search(r"^# nThread \d+ nGpus \d+ minBytes", head, re.MULTILINE) is not None
+
+
+def is_json(head: str) -> bool:
+    """Whether ``-J`` wrote this."""
+    return head.lstrip().startswith("{") and '"nccl_version"' in head and '"minimum_bytes"' in head
+
+
+def read(path: Path, statements: Statements) -> list[Reading]:
+    """A reading of every test in a file; raises SourceError for another collective, or a file without results."""
+    text = read_text(path)
+    if text.lstrip().startswith("{"):
+        return [_of_json(path, text, statements)]
+    readings = [_of_text(path, part, statements) for part in _tests(text)]
+    if not readings:
+        raise SourceError(f"{path}: has no output of nccl-tests (no line '# nThread ... nGpus ...')")
+    return readings
+
+
+def _tests(text: str) -> Iterator[list[str]]:
+    part: list[str] | None = None
+    name = ""
+    for line in text.splitlines():
+        if line.startswith("# Collective test starting:"):
+            name = line
+        if line.startswith("# nThread "):
+            if part is not None:
+                yield part
+            part = [name] if name else []
+        if part is not None:
+            part.append(line)
+    if part is not None:
+        yield part
+
+
+def _of_text(path: Path, lines: Sequence[str], statements: Statements) -> Reading:
+    devices = [
+        _topology(int(m[1]), int(m[2]), m[3], int(m[4]), m[5], m[6]) for m in map(_DEVICE.match, lines) if m is not None
+    ]
+    reading = _reading(path, devices, statements)
+    if lines[0].startswith("# Collective test starting:"):
+        _refuse_name(lines[0].rpartition(":")[2].strip(), path)
+    iterations = next((int(m[1]) for line in lines if (m := re.search(r"\biters: (\d+)", line))), 1)
+    rows: list[AllReduceRow] = []
+    printed: list[tuple[float, float]] = []
+    for size, in_place, cells in printed_results(lines):
+        _refuse_cpu_time("cputime" in cells, path)
+        row = _row(cells, size, reading.workers, in_place, iterations, path)
+        if row is not None:
+            rows.append(row)
+            printed.append((_real(cells["algbw"], path), _real(cells["busbw"], path)))
+    return _finished(reading, rows, printed, path)
+
+
+def _row(
+    cells: Mapping[str, str], size: int, workers: int, in_place: bool, iterations: int, path: Path
+) -> AllReduceRow | None:
+    if cells.get("time", "N/A") == "N/A" or size == 0:
+        return None
+    wrong = cells.get("#wrong", cells.get("error", "N/A"))
+    errors = 0 if wrong == "N/A" else int(_real(wrong, path))
+    least = _real(cells["i_min"], path) if "i_min" in cells else None
+    time = _real(cells["time"], path)
+    return allreduce_row(size, time, workers, in_place=in_place, iterations=iterations, errors=errors, least_us=least)
+
+
+def _of_json(path: Path, text: str, statements: Statements) -> Reading:
+    try:
+        tree: dict[str, Any] = json.loads(text)
+        config, results = tree["config"], tree["results"]
+        devices = [
+            _topology(d["rank"], d["pid"], d["hostname"], d["device"], d["device_hex"], d["device_info"])
+            for d in config["devices"]
+        ]
+    except (ValueError, KeyError, TypeError) as error:
+        raise SourceError(f"{path}: no complete report of nccl-tests -J: {type(error).__name__}: {error}") from error
+    if args := tree.get("args"):
+        _refuse_name(Path(str(args[0])).name, path)
+    reading = _reading(path, devices, statements)
+    rows, printed = [], []
+    for result in results:
+        for key, in_place in (("out_of_place", False), ("in_place", True)):
+            if (body := result.get(key)) is None or not result["size"]:
+                continue
+            _refuse_cpu_time("cpu_time" in body, path)
+            each = result.get(f"{key}_per_iter") or {}
+            rows.append(
+                allreduce_row(
+                    result["size"],
+                    each.get("p50_us", body["time"]),
+                    reading.workers,
+                    in_place=in_place,
+                    iterations=result.get("actual_iterations", config.get("iterations", 1)),
+                    errors=int(body["nwrong"] or 0),
+                    least_us=each.get("min_us"),
+                    p95_us=each.get("p95_us"),
+                )
+            )
+            printed.append((float(body["alg_bw"]), float(body["bus_bw"])))
+    variables = dict(str(each).partition("=")[::2] for each in tree.get("env", []))
+    reading = replace(
+        reading,
+        environment={name: value for name, value in variables.items() if name.startswith(_HIDDEN)},
+        versions={"nccl": _version(tree["nccl_version"])} if isinstance(tree.get("nccl_version"), int) else {},
+    )
+    return _finished(reading, rows, printed, path)
+
+
+def _finished(
+    reading: Reading, rows: Sequence[AllReduceRow], printed: Sequence[tuple[float, float]], path: Path
+) -> Reading:
+    if not rows:
+        raise SourceError(f"{path}: has no line with a result; was the test interrupted?")
+    refuse_other_collectives(printed, reading.workers, str(path))
+    return replace(reading, allreduce=tuple(rows), notes=(*reading.notes, _MEAN))
+
+
+def _reading(path: Path, devices: Sequence[RankTopology], statements: Statements) -> Reading:
+    facts = dict(statements.facts)
+    if devices:
+        facts.setdefault("workers", str(len(devices)))
+        facts.setdefault("nodes", str(len({each.host for each in devices})))
+    reading = stated(facts, path.name, lambda field: f"{path}, {field}", {})
+    matches = len(devices) == reading.workers
+    return replace(reading, topology=tuple(devices) if matches else (), factors={})
+
+
+def _topology(rank: int, pid: int, host: str, device: int, place: str, name: str) -> RankTopology:
+    return RankTopology(
+        rank=rank, local_rank=device, host=host, pid=pid, device=f"{host} {place}".strip(), device_name=name.strip()
+    )
+
+
+def _refuse_name(name: str, path: Path) -> None:
+    if name and "all_reduce" not in name:
+        raise SourceError(f"{path}: is of {name}; only all_reduce_perf is imported")
+
+
+def _refuse_cpu_time(is_cpu: bool, path: Path) -> None:
+    if is_cpu:
+        raise SourceError(f"{path}: has CPU times (-C 1), which are no times of the all-reduce")
+
+
+def _real(text: str, path: Path) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise SourceError(f"{path}: got {text!r}, expected a number") from None
+
+
+def _version(code: int) -> str:
+    """NCCL's version from its code: 22803 is 2.28.3, and 2708 (before 2.9) 2.7.8."""
+    return (
+        f"{code // 10000}.{code // 100 % 100}.{code % 100}"
+        if code >= 10000
+        else (f"{code // 1000}.{code // 100 % 10}.{code % 100}")
+    )

@@ -1,0 +1,75 @@
+"""What a source states of one run, in one form for all formats; and how a source is refused."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from scalecurve_api.record.collective_row import AllReduceRow
+from scalecurve_api.record.rank import RankTopology
+from scalecurve_api.spec.scaling import Mode
+
+Value = bool | int | float | str
+
+
+class SourceError(ValueError):
+    """A source that cannot be imported: one line with the file, the place in it, what is there and what is allowed."""
+
+
+class Unit(StrEnum):
+    """What throughput counts: samples, tokens, complete runs, or what the baseline does in a second (a speed-up)."""
+
+    samples = "samples"
+    tokens = "tokens"
+    runs = "runs"
+    baseline_seconds = "baseline-seconds"
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """A timed part of a run: work in the reading's unit over all workers, seconds, and steps where they are known."""
+
+    work: float
+    seconds: float
+    steps: int | None = None
+
+
+@dataclass(frozen=True)
+class WorkerPrice:
+    """Of one worker for one hour."""
+
+    per_worker_hour: float
+    currency: str
+
+
+@dataclass(frozen=True)
+class Reading:
+    """One run. ``place`` names the file and the place in it; what the source does not state is None.
+
+    ``factors`` are what else differs between runs, such as the device: each becomes an axis where it has two values.
+    """
+
+    place: str
+    workers: int
+    nodes: int | None = None
+    stretches: tuple[Stretch, ...] = ()
+    unit: Unit = Unit.samples
+    mode: Mode | None = None
+    global_batch: int | None = None
+    batch_per_worker: int | None = None
+    repetition: str | None = None
+    price: WorkerPrice | None = None
+    model: str | None = None
+    factors: Mapping[str, Value] = field(default_factory=dict)
+    allreduce: tuple[AllReduceRow, ...] = ()
+    topology: tuple[RankTopology, ...] = ()
+    environment: Mapping[str, str] = field(default_factory=dict)
+    versions: Mapping[str, str] = field(default_factory=dict)
+    seconds_to_target: float | None = None
+    final_accuracy: float | None = None
+    notes: tuple[str, ...] = ()
+
+    @property
+    def throughput(self) -> float | None:
+        """Work per second over all workers."""
+        seconds = sum(each.seconds for each in self.stretches)
+        return sum(each.work for each in self.stretches) / seconds if seconds else None

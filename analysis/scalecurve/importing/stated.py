@@ -1,0 +1,79 @@
+"""The fields of a run that any source or ``--set`` may state, as text -> a reading without its numbers."""
+
+from collections.abc import Callable, Mapping
+
+from scalecurve.importing.columns import FACTORS, Meaning, number, whole
+from scalecurve.importing.reading import Reading, SourceError, Value, WorkerPrice
+from scalecurve_api.spec.scaling import Mode
+
+Place = Callable[[str], str]
+
+
+def stated(
+    cells: Mapping[str, str], place: str, at: Place, factors: Mapping[str, str], price: Meaning | None = None
+) -> Reading:
+    """The reading that these fields describe; ``at`` gives the place of a field, ``factors`` are further ones.
+
+    Raises SourceError for a field that is missing or is not what it should be.
+    """
+    if "workers" not in cells and not {"nodes", "workers_per_node"} <= cells.keys():
+        raise SourceError(f"{place}: states no worker count; add a column workers, or --set workers=N")
+    nodes = whole(cells["nodes"], at("nodes")) if "nodes" in cells else None
+    each = whole(cells["workers_per_node"], at("workers_per_node")) if "workers_per_node" in cells else None
+    workers = whole(cells["workers"], at("workers")) if "workers" in cells else (nodes or 1) * (each or 1)
+    if nodes is None and each is not None:
+        nodes = -(-workers // each)
+    if workers % (nodes or 1):
+        raise SourceError(f"{at('nodes')}: {workers} workers do not spread evenly over {nodes} nodes")
+    global_batch, share = _batches(cells, workers, at)
+    return Reading(
+        place=place,
+        workers=workers,
+        nodes=nodes,
+        mode=_mode(cells["mode"], at("mode")) if "mode" in cells else None,
+        global_batch=global_batch,
+        batch_per_worker=share,
+        repetition=cells.get("repetition"),
+        price=_price(cells, workers, nodes, at, price) if "price" in cells else None,
+        model=cells.get("model"),
+        factors={name: _value(text) for name, text in {**_known_factors(cells), **factors}.items()},
+        notes=(f"mean of {cells['repetitions']} repetitions",) if "repetitions" in cells else (),
+    )
+
+
+def _batches(cells: Mapping[str, str], workers: int, at: Place) -> tuple[int | None, int | None]:
+    total = whole(cells["global_batch"], at("global_batch")) if "global_batch" in cells else None
+    share = whole(cells["batch_per_worker"], at("batch_per_worker")) if "batch_per_worker" in cells else None
+    if total is not None and share is not None and total != share * workers:
+        raise SourceError(f"{at('global_batch')}: {total} is not {workers} workers x {share} per worker")
+    if total is None and share is not None:
+        total = share * workers
+    if share is None and total is not None:
+        share = total // workers
+    return total, share
+
+
+def _mode(text: str, place: str) -> Mode:
+    if text.strip().lower() not in tuple(Mode):
+        raise SourceError(f"{place}: got {text!r}, expected strong or weak")
+    return Mode(text.strip().lower())
+
+
+def _price(cells: Mapping[str, str], workers: int, nodes: int | None, at: Place, price: Meaning | None) -> WorkerPrice:
+    value = number(cells["price"], at("price"), zero=True)
+    if price is not None and price.per == "node":
+        if nodes is None:
+            raise SourceError(f"{at('price')}: is of a node, and the number of nodes is not stated")
+        value = value * nodes / workers
+    currency = cells.get("currency", "USD").strip().upper()
+    if len(currency) != 3 or not currency.isalpha():
+        raise SourceError(f"{at('currency')}: got {cells['currency']!r}, expected three letters such as USD")
+    return WorkerPrice(value, currency)
+
+
+def _known_factors(cells: Mapping[str, str]) -> dict[str, str]:
+    return {name: cells[name] for name in FACTORS if name in cells}
+
+
+def _value(text: str) -> Value:
+    return int(text) if text.isdecimal() and len(text) < 16 else text

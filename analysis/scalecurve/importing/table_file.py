@@ -1,0 +1,151 @@
+"""Tables: CSV with a header, a JSON list of objects, or JSON lines; one row for each run."""
+
+import csv
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from scalecurve.importing.columns import Meaning, Statements, copies, meaning, number, seconds
+from scalecurve.importing.reading import Reading, SourceError, Stretch, Unit
+from scalecurve.importing.stated import stated
+from scalecurve.importing.text_file import read_text
+
+Rows = Iterator[tuple[str, dict[str, str]]]
+_QUANTITIES = ("throughput", "step_time", "time", "speedup")
+
+
+def read_csv(path: Path, statements: Statements) -> list[Reading]:
+    """Readings of a CSV file; raises SourceError with the row and the column that is wrong."""
+    return _readings(path, csv_rows(path), statements)
+
+
+def read_json(path: Path, statements: Statements) -> list[Reading]:
+    """Readings of a JSON file; raises SourceError with the entry and the key that is wrong."""
+    return _readings(path, _json_rows(path), statements)
+
+
+def units_of(path: Path, statements: Statements) -> list[str]:
+    """How the columns with a unit are read, for the summary of an import."""
+    rows = _json_rows(path) if read_text(path).lstrip()[:1] in ("[", "{") else csv_rows(path)
+    headers = dict.fromkeys(header for _, row in rows for header in row)
+    meanings = [meant for header in headers if (meant := meaning(header, path.name, statements)) and meant.spelled]
+    return [f"{meant.header}: {meant.spelled}" for meant in meanings]
+
+
+def _readings(path: Path, rows: Rows, statements: Statements) -> list[Reading]:
+    readings = []
+    meanings: dict[str, Meaning | None] = {}
+    for place, row in rows:
+        for header in row:
+            if header not in meanings:
+                meanings[header] = meaning(header, path.name, statements)
+        readings.append(_reading(place, row, meanings, statements))
+    if not readings:
+        raise SourceError(f"{path}: has no row")
+    return readings
+
+
+def _reading(
+    place: str, row: Mapping[str, str], meanings: Mapping[str, Meaning | None], statements: Statements
+) -> Reading:
+    cells = dict(statements.facts)
+    fields: dict[str, Meaning] = {}
+    for header, text in row.items():
+        if (meant := meanings[header]) is None or not text.strip():
+            continue
+        if meant.name in fields:
+            raise SourceError(f"{place}: columns {fields[meant.name].header!r} and {header!r} are both {meant.name}")
+        fields[meant.name], cells[meant.name] = meant, text.strip()
+
+    def at(name: str) -> str:
+        return f"{place}, column {fields[name].header!r}" if name in fields else f"{place}, --set {name}"
+
+    factors = {name: cells[name] for name in statements.factors if name in cells}
+    reading = stated(cells, place, at, factors, fields.get("price"))
+    unit, stretch = _measured(reading, cells, fields, place)
+    return Reading(**{**vars(reading), "unit": unit, "stretches": (stretch,)})
+
+
+def _measured(
+    reading: Reading, cells: Mapping[str, str], fields: Mapping[str, Meaning], place: str
+) -> tuple[Unit, Stretch]:
+    """The one number of a row that is its result, as work in seconds."""
+    name = next((name for name in _QUANTITIES if name in fields), None)
+    if name is None:
+        raise SourceError(
+            f"{place}: has no result; expected throughput (as images/s), step_time (as step_time_ms), time or speedup"
+        )
+    at, text, meant = f"{place}, column {fields[name].header!r}", cells[name], fields[name]
+    batch = reading.global_batch
+    if name == "throughput":
+        rate = number(text, at) * copies(meant, reading, at)
+        if "step_time" in fields:
+            step = seconds(cells["step_time"], fields["step_time"], f"{place}, column {fields['step_time'].header!r}")
+            return Unit(meant.unit), Stretch(rate * step, step, 1)
+        if batch is not None and meant.unit == Unit.samples:
+            return Unit.samples, Stretch(batch, batch / rate, 1)
+        return Unit(meant.unit), Stretch(rate, 1.0)
+    if name == "step_time":
+        if batch is None:
+            raise SourceError(f"{at}: needs the batch: a column batch_per_worker or global_batch, or --set")
+        return Unit.samples, Stretch(batch, seconds(text, meant, at), 1)
+    if name == "time":
+        duration = seconds(text, meant, at)
+        if "samples" in cells:
+            return Unit.samples, Stretch(number(cells["samples"], f"{place}, samples"), duration)
+        return Unit.runs, Stretch(1.0, duration)
+    return Unit.baseline_seconds, Stretch(number(text, at), 1.0)
+
+
+def csv_rows(path: Path) -> Rows:
+    """(place, cells by header) of every row; raises SourceError for a file that is no CSV."""
+    lines = [(at, line) for at, line in enumerate(read_text(path).splitlines(), 1) if line.strip() and line[0] != "#"]
+    if not lines:
+        raise SourceError(f"{path}: is empty; expected a header and a row for each run")
+    head = lines[0][1]
+    delimiter = max(",;\t", key=head.count)
+    rows = csv.reader((line for _, line in lines), delimiter=delimiter, strict=True)
+    try:
+        header = [name.strip() for name in next(rows)]
+        if len(set(header)) < len(header):
+            raise SourceError(f"{path}: row {lines[0][0]} names a column twice: {', '.join(header)}")
+        for (at, _), cells in zip(lines[1:], rows, strict=False):
+            if len(cells) != len(header):
+                raise SourceError(f"{path}, row {at}: expected {len(header)} values, got {len(cells)}")
+            yield f"{path.name}, row {at}", dict(zip(header, cells, strict=True))
+    except csv.Error as error:
+        raise SourceError(f"{path}: not CSV: {error}") from error
+
+
+def _json_rows(path: Path) -> Rows:
+    text = read_text(path)
+    try:
+        tree = json.loads(text)
+    except ValueError as error:
+        try:
+            tree = [json.loads(line) for line in text.splitlines() if line.strip()]
+        except ValueError:
+            raise SourceError(f"{path}: not JSON: {error}") from error
+    rows = tree if isinstance(tree, list) else _only_list(tree)
+    if rows is None or not all(isinstance(row, dict) for row in rows):
+        raise SourceError(f"{path}: expected a list of objects, one for each run")
+    for at, row in enumerate(rows, start=1):
+        for name, value in row.items():
+            if isinstance(value, dict | list):
+                raise SourceError(
+                    f"{path.name}, entry {at}, key {name!r}: expected a number or text, got {value!r:.60}"
+                )
+        yield f"{path.name}, entry {at}", {name: _text(value) for name, value in row.items() if value is not None}
+
+
+def _only_list(tree: Any) -> list[Any] | None:
+    """The one list of objects in an object, such as its ``results``."""
+    if not isinstance(tree, dict):
+        return None
+    lists = [value for value in tree.values() if isinstance(value, list)]
+    return lists[0] if len(lists) == 1 else [tree]
+
+
+def _text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

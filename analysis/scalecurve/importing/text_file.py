@@ -1,0 +1,24 @@
+"""Text files of others: their text within a limit, or one line that says why not."""
+
+from pathlib import Path
+
+from scalecurve.importing.reading import SourceError
+
+MOST_BYTES = 256 << 20
+
+
+def read_text(path: Path) -> str:
+    """The text of a file; raises SourceError when it cannot be read, is too large, or is not UTF-8."""
+    return read_bytes(path).decode("utf-8-sig", "replace")
+
+
+def read_bytes(path: Path) -> bytes:
+    """The bytes of a file; raises SourceError when it cannot be read or is larger than the limit."""
+    try:
+        with path.open("rb") as file:
+            data = file.read(MOST_BYTES + 1)
+    except OSError as error:
+        raise SourceError(f"{path}: cannot be read: {error.strerror}") from error
+    if len(data) > MOST_BYTES:
+        raise SourceError(f"{path}: larger than {MOST_BYTES >> 20} MiB")
+    return data

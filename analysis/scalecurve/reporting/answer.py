@@ -1,0 +1,154 @@
+"""The first screen: how it scales, why it bends, what it costs, and whether the numbers can be believed."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from scalecurve.curves.losses import StepShares, losses
+from scalecurve.curves.results import PointResult, SeriesResult
+from scalecurve.render import formatting
+from scalecurve.render.labels import brief
+from scalecurve.reporting.belief import Belief, belief
+from scalecurve.reporting.findings import Findings
+from scalecurve.reporting.prices import PriceList, price_list
+from scalecurve_api.text import count
+
+MOST_SERIES = 4
+FEW_SERIES = 2
+MARKS = "●■▲◆"
+"""As ``theme.MARKERS`` draws them; the sentences are the legend of the figure."""
+
+
+@dataclass(frozen=True)
+class SeriesSentence:
+    """What a curve came to, and the mark that its points have in the figure: a letter, and the number of a color."""
+
+    text: str
+    mark: str = ""
+    color: int = 0
+
+
+@dataclass(frozen=True)
+class Answer:
+    """Everything on the first screen but the curve."""
+
+    curves: tuple[SeriesSentence, ...]
+    scales: bool
+    losses: tuple[StepShares, ...]
+    prices: PriceList
+    belief: Belief
+    more_series: int = 0
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        return tuple(curve.text for curve in self.curves)
+
+    def mark_of(self, bar: StepShares) -> SeriesSentence:
+        """The mark of the curve that a bar is of."""
+        return next((curve for curve in self.curves if curve.text.startswith(f"{bar.series}: ")), SeriesSentence(""))
+
+    @property
+    def kinds(self) -> dict[str, str]:
+        """The terms of all bars, with a label that holds for each."""
+        terms = sorted((term for bar in self.losses for term in bar.terms), key=lambda term: term.share)
+        return {kind: label for kind, label in ((term.kind, term.label.partition(",")[0]) for term in terms)}
+
+    def plain(self) -> dict[str, Any]:
+        """What JSON is made of; shares have full precision."""
+        return {
+            "sentences": self.sentences,
+            "losses": [
+                {
+                    "series": bar.series,
+                    "workers": bar.workers,
+                    "against": bar.against,
+                    "terms": [{"kind": t.kind, "label": t.label, "share": t.share} for t in bar.terms],
+                }
+                for bar in self.losses
+            ],
+            "belief": {"word": self.belief.word, "facts": self.belief.facts, "cautions": self.belief.cautions},
+        }
+
+
+def answer(findings: Findings) -> Answer:
+    """The answer of a report; where there are many series, of the first ones."""
+    curves = findings.curves.series
+    short = brief([series.name for series in curves], [series.mode.value for series in curves])
+    several = len(findings.bundles) > 1
+    names = {
+        (series.bundle, series.name): f"{series.bundle}, {short[series.name]}" if several else short[series.name]
+        for series in curves
+    }
+    shown = curves[:MOST_SERIES]
+    bars = [(series, losses(series)) for series in shown]
+    few = len(shown) <= FEW_SERIES
+    return Answer(
+        curves=tuple(
+            SeriesSentence(
+                f"{names[series.bundle, series.name]}: {_rate(series, few)}{_reached(findings, series, few)}",
+                MARKS[index] if len(shown) > 1 else "",
+                index,
+            )
+            for index, series in enumerate(shown)
+        ),
+        scales=scales(findings),
+        losses=tuple(
+            StepShares(names[series.bundle, series.name], bar.workers, bar.against, bar.terms)
+            for series, bar in bars
+            if bar and len(bar.terms) > 1
+        ),
+        prices=price_list(findings.costs.series, names),
+        belief=belief(findings),
+        more_series=len(curves) - len(shown),
+    )
+
+
+def scales(findings: Findings) -> bool:
+    """Whether any curve has two worker counts to compare."""
+    return any(len({p.workers for p in series.measured}) > 1 for series in findings.curves.series)
+
+
+def _rate(series: SeriesResult, few: bool) -> str:
+    """A plain sentence on the largest count, short among many; the headline in the section below has the rest."""
+    counting = [point for point in series.measured if not point.doubts]
+    last = max(counting, key=lambda point: point.workers, default=None)
+    if last is None or last.throughput is None:
+        return "no valid trials" if series.points else "nothing planned"
+    rate = f"{formatting.number(last.throughput.value)} {series.sample_unit}/s"
+    if last.workers == series.baseline or last.speedup is None or last.efficiency is None:
+        return f"{rate} on {count(last.workers, 'worker')}"
+    times, low_high = formatting.parted(last.speedup, as_percent=False)
+    between = f" ({low_high})" if low_high else ""
+    if not few:
+        efficient = formatting.percent(last.efficiency.value)
+        return f"{times}× on {count(last.workers, 'worker')}{between}, {efficient} efficient"
+    return (
+        f"{count(last.workers, 'worker')} {'is' if last.workers == 1 else 'are'} {times}× as fast{between} as "
+        f"{series.baseline}, {formatting.percent(last.efficiency.value)} efficient: {rate}"
+    )
+
+
+def _reached(findings: Findings, series: SeriesResult, few: bool) -> str:
+    """What training to accuracy reached at the largest count."""
+    trained = [p for p in findings.training.points if (p.bundle, p.series) == (series.bundle, series.name)]
+    if not trained:
+        return ""
+    last = max(trained, key=lambda p: p.point.workers)
+    if not few:
+        return f"; accuracy {formatting.percent(last.final.value)}"
+    accuracy = formatting.interval(last.final, as_percent=True)
+    return f"; accuracy {accuracy} after {count(last.epochs, 'epoch')}"
+
+
+def point_in_words(series: SeriesResult, point: PointResult) -> str:
+    """A point in one line, as its mark says when a reader points at it."""
+    parts = [count(point.workers, "worker")]
+    if point.throughput:
+        parts.append(f"{formatting.interval(point.throughput)} {series.sample_unit}/s")
+    if point.efficiency and point.workers != series.baseline:
+        parts.append(f"efficiency {formatting.interval(point.efficiency, as_percent=True)}")
+    return ", ".join(parts)
+
+
+def place_of(series: SeriesResult, point: PointResult) -> tuple[str, str, int, str]:
+    """The point among all of a report: experiment, series, worker count, layout."""
+    return series.bundle, series.name, point.workers, point.point.layout

@@ -1,0 +1,114 @@
+"""Can the numbers be believed? One word, and what it rests on, from what the bundles show and what they do not."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from scalecurve.bundle.open import Bundle
+from scalecurve.checks.environment import check_table
+from scalecurve.curves.doubts import doubtful_lines, imported_lines
+from scalecurve.curves.scope import count_machines
+from scalecurve.render import formatting
+from scalecurve.reporting.findings import Findings
+from scalecurve.statistics.estimate import Estimate
+from scalecurve_api.text import count
+
+YES, WITH_CARE, NO = "Yes", "With care", "Not as it stands"
+WIDE = 0.1
+"""A half interval of this share of its value or more leaves open what a curve is read for."""
+
+
+@dataclass(frozen=True)
+class Belief:
+    """``word`` is YES, WITH_CARE or NO; ``facts`` are its grounds in numbers, ``cautions`` what speaks against."""
+
+    word: str
+    facts: tuple[str, ...]
+    cautions: tuple[str, ...]
+
+
+def belief(findings: Findings) -> Belief:
+    """NO for a point that does not count or records that contradict; WITH_CARE for anything that was not shown, or that
+    was measured elsewhere.
+    """
+    against, care = tuple(_against(findings)), tuple(_care(findings))
+    word = NO if against else WITH_CARE if care else YES
+    return Belief(word, tuple(_facts(findings)), against + care)
+
+
+def _facts(findings: Findings) -> Iterator[str]:
+    trials = [trial for bundle in findings.bundles for trial in bundle.trials]
+    yield f"{sum(trial.good for trial in trials)} of {count(len(trials), 'trial')} valid"
+    checks = check_table(findings.bundles).rows
+    if checks:
+        yield f"{count(len({row[1] for row in checks}), 'check')} in each"
+    yield _where(findings.bundles)
+    if width := _widest(findings):
+        yield f"±{formatting.percent(width)} at the largest count"
+    points = [point for _, point in findings.scaling.named_points() if point.measured]
+    unproved = sum(bool(point.doubts) for point in points)
+    yield f"unproved: {unproved} of {count(len(points), 'point')}" if unproved else "unproved: 0"
+
+
+def _against(findings: Findings) -> Iterator[str]:
+    yield from doubtful_lines(findings.scaling.named_points())
+    for bundle in findings.bundles:
+        yield from (f"{_label(findings, bundle)}{contradiction}" for contradiction in bundle.contradictions)
+    failed = [str(row[1]) for row in check_table(findings.bundles).rows if row[3]]
+    if failed:
+        yield f"checks failed in trials that are shown: {', '.join(dict.fromkeys(failed))}"
+
+
+def _care(findings: Findings) -> Iterator[str]:
+    yield from imported_lines(findings.scaling.named_points())
+    unmade = [str(row[1]) for row in check_table(findings.bundles).rows if row[4]]
+    if unmade:
+        yield f"could not be checked in some trials: {', '.join(dict.fromkeys(unmade))}"
+    if findings.scaling.lost:
+        yield findings.scaling.exclusions
+    if waiting := findings.scaling.unfinished():
+        yield f"{count(waiting, 'trial')} not finished"
+    if problems := {*findings.scaling.problems, *findings.digests.problems}:
+        yield f"{count(len(problems), 'file')} could not be used"
+    if findings.differences:
+        names = dict.fromkeys(difference.what for difference in findings.differences)
+        yield f"points of one curve differ in {', '.join(names)}"
+    if (width := _widest(findings)) and width > WIDE:
+        yield "intervals are wide: repeat more often, or on a quieter machine"
+    unknown = [name for name, estimate in _largest(findings) if estimate.half_width is None]
+    if unknown:
+        yield f"run-to-run variation not known: {', '.join(unknown)}"
+    elif any(estimate.within_run_only for _, estimate in _largest(findings)):
+        yield "single repetitions: run-to-run variation not known"
+
+
+def _largest(findings: Findings) -> list[tuple[str, Estimate]]:
+    """The figure that matters of each curve: efficiency at its largest count, or throughput where there is but one."""
+    ends = []
+    for series in findings.curves.series:
+        last = max(series.measured, key=lambda point: point.workers, default=None)
+        if last is None or last.throughput is None:
+            continue
+        compared = last.efficiency is not None and last.workers != series.baseline
+        ends.append((series.name, last.efficiency if compared and last.efficiency else last.throughput))
+    return ends
+
+
+def _widest(findings: Findings) -> float | None:
+    """The widest half interval, relative to its value."""
+    widths = [e.half_width / e.value for _, e in _largest(findings) if e.half_width is not None and e.value > 0]
+    return max(widths, default=None)
+
+
+def _where(bundles: Sequence[Bundle]) -> str:
+    """Of the experiment with the most sessions and machines: each has its own."""
+    each = [[trial.record for trial in bundle.trials if trial.good and trial.record] for bundle in bundles]
+    if any(each) and all(record.imported for records in each for record in records):
+        return "measured elsewhere"
+    machines = max(map(count_machines, each), default=1)
+    sessions = max((len({record.trial.session for record in records}) for records in each), default=1)
+    where = "one machine" if machines == 1 else f"{machines} machines"
+    return f"{'one session' if sessions <= 1 else f'{sessions} sessions'} on {where}"
+
+
+def _label(findings: Findings, bundle: Bundle) -> str:
+    return f"{bundle.label}: " if len(findings.bundles) > 1 else ""

@@ -1,0 +1,71 @@
+"""Validation error over the global batch: how large a batch may grow before accuracy suffers (Goyal et al. 2017)."""
+
+from collections.abc import Mapping, Sequence
+
+from matplotlib.axes import Axes
+
+from scalecurve.render.labels import brief
+from scalecurve.reporting.drawing import Drawing, Sheet, axis, first, interval_bars, style
+from scalecurve.reporting.findings import Findings
+from scalecurve.reporting.registry import plot
+from scalecurve.training_results import PointTraining
+from scalecurve.training_results.outcome import spelled_axis
+from scalecurve_api.text import count
+
+MOST_LINES = 8
+_CAPTION = (
+    "Error on validation data after the last epoch, mean over repetitions, over the samples of a step of all workers; "
+    "bars are intervals. A line has everything but the batch and the worker count in common."
+)
+
+
+@plot("error-over-batch", section="training-axes", order=20)
+def error_over_batch(findings: Findings) -> Drawing | None:
+    """A line for each program with two global batches or more; None where there is none."""
+    lines = {name: line for name, line in _lines(findings).items() if len(line) > 1}
+    if not lines:
+        return None
+    names, left_out = first(list(lines), MOST_LINES, "series")
+    short = brief(names, [next(iter(lines[name].values())).point.mode.value for name in names])
+    sheet = Sheet(labels=list(short.values()) if len(names) > 1 else [])
+    (axes,) = sheet.panels
+    heights: list[float] = []
+    for index, name in enumerate(names):
+        look, line, label = style(index), sorted(lines[name].items()), short[name]
+        errors = [1 - p.final.value for _, p in line]
+        (drawn,) = axes.plot([batch for batch, _ in line], errors, **look.curve, label=label)
+        bars = ((batch, _less(p.final.high), _less(p.final.low)) for batch, p in line)
+        heights += errors + interval_bars(axes, bars, look.color, alpha=0.38)
+        if sheet.labels:
+            sheet.handles[label] = drawn
+        for (batch, p), error in zip(line, errors, strict=True):
+            where = f"batch {batch:,} on {count(p.point.workers, 'worker')}"
+            sheet.tip(axes, batch, error, f"{label}, {where}: error {error:.2%}")
+    _batch_axis(axes, sorted({batch for name in names for batch in lines[name]}))
+    axis.linear_axis(axes, "y", 0, max(heights) * 1.06 or 1, axis.percent)
+    axes.set_ylabel("Validation error")
+    return sheet.drawing("Validation error over global batch", _CAPTION + left_out)
+
+
+def _lines(findings: Findings) -> Mapping[str, dict[int, PointTraining]]:
+    """Points by what they share and by global batch; of two with one batch, the one on fewer workers."""
+    several = len(findings.bundles) > 1
+    lines: dict[str, dict[int, PointTraining]] = {}
+    for p in sorted(findings.training.points, key=lambda p: p.point.workers):
+        if p.point.global_batch is not None:
+            others = [f"{n}={spelled_axis(v)}" for n, v in p.point.axes.items() if not n.startswith("batch.")]
+            name = " ".join([*([f"{p.bundle}:"] if several else []), p.point.mode.value, *others])
+            lines.setdefault(name, {}).setdefault(p.point.global_batch, p)
+    return lines
+
+
+def _batch_axis(axes: Axes, batches: Sequence[int]) -> None:
+    axes.set_xscale("log", base=2)
+    axes.set_xlim(batches[0] / 1.3, batches[-1] * 1.3)
+    ticks = axis.thinned(batches)
+    axis.fixed_ticks(axes, "x", ticks, [f"{tick:,}" for tick in ticks])
+    axes.set_xlabel("Global batch")
+
+
+def _less(share: float | None) -> float | None:
+    return None if share is None else 1 - share

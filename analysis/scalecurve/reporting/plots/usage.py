@@ -1,0 +1,79 @@
+"""How busy the devices were during the timed windows: GPUs by NVML, or the cores of ranks that ran without one."""
+
+from collections.abc import Iterator, Sequence
+from statistics import fmean
+
+from matplotlib.axes import Axes
+
+from scalecurve.curves.series_matching import identities
+from scalecurve.reporting.drawing import Drawing, Sheet, axis, level_line, style
+from scalecurve.reporting.findings import Findings
+from scalecurve.reporting.registry import plot
+from scalecurve_api.record.trial_record import TrialRecord
+from scalecurve_api.text import count
+
+_GPU = (
+    "Share of the time in which a kernel was running, by NVML about once a second during the timed windows: the mean "
+    "of all ranks and repetitions; thin lines reach from the least to the most busy rank. A busy GPU is not an "
+    "efficient one; the model FLOPs utilization (MFU) tells that."
+)
+_CPU = (
+    "Share of its own cores that each rank used during the timed windows, by the kernel's counters (no GPU was "
+    "measured): the mean of all ranks and repetitions; thin lines reach from the least to the most busy rank."
+)
+
+
+@plot("usage", section="time", order=40)
+def usage(findings: Findings) -> Drawing | None:
+    """A line a series over its worker counts, or a mark each where there is one; None where neither was recorded."""
+    on_gpus = any(
+        share is not None for series in findings.measured for p in series.points for r in p.timed for share in _gpus(r)
+    )
+    lines: dict[tuple[str, str], dict[int, list[float]]] = {}
+    for series in findings.measured:
+        for p in series.points:
+            shares = [s for r in p.timed for s in (_gpus(r) if on_gpus else r.own_load) if s is not None]
+            if shares:
+                lines.setdefault((series.bundle, series.name), {}).setdefault(p.point.workers, []).extend(shares)
+    identity = identities(findings.curves.series)
+    lines = {key: line for key, line in lines.items() if key in identity}
+    if not lines:
+        return None
+    counts = sorted({workers for line in lines.values() for workers in line})
+    named = {key: identity[key].label or "measured" for key in lines}
+    alone = len(counts) == 1 and len(lines) > 1  # beside each other, not one above the other at one count
+    labels = [] if alone else list(dict.fromkeys(named.values()))
+    sheet = Sheet(labels=labels if len(labels) > 1 else [], width=5.4, height=3.2)
+    (panel,) = sheet.panels
+    for place, (key, line) in enumerate(lines.items()):
+        look, label = style(identity[key].index), named[key]
+        means = {place if alone else workers: fmean(shares) for workers, shares in sorted(line.items())}
+        (artist,) = panel.plot(list(means), list(means.values()), **look.curve, label=label)
+        if sheet.labels:
+            sheet.handles[label] = artist
+        for (workers, shares), (x, value) in zip(sorted(line.items()), means.items(), strict=True):
+            panel.vlines(x, min(shares), max(shares), color=look.color, linewidth=1, alpha=0.7)
+            sheet.tip(panel, x, value, f"{label}, {count(workers, 'worker')}: {value:.0%} busy")
+    if alone:
+        _name_axis(panel, list(named.values()), counts[0])
+    else:
+        axis.workers_axis(panel, [workers for line in lines.values() for workers in line])
+    axis.linear_axis(panel, "y", 0, 1.06, axis.percent)
+    level_line(panel, 1)
+    panel.set_ylabel("GPU utilization" if on_gpus else "CPU utilization")
+    return sheet.drawing("GPU usage" if on_gpus else "CPU usage", _GPU if on_gpus else _CPU)
+
+
+def _name_axis(panel: Axes, labels: Sequence[str], workers: int) -> None:
+    """A place for each series: by its value where all are of one axis, as ``batch.perWorker=32``."""
+    names, values = zip(*((name, value) for name, _, value in (label.rpartition("=") for label in labels)), strict=True)
+    one = len(set(names)) == 1
+    axis.fixed_ticks(panel, "x", list(range(len(labels))), values if one else labels)
+    axis.category_limits(panel, len(labels), least=2)
+    panel.tick_params(axis="x", labelsize=7)
+    panel.set_xlabel(f"{names[0] if one and names[0] else 'series'}, {count(workers, 'worker')}")
+
+
+def _gpus(record: TrialRecord) -> Iterator[float | None]:
+    for samples in record.device_samples:
+        yield samples.utilization_mean if samples is not None else None

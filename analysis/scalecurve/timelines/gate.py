@@ -1,0 +1,276 @@
+"""May this bundle pass? Its trials, and its throughput against a baseline, its own history, and stated expectations.
+
+A check fails where a throughput is lower: beyond noise and by more than a threshold (baseline, history), or by more
+than the tolerance (expectations). What cannot be decided fails nothing, and is said.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from itertools import pairwise
+from pathlib import Path
+
+from scalecurve.bundle.measurement import measure
+from scalecurve.bundle.open import Bundle
+from scalecurve.checks.compare import compare
+from scalecurve.curves.compute import believable, scaling
+from scalecurve.render import formatting
+from scalecurve.statistics.comparison import DEFAULT_THRESHOLD, Change, Pair, changes
+from scalecurve.statistics.estimate import Estimate, Method
+from scalecurve.statistics.intervals import throughput
+from scalecurve.statistics.spread import Spread, sum_of_squares
+from scalecurve.timelines.catalog import contents
+from scalecurve.timelines.expectations import Expectation, matching, met
+from scalecurve.timelines.reading import PointReading, read
+from scalecurve.timelines.timeline import Curve, ExperimentTimeline, PastSession, sessions_of, timeline, totals
+from scalecurve_api.spec.trial import TrialPhase
+from scalecurve_api.text import count, few
+
+
+class CheckOutcome(StrEnum):
+    """Of one check."""
+
+    FAILED = "failed"
+    UNDECIDED = "undecided"
+    PASSED = "passed"
+
+
+@dataclass(frozen=True)
+class GateCheck:
+    """One thing that was checked: of a point (`series`, `workers`), or of the bundle.
+
+    `ratio` is `now` over `reference`, which is what `now` is held against; both in samples/s.
+    """
+
+    kind: str
+    outcome: CheckOutcome
+    detail: str
+    series: str = ""
+    workers: int | None = None
+    now: Estimate | None = None
+    reference: Estimate | None = None
+    ratio: Estimate | None = None
+
+    @property
+    def compares(self) -> bool:
+        """Whether it compares a number, and not only looks at the bundle."""
+        return self.reference is not None
+
+    @property
+    def where(self) -> str:
+        return f"{self.series} at {count(self.workers, 'worker')}" if self.workers else "bundle"
+
+
+@dataclass(frozen=True)
+class Gate:
+    """All checks of a bundle, the failed ones first."""
+
+    label: str
+    checks: tuple[GateCheck, ...]
+    notes: tuple[str, ...]
+
+    def of(self, outcome: CheckOutcome) -> list[GateCheck]:
+        return [check for check in self.checks if check.outcome is outcome]
+
+    @property
+    def failed(self) -> bool:
+        return bool(self.of(CheckOutcome.FAILED))
+
+    @property
+    def decided(self) -> bool:
+        """Whether any number was compared: a gate that compared none has not let anything through."""
+        return any(check.compares and check.outcome is not CheckOutcome.UNDECIDED for check in self.checks)
+
+    @property
+    def verdict(self) -> str:
+        failed, undecided = len(self.of(CheckOutcome.FAILED)), len(self.of(CheckOutcome.UNDECIDED))
+        word = "failed" if failed else "passed" if self.decided else "undecided"
+        parts = [f"{failed} of {count(len(self.checks), 'check')} failed"]
+        parts += [f"{undecided} undecided"] if undecided else []
+        return f"{word}: {', '.join(parts)}"
+
+
+def gate(
+    bundle: Bundle,
+    baseline: Bundle | None = None,
+    history: Sequence[str | os.PathLike[str]] = (),
+    expectations: Sequence[Expectation] = (),
+    threshold: float = DEFAULT_THRESHOLD,
+    *,
+    catalog: Path | None = None,
+    include_unproved: bool = False,
+) -> Gate:
+    """Check the bundle's trials, and hold its throughput against all that is named.
+
+    `baseline` is compared as by ``compare``. `history` are folders of earlier bundles: of the sessions of the same
+    experiment, those since its last change decide. `threshold` is a fraction of throughput. Raises BundleError for a
+    folder without a bundle, and ValueError where nothing is named to hold it against.
+    """
+    if baseline is None and not history and not expectations:
+        raise ValueError("nothing to hold the bundle against: name a baseline, a history or expectations")
+    checks = [*_of_trials(bundle), *_of_doubts(bundle, include_unproved)]
+    notes: list[str] = []
+    if baseline is not None:
+        checks += _against_baseline(baseline, bundle, threshold, include_unproved)
+    believed = believable(bundle, include_unproved)
+    if history:
+        of_history, notes = _against_history(believed, history, threshold, catalog, include_unproved)
+        checks += of_history
+    if expectations:
+        checks += _against_expectations(believed, expectations)
+    order = list(CheckOutcome)
+    return Gate(bundle.label, tuple(sorted(checks, key=lambda check: order.index(check.outcome))), tuple(notes))
+
+
+def _of_trials(bundle: Bundle) -> Iterator[GateCheck]:
+    wrong: dict[str, list[str]] = {}
+    for trial in bundle.trials:
+        if trial.phase not in (TrialPhase.succeeded, TrialPhase.full):
+            wrong.setdefault(trial.phase.value if trial.phase else "unfinished", []).append(trial.name)
+    detail = "; ".join(f"{len(names)} {phase}: {few(names, 3)}" for phase, names in sorted(wrong.items()))
+    outcome = CheckOutcome.FAILED if wrong or not bundle.trials else CheckOutcome.PASSED
+    yield GateCheck("trials", outcome, detail or _ended(bundle))
+    refuted = [f"{claim.what}: {claim.detail}" for claim in bundle.claims if claim.holds is False]
+    outcome = CheckOutcome.FAILED if refuted or bundle.problems else CheckOutcome.PASSED
+    yield GateCheck(
+        "integrity", outcome, few([*refuted, *map(str, bundle.problems)], 3) or "nothing contradicts the bundle"
+    )
+
+
+def _ended(bundle: Bundle) -> str:
+    full = sum(trial.phase is TrialPhase.full for trial in bundle.trials)
+    rest = f"{full} ended a ladder of batches" if full else "all valid"
+    return f"{count(len(bundle.trials), 'trial')}, {rest}"
+
+
+def _of_doubts(bundle: Bundle, include_unproved: bool) -> Iterator[GateCheck]:
+    if not include_unproved:
+        for series in scaling([bundle]).series:
+            for p in series.points:
+                if p.doubts:
+                    why = f"left out: {', '.join(p.doubts)}; --include-unproved takes it in"
+                    yield GateCheck("proof", CheckOutcome.UNDECIDED, why, series.name, p.workers, p.throughput)
+
+
+def _against_baseline(baseline: Bundle, bundle: Bundle, threshold: float, unproved: bool) -> Iterator[GateCheck]:
+    compared = compare(baseline, bundle, threshold, include_unproved=unproved)
+    for p in compared.points:
+        yield _check("baseline", p.point.series, p.point.workers, p.after, p.before, p.change)
+    for name in compared.only_before:
+        yield GateCheck("baseline", CheckOutcome.UNDECIDED, f"{name} was measured in the baseline only")
+
+
+def _check(kind: str, series: str, workers: int, now: Estimate, reference: Estimate, change: Change) -> GateCheck:
+    if change.changed is None:
+        outcome, detail = CheckOutcome.UNDECIDED, change.basis.value
+    elif change.past_threshold and change.slower:
+        outcome, detail = CheckOutcome.FAILED, f"slower, beyond noise and more than {change.threshold * 100:g} %"
+    else:
+        word = (
+            "faster" if change.past_threshold else "slower, but within the threshold" if change.changed else "unchanged"
+        )
+        outcome, detail = CheckOutcome.PASSED, word if change.changed else "unchanged within noise"
+    if change.detectable is not None:
+        detail += f"; smallest detectable change {formatting.percent(change.detectable)}"
+    elif change.changed is not None:
+        detail += "; the repetitions differ too much to detect any"
+    return GateCheck(kind, outcome, detail, series, workers, now, reference, change.ratio)
+
+
+def _against_history(
+    bundle: Bundle,
+    folders: Sequence[str | os.PathLike[str]],
+    threshold: float,
+    catalog: Path | None,
+    include_unproved: bool,
+) -> tuple[list[GateCheck], list[str]]:
+    own = [reading for reading in read(bundle).readings if reading.repetitions]
+    runs = {run for reading in own for repetition in reading.repetitions for run in repetition.runs}
+    sessions, notes = sessions_of(contents(folders, catalog), include_unproved, runs)
+    names = dict.fromkeys(reading.experiment for reading in own)
+    checks: list[GateCheck] = []
+    for name in names:
+        past = timeline(name, sessions.get(name, []), "throughput")
+        now: dict[tuple[str, int, str], list[PointReading]] = {}
+        for reading in own:
+            now.setdefault((reading.series, reading.workers, reading.layout), []).append(reading)
+        checks += _points_against(past, now, threshold)
+    return checks, notes
+
+
+def _points_against(
+    past: ExperimentTimeline, now: dict[tuple[str, int, str], list[PointReading]], threshold: float
+) -> Iterable[GateCheck]:
+    curves = {curve.key: curve for curve in past.curves}
+    shared = [key for key in now if key in curves]
+    since = {key: _since(past, curves[key]) for key in shared}
+    pairs = []
+    for key in shared:
+        before = [r for number, session in enumerate(since[key]) for r in totals(session.readings[key], number)]
+        after = [r for reading in now[key] for r in totals(reading, len(since[key]) + reading.session)]
+        pairs.append(Pair(before, after, between=_earlier_spread(curves[key])))
+    for key, pair, change in zip(shared, pairs, changes(pairs, threshold=threshold), strict=True):
+        check = _check("history", key[0], key[1], throughput(pair.after), curves[key].current, change)
+        begin = f" since {since[key][0].day}" if curves[key].changes else ""
+        yield GateCheck(**{**vars(check), "detail": f"{check.detail}; {count(len(since[key]), 'session')}{begin}"})
+    for key in now:
+        if key not in curves:
+            why = "no earlier session measured it"
+            yield GateCheck("history", CheckOutcome.UNDECIDED, why, key[0], key[1], throughput(totals(now[key][0])))
+
+
+def _since(past: ExperimentTimeline, curve: Curve) -> list[PastSession]:
+    """The sessions that measured a point since its last change."""
+    begin = curve.changes[-1].at if curve.changes else 0
+    return [session for session in past.sessions[begin:] if curve.key in session.readings]
+
+
+def _earlier_spread(curve: Curve) -> Spread | None:
+    """How much sessions scatter about their level, in the stretches before the last change."""
+    cuts = [0, *(change.at for change in curve.changes)]
+    stretches = [
+        [math.log(value.value) for value in curve.values[begin:end] if value is not None]
+        for begin, end in pairwise(cuts)
+    ]
+    degrees = sum(len(stretch) - 1 for stretch in stretches if stretch)
+    squares = math.fsum(sum_of_squares(stretch) for stretch in stretches if stretch)
+    return Spread(squares / degrees, degrees) if degrees else None
+
+
+def _against_expectations(bundle: Bundle, expectations: Sequence[Expectation]) -> Iterator[GateCheck]:
+    for series in measure(bundle):
+        for p in series.points:
+            if not p.timed:
+                continue
+            rate = throughput(p.samples)
+            fitting = matching(expectations, p)
+            for expectation in fitting:
+                expected, ratio, holds = met(expectation, p.point.workers, rate)
+                tolerance = expectation.tolerance_at(p.point.workers)
+                detail = (
+                    f"{expectation.key}: at most {formatting.percent(tolerance)} below is allowed; "
+                    f"{expectation.date.isoformat()}, {expectation.source}"
+                )
+                if ratio > 1 + tolerance:
+                    detail = f"faster than expected: consider a new expectation. {detail}"
+                yield GateCheck(
+                    "expectation",
+                    CheckOutcome.PASSED if holds else CheckOutcome.FAILED,
+                    detail,
+                    series.name,
+                    p.point.workers,
+                    rate,
+                    _exact(expected),
+                    _exact(ratio),
+                )
+            if not fitting:
+                why = "no expectation for this device, fabric, model and settings"
+                yield GateCheck("expectation", CheckOutcome.UNDECIDED, why, series.name, p.point.workers, rate)
+
+
+def _exact(value: float) -> Estimate:
+    return Estimate(value, None, None, 0.95, Method.NONE, 0)

@@ -1,0 +1,93 @@
+"""``scalecurve predict collective``, ``optimus`` and ``roofline``: models of the numbers on the command line alone."""
+
+import click
+
+from scalecurve.cli.exit_codes import EXIT_INPUT
+from scalecurve.cli.output import Real, fail, output_option, show
+from scalecurve_models.cli.arguments import device_option, input_errors, integers, numbers, precision_option
+
+
+@click.command("collective")
+@click.option("--bytes", "sizes", required=True, metavar="S,S", help="Message sizes in bytes: 8,1048576.")
+@click.option("--workers", required=True, metavar="N,N", help="Numbers of ranks: 2,4,8.")
+@click.option("--alpha-us", type=Real(min=0), required=True, help="Latency per message in microseconds.")
+@click.option("--gb-s", type=Real(min=1e-9), required=True, help="Send bandwidth per rank in GB/s (1 GB is 1e9 bytes).")
+@click.option("--gamma-gb-s", type=Real(min=1e-9), help="Reduction bandwidth per rank in GB/s.  [default: unlimited]")
+@click.option("--servers", type=click.IntRange(min=1), default=1, show_default=True, help="Sharded parameter servers.")
+@click.option("--nodes", type=click.IntRange(min=1), default=1, show_default=True, help="Nodes the ranks spread over.")
+@click.option("--alpha-out-us", type=Real(min=0), help="Latency per message between nodes.  [default: --alpha-us]")
+@click.option("--out-gb-s", type=Real(min=1e-9), help="Bandwidth between nodes in GB/s.  [default: --gb-s]")
+@output_option
+def collective(
+    sizes: str,
+    workers: str,
+    alpha_us: float,
+    gb_s: float,
+    gamma_gb_s: float | None,
+    servers: int,
+    nodes: int,
+    alpha_out_us: float | None,
+    out_gb_s: float | None,
+    output: str,
+) -> None:
+    """Show the time of an all-reduce by each algorithm, from latency and bandwidth alone."""
+    from scalecurve_models.collectives.costs import LinkCost
+    from scalecurve_models.collectives.tables import cost_table
+
+    within = LinkCost(alpha_us * 1e-6, 1e-9 / gb_s)
+    between = LinkCost(
+        within.alpha if alpha_out_us is None else alpha_out_us * 1e-6,
+        within.beta if out_gb_s is None else 1e-9 / out_gb_s,
+    )
+    gamma = 0.0 if gamma_gb_s is None else 1e-9 / gamma_gb_s
+    counts, bytes_ = integers(workers, "--workers"), integers(sizes, "--bytes")
+    with input_errors():
+        show([cost_table(counts, bytes_, within, between, gamma=gamma, nodes=nodes, servers=servers)], output)
+
+
+@click.command("optimus")
+@click.option("--theta", required=True, metavar="T,T", help="Speed coefficients: five (sync) or four (async).")
+@click.option("--workers", required=True, metavar="N,N", help="Worker counts: 1,2,4,8.")
+@click.option("--servers", default="1", show_default=True, metavar="N,N", help="Parameter servers: 2,4.")
+@click.option("--batch", type=Real(min=1e-9), help="Global batch M; required for sync.")
+@click.option("--loss", metavar="B,B,B", help="b0,b1,b2 of the loss curve: adds the time to --target-loss.")
+@click.option("--target-loss", type=Real(min=1e-300), help="Loss to reach, with --loss.")
+@output_option
+def optimus(
+    theta: str,
+    workers: str,
+    servers: str,
+    batch: float | None,
+    loss: str | None,
+    target_loss: float | None,
+    output: str,
+) -> None:
+    """Predict training speed over workers and parameter servers (Optimus, EuroSys 2018), and the time to a loss."""
+    from scalecurve_models.optimus.table import speed_table
+
+    if (loss is None) != (target_loss is None):
+        fail("--loss and --target-loss must be given together", EXIT_INPUT)
+    with input_errors():
+        table = speed_table(
+            numbers(theta, "--theta"),
+            integers(workers, "--workers"),
+            integers(servers, "--servers"),
+            batch,
+            None if loss is None else numbers(loss, "--loss"),
+            target_loss,
+        )
+        show([table], output)
+
+
+@click.command("roofline")
+@device_option
+@precision_option
+@click.option("--flops", type=Real(min=0), required=True, help="FLOPs of the work; a multiply-add counts as two.")
+@click.option("--bytes", "moved", type=Real(min=0), required=True, help="Bytes moved through memory.")
+@output_option
+def roofline(device: str, precision: str, flops: float, moved: float, output: str) -> None:
+    """Show the lower bound on the time of some work on a device, and whether compute or memory sets it."""
+    from scalecurve_models.projection.roofline.bound import roofline_table
+
+    with input_errors():
+        show([roofline_table(device, precision, flops, moved)], output)

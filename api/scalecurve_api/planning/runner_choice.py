@@ -1,0 +1,106 @@
+"""``runner: auto``: the kind of job that carries an experiment, by what its program needs and what a cluster has.
+
+In order of preference: a plain Job where every point is one pod, because nothing has to be coordinated; JobSet, which
+carries every program and restarts nothing; TrainJob, on a runtime of the platform's; the kind of an older job operator
+that is made for the program; a plain Job for the rest.
+"""
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+
+from scalecurve_api.model import canonical_json
+from scalecurve_api.planning.axes import resolve
+from scalecurve_api.planning.plan import expand_points
+from scalecurve_api.programs.workload import Workload
+from scalecurve_api.spec.experiment import ExperimentSpec
+from scalecurve_api.spec.job_kinds import JobKind, Runner
+
+_TENSORFLOW = "tensorflow"
+
+
+@dataclass(frozen=True)
+class RunnerChoice:
+    """A kind of job that can carry every trial of an experiment, and why it is preferred to those after it."""
+
+    runner: Runner
+    reason: str
+
+
+def choices(spec: ExperimentSpec) -> tuple[RunnerChoice, ...]:
+    """What may carry the experiment, best first; only the runner that the spec names, if it names one.
+
+    Raises:
+        AxisError: when a value of the matrix does not fit its field.
+    """
+    if spec.runner is not None:
+        return (RunnerChoice(spec.runner, "set in spec.runner"),)
+    if spec.training_runtime is not None:
+        return (RunnerChoice(Runner.train_job, "spec.trainingRuntime needs it"),)
+    workloads, one_pod = _workloads(spec)
+    fitting: list[RunnerChoice] = []
+    for runner, reason in _preferred(spec, workloads, one_pod):
+        if not any(problem for workload in workloads for problem in misfits(workload, runner.job_kind)):
+            fitting.append(RunnerChoice(runner, reason))
+            if not runner.job_kind.installed_by:
+                break  # every cluster has it
+    return tuple(fitting)
+
+
+def choose(options: Sequence[RunnerChoice], installed: Collection[Runner]) -> RunnerChoice | None:
+    """The first that is installed; its reason names those that are not."""
+    missing: list[str] = []
+    for option in options:
+        if option.runner in installed:
+            absent = f"; not installed: {', '.join(missing)}" if missing else ""
+            return RunnerChoice(option.runner, f"{option.reason}{absent}")
+        missing.append(option.runner.value)
+    return None
+
+
+def misfits(workload: Workload, job: JobKind) -> Iterator[str]:
+    """Why a kind of job cannot carry the workload, as what is allowed in its place."""
+    if workload.needs_parameter_servers and not job.has_parameter_servers:
+        yield f"{_runners(has_parameter_servers=True)}: no other job has parameter servers"
+    if workload.needs_mpirun and not job.uses_mpirun:
+        yield f"{_runners(uses_mpirun=True)}: no other job starts ranks with mpirun"
+    if workload.needs_mpirun is False and job.only_mpirun:
+        reason = f"mpirun does not start program {workload.program} with strategy {workload.resolved_strategy}"
+        yield f"{_runners(only_mpirun=False)}: {reason}"
+
+
+def _preferred(spec: ExperimentSpec, workloads: Sequence[Workload], one_pod: bool) -> Iterator[tuple[Runner, str]]:
+    if one_pod:
+        yield Runner.job, "every point is one pod"
+    yield Runner.job_set, "carries every program"
+    if spec.queue is None:
+        yield Runner.train_job, "Kubeflow Trainer is installed"
+    older = (
+        (Runner.mpi_job, any(workload.needs_mpirun for workload in workloads), "starts ranks with mpirun"),
+        (Runner.tf_job, all(workload.program == _TENSORFLOW for workload in workloads), "made for TensorFlow"),
+        (Runner.pytorch_job, all(workload.program != _TENSORFLOW for workload in workloads), "starts torchrun"),
+    )
+    # Kueue has left the two of training-operator out of its defaults: a job that it does not know waits for ever.
+    late = [(runner, why) for runner, fits, why in older if fits and spec.queue and not runner.job_kind.uses_mpirun]
+    yield from ((runner, why) for runner, fits, why in older if fits and (runner, why) not in late)
+    if not one_pod:
+        yield Runner.job, "every cluster has it"
+    yield from late
+
+
+def _workloads(spec: ExperimentSpec) -> tuple[list[Workload], bool]:
+    """Each workload of the points, and whether every point is one pod."""
+    workloads, one_pod = {}, True
+    for point in expand_points(spec):
+        one_pod &= point.nodes * min(point.workers_per_node, spec.placement.pods_per_node) == 1
+        key = canonical_json(dict(point.axes))
+        if key not in workloads:
+            workloads[key] = resolve(spec.workload, spec.scaling.batch, point.axes)[0]
+    return list(workloads.values()), one_pod
+
+
+def _runners(**facts: bool) -> str:
+    """The kinds of job with these facts."""
+    named = (
+        kind.value for kind in Runner if all(getattr(kind.job_kind, fact) is value for fact, value in facts.items())
+    )
+    return " or ".join(named)

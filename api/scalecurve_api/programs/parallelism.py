@@ -1,0 +1,197 @@
+"""The layout of a training: how many workers each dimension of parallelism has, and what a batch means under it.
+
+The product of the six degrees is the number of workers, so one of them follows from the others. Workers that differ
+in ``replicate``, ``shard`` or ``expert`` read different samples; the workers that share samples are a data-parallel
+group of ``tensor * pipeline * context`` workers. The global batch follows from the worker count alone, in both modes,
+so layouts of one worker count train on equal batches and can be compared.
+"""
+
+from collections.abc import Iterator, Mapping
+from enum import StrEnum
+from math import prod
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from scalecurve_api.model import Described, Model, Whole
+
+
+class Dimension(StrEnum):
+    """What the workers of one dimension share out; the order is from the outermost to the innermost."""
+
+    pipeline = "pipeline"
+    replicate = "replicate"
+    expert = "expert"
+    shard = "shard"
+    context = "context"
+    tensor = "tensor"
+
+
+DATA = (Dimension.replicate, Dimension.expert, Dimension.shard)
+"""Dimensions whose workers read different samples."""
+
+
+class PipelineSchedule(StrEnum):
+    """The order of a pipeline's forward and backward passes."""
+
+    gpipe = "gpipe"
+    one_f_one_b = "1f1b"
+    interleaved = "interleaved"
+
+
+Degree = Literal["auto"] | Annotated[int, Field(ge=1, le=65536, strict=True)]
+AUTO: Literal["auto"] = "auto"
+VIRTUAL = 2
+"""Stages of each worker under the interleaved schedule."""
+
+
+class Degrees(Model):
+    """The degrees at one point, whose product is its worker count."""
+
+    replicate: int = Field(default=1, ge=1, description="Copies of the model, each with its own samples.")
+    shard: int = Field(default=1, ge=1, description="Workers that hold one copy's state in shards.")
+    tensor: int = Field(default=1, ge=1, description="Workers that compute each layer together.")
+    pipeline: int = Field(default=1, ge=1, description="Workers that hold the layers one after another.")
+    context: int = Field(default=1, ge=1, description="Workers that share each sequence.")
+    expert: int = Field(default=1, ge=1, description="Workers that hold the experts of each layer.")
+    order: list[Dimension] = Field(default=list(Dimension), description="Dimensions from outermost to innermost.")
+    inside_node: list[Dimension] = Field(default=[], description="Dimensions whose workers are all on one node.")
+    group_batch: int | None = Field(default=None, description="Samples in a step of each data-parallel group.")
+    micro_batches: int = Field(default=1, ge=1, description="Parts of the batch that pass through a pipeline.")
+
+    @property
+    def workers(self) -> int:
+        return prod(self.sizes.values())
+
+    @property
+    def data(self) -> int:
+        """Number of data-parallel groups."""
+        return self.replicate * self.shard * self.expert
+
+    @property
+    def group(self) -> int:
+        """Workers that share the samples of one data-parallel group."""
+        return self.tensor * self.pipeline * self.context
+
+    @property
+    def sizes(self) -> dict[Dimension, int]:
+        """Degree of every dimension, from outermost to innermost."""
+        return {dimension: getattr(self, dimension.value) for dimension in self.order}
+
+    @property
+    def spelled(self) -> str:
+        """Degrees above 1, such as ``tensor=2 pipeline=2``; ``one worker`` where there is none."""
+        return " ".join(f"{name.value}={size}" for name, size in self.sizes.items() if size > 1) or "one worker"
+
+    def data_rank(self, rank: int) -> int:
+        """The data-parallel group of a rank, from 0."""
+        place, group = self.coordinates(rank), 0
+        for dimension in DATA:
+            group = group * self.sizes[dimension] + place[dimension]
+        return group
+
+    def coordinates(self, rank: int) -> dict[Dimension, int]:
+        """Place of a rank in every dimension."""
+        place: dict[Dimension, int] = {}
+        for dimension, size in reversed(self.sizes.items()):
+            rank, place[dimension] = divmod(rank, size)
+        return place
+
+
+class Parallelism(Described):
+    """Workers in each dimension of parallelism; their product is the worker count, and one of them is auto."""
+
+    replicate: Degree = AUTO
+    """Copies of the model that read different samples and average gradients; auto: what the others leave."""
+    shard: Degree = 1
+    """Workers that hold shards of parameters, gradients and optimizer state, and read different samples (FSDP)."""
+    tensor: Degree = 1
+    """Workers that compute each layer of a transformer together, with sequence parallelism between its halves."""
+    pipeline: Degree = 1
+    """Workers that hold the layers one after another."""
+    context: Degree = 1
+    """Workers that share each sequence."""
+    expert: Degree = 1
+    """Workers that hold the experts of each layer, and read different samples."""
+    schedule: PipelineSchedule = PipelineSchedule.one_f_one_b
+    """Order of a pipeline's passes."""
+    micro_batches: Annotated[Whole, Field(ge=1, le=10_000)] | None = None
+    """Parts that a pipeline cuts each batch into; by default twice its stages, or what divides the batch below that."""
+    innermost: Dimension = Dimension.tensor
+    """The dimension of neighboring ranks, which stays inside a node where its degree fits there."""
+
+    @property
+    def requested(self) -> dict[Dimension, Literal["auto"] | int]:
+        """Degrees as they are in the experiment."""
+        return {dimension: getattr(self, dimension.value) for dimension in Dimension}
+
+    @property
+    def order(self) -> list[Dimension]:
+        """Dimensions from the outermost to the innermost."""
+        return [*(each for each in Dimension if each is not self.innermost), self.innermost]
+
+    @property
+    def stages_per_worker(self) -> int:
+        return VIRTUAL if self.schedule is PipelineSchedule.interleaved else 1
+
+    def degrees(self, workers: int, workers_per_node: int | None = None, batch: int | None = None) -> Degrees | None:
+        """The degrees at a worker count, with the global ``batch`` cut up; None where no integers give that count."""
+        fixed: dict[str, int] = {name.value: size for name, size in self.requested.items() if isinstance(size, int)}
+        derived = [name.value for name in self.requested if name.value not in fixed]
+        product = prod(fixed.values())
+        if len(derived) > 1 or workers % product or (not derived and product != workers):
+            return None
+        sizes = {**fixed, **dict.fromkeys(derived, workers // product)}
+        made = Degrees.model_validate({**sizes, "order": self.order})
+        group = batch // made.data if batch is not None and batch % made.data == 0 else None
+        parts = self._parts(made.pipeline, group)
+        inside = _inside(made.sizes, workers_per_node or workers)
+        return made.model_copy(update={"group_batch": group, "micro_batches": parts, "inside_node": inside})
+
+    def product_problem(self, workers: int) -> tuple[Dimension, str] | None:
+        """The field that is wrong and what is allowed, where the degrees do not give this worker count."""
+        derived = [name for name, size in self.requested.items() if size == AUTO]
+        if len(derived) > 1:
+            names = " and ".join(name.value for name in derived)
+            return derived[-1], f"an integer: one dimension is auto, and here {names} are"
+        if self.degrees(workers) is not None:
+            return None
+        fixed = {name: size for name, size in self.requested.items() if isinstance(size, int) and size > 1}
+        product = " x ".join(f"{name.value} {size}" for name, size in fixed.items()) or "1"
+        value = prod(fixed.values())
+        largest = max(fixed, key=lambda name: fixed[name], default=Dimension.replicate)
+        if derived:
+            return largest, f"degrees whose product divides the {workers} workers of every point: {product} = {value}"
+        return largest, f"degrees whose product is the worker count, {workers}, or one auto: {product} = {value}"
+
+    def _parts(self, stages: int, group_batch: int | None) -> int:
+        if stages == 1:
+            return self.micro_batches or 1
+        if self.micro_batches is not None or group_batch is None:
+            return self.micro_batches or 2 * stages
+        return next(parts for parts in range(min(2 * stages, group_batch), 0, -1) if group_batch % parts == 0)
+
+
+def _inside(sizes: Mapping[Dimension, int], workers_per_node: int) -> list[Dimension]:
+    """Dimensions above 1 whose groups lie within a node, where ranks fill the nodes one after another."""
+    inside, stride = [], 1
+    for dimension, size in reversed(list(sizes.items())):
+        if size > 1 and workers_per_node % (stride * size) == 0:
+            inside.append(dimension)
+        stride *= size
+    return inside[::-1]
+
+
+def layout_problems(parallelism: Parallelism, workers: int) -> Iterator[tuple[str, str]]:
+    """Fields that are wrong at a worker count, whatever is trained, and what is allowed."""
+    if (wrong := parallelism.product_problem(workers)) is not None:
+        dimension, allowed = wrong
+        yield dimension.value, allowed
+        return
+    degrees = parallelism.degrees(workers)
+    assert degrees is not None
+    if degrees.pipeline == 1 and parallelism.micro_batches is not None:
+        yield "microBatches", "left out without a pipeline: options.gradientAccumulation cuts up the batch there"
+    parts = parallelism.micro_batches or degrees.micro_batches
+    if parallelism.schedule is PipelineSchedule.interleaved and parts % degrees.pipeline:
+        yield "microBatches", f"a multiple of the {degrees.pipeline} stages for schedule interleaved"

@@ -1,0 +1,167 @@
+"""Checks that a run was one training job: its ranks communicated, read different data, and trained.
+
+Built-in programs are that by construction, for their loops are ours. Any other program must be observed at it: what
+its ranks saw is ``RankRecord.proof``. What could not be observed leaves the trial unproved. One worker has nothing of
+this to show, but its windows must have held all of the work, too.
+"""
+
+from collections import defaultdict
+from collections.abc import Sequence
+
+from scalecurve_api.record.rank import CommunicationSeen, RankRecord
+from scalecurve_api.record.trial_record import Check, TrialRecord
+from scalecurve_api.spec.trial import InvalidReason, TrialPhase, TrialSpec
+from scalecurve_api.text import few
+
+PROOF = (
+    InvalidReason.no_communication,
+    InvalidReason.same_data,
+    InvalidReason.not_trained,
+    InvalidReason.replicas_diverged,
+)
+MOST_EFFICIENCY = 1.05
+"""What caches and clocks may add to the ideal; more is a fault of the measurement."""
+MOST_EFFICIENCY_UNCERTAIN = 1.25
+"""Of a number that was measured elsewhere and has no interval: a baseline 20 % too slow is noise at most"""
+LEAST_SHARE = 1e-3
+"""Of the model's bytes in a step: the strongest compression of gradients in use sends about as much."""
+_ELEMENT_BYTES = 4
+
+
+def least_bytes(elements: int) -> float:
+    """What gradients of a model with so many elements take in a step, at the least."""
+    return LEAST_SHARE * elements * _ELEMENT_BYTES
+
+
+def unproved(record: TrialRecord) -> tuple[InvalidReason, ...]:
+    """What a Succeeded trial did not show; none for built-in programs, or of an imported trial.
+
+    Of one that reported its times itself nothing was observed, whatever it showed.
+    """
+    return () if record.imported else not_shown(record.trial, record.phase, record.checks)
+
+
+def not_shown(trial: TrialSpec, phase: TrialPhase, checks: Sequence[Check]) -> tuple[InvalidReason, ...]:
+    """The same of a verdict."""
+    if phase is TrialPhase.succeeded and trial.workload.reported:
+        return (InvalidReason.reported,)
+    if phase is not TrialPhase.succeeded or trial.workload.built_in:
+        return ()
+    passed = {check.name: check.passed for check in checks}
+    untimed = InvalidReason.untimed_work
+    open_questions = (untimed,) if passed.get(untimed.value, True) is None else ()
+    if trial.point.workers == 1:
+        return open_questions
+    return (*(reason for reason in PROOF if passed.get(reason.value) is None), *open_questions)
+
+
+def impossible_efficiency(low: float) -> str | None:
+    """Why an efficiency cannot be, by the lower end of its interval; None where it can."""
+    if low <= MOST_EFFICIENCY:
+        return None
+    return (
+        f"{InvalidReason.impossible_efficiency.value}: efficiency is at least {low:.1%}, and nothing but a wrong count "
+        f"of samples, a wrong clock or a slow baseline explains more than {MOST_EFFICIENCY:.0%}"
+    )
+
+
+def communication(trial: TrialSpec, ranks: Sequence[RankRecord]) -> Check:
+    """Every rank exchanged data with the others during steps, and enough of it to be gradients."""
+    name = InvalidReason.no_communication.value
+    if by_construction := _by_construction(trial, name):
+        return by_construction
+    observed = {record.topology.rank: record.proof.communication for record in ranks if record.proof}
+    counts = [count for count in observed.values() if count is not None]
+    silent = [rank for rank, count in observed.items() if count is not None and not count.calls]
+    if silent:
+        steps = max(count.steps for count in counts)
+        detail = f"rank {few(silent)} took part in no collective or message in {steps} observed steps"
+        detail += ": initialise torch.distributed, and wrap the model in DistributedDataParallel or FSDP"
+        return Check(name=name, passed=False, detail=detail)
+    if len(counts) < len(ranks):
+        detail = f"no communication was observed at {trial.point.workers} workers: {_unobserved(ranks)}"
+        return Check(name=name, passed=None, detail=detail)
+    idle = [rank for rank, count in observed.items() if count is not None and count.timed_calls == 0]
+    if idle:
+        detail = f"rank {few(idle)} took part in no collective in the timed windows, and did while it was observed"
+        return Check(name=name, passed=False, detail=detail)
+    each, model = min(seen.bytes / max(1, seen.steps) for seen in counts), ranks[0].parameters or 0
+    if each < least_bytes(model):
+        detail = f"{each:,.0f} bytes a step is too little for gradients of a model of {model * _ELEMENT_BYTES:,} bytes"
+        return Check(name=name, passed=None, detail=detail)
+    return Check(name=name, passed=True, detail=f"{_kinds(counts)}, at least {each:,.0f} bytes a step on every rank")
+
+
+def data(trial: TrialSpec, ranks: Sequence[RankRecord]) -> Check:
+    """No two ranks read the same samples, unless the experiment declares it."""
+    name = InvalidReason.same_data.value
+    if by_construction := _by_construction(trial, name):
+        return by_construction
+    observed = {record.topology.rank: record.proof.data for record in ranks if record.proof and record.proof.data}
+    if observed and all(seen.declared_same for seen in observed.values()):
+        return Check(name=name, passed=True, detail="workload.sameData: ranks may read the same data")
+    readers = defaultdict(list)
+    for rank, seen in observed.items():
+        readers[seen.digest].append(rank)
+    same = [same for same in readers.values() if len(same) > 1]
+    if same:
+        detail = f"ranks {few(same[0])} read the same {observed[same[0][0]].samples} samples: no sampler splits them"
+        return Check(name=name, passed=False, detail=f"{detail}; workload.sameData: true declares that as intended")
+    methods = sorted({seen.method for seen in observed.values()})
+    if len(methods) > 1:
+        detail = f"ranks read in different ways ({few(methods)}): on some of them the model read nothing"
+        return Check(name=name, passed=None, detail=detail)
+    if len(observed) < len(ranks):
+        missing = [record.topology.rank for record in ranks if record.topology.rank not in observed]
+        detail = f"what rank {few(missing)} read was not observed: pass the model to attach(), or use bench.steps()"
+        return Check(name=name, passed=None, detail=detail)
+    return Check(name=name, passed=True, detail=f"{len(observed)} ranks read different samples")
+
+
+def training(trial: TrialSpec, ranks: Sequence[RankRecord]) -> Check:
+    """Parameters changed on every rank, by gradients that are not zero."""
+    name = InvalidReason.not_trained.value
+    same = [
+        record.topology.rank
+        for record in ranks
+        if record.initial_checksum and record.initial_checksum == record.parameter_checksum
+    ]
+    if same:
+        detail = f"no parameter of rank {few(same)} has changed: nothing was trained"
+        return Check(name=name, passed=False, detail=detail)
+    if by_construction := _by_construction(trial, name):
+        return by_construction
+    observed = {record.topology.rank: record.proof.training for record in ranks if record.proof}
+    still = [rank for rank, seen in observed.items() if seen and seen.initial and seen.initial == seen.final]
+    if still:
+        detail = f"no parameter of rank {few(still)} changed between attach() and finish()"
+        return Check(name=name, passed=False, detail=f"{detail}: optimizer.step() or backward() is missing")
+    flat = [rank for rank, seen in observed.items() if seen and seen.gradient_norm_nonzero is False]
+    if flat:
+        return Check(name=name, passed=False, detail=f"every gradient of rank {few(flat)} was zero or missing")
+    shown = [rank for rank, seen in observed.items() if seen and seen.initial and seen.final]
+    if len(shown) < len(ranks):
+        return Check(name=name, passed=None, detail="no parameters to compare: pass the model to attach()")
+    return Check(name=name, passed=True, detail=f"parameters changed on {len(shown)} rank{'s' * (len(shown) > 1)}")
+
+
+def reported() -> Check:
+    """Whose times these are, of a program that is measured by what it prints."""
+    detail = "times are those that the program printed, and nothing of the run was observed"
+    return Check(name=InvalidReason.reported.value, passed=None, detail=detail)
+
+
+def _by_construction(trial: TrialSpec, name: str) -> Check | None:
+    if not trial.workload.built_in:
+        return None
+    return Check(name=name, passed=True, detail=f"by construction of program {trial.workload.program}")
+
+
+def _unobserved(ranks: Sequence[RankRecord]) -> str:
+    if any(record.proof is None for record in ranks):
+        return "a rank's record has no proof (an older scalecurve_worker, or one of the program's own)"
+    return "only torch.distributed and Horovod can be observed"
+
+
+def _kinds(counts: Sequence[CommunicationSeen]) -> str:
+    return few(sorted({kind for count in counts for kind in count.kinds})) or "messages"

@@ -1,0 +1,32 @@
+"""A line of a microbenchmark's table, in nccl-tests' conventions."""
+
+from pydantic import Field
+
+from scalecurve_api.model import Int64, Model, Text
+from scalecurve_api.programs.collective_kinds import Collective
+
+
+class AllReduceRow(Model):
+    """One message size of the microbenchmark, in nccl-tests' conventions.
+
+    Times are of the slowest rank, in microseconds; ``algbw`` = bytes/time and ``busbw`` = algbw*2(n-1)/n in GB/s
+    (1 GB = 1e9 bytes), from the median.
+    """
+
+    bytes: Int64
+    in_place: bool
+    iterations: Int64
+    time_us_median: float
+    time_us_min: float
+    time_us_p95: float
+    algbw: float
+    busbw: float
+    errors: Int64 = Field(description="elements that differ from the result worked out by hand")
+    messages: Int64 = Field(default=1, description="calls one after another: the gradients of a whole step")
+
+
+class CollectiveRow(AllReduceRow):
+    """The same of any collective, whose busbw is ``algbw`` times its ``bus_factor``; ``tool`` is what timed it."""
+
+    collective: Collective
+    tool: Text = "scalecurve"

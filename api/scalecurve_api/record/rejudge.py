@@ -1,0 +1,120 @@
+"""A record judged again, from what it holds itself: whoever reads one does not believe the phase that it states.
+
+Rank records do not outlive the judging, so what only they had (losses, frozen layers) is believed as it was judged.
+"""
+
+from collections.abc import Iterator, Sequence
+from itertools import zip_longest
+from typing import TypeVar
+
+from scalecurve_api.record.checks import layout as laid_out
+from scalecurve_api.record.checks import placement as placed
+from scalecurve_api.record.checks import training as trained
+from scalecurve_api.record.outcome import Outcome
+from scalecurve_api.record.rank import RankRecord, Window
+from scalecurve_api.record.trial_record import Check, TrialRecord
+from scalecurve_api.record.verdict import complete, world_size
+from scalecurve_api.spec.trial import InvalidReason, TrialPhase
+
+T = TypeVar("T")
+
+
+def rejudge(record: TrialRecord) -> Check | None:
+    """The check that a Succeeded trial did not pass; None if it passed all, or did not succeed anyway.
+
+    Of an imported trial nothing was observed that could be judged; it is shown as such wherever it appears.
+    """
+    if record.phase is not TrialPhase.succeeded or record.imported:
+        return None
+    reasons = set(InvalidReason)
+    checks = [*record.checks, *_again(record)]
+    return next((check for check in checks if check.passed is False and check.name in reasons), None)
+
+
+def _again(record: TrialRecord) -> Iterator[Check]:
+    trial, ranks = record.trial, _ranks(record)
+    yield complete(trial, ranks)
+    if not ranks:
+        return
+    outcome = Outcome(engine=record.engine)
+    yield world_size(trial, ranks)
+    yield placed.placement(trial, ranks, outcome)
+    yield placed.oversubscribed(ranks, outcome)
+    yield trained.backend(trial, ranks)
+    yield trained.strategy(trial, ranks)
+    if not trial.workload.needs_parameter_servers:
+        yield trained.replicas(trial, ranks)
+    if trial.workload.built_in and trial.point.parallelism is not None:
+        yield laid_out.equality(trial, ranks)
+    yield trained.samples(trial, ranks)
+    yield placed.throttled(ranks)
+    yield placed.neighbours(trial, ranks)
+    yield placed.stolen(trial, ranks)
+
+
+def _ranks(record: TrialRecord) -> list[RankRecord]:
+    """Rank records with what is left of them."""
+    count = len(record.topology)
+    # What each rank sent is not kept: servers must still agree with one another, and hold the model between them.
+    sent = record.servers[0].gradients if record.servers else None
+    rows = zip(
+        record.topology,
+        _filled(record.parameter_checksums, count),
+        _filled(record.device_samples, count),
+        _filled(record.foreign_load, count),
+        _filled(record.stolen_load, count),
+        _filled(record.equality, count),
+        strict=True,
+    )
+    return [
+        RankRecord(
+            trial=record.trial.name,
+            world=count,
+            topology=topology,
+            backend=record.backend,
+            strategy=record.strategy,
+            windows=_windows(record, index),
+            parameter_checksum=checksum,
+            device_samples=samples,
+            foreign_load=foreign,
+            stolen_load=stolen,
+            equality=equality,
+            layout=record.layout,
+            sample_unit="tokens" if record.summary and record.summary.sample_unit == "tokens" else "samples",
+            allreduce=record.allreduce,
+            collectives=record.collectives,
+            parameters=record.parameters,
+            servers=record.servers if index == 0 else [],
+            pushes=sent if index == 0 else None,
+            started_ns=0,
+            ended_ns=0,
+        )
+        for index, (topology, checksum, samples, foreign, stolen, equality) in enumerate(rows)
+    ]
+
+
+def _windows(record: TrialRecord, rank: int) -> list[Window]:
+    """Windows of one rank, each with its even part of the samples of all."""
+    count = len(record.topology)
+    return [
+        Window(
+            index=window.index,
+            kind=window.kind,
+            open_ns=window.start_ns,
+            wall_ns=window.wall_ns,
+            first_step=window.first_step,
+            steps=window.steps,
+            samples=_part(window.samples, rank, count),
+            sequences=None if window.sequences is None else _part(window.sequences, rank, count),
+        )
+        for window in record.windows
+    ]
+
+
+def _part(total: int, rank: int, count: int) -> int:
+    return total // count + (rank < total % count)
+
+
+def _filled(values: Sequence[T | None], count: int) -> list[T | None]:
+    """One value for each rank; older records have fewer."""
+    return [value for value, _ in zip_longest(values[:count], range(count))]

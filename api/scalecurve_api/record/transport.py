@@ -1,0 +1,71 @@
+"""What carried a rank's collectives, by the library's own word at the start of its communicators."""
+
+import re
+from collections import Counter
+
+from pydantic import Field
+
+from scalecurve_api.model import Int64, Model, Text
+
+
+class Transport(Model):
+    """Of one rank. ``channels`` counts connections to peers by their transport, as NCCL names it (P2P, SHM, NET/IB)."""
+
+    library: Text
+    channels: dict[Text, Int64] = Field(default={}, description="transport -> connections")
+    peers: dict[Text, Text] = Field(default={}, description="peer's rank -> its transports, in alphabetical order")
+    interfaces: list[Text] = Field(default=[], description="network devices in use, with their addresses if any")
+    gdr: bool | None = Field(default=None, description="whether the network reads and writes the GPU's memory")
+    nvls: bool | None = Field(default=None, description="whether sums are made in NVSwitch")
+    visible: dict[Text, Text] = Field(
+        default={}, description="peer's rank -> fastest transport that the machine has to it, where that is known"
+    )
+
+
+_CHANNEL = re.compile(
+    r"NCCL INFO Channel \d+(?:/\d+)?\s*: (?P<from>\d+)\[[0-9a-fx]+\] -> (?P<to>\d+)\[[0-9a-fx]+\]"
+    r"(?: \[(?:send|receive)\])? via (?P<via>\S+)"
+)
+_USING = re.compile(r"NCCL INFO NET/(?P<kind>\w+)\s*: Using (?P<devices>.+)")
+_DEVICE = re.compile(r"\[\d+\](?P<name>[^\s;\[\]]+)")
+_NVLS = re.compile(r"NCCL INFO (?:Connected NVLS|NVLS comm)")
+
+
+def of_nccl(log: str, rank: int) -> Transport | None:
+    """What NCCL reported with NCCL_DEBUG=INFO in one process; None where it connected to no peer.
+
+    Lines read: ``Channel 00/0 : 0[0] -> 1[1] via P2P/CUMEM``, ``... [send] via NET/IB/0/GDRDMA``, ``NET/IB : Using
+    [0]mlx5_0:1/RoCE``, ``Connected NVLS tree``.
+    """
+    channels: Counter[str] = Counter()
+    peers: dict[int, set[str]] = {}
+    direct: list[bool] = []
+    for match in _CHANNEL.finditer(log):
+        kind = _kind(match["via"])
+        ends = {int(match["from"]), int(match["to"])}
+        if rank not in ends:
+            continue
+        channels[kind] += 1
+        for peer in ends - {rank}:
+            peers.setdefault(peer, set()).add(kind)
+        if kind.startswith("NET"):
+            direct.append("GDRDMA" in match["via"])
+    if not channels:
+        return None
+    networks = [
+        f"{use['kind']} {device['name']}" for use in _USING.finditer(log) for device in _DEVICE.finditer(use["devices"])
+    ]
+    return Transport(
+        library="nccl",
+        channels=dict(sorted(channels.items())),
+        peers={str(peer): ", ".join(sorted(kinds)) for peer, kinds in sorted(peers.items())},
+        interfaces=list(dict.fromkeys(networks)) if direct else [],
+        gdr=all(direct) if direct else None,
+        nvls=_NVLS.search(log) is not None,
+    )
+
+
+def _kind(via: str) -> str:
+    """``NET/IB`` of ``NET/IB/0(1)/GDRDMA/Shared``, ``P2P`` of ``P2P/CUMEM/read``."""
+    parts = via.split("/")
+    return "/".join(parts[:2]) if parts[0] == "NET" else parts[0]

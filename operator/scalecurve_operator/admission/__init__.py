@@ -1,1 +1,0 @@
-"""Which experiments may run now."""

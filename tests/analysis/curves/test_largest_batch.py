@@ -1,0 +1,49 @@
+"""The largest batch that fit, as a table and in words."""
+
+from pathlib import Path
+
+from scalecurve.bundle.open import open_bundle
+from scalecurve.curves.compute import scaling
+from scalecurve.curves.largest_batch import largest_batch_table, largest_in_words
+from scalecurve.timelines.gate import CheckOutcome, gate
+from scalecurve_api.planning.plan import make_plan
+from scalecurve_api.spec.trial import TrialPhase
+from tests.analysis.synthetic import Truth, amdahl, experiment, write_bundle
+
+EXACT = Truth(step_s=amdahl(0.1, 0.1), repetition_cv=0.0, step_cv=0.0)
+
+
+def test_it_is_known_for_every_worker_count(tmp_path: Path):
+    batch = {"ladder": {"from": 32, "factor": 4, "maxBatches": 4}}
+    weak = {"modes": ["weak"], "workers": [1, 2], "batch": batch}
+    of = experiment("e", repetitions=1, windows=2, steps_per_window=5, scaling=weak)
+    plan = make_plan(of)
+    memory, full, absent = {1: 1000, 2: 200}, {}, []
+    for trial in plan.trials:
+        if (trial.point.batch_per_worker or 0) > 4 * memory[trial.point.workers]:
+            absent.append(trial.name)
+        elif (trial.point.batch_per_worker or 0) > memory[trial.point.workers]:
+            full[trial.name] = (TrialPhase.full, "OutOfMemory", "rank 0: out of memory")
+    bundle = open_bundle(write_bundle(tmp_path / "b", of, EXACT, tables=False, endings=full, absent=absent))
+    rows = largest_batch_table([bundle]).plain()["rows"]
+    assert [(row["workers"], row["fits"], row["full"]) for row in rows] == [(1, 512, 2048), (2, 128, 512)]
+    assert largest_in_words([bundle]) == [
+        "weak, 1 worker: largest batch that fit: 512 per worker; 2048 ran out of memory.",
+        "weak, 2 workers: largest batch that fit: 128 per worker; 512 ran out of memory.",
+    ]
+    result = scaling([bundle])
+    assert result.exclusions == "2 trials excluded: 2 Full"
+    assert result.lost == 0, "a ladder ends so: no reason for doubt"
+    assert result.unfinished() == 0, "what lies beyond is not waited for"
+    headlines = {series.name: series.headline for series in result.series}
+    assert "; out of memory at 2 workers" in headlines["weak batch.perWorker=512"]
+    assert "no valid trials" not in " ".join(headlines.values())
+    (trials,) = (check for check in gate(bundle, baseline=bundle).checks if check.kind == "trials")
+    assert (trials.outcome, trials.detail) == (CheckOutcome.PASSED, "7 trials, 2 ended a ladder of batches")
+
+
+def test_without_a_ladder_there_is_none(tmp_path: Path):
+    of = experiment("e", workers=[1, 2], repetitions=1, windows=2, steps_per_window=5)
+    bundle = open_bundle(write_bundle(tmp_path / "b", of, EXACT, tables=False))
+    assert largest_batch_table([bundle]).rows == ()
+    assert largest_in_words([bundle]) == []

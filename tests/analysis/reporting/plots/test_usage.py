@@ -1,0 +1,55 @@
+"""How busy devices were: GPUs where NVML told, else the cores."""
+
+from pathlib import Path
+
+from scalecurve.bundle.open import open_bundle
+from scalecurve.reporting.findings import Findings, analyze
+from scalecurve.reporting.plots.usage import usage
+from scalecurve_api.record.rank import DeviceSamples
+from scalecurve_api.record.trial_record import TrialRecord
+from tests.analysis.synthetic import experiment, write_bundle
+
+EXPERIMENT = experiment("busy", modes=["weak"], workers=[1, 2], repetitions=1)
+
+
+def cores(record: TrialRecord) -> TrialRecord:
+    return record.model_copy(update={"own_load": [0.9, 0.5][: record.trial.point.workers]})
+
+
+def devices(record: TrialRecord) -> TrialRecord:
+    samples = [DeviceSamples(count=3, utilization_mean=0.8)] * record.trial.point.workers
+    return cores(record).model_copy(update={"device_samples": samples})
+
+
+def findings(folder: Path, **arguments: object) -> Findings:
+    return analyze([open_bundle(write_bundle(folder, EXPERIMENT, tables=False, **arguments))])  # type: ignore[arg-type]
+
+
+def test_cores_where_there_is_no_gpu(tmp_path: Path):
+    drawing = usage(findings(tmp_path / "cpu", change=cores))
+    assert drawing is not None
+    assert (drawing.title, [tip.partition(", ")[2] for tip in drawing.tips]) == (
+        "CPU usage",
+        ["1 worker: 90% busy", "2 workers: 70% busy"],
+    )
+
+
+def test_gpus_where_nvml_told(tmp_path: Path):
+    drawing = usage(findings(tmp_path / "gpu", change=devices))
+    assert drawing is not None
+    assert drawing.title == "GPU usage"
+    assert all(tip.endswith("80% busy") for tip in drawing.tips)
+
+
+def test_series_of_one_worker_count_stand_beside_each_other(tmp_path: Path):
+    of = experiment("e", modes=["weak"], workers=[2], repetitions=1, matrix={"batch.perWorker": [8, 32, 128]})
+    drawing = usage(analyze([open_bundle(write_bundle(tmp_path / "b", of, tables=False, change=cores))]))
+    assert drawing is not None
+    (panel,) = drawing.figure.axes
+    assert panel.get_xlabel() == "batch.perWorker, 2 workers"
+    assert [label.get_text() for label in panel.get_xticklabels()] == ["8", "32", "128"]
+    assert [tip.partition(",")[0] for tip in drawing.tips] == [f"batch.perWorker={size}" for size in (8, 32, 128)]
+
+
+def test_nothing_where_nothing_was_recorded(tmp_path: Path):
+    assert usage(findings(tmp_path / "none")) is None

@@ -1,0 +1,120 @@
+"""Layouts of parallelism on real processes: each computes what one process computes, and faults are found."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from scalecurve_api.programs.parallelism import Degrees
+from tests.worker.extras.layouts.every_layout import BATCH, PICTURES, TEXT, trial
+from tests.worker.extras.layouts.runs import judged, run, valid
+from tests.worker.worker_ranks import launch, torchrun
+
+pytestmark = [pytest.mark.processes, pytest.mark.timeout(900)]
+
+
+def test_two_processes_of_torchrun(tmp_path: Path) -> None:
+    each = trial(2, "gpt2_tiny", TEXT, tensor=2)
+    launch(tmp_path, torchrun(2), each)
+    valid({"tensor": judged(tmp_path, 2, each)})
+
+
+def test_two_processes_train_as_one_does(tmp_path: Path) -> None:
+    accumulated = {**TEXT, "options": {"gradientAccumulation": 2}}
+    recomputed = {**TEXT, "options": {"activationCheckpointing": "full"}, "precision": "bf16"}
+    compiled = {**TEXT, "options": {"compile": True}}
+    results = run(
+        tmp_path,
+        2,
+        {
+            "replicas": ("none", trial(2, "llama_tiny", accumulated, replicate="auto")),
+            "tensor": ("none", trial(2, "gpt2_tiny", TEXT, tensor=2)),
+            "tensor-bf16": ("none", trial(2, "llama_tiny", recomputed, tensor=2)),
+            "tensor-compiled": ("none", trial(2, "gpt2_tiny", compiled, tensor=2)),
+            "context": ("none", trial(2, "llama_tiny", TEXT, context=2)),
+            "pipeline": ("none", trial(2, "llama_tiny", TEXT, pipeline=2, schedule="gpipe")),
+            "experts": ("none", trial(2, "mixture_tiny", TEXT, expert=2)),
+            "all-experts": ("none", trial(2, "mixture_tiny", TEXT, replicate="auto")),
+            "cnn": ("none", trial(2, "resnet20", PICTURES, pipeline=2, microBatches=2)),
+            "interleaved": ("none", trial(2, "resnet20", PICTURES, pipeline=2, schedule="interleaved")),
+        },
+    )
+    valid(results)
+    tensor = {(row.axis, row.kind) for row in results["tensor"][0][0].axis_traffic}
+    assert tensor >= {("tensor", "all-gather"), ("tensor", "reduce-scatter")}
+    assert {axis for axis, _ in tensor} == {"tensor"}
+    sent = [row for row in results["pipeline"][0][0].axis_traffic if row.kind == "send"]
+    # All sequences of the batch in four micro-batches: 32 tokens, 64 wide, in fp32.
+    assert [(row.axis, row.calls, row.payload_bytes) for row in sent] == [("pipeline", 4, BATCH * 32 * 64 * 4)]
+    observed = results["pipeline"][0][0].pipeline
+    assert observed is not None
+    assert observed == results["pipeline"][0][1].pipeline
+    assert (observed.schedule, observed.workers, observed.micro_batches) == ("gpipe", 2, 4)
+    assert 0 < observed.bubble < 1
+    assert all(0 < own <= 1.1 * observed.span_s for own in observed.own_s)
+    assert results["tensor"][0][0].pipeline is None
+    twice = results["interleaved"][0][0].pipeline
+    assert twice is not None
+    assert twice.stages_per_worker == 2
+    assert twice.expected_bubble == pytest.approx(1 / 9)
+    # There and back, forward and backward, in each of two layers: two experts a token of half the sequences.
+    (exchanged,) = (row for row in results["experts"][0][0].axis_traffic if row.kind == "all-to-all")
+    assert (exchanged.axis, exchanged.calls) == ("expert", 2 * 2 * 2)
+    assert exchanged.payload_bytes == 2 * 2 * 2 * (BATCH // 2 * 2 * 32 * 64 * 4)
+    replicas = results["replicas"][0][0].axis_traffic
+    assert sum(row.payload_bytes for row in replicas if row.kind == "all-reduce") == 4 * 115_008
+
+
+def test_four_processes_train_products_of_dimensions(tmp_path: Path) -> None:
+    """More than the cores of a small machine: for function only."""
+    accumulated = {**TEXT, "options": {"gradientAccumulation": 2}}
+    recomputed = {**TEXT, "options": {"activationCheckpointing": "full"}}
+    results = run(
+        tmp_path,
+        4,
+        {
+            "hsdp": ("none", trial(4, "llama_tiny", TEXT, replicate=2, shard=2)),
+            "tensor-shard": ("none", trial(4, "llama_tiny", TEXT, tensor=2, shard=2)),
+            "tensor-pipeline": ("none", trial(4, "gpt2_tiny", TEXT, tensor=2, pipeline=2)),
+            "experts-shard": ("none", trial(4, "mixture_tiny", TEXT, expert=2, shard=2)),
+            "experts-pipeline": ("none", trial(4, "mixture_tiny", recomputed, expert=2, pipeline=2)),
+            "experts-replicas": ("none", trial(4, "mixture_tiny", accumulated, expert=2, replicate=2)),
+            "cnn-replicas": ("none", trial(4, "resnet20", PICTURES, pipeline=2, replicate=2)),
+            "context-shard": ("none", trial(4, "gpt2_tiny", TEXT, context=2, shard="auto", innermost="context")),
+        },
+    )
+    valid(results)
+    axes = {row.axis for row in results["hsdp"][0][0].axis_traffic}
+    assert axes == {"replicate", "shard"}
+
+
+def test_faults_of_a_layout_are_wrong_math(tmp_path: Path) -> None:
+    replicas = {**TEXT, "options": {"gradientAccumulation": 2}}
+    results = run(
+        tmp_path,
+        2,
+        {
+            "sharding": ("wrong sharding", trial(2, "gpt2_tiny", TEXT, tensor=2)),
+            "sum": ("missing all-reduce", trial(2, "llama_tiny", TEXT, replicate=2)),
+            "cnn-sum": ("missing all-reduce", trial(2, "resnet20", PICTURES, replicate=2)),
+            "cnn-part": ("dropped micro-batch", trial(2, "resnet20", PICTURES, pipeline=2)),
+            "context-sum": ("missing all-reduce", trial(2, "gpt2_tiny", TEXT, context=2)),
+            "experts-part": ("dropped micro-batch", trial(2, "mixture_tiny", TEXT, pipeline=2)),
+            "tied": ("missing tied sum", trial(2, "llama_tiny", TEXT, pipeline=2)),
+            "part": ("dropped micro-batch", trial(2, "llama_tiny", TEXT, pipeline=2)),
+            "experts": ("experts not exchanged", trial(2, "mixture_tiny", TEXT, expert=2)),
+            "means": ("sums of experts", trial(2, "mixture_tiny", TEXT, expert=2)),
+            "accumulated": ("dropped micro-batch", trial(2, "llama_tiny", replicas, replicate=2)),
+        },
+    )
+    broken = {
+        name: {check.name for check in verdict.checks if check.passed is False}
+        for name, (_, verdict) in results.items()
+    }
+    assert all("WrongMath" in names for names in broken.values()), broken
+
+
+def test_degrees_place_ranks_with_the_innermost_dimension_next_to_each_other() -> None:
+    degrees = Degrees(replicate=2, tensor=2, pipeline=2)
+    assert [degrees.data_rank(rank) for rank in range(8)] == [0, 0, 1, 1, 0, 0, 1, 1]

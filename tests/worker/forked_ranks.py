@@ -1,0 +1,67 @@
+"""Ranks that load torch once for all tests of a process: for tests of numbers, not of how ranks start.
+
+An interpreter that loads torch and makes an optimizer costs 3 s of CPU, and torchrun another 2.
+"""
+
+from __future__ import annotations
+
+import atexit
+import functools
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.worker.worker_ranks import SCRIPTS, rank_environment
+
+SECONDS = 900
+
+
+@functools.cache
+def _server() -> subprocess.Popen[str]:
+    server = subprocess.Popen(
+        [sys.executable, str(SCRIPTS / "rank_server.py")],
+        env=rank_environment(Path(os.devnull), None),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    atexit.register(_stop, server)
+    return server
+
+
+def _stop(server: subprocess.Popen[str]) -> None:
+    """End the server and its ranks; nothing to do where it has ended."""
+    atexit.unregister(_stop)
+    _server.cache_clear()
+    with server:
+        if server.poll() is None:
+            os.killpg(server.pid, signal.SIGKILL)
+
+
+def fork_ranks(out: Path, workers: int, script: Path, **environment: str) -> None:
+    """Run a script on every rank to its end, and show what the ranks printed when one of them fails."""
+    log, server = out / "ranks.log", _server()
+    request = {
+        "script": str(script),
+        "workers": workers,
+        "environment": rank_environment(out, None, **environment),
+        "log": str(log),
+    }
+    assert server.stdin is not None
+    assert server.stdout is not None
+    try:
+        print(json.dumps(request), file=server.stdin, flush=True)
+        ready, _, _ = select.select([server.stdout], [], [], SECONDS)
+        assert ready, f"ranks still run after {SECONDS} s\n{log.read_text()}"
+        status = server.stdout.readline().strip()
+        assert status, f"the server of ranks ended\n{log.read_text() if log.exists() else ''}"
+    except BaseException:
+        # An answer that comes later must not be taken for the next one's.
+        _stop(server)
+        raise
+    assert status == "0", f"exit {status}\n{log.read_text()}"

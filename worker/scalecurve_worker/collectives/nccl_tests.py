@@ -1,0 +1,94 @@
+"""nccl-tests beside our own measurement: the same collectives and sizes on the same GPUs, by rank 0 for all of them.
+
+Its programs drive every GPU of one machine from one process; over several machines they need a build with MPI.
+"""
+
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator, Sequence
+
+from scalecurve_api.programs.collective_kinds import Collective
+from scalecurve_api.programs.collectives import CollectivesWorkload, Payload, Sizes
+from scalecurve_api.record.collective_row import CollectiveRow
+from scalecurve_api.record.nccl_tests_output import printed_results
+
+TOOL = "nccl-tests"
+_PROGRAMS = {
+    Collective.all_reduce: "all_reduce_perf",
+    Collective.all_gather: "all_gather_perf",
+    Collective.reduce_scatter: "reduce_scatter_perf",
+    Collective.all_to_all: "alltoall_perf",
+    Collective.broadcast: "broadcast_perf",
+    Collective.send_recv: "sendrecv_perf",
+}
+_TYPES = {"float32": "float", "bfloat16": "bfloat16", "float16": "half"}
+_PATIENCE_S = 600
+
+
+def why_not(workload: CollectivesWorkload, hosts: Sequence[str], visible_gpus: int) -> str | None:
+    """Why it cannot run here; None where it can."""
+    if missing := [name for kind in workload.collectives if shutil.which(name := _PROGRAMS[kind]) is None]:
+        return f"not on PATH: {', '.join(missing)}"
+    if workload.sizes.payload is not Payload.sizes:
+        return f"it has no payload {workload.sizes.payload.value}"
+    if len(set(hosts)) > 1:
+        return f"ranks are on {len(set(hosts))} machines"
+    if visible_gpus < len(hosts):
+        return f"rank 0 sees {visible_gpus} of {len(hosts)} GPUs"
+    return None
+
+
+def measure(workload: CollectivesWorkload, workers: int) -> tuple[list[CollectiveRow], dict[str, str]]:
+    """Rows of every collective, and why some have none."""
+    rows: list[CollectiveRow] = []
+    failures: dict[str, str] = {}
+    for kind in workload.collectives:
+        try:
+            done = subprocess.run(
+                command(kind, workload.sizes, workers),
+                capture_output=True,
+                text=True,
+                errors="replace",
+                timeout=_PATIENCE_S,
+                env={name: value for name, value in os.environ.items() if not name.startswith("NCCL_DEBUG")},
+                check=True,
+            )
+        except subprocess.CalledProcessError as error:
+            failures[kind.value] = f"exit status {error.returncode}: {(error.stderr or error.stdout)[-300:].strip()}"
+        except (OSError, subprocess.TimeoutExpired) as error:
+            failures[kind.value] = str(error)
+        else:
+            rows += rows_of(kind, done.stdout, workers, workload.sizes.iterations)
+    return rows, failures
+
+
+def command(kind: Collective, sizes: Sizes, workers: int) -> list[str]:
+    """As long a ladder as ours, checked as well."""
+    ladder = ["-b", str(sizes.min_bytes), "-e", str(sizes.max_bytes), "-f", str(sizes.factor)]
+    calls = ["-n", str(sizes.iterations), "-w", str(sizes.warmup), "-c", "1"]
+    return [_PROGRAMS[kind], *ladder, *calls, "-g", str(workers), "-d", _TYPES[sizes.dtype]]
+
+
+def rows_of(kind: Collective, text: str, workers: int, iterations: int) -> Iterator[CollectiveRow]:
+    """What it printed; its mean over calls stands for median, least and p95."""
+    for size, in_place, cells in printed_results(text.splitlines()):
+        if size == 0 or cells.get("time", "N/A") == "N/A":
+            continue
+        time_us, wrong = float(cells["time"]), cells.get("#wrong", "N/A")
+        if time_us <= 0:
+            continue
+        algbw = size / time_us / 1e3
+        yield CollectiveRow(
+            collective=kind,
+            tool=TOOL,
+            bytes=size,
+            in_place=in_place,
+            iterations=iterations,
+            time_us_median=time_us,
+            time_us_min=time_us,
+            time_us_p95=time_us,
+            algbw=algbw,
+            busbw=algbw * kind.bus_factor(workers),
+            errors=0 if wrong == "N/A" else int(float(wrong)),
+        )

@@ -1,0 +1,1 @@
+"""DeepSpeed's ZeRO as strategies of program torch; DeepSpeed itself is optional."""

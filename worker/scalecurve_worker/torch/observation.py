@@ -1,0 +1,286 @@
+"""What a torch program of anyone's is observed at: its collectives, what its model reads, and its gradients.
+
+Collectives are seen by torch's profiler, in a few steps before the warm-up. No hook and no profiler is left when a
+timed window begins.
+"""
+
+import functools
+import hashlib
+import importlib
+import sys
+import threading
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+from torch.optim import Optimizer
+from torch.optim.optimizer import register_optimizer_step_pre_hook
+from torch.utils.data.dataloader import _BaseDataLoaderIter
+
+from scalecurve_api.record.checks.proof import least_bytes
+from scalecurve_api.record.rank import CommunicationSeen, Proof, Traffic, TrainingSeen
+from scalecurve_worker.sdk.batches import LoaderTime
+from scalecurve_worker.sdk.observation import Observer, SampleDigest, tensor_bytes
+from scalecurve_worker.torch.profiler_session import ProfilerSession, tensor_list_bytes
+from scalecurve_worker.torch.traffic import observed
+
+_LIBRARIES = ("gloo:", "nccl:", "mpi:", "ucc:", "xccl:", "hccl:")
+_KERNEL, _KERNELS = "ncclDevKernel_", "kernels of NCCL"
+_HOROVOD = "horovod.torch.mpi_ops"
+# With one of these a program may communicate where nothing here sees it.
+_UNSEEN = {"mpi4py", "jax", "tensorflow", "cupy", "zmq", "ray"}
+_SAMPLE = 1 << 16
+
+
+class TorchObserver(Observer):
+    """Of a program that has loaded torch; ``model`` is what it passed to ``attach``, or None."""
+
+    def __init__(self, model: Any, device: torch.device, initial_checksum: str | None = None) -> None:
+        self._model = model if isinstance(model, nn.Module) else None
+        super().__init__(initial_checksum or parameter_sample(self._model))
+        self._device = device
+        self._phases: list[_Traffic] = []
+        self._problem = False
+        # To meet, ranks under mpirun load mpi4py in attach(): that is not the program's.
+        self._ours = {"mpi4py"} - sys.modules.keys()
+        self._inputs = SampleDigest("inputs of the model")
+        self._updates: Counter[Optimizer] = Counter()
+        self._gradient = False
+        self._profiler = ProfilerSession()
+        self._undo: list[Callable[[], None]] = []
+        self._before: int | None = None
+        self._timed: int | None = 0
+
+    def model(self, model: Any) -> None:
+        """What was read before is of the batches alone; parameters are compared with those of now."""
+        if isinstance(model, nn.Module) and model is not self._model:
+            self._model = model
+            self._initial = self._initial or parameter_sample(model)
+
+    @property
+    def updates(self) -> Mapping[Optimizer, int]:
+        """Optimizers that were seen to update, with how often; in ``steps`` observed steps."""
+        return self._updates
+
+    @property
+    def steps(self) -> int:
+        return sum(phase.steps for phase in self._phases)
+
+    @property
+    def reads(self) -> bool:
+        """Whether the model was called in the observed steps."""
+        return bool(self._inputs.samples)
+
+    def traffic(self, workers: int, elements: int) -> Traffic | None:
+        """What a step sends, for a model with so many elements to train; None where nothing was seen."""
+        phase = self._phases[0] if self._phases else None
+        if phase is None or not phase.bytes:
+            return None
+        return observed({kind: size / phase.steps for kind, size in phase.sizes.items()}, elements, workers)
+
+    @property
+    def complete(self) -> bool:
+        """Whether gradients were seen on their way; a program that averages now and then needs more steps."""
+        if self._problem or not self._phases:
+            return self._problem
+        phase = self._phases[-1]
+        elements = sum(parameter.numel() for parameter in self._model.parameters()) if self._model is not None else 0
+        enough = bool(phase.kinds) and phase.bytes / phase.steps >= least_bytes(elements)
+        return enough or _KERNELS in phase.kinds
+
+    def window_opens(self) -> None:
+        self._before = collectives()
+
+    def window_closed(self) -> None:
+        now, before = collectives(), self._before
+        if self._timed is not None:
+            self._timed = None if now is None or before is None else self._timed + now - before
+
+    def begin(self, steps: int, anew: bool) -> None:
+        """Watch collectives, inputs of the model and optimizer steps."""
+        super().begin(steps, anew)
+        if anew:
+            self._phases.append(_Traffic())
+        self._phases[-1].steps += steps
+        if self._model is not None:
+            handle = self._model.register_forward_pre_hook(self._forward, with_kwargs=True)
+            self._undo.append(handle.remove)
+        self._undo.append(register_optimizer_step_pre_hook(self._update).remove)
+        self._undo.append(self._watch_horovod())
+        # Collectives in a CUDA graph are only kernels; loading what sees those takes seconds.
+        kernels = "cuda" if not anew and self._device.type == "cuda" else None
+        self._profiler.begin(record_shapes=True, use_device=kernels)
+
+    def end(self) -> None:
+        super().end()
+        while self._undo:
+            self._undo.pop()()
+        events = self._profiler.end()
+        self._problem = self._problem or events is None
+        for event in events or ():
+            self._note(event)
+
+    def proof(self, final_checksum: str | None, declared_same: bool) -> Proof:
+        """What was seen; communication is left open where some could have gone unseen."""
+        proof = super().proof(final_checksum, declared_same)
+        training = None
+        if self._initial is not None:
+            training = TrainingSeen(
+                initial=self._initial,
+                final=parameter_sample(self._model) or final_checksum,
+                gradient_norm_nonzero=self._gradient if self._updates else None,
+                steps=self._updates.total(),
+                method="parameters and optimizer steps of torch",
+            )
+        inputs = self._inputs.seen(declared_same)
+        return Proof(communication=self._communication(), data=inputs or proof.data, training=training)
+
+    def _communication(self) -> CommunicationSeen | None:
+        if not self._phases:
+            return None
+        # What a program does while it is watched at first it must still do at the end.
+        least = min(self._phases, key=lambda phase: (phase.kinds.total() > 0, phase.bytes / phase.steps))
+        if not least.kinds and (self._problem or _may_be_unseen(self._ours)):
+            return None
+        return CommunicationSeen(
+            calls=least.kinds.total(),
+            bytes=least.bytes,
+            steps=least.steps,
+            kinds=sorted(least.kinds),
+            method="torch.autograd.profiler",
+            # Messages, Horovod's sums and those in a CUDA graph are not counted by a process group.
+            timed_calls=self._timed if all(map(_is_counted, least.kinds)) else None,
+        )
+
+    def _note(self, event: Any) -> None:
+        name = event.name()
+        if name.startswith(_KERNEL):
+            self._phases[-1].kinds[_KERNELS] += 1
+        if not name.startswith(_LIBRARIES) or name.endswith(("barrier", ":coalesced")):
+            return
+        self._phases[-1].kinds[name] += 1
+        self._phases[-1].sizes[name] += tensor_list_bytes(event)
+
+    def _forward(self, _: nn.Module, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> None:
+        self._inputs.add((arguments, keywords))
+
+    def _update(self, optimizer: Optimizer, *_: Any) -> None:
+        self._updates[optimizer] += 1
+        if self._gradient:
+            return
+        parameters = (parameter for group in optimizer.param_groups for parameter in group["params"])
+        self._gradient = any(p.grad is not None and bool(torch.count_nonzero(_local(p.grad))) for p in parameters)
+
+    def _watch_horovod(self) -> Callable[[], None]:
+        """Count what Horovod is handed: all of it passes one module, which stands in a variable of another."""
+        if _HOROVOD not in sys.modules:
+            return lambda: None
+        operations: Any = importlib.import_module(_HOROVOD)
+        library = operations.mpi_lib
+        operations.mpi_lib = _Counted(library, self._count)
+        return lambda: setattr(operations, "mpi_lib", library)
+
+    def _count(self, name: str, tensor: Tensor) -> None:
+        self._phases[-1].kinds[name] += 1
+        self._phases[-1].sizes[name] += tensor.numel() * tensor.element_size()
+
+
+@dataclass
+class _Traffic:
+    """What was exchanged in observed steps that follow each other."""
+
+    kinds: Counter[str] = field(default_factory=Counter)
+    sizes: Counter[str] = field(default_factory=Counter)
+    steps: int = 0
+
+    @property
+    def bytes(self) -> int:
+        return self.sizes.total()
+
+
+class _Counted:
+    """Horovod's library, which tells of every operation and its tensor."""
+
+    def __init__(self, library: Any, count: Callable[[str, Tensor], None]) -> None:
+        self._library = library
+        self._count = count
+
+    def __getattr__(self, name: str) -> Any:
+        function = getattr(self._library, name)
+        if "_async_torch_" not in name:
+            return function
+        kind = name.removeprefix("horovod_torch_").partition("_async")[0]
+
+        def counted(*arguments: Any) -> Any:
+            handed = arguments[0] if isinstance(arguments[0], list) else arguments[:1]
+            for tensor in handed:
+                if isinstance(tensor, Tensor):
+                    self._count(f"horovod:{kind}", tensor)
+            return function(*arguments)
+
+        return counted
+
+
+def collectives() -> int | None:
+    """How many collectives this process has begun, by the counts that torch's process groups keep; None without any."""
+    if not (dist.is_available() and dist.is_initialized()):
+        return None
+    try:
+        groups: Any = dist.distributed_c10d._world.pg_map  # torch types no such method
+        return sum(int(group._get_sequence_number_for_group()) for group in groups)
+    except (RuntimeError, AttributeError):
+        return None
+
+
+def _is_counted(kind: str) -> bool:
+    return kind.startswith(_LIBRARIES) and "send" not in kind and "recv" not in kind
+
+
+def watch_loaders(loading: LoaderTime) -> LoaderTime:
+    """Count the time in ``next()`` of every DataLoader, also those of loops that do not use ``bench.steps``."""
+    loop = threading.get_ident()
+    original = getattr(_BaseDataLoaderIter.__next__, "scalecurve_original", _BaseDataLoaderIter.__next__)
+
+    @functools.wraps(original)
+    def following(self: Any) -> Any:
+        if threading.get_ident() != loop:
+            return original(self)  # it prefetches
+        with loading:
+            return original(self)
+
+    following.__dict__["scalecurve_original"] = original
+    setattr(_BaseDataLoaderIter, "__next__", following)  # noqa: B010  # mypy refuses to assign a method
+    return loading
+
+
+def parameter_sample(model: nn.Module | None) -> str | None:
+    """A digest of elements of every parameter, equally far apart: cheap, and another one after a step of training.
+
+    Of the share that this rank holds, where ranks hold shares. None without parameters held here.
+    """
+    digest, elements = hashlib.blake2b(digest_size=16), 0
+    for parameter in model.parameters() if model is not None else ():
+        flat = _local(parameter).detach().reshape(-1)
+        elements += flat.numel()
+        digest.update(tensor_bytes(flat[:: max(1, flat.numel() // _SAMPLE)]))
+    return digest.hexdigest() if elements else None
+
+
+def _local(tensor: Tensor) -> Tensor:
+    """What this rank holds of it: of a DTensor, or of a parameter that DeepSpeed's ZeRO-3 leaves empty."""
+    to_local = getattr(tensor, "to_local", None)
+    shard: Tensor | None = getattr(tensor, "ds_tensor", None)
+    if to_local is not None:
+        held: Tensor = to_local()
+        return held
+    return tensor if shard is None else shard
+
+
+def _may_be_unseen(ours: set[str]) -> bool:
+    rpc = sys.modules.get("torch.distributed.rpc")
+    rpc_in_use = rpc is not None and getattr(rpc, "_is_current_rpc_agent_set", lambda: False)()
+    return bool(rpc_in_use) or any(name in sys.modules for name in _UNSEEN - ours)

@@ -7,8 +7,8 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ import scalecurve_local
 from scalecurve_api.spec.experiment import ScalingExperiment
 from scalecurve_local.devices.locks import LOCKS_ENV
 from scalecurve_local.supervision.supervisor import stat_of
+from tests.waiting import eventually
 
 PROGRAMS = Path(__file__).parent / "programs"
 LIGHT = PROGRAMS / "light.py"
@@ -35,10 +36,19 @@ def own_locks(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monk
 def nothing_left_behind(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[None]:
     """After every test no process is left whose environment or command line names the test's folder."""
     yield
-    left = processes_of(tmp_path)
-    for pid in left:
-        os.kill(pid, signal.SIGKILL)
-    assert not left, f"processes left behind: {left}"
+    try:
+        none_left(tmp_path)
+    finally:
+        for pid in processes_of(tmp_path):
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+
+def none_left(folder: Path) -> None:
+    """Wait until no process names ``folder``: the kernel takes its time to be done with one that was killed."""
+    eventually(
+        lambda: not processes_of(folder), f"the end of all processes of {folder}", log=lambda: f"{processes_of(folder)}"
+    )
 
 
 def processes_of(folder: Path) -> dict[int, str]:
@@ -49,10 +59,10 @@ def processes_of(folder: Path) -> dict[int, str]:
             try:
                 text = (entry / "environ").read_bytes() + (entry / "cmdline").read_bytes()
                 state = (entry / "stat").read_bytes().rpartition(b")")[2].split()[0]
+                if str(folder).encode() in text and state not in (b"Z", b"X"):
+                    found[int(entry.name)] = (entry / "comm").read_text().strip()
             except OSError:
                 continue
-            if str(folder).encode() in text and state not in (b"Z", b"X"):
-                found[int(entry.name)] = (entry / "comm").read_text().strip()
     return found
 
 
@@ -113,10 +123,22 @@ class Lab:
     def killed(self, once: Callable[[], bool]) -> None:
         """Begin, kill the engine at this moment, and wait for the end of what it had started."""
         engine = self.begin()
-        until(once)
+        eventually(once, "the moment of the kill")
         engine.kill()
         engine.communicate()
-        until(lambda: not processes_of(self.bundle))
+        none_left(self.bundle)
+
+    def events(self) -> int:
+        """How many lines executions and the engine have noted: how far a run is, on a machine of any speed."""
+        ledgers = [path for path in (self.ledger, self.bundle / "ledger.jsonl") if path.exists()]
+        return sum(path.read_bytes().count(b"\n") for path in ledgers)
+
+    def begin_and_reach(self, further: int, *options: str) -> subprocess.Popen[str]:
+        """The engine in a process of its own, once so many further events were noted, or the run is over."""
+        goal = self.events() + further
+        engine = self.begin(*options)
+        eventually(lambda: self.events() >= goal or engine.poll() is not None, f"event {goal}, or the end of the run")
+        return engine
 
     def drive(self, *options: str, environment: dict[str, str] | None = None) -> tuple[int, dict[str, Any], str]:
         """The same to its end: exit code, ``{trial: [phase, reason, attempt]}``, what it said."""
@@ -163,12 +185,3 @@ def new_lab() -> Iterator[Callable[[Path], Lab]]:
 @pytest.fixture
 def lab(tmp_path: Path, new_lab: Callable[[Path], Lab]) -> Lab:
     return new_lab(tmp_path)
-
-
-def until(condition: Callable[[], Any], seconds: float = 90.0) -> Any:
-    """Poll until the condition holds, and return what it gave."""
-    end = time.monotonic() + seconds
-    while not (found := condition()):
-        assert time.monotonic() < end, "waited in vain"
-        time.sleep(0.005)
-    return found

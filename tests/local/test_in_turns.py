@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
-import random
 import signal
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -21,7 +19,7 @@ from scalecurve_api.record.trial_record import TrialRecord
 from scalecurve_local import RunRequest, RunResult, StopRequest, run_in_turns
 from scalecurve_local.errors import BadInput
 
-from .conftest import Lab, until
+from .conftest import Lab
 
 pytestmark = pytest.mark.processes
 
@@ -108,21 +106,14 @@ def test_stopped_and_resumed_it_is_the_same_session(pair: Pair) -> None:
     assert len(pair.first.published()) == len(pair.second.published()) == 4
 
 
-def test_killed_at_random_moments_nothing_is_lost_and_all_are_pairs(pair: Pair) -> None:
-    moments = random.Random(3)
+def test_killed_at_any_event_nothing_is_lost_and_all_are_pairs(pair: Pair) -> None:
     against = f"against={pair.second.file}::{pair.second.bundle}"
-    code = None
-    for kill in range(8):
-        process = pair.first.begin(against, *(["resume"] if kill else []))
-        if kill == 7:
-            code = process.wait(120)
-            break
-        done = len(pair.order())
-        until(lambda done=done, process=process: len(pair.order()) > done or process.poll() is not None)
-        time.sleep(moments.uniform(0, 0.4))
-        process.kill()
-        process.communicate()
-    assert code == 0
+    for further in range(1, 8):
+        engine = pair.first.begin_and_reach(further, against, *(["resume"] if further > 1 else []))
+        engine.kill()
+        engine.communicate()
+    code, _, said = pair.first.drive(against, "resume")
+    assert code == 0, said
     assert len(pair.first.published()) == len(pair.second.published()) == 4
     assert len(pair.paired()) == 1
     assert not [claim for lab in pair.labs for claim in open_bundle(lab.bundle).claims if claim.holds is False]

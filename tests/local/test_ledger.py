@@ -10,8 +10,9 @@ import pytest
 
 from scalecurve_api.record.ledger import Event, Ledger, read_ledger
 from scalecurve_local.errors import StorageError
+from tests.waiting import eventually
 
-from .conftest import Lab, until
+from .conftest import Lab
 
 pytestmark = pytest.mark.processes
 ONE: dict[str, Any] = {"scaling": {"modes": ["weak"], "workers": [1], "batch": {"perWorker": 4}}}
@@ -56,7 +57,7 @@ def test_a_trial_that_is_rolled_again_is_told_and_gets_the_next_number(lab: Lab)
 def test_a_killed_attempt_is_told(lab: Lab) -> None:
     lab.write("hang:0", **ONE)
     engine = lab.begin()
-    until(lambda: bool(list(lab.bundle.glob(".work/*/attempt-1/order.json"))))
+    eventually(lambda: list(lab.bundle.glob(".work/*/attempt-1/order.json")), "the order")
     engine.kill()
     engine.wait()
     lab.write(**ONE)

@@ -18,7 +18,7 @@ from scalecurve_api.record.trial_record import stored_digest
 from scalecurve_local import RunRequest, StopRequest, prepare, session
 from scalecurve_local.errors import BadInput
 
-from .conftest import Lab, until
+from .conftest import Lab
 
 pytestmark = pytest.mark.processes
 
@@ -96,12 +96,10 @@ def test_a_session_killed_at_any_moment_is_resumed_and_leaves_the_first_as_it_wa
     lab.write(step_ms=5)
     lab.run()
     first = contents(lab.bundle / "trials")
-    for how in ("add-session", "resume"):
-        began = len(lab.notes())
-        process = lab.begin(how)
-        until(lambda began=began: len(lab.notes()) > began)
-        process.kill()
-        process.communicate()
+    for further, how in ((3, "add-session"), (4, "resume")):
+        engine = lab.begin_and_reach(further, how)
+        engine.kill()
+        engine.communicate()
     code, records, _ = lab.drive("resume")
     assert code == 0
     assert set(records) == {"weak-1-1x1-r1", "weak-2-1x2-r1", "weak-1-1x1-s2-r2", "weak-2-1x2-s2-r2"}

@@ -23,6 +23,7 @@ from scalecurve_local.execution.commands import check_installed, commands
 from scalecurve_local.execution.environment import trial_environment
 from scalecurve_local.execution.running_trial import reserve_port
 from tests.local.devices.test_shares import plan
+from tests.waiting import PATIENCE_S
 
 HERE = AttemptFolder(Within(Path("/b")) / ".work" / "t" / "attempt-1", 1)
 
@@ -163,6 +164,6 @@ def test_a_reserved_port_is_given_to_nobody_else_but_its_own_server() -> None:
         server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         server.bind(("", number))
         server.listen()
-        with socket.create_connection(("127.0.0.1", number), timeout=5):
+        with socket.create_connection(("127.0.0.1", number), timeout=PATIENCE_S):
             pass
     reserved.close()

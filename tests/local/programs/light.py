@@ -5,7 +5,8 @@
 WHAT: exit:RANK:CODE, kill:RANK:SIGNAL, hang:RANK, hold:FILE (waits while it exists), stubborn (ignores SIGTERM),
 daemon:FILE (double-forks a sleeper, which writes its pid), junk:RANK (writes a bad rank record), print:BYTES,
 memory:RANK[:BATCH] (raises MemoryError, if its batch is larger), say:RANK:TEXT (writes a failure file, exits with 1),
-link:RANK:FILE:TARGET, fifo:RANK:FILE, sparse:RANK:FILE:BYTES (at its end, in place of one of its files),
+linger:FILE (waits while it exists, at its very end), link:RANK:FILE:TARGET, fifo:RANK:FILE,
+sparse:RANK:FILE:BYTES (at its end, in place of one of its files),
 once:FILE:WHAT (does WHAT if FILE is not there yet).
 Every execution appends ``begin`` and ``end`` lines to the ledger; ``end`` comes after the rank record is in place.
 """
@@ -75,6 +76,9 @@ def main() -> None:
     for what in arguments.do:
         swap(what, rank, out)
     note(arguments.ledger, trial["name"], rank, run, "end")
+    for what in arguments.do:
+        if what.startswith("linger:"):
+            quirk("hold", what.partition(":")[2], rank)
 
 
 def within(wanted: list[str], trial: dict[str, Any]) -> list[str]:
@@ -131,7 +135,7 @@ def misbehave(wanted: list[str], rank: int, out: Path) -> None:
                 misbehave([inner], rank, out)
         elif name in ("daemon", "hold", "print", "stubborn"):
             quirk(name, rest, rank)
-        elif name not in ("link", "fifo", "sparse") and rest.split(":")[0] == str(rank):
+        elif name not in ("linger", "link", "fifo", "sparse") and rest.split(":")[0] == str(rank):
             end_badly(name, rest, rank, out)
 
 

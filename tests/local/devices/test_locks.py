@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,10 +13,10 @@ import pytest
 from scalecurve_local.devices.locks import Interrupted, Locks, take
 from scalecurve_local.errors import StorageError, Unavailable
 from scalecurve_local.supervision.supervisor import identity
+from tests.waiting import PATIENCE_S
 
 
-def grab(*files: Path, wait: bool = False, stopped: bool = False, said: list[str] | None = None) -> Locks:
-    say = (said if said is not None else []).append
+def grab(*files: Path, wait: bool = False, stopped: bool = False, say: Callable[[str], None] = str) -> Locks:
     return take(files, "it", Path("/bundle"), wait=wait, say=say, stopped=lambda: stopped)
 
 
@@ -41,7 +41,7 @@ def test_all_or_none(tmp_path: Path) -> None:
 def test_waiting_ends_when_a_stop_is_asked_for(tmp_path: Path) -> None:
     held, said = grab(tmp_path / "1"), list[str]()
     with pytest.raises(Interrupted):
-        grab(tmp_path / "1", wait=True, stopped=True, said=said)
+        grab(tmp_path / "1", wait=True, stopped=True, say=said.append)
     assert "waiting" in said[0]
     held.release()
 
@@ -52,10 +52,18 @@ def test_a_child_that_inherited_it_keeps_it_and_is_waited_for_when_the_engine_is
     held = grab(file)
     gone = f"{os.getpid()}/1/{identity(os.getpid()).rpartition('/')[2]}"
     file.write_text(json.dumps({"pid": os.getpid(), "identity": gone, "bundle": "/b"}))
-    child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(0.4)"], pass_fds=held.descriptors)
+    # It ends with its input, and that when this process has said that it waits.
+    its_input, end = os.pipe()
+    child = subprocess.Popen(["cat"], stdin=its_input, pass_fds=held.descriptors)
+    os.close(its_input)
     held.release()
-    again = grab(file, wait=False, said=said)
-    assert child.wait() == 0
+
+    def say(line: str) -> None:
+        said.append(line)
+        os.close(end)
+
+    again = grab(file, wait=False, say=say)
+    assert child.wait(PATIENCE_S) == 0
     assert said == ["waiting for the processes of an earlier run to end"]
     again.release()
 

@@ -30,7 +30,6 @@ from tools.devcluster.tier import Tier
 from tools.devcluster.waiting import wait_until
 
 GPU = "nvidia.com/gpu"
-_READY_S = 180.0  # two cores may have much else to do
 _INIT_CONTAINER = """- name: init-pytorch
   image: {image}
   command: [/pause, resolve, "{{{{.MasterAddr}}}}"]
@@ -146,7 +145,7 @@ class RealCluster:
 
     def wait_until_ready(self) -> None:
         """Return once every node takes pods: Ready, and without a taint. Raises TimeoutError."""
-        wait_until(self.all_ready, f"Ready of {', '.join(self.nodes)}", _READY_S)
+        wait_until(self.all_ready, f"Ready of {', '.join(self.nodes)}")
 
     def all_ready(self) -> bool:
         """Whether every node takes pods. Raises ComponentError, with the end of its log, for one that has ended."""
@@ -218,7 +217,7 @@ class RealCluster:
         if up:
             # Only after a sign of life: a node may seem Ready that is about to be given up.
             before = renewed()
-            wait_until(lambda: renewed() != before, f"a sign of life of {node}", _READY_S)
+            wait_until(lambda: renewed() != before, f"a sign of life of {node}")
             self.wait_until_ready()
 
     def give_gpus(self, count: int) -> None:

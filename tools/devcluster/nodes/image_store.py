@@ -20,12 +20,12 @@ from pathlib import Path
 from tools.devcluster import toolchain
 from tools.devcluster.components import Component
 from tools.devcluster.nodes import known_layers, small_images
+from tools.devcluster.waiting import READY_S
 
 DISCARDING = ("--local", "--discard-unpacked-layers")
 """Of `ctr images import`: layers are kept unpacked only."""
 _IMPORTED = re.compile(r"^unpacking (\S+) \(", re.MULTILINE)
 _KEPT = "localhost/scalecurve/kept:dev"
-_READY_S = 60.0
 _COPIED = ("io.containerd.metadata.v1.bolt", "io.containerd.snapshotter.v1.overlayfs/metadata.db")
 _SHARED = ("io.containerd.content.v1.content/blobs", "io.containerd.snapshotter.v1.overlayfs/snapshots")
 
@@ -74,7 +74,7 @@ class Store:
             containerd = Component("containerd", command, Path(folder) / "log", answers)
             containerd.start()
             try:
-                containerd.wait(_READY_S)
+                containerd.wait(READY_S)
                 # What an image of the same name has unpacked must stay until this one has it too.
                 there = [name for name in _output(*ctr, "images", "list", "-q").split() if not name.startswith(_KEPT)]
                 kept = {name: f"{_KEPT}-{index}" for index, name in enumerate(there)}

@@ -9,7 +9,7 @@ from typing import Any, Self
 from tools.devcluster import toolchain
 from tools.devcluster.nodes.cluster import RealCluster
 from tools.devcluster.nodes.existing import ExistingCluster
-from tools.devcluster.waiting import wait_until
+from tools.devcluster.waiting import READY_S, wait_until
 from tools.images import build as images
 
 CHART = Path(__file__).parents[3] / "charts" / "scalecurve"
@@ -24,7 +24,6 @@ PROGRAMS = {
     "custom": "worker-mpi",
 }
 """program → image that its trials have here, where an experiment names none"""
-_READY_S = 180
 
 Object = dict[str, Any]
 
@@ -46,7 +45,7 @@ class Installed:
         try:
             helm(
                 self.cluster.kubeconfig, "install", "scalecurve", CHART, f"--namespace={NAMESPACE}", "--wait",
-                f"--timeout={_READY_S}s", *self._chosen(),
+                f"--timeout={READY_S:g}s", *self._chosen(),
             )  # fmt: skip
         except HelmError as error:
             error.add_note(self.cluster.kubectl("-n", NAMESPACE, "describe", "pods"))
@@ -91,7 +90,7 @@ class Installed:
         def another() -> bool:
             return any(_is_ready(pod) for pod in self.pods() if pod["metadata"]["name"] not in before)
 
-        wait_until(another, "another operator", _READY_S)
+        wait_until(another, "another operator")
 
 
 def _is_ready(pod: Object) -> bool:

@@ -15,8 +15,7 @@ from pathlib import Path
 from tools.devcluster import toolchain
 from tools.devcluster.components import Component
 from tools.devcluster.nodes.machine import PRIVATE, SYSCTLS
-
-_READY_S = 60.0
+from tools.devcluster.waiting import READY_S
 
 
 class Space:
@@ -36,7 +35,7 @@ class Space:
     def start(self) -> None:
         """Make it. Raises ComponentError, with what was said, where that is not allowed."""
         self._holder.start()
-        self._holder.wait(_READY_S)
+        self._holder.wait(READY_S)
         (self.logs / f"{self.name}-space.pid").write_text(str(self.pid))
 
     def _is_held(self) -> bool:
@@ -80,7 +79,7 @@ class Space:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self.pid, signal.SIGKILL)
             with contextlib.suppress(subprocess.TimeoutExpired):
-                self._holder.join(_READY_S)
+                self._holder.join(READY_S)
         self._holder.kill()
 
 

@@ -16,8 +16,9 @@ import pytest
 import scalecurve_local
 from scalecurve_local.execution import running_trial as supervise
 from scalecurve_local.supervision.supervisor import descendants
+from tests.waiting import PATIENCE_S, eventually
 
-from .conftest import Lab, living, processes_of, until
+from .conftest import Lab, living, none_left
 
 pytestmark = pytest.mark.processes
 CORES = len(os.sched_getaffinity(0))
@@ -54,7 +55,7 @@ def test_a_rank_that_exits_with_an_error_ends_its_trial_at_once(lab: Lab) -> Non
     record = lab.record(T2)
     assert (result.exit_code, record["phase"], record["reason"]) == (1, "Failed", "RankFailed")
     assert record["message"] == "rank 1 exited with code 3: light: about to exit"
-    assert record["exitCodes"]["1"] == 3
+    assert (record["exitCodes"]["1"], record["exitCodes"]["0"]) == (3, -15), "the other was sent a stop in its sleep"
     assert record["logTail"]["0"][0] == "light: rank 0 of 2"
     assert record["logTail"]["1"][-1] == "light: about to exit"
 
@@ -96,13 +97,18 @@ def test_what_a_failing_rank_wrote_is_the_message(lab: Lab) -> None:
 
 @pytest.mark.parametrize("manners", ["hang:1", "stubborn"])
 def test_a_hang_ends_at_the_deadline(lab: Lab, manners: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the deadline; one that the machine is quick enough for meets the ranks in their hang."""
     monkeypatch.setattr(supervise, "GRACE_S", 0.3)
-    lab.write(manners, "hang:1", deadlineSeconds=1, **TWO)
-    lab.run()
-    record = lab.record(T2)
-    assert (record["phase"], record["reason"]) == ("Failed", "DeadlineExceeded")
-    assert "deadlineSeconds, 1: rank 0 after" in record["message"]
-    assert "rank 1 after 13 steps" in record["message"]
+    for deadline in (1, 4, 16, 64):
+        lab.bundle = lab.folder / f"bundle-{deadline}"
+        lab.write(manners, "hang:1", deadlineSeconds=deadline, **TWO)
+        lab.run()
+        record = lab.record(T2)
+        assert (record["phase"], record["reason"]) == ("Failed", "DeadlineExceeded")
+        assert f"deadlineSeconds, {deadline}: rank 0 after" in record["message"]
+        if "rank 1 after 13 steps" in record["message"]:
+            return
+    pytest.fail(f"not in their hang: {record['message']}")
 
 
 def test_a_double_forked_daemon_does_not_outlive_its_trial(lab: Lab) -> None:
@@ -208,10 +214,10 @@ def test_a_killed_torchrun_takes_its_ranks_with_it(lab: Lab) -> None:
     def launcher() -> int | None:
         return next((pid for pid in descendants(engine.pid) if "torch.distributed.run" in words(pid)), None)
 
-    until(lambda: list(lab.bundle.glob(".work/*/attempt-1/rank-1.ready.json")))
-    killed = until(launcher)
+    eventually(lambda: list(lab.bundle.glob(".work/*/attempt-1/rank-1.ready.json")), "rank 1")
+    killed = eventually(launcher, "torchrun")
     os.kill(killed, signal.SIGKILL)
-    engine.communicate(timeout=240)
+    engine.communicate(timeout=PATIENCE_S)
     record = lab.record(T2)
     assert (record["phase"], record["reason"]) == ("Failed", "RankKilled")
     assert record["message"] == "the launcher was ended by SIGKILL"
@@ -227,10 +233,10 @@ def words(pid: int) -> str:
 def test_a_killed_supervisor_leaves_nothing_and_fails_the_trial(lab: Lab) -> None:
     lab.write(f"daemon:{lab.folder}/daemon", "hang:0", **ONE)
     engine = lab.begin()
-    until(lambda: (lab.folder / "daemon").exists() and (lab.folder / "daemon").read_text())
+    eventually(lambda: (lab.folder / "daemon").exists() and (lab.folder / "daemon").read_text(), "the daemon")
     (supervisor,) = (pid for pid in descendants(engine.pid) if "supervisor.py" in words(pid))
     os.kill(supervisor, signal.SIGKILL)
-    engine.communicate(timeout=240)
+    engine.communicate(timeout=PATIENCE_S)
     record = lab.record(T1)
     assert (record["phase"], record["reason"]) == ("Failed", "RankKilled")
     assert record["message"] == "the supervisor was killed by signal 9"
@@ -241,7 +247,7 @@ def test_runs_beside_each_other_share_no_port_and_no_folder(tmp_path: Path, new_
     for lab in labs:
         lab.write(**TWO)
     engines = [lab.begin(environment={"SCALECURVE_LOCKS": str(lab.folder)}) for lab in labs]
-    assert [engine.wait(60) for engine in engines] == [0, 0, 0]
+    assert [engine.wait(PATIENCE_S) for engine in engines] == [0, 0, 0]
     for engine in engines:
         engine.communicate()
     options = [lab.record(T2)["options"] for lab in labs]
@@ -254,7 +260,7 @@ def test_a_second_run_on_the_same_devices_waits_or_is_refused(lab: Lab, new_lab:
     hold.touch()
     lab.write(f"hold:{hold}", **ONE)
     first = lab.begin()
-    until(lambda: list(lab.bundle.glob(".work/*/attempt-1/rank-0.ready.json")))
+    eventually(lambda: list(lab.bundle.glob(".work/*/attempt-1/rank-0.ready.json")), "rank 0")
     other = new_lab(lab.folder / "other")
     other.write(**ONE)
     code, _, said = other.drive("refuse")
@@ -265,9 +271,9 @@ def test_a_second_run_on_the_same_devices_waits_or_is_refused(lab: Lab, new_lab:
     assert second.stderr is not None
     assert any("waiting" in line for line in second.stderr)
     hold.unlink()
-    out, _ = second.communicate(timeout=300)
+    out, _ = second.communicate(timeout=PATIENCE_S)
     assert (second.returncode, json.loads(out)[T1][0]) == (0, "Succeeded")
-    assert first.wait(240) == 0
+    assert first.wait(PATIENCE_S) == 0
     first.communicate()
     began = other.notes()[0]["at"]
     ended = lab.notes()[-1]["at"]
@@ -279,12 +285,12 @@ def test_two_engines_never_share_a_bundle(lab: Lab, tmp_path: Path) -> None:
     hold.touch()
     lab.write(f"hold:{hold}", **ONE)
     first = lab.begin()
-    until(lambda: list(lab.bundle.glob(".work/*/attempt-1/rank-0.ready.json")))
+    eventually(lambda: list(lab.bundle.glob(".work/*/attempt-1/rank-0.ready.json")), "rank 0")
     code, _, said = lab.drive("resume", environment={"SCALECURVE_LOCKS": str(tmp_path)})
     assert code == 3
     assert "this bundle is in use by another run" in said
     hold.unlink()
-    assert first.wait(240) == 0
+    assert first.wait(PATIENCE_S) == 0
     first.communicate()
 
 
@@ -294,7 +300,7 @@ def test_a_full_disk_gives_a_clear_message_and_a_resume_goes_on(lab: Lab) -> Non
         ["/bin/sh", "-c", 'ulimit -f 1; exec "$@"', "sh", sys.executable, str(lab_drive()), lab.file, lab.bundle],
         capture_output=True,
         text=True,
-        timeout=240,
+        timeout=PATIENCE_S,
         check=False,
     )
     assert limited.returncode == 3
@@ -302,7 +308,7 @@ def test_a_full_disk_gives_a_clear_message_and_a_resume_goes_on(lab: Lab) -> Non
     assert "File too large" in limited.stderr
     assert "--resume" in limited.stderr
     assert "Traceback" not in limited.stderr
-    assert not processes_of(lab.folder)
+    none_left(lab.folder)
     assert lab.drive("resume")[0] == 0
 
 

@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 
-from .conftest import Lab, processes_of, until
+from tests.waiting import PATIENCE_S, eventually
+
+from .conftest import Lab, none_left
 
 pytest.importorskip("torch", reason="torch is not installed")
 pytestmark = pytest.mark.processes
@@ -46,12 +48,21 @@ def rank_pids(lab: Lab) -> list[int]:
     return [entry["pid"] for entry in ready] if len(begun) == len(ready) == 2 else []
 
 
-def test_killed_while_training_and_resumed(lab: Lab) -> None:
-    write(lab, 1_000)
+def killed_while_training(lab: Lab, steps: int) -> bool:
+    """Kill the engine once both ranks train; whether they still did."""
+    lab.bundle = lab.folder / f"bundle-{steps}"
+    write(lab, steps)
     engine = lab.begin()
-    until(lambda: rank_pids(lab))
+    eventually(lambda: rank_pids(lab) or engine.poll() is not None, "steps of both ranks, or the end of the run")
     engine.kill()
     engine.communicate()
+    none_left(lab.bundle)
+    return not lab.published() and not list(lab.bundle.glob(".work/*/attempt-1/rank-0.json"))
+
+
+def test_killed_while_training_and_resumed(lab: Lab) -> None:
+    # Where it was through before this process had a turn: once more, and longer.
+    assert any(killed_while_training(lab, steps) for steps in (1_000, 4_000, 16_000))
     code, records, said = lab.drive("resume")
     assert (code, records) == (0, {T2: ["Succeeded", None, 2]}), said
     record = lab.record(T2)
@@ -61,14 +72,14 @@ def test_killed_while_training_and_resumed(lab: Lab) -> None:
     assert [place["device"] for place in record["topology"]] == [
         "cpu:" + ",".join(map(str, place["cores"])) for place in record["topology"]
     ]
-    assert not processes_of(lab.folder)
+    none_left(lab.folder)
 
 
 def test_a_rank_killed_while_training_is_the_reason(lab: Lab) -> None:
     write(lab, 1_000_000, "processes")
     engine = lab.begin()
-    os.kill(until(lambda: rank_pids(lab))[1], signal.SIGKILL)
-    assert engine.wait(60) == 1
+    os.kill(eventually(lambda: rank_pids(lab), "steps of both ranks")[1], signal.SIGKILL)
+    assert engine.wait(PATIENCE_S) == 1
     engine.communicate()
     record = lab.record(T2)
     assert (record["phase"], record["reason"]) == ("Failed", "RankKilled")

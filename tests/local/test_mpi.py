@@ -11,7 +11,9 @@ from typing import Any
 
 import pytest
 
-from .conftest import Lab, processes_of, until
+from tests.waiting import PATIENCE_S, eventually
+
+from .conftest import Lab, none_left
 
 pytest.importorskip("mpi4py", reason="mpi4py is not installed")
 if not Path(sys.executable).with_name("mpirun").exists():
@@ -50,14 +52,14 @@ def test_the_all_reduce_over_mpi(lab: Lab) -> None:
 def test_a_rank_of_mpi_that_is_killed_is_the_reason(lab: Lab) -> None:
     write(lab, [2], **over_mpi(100_000, 1 << 24))
     engine = lab.begin()
-    ready = until(lambda: list(lab.bundle.glob(".work/*/attempt-1/rank-1.ready.json")))
+    ready = eventually(lambda: list(lab.bundle.glob(".work/*/attempt-1/rank-1.ready.json")), "rank 1")
     os.kill(json.loads(ready[0].read_text())["pid"], signal.SIGKILL)
-    assert engine.wait(60) == 1
+    assert engine.wait(PATIENCE_S) == 1
     engine.communicate()
     record = lab.record("weak-2-1x2-r1")
     assert (record["phase"], record["reason"]) == ("Failed", "RankKilled")
     assert record["message"] == "rank 1 was ended by SIGKILL"
-    assert not processes_of(lab.folder)
+    none_left(lab.folder)
 
 
 def test_ddp_that_mpirun_started(lab: Lab) -> None:

@@ -13,13 +13,24 @@ ESCAPE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 
 def test_the_live_line(desk: Desk):
-    terminal = Terminal(desk, "run", desk.write(measure={"stepsPerWindow": 300}), "--bundle", "b", columns=160)
+    """Each trial goes on when what is to be seen of it was shown."""
+    holds = [desk.folder / f"hold-{workers}" for workers in (1, 2)]
+    for hold in holds:
+        hold.touch()
+    file = desk.write("experiment.yaml", "--hold", str(desk.folder / "hold-{workers}"))
+    terminal = Terminal(desk, "run", file, "--bundle", "b", columns=160)
+    first = re.compile(r"0/2 trials · weak-(\d).*step \d+ \((warm-up|window \d)\) · [\d.]+ steps/s, [\d,]+ samples/s")
+    second = re.compile(r"1/2 trials · \d:\d\d left · weak-")
+    shown = terminal.read(lambda text: first.search(ESCAPE.sub("", text)))
+    running = first.search(ESCAPE.sub("", shown))
+    assert running, shown
+    holds.pop(int(running[1]) - 1).unlink()
+    shown = terminal.read(lambda text: second.search(ESCAPE.sub("", text)))
+    assert second.search(ESCAPE.sub("", shown)), shown
+    holds.pop().unlink()
     assert terminal.wait() == 0
     shown = ESCAPE.sub("", terminal.text)
     assert "each worker has 1 core" in shown
-    assert "0/2 trials · weak-" in shown
-    assert re.search(r"step \d+ \((warm-up|window \d)\) · [\d.]+ steps/s, [\d,]+ samples/s", shown)
-    assert re.search(r"1/2 trials · \d:\d\d left · weak-", shown)
     assert sorted(re.findall(r"Succeeded +(\S+)\r", shown)) == ["weak-1-1x1-r1", "weak-2-1x2-r1"]
     assert terminal.text.count("\x1b[?25l") == terminal.text.count("\x1b[?25h") == 1, "the cursor is back"
     left = shown[shown.index("Scaling\r\n") :]

@@ -13,9 +13,8 @@ import signal
 import struct
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
-from contextlib import chdir, redirect_stderr, redirect_stdout
+from contextlib import chdir, redirect_stderr, redirect_stdout, suppress
 from dataclasses import dataclass
 from fcntl import ioctl
 from pathlib import Path
@@ -26,6 +25,7 @@ import pytest
 import yaml
 
 from scalecurve.cli import main
+from tests.waiting import PATIENCE_S, eventually
 
 SCALECURVE = Path(sys.executable).with_name("scalecurve")
 # Tests started in the background by a shell are told to ignore Ctrl-C, and so would be what they start.
@@ -107,7 +107,7 @@ class Desk:
     def end(self, process: subprocess.Popen[str]) -> Ran:
         """Wait for it."""
         try:
-            out, err = process.communicate(timeout=240)
+            out, err = process.communicate(timeout=PATIENCE_S)
         except subprocess.TimeoutExpired:
             process.kill()
             process.communicate()
@@ -169,20 +169,22 @@ class Terminal:
             ioctl(0, TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
             os.execve(SCALECURVE, [str(SCALECURVE), *map(str, words)], environment)
 
-    def read(self, until: Callable[[str], Any], seconds: float = 30.0) -> str:
+    def read(self, until: Callable[[str], Any]) -> str:
         """Everything shown so far, once that satisfies ``until`` or the command has ended."""
-        end = time.monotonic() + seconds
-        while not until(self.text):
-            assert time.monotonic() < end, f"waited in vain: {self.text!r}"
-            if select.select([self.descriptor], [], [], 0.1)[0]:
-                try:
-                    data = os.read(self.descriptor, 65536)
-                except OSError:  # EIO: the last process has closed its end
-                    break
-                if not data:
-                    break
-                self.seen += data
+        eventually(lambda: until(self.text) or self.ended(), "what the terminal is to show", log=lambda: self.text)
         return self.text
+
+    def ended(self) -> bool:
+        """Take what is shown by now; whether that was the last."""
+        while select.select([self.descriptor], [], [], 0)[0]:
+            try:
+                data = os.read(self.descriptor, 65536)
+            except OSError:  # EIO: the last process has closed its end
+                return True
+            if not data:
+                return True
+            self.seen += data
+        return False
 
     @property
     def text(self) -> str:
@@ -219,10 +221,19 @@ def desk(tmp_path: Path, locks: Path) -> Iterator[Desk]:
         if process.poll() is None:  # after a failed test
             process.terminate()
             process.communicate()
-    left = processes_of(tmp_path)
-    for pid in left:
-        os.kill(pid, signal.SIGKILL)
-    assert not left, f"processes left behind: {left}"
+    try:
+        none_left(tmp_path)
+    finally:
+        for pid in processes_of(tmp_path):
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+
+def none_left(folder: Path) -> None:
+    """Wait until no process names ``folder``: the kernel takes its time to be done with one that was killed."""
+    eventually(
+        lambda: not processes_of(folder), f"the end of all processes of {folder}", log=lambda: f"{processes_of(folder)}"
+    )
 
 
 @pytest.fixture(scope="session")
@@ -246,13 +257,4 @@ def processes_of(folder: Path) -> dict[int, str]:
                     found[int(entry.name)] = (entry / "comm").read_text().strip()
             except OSError:
                 continue
-    return found
-
-
-def wait_for(condition: Callable[[], Any], seconds: float = 120.0) -> Any:
-    """Poll until the condition holds, and return what it gave."""
-    end = time.monotonic() + seconds
-    while not (found := condition()):
-        assert time.monotonic() < end, "waited in vain"
-        time.sleep(0.01)
     return found

@@ -11,7 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from .conftest import HINT, SCALECURVE, Desk, Ran, Terminal, check, processes_of, wait_for
+from tests.waiting import PATIENCE_S, eventually
+
+from .conftest import HINT, SCALECURVE, Desk, Ran, Terminal, check, none_left
 
 pytestmark = pytest.mark.processes
 
@@ -25,7 +27,7 @@ def as_typed(desk: Desk, command: str) -> Ran:
         env={**desk.environment, "PATH": path},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE_S,
     )
     ran = Ran(command, done.returncode, done.stdout, done.stderr)
     check(ran)
@@ -35,11 +37,11 @@ def as_typed(desk: Desk, command: str) -> Ran:
 def test_ctrl_c_stops_keeps_and_hints(desk: Desk):
     desk.hold().rename(desk.folder / "my 'own' experiment.yaml")
     process = desk.begin("run", "my 'own' experiment.yaml", "--bundle", "the bundle", "-o", "json")
-    wait_for(desk.stepping)
+    eventually(desk.stepping, "steps")
     process.send_signal(signal.SIGINT)
     ran = desk.end(process)
     assert ran.code == 130
-    assert not processes_of(desk.folder)
+    none_left(desk.folder)
     assert [row["throughput"] for row in ran.json["scaling"]["rows"]] == ["?", "?"]
     (hint,) = HINT.findall(ran.err)
     desk.let_go()
@@ -50,7 +52,7 @@ def test_ctrl_c_stops_keeps_and_hints(desk: Desk):
 def test_the_hint_repeats_the_options_it_needs(desk: Desk):
     desk.hold()
     process = desk.begin("run", "held.yaml", "--bundle", "b", "--oversubscribe", "--metrics-port", "0", "--quiet")
-    wait_for((desk.folder / "b" / "trials").exists)
+    eventually((desk.folder / "b" / "trials").exists, "the bundle")
     process.send_signal(signal.SIGTERM)
     ran = desk.end(process)
     assert ran.code == 130
@@ -64,7 +66,7 @@ def test_ctrl_c_in_a_terminal(desk: Desk):
     terminal.type("\x03")
     assert terminal.wait() == 130
     assert "stopping" in terminal.text
-    assert not processes_of(desk.folder)
+    none_left(desk.folder)
     assert HINT.findall(terminal.text) == ["scalecurve run held.yaml --bundle b --resume\r"]
 
 
@@ -74,7 +76,7 @@ def test_a_terminal_that_is_closed(desk: Desk):
     terminal.read(lambda _: desk.stepping())
     terminal.close()
     os.waitpid(terminal.pid, 0)
-    wait_for(lambda: not processes_of(desk.folder))
+    none_left(desk.folder)
     assert "0 of 2 trials done" in desk.here("status", "b", code=0).out
     desk.let_go()
     desk("run", file, "--bundle", "b", "--resume", code=0)
@@ -84,7 +86,7 @@ def test_two_runs_on_the_same_cores(desk: Desk):
     """The second is refused at once where it may not wait; one that waits can be interrupted, and goes on later."""
     file = desk.hold()
     first = desk.begin("run", file, "--bundle", "first")
-    wait_for(desk.stepping)
+    eventually(desk.stepping, "steps")
     refused = desk("run", file, "--bundle", "b", "--no-wait", code=3)
     assert f"a device of this run is in use by another run (process {first.pid}, bundle " in refused.err
     waiting = desk.begin("run", "held.yaml", "--bundle", "b")

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import os
 import signal
+import struct
 import subprocess
-import time
+from fcntl import ioctl
 from importlib.metadata import version
 from pathlib import Path
+from termios import FIONREAD
 
 import pytest
 
-from .conftest import SCALECURVE, Desk, Ran, check, wait_for
+from tests.waiting import PATIENCE_S, eventually
+
+from .conftest import SCALECURVE, Desk, Ran, check
 
 
 def test_help_lists_every_verb_and_the_exit_codes(desk: Desk):
@@ -68,7 +72,7 @@ def test_a_reader_that_goes_away_sees_no_traceback(desk: Desk, words: list[str])
     process.stdout.close()
     err = process.stderr.read()
     process.stderr.close()
-    check(Ran(str(words), process.wait(60), line, err))
+    check(Ran(str(words), process.wait(PATIENCE_S), line, err))
 
 
 @pytest.mark.parametrize("words", [["--help"], ["plan", "experiment.yaml"], ["plan", "experiment.yaml", "-o", "csv"]])
@@ -76,7 +80,7 @@ def test_a_full_disk_behind_the_output_is_said(desk: Desk, words: list[str]):
     desk.write()
     with Path("/dev/full").open("w") as full:
         process = desk.begin(*words, stdout=full)
-        _, err = process.communicate(timeout=60)
+        _, err = process.communicate(timeout=PATIENCE_S)
     assert (process.returncode, err) == (3, "scalecurve: No space left on device\n")
 
 
@@ -88,7 +92,9 @@ def test_terminals_that_lack_a_character_are_shown_its_code(desk: Desk, bundle: 
 
 
 def test_an_empty_environment_is_enough(desk: Desk, bundle: Path):
-    done = subprocess.run([SCALECURVE, "status", bundle], env={}, cwd="/", capture_output=True, text=True, timeout=60)
+    done = subprocess.run(
+        [SCALECURVE, "status", bundle], env={}, cwd="/", capture_output=True, text=True, timeout=PATIENCE_S
+    )
     assert (done.returncode, done.stderr) == (0, "")
     assert "4 of 4 trials done" in done.stdout
 
@@ -106,10 +112,13 @@ def test_ctrl_c_ends_a_reading_verb_with_130(desk: Desk):
     fifo = desk.folder / "fifo.yaml"
     os.mkfifo(fifo)
     process = desk.begin("validate", "fifo.yaml")
-    writer = wait_for(lambda: writing_end(fifo))
-    wait_for(lambda: asleep(process.pid))
+    writer = eventually(lambda: writing_end(fifo), "a reader")
+    # Once it has taken this it only reads, and so sleeps in the kernel until more comes.
+    os.write(writer, b"#")
+    eventually(lambda: unread(writer) == 0, "the first byte to be read")
+    eventually(lambda: asleep(process.pid), "a further read")
     process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=30)
+    out, err = process.communicate(timeout=PATIENCE_S)
     os.close(writer)
     assert (process.returncode, out, err) == (130, "", "scalecurve: interrupted\n")
 
@@ -122,10 +131,12 @@ def writing_end(fifo: Path) -> int | None:
         return None
 
 
+def unread(pipe: int) -> int:
+    """How many bytes wait in a pipe for its reader."""
+    (count,) = struct.unpack("i", ioctl(pipe, FIONREAD, bytes(4)))
+    return int(count)
+
+
 def asleep(pid: int) -> bool:
-    """Whether the process sleeps in the kernel for a tenth of a second on end, as it does when nobody writes."""
-    for _ in range(10):
-        if Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "S":
-            return False
-        time.sleep(0.01)
-    return True
+    """Whether the process sleeps in the kernel."""
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "S"

@@ -12,6 +12,7 @@ from scalecurve.reporting import registry
 from scalecurve.reporting.drawing import Drawing
 from scalecurve.reporting.findings import Findings
 from tests.analysis.synthetic import Truth, experiment, write_bundle
+from tests.waiting import PATIENCE_S
 
 EXTENSION = Path(__file__).parents[1] / "extension"
 ABSENT = """
@@ -36,7 +37,11 @@ def scalecurve(code: str, *arguments: str | Path, path: Path | None = None) -> s
     entries = [*([str(path)] if path else []), *filter(None, [os.environ.get("PYTHONPATH")])]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(entries), "COLUMNS": "100"}
     return subprocess.run(
-        [sys.executable, "-c", code, *map(str, arguments)], env=environment, capture_output=True, text=True, timeout=60
+        [sys.executable, "-c", code, *map(str, arguments)],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
     )
 
 

@@ -1,5 +1,5 @@
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from scalecurve.hardware.devices import HardwareError, devices, find_device, find_link, links, precision_of
@@ -10,7 +10,6 @@ from scalecurve_models.paleo.terms import PaleoError, Variant
 from tests.models.paleo.paleo_rules_cases import K80, NETWORKS, ON, PLATFORMS
 
 
-@settings(deadline=None)
 @given(NETWORKS, PLATFORMS, st.integers(1, 2000))
 def test_time_grows_with_the_batch_and_time_a_sample_falls(name, platform, batch):
     small, large = (predict_step(shipped(name), platform, batch=b) for b in (batch, 2 * batch))

@@ -95,7 +95,7 @@ def home(folder: Path) -> tuple[Path, Within]:
     return folder / "victim", Within(folder / "tool")
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(
     names=st.lists(
         st.one_of(st.sampled_from(HOSTILE), st.text(max_size=6), st.sampled_from(["victim", "thesis", "own"])),
@@ -122,7 +122,7 @@ def test_no_name_leads_out_of_the_folder(names: list[str], act: str) -> None:
         assert sorted(os.listdir(folder)) == ["tool", "victim"]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(
     at=st.integers(0, 3),
     target=st.sampled_from(["victim", "victim/thesis", "victim/thesis/a.tex", "absent", "tool/own", "."]),

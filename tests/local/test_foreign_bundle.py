@@ -271,7 +271,7 @@ INSIDE = tuple(f".work/{T1}/attempt-1/{name}" for name in (*ENGINE_FILES, "resul
 TARGETS = ("home", "home/documents", "home/documents/thesis.tex", "absent", "bundle", "bundle/trials", ".", "/")
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(
     laid=st.dictionaries(st.sampled_from(GUARDED + INSIDE), st.sampled_from(TARGETS), min_size=1, max_size=4),
     relative=st.booleans(),

@@ -191,7 +191,7 @@ def test_invalid_and_failed_trials_are_listed_and_enter_no_curve(tmp_path: Path)
     ]
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(st.data())
 def test_no_damage_gives_a_traceback(tiny: Path, data: st.DataObject):
     """Flip, cut or delete bytes anywhere in a record or the experiment: a problem, or the same numbers."""

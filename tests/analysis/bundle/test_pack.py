@@ -81,7 +81,7 @@ class TestRoundTrip:
             archive.extractall(tmp_path)
         subprocess.run(["sha256sum", "--check", "--strict", "--quiet", SUMS_FILE], cwd=tmp_path, check=True)
 
-    @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+    @settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
     @given(
         files=st.dictionaries(
             st.lists(st.from_regex(r"[A-Za-z0-9_é][\w. -]{0,8}[\wé]", fullmatch=True), min_size=1, max_size=3).map(
@@ -265,7 +265,7 @@ class TestDistrust:
         (problem,) = open_bundle(path).problems
         assert (problem.file, problem.what) == (info.filename, "damaged in the packed file; copy it again")
 
-    @settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+    @settings(max_examples=120, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
     @given(data=st.data())
     def test_any_damaged_byte(self, packed: Path, folder: Path, data: st.DataObject, tmp_path_factory):
         """It is noticed, or it changes nothing of what is read."""

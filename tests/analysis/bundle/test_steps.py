@@ -159,7 +159,7 @@ def test_a_name_that_is_no_text_is_refused(folder: Path):
         read_steps(three_workers(open_bundle(folder)))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.data())
 def test_no_vouched_for_garbage_gives_a_traceback(shared: Path, data: st.DataObject):
     """Even a table whose sha256 is right may be nonsense."""

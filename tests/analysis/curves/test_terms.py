@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from scalecurve.bundle.open import open_bundle
@@ -98,7 +98,6 @@ parts = st.fixed_dictionaries(
 )
 
 
-@settings(deadline=None)
 @given(here=st.lists(parts, min_size=1, max_size=3), before=st.lists(parts, min_size=1, max_size=3), kept=seconds)
 def test_causes_add_up_to_what_is_lost(
     here: list[dict[str, float]], before: list[dict[str, float]], kept: float

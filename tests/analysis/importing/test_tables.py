@@ -137,7 +137,7 @@ def test_the_mode_follows_from_the_batch_that_stays(tmp_path: Path, batches: tup
     assert {record.trial.point.mode.value for record in composed.records} == {mode}
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     rate=st.floats(1e-3, 1e9),
     batch=st.none() | st.integers(1, 4096),

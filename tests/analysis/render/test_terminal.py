@@ -1,6 +1,6 @@
 """Tables in a terminal: no line is wider than it, and nothing is lost."""
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from scalecurve.render.table import Column, Table, display_width
@@ -64,7 +64,6 @@ def test_a_paragraph_keeps_what_is_copied_in_one_piece() -> None:
     assert paragraph(f"see {address} for more", 40) == ["see", f"  {address}", "  for more"]
 
 
-@settings(suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(st.tuples(sentences, st.integers(0, 10**9), sentences), max_size=4), st.integers(20, 200))
 def test_no_line_is_wider_than_the_terminal_and_no_word_is_lost(rows: list[tuple[str, int, str]], width: int) -> None:
     columns = (Column("a", "A"), Column("n", "N", "count"), Column("b", "B"))

@@ -295,7 +295,7 @@ def two_counts(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return whole(tmp_path_factory.mktemp("two") / "bundle", of)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.data())
 def test_a_report_is_written_whatever_is_broken(two_counts: Path, data: st.DataObject):
     files = sorted(path for path in two_counts.rglob("*") if path.is_file())
@@ -343,7 +343,7 @@ def _replace_leaf(tree: object, data: st.DataObject) -> None:
         del tree[key]
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=12)
 @given(st.data())
 def test_a_report_is_written_whatever_a_sealed_record_says(bundle_folder: Path, data: st.DataObject):
     """A digest vouches for who wrote a record, not for its sense."""

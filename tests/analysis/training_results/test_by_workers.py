@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from scalecurve.bundle.open import open_bundle
@@ -27,7 +27,6 @@ from tests.analysis.synthetic import experiment, write_bundle
 ACCURACIES = st.lists(st.floats(0, 1), min_size=1, max_size=60)
 
 
-@settings(deadline=None)
 @given(ACCURACIES, st.integers(1, 5), st.floats(0, 0.2))
 def test_a_settled_run_stays_and_did_not_before(values: list[float], width: int, tolerance: float) -> None:
     found = settled(values, width, tolerance)
@@ -43,7 +42,6 @@ def test_a_settled_run_stays_and_did_not_before(values: list[float], width: int,
     assert width - 1 <= found.index < len(values) - width
 
 
-@settings(deadline=None)
 @given(ACCURACIES, st.integers(1, 30))
 def test_what_has_settled_stays_so_when_it_goes_on_at_its_level(values: list[float], more: int) -> None:
     found = settled(values)
@@ -69,7 +67,6 @@ def test_by_hand() -> None:
         settled([0.5], width=0)
 
 
-@settings(deadline=None)
 @given(intercept=st.floats(0.5, 5), slope=st.floats(-0.3, 0.3), counts=st.integers(3, 6), further=st.integers(1, 3))
 def test_a_line_goes_on(intercept: float, slope: float, counts: int, further: int) -> None:
     runs = {2**k: [math.exp(intercept + slope * k)] * 3 for k in range(counts)}

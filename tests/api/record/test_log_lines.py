@@ -35,7 +35,7 @@ def test_pieces_may_be_cut_anywhere(size: int) -> None:
     assert read(cut(LOG.rstrip(b"\n").removesuffix(b"\nbye"), size)) == PAYLOAD, "without a newline at its end"
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.binary(max_size=9000), st.lists(st.text(max_size=20), max_size=9), st.integers(1, 5000))
 def test_as_it_is_read_in_lines(payload: bytes, noise: list[str], size: int) -> None:
     lines = [*noise, *frame(payload), *noise]

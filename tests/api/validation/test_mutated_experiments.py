@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from pydantic import ValidationError
 
 from scalecurve_api.crds.generate import experiment_crd
@@ -24,7 +24,7 @@ BROKEN_YAML = {
 SCHEMA = experiment_crd()["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
 
 
-@settings(max_examples=2000, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=2000)
 @given(mutated_experiments())
 def test_two_thousand_mutated_experiments(text: str) -> None:
     validated = validate_text(text, "file.yaml")
@@ -43,7 +43,7 @@ def test_two_thousand_mutated_experiments(text: str) -> None:
         assert differences(experiment.spec.wire()) == []
 
 
-@settings(max_examples=300, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=300)
 @given(mutated_experiments())
 def test_the_crd_takes_what_the_model_takes(text: str) -> None:
     documents, _ = read_documents(text, "file.yaml")
@@ -89,7 +89,7 @@ def null_at(value: Any, path: tuple[Any, ...]) -> bool:
 def test_the_mutations_reach_both_sides() -> None:
     good = bad = 0
 
-    @settings(max_examples=100, database=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True)
+    @settings(max_examples=100, database=None, derandomize=True)
     @given(mutated_experiments())
     def look(text: str) -> None:
         nonlocal good, bad

@@ -203,7 +203,7 @@ def test_files_that_cannot_be_fitted_are_refused_in_one_line(tmp_path: Path, tex
     assert "x.csv" in str(caught.value)
 
 
-@settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(
     st.sampled_from(["workers,throughput", "step,loss", "workers,servers,steps_per_s", "workers,bytes,time_us"]),
     st.lists(st.lists(st.sampled_from(["1", "2", "8", "1e9", "-1", "0", "nan", "", "x"]), max_size=4), max_size=8),

@@ -7,7 +7,7 @@ from scalecurve_models.collectives.regimes import divisions, piece_errors
 from scalecurve_models.fitting.least_squares import nonnegative
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(st.integers(6, 12), st.integers(1, 3), st.integers(0, 10_000))
 def test_pieces_are_the_best_of_all_divisions(count, width, seed):
     rng = np.random.default_rng(seed)

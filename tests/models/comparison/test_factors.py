@@ -29,7 +29,7 @@ def at(coefficients: tuple[Coefficient, ...], quantity: str, level: str) -> Coef
     return next(each for each in coefficients if (each.quantity, each.level) == (quantity, level))
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(device=st.floats(0.05, 20), network=st.floats(0.3, 3))
 def test_crossed_factors_come_out(tmp_path_factory: pytest.TempPathFactory, device: float, network: float) -> None:
     folder = tmp_path_factory.mktemp("crossed")

@@ -17,7 +17,7 @@ def test_the_step_is_the_published_one():
     assert step[2] == pytest.approx((0.11**3 + between**3) ** (1 / 3))
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(st.lists(st.floats(1e-4, 0.1), min_size=6, max_size=6), st.floats(1, 10))
 def test_slopes_are_the_derivatives(times_, gamma):
     values = np.array([*times_, gamma])

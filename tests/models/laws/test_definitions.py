@@ -22,7 +22,7 @@ def test_the_laws_are_the_published_ones():
     assert find_law("ring", Mode.strong).speedup(np.array([0.2, 0.03]), n) == pytest.approx(1 / strong)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(
     st.sampled_from([form for form in laws_of() if form.symbols]),
     st.lists(st.floats(1e-4, 0.3), min_size=2, max_size=2),

@@ -10,7 +10,7 @@ from scalecurve_models.optimus.loss import fit_loss
 from tests.models.optimus.optimus_loss_cases import PAPER, STEPS, losses, noisy
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(st.floats(1e-4, 2), st.floats(0.05, 10), st.floats(0, 3), st.floats(1, 1e4), st.integers(30, 500))
 def test_known_coefficients_come_back_from_a_clean_curve(b0, b1, b2, stretch, count):
     steps = np.arange(float(count)) * stretch

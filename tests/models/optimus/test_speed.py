@@ -26,7 +26,7 @@ def runs(count, seed=0):
     return rng.integers(1, 13, count), rng.integers(1, 13, count)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(st.lists(st.floats(0.01, 10), min_size=5, max_size=5), st.integers(0, 1000))
 def test_known_coefficients_come_back(theta, seed):
     p, w = runs(60, seed)

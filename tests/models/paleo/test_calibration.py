@@ -21,7 +21,7 @@ def published(name):
     return MeasuredStep(shipped(name), batch, batch / rate * 1e3)
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(
     st.sampled_from(["alex_v2", "nin", "resnet50"]),
     st.floats(0.02, 5),

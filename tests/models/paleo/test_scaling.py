@@ -3,7 +3,7 @@
 import math
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from scalecurve_models.networks import shipped
@@ -17,7 +17,6 @@ def test_the_update_is_at_full_peak_whatever_the_ppp():
     assert slow.update_ms == predict_step(shipped("alex_v2"), ON, batch=1).update_ms
 
 
-@settings(deadline=None)
 @given(
     NETWORKS, PLATFORMS, st.integers(1, 4096), st.integers(1, 512), st.sampled_from(["strong", "weak"]), st.booleans()
 )

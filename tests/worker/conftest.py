@@ -11,8 +11,13 @@ import pytest
 
 @pytest.fixture(autouse=True)
 def no_engine(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tests that attach in this process start from an environment without a launcher or an engine."""
+    """Tests that attach in this process start from an environment without a launcher or an engine.
+
+    What tests/conftest.py reads, the log for CI among it, stays.
+    """
     for name in list(os.environ):
+        if name.startswith("SCALECURVE_TEST_"):
+            continue
         if name.startswith("SCALECURVE_") or name in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR"):
             monkeypatch.delenv(name)
 

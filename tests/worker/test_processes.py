@@ -6,7 +6,7 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -17,6 +17,7 @@ from scalecurve_api.record.journal import HEADER, ROW, StepRow
 from scalecurve_api.record.rank import RankRecord, RankTopology
 from scalecurve_api.spec.trial import TrialSpec
 from tests.step_journal import read_rows
+from tests.waiting import PATIENCE_S, eventually
 from tests.worker.worker_ranks import SCRIPTS, launch, make_trial, rank_environment, records
 
 pytestmark = pytest.mark.processes
@@ -49,46 +50,47 @@ def test_plain_processes_meet_in_the_folder(tmp_path: Path) -> None:
     sets = f"{cores[0]};{cores[-1]}"
     trial = make_trial(2, measure={"warmupSteps": 12, "maxWarmupSteps": 60, "windows": 3, "stepsPerWindow": 20})
     with ranks(tmp_path, trial, EXEC, SCALECURVE_CORES=sets) as started:
-        printed = [process.communicate(timeout=240)[0] for process in started]
+        printed = [process.communicate(timeout=PATIENCE_S)[0] for process in started]
     assert printed == ["windows 3 world 2\n"] * 2
     found = records(tmp_path, 2)
     assert [record.topology.device for record in found] == [f"cpu:{cores[0]}", f"cpu:{cores[-1]}"]
     assert found[0].warmup == found[1].warmup
     assert [w.steps for w in found[0].windows] == [w.steps for w in found[1].windows] == [20] * 3
     assert [record.parameter_checksum for record in found] == ["same"] * 2
-    # Between the same two barriers on every rank: windows of one index overlap, of different ones never.
-    for index in range(3):
-        both = [record.windows[index] for record in found]
-        assert max(w.open_ns for w in both) < min(w.open_ns + w.wall_ns for w in both)
-        if index:
-            before = [record.windows[index - 1] for record in found]
-            assert max(w.open_ns + w.wall_ns for w in before) < min(w.open_ns for w in both)
+    # A barrier on every rank between two windows: none opens before the one before it has closed on every rank.
+    for index in range(1, 3):
+        before, both = ([record.windows[i] for record in found] for i in (index - 1, index))
+        assert max(w.open_ns + w.wall_ns for w in before) < min(w.open_ns for w in both)
 
 
-def test_a_killed_rank_leaves_all_but_its_last_second(tmp_path: Path) -> None:
+def test_a_killed_rank_leaves_the_steps_it_has_written(tmp_path: Path) -> None:
     trial = make_trial(measure={"windows": 1, "stepsPerWindow": 100_000})
     with ranks(tmp_path, trial, PURE, PAUSE="0.01") as (process,):
         journal = tmp_path / journal_file(0)
         # By its size: a journal that was just made has no header yet.
-        wait_for(lambda: journal.exists() and journal.stat().st_size > HEADER.size + 60 * ROW.size)
+        eventually(
+            lambda: journal.exists() and journal.stat().st_size > HEADER.size + 60 * ROW.size, "60 rows of its journal"
+        )
         process.kill()
         killed_ns = time.time_ns()
         process.wait()
     rows = list(read_rows(journal))
+    assert len(rows) > 60
     assert [row.step for row in rows] == list(range(len(rows)))
-    assert 0 < killed_ns - end_of(rows[-1]) < 1_000_000_000
+    # How far a journal may be behind: tests/worker/sdk/test_bench.py, where the clock is the test's own.
+    assert end_of(rows[-1]) < killed_ns
     assert not (tmp_path / rank_file(0)).exists()
     assert not (tmp_path / failure_file(0)).exists()
 
 
 def test_metrics_are_live_and_linger(tmp_path: Path) -> None:
     trial = make_trial(measure={"windows": 3, "stepsPerWindow": 100})
-    options = {"SCALECURVE_METRICS_PORT": "0", "SCALECURVE_METRICS_LINGER_SECONDS": "30", "PAUSE": "0.001"}
+    options = {"SCALECURVE_METRICS_PORT": "0", "SCALECURVE_METRICS_LINGER_SECONDS": "600", "PAUSE": "0.001"}
     with ranks(tmp_path, trial, PURE, **options) as (process,):
-        wait_for(lambda: (tmp_path / rank_file(0)).exists())
+        eventually(lambda: (tmp_path / rank_file(0)).exists(), "the rank's record")
         record = RankRecord.model_validate_json((tmp_path / rank_file(0)).read_text())
         assert process.poll() is None
-        with urllib.request.urlopen(f"http://127.0.0.1:{record.metrics_port}/metrics", timeout=5) as answer:
+        with urllib.request.urlopen(f"http://127.0.0.1:{record.metrics_port}/metrics", timeout=PATIENCE_S) as answer:
             text = answer.read().decode()
     labels = '{experiment="tests",rank="0",trial="weak-1-r1",workers="1"}'
     assert f"scalecurve_steps_total{labels} 300.0" in text
@@ -118,17 +120,10 @@ def test_a_rank_is_ready_once_its_world_is_joined(tmp_path: Path) -> None:
     trial = make_trial(2)
     with ranks(tmp_path, trial, PURE) as started:
         for process in started:
-            assert process.wait(timeout=240) == 0
+            assert process.wait(timeout=PATIENCE_S) == 0
     for rank in range(2):
         assert RankTopology.model_validate_json((tmp_path / ready_file(rank)).read_text()).rank == rank
 
 
 def end_of(row: StepRow) -> int:
     return row.start_ns + row.duration_ns
-
-
-def wait_for(condition: Callable[[], bool], seconds: float = 60.0) -> None:
-    give_up = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < give_up, "waited too long"
-        time.sleep(0.02)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import time
@@ -275,6 +276,25 @@ def test_time_in_the_loader_is_counted(out: Path) -> None:
     for window in bench.finish().windows:
         assert window.loader_ns is not None
         assert 3 * 4_000_000 <= window.loader_ns <= window.wall_ns - 3 * 1_000_000
+
+
+@pytest.mark.parametrize("step_ms", [1, 10, 300])
+def test_the_journal_is_less_than_a_second_behind(out: Path, monkeypatch: pytest.MonkeyPatch, step_ms: int) -> None:
+    """So a killed process loses no more. A clock of the test's own: a busy machine may stop a rank for longer."""
+    now_ns = time.monotonic_ns()
+    monkeypatch.setattr(time, "monotonic_ns", lambda: now_ns)
+    monkeypatch.setenv(
+        TRIAL_ENV, json.dumps(make_trial(measure={"windows": 1, "stepsPerWindow": 3000 // step_ms}).wire())
+    )
+    bench = scalecurve.attach()
+    behind_ns = []
+    for step, _ in enumerate(bench.steps([[0] * 4])):
+        bench.loss(0.5)
+        written = sum(1 for _ in read_rows(out / journal_file(0))) if step else 0
+        behind_ns.append((step - written) * step_ms * 1_000_000)
+        now_ns += step_ms * 1_000_000
+    assert len(behind_ns) > 3000 // step_ms
+    assert 0 < max(behind_ns) < 1_000_000_000
 
 
 def test_time_in_a_loader_of_torch_is_counted_in_any_loop(out: Path) -> None:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
+import time
 from dataclasses import dataclass
 from typing import Any, Self
 
 from scalecurve_api.spec.job_kinds import Runner
 from scalecurve_api.spec.object_names import EXPERIMENT_LABEL
 from tests.cluster.played_jobs import MEASURE, PROGRAMS
+from tests.waiting import PATIENCE_S, eventually
 from tools.devcluster.rest import ApiError
 from tools.devcluster.tier import Tier
-from tools.devcluster.waiting import wait_until
 
 Object = dict[str, Any]
 FINAL = ("Succeeded", "Failed", "Cancelled")
@@ -53,6 +54,12 @@ def manifest(
     }
 
 
+def next_second() -> None:
+    """Wait until what is created next is younger than all there is: creation has a resolution of a second."""
+    now = int(time.time())
+    eventually(lambda: int(time.time()) > now, "the next second")
+
+
 @dataclass
 class Applied:
     """A ScalingExperiment that is in the cluster."""
@@ -82,15 +89,19 @@ class Applied:
         path = f"{self.path.rpartition('/')[0].rpartition('/')[0]}/scalingtrials"
         return {each["metadata"]["name"]: each.get("status") or {} for each in self._items(path)}
 
-    def final(self, timeout_s: float = 60.0) -> Object:
+    def final(self, timeout_s: float = PATIENCE_S) -> Object:
         """Its status once it has ended; the error tells how far it was."""
-        try:
-            wait_until(lambda: self.status.get("phase") in FINAL, f"the end of {self.name}", timeout_s)
-        except TimeoutError as error:
-            error.add_note(json.dumps(self.status, indent=1))
-            error.add_note(json.dumps(self.trials(), indent=1))
-            raise
+
+        def told() -> str:
+            return f"{json.dumps(self.status, indent=1)}\n{json.dumps(self.trials(), indent=1)}"
+
+        event = f"the end of {self.name}"
+        eventually(lambda: self.status.get("phase") in FINAL, event, timeout_s, log=told, poll_s=0.05)
         return self.status
+
+    def gone(self) -> None:
+        """Wait until no job, pod or service is left in the namespace."""
+        eventually(lambda: not self.left(), f"an empty namespace {self.namespace}", log=lambda: str(self.left()))
 
     def left(self) -> set[str]:
         """Jobs, pods and services that are in the namespace, whosever they are: KIND/NAME."""

@@ -19,6 +19,7 @@ from types import TracebackType
 from typing import Any, Self
 from urllib.parse import urlsplit
 
+from tests.waiting import PATIENCE_S
 from tools.devcluster.tier import Tier
 
 PREFIXES = {
@@ -72,12 +73,12 @@ class Creations:
         with self._changed:
             wanted = self._marks + 1
             self._mark()
-            if not self._changed.wait_for(lambda: self._marks >= wanted, timeout=30):
-                raise TimeoutError("etcd's stream has not come to the present in 30 s")
+            if not self._changed.wait_for(lambda: self._marks >= wanted, timeout=PATIENCE_S):
+                raise TimeoutError(f"etcd's stream has not come to the present in {PATIENCE_S:g} s")
             return dict(self._counts[kind])
 
     def _mark(self) -> None:
-        connection = http.client.HTTPConnection(self._etcd, timeout=10)
+        connection = http.client.HTTPConnection(self._etcd, timeout=PATIENCE_S)
         with contextlib.closing(connection):
             connection.request("POST", "/v3/kv/put", json.dumps({"key": _spelled(f"{self._marker}now")}))
             assert connection.getresponse().status == 200

@@ -19,14 +19,17 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from tests.waiting import PATIENCE_S
 from tools.devcluster import toolchain
 from tools.devcluster.components import Component, ComponentError
 from tools.devcluster.ports import Ports
 from tools.devcluster.tier import Tier
 
 CHART = Path(__file__).parent.parent.parent / "charts" / "scalecurve"
+LEASE_SECONDS = "15"
+"""An operator that cannot renew its lease for so long ends, as it must: a busy machine is to answer within it."""
 _ACCOUNT = ("templates/serviceaccount.yaml", "templates/rbac.yaml")
-_START_S = 60.0
+_ANSWER_S = 60.0
 _NUMBERS = itertools.count()
 
 
@@ -69,7 +72,7 @@ class OperatorProcess(Component):
             "POD_NAMESPACE": namespace,
             "SCALECURVE_NAMESPACES": namespace,
             "SCALECURVE_LEASE_NAMESPACE": namespace,
-            "SCALECURVE_LEASE_SECONDS": "2",
+            "SCALECURVE_LEASE_SECONDS": LEASE_SECONDS,
             "SCALECURVE_STARTING_SECONDS": "2",
             "SCALECURVE_HEALTH_PORT": str(self.health_port),
             "SCALECURVE_METRICS_PORT": str(self.metrics_port),
@@ -95,7 +98,7 @@ class OperatorProcess(Component):
             error.add_note(self.last_lines(60))
         self.close()
 
-    def ready(self, timeout_s: float = _START_S) -> Self:
+    def ready(self, timeout_s: float = PATIENCE_S) -> Self:
         """Return once /readyz says so. Raises ComponentError when it ends before, or is not ready in time."""
         self.wait(timeout_s)
         return self
@@ -104,19 +107,19 @@ class OperatorProcess(Component):
         """Status and text of a probe, without its last newline; status 0 when nothing answers."""
         try:
             return self._get(self.health_port, path)
-        except ConnectionError as error:
+        except OSError as error:
             return 0, repr(error)
 
     def metrics(self) -> str:
         """Its exposition."""
         return self._get(self.metrics_port, "/metrics")[1]
 
-    def stop(self, timeout_s: float = 20.0) -> int:
+    def stop(self, timeout_s: float = PATIENCE_S) -> int:
         """Ask it to end (SIGTERM); its exit code."""
         os.kill(self.pid, signal.SIGTERM)
         return self.ended(timeout_s)
 
-    def ended(self, timeout_s: float = 20.0) -> int:
+    def ended(self, timeout_s: float = PATIENCE_S) -> int:
         """Wait for its own end; its exit code. Raises ComponentError when it stays."""
         assert self._process is not None
         try:
@@ -138,7 +141,7 @@ class OperatorProcess(Component):
 
     @staticmethod
     def _get(port: int, path: str) -> tuple[int, str]:
-        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=_ANSWER_S)
         try:
             connection.request("GET", path)
             answer = connection.getresponse()

@@ -15,8 +15,8 @@ from scalecurve_api.spec.job_kinds import Runner
 from scalecurve_api.spec.object_names import trial_name
 from scalecurve_kube.resources import resource_of
 from scalecurve_operator.runners import JobRequest, JobStatus, Manifest, RunnerKind, runner_for
+from tests.waiting import eventually
 from tools.devcluster.tier import Tier
-from tools.devcluster.waiting import wait_until
 
 PROGRAMS = {
     Runner.job: {"program": "torch"},
@@ -103,13 +103,13 @@ class PlayedJob:
 
     def until(self, met: Callable[[], bool], what: str) -> None:
         """Wait; the error tells what the pods say."""
-        try:
-            wait_until(met, what)
-        except TimeoutError as error:
+
+        def told() -> str:
             pods = self.pods()
-            error.add_note("\n".join(f"{pod['metadata']['name']}: {pod['status']}" for pod in pods[:_FEW]))
-            error.add_note(f"{len(pods)} pods: {Counter(pod['status'].get('phase') for pod in pods)}")
-            raise
+            lines = [f"{pod['metadata']['name']}: {pod['status']}" for pod in pods[:_FEW]]
+            return "\n".join([*lines, f"{len(pods)} pods: {Counter(pod['status'].get('phase') for pod in pods)}"])
+
+        eventually(met, what, log=told)
 
     def ended(self) -> JobStatus:
         """Its reading once it has ended."""

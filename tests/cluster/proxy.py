@@ -27,6 +27,7 @@ from typing import Self
 import aiohttp
 from aiohttp import web
 
+from tests.waiting import PATIENCE_S
 from tools.devcluster.ports import Ports
 from tools.devcluster.rest import client_context
 from tools.devcluster.tier import Tier
@@ -111,8 +112,8 @@ class Proxy:
 
     def __enter__(self) -> Self:
         self._thread.start()
-        if not self._started.wait(10):
-            raise TimeoutError("the proxy did not start in 10 s")
+        if not self._started.wait(PATIENCE_S):
+            raise TimeoutError(f"the proxy did not start in {PATIENCE_S:g} s")
         return self
 
     def __exit__(
@@ -121,6 +122,11 @@ class Proxy:
         self._loop.call_soon_threadsafe(self._stopping.set)
         self._thread.join()
         self._ports.release()
+
+    @property
+    def watches(self) -> int:
+        """How many watches it carries now."""
+        return len(self._streams)
 
     def cut_watches(self) -> int:
         """Reset every connection that carries a watch; how many."""
@@ -140,7 +146,7 @@ class Proxy:
             await asyncio.gather(*(act(*each) for each in streams.items()))
             return len(streams)
 
-        return asyncio.run_coroutine_threadsafe(do(), self._loop).result(10)
+        return asyncio.run_coroutine_threadsafe(do(), self._loop).result(PATIENCE_S)
 
     async def _serve(self) -> None:
         self._loop, self._stopping = asyncio.get_running_loop(), asyncio.Event()
@@ -149,7 +155,7 @@ class Proxy:
         # A killed client's watches must end with it.
         runner = web.AppRunner(application, access_log=None, handler_cancellation=True, shutdown_timeout=0.1)
         connector = aiohttp.TCPConnector(ssl=self._client_tls, limit=0)
-        unlimited = aiohttp.ClientTimeout(total=None, sock_connect=5)
+        unlimited = aiohttp.ClientTimeout(total=None, sock_connect=60)
         async with aiohttp.ClientSession(connector=connector, timeout=unlimited) as self._session:
             await runner.setup()
             await web.TCPSite(runner, "127.0.0.1", self._port, ssl_context=self._server_tls).start()

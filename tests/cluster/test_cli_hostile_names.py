@@ -17,9 +17,9 @@ from scalecurve_kube.address import ClusterAddress
 from scalecurve_kube.errors import ClusterError
 from tests.cluster.cli_desk import Desk
 from tests.cluster.kept import Kept, keep
+from tests.waiting import eventually
 from tools.devcluster.rest import MERGE, ApiError
 from tools.devcluster.tier import Tier
-from tools.devcluster.waiting import wait_until
 
 GOOD = "weak-1-1x1-r1"
 OTHER = "weak-2-1x2-r1"
@@ -89,7 +89,7 @@ def until_taken(create: Callable[[], object]) -> None:
             return False
         return True
 
-    wait_until(taken, "the CRD's change")
+    eventually(taken, "the CRD's change")
 
 
 def layout(folder: Path) -> dict[str, tuple[int, bytes]]:

@@ -12,8 +12,8 @@ from tests.cluster.creations import Creations
 from tests.cluster.kills import Sweep, endure
 from tests.cluster.operator_process import OperatorProcess, service_account
 from tests.cluster.proxy import Call, Fault, Halt, Proxy
+from tests.waiting import eventually
 from tools.devcluster.tier import Tier
-from tools.devcluster.waiting import wait_until
 
 KINDS = {
     "POST scalingtrials",
@@ -63,9 +63,9 @@ def test_a_job_gets_its_service_though_the_operator_was_killed_in_between(tier: 
         proxy.fault = fault
         with operator:
             applied = Applied.apply(tier, manifest(namespace, workers=(2, 3), seconds=300))
-            wait_until(lambda: not operator.alive, "the kill")
+            eventually(lambda: not operator.alive, "the kill")
             assert not created.counts("services")
             operator.start()
             service = f"service/{killed[0].object}"
-            wait_until(lambda: service in applied.left(), f"{service} among {applied.left()}")
+            eventually(lambda: service in applied.left(), f"{service} among {applied.left()}")
             assert created.counts("jobs") == {killed[0].object: 1}

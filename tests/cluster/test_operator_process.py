@@ -5,7 +5,6 @@ from __future__ import annotations
 from tests.cluster.applied import Applied, manifest
 from tests.cluster.operator_process import OperatorProcess
 from tools.devcluster.tier import Tier
-from tools.devcluster.waiting import wait_until
 
 
 def test_an_experiment_is_run_with_the_rights_of_the_chart(
@@ -15,6 +14,6 @@ def test_an_experiment_is_run_with_the_rights_of_the_chart(
     assert applied.final()["phase"] == "Succeeded"
     assert operator.probe("/healthz") == (200, "ok")
     assert 'scalecurve_trials_ended_total{phase="Succeeded",reason=""} 2.0' in operator.metrics()
-    wait_until(lambda: not applied.left(), "an empty namespace")
+    applied.gone()
     assert operator.stop() == 0
     assert "forbidden" not in operator.output()

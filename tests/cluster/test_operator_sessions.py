@@ -16,9 +16,9 @@ from tests.cluster.applied import Applied, Object, manifest
 from tests.cluster.cli_desk import Desk
 from tests.cluster.operator_process import OperatorProcess
 from tests.cluster.played_jobs import MEASURE
+from tests.waiting import eventually
 from tools.devcluster.rest import ApiError
 from tools.devcluster.tier import Tier
-from tools.devcluster.waiting import wait_until
 
 EVERY_H = 0.005
 
@@ -52,7 +52,7 @@ def test_sessions_are_apart_in_time_and_on_other_nodes_and_give_their_place_away
 ) -> None:
     first = Applied.apply(tier, measured(namespace, sessions={"count": 2, "everyHours": EVERY_H}))
     desk = Desk(tier, tmp_path, namespace)
-    wait_until(lambda: condition(first, "Admitted").get("reason") == "WaitingForSession", "the end of session 1")
+    eventually(lambda: condition(first, "Admitted").get("reason") == "WaitingForSession", "the end of session 1")
     assert condition(first, "Admitted")["message"].startswith("session 2 of 2 begins at ")
     assert first.status["progress"] == "2/4"
     desk("pull", "e", "--into", "b")
@@ -94,7 +94,7 @@ def test_repetitions_end_when_the_efficiency_is_known(
 ) -> None:
     precise = {"efficiency": 0.5, "maxRepetitions": 9}
     applied = Applied.apply(tier, measured(namespace, repetitions=2, precision=precise))
-    assert applied.final(120)["phase"] == "Succeeded"
+    assert applied.final()["phase"] == "Succeeded"
     assert applied.status["progress"] == f"{2 * LEAST}/{2 * LEAST}"
     assert len(applied.trials()) == 2 * LEAST
     desk = Desk(tier, tmp_path, namespace)

@@ -8,9 +8,9 @@ import pytest
 
 from tests.cluster.creations import Creations
 from tests.cluster.proxy import Call, Delay, Fault, Halt, Proxy, Refuse, classify, rain
+from tests.waiting import eventually
 from tools.devcluster.rest import ApiError, Rest
 from tools.devcluster.tier import Tier
-from tools.devcluster.waiting import wait_until
 
 STATUSES = (409, 410, 429, 500, 503)
 
@@ -92,4 +92,4 @@ def test_watches_end(tier: Tier, namespace: str, end: str) -> None:
         assert answer.readline() == b""
         answer.close()
         connection.close()
-        wait_until(lambda: proxy.cut_watches() == 0, "no watch")
+        eventually(lambda: proxy.cut_watches() == 0, "no watch")

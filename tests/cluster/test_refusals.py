@@ -15,12 +15,11 @@ import pytest
 
 from tests.cluster.applied import Applied, manifest
 from tests.cluster.operator_process import OperatorProcess
+from tests.waiting import eventually
 from tools.devcluster.tier import Tier
-from tools.devcluster.waiting import wait_until
 
 Tree = dict[str, Any]
 GONE = object()
-_SOON_S = 30.0
 
 
 def put(path: str, value: object) -> Callable[[Tree], None]:
@@ -140,7 +139,7 @@ def refusal(tier: Tier, tree: Tree) -> str:
             each["type"] == "Accepted" and each["status"] == "False" for each in applied.status.get("conditions") or ()
         )
 
-    wait_until(refused, f"a condition; status is {applied.status}", _SOON_S)
+    eventually(refused, "a condition", log=lambda: str(applied.status))
     assert applied.status["phase"] == "Failed"
     assert applied.trials() == {}
     return next(str(each["message"]) for each in applied.status["conditions"] if each["type"] == "Accepted")
@@ -152,7 +151,7 @@ def test_a_refused_experiment_may_be_corrected(tier: Tier, served: str) -> None:
     tree["spec"]["workload"]["model"] = "resnet50"
     tier.kubectl("apply", "-f", "-", text=json.dumps(tree))
     corrected = Applied(tier, served, "corrected")
-    wait_until(lambda: corrected.status.get("total") == 2, "its plan")
+    eventually(lambda: corrected.status.get("total") == 2, "its plan")
     assert corrected.final()["phase"] == "Succeeded"
 
 

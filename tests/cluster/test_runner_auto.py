@@ -6,9 +6,9 @@ from typing import Any
 
 from tests.cluster.applied import Applied, manifest
 from tests.cluster.operator_process import OperatorProcess
+from tests.waiting import eventually
 from tools.devcluster import toolchain
 from tools.devcluster.tier import Tier
-from tools.devcluster.waiting import wait_until
 
 HOROVOD = {"program": "horovod"}
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
@@ -50,16 +50,16 @@ def test_nothing_is_installed_and_then_something_is() -> None:
         with OperatorProcess(bare, namespace, settings={"LEASE_SECONDS": "15"}):
             waits = Applied.apply(bare, _auto(namespace, "waits", workload=HOROVOD))
             begun = Applied.apply(bare, _auto(namespace, "begun", seconds=600, play="hang"))
-            wait_until(lambda: begun.status.get("startedAt"), "a trial of the first", 60)
+            eventually(lambda: begun.status.get("startedAt"), "a trial of the first")
             assert begun.status["runner"] == "Job"
             assert begun.status["runnerReason"].endswith("not installed: JobSet, TrainJob, PyTorchJob")
-            wait_until(lambda: waits.status.get("conditions"), "conditions")
+            eventually(lambda: waits.status.get("conditions"), "conditions")
             (admitted,) = [each for each in waits.status["conditions"] if each["type"] == "Admitted"]
             assert admitted["reason"] == "RunnerMissing"
             assert "JobSet 0.8 or newer, or mpi-operator 0.5 or newer" in admitted["message"]
             assert "runner" not in waits.status
             _install_jobsets(bare)
-            wait_until(lambda: waits.status.get("runner"), "the choice of a runner", 60)
+            eventually(lambda: waits.status.get("runner"), "the choice of a runner")
             assert waits.status["runner"] == "JobSet"
             assert begun.status["runner"] == "Job"
 

@@ -13,8 +13,8 @@ from scalecurve.reporting import report
 from tests.cluster.applied import Applied, manifest
 from tests.cluster.cli_desk import Desk
 from tests.cluster.operator_process import OperatorProcess
+from tests.waiting import eventually
 from tools.devcluster.tier import Tier
-from tools.devcluster.waiting import wait_until
 
 NAMED, WHOLE, PREFIXED = "named-canary-Zq91", "whole-canary-Zq92", "prefixed-canary-Zq93"
 SOURCES = [
@@ -56,10 +56,9 @@ def test_a_canary_is_nowhere(tier: Tier, namespace: str, tmp_path: Path) -> None
             env = {"PLAY": play, "PLAY_PRINT": "1", "PLAY_SECONDS": "1"}
             tree = manifest(namespace, name=name, workload={"env": env, "envFrom": SOURCES})
             applied.append(Applied.apply(tier, tree))
-        wait_until(
-            lambda: "FROM_SECRET" in tier.kubectl("get", "jobs", "-n", namespace, "-o", "yaml"), "a job that asks"
-        )
-        assert [each.final(120)["phase"] for each in applied] == ["Succeeded", "Failed"]
+        jobs = f"/apis/batch/v1/namespaces/{namespace}/jobs"
+        eventually(lambda: b"FROM_SECRET" in tier.rest.raw("GET", jobs), "a job that asks")
+        assert [each.final()["phase"] for each in applied] == ["Succeeded", "Failed"]
         kept = {f"objects: {kind}": text for kind, text in objects(tier, namespace).items()}
         for each in applied:
             desk("pull", each.name, "--into", each.name)

@@ -14,11 +14,11 @@ import pytest
 from scalecurve_api.lifecycle import Job
 from scalecurve_api.spec.job_kinds import Runner
 from tests.cluster.played_jobs import PlayedJob, play, request
+from tests.waiting import eventually
 from tools.devcluster import ROOT
 from tools.devcluster.components import ComponentError
 from tools.devcluster.rest import Rest
 from tools.devcluster.tier import Tier
-from tools.devcluster.waiting import wait_until
 
 
 def pids_of(folder: Path) -> list[int]:
@@ -75,7 +75,7 @@ def test_a_component_comes_back(tier: Tier, namespace: str, component: str) -> N
 def test_an_mpi_operator_that_gave_up_comes_back_with_the_api_server(tier: Tier, namespace: str) -> None:
     """It ends when it cannot renew its lease for five seconds."""
     tier.kill("apiserver")
-    wait_until(lambda: not tier.components["mpi-operator"].alive, "the end of mpi-operator", 120)
+    eventually(lambda: not tier.components["mpi-operator"].alive, "the end of mpi-operator")
     tier.restart("apiserver")
     assert PlayedJob(tier, request(namespace, Runner.mpi_job, workload=play("succeed"))).create().ended().succeeded
 
@@ -92,7 +92,7 @@ def test_two_tiers_at_once(tier: Tier, namespace: str) -> None:
         assert [played.ended().succeeded for played in jobs] == [True] * 4
         assert other.port != tier.port
         folder = other.folder
-    assert not pids_of(folder)
+    eventually(lambda: not pids_of(folder), "every process to be gone")
     assert not folder.exists()
 
 
@@ -105,7 +105,7 @@ def test_flags_and_parts_are_chosen(tmp_path: Path) -> None:
     with Tier(operators=(), kwok=False, player=False, flags={"apiserver": flags}) as small:
         assert set(small.components) == {"etcd", "apiserver", "controller-manager", "scheduler"}
         small.namespace("seen-in-the-log")
-        wait_until(lambda: "seen-in-the-log" in audit.read_text(), "a line in the audit log")
+        eventually(lambda: "seen-in-the-log" in audit.read_text(), "a line in the audit log")
 
 
 @pytest.mark.usefixtures("built")
@@ -113,7 +113,7 @@ def test_what_does_not_start_says_why() -> None:
     bad = Tier(operators=(), kwok=False, player=False, flags={"apiserver": ["--no-such-flag"]})
     with pytest.raises(ComponentError, match="unknown flag: --no-such-flag"):
         bad.start()
-    assert not pids_of(bad.folder)
+    eventually(lambda: not pids_of(bad.folder), "every process to be gone")
     bad.stop()
     assert not bad.folder.exists()
 
@@ -129,4 +129,4 @@ def test_a_killed_process_leaves_no_process_behind(tmp_path: Path) -> None:
             assert rest.raw("GET", "/readyz") == b"ok"
         assert len(pids_of(folder)) >= 7
         os.kill(process.pid, signal.SIGKILL)
-    wait_until(lambda: not pids_of(folder), "every process to be gone", timeout_s=10)
+    eventually(lambda: not pids_of(folder), "every process to be gone")

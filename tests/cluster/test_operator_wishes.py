@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import itertools
 import json
-import time
 from collections.abc import Iterator
 
 import pytest
 
 from scalecurve_api.spec.job_kinds import Runner
-from tests.cluster.applied import Applied, Object, manifest
+from tests.cluster.applied import Applied, Object, manifest, next_second
 from tests.cluster.operator_process import OperatorProcess
+from tests.waiting import consistently, eventually
 from tools.devcluster.rest import ApiError
 from tools.devcluster.tier import Tier
-from tools.devcluster.waiting import wait_until
 
 MERGE = "application/merge-patch+json"
 
@@ -45,14 +44,15 @@ def attempts(applied: Applied) -> list[list[str]]:
 def test_suspend_lets_what_runs_end_and_starts_nothing_more(
     tier: Tier, namespace: str, operator: OperatorProcess
 ) -> None:
-    applied = Applied.apply(tier, manifest(namespace, repetitions=2, seconds=2))
-    wait_until(lambda: "Running" in phases(applied), "a trial that runs")
+    applied = Applied.apply(tier, manifest(namespace, repetitions=2, seconds=3))
+    eventually(lambda: "Running" in phases(applied), "a trial that runs")
     change(applied, suspend=True)
-    wait_until(lambda: applied.status.get("phase") == "Suspended" and phases(applied) == ["Succeeded"], "its end")
+    eventually(lambda: applied.status.get("phase") == "Suspended" and set(phases(applied)) == {"Succeeded"}, "its end")
     assert condition(applied, "Admitted")["reason"] == "Suspended"
-    wait_until(lambda: not applied.left(), "nothing left")
-    time.sleep(1)
-    assert phases(applied) == ["Succeeded"], "nothing more was started"
+    applied.gone()
+    done = phases(applied)
+    assert len(done) < 4
+    consistently(lambda: phases(applied) == done, "nothing more was started", 1)
     change(applied, suspend=False)
     assert applied.final()["phase"] == "Succeeded"
     assert phases(applied) == ["Succeeded"] * 4
@@ -70,38 +70,43 @@ def test_a_suspended_experiment_gives_its_place_away(tier: Tier, namespace: str,
 def test_cancel_ends_what_runs_and_keeps_what_is_done(tier: Tier, namespace: str, operator: OperatorProcess) -> None:
     tree = manifest(namespace, play="hang@workers=2,succeed", repetitions=2, seconds=0)
     applied = Applied.apply(tier, tree)
-    wait_until(lambda: "Running" in phases(applied), "a trial that hangs")
+
+    def hangs() -> bool:
+        trials = applied.trials().items()
+        return any("-2-2x1-" in name and status.get("phase") == "Running" for name, status in trials)
+
+    eventually(hangs, "a trial that hangs")
     done = phases(applied).count("Succeeded")
     change(applied, cancel=True)
     status = applied.final()
     assert status["phase"] == "Cancelled"
     assert status["counts"]["cancelled"] == 4 - done
     assert phases(applied) == ["Cancelled"] + ["Succeeded"] * done
-    wait_until(lambda: not applied.left(), "nothing left")
+    applied.gone()
 
 
 def test_experiments_of_a_pool_take_turns_in_the_order_they_came(
     tier: Tier, namespace: str, operator: OperatorProcess
 ) -> None:
-    names = ("a", "b", "c")
     all_of_them = []
-    for name in names:
-        all_of_them.append(Applied.apply(tier, manifest(namespace, name=name, seconds=0.5)))
-        time.sleep(1.1)  # creation has a resolution of a second
-    wait_until(lambda: condition(all_of_them[2], "Admitted").get("status") == "False", "waiting")
+    for name, play in (("a", "hang"), ("b", "succeed"), ("c", "succeed")):
+        all_of_them.append(Applied.apply(tier, manifest(namespace, name=name, play=play)))
+        next_second()
+    eventually(lambda: condition(all_of_them[2], "Admitted").get("status") == "False", "waiting")
     said = condition(all_of_them[2], "Admitted")
     assert said["reason"] == "WaitingForPool"
     assert f"{namespace}/a" in said["message"] or f"{namespace}/b" in said["message"]
+    change(all_of_them[0], cancel=True)
     spans = [(status["startedAt"], status["endedAt"]) for status in (each.final() for each in all_of_them)]
     assert all(before[1] <= after[0] for before, after in itertools.pairwise(spans))
 
 
 def test_a_pool_of_two_lets_two_run_side_by_side(tier: Tier, namespace: str, operator: OperatorProcess) -> None:
     both = [
-        Applied.apply(tier, manifest(namespace, name=name, pool="two", play="hang@workers=1", deadlineSeconds=20))
+        Applied.apply(tier, manifest(namespace, name=name, pool="two", play="hang@workers=1", deadlineSeconds=600))
         for name in ("a", "b")
     ]
-    wait_until(lambda: all("Running" in phases(each) for each in both), "both running at once")
+    eventually(lambda: all("Running" in phases(each) for each in both), "both running at once")
     for each in both:
         change(each, cancel=True)
         each.final()
@@ -109,9 +114,8 @@ def test_a_pool_of_two_lets_two_run_side_by_side(tier: Tier, namespace: str, ope
 
 def test_parallelism_runs_trials_side_by_side(tier: Tier, namespace: str, operator: OperatorProcess) -> None:
     applied = Applied.apply(tier, manifest(namespace, repetitions=2, play="hang", parallelism=3))
-    wait_until(lambda: phases(applied).count("Running") == 3, "three at once")
-    time.sleep(0.5)
-    assert len(applied.trials()) == 3
+    eventually(lambda: phases(applied).count("Running") == 3, "three at once")
+    consistently(lambda: len(applied.trials()) == 3, "no fourth beside them", 0.5)
     change(applied, cancel=True)
     applied.final()
 
@@ -149,7 +153,6 @@ def test_too_many_failures_end_the_experiment(tier: Tier, namespace: str, operat
 
 def test_an_experiment_goes_when_its_time_is_over(tier: Tier, namespace: str, operator: OperatorProcess) -> None:
     applied = Applied.apply(tier, manifest(namespace, ttlSecondsAfterFinished=3))
-    applied.final()
 
     def gone() -> bool:
         try:
@@ -158,13 +161,14 @@ def test_an_experiment_goes_when_its_time_is_over(tier: Tier, namespace: str, op
             return error.status == 404
         return False
 
-    wait_until(gone, "its end", 30)
-    wait_until(lambda: not applied.trials() and not applied.records(), "what it owned")
+    eventually(gone, "its end")
+    assert 'scalecurve_trials_ended_total{phase="Succeeded",reason=""} 2.0' in operator.metrics(), "it ran before"
+    eventually(lambda: not applied.trials() and not applied.records(), "what it owned")
 
 
 def test_a_started_spec_is_kept_by_the_api_server(tier: Tier, namespace: str, operator: OperatorProcess) -> None:
     applied = Applied.apply(tier, manifest(namespace, play="hang"))
-    wait_until(lambda: applied.status.get("phase") == "Running", "its start")
+    eventually(lambda: applied.status.get("phase") == "Running", "its start")
     with pytest.raises(ApiError, match="only suspend and cancel can"):
         change(applied, pool="other")
     change(applied, cancel=True)
@@ -180,30 +184,36 @@ def test_what_kubectl_shows_at_a_glance(tier: Tier, namespace: str, operator: Op
     trials = tier.kubectl("get", "sxt", "-n", namespace)
     assert "RankFailed" in trials
     assert "samples/s" in trials
-    events = tier.kubectl("get", "events", "-n", namespace, "-o", "json")
-    about = {
-        (each["involvedObject"]["kind"], each["reason"])
-        for each in json.loads(events)["items"]
-        if each["source"].get("component") == "scalecurve-operator"
-    }
-    assert about == {
-        ("ScalingExperiment", "Succeeded"),
-        ("ScalingTrial", "RankFailed"),
-    }
+
+    def about() -> set[tuple[str, str]]:
+        events = tier.kubectl("get", "events", "-n", namespace, "-o", "json")
+        return {
+            (each["involvedObject"]["kind"], each["reason"])
+            for each in json.loads(events)["items"]
+            if each["source"].get("component") == "scalecurve-operator"
+        }
+
+    # An event follows the status that it tells of.
+    expected = {("ScalingExperiment", "Succeeded"), ("ScalingTrial", "RankFailed")}
+    eventually(lambda: about() >= expected, "both events", log=lambda: str(about()))
+    assert about() == expected
 
 
 def test_operator_metrics_and_logs(tier: Tier, namespace: str, operator: OperatorProcess) -> None:
     Applied.apply(tier, manifest(namespace)).final()
-    text = operator.metrics()
-    assert 'scalecurve_trials_ended_total{phase="Succeeded",reason=""} 2.0' in text
-    assert "scalecurve_reconcile_seconds_count" in text
-    assert "scalecurve_operator_leading 1.0" in text
-    assert 'scalecurve_experiments{phase="Succeeded"} 1.0' in text
+
+    def exposes(line: str) -> None:
+        eventually(lambda: line in operator.metrics(), line, log=operator.metrics)
+
+    exposes('scalecurve_trials_ended_total{phase="Succeeded",reason=""} 2.0')
+    exposes("scalecurve_reconcile_seconds_count")
+    exposes("scalecurve_operator_leading 1.0")
+    exposes('scalecurve_experiments{phase="Succeeded"} 1.0')
     hanging = Applied.apply(tier, manifest(namespace, name="hanging", play="hang"))
-    wait_until(lambda: 'scalecurve_trials{phase="Running"} 1.0' in operator.metrics(), "a running trial")
-    assert 'scalecurve_trials{phase="Pending"} 1.0' in operator.metrics()
+    exposes('scalecurve_trials{phase="Running"} 1.0')
+    exposes('scalecurve_trials{phase="Pending"} 1.0')
     change(hanging, cancel=True)
     hanging.final()
-    assert 'scalecurve_trials{phase="Running"} 0.0' in operator.metrics()
+    exposes('scalecurve_trials{phase="Running"} 0.0')
     assert operator.probe("/healthz") == (200, "ok")
     assert f"{namespace}/e" in operator.output()

@@ -12,8 +12,8 @@ from tests.cluster.creations import Creations
 from tests.cluster.kills import check
 from tests.cluster.operator_process import OperatorProcess, service_account
 from tests.cluster.proxy import Between, Call, Fault, Proxy
+from tests.waiting import eventually
 from tools.devcluster.tier import Tier
-from tools.devcluster.waiting import wait_until
 
 
 @contextlib.contextmanager
@@ -37,28 +37,28 @@ def test_the_second_stands_by_and_takes_over(tier: Tier, namespace: str) -> None
         OperatorProcess(tier, namespace, account, identity="one") as one,
         starting(OperatorProcess(tier, namespace, account, identity="two")) as two,
     ):
-        wait_until(lambda: two.probe() == (503, waiting), f"/readyz to say {waiting!r}")
+        eventually(lambda: two.probe() == (503, waiting), f"/readyz to say {waiting!r}")
         assert two.probe("/healthz") == (200, "ok")
-        applied = Applied.apply(tier, manifest(namespace, workers=(1, 2), repetitions=3))
-        wait_until(lambda: applied.status.get("done", 0) >= 2, "two trials")
+        applied = Applied.apply(tier, manifest(namespace, workers=(1, 2), repetitions=3, seconds=1))
+        eventually(lambda: applied.status.get("done", 0) >= 2, "two trials")
         assert "started" not in two.output()
         assert two.output().count(waiting) == 1
         one.kill()
         assert applied.final()["phase"] == "Succeeded"
-        assert two.probe() == (200, "ok")
+        eventually(lambda: two.probe() == (200, "ok"), "the second to lead")
         assert "started" in two.output()
         check(applied, created, 6, {f"-weak-2-2x1-r{index}-a1" for index in (1, 2, 3)})
 
 
 def test_the_second_takes_over_at_once_from_one_that_ends_well(tier: Tier, namespace: str) -> None:
-    account, patient = service_account(tier, namespace), {"LEASE_SECONDS": "60"}
+    account, patient = service_account(tier, namespace), {"LEASE_SECONDS": "3600"}
     with (
         OperatorProcess(tier, namespace, account, identity="one", settings=patient) as one,
         starting(OperatorProcess(tier, namespace, account, identity="two", settings=patient)) as two,
     ):
-        wait_until(lambda: "is held by one" in two.probe()[1], "the second to stand by")
+        eventually(lambda: "is held by one" in two.probe()[1], "the second to stand by")
         assert one.stop() == 0
-        two.ready(timeout_s=30)
+        two.ready()
 
 
 def test_different_leases_by_mistake(tier: Tier, namespace: str) -> None:
@@ -70,7 +70,7 @@ def test_different_leases_by_mistake(tier: Tier, namespace: str) -> None:
     )
     with Creations(tier, namespace) as created, one, two:
         applied = Applied.apply(tier, manifest(namespace, workers=(1, 2, 3), repetitions=4))
-        assert applied.final(120)["phase"] == "Succeeded"
+        assert applied.final()["phase"] == "Succeeded"
         services = {f"-weak-{n}-{n}x1-r{index}-a1" for n in (2, 3) for index in (1, 2, 3, 4)}
         check(applied, created, 12, services, spare_records=True)
         assert one.alive
@@ -95,10 +95,10 @@ def test_one_that_was_frozen_between_claim_and_creation_creates_nothing(tier: Ti
 
         proxy.fault = freeze
         applied = Applied.apply(tier, manifest(namespace, workers=(1, 2)))
-        wait_until(lambda: bool(frozen), "the claim of the first")
+        eventually(lambda: bool(frozen), "the claim of the first")
         with OperatorProcess(tier, namespace, account, identity="two"):
             assert applied.final()["phase"] == "Succeeded"
-            wait_until(lambda: not applied.left(), "an empty namespace")
+            applied.gone()
             os.killpg(one.pid, signal.SIGCONT)
             assert one.ended() == 1
             check(applied, created, 2, {"-weak-2-2x1-r1-a1"})

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,11 +10,11 @@ import pytest
 
 from scalecurve.bundle.open import open_bundle
 from scalecurve_api.spec.object_names import job_name
-from tests.cluster.applied import Applied, Object, manifest
+from tests.cluster.applied import Applied, Object, manifest, next_second
 from tests.cluster.cli_desk import Desk
 from tests.cluster.operator_process import OperatorProcess, service_account
+from tests.waiting import eventually
 from tools.devcluster.tier import Tier
-from tools.devcluster.waiting import wait_until
 
 
 @pytest.fixture
@@ -41,27 +40,30 @@ def condition(applied: Applied, kind: str) -> Object:
 
 def test_a_greedy_namespace_delays_another_by_one_experiment(tier: Tier, namespace: str, neighbor: str) -> None:
     with serving(tier, namespace, neighbor):
-        greedy = [Applied.apply(tier, manifest(namespace, name=f"g{index}", seconds=0.7)) for index in range(5)]
-        wait_until(lambda: any(one.status.get("phase") == "Running" for one in greedy), "the first to run")
-        time.sleep(1.1)  # creation has a resolution of a second: this one is younger than all of them
+        greedy = [Applied.apply(tier, manifest(namespace, name="g0", play="hang"))]
+        eventually(lambda: greedy[0].status.get("phase") == "Running", "the first to run")
+        greedy += [Applied.apply(tier, manifest(namespace, name=f"g{index}")) for index in range(1, 5)]
+        next_second()  # this one is younger than all of them
         polite = Applied.apply(tier, manifest(neighbor, name="p"))
-        polite.final(120)
-        waiting = sum(not one.status.get("startedAt") for one in greedy)
-        assert waiting >= 2, "it did not have to wait for all that were there before it"
-        assert [one.final(120)["phase"] for one in greedy] == ["Succeeded"] * 5, "and they had their turns after it"
+        tier.rest.call("PATCH", greedy[0].path, {"spec": {"cancel": True}}, "application/merge-patch+json")
+        ended = polite.final()["endedAt"]
+        phases = [one.final()["phase"] for one in greedy]
+        assert phases == ["Cancelled"] + ["Succeeded"] * 4, "and they had their turns after it"
+        waited = sum(one.status["startedAt"] >= ended for one in greedy)
+        assert waited >= 2, "it did not have to wait for all that were there before it"
 
 
 def test_an_experiment_ends_after_the_hours_that_it_may_take(tier: Tier, namespace: str, neighbor: str) -> None:
-    with serving(tier, namespace, neighbor, MAX_EXPERIMENT_HOURS="0.002"):
+    with serving(tier, namespace, neighbor, MAX_EXPERIMENT_HOURS="0.008"):
         hanging = manifest(namespace, name="h", play="hang", repetitions=50, deadlineSeconds=31_536_000)
         greedy = Applied.apply(tier, hanging)
-        wait_until(lambda: greedy.status.get("phase") == "Running", "the greedy one to run")
-        polite = Applied.apply(tier, manifest(neighbor, name="p"))
-        wait_until(lambda: bool(polite.status.get("startedAt")), "the other's turn")
+        eventually(lambda: greedy.status.get("phase") == "Running", "the greedy one to run")
+        polite = Applied.apply(tier, manifest(neighbor, name="p", workers=(1,)))  # which may take no longer
+        eventually(lambda: bool(polite.status.get("startedAt")), "the other's turn")
         assert polite.final()["phase"] == "Succeeded"
         status = greedy.final()
         assert (status["phase"], status["counts"]["cancelled"]) == ("Cancelled", 100)
-        assert "ended after 0.002 h, the most that this operator allows (maxExperimentHours)" in status["message"]
+        assert "ended after 0.008 h, the most that this operator allows (maxExperimentHours)" in status["message"]
 
 
 def test_pools_that_the_operator_does_not_list_are_refused(tier: Tier, namespace: str) -> None:
@@ -77,9 +79,9 @@ def test_pools_that_the_operator_does_not_list_are_refused(tier: Tier, namespace
 def test_pools_that_the_operator_does_not_list_share_one_place(tier: Tier, namespace: str) -> None:
     with serving(tier, namespace, UNLISTED_POOLS="one"):
         first = Applied.apply(tier, manifest(namespace, name="a", pool="mine", play="hang"))
-        wait_until(lambda: first.status.get("phase") == "Running", "the first to run")
+        eventually(lambda: first.status.get("phase") == "Running", "the first to run")
         second = Applied.apply(tier, manifest(namespace, name="b", pool="own"))
-        wait_until(lambda: condition(second, "Admitted").get("reason") == "WaitingForPool", "the second to wait")
+        eventually(lambda: condition(second, "Admitted").get("reason") == "WaitingForPool", "the second to wait")
         assert f"unlisted pools share one place, held by {namespace}/a" in condition(second, "Admitted")["message"]
         tier.rest.call("PATCH", first.path, {"spec": {"cancel": True}}, "application/merge-patch+json")
         assert second.final()["phase"] == "Succeeded"
@@ -161,7 +163,7 @@ def test_an_object_store_that_cannot_be_written_is_waited_for(tier: Tier, namesp
     store.write_text("in the way")
     with serving(tier, namespace, RECORDS_URL=f"file://{store}"):
         applied = Applied.apply(tier, manifest(namespace))
-        wait_until(lambda: "cannot write file://" in condition(applied, "Stalled").get("message", ""), "the reason")
+        eventually(lambda: "cannot write file://" in condition(applied, "Stalled").get("message", ""), "the reason")
         assert applied.status["phase"] == "Running"
         store.unlink()
         assert applied.final()["phase"] == "Succeeded"

@@ -7,8 +7,7 @@ import os
 import pty
 import signal
 import struct
-import threading
-import time
+import subprocess
 from collections.abc import Callable
 from fcntl import ioctl
 from pathlib import Path
@@ -24,6 +23,7 @@ from scalecurve_api.record.outcome import Outcome
 from scalecurve_api.spec.trial import FailedReason, TrialPhase
 from tests.cluster.cli_desk import Desk
 from tests.cluster.kept import Kept, keep
+from tests.waiting import PATIENCE_S, eventually
 from tools.devcluster.player.record import Place, play_record
 from tools.devcluster.player.script import Scenario as Play
 from tools.devcluster.tier import Tier
@@ -217,8 +217,11 @@ def test_a_pull_that_is_killed_leaves_whole_trials(desk: Desk, tier: Tier, names
     trials = desk.folder / "b" / "trials"
     for least in (1, 2, 5, 8):
         process = desk.begin("pull", "large", "--into", "b")
-        while process.poll() is None and (not trials.is_dir() or len(list(trials.iterdir())) < least):
-            time.sleep(0.002)
+
+        def due(process: subprocess.Popen[str] = process, least: int = least) -> bool:
+            return process.poll() is not None or (trials.is_dir() and len(list(trials.iterdir())) >= least)
+
+        eventually(due, f"{least} trials", poll_s=0.002)
         process.send_signal(signal.SIGKILL)
         process.communicate()
         found = files(trials)
@@ -279,7 +282,7 @@ def test_watching_ends_with_the_experiment(desk: Desk, kept: Kept) -> None:
     assert process.stdout.readline() == f"seeded in {desk.namespace}: Running, 1 of 4 trials done\n"
     headline = {"series": "weak", "mode": "weak", "workers": 2, "efficiency": "93.1 %"}
     progress(kept, phase="Succeeded", message="4 of 4 trials done, 1 Failed", headlines=[headline])
-    out, err = process.communicate(timeout=30)
+    out, err = process.communicate(timeout=PATIENCE_S)
     assert "93.1 %" in out
     assert out.endswith(f"seeded in {desk.namespace}: Succeeded, 4 of 4 trials done, 1 Failed\n")
     assert (process.returncode, err) == (1, "")
@@ -301,7 +304,7 @@ def on_a_terminal(desk: Desk, *words: str, once: tuple[str, Callable[[], object]
             once[1]()
             once = None
     os.close(master)
-    return process.wait(timeout=30), output.decode()
+    return process.wait(timeout=PATIENCE_S), output.decode()
 
 
 def test_a_live_table_and_a_progress_bar_on_a_terminal(desk: Desk, kept: Kept) -> None:
@@ -333,10 +336,13 @@ def test_how_watching_ends(desk: Desk, kept: Kept, phase: str, counts: dict[str,
 
 def test_watching_what_is_deleted(desk: Desk, kept: Kept, tier: Tier) -> None:
     progress(kept)
-    timer = threading.Timer(0.5, lambda: tier.rest.raw("DELETE", kept.path("scalingexperiments", "seeded")))
-    timer.start()
-    assert "seeded was deleted" in desk("watch", "seeded", "--every", "0.1", code=2).err
-    timer.join()
+    process = desk.begin("watch", "seeded", "--every", "0.1")
+    assert process.stdout is not None
+    assert "1 of 4 trials done" in process.stdout.readline(), "it has been seen"
+    tier.rest.raw("DELETE", kept.path("scalingexperiments", "seeded"))
+    _, err = process.communicate(timeout=PATIENCE_S)
+    assert "seeded was deleted" in err
+    assert process.returncode == 2
 
 
 def test_who_may_not_look_is_told(desk: Desk, kept: Kept, tier: Tier) -> None:

@@ -140,8 +140,8 @@ def test_a_backup_worker_spares_the_others_a_slow_one(tmp_path: Path) -> None:
     assert server.dropped > 0
     assert server.updates == server.gradients - server.dropped
     mine, other = (sum(window.samples for window in record.windows) for record in (first, second))
-    assert mine + other == 2 * 3 * 4
-    assert mine > other
+    # Rank 1 waits before each push until rank 0's has made the update.
+    assert (mine, other) == (2 * 3 * 4, 0)
 
 
 @pytest.mark.parametrize(("workers", "hooks"), [(2, HOOKS), (4, ("powersgd", "top-k"))])

@@ -57,15 +57,17 @@ horovod: $(RUNTIME)  ## build Horovod for the torch and TensorFlow in .venv, and
 	@$(call install,mpi)
 	@$(BIN)/python -m tools.images.horovod_wheel --install
 
-PYTEST := $(BIN)/python -m pytest -n auto --dist worksteal
+PYTEST := $(BIN)/python -m pytest -n auto
 FRAMEWORKS := $(VENV)/.frameworks
 
+# Tests in one process run beside each other and beside the builds; tests on real processes one at a time, and alone.
+SUITES := cluster or nodes or frameworks or integrations or repository
 .PHONY: test
-test: $(DEV)  ## the tests for a change, 15 minutes: all packages, real processes, the operator from the chart (Go)
-	@nice $(BIN)/python -m tools.devcluster.toolchain etcd k8s kwok helm >$(VENV)/toolchain.log 2>&1 & building=$$!; status=0; \
-	$(PYTEST) -m 'not (cluster or nodes or frameworks or integrations)' --ignore=tests/chart $(PYTEST_ARGS) || status=$$?; \
+test: $(DEV)  ## the tests for a change, 20 minutes: all packages, real processes, the operator from the chart (Go)
+	@nice -n 19 $(BIN)/python -m tools.devcluster.toolchain etcd k8s kwok helm >$(VENV)/toolchain.log 2>&1 & building=$$!; status=0; \
+	$(PYTEST) --dist loadfile -m 'not (processes or $(SUITES))' $(PYTEST_ARGS) || status=$$?; \
 	wait $$building || cat $(VENV)/toolchain.log; \
-	$(PYTEST) -n 0 --dist no -m 'not cluster' tests/chart $(PYTEST_ARGS) || status=$$?; exit $$status
+	$(PYTEST) -n 0 --dist no -m 'processes and not ($(SUITES))' $(PYTEST_ARGS) || status=$$?; exit $$status
 
 .PHONY: test-cluster
 test-cluster: $(DEV) cluster-tools  ## tests on a real control plane with simulated pods: operator, verbs, Prometheus, linters (Go)
@@ -134,22 +136,20 @@ cluster-quickstart: $(CLUSTER_CLI)  ## from a clone to a report from real pods o
 cluster-down: $(VENV)/bin/python  ## stop that cluster, and clean up after a killed one
 	@$(BIN)/python -m tools.devcluster.nodes.standing down
 
-.PHONY: lint
-lint: $(DEV)  ## formatting, lint, types, one-way imports, the packages' structure, and the workflows
-	@$(BIN)/ruff format --check .
-	@$(BIN)/ruff check .
-	@$(BIN)/mypy
-	@$(BIN)/lint-imports
-	@$(BIN)/python tools/lint/structure.py
-	@$(BIN)/python tools/lint/names.py
-	@$(BIN)/python tools/lint/late_imports.py
-	@if command -v go >/dev/null; then cd tools/actionlint && GOTOOLCHAIN=local go tool actionlint; \
-	else echo "skipped: actionlint, which checks .github/workflows and is built with Go (not on PATH)"; fi
+.PHONY: check
+check: $(DEV)  ## every cheap check, 1 minute: format, lint, types, one-way imports, structure, pages, generated files, workflows
+	@$(BIN)/python -m tools.check
 
-.PHONY: format
-format: $(DEV)  ## format the sources with ruff
-	@$(BIN)/ruff format .
-	@$(BIN)/ruff check --fix .
+.PHONY: fix
+fix: $(DEV) crds  ## repair what a machine can: format, long lines of pages, generated files
+	@$(BIN)/ruff check --fix --quiet . || true
+	@$(BIN)/ruff format --quiet .
+	@$(BIN)/python tools/lint/pages.py --fix
+	@$(BIN)/python tools/lint/late_imports.py --write
+	@$(BIN)/python -m tools.chart.readme
+	@SCALECURVE_GOLDEN=write $(BIN)/python -m pytest -n 0 --dist no -q tests/operator/runners/test_rendered_jobs.py >/dev/null
+	@if $(BIN)/python -c 'import sys; from tools.devcluster.toolchain import missing; sys.exit(bool(missing(["helm"])))'; \
+	then $(BIN)/python -m tests.chart.rendering; else echo "skipped: the chart's golden templates (helm is not built)"; fi
 
 .PHONY: bench
 bench: $(DEV)  ## benchmarks without GPU: start-up, harness cost, interval coverage, large reports, fits

@@ -1,19 +1,23 @@
 """Which suite a test belongs to, by what it needs, and what CI is told of each test.
 
-`make test` runs the tests that need no more than it installs.
+`make test` runs the tests that need no more than it installs, `make check` those of the repository itself.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
-from tools.ci_summary import LEFT_OUT
+from tools.check import REPOSITORY
+from tools.ci_summary import OUT_OF_TIME
 
 SUITES = {
     "tests/chart/test_linters.py": "cluster",
@@ -28,16 +32,77 @@ SUITES = {
     "tests/worker/torch/test_equal_losses.py::test_deepspeed": "integrations",
     "tests/analysis/importing/test_run_files.py::test_tensorboards_own": "integrations",
     "tests/analysis/timelines/test_mlflow_export.py::test_each_session": "integrations",
+    **dict.fromkeys(REPOSITORY, "repository"),
 }
 """How a test's path begins → its suite; all others are `make test`'s."""
+PROCESSES = (
+    "tests/analysis/reporting/test_in_a_browser.py",
+    "tests/analysis/reporting/test_registry.py",
+    "tests/analysis/reporting/test_report.py::test_analysis_is_quick_to_import",
+    "tests/analysis/reporting/test_report.py::test_the_same_bundle_gives_the_same_bytes_anywhere",
+    "tests/analysis/statistics/test_intervals.py::test_importing_the_package",
+    "tests/analysis/training_results/test_training.py::test_the_same_bytes_in_another_process",
+    "tests/api/record/test_envelope.py::test_reading_loads_nothing_heavy",
+    "tests/chart/",
+    "tests/cli/test_bundles.py",
+    "tests/cli/test_one_count.py",
+    "tests/cli/test_overlays.py",
+    "tests/cli/test_plan.py",
+    "tests/cli/test_sessions.py",
+    "tests/cli/test_usage.py",
+    "tests/cli/test_validate.py",
+    "tests/cli/test_verify.py",
+    "tests/kube/test_cluster.py::test_credentials_that_expired_are_renewed",
+    "tests/local/devices/test_locks.py",
+    "tests/local/supervision/",
+    "tests/models/cli/test_network.py::test_showing_a_network_imports",
+    "tests/models/cli/test_predict_projection.py::test_two_h200s",
+    "tests/operator/reconcile/test_collect.py",
+    "tests/operator/reconcile/test_hostile_records.py",
+    "tests/operator/reconcile/test_judge_process.py",
+    "tests/test_ci_again.py",
+    "tests/test_plugin_package.py",
+    "tests/worker/integrations/instrument/test_injection.py",
+    "tests/worker/integrations/instrument/test_leaving.py",
+    "tests/worker/integrations/test_measurement.py::test_no_framework_is_loaded",
+    "tests/worker/launch/test_init_process.py",
+    "tests/worker/monitor/test_cpu_load.py",
+    "tests/worker/process/test_startup.py",
+    "tests/worker/rendezvous/test_tcp.py",
+    "tests/worker/sdk/test_bench.py",
+)
+"""How the path of a test begins that starts processes and isn't marked so in its file."""
+QUICK_TOOLS = frozenset(["all_gather_perf", "apt-get", "git", "nvidia-smi", "pip", "sha256sum", "ssh-keygen"])
+"""Commands that answer at once, if they are there at all: a busy machine changes nothing about them."""
+STARTS = ("subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn", "os.system")
+"""The interpreter's audit events when a process is started."""
 DEADLINE = "SCALECURVE_TEST_DEADLINE"
-"""Unix seconds after which tests are left out, each saying so: CI has only so much time."""
+"""Unix seconds after which tests fail without being run: CI has only so much time."""
 LOG = "SCALECURVE_TEST_LOG"
 """A file to which every test's outcome and duration is appended, for `tools.ci_summary`."""
 
-# How long an example takes says how busy the machine is.
-settings.register_profile("any machine", deadline=None)
-settings.load_profile("any machine")
+# How long an example takes says how busy the machine is, and new examples each time would make every landing a lottery:
+# `gate` draws the same ones always, `nightly` others and more.
+_PATIENT = [HealthCheck.too_slow]
+settings.register_profile(
+    "gate", deadline=None, derandomize=True, database=None, print_blob=True, suppress_health_check=_PATIENT
+)
+settings.register_profile("nightly", deadline=None, max_examples=1000, print_blob=True, suppress_health_check=_PATIENT)
+settings.load_profile(os.environ.get("SCALECURVE_HYPOTHESIS", "gate"))
+
+_started: list[str] = []
+
+
+def _note_start(event: str, arguments: tuple[Any, ...]) -> None:
+    if event not in STARTS:
+        return
+    command = arguments[1] if event == "subprocess.Popen" else event
+    words = [command] if isinstance(command, (str, os.PathLike)) else list(command)
+    if Path(words[0]).name not in QUICK_TOOLS and "pip" not in words:
+        _started.append(" ".join(map(str, words))[:200])
+
+
+sys.addaudithook(_note_start)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -48,22 +113,55 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             suite = "cluster"
         if suite is not None:
             item.add_marker(suite)
+        if item.nodeid.startswith(PROCESSES) or suite not in (None, "repository"):
+            item.add_marker("processes")
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
     if time.time() > float(os.environ.get(DEADLINE, "inf")):
-        pytest.skip(LEFT_OUT)
+        pytest.fail(OUT_OF_TIME, pytrace=False)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
+    """Fail a test that starts a process and isn't known to: it would run beside others, which its ranks can't stand."""
+    _started.clear()
+    result = yield
+    known = any(item.get_closest_marker(name) for name in ("processes", "repository"))
+    if _started and not known:
+        pytest.fail(f"not marked `processes`, and started {_started[0]}", pytrace=False)
+    return result
+
+
+def _log(line: dict[str, Any]) -> None:
+    path = os.environ.get(LOG)
+    if path is not None and not os.environ.get("PYTEST_XDIST_WORKER"):
+        with Path(path).open("a") as file:
+            file.write(json.dumps(line) + "\n")
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    _log({"session": f"pytest {os.getpid()}: {' '.join(session.config.invocation_params.args)}"})
+
+
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    name = f"pytest {os.getpid()}: {' '.join(session.config.invocation_params.args)}"
+    _log({"session": name, "status": int(exitstatus)})
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    path = os.environ.get(LOG)
-    if path is None or os.environ.get("PYTEST_XDIST_WORKER"):
-        return
     why = report.longrepr[2] if report.skipped and isinstance(report.longrepr, tuple) else ""
-    line = {"test": report.nodeid, "outcome": report.outcome, "seconds": round(report.duration, 3), "why": why}
-    with Path(path).open("a") as file:
-        file.write(json.dumps(line) + "\n")
+    real = "processes" in report.keywords
+    _log(
+        {
+            "test": report.nodeid,
+            "outcome": report.outcome,
+            "seconds": round(report.duration, 3),
+            "why": why,
+            "real": real,
+        }
+    )
 
 
 @pytest.fixture

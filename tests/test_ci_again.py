@@ -21,9 +21,10 @@ def test_broken():
 """
 
 
-def log_of(folder: Path, tests: list[str]) -> list[str]:
+def log_of(folder: Path, tests: list[str], real: bool = True) -> list[str]:
     log = folder / "tests.jsonl"
-    log.write_text("".join(json.dumps({"test": test, "outcome": "failed"}) + "\n" for test in tests))
+    lines = [{"session": "pytest 1"}, *({"test": test, "outcome": "failed", "real": real} for test in tests)]
+    log.write_text("".join(json.dumps(line) + "\n" for line in lines))
     return ["ci_again", str(log), str(folder / "again.jsonl")]
 
 
@@ -51,8 +52,16 @@ def test_what_fails_again_has_failed(suite: Path, monkeypatch: pytest.MonkeyPatc
     assert ci_again.main() == 1
 
 
-@pytest.mark.parametrize("count", [0, 4])
-def test_none_and_many_are_not_run_again(count: int, suite: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "argv", log_of(suite, [f"test_{number}" for number in range(count)]))
+def test_where_none_failed_there_is_nothing_to_do(suite: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", log_of(suite, []))
+    assert ci_again.main() == 0
+    assert not (suite / "again.jsonl").exists()
+
+
+@pytest.mark.parametrize(("count", "real"), [(6, True), (1, False)])
+def test_many_and_those_in_one_process_are_not_run_again(
+    count: int, real: bool, suite: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "argv", log_of(suite, [f"test_{number}" for number in range(count)], real))
     assert ci_again.main() == 1
     assert not (suite / "again.jsonl").exists()

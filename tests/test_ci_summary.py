@@ -6,11 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from tools.ci_summary import LEFT_OUT, main, summary
+from tools.ci_summary import broken_sessions, main, summary
 
 
 def phase(test: str, outcome: str, seconds: float, why: str = "") -> str:
     return json.dumps({"test": test, "outcome": outcome, "seconds": seconds, "why": why})
+
+
+def session(status: int | None = None) -> str:
+    return json.dumps({"session": "pytest 7: -n 0"} | ({} if status is None else {"status": status}))
 
 
 def test_phases_are_added_up_and_reasons_counted() -> None:
@@ -41,15 +45,21 @@ def test_a_test_that_passed_again_is_named_and_fails_nothing(
         (tmp_path / name).write_text("".join(f"{line}\n" for line in lines))
     monkeypatch.setattr(sys, "argv", ["ci_summary", str(tmp_path / "tests"), str(tmp_path / "again")])
     assert main() == 1
-    *_, heading, alone, _, failed = capsys.readouterr().out.splitlines()
-    assert heading.startswith("failed, and passed when run again alone")
-    assert (alone, failed) == ("  a", "  b")
+    *_, flake, _, failed = capsys.readouterr().out.splitlines()
+    assert flake.startswith("FLAKE a: ")
+    assert failed == "  b"
     with (tmp_path / "again").open("a") as file:
         file.write(phase("b", "passed", 1.0) + "\n")
     assert main() == 0
     with (tmp_path / "again").open("a") as file:
         file.write(phase("b", "failed", 0.0) + "\n")
     assert main() == 1, "its teardown failed"
+
+
+def test_a_session_that_did_not_end_well_is_named() -> None:
+    assert broken_sessions([session(), session(1)]) == []
+    assert broken_sessions([session()]) == ["pytest 7: -n 0: never ended"]
+    assert broken_sessions([session(), session(2)]) == ["pytest 7: -n 0: ended with 2"]
 
 
 def test_no_test_at_all() -> None:
@@ -61,7 +71,10 @@ def test_no_test_at_all() -> None:
     [
         ([phase("a", "passed", 1.0), phase("b", "skipped", 0.0, "Skipped: needs a GPU")], 0),
         ([phase("a", "passed", 1.0), phase("b", "failed", 1.0)], 1),
-        ([phase("a", "passed", 1.0), phase("b", "skipped", 0.0, f"Skipped: {LEFT_OUT}")], 1),
+        ([session(), phase("a", "passed", 1.0), session(0)], 0),
+        ([session(), phase("a", "passed", 1.0)], 1),
+        ([session(), phase("a", "passed", 1.0), session(3)], 1),
+        ([session(), session(5)], 1),
         ([], 1),
     ],
 )

@@ -155,13 +155,3 @@ def anchors(page: Path) -> frozenset[str]:
 def _slug(heading: str) -> str:
     kept = (c for c in unicodedata.normalize("NFC", heading.lower()) if c.isalnum() or c in " -_")
     return "".join(kept).strip().replace(" ", "-")
-
-
-@EVERY_PAGE
-def test_no_line_is_too_long(page: Path):
-    """Table rows, links, commands and their output cannot be wrapped."""
-    text = page.read_text(encoding="utf-8")
-    if "generated" in text[:200] or "/report/" in str(page):
-        return
-    prose = re.sub(r"^```.*?^```", "", text, flags=re.DOTALL | re.MULTILINE).splitlines()
-    assert [line for line in prose if len(line) > 140 and not re.match(r"\||    |\s*\S+$|!?\[", line)] == []

@@ -14,8 +14,8 @@ import pytest
 import yaml
 
 from tests.chart.rendering import CASES, CHART, MONITORING, helm, objects
+from tests.waiting import PATIENCE_S, eventually
 from tools.devcluster.tier import Tier
-from tools.devcluster.waiting import wait_until
 
 Rights = dict[tuple[str, str], set[str]]
 """(group, resource) → verbs"""
@@ -78,7 +78,7 @@ def command(tier: Tier, *arguments: str | Path) -> str:
 
 def install(tier: Tier, namespace: str, *arguments: str) -> str:
     """The notes. CRDs that an earlier release kept are taken over, as they must be by a release of another name."""
-    options = ("--wait", "--timeout", "60s", "--take-ownership")
+    options = ("--wait", "--timeout", f"{PATIENCE_S:g}s", "--take-ownership")
     return command(tier, "install", "scalecurve", CHART, "-n", namespace, *options, *arguments)
 
 
@@ -151,17 +151,17 @@ def test_install_upgrade_and_uninstall_leave_nothing_but_the_crds(tier: Tier, na
         return list(tier.rest.call("GET", f"/api/v1/namespaces/{namespace}/pods")["items"])
 
     (old,) = pods()
-    upgraded = ("--set", "log.level=DEBUG", "--set", "pools.big=2", "--wait", "--timeout", "60s")
+    upgraded = ("--set", "log.level=DEBUG", "--set", "pools.big=2", "--wait", "--timeout", f"{PATIENCE_S:g}s")
     command(tier, "upgrade", "scalecurve", CHART, "-n", namespace, *upgraded)
     (new,) = [pod for pod in pods() if "deletionTimestamp" not in pod["metadata"]]
     assert new["metadata"]["name"] != old["metadata"]["name"]
     assert lease(tier, namespace)["spec"]["holderIdentity"] == "me", "an upgrade leaves the lease to its holder"
 
-    command(tier, "uninstall", "scalecurve", "-n", namespace, "--wait", "--timeout", "60s")
+    command(tier, "uninstall", "scalecurve", "-n", namespace, "--wait", "--timeout", f"{PATIENCE_S:g}s")
     tier.kubectl("delete", "scalingexperiment", "kept", "-n", namespace)
     kept = {f"CustomResourceDefinition//{kind}.scalecurve.dev" for kind in ("scalingexperiments", "scalingtrials")}
     served = {"APIService//v1alpha1.scalecurve.dev"}
-    wait_until(lambda: everything(tier) - before <= kept | served, "the state before, and the CRDs", 30)
+    eventually(lambda: everything(tier) - before <= kept | served, "the state before, and the CRDs")
     assert everything(tier) >= kept
 
     command(tier, "install", "scalecurve", CHART, "-n", namespace)  # over its own CRDs it needs no leave
@@ -210,7 +210,7 @@ def test_users_of_the_clusters_own_roles_may_work_with_experiments(tier: Tier, n
         kubeconfig = tier.user(user)
         for verb in ("create", "get", "list", "delete"):
             allowed = "yes" if verb in verbs or role == "edit" else "no"
-            wait_until(partial(answers, tier, kubeconfig, namespace, verb, allowed), f"{user} {verb}: {allowed}", 20)
+            eventually(partial(answers, tier, kubeconfig, namespace, verb, allowed), f"{user} {verb}: {allowed}")
         assert may(tier, kubeconfig, namespace, "patch", "scalingtrials") == "no"
 
 

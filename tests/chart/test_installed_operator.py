@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 
 from tests.cluster.applied import Applied, manifest
+from tests.waiting import PATIENCE_S
 from tools.devcluster import toolchain
 from tools.devcluster.components import Component
 from tools.devcluster.ports import Ports
 from tools.devcluster.tier import Tier, lacking
-from tools.devcluster.waiting import wait_until
 
 CHART = Path(__file__).parents[2] / "charts" / "scalecurve"
 NAMESPACE = "scalecurve-system"
@@ -41,7 +41,7 @@ def helm(tier: Tier, *arguments: str | Path) -> None:
 
 
 def answers(port: int, path: str) -> bool:
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
     try:
         connection.request("GET", path)
         return connection.getresponse().status == 200
@@ -80,12 +80,12 @@ def test_what_helm_installs_runs_an_experiment(bare: Tier) -> None:
     )
     operator.start()
     try:
-        operator.wait(60)
+        operator.wait(PATIENCE_S)
         teams = [bare.namespace(name) for name in ("team-a", "team-b")]
         for team in teams:
             applied = Applied.apply(bare, manifest(team))
             assert applied.final()["phase"] == "Succeeded"
-            wait_until(lambda one=applied: not one.left(), "nothing left")  # type: ignore[misc]
+            applied.gone()
         assert answers(health, "/healthz")
         assert answers(metrics, "/metrics")
         assert " 403 " not in log.read_text()

@@ -96,7 +96,7 @@ def test_the_deadline_of_a_pod_is_kept(
     tier: Tier, namespace: str, runner: Runner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(asking, "BACKSTOP_S", 0)
-    played = job(tier, namespace, runner, "hang", deadlineSeconds=1)
+    played = job(tier, namespace, runner, "hang", deadlineSeconds=5)
     assert played.ended().succeeded is False
 
     def all_late() -> bool:

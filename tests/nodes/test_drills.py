@@ -16,7 +16,7 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 
 import pytest
 
-from tests.nodes.drills import Drill, claim, is_first_of_pod, of_mpi, of_one
+from tests.nodes.drills import SLOW, Drill, claim, is_first_of_pod, of_mpi, of_one
 from tools.devcluster.nodes.cluster import RealCluster
 from tools.devcluster.nodes.installed import Installed
 from tools.devcluster.nodes.pod_experiments import YIELDING
@@ -24,7 +24,7 @@ from tools.devcluster.nodes.pod_experiments import YIELDING
 Body = Callable[[RealCluster], None]
 
 _AT_ONCE = 5
-_DEADLINE_S = 90
+_DEADLINE_S = 150
 """Where the trial that comes to harm has to wait for it; the other one must end within it on a busy machine, too."""
 _BODIES: dict[str, Body] = {}
 
@@ -69,7 +69,7 @@ def alone(running: dict[str, Future[None]], real_cluster: RealCluster) -> Iterat
 
 @side_by_side
 def test_a_worker_pod_that_is_deleted(cluster: RealCluster) -> None:
-    drill = Drill.begin(cluster, "pod-deleted", of_mpi)
+    drill = Drill.begin(cluster, "pod-deleted", functools.partial(of_mpi, pace=SLOW))
     drill.until_stepping()
     victim = drill.pods()[1]["metadata"]["name"]
     cluster.kubectl("-n", drill.namespace, "delete", "pod", victim, "--wait=false")
@@ -80,7 +80,7 @@ def test_a_worker_pod_that_is_deleted(cluster: RealCluster) -> None:
 
 @side_by_side
 def test_a_container_that_is_killed(cluster: RealCluster) -> None:
-    drill = Drill.begin(cluster, "container-killed", of_one)
+    drill = Drill.begin(cluster, "container-killed", functools.partial(of_one, pace=SLOW))
     drill.until_stepping()
     pod = drill.pods()[0]["metadata"]
     (first,) = [pid for pid in drill.pids() if is_first_of_pod(pid)]
@@ -119,7 +119,7 @@ def test_an_image_that_is_not_there(cluster: RealCluster) -> None:
         return tree
 
     drill = Drill.begin(cluster, "no-image", make)
-    counts = drill.applied.final(600)["counts"]
+    counts = drill.applied.final(1200)["counts"]
     assert (counts["failed"], counts["succeeded"]) == (2, 2)
     for failed in drill.trials():
         if failed["phase"] == "Failed":
@@ -164,7 +164,7 @@ def test_a_rank_that_hangs(cluster: RealCluster) -> None:
 @side_by_side
 def test_a_job_that_is_deleted_by_hand(cluster: RealCluster) -> None:
     """Once is an accident: the trial is run anew."""
-    drill = Drill.begin(cluster, "job-deleted", of_mpi)
+    drill = Drill.begin(cluster, "job-deleted", functools.partial(of_mpi, pace=SLOW))
     drill.until_stepping()
     cluster.kubectl("-n", drill.namespace, "delete", "mpijob", drill.harmed["job"], "--wait=false")
     first = drill.first()
@@ -184,12 +184,15 @@ def test_an_sshd_that_is_slow(cluster: RealCluster) -> None:
     slow = """
 import os, sys, time
 if "scalecurve_worker.launch.sshd" in sys.orig_argv and os.environ["POD_NAME"].endswith("worker-1"):
-    time.sleep(15)
+    while not os.path.exists("/tmp/go"):
+        time.sleep(0.1)
 """
 
     drill = Drill.begin(cluster, "slow-sshd", lambda namespace: with_site(cluster, namespace, slow))
     drill.until(lambda: "worker-1" in drill.harmed.get("message", ""), "word of what is waited for")
     assert drill.harmed["phase"] == "Starting"
+    (late,) = [name for pod in drill.pods() if (name := pod["metadata"]["name"]).endswith("worker-1")]
+    cluster.kubectl("-n", drill.namespace, "exec", late, "--", "touch", "/tmp/go")
     first = drill.first()
     assert (first["phase"], first["attempts"]) == ("Succeeded", 1)
 
@@ -267,11 +270,11 @@ def test_names_that_are_not_found_for_a_while(alone: RealCluster) -> None:
 
 
 def test_a_node_that_is_drained(alone: RealCluster) -> None:
-    drill = Drill.begin(alone, "drained", of_mpi)
+    drill = Drill.begin(alone, "drained", functools.partial(of_mpi, pace=SLOW))
     drill.until_stepping()
     node = drill.pods()[1]["spec"]["nodeName"]
     try:
-        alone.kubectl("drain", node, "--ignore-daemonsets", "--delete-emptydir-data", "--force", "--timeout=120s")
+        alone.kubectl("drain", node, "--ignore-daemonsets", "--delete-emptydir-data", "--force", "--timeout=600s")
         drill.until(lambda: drill.harmed["phase"] == "Failed", "the first trial's end")
     finally:
         alone.kubectl("uncordon", node)
@@ -282,7 +285,7 @@ def test_a_node_that_is_drained(alone: RealCluster) -> None:
 
 def test_a_node_that_is_cut_off(alone: RealCluster, installed: Installed) -> None:
     """Not the operator's own node: another operator would come only when Kubernetes gives that node up, after 6 min."""
-    drill = Drill.begin(alone, "cut-off", functools.partial(of_mpi, deadlineSeconds=_DEADLINE_S))
+    drill = Drill.begin(alone, "cut-off", functools.partial(of_mpi, pace=SLOW, deadlineSeconds=_DEADLINE_S))
     drill.until_stepping()
     safe = installed.pods()[-1]["spec"]["nodeName"]
     (node,) = [pod["spec"]["nodeName"] for pod in drill.pods() if pod["spec"]["nodeName"] != safe]

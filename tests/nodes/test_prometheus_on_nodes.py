@@ -28,7 +28,7 @@ WINDOWS = {
     "maxForeignLoad": 1,
 }
 
-pytestmark = pytest.mark.timeout(900)
+pytestmark = pytest.mark.timeout(1800)
 
 
 @contextmanager
@@ -64,7 +64,7 @@ def test_throughput_by_prometheus_is_the_records(
         seen = 0
         for tree in trees:
             name = tree["metadata"]["name"]
-            assert Applied(any_cluster, team, name).final(400)["phase"] == "Succeeded"  # type: ignore[arg-type]
+            assert Applied(any_cluster, team, name).final(800)["phase"] == "Succeeded"  # type: ignore[arg-type]
             desk("pull", name, "--into", name)
             for trial in open_bundle(tmp_path / name).trials:
                 assert trial.record is not None

@@ -62,6 +62,8 @@ class ExitReport(Model):
     ended_ns: int
     strays: int = 0
     unkillable: list[int] = []
+    killed: list[int] = []
+    """Commands that outlived the grace after the trial's end, and so had a SIGKILL of the supervisor."""
     oom_kills: int | None = None
 
 

@@ -1,12 +1,13 @@
 """How a trial's processes ended -> why it failed, in one sentence; pure except for reading closed logs.
 
 The evidence closest to the cause comes first: a rank's report of memory exhaustion, a rank killed from outside, then
-any rank's failure report (its peers only see a broken connection), then exit codes.
+any rank's failure report (its peers only see a broken connection), then exit codes. A SIGKILL of the
+supervisor itself, to a process that did not end within its grace, is no evidence.
 """
 
 import re
 import signal
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from scalecurve_api.files import Within
@@ -59,7 +60,7 @@ def judge_ending(
         return Ending(FailedReason.rank_killed, report.message, codes)
     if all(status is not None and status.code == 0 for status in report.statuses):
         return Ending(None, "", codes)
-    reason, message = _why(failures, codes, logs, report.oom_kills or 0)
+    reason, message = _why(failures, codes, logs, report.oom_kills or 0, _outlived(report, by_launcher, names))
     return Ending(reason, message, codes)
 
 
@@ -80,6 +81,12 @@ def exit_codes(
     return {**ranks, "launcher": codes[0] if codes else None}
 
 
+def _outlived(report: ExitReport, by_launcher: bool, names: Sequence[str]) -> set[str]:
+    """The processes that the supervisor killed."""
+    processes = ["launcher"] if by_launcher else names or [str(rank) for rank in range(len(report.statuses))]
+    return {who for index, who in enumerate(processes) if index in report.killed}
+
+
 def _code(status: CommandStatus | None) -> int | None:
     if status is None:
         return None
@@ -98,7 +105,11 @@ def _signal_of(code: int | None) -> signal.Signals | None:
 
 
 def _why(
-    failures: Sequence[RankFailure], codes: Mapping[str, int | None], logs: Mapping[str, str], oom_kills: int
+    failures: Sequence[RankFailure],
+    codes: Mapping[str, int | None],
+    logs: Mapping[str, str],
+    oom_kills: int,
+    outlived: Collection[str],
 ) -> tuple[FailedReason, str]:
     known = set(FailedReason)
     reasons = [
@@ -108,7 +119,8 @@ def _why(
     for failure, reason in reasons:
         if reason in (FailedReason.out_of_memory, FailedReason.bad_workload):
             return reason, f"rank {failure.rank}: {failure.message}"
-    ended_by = {who: number for who, code in codes.items() if (number := _signal_of(code)) is not None}
+    signals = {who: number for who, code in codes.items() if (number := _signal_of(code)) is not None}
+    ended_by = {who: number for who, number in signals.items() if who not in outlived}
     for who, number in ended_by.items():
         if number in _BROKEN:
             return _killed(who, number, oom_kills)
@@ -119,9 +131,9 @@ def _why(
     for failure, reason in reasons:
         return reason, f"rank {failure.rank}: {failure.message}"
     for who, code in codes.items():
-        if code and who != "launcher" and who not in ended_by:
+        if code and who != "launcher" and who not in signals:
             return FailedReason.rank_failed, f"{_name(who)} exited with code {code}{_last(logs, who)}"
-    for who, number in ended_by.items():
+    for who, number in (ended_by or signals).items():
         return _killed(who, number, oom_kills)
     code = codes.get("launcher")
     return FailedReason.rank_failed, f"the launcher exited with code {code}{_last(logs, 'launcher')}"

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import math
+import os
+import signal
+from collections.abc import Mapping, Sequence
+from itertools import permutations
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +17,8 @@ from scalecurve_api.record.rank import RankFailure
 from scalecurve_api.spec.trial import FailedReason
 from scalecurve_local.attempt import CommandStatus, ExitReport
 from scalecurve_local.ending import Ending, end_of_log, exit_codes, judge_ending, tail
+from scalecurve_local.supervision import supervisor
+from scalecurve_local.supervision.supervisor import Supervisor
 
 TORCHRUN = """
 E1120 elastic/multiprocessing/api.py:1003] failed (exitcode: -9) local_rank: 1 (pid: 77) of binary: /bin/sh
@@ -71,6 +78,74 @@ def test_the_kernel_counted_a_kill_for_memory() -> None:
 def test_a_killed_rank_comes_before_its_peers_complaints() -> None:
     found = judge(ended(1, -9), said(0, "RankFailed", "connection reset by peer"))
     assert (found.reason, found.message) == (FailedReason.rank_killed, "rank 1 was ended by SIGKILL")
+
+
+class Ends(Supervisor):
+    """A supervisor of ranks that end one by one in an order; those with no status of their own wait for SIGKILL."""
+
+    def __init__(self, order: Sequence[int], codes: Mapping[int, int]) -> None:
+        super().__init__({"commands": [{}] * len(order)})
+        self.coming, self.codes, self.arrived = list(order), codes, list[int]()
+        self.pids = {100 + rank: rank for rank in order}
+
+    def listen(self, seconds: float) -> None:
+        if self.coming and self.coming[0] in self.codes:
+            self.arrived.append(self.coming.pop(0))
+        self.reap()
+
+    def waitpid(self, *_: int) -> tuple[int, int]:
+        if not self.arrived:
+            return 0, 0
+        code = self.codes.get(rank := self.arrived.pop(), -9)
+        return 100 + rank, code << 8 if code >= 0 else -code
+
+    def send(self, pids: list[int], number: int) -> list[int]:
+        if number == signal.SIGKILL:
+            self.arrived, self.coming = self.coming, []
+        return []
+
+    def report(self, monkeypatch: pytest.MonkeyPatch, grace: float) -> ExitReport:
+        monkeypatch.setattr(os, "waitpid", self.waitpid)
+        monkeypatch.setattr(supervisor, "send", self.send)
+        monkeypatch.setattr(supervisor, "descendants", lambda _: [100 + rank for rank in self.coming])
+        self.listen(0)
+        self.end_tree(grace, succeeded=False)
+        statuses: list[CommandStatus | None] = [CommandStatus.model_validate(status) for status in self.statuses]
+        killed = sorted(self.killed)
+        return ExitReport(cause="ended", statuses=statuses, started_ns=0, ended_ns=1, killed=killed)
+
+
+@pytest.mark.parametrize("first", [(0, 2), (2, 0)])
+@pytest.mark.parametrize("order", list(permutations(range(3))))
+def test_a_killed_rank_is_the_reason_whoever_ends_or_speaks_first(
+    order: tuple[int, ...], first: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    report = Ends(order, {0: 1, 1: -9, 2: 1}).report(monkeypatch, math.inf)
+    failures = [said(rank, "RankFailed", "connection reset by peer") for rank in first]
+    found = judge_ending(report, False, 3, failures, {}, "")
+    assert (found.reason, found.message) == (FailedReason.rank_killed, "rank 1 was ended by SIGKILL")
+    assert found.exit_codes == {"0": 1, "1": -9, "2": 1}
+
+
+@pytest.mark.parametrize("others", [(0, 2), (2, 0)])
+def test_peers_that_had_to_be_killed_are_not_the_reason(
+    others: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    report = Ends([1, *others], {1: 3}).report(monkeypatch, 0)
+    assert report.killed == [0, 2]
+    found = judge_ending(report, False, 3, [], {}, "")
+    assert found == Ending(
+        FailedReason.rank_failed, "rank 1 exited with code 3, and printed nothing", {"0": -9, "1": 3, "2": -9}
+    )
+    spoken = judge_ending(report, False, 3, [said(1, "RankFailed", "bad batch")], {}, "")
+    assert (spoken.reason, spoken.message) == (FailedReason.rank_failed, "rank 1: bad batch")
+
+
+def test_a_rank_that_was_killed_comes_before_peers_that_had_to_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    report = Ends([1, 0, 2], {1: -9}).report(monkeypatch, 0)
+    assert judge_ending(report, False, 3, [], {}, "").message == "rank 1 was ended by SIGKILL"
+    report = Ends([1, 0, 2], {1: -15}).report(monkeypatch, 0)
+    assert judge_ending(report, False, 3, [], {}, "").message == "rank 1 was ended by SIGTERM"
 
 
 def test_a_ranks_word_on_memory_comes_before_aborts_it_caused() -> None:

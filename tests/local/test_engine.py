@@ -60,6 +60,17 @@ def test_a_rank_that_exits_with_an_error_ends_its_trial_at_once(lab: Lab) -> Non
     assert record["logTail"]["1"][-1] == "light: about to exit"
 
 
+def test_a_rank_that_has_to_be_killed_is_not_the_reason(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(supervise, "GRACE_S", 0)
+    lab.write("stubborn", "exit:1:3", "hang:0", **TWO)
+    lab.run()
+    record = lab.record(T2)
+    assert (record["reason"], record["message"]) == ("RankFailed", "rank 1 exited with code 3: light: about to exit")
+    assert record["exitCodes"]["1"] == 3
+    # A rank that isn't stubborn yet takes the stop.
+    assert record["exitCodes"]["0"] in (-9, -15)
+
+
 def test_a_rank_that_is_killed_is_named_with_the_signal(lab: Lab) -> None:
     lab.write("kill:1:9", "hang:0", **TWO)
     lab.run()

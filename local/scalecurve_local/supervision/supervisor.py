@@ -92,6 +92,7 @@ class Supervisor:
         self.kill = False
         self.strays = 0
         self.unkillable: list[int] = []
+        self.killed: set[int] = set()
         self.engine_open = True
         self.wake = -1
 
@@ -123,6 +124,7 @@ class Supervisor:
             "endedNs": ended_ns,
             "strays": self.strays,
             "unkillable": self.unkillable,
+            "killed": sorted(self.killed),
             "oomKills": None if before is None or after is None else after - before,
         }
         remove_tree(self.order["temporary"])
@@ -210,6 +212,7 @@ class Supervisor:
             left = descendants(os.getpid())
         wait = 0.002
         while left:
+            self.killed.update(self.pids[pid] for pid in left if pid in self.pids)
             self.unkillable = send(left, signal.SIGKILL)
             if len(self.unkillable) == len(left):
                 return

@@ -16,7 +16,7 @@ from scalecurve_local.supervision.supervisor import identity
 from tests.waiting import PATIENCE_S
 
 
-def grab(*files: Path, wait: bool = False, stopped: bool = False, say: Callable[[str], None] = str) -> Locks:
+def grab(*files: Path, wait: bool = False, stopped: bool = False, say: Callable[[str], None] = print) -> Locks:
     return take(files, "it", Path("/bundle"), wait=wait, say=say, stopped=lambda: stopped)
 
 

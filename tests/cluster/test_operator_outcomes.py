@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
 from scalecurve_api.spec.job_kinds import Runner
 from tests.cluster.applied import COLLECTIONS, FINAL, Applied, Object, manifest
 from tests.cluster.operator_process import OperatorProcess
+from tests.waiting import PATIENCE_S, eventually
 from tools.devcluster.rest import ApiError
 from tools.devcluster.tier import Tier
-from tools.devcluster.waiting import wait_until
 
 RUNNERS = list(Runner)
 OTHERS = [runner for runner in Runner if runner is not Runner.train_job]  # which is a JobSet underneath
@@ -52,10 +53,6 @@ def smallest(applied: Applied) -> Object:
     return next((status for name, status in applied.trials().items() if "-1-1x1-" in name), {})
 
 
-def gone(applied: Applied) -> None:
-    wait_until(lambda: not applied.left(), f"nothing left of {applied.namespace}: {applied.left()}", 30)
-
-
 @pytest.mark.timeout(600)  # 28 trials, on however busy a machine
 @pytest.mark.parametrize("runner", RUNNERS)
 def test_every_end_is_told_apart(tier: Tier, namespace: str, operator_many: OperatorProcess, runner: Runner) -> None:
@@ -66,8 +63,8 @@ def test_every_end_is_told_apart(tier: Tier, namespace: str, operator_many: Oper
     # What hangs and an image that may yet come wait for their deadline, which their trials of one worker have to keep:
     # so the others, whose deadline no machine is too busy for, come after these.
     applied = {play: apply(play, 60) for play in ("hang", "image-pull")}
-    wait_until(
-        lambda: all(smallest(each).get("phase") in FINAL for each in applied.values()), "the trials of one worker", 300
+    eventually(
+        lambda: all(smallest(each).get("phase") in FINAL for each in applied.values()), "the trials of one worker"
     )
     applied |= {play: apply(play, 400) for play in ENDS if play not in applied}
     found = {}
@@ -86,18 +83,19 @@ def test_every_end_is_told_apart(tier: Tier, namespace: str, operator_many: Oper
         tier.rest.call("GET", f"/api/v1/namespaces/{namespace}/configmaps/{kept}")["data"]["outcome.json"]
     )
     assert outcome["logTail"], "read before its job was ended"
-    gone(next(iter(applied.values())))
+    next(iter(applied.values())).gone()
 
 
+@pytest.mark.timeout(900)
 def test_the_batch_that_does_not_fit_ends_its_ladder(
     tier: Tier, namespace: str, operator_many: OperatorProcess
 ) -> None:
     """At each worker count by itself: 32 does not fit on one worker, 128 not on two."""
     ladder = {"from": 8, "factor": 4, "until": "memory", "maxBatches": 4}
-    tree = manifest(namespace, repetitions=2, play="oom@ladder=1x32,oom@ladder=2x128", deadlineSeconds=300)
+    tree = manifest(namespace, repetitions=2, play="oom@ladder=1x32,oom@ladder=2x128", deadlineSeconds=600)
     tree["spec"]["scaling"]["batch"] = {"ladder": ladder}
     applied = Applied.apply(tier, tree)
-    status = applied.final(300)
+    status = applied.final(600)
     assert status["phase"] == "Succeeded"
     path = f"{applied.path.rpartition('/')[0].rpartition('/')[0]}/scalingtrials"
     phases: dict[tuple[int, int], list[str]] = {}
@@ -109,42 +107,45 @@ def test_the_batch_that_does_not_fit_ends_its_ladder(
     assert phases[1, 32] == phases[2, 128] == ["Full"], "one repetition tells"
     assert not {(1, 128), (1, 512), (2, 512)} & phases.keys(), "larger batches are not run"
     assert status["counts"]["full"] == 2
-    gone(applied)
+    applied.gone()
 
 
-@pytest.mark.parametrize("runner", OTHERS)
-def test_a_job_that_cannot_be_scheduled_says_why(
-    tier: Tier, namespace: str, operator_many: OperatorProcess, runner: Runner
-) -> None:
-    tree = manifest(namespace, runner=runner, deadlineSeconds=10, resources={"limits": {"nvidia.com/gpu": 9}})
-    applied = Applied.apply(tier, tree)
-    wait_until(lambda: "Insufficient nvidia.com/gpu" in json.dumps(applied.status), "the scheduler's words")
-    status = applied.final(60)
-    assert status["phase"] == "Failed"
-    trials = applied.trials().values()
-    assert {trial["reason"] for trial in trials} == {"Unschedulable"}
-    assert all("Insufficient nvidia.com/gpu" in trial["message"] for trial in trials)
-    gone(applied)
+def all_at_once(tier: Tier, namespace: str, **spec: Any) -> dict[Runner, Applied]:
+    """An experiment of each kind of job, whose trials can but wait for their deadline: all of them side by side."""
+    spec = {"parallelism": 2, "deadlineSeconds": 60, **spec}
+    return {
+        runner: Applied.apply(tier, manifest(namespace, name=runner.value.lower(), runner=runner, **spec))
+        for runner in OTHERS
+    }
 
 
-@pytest.mark.parametrize("runner", OTHERS)
-def test_a_quota_that_is_exceeded_says_so(
-    tier: Tier, namespace: str, operator_many: OperatorProcess, runner: Runner
-) -> None:
+def test_a_job_that_cannot_be_scheduled_says_why(tier: Tier, namespace: str, operator_many: OperatorProcess) -> None:
+    experiments = all_at_once(tier, namespace, resources={"limits": {"nvidia.com/gpu": 9}})
+    for runner, applied in experiments.items():
+
+        def told(applied: Applied = applied) -> bool:
+            return "Insufficient nvidia.com/gpu" in json.dumps(applied.status)
+
+        eventually(told, f"the scheduler's words on a {runner.value}", log=lambda one=applied: str(one.status))
+    for runner, applied in experiments.items():
+        assert applied.final()["phase"] == "Failed", runner
+        trials = applied.trials().values()
+        assert {trial["reason"] for trial in trials} == {"Unschedulable"}, runner
+        assert all("Insufficient nvidia.com/gpu" in trial["message"] for trial in trials), runner
+    applied.gone()
+
+
+def test_a_quota_that_is_exceeded_says_so(tier: Tier, namespace: str, operator_many: OperatorProcess) -> None:
     quota = {"metadata": {"name": "none"}, "spec": {"hard": {"requests.nvidia.com/gpu": "0"}}}
-    tier.rest.create(f"/api/v1/namespaces/{namespace}/resourcequotas", quota)
-    wait_until(
-        lambda: (
-            tier.rest.call("GET", f"/api/v1/namespaces/{namespace}/resourcequotas/none").get("status", {}).get("hard")
-        ),
-        "the quota",
-    )
-    applied = Applied.apply(tier, manifest(namespace, runner=runner, deadlineSeconds=10))
-    applied.final(60)
-    trials = applied.trials().values()
-    assert {trial["reason"] for trial in trials} == {"QuotaExceeded"}
-    assert all("exceeded quota" in trial["message"] for trial in trials)
-    gone(applied)
+    path = f"/api/v1/namespaces/{namespace}/resourcequotas"
+    tier.rest.create(path, quota)
+    eventually(lambda: tier.rest.call("GET", f"{path}/none").get("status", {}).get("hard"), "the quota")
+    for runner, applied in all_at_once(tier, namespace).items():
+        applied.final()
+        trials = applied.trials().values()
+        assert {trial["reason"] for trial in trials} == {"QuotaExceeded"}, runner
+        assert all("exceeded quota" in trial["message"] for trial in trials), runner
+    applied.gone()
 
 
 @pytest.mark.parametrize("runner", RUNNERS)
@@ -155,13 +156,13 @@ def test_a_job_deleted_behind_our_back_is_run_anew(
     names: set[str] = set()
     for _ in range(2):
         path = COLLECTIONS[runner].format(namespace)
-        wait_until(lambda: running(applied) - names, "a trial that runs", 30)
+        eventually(lambda: running(applied) - names, "a trial that runs")
         name = (running(applied) - names).pop()
         names.add(name)
         tier.rest.raw("DELETE", f"{path}/{name}-a1?propagationPolicy=Background")
     assert applied.final()["phase"] == "Succeeded"
     assert {trial["attempts"] for trial in applied.trials().values()} == {2}
-    gone(applied)
+    applied.gone()
 
 
 def running(applied: Applied) -> set[str]:
@@ -180,11 +181,11 @@ def test_a_job_that_somebody_keeps_deleting_ends_as_failed(
                 tier.rest.raw("DELETE", f"{path}/{job['metadata']['name']}?propagationPolicy=Background")
         return applied.status.get("phase") in ("Succeeded", "Failed")
 
-    wait_until(delete, "the end", 60)
+    eventually(delete, "the end")
     name = next(name for name in applied.trials() if "-1-1x1-" in name)
     trial = applied.trials()[name]
     assert (trial["phase"], trial["reason"], trial["attempts"]) == ("Failed", "JobDeleted", 3)
-    gone(applied)
+    applied.gone()
 
 
 def test_an_mpi_job_that_its_operator_rejects_is_not_waited_for(
@@ -193,7 +194,7 @@ def test_an_mpi_job_that_its_operator_rejects_is_not_waited_for(
     # The API server itself spoils the job on its way in, so that mpi-operator finds it invalid and says so by an Event.
     spoil(tier, namespace)
     applied = Applied.apply(tier, manifest(namespace, runner=Runner.mpi_job, deadlineSeconds=600))
-    applied.final(60)
+    applied.final()
     trials = applied.trials().values()
     assert {trial["reason"] for trial in trials} == {"JobRejected"}
     assert all("slotsPerWorker" in trial["message"] for trial in trials)
@@ -236,13 +237,13 @@ def spoil(tier: Tier, namespace: str) -> None:
         made = tier.rest.create(f"{path}?dryRun=All", probe)
         return bool(made["spec"]["slotsPerWorker"] == -1)
 
-    wait_until(spoiled, "the policy", 30)
+    eventually(spoiled, "the policy")
 
 
 def test_a_job_that_the_api_server_refuses_fails_the_trial(
     tier: Tier, namespace: str, operator_many: OperatorProcess
 ) -> None:
-    tree = manifest(namespace, pod={"priorityClassName": "there-is-none"}, deadlineSeconds=8)
+    tree = manifest(namespace, pod={"priorityClassName": "there-is-none"}, parallelism=2, deadlineSeconds=30)
     applied = Applied.apply(tier, tree)
     assert applied.final()["phase"] == "Failed"
     assert all("there-is-none" in trial["message"] for trial in applied.trials().values())
@@ -253,7 +254,7 @@ def test_a_missing_job_kind_is_a_condition_that_names_what_there_is(tier: Tier) 
         namespace = bare.namespace("bare")
         with OperatorProcess(bare, namespace):
             applied = Applied.apply(bare, manifest(namespace, runner=Runner.tf_job))
-            wait_until(lambda: applied.status.get("conditions"), "conditions")
+            eventually(lambda: applied.status.get("conditions"), "conditions")
             said = {each["reason"]: each["message"] for each in applied.status["conditions"]}
             assert "TFJob" in said["RunnerMissing"]
             assert "runner: Job" in said["RunnerMissing"]
@@ -263,18 +264,18 @@ def test_a_missing_job_kind_is_a_condition_that_names_what_there_is(tier: Tier) 
 def test_a_deleted_trial_is_run_anew(tier: Tier, namespace: str, operator_many: OperatorProcess) -> None:
     applied = Applied.apply(tier, manifest(namespace, play="hang@workers=2,succeed", repetitions=2))
     path = f"{applied.path.rpartition('/')[0].rpartition('/')[0]}/scalingtrials"
-    wait_until(lambda: running(applied), "a trial that runs", 30)
+    eventually(lambda: running(applied), "a trial that runs")
     done = {name: status for name, status in applied.trials().items() if status.get("phase") == "Succeeded"}
     for name in running(applied) | set(done):
         tier.rest.raw("DELETE", f"{path}/{name}")
-    wait_until(lambda: running(applied), "a trial that runs again", 30)
+    eventually(lambda: running(applied), "a trial that runs again")
     for name in done:
-        wait_until(lambda n=name: n in applied.trials() or running(applied), f"{name} again", 30)
+        eventually(lambda n=name: n in applied.trials() or running(applied), f"{name} again")
     tier.rest.raw("DELETE", applied.path)
-    gone(applied)
+    applied.gone()
     with pytest.raises(ApiError):
         tier.rest.call("GET", applied.path)
-    assert applied.records() == set() or wait_until(lambda: not applied.records(), "no records", 30) is None
+    eventually(lambda: not applied.records(), "no records")
 
 
 @pytest.mark.parametrize(
@@ -284,8 +285,8 @@ def test_a_jobset_carries_launchers_and_parameter_servers(
     tier: Tier, namespace: str, operator_many: OperatorProcess, workload: Object
 ) -> None:
     applied = Applied.apply(tier, manifest(namespace, runner=Runner.job_set, workload=workload))
-    assert applied.final(60)["phase"] == "Succeeded"
-    gone(applied)
+    assert applied.final()["phase"] == "Succeeded"
+    applied.gone()
 
 
 @pytest.mark.parametrize(("play", "condition"), [("succeed", "Complete"), ("fail", "Failed")])
@@ -293,4 +294,6 @@ def test_kubectl_waits_for_every_end(
     tier: Tier, namespace: str, operator_many: OperatorProcess, play: str, condition: str
 ) -> None:
     Applied.apply(tier, manifest(namespace, play=play, workers=(1,)))
-    tier.kubectl("wait", "-n", namespace, f"--for=condition={condition}", "scalingexperiment/e", "--timeout=60s")
+    tier.kubectl(
+        "wait", "-n", namespace, f"--for=condition={condition}", "scalingexperiment/e", f"--timeout={PATIENCE_S:g}s"
+    )

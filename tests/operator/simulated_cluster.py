@@ -9,12 +9,15 @@ from contextlib import suppress
 from typing import Any
 
 from scalecurve_api.planning.plan import make_plan
+from scalecurve_api.record.outcome import Outcome
+from scalecurve_api.record.trial_record import Summary
 from scalecurve_api.spec.object_names import ATTEMPT_LABEL, TRIAL_LABEL, job_name, trial_name
 from scalecurve_api.spec.trial import TrialSpec
 from scalecurve_kube.resources import EXPERIMENTS, PODS, TRIALS, Object
 from scalecurve_operator.cache.cached_objects import Key
 from scalecurve_operator.cache.object_cache import ObjectCache
 from scalecurve_operator.reconcile.intake import Intake
+from scalecurve_operator.reconcile.judge import Judgment, judge_payload
 from scalecurve_operator.reconcile.judge_process import Judges
 from scalecurve_operator.reconcile.reconciler import Reconciler
 from scalecurve_operator.settings import Settings
@@ -26,13 +29,26 @@ PLURALS = (EXPERIMENTS.plural, TRIALS.plural, "jobs")
 AT = {each.plural: each.path(NAMESPACE).removeprefix("/") for each in (EXPERIMENTS, TRIALS, PODS)}
 AT["jobs"] = f"apis/batch/v1/namespaces/{NAMESPACE}/jobs"
 PHASES = {"good": "Succeeded", "bad": "Failed", "silent": "Invalid"}
+
+
+class JudgesHere(Judges):
+    """Judge in this process: a record that a worker wrote needs no limits, and no process starts."""
+
+    async def judge(self, trial: TrialSpec, payload: bytes, outcome: Outcome, announced: Summary | None) -> Judgment:
+        """The verdict, after others have had their turn, as with a process."""
+        await asyncio.sleep(0)
+        return judge_payload(trial, payload, outcome, announced)
+
+
 JUDGES = Judges()
-"""Of all operators of a test run: each starts a process"""
+"""Of all tests of records that no worker writes: each starts a process"""
 RETRIES = {"retries": 1, "retryInvalid": 1, "maxFailedTrials": 9}
 
 
 class World:
     """A store, its job controller, and what each attempt of each trial is going to be: good, bad or silent."""
+
+    judges: Judges = JudgesHere()
 
     def __init__(self, script: Mapping[str, Sequence[str]], names: Sequence[str] = ("one", "two"), **spec: Any) -> None:
         self.store, self.script = Store(), script
@@ -155,7 +171,7 @@ class Process:
             self.cache,
             lambda key, after: self.enqueued.add(key),
             lambda: True,
-            Intake(JUDGES),
+            Intake(world.judges),
         )
         self.come: dict[str, int] = {}
         for plural in PLURALS:

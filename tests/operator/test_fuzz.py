@@ -9,6 +9,8 @@ import pytest
 from tests.operator.fuzz import run
 from tests.operator.simulated_cluster import JUDGES
 
+pytestmark = pytest.mark.processes  # that judge
+
 
 def test_nothing_that_pods_leave_or_users_label_raises(monkeypatch: pytest.MonkeyPatch) -> None:
     sleep = asyncio.sleep

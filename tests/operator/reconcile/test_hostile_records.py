@@ -16,13 +16,15 @@ from scalecurve_operator.reconcile import reconciler as reconciling
 from scalecurve_operator.reconcile.judge_process import JudgeUnavailable
 from tests.operator.attempt_remains import announced
 from tests.operator.hostile import PAYLOADS
-from tests.operator.simulated_cluster import Process, World, settle
+from tests.operator.simulated_cluster import JUDGES, Process, World, settle
 
 HUGE = 10**30
 
 
 class HostileWorld(World):
     """Where every pod of experiment ``one`` leaves what it was not asked for."""
+
+    judges = JUDGES
 
     def __init__(self, payload: Callable[[str, int], bytes] | None, **summary: Any) -> None:
         self.payload, self.summary = payload, summary

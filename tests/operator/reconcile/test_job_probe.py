@@ -14,11 +14,15 @@ from scalecurve_operator.reconcile import job_probe
 from tests.operator.attempt_remains import pod, pod_name
 from tests.operator.simulated_cluster import AT, NAMESPACE, Process, World, settle
 
+NOW = float(round(time.time()))
+"""All tests are over in this moment."""
+
 
 @pytest.fixture(autouse=True)
 def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Look closer at every job in every turn, and ask for it."""
+    """Look closer at every job in every turn, and ask for it; the time is the test's own."""
     monkeypatch.setattr(job_probe, "_SILENCE_S", -1.0)
+    monkeypatch.setattr(time, "time", lambda: NOW)
 
 
 def test_what_a_job_waits_for_is_written_once() -> None:
@@ -61,7 +65,7 @@ def test_a_job_that_is_admitted_again_does_not_run_since_its_first_start(status:
     process = Process(world)
     settle(world, process, play=False)
     (job,) = world.store.of("jobs")
-    old, now = "2020-01-01T00:00:00Z", timestamp(time.time())
+    old, now = "2020-01-01T00:00:00Z", timestamp(NOW)
     suspended = {"type": "Suspended", "status": status, "lastTransitionTime": now if status == "False" else old}
     metadata, since = {**job["metadata"], "creationTimestamp": old}, {"startTime": old, "conditions": [suspended]}
     world.store.put(AT["jobs"], {**job, "metadata": metadata, "status": since})
@@ -76,7 +80,7 @@ def begun(world: World, ago_s: float) -> dict[str, Any]:
     if "ready" not in (job.get("status") or {}):
         world.play(job)
     (job,) = world.store.of("jobs")
-    at = timestamp(time.time() - ago_s)
+    at = timestamp(NOW - ago_s)
     return world.store.put(AT["jobs"], {**job, "status": {**job["status"], "startTime": at}})
 
 

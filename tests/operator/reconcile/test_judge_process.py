@@ -10,8 +10,6 @@ import socket
 import struct
 import subprocess
 import sys
-import threading
-import time
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
@@ -40,12 +38,19 @@ from scalecurve_operator.reconcile.judge_process import (
 from scalecurve_operator.status.render import AttemptResult, claimed, ended
 from tests.operator.attempt_remains import announced, experiment, payload_of, ranks_of
 from tests.operator.hostile import BOMBS
+from tests.waiting import PATIENCE_S, eventually
 
 TRIAL = next(trial for trial in make_plan(experiment()).trials if trial.point.workers == 2)
 OUTCOME = Outcome(engine="kubernetes")
 GOOD = payload_of(TRIAL, "job")
 SUMMARY = Summary.model_validate(json.loads(announced(TRIAL, GOOD))["summary"])
 MIB = 1 << 20
+
+
+@pytest.fixture(autouse=True)
+def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process may take long to start; one that never answers is for a test that says so."""
+    monkeypatch.setattr(judge_process, "_WALL_S_PER_CPU_S", PATIENCE_S)
 
 
 @pytest.fixture
@@ -63,6 +68,13 @@ def pid(process: JudgeProcess) -> int | None:
     """Of a process that runs."""
     running = process.process
     return running.pid if running is not None and running.poll() is None else None
+
+
+def running(process: int) -> bool:
+    try:
+        return "Z (zombie)" not in Path(f"/proc/{process}/status").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return False
 
 
 def peak_mib(process: int) -> float:
@@ -157,16 +169,21 @@ def test_too_little_memory_is_said_and_more_is_tried() -> None:
         judges.close()
 
 
-def test_too_much_processor_time_is_reported() -> None:
+def test_too_much_processor_time_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     judges = Judges(small=Limits(256 * MIB, 1, stays=True), large=LARGE)
     judged(judges, GOOD)
     process = pid(judges.small)
     assert process is not None
     os.kill(process, signal.SIGSTOP)
-    timer = threading.Timer(0.3, lambda: [os.kill(process, each) for each in (signal.SIGXCPU, signal.SIGCONT)])
-    timer.start()
+    # Held back until it goes on, with its request.
+    os.kill(process, signal.SIGXCPU)
+
+    def receive(size: int) -> bytes:
+        os.kill(process, signal.SIGCONT)
+        return JudgeProcess._receive(judges.small, size)
+
+    monkeypatch.setattr(judges.small, "_receive", receive)
     judgment = judged(judges, GOOD)
-    timer.join()
     judges.close()
     assert judgment.verdict.reason == "RecordsUnreadable"
     assert judgment.verdict.message.endswith("takes more than 1 s")
@@ -174,11 +191,14 @@ def test_too_much_processor_time_is_reported() -> None:
 
 def test_no_record_is_unreadable_because_the_machine_is_busy() -> None:
     """A process that gets no processor time says nothing about its record, which is judged again later."""
-    judges = Judges(small=Limits(256 * MIB, 1, stays=True), large=LARGE)
+    judges = Judges(small=Limits(256 * MIB, 60, stays=True), large=LARGE)
     judged(judges, GOOD)
     process = pid(judges.small)
     assert process is not None
     os.kill(process, signal.SIGSTOP)
+    # Its time is up at once; what it has used to start is far less than it may.
+    assert judges.small._connection is not None
+    judges.small._connection.settimeout(0.1)
     with pytest.raises(JudgeUnavailable, match="s of processor time"):
         judged(judges, GOOD)
     assert judged(judges, GOOD).verdict.phase is TrialPhase.succeeded
@@ -198,7 +218,7 @@ def test_the_kernel_ends_what_computes_for_too_long() -> None:
     with ours, theirs:
         process = subprocess.Popen([sys.executable, "-c", code], stdin=theirs.fileno())
         ours.sendall(SIZES.pack(2, 0) + b"{}")
-        assert process.wait(60) == -signal.SIGXCPU
+        assert process.wait(PATIENCE_S) == -signal.SIGXCPU
 
 
 def test_a_summary_that_is_not_the_records_makes_it_invalid(judges: Judges) -> None:
@@ -223,10 +243,8 @@ def test_an_operator_that_is_killed_leaves_no_process() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == -signal.SIGKILL
-    left, deadline = Path(f"/proc/{int(done.stdout)}/status"), time.monotonic() + 20
-    while left.exists() and "Z (zombie)" not in left.read_text():
-        assert time.monotonic() < deadline, "it ends when nobody can ask it any more"
-        time.sleep(0.05)
+    left = int(done.stdout)
+    eventually(lambda: not running(left), "the end of a process that nobody can ask any more")
 
 
 def test_without_processes_nothing_is_judged(judges: Judges, monkeypatch: pytest.MonkeyPatch) -> None:

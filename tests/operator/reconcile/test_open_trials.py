@@ -13,11 +13,15 @@ from scalecurve_operator.reconcile import job_probe
 from scalecurve_operator.settings import Settings
 from tests.operator.simulated_cluster import AT, Process, World, settle
 
+NOW = float(round(time.time()))
+"""All tests are over in this moment."""
+
 
 @pytest.fixture(autouse=True)
 def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Look closer at every job in every turn, and ask for it."""
+    """Look closer at every job in every turn, and ask for it; the time is the test's own."""
     monkeypatch.setattr(job_probe, "_SILENCE_S", -1.0)
+    monkeypatch.setattr(time, "time", lambda: NOW)
 
 
 def begun(world: World, ago_s: float) -> dict[str, Any]:
@@ -26,7 +30,7 @@ def begun(world: World, ago_s: float) -> dict[str, Any]:
     if "ready" not in (job.get("status") or {}):
         world.play(job)
     (job,) = world.store.of("jobs")
-    at = timestamp(time.time() - ago_s)
+    at = timestamp(NOW - ago_s)
     return world.store.put(AT["jobs"], {**job, "status": {**job["status"], "startTime": at}})
 
 

@@ -20,11 +20,14 @@ NEVER = (
     "considered podsets requests (0) + current podset request (2) > maximum capacity (1)"
 )
 NOWHERE = "LocalQueue nowhere doesn't exist"
+NOW = float(round(time.time()))
+"""All tests are over in this moment."""
 
 
 @pytest.fixture(autouse=True)
 def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Look at every queued job in every turn."""
+    """Look at every queued job in every turn; the time is the test's own."""
+    monkeypatch.setattr(time, "time", lambda: NOW)
     monkeypatch.setattr(open_trials, "_FIRST_IN_QUEUE_S", 0.0)
     monkeypatch.setattr(job_probe, "_SILENCE_S", 1e9)
 
@@ -79,7 +82,7 @@ def queued(reason: str = "", message: str = "", since: float = 0, **spec: Any) -
     process = Process(world)
     settle(world, process, play=False)
     (job,) = world.store.of("jobs")
-    at = timestamp(time.time() - since)
+    at = timestamp(NOW - since)
     suspended = {"type": "Suspended", "status": "True", "lastTransitionTime": at}
     metadata = {**job["metadata"], "creationTimestamp": at}
     world.store.put(AT["jobs"], {**job, "metadata": metadata, "status": {"conditions": [suspended]}})

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from scalecurve_operator.reconcile.task_pool import CONCURRENCY, TaskPool, gather_bounded
+from tests.waiting import PATIENCE_S
 
 
 class Work:
@@ -76,7 +77,7 @@ def test_something_new_is_decided_on_while_others_are_slow() -> None:
         work = Work()
         async with TaskPool(2) as pool:
             pool.submit("a", work.on("a"))
-            await asyncio.wait_for(pool.wait(lambda: True), 5)
+            await asyncio.wait_for(pool.wait(lambda: True), PATIENCE_S)
             await settle()
             work.ends["a"].set_result(True)
 
@@ -109,7 +110,7 @@ def test_a_turn_that_is_cancelled_leaves_nothing_running() -> None:
                 await pool.wait(never)
 
         task = asyncio.create_task(turn())
-        await asyncio.sleep(0.01)
+        await settle()
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
@@ -127,7 +128,7 @@ def test_work_is_done_at_once_but_not_all_of_it() -> None:
         nonlocal now, most
         now += 1
         most = max(most, now)
-        await asyncio.sleep(0.001)
+        await asyncio.sleep(0)
         now -= 1
         done.append(index)
 

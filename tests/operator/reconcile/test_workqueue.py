@@ -1,9 +1,11 @@
 import asyncio
+from collections.abc import Callable
 
 import pytest
 
 from scalecurve_operator.cache.cached_objects import Key
 from scalecurve_operator.reconcile.workqueue import WorkQueue
+from tests.waiting import PATIENCE_S
 
 
 def key(name: str) -> Key:
@@ -36,6 +38,12 @@ class Reconciles:
 async def settle() -> None:
     for _ in range(10):
         await asyncio.sleep(0)
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(PATIENCE_S):
+        while not condition():
+            await asyncio.sleep(0.001)
 
 
 def test_one_reconcile_at_a_time_repeated_if_enqueued_meanwhile() -> None:
@@ -92,7 +100,7 @@ def test_a_hanging_reconcile_does_not_block_low_priority(monkeypatch: pytest.Mon
         queue = WorkQueue(reconciles, lambda of: of.name == "hangs", low_priority_concurrency=1)
         for name in ("hangs", "a", "b"):
             queue.enqueue(key(name))
-        await asyncio.sleep(0.1)
+        await until(lambda: len(reconciles.begun) == 3)
         assert reconciles.begun == ["hangs", "a", "b"]
         await reconciles.release("hangs", "a", "b")
         await queue.close()
@@ -133,7 +141,7 @@ def test_a_failed_reconcile_is_retried(monkeypatch: pytest.MonkeyPatch) -> None:
 
         queue = WorkQueue(turn)
         queue.enqueue(key("a"))
-        await asyncio.wait_for(done.wait(), 10)
+        await asyncio.wait_for(done.wait(), PATIENCE_S)
         await settle()
         assert not queue.failures
         return count
@@ -148,7 +156,7 @@ def test_an_earlier_time_wins_over_a_later_one() -> None:
         queue.enqueue(key("a"), after=3600)
         queue.enqueue(key("a"), after=0.01)
         queue.enqueue(key("a"), after=3600)
-        await asyncio.sleep(0.05)
+        await until(lambda: bool(reconciles.begun))
         assert reconciles.begun == ["a"]
         await reconciles.release("a")
         await queue.close()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import time
 from collections import Counter
 from typing import Any
 
@@ -14,6 +13,7 @@ from scalecurve_api.spec.job_kinds import Runner
 from scalecurve_operator.reconcile import pod_diagnosis
 from scalecurve_operator.runners import RUNNERS
 from tests.operator.runners.runner_cases import request
+from tests.waiting import eventually
 
 pytestmark = [pytest.mark.processes, pytest.mark.xdist_group("accepted")]
 GPU = {"limits": {"nvidia.com/gpu": 1}}
@@ -27,28 +27,29 @@ def schedule(tier: Any, known: tuple[str, ...] = (), wanted: int | None = None, 
     job = RUNNERS[Runner.job].render(asked)
     job["metadata"]["namespace"] = namespace
     tier.rest.call("POST", f"/apis/batch/v1/namespaces/{namespace}/jobs", job)
-    end = time.monotonic() + 60
-    while True:
+
+    def decided() -> list[dict[str, Any]]:
+        """The pods, once the scheduler has said of each where it goes, or that it goes nowhere."""
         pods = list(tier.rest.call("GET", f"/api/v1/namespaces/{namespace}/pods")["items"])
         unplaced = [pod for pod in pods if not pod["spec"].get("nodeName") and pod["status"].get("conditions")]
-        placed = pod_diagnosis.placement(pods)
-        if len(pods) == asked.pods and len(placed) + len(unplaced) == asked.pods:
-            assert len(placed) == (asked.pods if wanted is None else wanted)
-            remove(tier, namespace)
-            return pods
-        assert time.monotonic() < end, f"{len(placed)} of {len(pods)} pods placed"
-        time.sleep(0.1)
+        return pods if len(pods) == asked.pods == len(pod_diagnosis.placement(pods)) + len(unplaced) else []
+
+    pods = eventually(decided, f"a place for each of {asked.pods} pods", poll_s=0.1)
+    assert len(pod_diagnosis.placement(pods)) == (asked.pods if wanted is None else wanted)
+    remove(tier, namespace)
+    return pods
 
 
 def remove(tier: Any, namespace: str) -> None:
     """Make room: no kubelet is there to let deleted pods go."""
     tier.rest.raw("DELETE", f"/apis/batch/v1/namespaces/{namespace}/jobs?propagationPolicy=Background")
     where = f"/api/v1/namespaces/{namespace}/pods"
-    end = time.monotonic() + 60
-    while tier.rest.call("GET", where)["items"]:
+
+    def gone() -> bool:
         tier.rest.raw("DELETE", f"{where}?gracePeriodSeconds=0")
-        assert time.monotonic() < end, "pods stay"
-        time.sleep(0.1)
+        return not tier.rest.call("GET", where)["items"]
+
+    eventually(gone, "the end of all pods", poll_s=0.1)
 
 
 def spread(pods: list[dict[str, Any]]) -> list[int]:

@@ -13,6 +13,7 @@ from scalecurve_operator.cache.cached_objects import Key
 from scalecurve_operator.cache.object_cache import ObjectCache
 from scalecurve_operator.watch.handlers import handlers
 from scalecurve_operator.watch.initial_list import InitialList, watched_kinds
+from tests.waiting import PATIENCE_S
 
 KEY = Key("ns", "e")
 LABELS = {"scalecurve.dev/experiment": "e", "scalecurve.dev/trial": "e-t", "scalecurve.dev/attempt": "1"}
@@ -109,7 +110,7 @@ def test_what_went_before_anybody_watched_is_lost(monkeypatch: pytest.MonkeyPatc
         await initial.load()
         await handler.fn(event={"type": None, "object": thing("e")})  # type: ignore[misc, call-arg, arg-type]
         assert len(initial.unseen) == 6
-        await asyncio.wait_for(initial.check_unseen(lambda key, after: enqueued.append(key)), 10)
+        await asyncio.wait_for(initial.check_unseen(lambda key, after: enqueued.append(key)), PATIENCE_S)
 
     asyncio.run(run())
     assert cache.experiments[KEY].experiment is not None, "shown by its watch, and not asked for"

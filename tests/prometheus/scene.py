@@ -6,9 +6,7 @@ whose pods are played (tests/cluster).
 
 from __future__ import annotations
 
-import contextlib
 import os
-import socket
 import subprocess
 import sys
 import time
@@ -27,7 +25,7 @@ from tests.cluster.applied import Applied, manifest
 from tests.cluster.operator_process import OperatorProcess
 from tests.prometheus import charted
 from tests.prometheus.prometheus_server import PrometheusServer
-from tools.devcluster.ports import Ports
+from tests.worker.ports import RankPorts
 from tools.devcluster.tier import Tier
 from tools.devcluster.waiting import wait_until
 
@@ -107,8 +105,8 @@ def scene(
     tier: Tier, folder: Path, experiment: Mapping[str, Any] = EXPERIMENT, repetitions: int = 1
 ) -> Iterator[Scene]:
     """Scrape both from their beginning to their end; `repetitions` are the played experiment's."""
-    ports = Ports()
-    first = pair(ports)
+    ports = RankPorts()
+    first = ports.take_pair()
     namespace = tier.namespace(NAMESPACE)
     with OperatorProcess(tier, namespace) as operator:
         configs = [
@@ -126,12 +124,3 @@ def scene(
             last = max(window.start_ns + window.wall_ns for each in records.values() for window in each.windows)
             yield Scene(prometheus, records, begun, last / 1e9 + LINGER_S - 1)
     ports.release()
-
-
-def pair(ports: Ports) -> int:
-    """A free port, and the next one free too: rank 1 counts up from rank 0's."""
-    while True:
-        first = ports.take()
-        with contextlib.suppress(OSError), socket.socket() as probe:
-            probe.bind(("127.0.0.1", first + 1))
-            return first

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -12,16 +11,11 @@ from pathlib import Path
 
 from scalecurve_api.record.termination import Termination, read
 from scalecurve_api.spec.trial import TrialSpec
+from tests.waiting import PATIENCE_S
+from tests.worker.ports import free_port
 from tests.worker.worker_ranks import rank_environment
 
 CORES = sorted(os.sched_getaffinity(0))
-
-
-def free_port() -> int:
-    """A port that nobody listens on now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 @dataclass
@@ -31,7 +25,7 @@ class PodRun:
     process: subprocess.Popen[bytes]
     folder: Path
 
-    def end(self, timeout: float = 120) -> int:
+    def end(self, timeout: float = PATIENCE_S) -> int:
         """Its exit code."""
         return self.process.wait(timeout)
 

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import os
 import re
 import socket
 import subprocess
@@ -20,7 +19,9 @@ from scalecurve_worker.process.identity import RankIdentity
 from scalecurve_worker.process.topology import topology
 from scalecurve_worker.record.session import Session
 from scalecurve_worker.rendezvous.communicator import SingleProcess
+from tests.waiting import PATIENCE_S
 from tests.worker.pods import on_nodes
+from tests.worker.ports import free_pair
 from tests.worker.worker_ranks import make_trial, rank_environment
 
 
@@ -56,14 +57,13 @@ def test_a_rank_whose_metrics_port_is_taken_says_so_in_one_line(tmp_path: Path, 
     assert f"SCALECURVE_METRICS_PORT: cannot listen on port {taken}" in line
 
 
-def test_metrics_are_scraped_by_name_and_label() -> None:
-    os.environ["SCALECURVE_METRICS_PORT"] = "0"
+def test_metrics_are_scraped_by_name_and_label(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SCALECURVE_METRICS_PORT", "0")
     metrics = open_metrics(make_trial(2), 1, 1)
-    del os.environ["SCALECURVE_METRICS_PORT"]
     assert metrics is not None
     metrics.observe([0.002, 0.004], 8)
     metrics.exposed(0.001)
-    with urllib.request.urlopen(f"http://127.0.0.1:{metrics.port}/metrics", timeout=5) as answer:
+    with urllib.request.urlopen(f"http://127.0.0.1:{metrics.port}/metrics", timeout=PATIENCE_S) as answer:
         text = answer.read().decode()
     labels = '{experiment="tests",rank="1",trial="weak-2-r1",workers="2"}'
     for line in (
@@ -121,7 +121,7 @@ def test_exposed_communication_that_was_not_measured_is_not_shown_as_none(monkey
     monkeypatch.setenv("SCALECURVE_METRICS_PORT", "0")
     metrics = open_metrics(make_trial(), 0, 0)
     assert metrics is not None
-    with urllib.request.urlopen(f"http://127.0.0.1:{metrics.port}/metrics", timeout=5) as answer:
+    with urllib.request.urlopen(f"http://127.0.0.1:{metrics.port}/metrics", timeout=PATIENCE_S) as answer:
         assert "scalecurve_exposed_communication_seconds{" not in answer.read().decode()
     metrics.close()
 
@@ -130,22 +130,14 @@ def test_a_program_of_the_users_own_has_no_model_of_ours(monkeypatch: pytest.Mon
     monkeypatch.setenv("SCALECURVE_METRICS_PORT", "0")
     metrics = open_metrics(make_trial(workload={"program": "custom", "command": ["train"]}), 0, 0)
     assert metrics is not None
-    with urllib.request.urlopen(f"http://127.0.0.1:{metrics.port}/metrics", timeout=5) as answer:
+    with urllib.request.urlopen(f"http://127.0.0.1:{metrics.port}/metrics", timeout=PATIENCE_S) as answer:
         assert ',model="",' in answer.read().decode()
     metrics.close()
 
 
-def is_free(port: int) -> bool:
-    try:
-        socket.create_server(("", port)).close()
-    except OSError:
-        return False
-    return True
-
-
 def test_workers_of_two_nodes_that_one_process_keeps_have_a_port_each(monkeypatch: pytest.MonkeyPatch) -> None:
     """As a chief's with parameter servers: both are the first of their node."""
-    port = next(port for port in range(20000, 30000, 7) if is_free(port) and is_free(port + 1))
+    port = free_pair()
     monkeypatch.setenv("SCALECURVE_METRICS_PORT", str(port))
     monkeypatch.setenv("SCALECURVE_TRIAL", json.dumps(make_trial(workers=2).wire()))
     where = topology(RankIdentity(0, 1, 0), "cpu:0")
@@ -160,7 +152,7 @@ def test_workers_of_two_nodes_that_one_process_keeps_have_a_port_each(monkeypatc
 
 def answers(address: str, port: int) -> bool:
     try:
-        socket.create_connection((address, port), timeout=5).close()
+        socket.create_connection((address, port), timeout=PATIENCE_S).close()
     except ConnectionRefusedError:
         return False
     return True

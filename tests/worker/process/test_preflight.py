@@ -19,7 +19,7 @@ from scalecurve_worker.process.preflight import (
     shared_memory,
     world_size_mismatch,
 )
-from tests.worker.pods import free_port
+from tests.worker.ports import free_port
 from tests.worker.worker_ranks import make_trial, rank_environment
 
 

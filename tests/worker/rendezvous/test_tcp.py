@@ -18,14 +18,11 @@ import pytest
 from scalecurve_worker.rendezvous import tcp
 from scalecurve_worker.rendezvous.hello import Guest, answer
 from scalecurve_worker.rendezvous.tcp import CommunicatorError, TcpCommunicator
+from tests.waiting import PATIENCE_S, eventually
+from tests.worker.ports import free_port
 
 
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return int(server.getsockname()[1])
-
-
-def meet(world: int, do: Callable[[TcpCommunicator], Any], patience_s: float = 60.0) -> list[Any]:
+def meet(world: int, do: Callable[[TcpCommunicator], Any], patience_s: float = PATIENCE_S) -> list[Any]:
     """What ``do`` gives on every rank."""
     port = free_port()
 
@@ -55,7 +52,7 @@ def test_nobody_leaves_a_barrier_before_the_last_has_come() -> None:
 
     def do(hub: TcpCommunicator) -> int:
         if hub.rank == 2:
-            held.wait(10)
+            assert held.wait(PATIENCE_S)
         came.append(hub.rank)
         if len(came) == 2:
             held.set()
@@ -88,15 +85,15 @@ def test_a_rank_that_ends_is_missed_by_the_others() -> None:
 def test_strangers_are_sent_away() -> None:
     port = free_port()
     hubs: list[TcpCommunicator] = []
-    host = threading.Thread(target=lambda: hubs.append(TcpCommunicator(0, 2, "127.0.0.1", port, "this", 300)))
+    host = threading.Thread(target=lambda: hubs.append(TcpCommunicator(0, 2, "127.0.0.1", port, "this", PATIENCE_S)))
     host.start()
     with pytest.raises(CommunicatorError, match=f"rank 1 of 2 did not reach rank 0 at 127.0.0.1:{port}"):
         TcpCommunicator(1, 2, "127.0.0.1", port, "another trial", patience_s=0.5)
     for junk in (b"GET / HTTP/1.1\r\n\r\n", b"\0" * 8, b"\0" * 7 + b"\5[1,2]"):
         with socket.create_connection(("127.0.0.1", port)) as stranger:
             stranger.sendall(junk)
-    guest = TcpCommunicator(1, 2, "127.0.0.1", port, "this", 300)
-    host.join(60)
+    guest = TcpCommunicator(1, 2, "127.0.0.1", port, "this", PATIENCE_S)
+    host.join(PATIENCE_S)
     guest.close()
     hubs[0].close()
 
@@ -118,21 +115,26 @@ def test_who_connects_and_says_nothing_keeps_nobody_waiting(monkeypatch: pytest.
     monkeypatch.setattr(tcp, "_HELLO_S", 600.0)
     port = free_port()
     with ThreadPoolExecutor(3) as pool:
-        hub = pool.submit(TcpCommunicator, 0, 3, "127.0.0.1", port, "this", 300)
+        hub = pool.submit(TcpCommunicator, 0, 3, "127.0.0.1", port, "this", PATIENCE_S)
         silent = [connected(port) for _ in range(40)]
-        guests = [pool.submit(TcpCommunicator, rank, 3, "127.0.0.1", port, "this", 300) for rank in (1, 2)]
-        met = [joined.result(120) for joined in (hub, *guests)]
+        guests = [pool.submit(TcpCommunicator, rank, 3, "127.0.0.1", port, "this", PATIENCE_S) for rank in (1, 2)]
+        met = [joined.result(PATIENCE_S) for joined in (hub, *guests)]
     for peer in (*silent, *met):
         peer.close()
 
 
 def connected(port: int) -> socket.socket:
     """A connection to a hub that may not listen yet."""
-    while True:
+
+    def connect() -> socket.socket | None:
         try:
-            return socket.create_connection(("127.0.0.1", port), timeout=5)
+            return socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S)
         except ConnectionRefusedError:
-            time.sleep(0.01)
+            return None
+
+    made = eventually(connect, "a hub that listens")
+    assert made is not None
+    return made
 
 
 JOIN = """
@@ -142,7 +144,7 @@ print(TcpCommunicator(int(sys.argv[1]), 2, "127.0.0.1", int(sys.argv[2]), "this"
 """
 
 
-def rank_process(rank: int, port: int, secret: str, patience_s: float = 30.0) -> subprocess.Popen[str]:
+def rank_process(rank: int, port: int, secret: str, patience_s: float = PATIENCE_S) -> subprocess.Popen[str]:
     command = [sys.executable, "-c", JOIN, str(rank), str(port), str(patience_s)]
     environment = {**os.environ, "SCALECURVE_SECRET": secret}
     return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
@@ -152,10 +154,10 @@ def test_only_who_has_the_attempts_secret_is_a_rank() -> None:
     port = free_port()
     hub = rank_process(0, port, "right")
     stranger = rank_process(1, port, "wrong", patience_s=3.0)
-    assert "did not reach rank 0" in stranger.communicate(timeout=60)[1]
+    assert "did not reach rank 0" in stranger.communicate(timeout=PATIENCE_S)[1]
     assert hub.poll() is None, "it waits for its own"
     guest = rank_process(1, port, "right")
-    assert [process.communicate(timeout=60)[0] for process in (hub, guest)] == ["[7, 7]\n"] * 2
+    assert [process.communicate(timeout=PATIENCE_S)[0] for process in (hub, guest)] == ["[7, 7]\n"] * 2
 
 
 def test_a_rank_tells_nothing_to_a_hub_without_the_secret() -> None:
@@ -175,7 +177,7 @@ def read(said: bytes, nonce: bytes = b"n" * 16) -> tuple[int, bytes] | None:
     here, there = socket.socketpair()
     with here, there:
         there.sendall(struct.pack("!Q", len(said)) + said)
-        return Guest(here, time.monotonic() + 10, nonce).read(b"right/this", 2)
+        return Guest(here, time.monotonic() + PATIENCE_S, nonce).read(b"right/this", 2)
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import socket
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -18,6 +17,7 @@ from scalecurve_api.record.rank import RankRecord
 from scalecurve_api.record.verdict import Verdict, judge
 from scalecurve_api.spec.trial import TrialSpec
 from tests.step_journal import read_rows
+from tests.worker.ports import free_port
 from tests.worker.worker_ranks import make_trial, rank_environment
 
 SCRIPTS = Path(__file__).parent / "scripts"
@@ -45,9 +45,8 @@ def run_ranks(
     processes = trial.workload.processes(trial.point.workers)
     roles = [{"RANK": str(rank), "LOCAL_RANK": str(rank)} for rank in range(processes)]
     roles += [{ROLE_ENV: role} for role in trial.workload.roles]
-    with socket.create_server(("127.0.0.1", 0)) as reserved:
-        port = str(reserved.getsockname()[1])
-    world = {"WORLD_SIZE": str(processes), "LOCAL_WORLD_SIZE": str(processes), "MASTER_PORT": port}
+    sizes = {"WORLD_SIZE": str(processes), "LOCAL_WORLD_SIZE": str(processes)}
+    world = {**sizes, "MASTER_PORT": str(free_port())}
     started = []
     for role in roles:
         own = {**world, "MASTER_ADDR": "127.0.0.1", **role, **variables}

@@ -16,7 +16,8 @@ from scalecurve_api.record.rank import RankFailure, RankRecord
 from scalecurve_api.record.trial_record import TrialRecord
 from scalecurve_api.spec.trial import TrialPhase
 from tests.proofs import unproved_at_any_load
-from tests.worker.pods import CORES, free_port
+from tests.worker.pods import CORES
+from tests.worker.ports import free_port
 from tests.worker.worker_ranks import launch, make_trial, records, torchrun
 
 pytest.importorskip("torch", reason="torch is not installed")

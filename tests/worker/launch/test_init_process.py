@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from scalecurve_worker.launch.init_process import oom_kills
+from tests.waiting import PATIENCE_S
 
 LOOKS = """
     import os, sys
@@ -31,12 +32,12 @@ def begin(mark: str, *command: str) -> subprocess.Popen[str]:
 @pytest.mark.parametrize(("script", "code"), [("exit 3", 3), ("exit 0", 0), ("kill -9 $$", 137)])
 def test_the_programs_end_is_its_own(tmp_path: os.PathLike[str], script: str, code: int) -> None:
     with begin(f"{tmp_path}/mark", "sh", "-c", script) as process:
-        assert process.wait(30) == code
+        assert process.wait(PATIENCE_S) == code
 
 
 def test_orphans_are_none_of_its_business(tmp_path: os.PathLike[str]) -> None:
     with begin(f"{tmp_path}/mark", "sh", "-c", "(sleep 0.1; exit 5) & sleep 0.5; exit 4") as process:
-        assert process.wait(30) == 4
+        assert process.wait(PATIENCE_S) == 4
 
 
 def test_signals_are_handed_on(tmp_path: os.PathLike[str]) -> None:
@@ -45,7 +46,7 @@ def test_signals_are_handed_on(tmp_path: os.PathLike[str]) -> None:
         assert process.stdout is not None
         assert process.stdout.readline() == "ready\n"
         process.terminate()
-        assert process.wait(30) == 7
+        assert process.wait(PATIENCE_S) == 7
 
 
 def test_a_kill_for_memory_ends_it(tmp_path: os.PathLike[str]) -> None:
@@ -53,7 +54,7 @@ def test_a_kill_for_memory_ends_it(tmp_path: os.PathLike[str]) -> None:
         assert process.stdout is not None
         assert process.stdout.readline() == "ready\n"
         open(f"{tmp_path}/mark", "w").close()
-        assert process.wait(30) == 137
+        assert process.wait(PATIENCE_S) == 137
 
 
 @pytest.mark.parametrize(

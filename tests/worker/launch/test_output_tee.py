@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from scalecurve_api.record.log_lines import frame, unframe
 from scalecurve_worker.launch.output_tee import OutputTee
+from tests.waiting import PATIENCE_S
 
 
 def passed(pieces: list[bytes], secrets: tuple[str, ...] = ()) -> tuple[bytes, list[str]]:
@@ -19,12 +20,13 @@ def passed(pieces: list[bytes], secrets: tuple[str, ...] = ()) -> tuple[bytes, l
         for piece in pieces:
             os.write(write_end, piece)
         os.close(write_end)
-        copy.join(10)
+        copy.join(PATIENCE_S)
+        assert not copy.is_alive()
         target.seek(0)
         return target.read(), copy.marked
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.binary(max_size=9000), st.data())
 def test_all_comes_out_and_the_record_is_kept(payload: bytes, data: st.DataObject) -> None:
     text = "10 %\r20 %\n" + "".join(f"{line}\n" for line in frame(payload)) + "scalecurve-failure {}\nbye"
@@ -38,7 +40,7 @@ def test_all_comes_out_and_the_record_is_kept(payload: bytes, data: st.DataObjec
 
 
 @given(st.lists(st.sampled_from([b"a", b"b", b"canary", b"ana", b"\n", b"can", b"ary"]), max_size=40), st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_no_secret_comes_out_however_it_is_cut(words: list[bytes], data: st.DataObject) -> None:
     text = b"".join(words)
     cuts = sorted(data.draw(st.lists(st.integers(0, len(text)), max_size=6)))

@@ -5,7 +5,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from scalecurve_api.record.log_lines import unframe
 from scalecurve_api.record.outcome import Outcome
 from scalecurve_api.record.termination import read
 from scalecurve_api.spec.trial import TrialPhase, TrialSpec
+from tests.waiting import eventually
 from tests.worker.pods import CORES, PodRun, end_started, on_nodes, start_pod, start_pods
 from tests.worker.worker_ranks import SCRIPTS, make_trial, rank_environment
 
@@ -208,11 +208,9 @@ def test_a_pod_that_is_told_to_end_ends_its_ranks_and_says_so(tmp_path: Path) ->
     command = [sys.executable, "-c", "import time; print('up', flush=True); time.sleep(600)"]
     trial = make_trial(2, workload={"program": "custom", "command": command})
     pod = start_pods(tmp_path, trial, 1, SCALECURVE_CORES="")[0]
-    give_up = time.monotonic() + 60
-    while pod.log.count("up") < 2 and time.monotonic() < give_up:
-        time.sleep(0.05)
+    eventually(lambda: pod.log.count("up") == 2, "two ranks that are up", log=lambda: "\n".join(pod.log))
     pod.process.send_signal(signal.SIGTERM)
-    assert pod.end(30) == 128 + signal.SIGTERM
+    assert pod.end() == 128 + signal.SIGTERM
     assert pod.termination.exit_codes == {"rank-0": -15, "rank-1": -15}
 
 
@@ -220,13 +218,13 @@ def test_one_rank_that_fails_ends_the_others_of_its_pod(tmp_path: Path) -> None:
     code = "import os, sys, time; sys.exit(7) if os.environ['RANK'] == '1' else time.sleep(600)"
     trial = make_trial(2, workload={"program": "custom", "command": [sys.executable, "-c", code]})
     pod = start_pods(tmp_path, trial, 1, SCALECURVE_CORES="")[0]
-    assert pod.end(30) in (7, 128 + signal.SIGTERM)
+    assert pod.end() in (7, 128 + signal.SIGTERM)
     assert pod.termination.exit_codes == {"rank-0": -15, "rank-1": 7}
 
 
 def test_a_pod_without_a_place_says_so(tmp_path: Path) -> None:
     pod = start_pod(tmp_path / "pod", make_trial(2), SCALECURVE_PODS="2")
-    assert pod.end(60) == 1
+    assert pod.end() == 1
     (failure,) = pod.termination.failures
     assert (failure.reason, failure.message[:34]) == ("BadWorkload", "cannot tell which of 2 pods this is"[:34])
 

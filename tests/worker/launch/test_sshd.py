@@ -13,6 +13,7 @@ import pytest
 
 from scalecurve_worker.launch import sshd
 from scalecurve_worker.process.preflight import PreflightError
+from tests.waiting import PATIENCE_S, consistently
 
 
 @pytest.fixture
@@ -69,10 +70,9 @@ def test_workers_are_waited_for(tmp_path: Path) -> None:
         hosts.write_text("127.0.0.1 slots=2\n\nlocalhost:2\n")
         waiting = threading.Thread(target=sshd.wait_for_workers, args=(hosts, port), daemon=True)
         waiting.start()
-        waiting.join(0.2)
-        assert waiting.is_alive(), "bound, and does not listen yet"
+        consistently(waiting.is_alive, "a port that is bound, and does not listen yet, is waited for", 0.2)
         first.listen()
-        waiting.join(10)
+        waiting.join(PATIENCE_S)
         assert not waiting.is_alive()
 
 

@@ -4,12 +4,12 @@ import json
 import os
 import subprocess
 import sys
-import time
 
 import pytest
 
 from scalecurve_worker.process.identity import RankIdentity, identify
 from scalecurve_worker.process.startup import StartupError, cores_of_pod, pin, set_threads, shares_of_cores, together
+from tests.waiting import PATIENCE_S, eventually
 from tests.worker.pods import on_nodes
 from tests.worker.worker_ranks import make_trial
 
@@ -96,34 +96,31 @@ def test_a_command_keeps_its_cores_threads_and_arguments() -> None:
         capture_output=True,
         text=True,
         check=True,
-        timeout=60,
+        timeout=PATIENCE_S,
     )
     assert done.stdout == f"{{{core}}} 1 ['--flag', 'a b']\n"
 
 
 def test_a_rank_dies_with_its_launcher() -> None:
-    # The launcher starts a rank, prints its pid and is killed; the rank would sleep for a minute.
+    # The launcher starts a rank, prints its pid and is killed; the rank would sleep for longer than the test waits.
     launcher = (
         "import subprocess, sys, time\n"
         "rank = subprocess.Popen([sys.executable, '-m', 'scalecurve_worker', sys.executable, '-c',"
-        " 'import time; print(1, flush=True); time.sleep(60)'], stdout=subprocess.PIPE)\n"
-        "rank.stdout.readline(); print(rank.pid, flush=True); time.sleep(60)\n"
+        " 'import time; print(1, flush=True); time.sleep(600)'], stdout=subprocess.PIPE)\n"
+        "rank.stdout.readline(); print(rank.pid, flush=True); time.sleep(600)\n"
     )
     with subprocess.Popen([sys.executable, "-c", launcher], stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         rank = int(process.stdout.readline())
         process.kill()
-    give_up = time.monotonic() + 10
-    while running(rank) and time.monotonic() < give_up:
-        time.sleep(0.02)
-    assert not running(rank)
+    eventually(lambda: not running(rank), "the rank's end")
 
 
 def running(pid: int) -> bool:
     try:
         with open(f"/proc/{pid}/stat") as file:
             return file.read().rpartition(")")[2].split()[0] not in "ZX"
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):
         return False
 
 
@@ -131,7 +128,7 @@ def running(pid: int) -> bool:
 def test_importing_is_light(module: str) -> None:
     heavy = "{'torch', 'numpy', 'pandas', 'prometheus_client', 'mpi4py', 'pynvml'}"
     code = f"import sys, {module}; print(sorted({heavy} & set(sys.modules)))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=PATIENCE_S)
     assert done.stdout.strip() == "[]"
 
 

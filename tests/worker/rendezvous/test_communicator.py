@@ -12,12 +12,15 @@ from scalecurve_api.contract import failure_file
 from scalecurve_worker.process.identity import RankIdentity
 from scalecurve_worker.rendezvous.communicator import Communicator, SingleProcess, find_communicator
 from scalecurve_worker.rendezvous.tcp import CommunicatorError, FolderCommunicator
+from tests.waiting import PATIENCE_S, eventually
 
 
 def in_ranks(folder: Path, world: int, work: Callable[[Communicator], Any]) -> list[Any]:
     """Run ``work`` in every rank; a folder does not mind that they are threads."""
     with ThreadPoolExecutor(world) as pool:
-        return list(pool.map(lambda rank: work(FolderCommunicator(folder, rank, world, patience_s=20)), range(world)))
+        return list(
+            pool.map(lambda rank: work(FolderCommunicator(folder, rank, world, patience_s=PATIENCE_S)), range(world))
+        )
 
 
 def test_one_process_is_alone() -> None:
@@ -69,16 +72,15 @@ def test_a_rank_that_does_not_come_is_named(tmp_path: Path) -> None:
 
 
 def test_a_rank_that_has_failed_is_not_waited_for(tmp_path: Path) -> None:
-    def work(rank: int) -> None:
-        if rank == 1:
-            time.sleep(0.1)
-            (tmp_path / failure_file(1)).write_text("{}")
-        else:
-            FolderCommunicator(tmp_path, 0, 2, patience_s=20)
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(FolderCommunicator, tmp_path, 0, 2, patience_s=PATIENCE_S)
 
-    with ThreadPoolExecutor(2) as pool:
-        waiting = pool.submit(work, 0)
-        pool.submit(work, 1)
+        def ended() -> bool:
+            # Again and again: a file that is older than rank 0 is an earlier run's.
+            (tmp_path / failure_file(1)).write_text("{}")
+            return waiting.done()
+
+        eventually(ended, "the end of rank 0")
         with pytest.raises(CommunicatorError, match="rank 1 has failed"):
             waiting.result()
 

@@ -22,6 +22,7 @@ from scalecurve_worker.sdk.timed_loop import LEAD_STEPS
 from scalecurve_worker.torch.process_group import leave_group
 from scalecurve_worker.torch.program import run
 from tests.step_journal import read_rows
+from tests.waiting import PATIENCE_S
 from tests.worker.worker_ranks import SCRIPTS, launch, make_trial, rank_environment, records, torchrun
 
 pytestmark = pytest.mark.processes
@@ -80,7 +81,7 @@ def test_plain_processes_find_each_other(tmp_path: Path) -> None:
         world = {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": "2"}
         variables = rank_environment(tmp_path, trial, **world)
         started.append(subprocess.Popen([sys.executable, "-m", "scalecurve_worker"], env=variables))
-    assert [process.wait(timeout=120) for process in started] == [0, 0]
+    assert [process.wait(timeout=PATIENCE_S) for process in started] == [0, 0]
     assert len({record.parameter_checksum for record in records(tmp_path, 2)}) == 1
 
 

@@ -180,7 +180,7 @@ def test_an_answer_that_is_lost_loses_no_lease(clock: Clock) -> None:
     asyncio.run(run())
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(st.integers(0, 2**32), st.sampled_from([0.0, 0.1, 0.4]), st.sampled_from([0.0, 0.05, 0.2]))
 def test_there_are_never_two(clock: Clock, seed: int, faults: float, stalls: float) -> None:
     chance = random.Random(seed)

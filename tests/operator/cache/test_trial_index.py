@@ -103,7 +103,7 @@ POLICIES = st.fixed_dictionaries(
 )
 
 
-@settings(deadline=None, max_examples=200)
+@settings(max_examples=200)
 @given(
     st.lists(st.tuples(STEPS, st.booleans()), max_size=30), POLICIES, st.integers(1, 4), st.booleans(), st.booleans()
 )

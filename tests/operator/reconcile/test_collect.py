@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from scalecurve_api.lifecycle import Job
@@ -260,7 +260,6 @@ def test_a_deadline_is_told_by_the_job() -> None:
     assert Left(()).collect(late).verdict.reason == FailedReason.deadline_exceeded
 
 
-@settings(deadline=None)
 @given(st.integers(0, 10**6), st.binary(max_size=4), st.integers(0, 10**6))
 def test_a_damaged_payload_is_judged_as_none(at: int, new: bytes, cut: int) -> None:
     left = Left()

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from scalecurve_operator.reconcile import job_probe
 from tests.operator.simulated_cluster import PHASES, Process, World, run
 
-MANY = settings(max_examples=25, deadline=None)
+MANY = settings(max_examples=25)
 
 
 @pytest.fixture(autouse=True)

@@ -72,7 +72,6 @@ def within(part: Any, whole: Any) -> bool:
     return bool(part == whole)
 
 
-@settings(deadline=None)
 @given(trial_statuses())
 def test_a_trials_statuses_are_declared_ones(found: list[Object]) -> None:
     for status in found[1:]:
@@ -101,7 +100,7 @@ def spec_of(repetitions: int = 3) -> tuple[ExperimentSpec, Any]:
     return made.spec, make_plan(made)
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(st.lists(PHASES, max_size=24), st.data())
 def test_an_experiments_status_is_a_declared_one(phases: list[TrialPhase], data: st.DataObject) -> None:
     spec, plan = spec_of()

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
@@ -71,7 +71,6 @@ def test_llama_counts_grouped_heads_by_their_width() -> None:
     assert counted.forward == length * (2 * weights + 4 * 32 * length * 4096)
 
 
-@settings(deadline=None)
 @given(batch=st.integers(1, 64))
 def test_the_count_is_in_proportion_to_the_batch(batch: int) -> None:
     model = nn.Linear(3, 5)

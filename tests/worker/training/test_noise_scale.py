@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
@@ -31,7 +31,6 @@ def norms(
     return small.tolist(), large.tolist()
 
 
-@settings(deadline=None)
 @given(
     dimension=st.integers(1, 40),
     batch=st.integers(1, 64),
@@ -93,7 +92,6 @@ def test_by_hand() -> None:
         estimate(1, 8, 8, [1.0], [1.0])
 
 
-@settings(deadline=None)
 @given(
     st.lists(st.tuples(st.floats(-1e3, 1e3), st.floats(-1e3, 1e3)), min_size=3, max_size=20),
     st.floats(0.01, 100),

@@ -142,7 +142,7 @@ def test_a_tensor_beyond_its_storage_is_named(tmp_path: Path) -> None:
         read_state(tmp_path / "bad.pt")
 
 
-@settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(position=st.floats(0, 1), replaced=st.binary(min_size=1, max_size=6))
 def test_a_damaged_file_is_an_error_or_a_state(tmp_path: Path, position: float, replaced: bytes) -> None:
     """Never another exception, never a hang."""

@@ -18,7 +18,7 @@ def values(elements: int, seed: int) -> torch.Tensor:
     return torch.randn(elements, generator=torch.Generator().manual_seed(seed))
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(elements=st.integers(1, 3 * BLOCK), seed=st.integers(0, 99), code=st.sampled_from(CODES))
 def test_a_message_has_a_length_of_its_own_and_loses_no_more_than_all(elements: int, seed: int, code: Code) -> None:
     given = values(elements, seed)

@@ -94,7 +94,7 @@ def test_the_slowest_gradient_of_a_step_is_dropped() -> None:
     assert (counts.updates, counts.gradients, counts.dropped) == (1, 3, 1)
 
 
-@settings(deadline=None, max_examples=10)
+@settings(max_examples=10)
 @given(workers=st.integers(1, 4), steps=st.integers(1, 5), seed=st.integers(0, 99))
 def test_synchronous_servers_give_the_same_as_one_big_batch(workers: int, steps: int, seed: int) -> None:
     generator = torch.Generator().manual_seed(seed)

@@ -240,7 +240,7 @@ def test_transformers_are_refused(name: str) -> None:
         check_quantizable(build(name))
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 @given(bit_counts, schemes)
 def test_weights_alone_lie_on_their_grids(bits: int, scheme: Scheme) -> None:
     torch.manual_seed(0)

@@ -53,7 +53,7 @@ def test_a_square_lies_around_its_centre_and_ends_at_the_edges(
     assert torch.equal(cut_out(x, side, generator()), expected)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(
     side=st.integers(1, 12), height=st.integers(1, 12), width=st.integers(1, 12), batch=st.integers(1, 6),
     seed=st.integers(0, 2**32),
@@ -113,7 +113,7 @@ def test_one_instance_without_cutout_is_what_it_was(arguments: dict[str, Any]) -
 
 
 @pytest.mark.parametrize("arguments", [{}, SYNTHETIC])
-@settings(deadline=None, max_examples=8)
+@settings(max_examples=8)
 @given(instances=st.integers(1, 5))
 def test_a_batch_holds_each_of_its_samples_so_often(arguments: dict[str, Any], instances: int) -> None:
     plain, labels = epoch(**arguments)
@@ -179,7 +179,7 @@ def test_what_images_cannot_go_through_is_named(arguments: dict[str, Any], messa
     assert message in str(caught.value)
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(seed=st.integers(0, 2**32), height=st.integers(1, 9), width=st.integers(1, 9))
 def test_every_augmented_image_is_a_padded_crop_perhaps_mirrored(seed: int, height: int, width: int) -> None:
     random = torch.Generator().manual_seed(seed)

@@ -83,7 +83,7 @@ def test_a_share_of_each_class_is_held_out(tmp_path: Path) -> None:
     assert Counter(other.labels.tolist()) == Counter(val.labels.tolist())
 
 
-@settings(deadline=None, max_examples=25)
+@settings(max_examples=25)
 @given(counts=st.lists(st.integers(2, 30), min_size=1, max_size=4), share=st.floats(0.01, 0.99), seed=st.integers(0, 9))
 def test_any_split_leaves_both_parts_something(
     tmp_path_factory: pytest.TempPathFactory, counts: list[int], share: float, seed: int

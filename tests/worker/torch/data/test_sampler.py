@@ -6,7 +6,7 @@ import itertools
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch.utils.data import DistributedSampler
 
@@ -21,7 +21,6 @@ def order(items: int, batch: int, shard: DataShard, epoch: int = 0, split: Any =
     return list(epoch_order(spec, shard, epoch).tolist())
 
 
-@settings(deadline=None)
 @given(
     world=st.integers(1, 8), batch=st.integers(1, 7), extra=st.integers(0, 60), seed=st.integers(0, 99),
     epoch=st.integers(0, 9),
@@ -45,7 +44,6 @@ def test_training_order_is_that_of_the_distributed_sampler(
         assert order(items, batch, DataShard(rank, world, seed), epoch) == expected[:full]
 
 
-@settings(deadline=None)
 @given(workers=st.sampled_from([1, 2, 3, 4, 6]), extra=st.integers(0, 30), epoch=st.integers(0, 3))
 def test_strong_scaling_consumes_the_same_global_batches(workers: int, extra: int, epoch: int) -> None:
     items, global_batch = 48 + extra, 12
@@ -57,7 +55,6 @@ def test_strong_scaling_consumes_the_same_global_batches(workers: int, extra: in
         assert together == set(alone[step * global_batch : (step + 1) * global_batch])
 
 
-@settings(deadline=None)
 @given(items=st.integers(0, 50), world=st.integers(1, 8), batch=st.integers(1, 9))
 def test_validation_takes_every_item_once(items: int, world: int, batch: int) -> None:
     shards = [order(items, batch, DataShard(rank, world, 0), split="val") for rank in range(world)]

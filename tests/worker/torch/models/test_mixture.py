@@ -37,7 +37,7 @@ def by_hand(mixture: MixtureOfExperts, x: Tensor) -> tuple[Tensor, list[int]]:
     return out, slots
 
 
-@settings(deadline=None, max_examples=20)
+@settings(max_examples=20)
 @given(
     count=st.integers(1, 6),
     active=st.integers(1, 3),

@@ -166,7 +166,7 @@ def test_transformers_do_not_look_ahead(name: str) -> None:
     assert difference[9:].min() > 0
 
 
-@settings(deadline=None, max_examples=25)
+@settings(max_examples=25)
 @given(shift=st.integers(0, 20), seed=st.integers(0, 2**16))
 def test_rotary_scores_depend_on_distance_alone(shift: int, seed: int) -> None:
     generator = torch.Generator().manual_seed(seed)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from scalecurve_api.programs.data import TrainingData
@@ -20,7 +20,6 @@ def matrices(augment: Augment, items: list[int], *, seed: int = 0, epoch: int = 
     return Warps(augment, 50, seed, epoch).matrices(np.array(items), HEIGHT, WIDTH)
 
 
-@settings(deadline=None)
 @given(rotation=st.floats(0, 180), shift=st.floats(0, 0.99), zoom=st.floats(0, 0.9), seed=st.integers(0, 9))
 def test_every_draw_is_within_its_bounds(rotation: float, shift: float, zoom: float, seed: int) -> None:
     drawn = matrices(Augment(rotation=rotation, shift=shift, zoom=zoom), list(range(50)), seed=seed).astype(np.float64)

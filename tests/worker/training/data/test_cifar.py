@@ -140,7 +140,7 @@ def test_a_damaged_or_hostile_cifar10_is_named(
     assert not (tmp_path / "ran").exists()
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_any_damage_to_a_cifar10_batch_is_an_error_or_harmless(tmp_path: Path, data: st.DataObject) -> None:
     content = bytearray(python2_batch(PIXELS[:1], [3]))

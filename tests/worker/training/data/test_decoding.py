@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from scalecurve_worker.training.data.decoding import AREA, RATIO, middle_crop, random_crop
@@ -12,7 +12,6 @@ from scalecurve_worker.training.data.decoding import AREA, RATIO, middle_crop, r
 SIZES = st.tuples(st.integers(1, 5000), st.integers(1, 5000))
 
 
-@settings(deadline=None)
 @given(size=SIZES, seed=st.integers(0, 2**32))
 def test_random_crops_lie_inside_and_keep_to_their_limits(size: tuple[int, int], seed: int) -> None:
     width, height = size
@@ -26,7 +25,6 @@ def test_random_crops_lie_inside_and_keep_to_their_limits(size: tuple[int, int],
             assert 0.95 * RATIO[0] <= (right - left) / (bottom - top) <= 1.05 * RATIO[1]
 
 
-@settings(deadline=None)
 @given(size=SIZES, wanted=st.tuples(st.integers(1, 500), st.integers(1, 500)))
 def test_middle_crops_are_centred_and_keep_the_proportions(size: tuple[int, int], wanted: tuple[int, int]) -> None:
     left, top, right, bottom = middle_crop(size, wanted)

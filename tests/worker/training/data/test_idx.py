@@ -96,7 +96,7 @@ def test_an_empty_fashion_mnist_is_named(tmp_path: Path) -> None:
         open_data("fashion-mnist", path=tmp_path, batch=1)
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_any_damage_to_a_zipped_idx_file_is_an_error_or_harmless(tmp_path: Path, data: st.DataObject) -> None:
     content = bytearray(gzip.compress(idx(np.arange(24).reshape(2, 3, 4))))

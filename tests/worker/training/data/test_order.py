@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scalecurve_worker.training.data.order import shuffled
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(items=st.integers(0, 3000), seed=st.integers(0, 2**40))
 def test_the_order_is_that_of_torchs_generator(items: int, seed: int) -> None:
     generator = torch.Generator().manual_seed(seed)

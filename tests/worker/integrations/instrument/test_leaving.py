@@ -3,24 +3,30 @@ from __future__ import annotations
 import subprocess
 import sys
 
+from tests.waiting import PATIENCE_S
+
 LEAVE = """
-import atexit, threading, time
+import atexit, threading, time, types
 from scalecurve_worker.integrations.instrument import leaving
 from scalecurve_worker.rendezvous.communicator import SingleProcess
 
 leaving.GRACE_S = {grace}
+ended = threading.Event()
+# Its grace begins when the script is at its end, however long that takes.
+leaving.time = types.SimpleNamespace(sleep=lambda seconds: ended.wait() and time.sleep(seconds))
 atexit.register(print, "the script's own handler")
 {before}
 try:
     leaving.leave(SingleProcess(), {evaluation})
 finally:
     print("the script's finally block")
+    ended.set()
 """
 
 
 def run(grace: float, evaluation: float = 0.0, before: str = "") -> subprocess.CompletedProcess[str]:
     script = LEAVE.format(grace=grace, evaluation=evaluation, before=before)
-    return subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
+    return subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=PATIENCE_S)
 
 
 def test_a_script_ends_as_if_it_had_come_to_its_end() -> None:

@@ -18,6 +18,7 @@ from scalecurve_worker.integrations.libraries import LibraryError, library
 from scalecurve_worker.integrations.loaders import MeasuredLoader
 from scalecurve_worker.integrations.measurement import Measurement, Then, caller, local_of_caller
 from scalecurve_worker.process.failure import WorkloadError
+from tests.waiting import PATIENCE_S
 from tests.worker.worker_ranks import make_trial
 
 LIBRARIES = {
@@ -70,7 +71,7 @@ def loader(batches: Any, then: Then | None = None, every: int = 1) -> MeasuredLo
 
 def test_no_framework_is_loaded_before_its_integration() -> None:
     code = "import sys, scalecurve_worker, scalecurve_worker.integrations; print(*sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=PATIENCE_S, check=True)
     assert {name.partition(".")[0] for name in done.stdout.split()} & LIBRARIES == set()
 
 

@@ -19,6 +19,7 @@ from scalecurve_worker.sdk.bench import Bench, batch_size
 from scalecurve_worker.sdk.explainer import Explainer
 from scalecurve_worker.steps.timing import HostClock, Span
 from tests.step_journal import read_rows
+from tests.waiting import PATIENCE_S
 from tests.worker.worker_ranks import SCRIPTS, launch, make_trial, rank_environment
 
 
@@ -317,7 +318,7 @@ def test_without_an_engine_it_says_what_it_measured(tmp_path: Path) -> None:
     environment = rank_environment(tmp_path, None)
     del environment[OUT_ENV]
     done = subprocess.run(
-        [sys.executable, "-c", code], env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=60
+        [sys.executable, "-c", code], env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE_S
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("scalecurve: 1 worker, 5 windows of 50 steps: ")

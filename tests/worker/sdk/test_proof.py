@@ -13,6 +13,7 @@ from scalecurve_api.record.outcome import Outcome
 from scalecurve_api.record.rank import RankRecord
 from scalecurve_api.record.trial_record import TrialRecord
 from tests.proofs import unproved_at_any_load
+from tests.waiting import PATIENCE_S
 from tests.worker.test_processes import ranks
 from tests.worker.worker_ranks import SCRIPTS, launch, make_trial, records, torchrun
 
@@ -85,7 +86,7 @@ def test_a_program_without_torch_is_unproved(tmp_path: Path) -> None:
     code = "import time, scalecurve_worker as s\nb = s.attach()\nwhile b.step(samples=4): time.sleep(.001)\nb.finish()"
     command = [sys.executable, "-c", code]
     with ranks(tmp_path, TRIAL, command) as started:
-        assert [process.wait(60) for process in started] == [0, 0]
+        assert [process.wait(PATIENCE_S) for process in started] == [0, 0]
     record, _ = result_of(tmp_path)
     assert record.phase == "Succeeded"
     assert unproved_at_any_load(record) == PROOF
@@ -97,7 +98,7 @@ def test_a_program_without_torch_can_show_that_it_trained(tmp_path: Path) -> Non
         "for _ in b.steps([[int(__import__('os').environ['RANK'])] * 4]): pass\nb.finish('after')"
     )
     with ranks(tmp_path, TRIAL, [sys.executable, "-c", code]) as started:
-        assert [process.wait(60) for process in started] == [0, 0]
+        assert [process.wait(PATIENCE_S) for process in started] == [0, 0]
     assert result_of(tmp_path)[1] == "unproved: NoCommunication"
 
 
@@ -110,7 +111,7 @@ def test_a_slow_clock_is_seen(tmp_path: Path, patch: str, reason: str | None) ->
         "while b.step(samples=4): time.sleep(.03)\nb.finish('after')"
     )
     with ranks(tmp_path, TRIAL, [sys.executable, "-c", code]) as started:
-        assert [process.wait(60) for process in started] == [0, 0]
+        assert [process.wait(PATIENCE_S) for process in started] == [0, 0]
     assert result_of(tmp_path)[0].reason == reason
 
 

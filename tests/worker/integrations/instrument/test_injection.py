@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 from scalecurve_worker.process.injection import COMMAND_PID_ENV, FOLDER, OWN_RANKS_ENV, inject
+from tests.waiting import PATIENCE_S
 
 HOOKS = """
 import sys, types
@@ -20,7 +21,7 @@ def run(folder: Path, script: str, **environment: str) -> subprocess.CompletedPr
     """A Python with our hooks and a folder of modules, in which ``torch`` is nothing but a file."""
     env = {**os.environ, "PYTHONPATH": f"{folder}{os.pathsep}{os.environ.get('PYTHONPATH', '')}", **environment}
     inject(env)
-    return subprocess.run([sys.executable, "-c", script], env=env, capture_output=True, text=True, timeout=60)
+    return subprocess.run([sys.executable, "-c", script], env=env, capture_output=True, text=True, timeout=PATIENCE_S)
 
 
 def test_the_environment_of_a_command() -> None:

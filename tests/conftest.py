@@ -72,7 +72,9 @@ PROCESSES = (
     "tests/worker/sdk/test_bench.py",
 )
 """How the path of a test begins that starts processes and isn't marked so in its file."""
-QUICK_TOOLS = frozenset(["all_gather_perf", "apt-get", "git", "nvidia-smi", "pip", "sha256sum", "ssh-keygen"])
+QUICK_TOOLS = frozenset(
+    ["all_gather_perf", "apt-get", "git", "ldconfig", "nvidia-smi", "pip", "sha256sum", "ssh-keygen"]
+)
 """Commands that answer at once, if they are there at all: a busy machine changes nothing about them."""
 STARTS = ("subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn", "os.system")
 """The interpreter's audit events when a process is started."""

@@ -19,11 +19,10 @@ from typing import Any, Self
 
 import yaml
 
+from tests.waiting import PATIENCE_S
 from tools.devcluster import toolchain
 from tools.devcluster.components import Component
 from tools.devcluster.ports import Ports
-
-_START_S = 60.0
 
 
 @dataclass(frozen=True)
@@ -74,7 +73,7 @@ class PrometheusServer(Component):
     def __enter__(self) -> Self:
         self.start()
         try:
-            self.wait(_START_S)
+            self.wait(PATIENCE_S)
         except BaseException:
             self.close()
             raise
@@ -113,14 +112,14 @@ class PrometheusServer(Component):
         url, body = (f"{self.url}/api/v1/{what}", data.encode())
         try:
             request = urllib.request.Request(f"{url}?{data}" if what == "targets" else url)
-            with urllib.request.urlopen(request, None if what == "targets" else body, timeout=60) as answer:
+            with urllib.request.urlopen(request, None if what == "targets" else body, timeout=PATIENCE_S) as answer:
                 return json.load(answer)["data"]
         except urllib.error.HTTPError as error:
             raise QueryError(f"{json.load(error).get('error')}: {parameters.get('query', what)}") from None
 
     def _is_up(self) -> bool:
         try:
-            with urllib.request.urlopen(f"{self.url}/-/ready", timeout=5) as answer:
+            with urllib.request.urlopen(f"{self.url}/-/ready", timeout=PATIENCE_S) as answer:
                 return bool(answer.status == 200)
         except urllib.error.HTTPError:
             return False

@@ -29,8 +29,10 @@ from tests.worker.ports import RankPorts
 from tools.devcluster.tier import Tier
 from tools.devcluster.waiting import wait_until
 
-LINGER_S = 6.0
-"""Several scrapes long: the machine may be busy, and a scrape that takes a second is given up."""
+LINGER_S = 20.0
+"""Many scrapes long: the machine may be busy, and a scrape that takes a second is given up. One must succeed."""
+_DURING_S = 5.0
+"""The dashboard is looked at so long after the last window, while its rates still have something to show."""
 NAMESPACE = "scraped"
 
 EXPERIMENT: dict[str, Any] = {
@@ -67,6 +69,8 @@ class Scene:
     begun: float
     during: float
     """While the last trial's ranks were still up."""
+    end: float
+    """When they were about to go, scraped for the last time."""
 
 
 def static(job: str, ports: Mapping[str, int], namespace: str) -> dict[str, Any]:
@@ -122,5 +126,5 @@ def scene(
             records = run(experiment, folder, first)
             applied.final(300)
             last = max(window.start_ns + window.wall_ns for each in records.values() for window in each.windows)
-            yield Scene(prometheus, records, begun, last / 1e9 + LINGER_S - 1)
+            yield Scene(prometheus, records, begun, last / 1e9 + _DURING_S, last / 1e9 + LINGER_S)
     ports.release()

@@ -87,6 +87,7 @@ def test_strangers_are_sent_away() -> None:
     hubs: list[TcpCommunicator] = []
     host = threading.Thread(target=lambda: hubs.append(TcpCommunicator(0, 2, "127.0.0.1", port, "this", PATIENCE_S)))
     host.start()
+    connected(port).close()  # whoever comes now is heard
     with pytest.raises(CommunicatorError, match=f"rank 1 of 2 did not reach rank 0 at 127.0.0.1:{port}"):
         TcpCommunicator(1, 2, "127.0.0.1", port, "another trial", patience_s=0.5)
     for junk in (b"GET / HTTP/1.1\r\n\r\n", b"\0" * 8, b"\0" * 7 + b"\5[1,2]"):
@@ -153,6 +154,7 @@ def rank_process(rank: int, port: int, secret: str, patience_s: float = PATIENCE
 def test_only_who_has_the_attempts_secret_is_a_rank() -> None:
     port = free_port()
     hub = rank_process(0, port, "right")
+    connected(port).close()  # whoever comes now is heard
     stranger = rank_process(1, port, "wrong", patience_s=3.0)
     assert "did not reach rank 0" in stranger.communicate(timeout=PATIENCE_S)[1]
     assert hub.poll() is None, "it waits for its own"

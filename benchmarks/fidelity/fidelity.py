@@ -55,6 +55,8 @@ def configurations(workers: int) -> list[Configuration]:
         steps = {2: 50}.get(workers, 80)
         found.append(Configuration(f"resnet50 strong 256 / {workers}", "resnet50", workers, 256 // workers, steps))
     found.append(Configuration(f"vgg16 weak 256 x {workers}", "vgg16", workers, 256, 15))
+    found.append(Configuration(f"gpt2_small weak 16 x {workers}", "gpt2_small", workers, 16, 20))
+    found.append(Configuration(f"gpt2_large weak 8 x {workers}", "gpt2_large", workers, 8, 24))
     return found
 
 

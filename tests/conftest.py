@@ -62,19 +62,19 @@ PROCESSES = (
     "tests/operator/reconcile/test_judge_process.py",
     "tests/test_ci_again.py",
     "tests/test_plugin_package.py",
+    "tests/worker/collectives/test_nccl_tests.py",
     "tests/worker/integrations/instrument/test_injection.py",
     "tests/worker/integrations/instrument/test_leaving.py",
     "tests/worker/integrations/test_measurement.py::test_no_framework_is_loaded",
     "tests/worker/launch/test_init_process.py",
+    "tests/worker/launch/test_sshd.py",
     "tests/worker/monitor/test_cpu_load.py",
     "tests/worker/process/test_startup.py",
     "tests/worker/rendezvous/test_tcp.py",
     "tests/worker/sdk/test_bench.py",
 )
 """How the path of a test begins that starts processes and isn't marked so in its file."""
-QUICK_TOOLS = frozenset(
-    ["all_gather_perf", "apt-get", "git", "ldconfig", "nvidia-smi", "pip", "sha256sum", "ssh-keygen"]
-)
+QUICK_TOOLS = frozenset(["apt-get", "git", "ldconfig", "nvidia-smi", "pip", "sha256sum", "ssh-keygen"])
 """Commands that answer at once, if they are there at all: a busy machine changes nothing about them."""
 STARTS = ("subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn", "os.system")
 """The interpreter's audit events when a process is started."""

@@ -63,7 +63,7 @@ def law_fits() -> Callable[[], object]:
 
 
 def noisy(values: np.ndarray) -> list[float]:
-    return (values * np.exp(0.02 * RNG.standard_normal(len(values)))).tolist()
+    return [float(value) for value in values * np.exp(0.02 * RNG.standard_normal(len(values)))]
 
 
 def paleo() -> Callable[[], object]:

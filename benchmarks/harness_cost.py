@@ -27,6 +27,7 @@ import scalecurve_worker as scalecurve
 from scalecurve_api.contract import METRICS_PORT_ENV, OUT_ENV, TRIAL_ENV
 from scalecurve_api.programs.workload import CustomWorkload
 from scalecurve_api.spec.measure import Measure
+from scalecurve_api.spec.scaling import Mode
 from scalecurve_api.spec.trial import Point, TrialSpec
 
 SHORT_STEPS, SHORT_STEP_S = 30_000, 50e-6
@@ -76,7 +77,7 @@ def calibrate(torch: Any) -> float:
     torch.cuda._sleep(cycles)
     end.record()
     end.synchronize()
-    return cycles / begin.elapsed_time(end) * 1e3
+    return float(cycles / begin.elapsed_time(end) * 1e3)
 
 
 def spin(seconds: float) -> None:
@@ -143,7 +144,7 @@ def environment(steps: int, folder: Path) -> Iterator[None]:
     trial = TrialSpec(
         experiment="harness-cost",
         name="trial",
-        point=Point(mode="weak", workers=1, nodes=1, workers_per_node=1, series="weak", name="weak-1-1x1"),
+        point=Point(mode=Mode.weak, workers=1, nodes=1, workers_per_node=1, series="weak", name="weak-1-1x1"),
         repetition=0,
         seed=0,
         workload=CustomWorkload(program="custom", command=["benchmark"]),

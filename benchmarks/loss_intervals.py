@@ -41,8 +41,8 @@ def one(rng: np.random.Generator, length: tuple[float, float]) -> tuple[list[flo
     for parameter, true in zip(fit.parameters, truth, strict=True):
         scale = first if parameter.name == "b2" else true
         errors.append(np.inf if parameter.value is None else abs(parameter.value - true) / scale)
-        known = parameter.low is not None and parameter.high is not None
-        holds.append(parameter.low <= true <= parameter.high if known else None)
+        low, high = parameter.low, parameter.high
+        holds.append(None if low is None or high is None else low <= true <= high)
     target = truth[2] + 0.5 / (truth[0] * STEPS + truth[1])
     needed = (1 / (target - truth[2]) - truth[1]) / truth[0]
     found = fit.steps_to(target)

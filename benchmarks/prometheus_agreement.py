@@ -21,7 +21,7 @@ from scalecurve_api.record.trial_record import TrialRecord
 from tests.prometheus import scene
 from tests.prometheus.agreement import Agreement, NoSamples, by_clock, by_windows
 from tests.prometheus.prometheus_server import PrometheusServer
-from tools.devcluster.ports import Ports
+from tests.worker.ports import free_pair
 
 BAR = 0.02
 PROGRAM = """
@@ -88,9 +88,7 @@ def main() -> int:
         root = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         program = root / "program.py"
         program.write_text(PROGRAM)
-        ports = Ports()
-        stack.callback(ports.release)
-        first = scene.pair(ports)
+        first = free_pair()
         servers = {}
         for interval in given.interval:
             folder = root / f"every-{interval:g}"

@@ -46,9 +46,16 @@ def main() -> int:
     plain = statistics.median(timed(lambda: steps(first)) for _ in range(PAIRS))
     observer: list[TorchObserver] = []
     begun = timed(lambda: observer.append(TorchObserver(model, torch.device("cpu"))))
-    observed = timed(lambda: (observer[0].begin(first, anew=True), steps(first), observer[0].end()))
+
+    def observe() -> None:
+        observer[0].begin(first, anew=True)
+        steps(first)
+        observer[0].end()
+
+    observed = timed(observe)
     ended = timed(lambda: observer[0].proof(None, False))
     seen = observer[0].proof(None, False).communication
+    checks_s = begun + 2 * max(plain, observed) + ended
     row = {
         "parameters": sum(parameter.numel() for parameter in model.parameters()),
         "attach_s": begun,
@@ -57,12 +64,12 @@ def main() -> int:
         "steps_added_s": 2 * plain,
         "finish_s": ended,
         "bytes_a_step": seen.bytes / seen.steps if seen else None,
-        "checks_s": begun + 2 * max(plain, observed) + ended,
+        "checks_s": checks_s,
     }
     if dist.get_rank() == 0:
         print(json.dumps(row, indent=1))
     dist.destroy_process_group()
-    return 0 if row["checks_s"] <= BAR_S else 1
+    return 0 if checks_s <= BAR_S else 1
 
 
 def timed(work: Callable[[], object]) -> float:

@@ -240,7 +240,7 @@ def look(found: Found, kind: Kind) -> None:
     found.trials, found.executions = len(planned), sum(note["event"] == "begin" for note in notes)
     for trial in planned:
         path = folder / "bundle" / "trials" / trial / "trial.json"
-        record = json.loads(path.read_text()) if path.exists() else {"phase": "no record"}
+        record: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {"phase": "no record"}
         if record["phase"] != "Succeeded":
             found.lost.append(f"{trial}: {record['phase']} {record.get('message', '')}")
             continue

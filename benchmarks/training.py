@@ -26,6 +26,7 @@ from typing import Any
 import torch
 
 from scalecurve_api.contract import OUT_ENV, TRIAL_ENV, rank_file
+from scalecurve_api.programs.torch import TorchWorkload
 from scalecurve_api.record.assemble import combine_windows
 from scalecurve_api.record.outcome import Outcome
 from scalecurve_api.record.rank import RankRecord, WindowKind
@@ -73,8 +74,8 @@ class Row:
 def batch_augmentation(quick: bool) -> Iterator[Case]:
     """M = 1 without any augmentation, for its cost, then M = 1 to 32 with all of it."""
     model, batch, most = ("resnet20", 4, 4) if quick else ("resnet44", 64, 32)
-    image = {**CIFAR, "shape": [3, 8, 8]} if quick else CIFAR
-    cutout = image["shape"][-1] // 2
+    side = 8 if quick else 32
+    image, cutout = {**CIFAR, "shape": [3, side, side]}, side // 2
     yield Case("M = 1, no augmentation", batch, {"model": model, "data": image}, 3 if quick else 60)
     instances = 1
     while instances <= most:
@@ -127,7 +128,7 @@ def timed(case: Case, quick: bool) -> Row:
     """One trial in this process; one that fails does not end the others."""
     row, began = Row(case.name, case.batch), time.monotonic()
     trial = trial_of(case, quick)
-    row.instances = trial.workload.data.instances
+    row.instances = trial.workload_as(TorchWorkload).data.instances
     with tempfile.TemporaryDirectory() as folder:
         os.environ[OUT_ENV], os.environ[TRIAL_ENV] = folder, json.dumps(trial.wire())
         try:
@@ -162,7 +163,7 @@ def fill(row: Row, trial: TrialSpec, record: RankRecord) -> None:
 
 def trial_of(case: Case, quick: bool) -> TrialSpec:
     """A point of one worker, without any wrapper; a busy machine is no fault of a dry run."""
-    measure = {"warmupSteps": 20, "maxWarmupSteps": 60, "windows": 5, "stepsPerWindow": case.steps}
+    measure: dict[str, float] = {"warmupSteps": 20, "maxWarmupSteps": 60, "windows": 5, "stepsPerWindow": case.steps}
     if quick:
         measure |= {"warmupSteps": 2, "maxWarmupSteps": 2, "windows": 2, "maxForeignLoad": 1.0}
     return TrialSpec.model_validate(

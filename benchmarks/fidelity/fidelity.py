@@ -283,7 +283,7 @@ def run_harness(configuration: Configuration, repetition: int, exposed: bool, de
     windows = list(zip(*TorchCommunicator().all_gather(mine), strict=True))
     samples = sum(samples for window in windows for samples, _ in window)
     wall_ns = sum(max(wall for _, wall in window) for window in windows)
-    return samples / wall_ns * 1e9
+    return float(samples / wall_ns * 1e9)
 
 
 def metrics_port(name: str) -> dict[str, str]:

@@ -27,6 +27,7 @@ def sharded(device: torch.device, workers: int, shard: int = 0, full_checkpointi
             if full_checkpointing:
                 blocks[index] = checkpoint_wrapper(block)
             fully_shard(blocks[index], mesh=mesh, mp_policy=policy)
-        return fully_shard(model, mesh=mesh, mp_policy=policy)
+        fully_shard(model, mesh=mesh, mp_policy=policy)
+        return model
 
     return wrap

@@ -95,8 +95,8 @@ def run(case: Case, folder: Path, windows: int = 2, steps: int = 10) -> Finding:
     (last,) = (trial.record for trial in opened.trials if trial.spec.point.workers == 2)
     if last is None or bar.largest is None:
         raise RuntimeError(f"{case.name}: nothing was measured")
-    windows = [window for window in last.windows if window.kind.value == "train"]
-    step_s = sum(window.wall_ns for window in windows) / sum(window.steps for window in windows) / 1e9
+    trained = [window for window in last.windows if window.kind.value == "train"]
+    step_s = sum(window.wall_ns for window in trained) / sum(window.steps for window in trained) / 1e9
     share = next(term.share for term in bar.terms if term.kind == case.kind)
     return Finding(bar.largest.kind, share * step_s, case.expected_s or _told(bundle))
 

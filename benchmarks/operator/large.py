@@ -101,7 +101,7 @@ def one(
     time.sleep(LATE_S)
     query = f"{ROOT}/namespaces/large/scalingtrials?labelSelector=scalecurve.dev/experiment={name}"
     trials = tier.rest.call("GET", query)["items"]
-    largest = max(trials, key=lambda trial: trial["spec"]["point"]["workers"], default={})
+    largest: dict[str, Any] = max(trials, key=lambda trial: trial["spec"]["point"]["workers"], default={})
     status = largest.get("status", {})
     record = status.get("record", {})
     unread, ranks = None, 0

@@ -17,10 +17,13 @@ import random
 import sys
 import threading
 import time
+from collections.abc import Callable
+from typing import Any
 
 import torch
 import torch.distributed as dist
 import torch.nn.functional as F
+from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from scalecurve_worker.torch.models import build
@@ -32,12 +35,16 @@ if DEVICE == "cpu":
     BATCH, WARMUP, STEPS = 1, 1, 2
 
 
+Data = list[tuple[Tensor, Tensor]]
+Question = tuple[str, Callable[[], object]]
+
+
 class Loop:
-    def __init__(self, model):
+    def __init__(self, model: nn.Module) -> None:
         self.model = model
         self.optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
 
-    def run(self, data, steps):
+    def run(self, data: Data, steps: int) -> float:
         synchronize()
         began = time.perf_counter()
         for index in range(steps):
@@ -51,18 +58,18 @@ class Loop:
         return (time.perf_counter() - began) / steps * 1e3
 
 
-def synchronize():
+def synchronize() -> None:
     if DEVICE == "cuda":
         torch.cuda.synchronize()
 
 
-def start(kind, index):
-    kept = []
+def start(kind: str, index: int) -> tuple[Loop, Loop | None, Data, list[Tensor]]:
+    kept: list[Tensor] = []
     if DEVICE == "cuda":
         torch.cuda.set_device(0)
     dist.init_process_group(
         "nccl" if DEVICE == "cuda" else "gloo",
-        store=dist.HashStore(),
+        store=torch._C._distributed_c10d.HashStore(),
         rank=0,
         world_size=1,
         device_id=torch.device("cuda", 0) if DEVICE == "cuda" else None,
@@ -83,20 +90,21 @@ def start(kind, index):
     return loop, twin, data, kept
 
 
-def kernels(loop, data):
+def kernels(loop: Loop, data: Data) -> dict[str, list[float]]:
     activity = torch.profiler.ProfilerActivity.CUDA if DEVICE == "cuda" else torch.profiler.ProfilerActivity.CPU
     with torch.profiler.profile(activities=[activity]) as profile:
         loop.run(data, 2)
-    found = {}
+    found: dict[str, list[float]] = {}
     for event in profile.key_averages():
         found[event.key] = [event.count / 2, round(event.device_time_total / 2)]
     return found
 
 
-def child(kind, index, queue):
+def child(kind: str, index: int, queue: Any) -> None:
     loop, twin, data, kept = start(kind, index)
     loop.run(data, WARMUP)
-    said = {"kind": kind, "index": index, "step_ms": [round(loop.run(data, STEPS // 2), 4) for _ in range(2)]}
+    step_ms = [round(loop.run(data, STEPS // 2), 4) for _ in range(2)]
+    said: dict[str, Any] = {"kind": kind, "index": index, "step_ms": step_ms}
     if twin:
         twin.run(data, WARMUP)
         said["twin_ms"] = round(twin.run(data, STEPS // 2), 4)
@@ -109,10 +117,10 @@ def child(kind, index, queue):
     dist.destroy_process_group()
 
 
-def nvml(kind, index, queue):
+def nvml(kind: str, index: int, queue: Any) -> None:
     loop, _, data, _ = start("plain", index)
     loop.run(data, WARMUP)
-    said = {"kind": kind, "questions": {}}
+    said: dict[str, Any] = {"kind": kind, "questions": {}}
     for round_ in range(2):
         for name, ask in questions():
             said["questions"].setdefault(name, []).append(asked(loop, data, ask, 0.15 if round_ else 0.3))
@@ -120,15 +128,15 @@ def nvml(kind, index, queue):
     dist.destroy_process_group()
 
 
-def questions():
-    nothing = ("nothing", lambda: None)
+def questions() -> list[Question]:
+    nothing: Question = ("nothing", lambda: None)
     if DEVICE == "cpu":
         return [nothing]
     import pynvml
 
     pynvml.nvmlInit()
     handle = pynvml.nvmlDeviceGetHandleByUUID(f"GPU-{torch.cuda.get_device_properties(0).uuid}")
-    asks = [
+    asks: list[Question] = [
         ("power", lambda: pynvml.nvmlDeviceGetPowerUsage(handle)),
         ("clock", lambda: pynvml.nvmlDeviceGetClockInfo(handle, pynvml.NVML_CLOCK_SM)),
         ("temperature", lambda: pynvml.nvmlDeviceGetTemperature(handle, pynvml.NVML_TEMPERATURE_GPU)),
@@ -140,11 +148,13 @@ def questions():
     return [nothing, *asks, nothing]
 
 
-def asked(loop, data, ask, every):
+def asked(loop: Loop, data: Data, ask: Callable[[], object], every: float) -> dict[str, Any]:
     """Step time while a thread asks; the calls made and the longest of them in ms."""
-    calls, errors, over = [], [], threading.Event()
+    calls: list[float] = []
+    errors: list[str] = []
+    over = threading.Event()
 
-    def watch():
+    def watch() -> None:
         while not over.wait(every):
             began = time.perf_counter()
             try:
@@ -166,16 +176,17 @@ def asked(loop, data, ask, every):
     }
 
 
-def main():
+def main() -> None:
     out, seconds = sys.argv[1], float(sys.argv[2]) if len(sys.argv) > 2 else 300
-    over, found, longest = time.monotonic() + seconds, [], 0.0
+    over, longest = time.monotonic() + seconds, 0.0
+    found: list[dict[str, Any]] = []
     context = multiprocessing.get_context("fork")
     for index in range(40):
         for kind in ("plain", "twin", "heuristic", "churn") if index else ("nvml", "plain", "twin", "churn"):
             if time.monotonic() + longest > over or (kind == "heuristic" and index > 2):
                 continue
             began = time.monotonic()
-            queue = context.Queue()
+            queue: Any = context.Queue()
             process = context.Process(target=nvml if kind == "nvml" else child, args=(kind, index, queue))
             process.start()
             try:

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 import torch
 import torch.distributed as dist
 import torch.nn.functional as F
+from torch.distributed.device_mesh import init_device_mesh
 
 from benchmarks.held import join
 from benchmarks.probes.gpt2_step import SIZES
@@ -61,7 +62,8 @@ def measure(variant: Variant, given: argparse.Namespace, device: torch.device) -
         model = GPT2(SIZES[given.model], vocabulary=50_304, context=given.length)
         tokens = torch.randint(50_257, (given.batch, given.length + 1))
     if not variant.plain:
-        shard(model, device, Precision.bf16, variant.group_mb)
+        mesh = init_device_mesh(device.type, (dist.get_world_size(),))
+        shard(model, mesh, Precision.bf16, variant.group_mb)
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-4, fused=device.type == "cuda")
     inputs, targets = tokens[:, :-1], tokens[:, 1:].flatten()
     steps, hosts, calls = [], [], []

@@ -95,7 +95,7 @@ def kernels(step: Callable[[], None], device: torch.device) -> Counter[str]:
     for event in profiler.events() or []:
         if event.name.startswith("Optimizer."):
             continue  # the whole update again, as a named range
-        on_device = event.device_type == torch.autograd.DeviceType.CUDA
+        on_device = event.device_type.name == "CUDA"
         if on_device or device.type == "cpu":
             times[event.name] += event.device_time_total if on_device else event.self_cpu_time_total
     return times

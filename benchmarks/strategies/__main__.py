@@ -151,7 +151,8 @@ def finished(running: Running, limit: float) -> Row:
 
 def trial_of(case: Case, cpu: bool, warmup: int) -> TrialSpec:
     """A weak point of one node; a busy machine is no fault of a dry run."""
-    measure = {"warmupSteps": warmup, "maxWarmupSteps": 2 * warmup, "windows": 3, "stepsPerWindow": case.steps}
+    steps: dict[str, float] = {"warmupSteps": warmup, "maxWarmupSteps": 2 * warmup, "stepsPerWindow": case.steps}
+    measure = {**steps, "windows": 3}
     if cpu:
         measure |= {"warmupSteps": 2, "maxWarmupSteps": 2, "maxForeignLoad": 1.0}
     name = "".join(letter if letter.isalnum() else "-" for letter in case.name.lower())

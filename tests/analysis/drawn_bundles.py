@@ -130,7 +130,8 @@ def _timed(record: TrialRecord, repetitions: Sequence[RepetitionTotals], curve: 
     repetition = record.trial.repetition
     found, lengths = repetitions[repetition], curve.windows[repetition]
     other = WindowKind.plain if record.trial.point.workers == 1 else WindowKind.no_communication
-    windows, start, step = [], record.windows[0].start_ns, 0
+    windows: list[TrialWindow] = []
+    start, step = record.windows[0].start_ns, 0
     for samples, wall_s, steps in zip(found.samples, found.wall_s, lengths, strict=True):
         for kind in (WindowKind.train, other) if curve.alternated else (WindowKind.train,):
             wall_ns = round(wall_s * 1e9) if kind is WindowKind.train else round(wall_s * 5e8)

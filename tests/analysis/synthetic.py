@@ -193,7 +193,7 @@ def _slowest_ns(
     steps = mean * (1 + noise) * factor[window_of]
     if truth.shape is not None:
         steps = steps * truth.shape(trial, np.arange(count))
-    return np.maximum(1, np.rint(steps * 1e9)).astype(np.int64)
+    return np.asarray(np.maximum(1, np.rint(steps * 1e9)), np.int64)
 
 
 def _ar1(rng: np.random.Generator, count: int, phi: float) -> np.ndarray:
@@ -204,7 +204,7 @@ def _ar1(rng: np.random.Generator, count: int, phi: float) -> np.ndarray:
     while lag < count and abs(weight) > 1e-12:
         noise[lag:] = noise[lag:] + weight * noise[:-lag]
         lag, weight = lag * 2, weight * weight
-    return noise
+    return np.asarray(noise)
 
 
 def _window(

@@ -1,6 +1,6 @@
 """The chart as helm renders it; run as a command it writes the golden templates and the kustomize base anew.
 
-python tests/chart/rendering.py
+python -m tests.chart.rendering
 """
 
 from __future__ import annotations
@@ -35,9 +35,7 @@ def helm() -> Path:
 def lacking(*names: str) -> str | None:
     """Why these binaries cannot be run here, in one line; None where they can."""
     missing = toolchain.missing(names)
-    return (
-        f"not built: {', '.join(missing)}; `python tests/cluster/toolchain.py {' '.join(missing)}`" if missing else None
-    )
+    return f"not built: {', '.join(missing)}; `make cluster-tools` builds them" if missing else None
 
 
 def objects(*arguments: str) -> list[dict[str, Any]]:
@@ -50,7 +48,7 @@ def named(found: list[dict[str, Any]], kind: str) -> list[dict[str, Any]]:
 
 def refusal(*arguments: str) -> str:
     """What helm says against it."""
-    command = [helm(), "template", "scalecurve", CHART, "--kube-version", base.KUBERNETES, *arguments]
+    command = [str(helm()), "template", "scalecurve", str(CHART), "--kube-version", base.KUBERNETES, *arguments]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode != 0, "helm took it"
     return done.stderr
@@ -58,9 +56,8 @@ def refusal(*arguments: str) -> str:
 
 def golden(case: str) -> str:
     """The templates of a case as text, without the CRDs, which have a test of their own."""
-    command = [
-        helm(), "template", "scalecurve", CHART, "--namespace", base.NAMESPACE, "--kube-version", base.KUBERNETES,
-    ]  # fmt: skip
+    command = [str(helm()), "template", "scalecurve", str(CHART), "--namespace", base.NAMESPACE]
+    command += ["--kube-version", base.KUBERNETES]
     whole = subprocess.run([*command, *CASES[case]], check=True, capture_output=True, text=True).stdout
     return "---\n" + "---\n".join(
         part for part in whole.split("---\n") if part.strip() and "scalecurve/templates/crds.yaml" not in part

@@ -49,7 +49,7 @@ class Store:
         if known is not None and _without_version(known) == _without_version(body):
             return known
         self.version += 1
-        made = copied(body)
+        made: dict[str, Any] = copied(body)
         made["metadata"] |= {"resourceVersion": str(self.version)}
         made["metadata"].setdefault("uid", f"uid-{self.version}")
         made["metadata"].setdefault("creationTimestamp", CREATED)

@@ -66,7 +66,8 @@ class PrometheusServer(Component):
             config["rule_files"] = ["rules.yaml"]
         file = folder / "prometheus.yaml"
         file.write_text(yaml.safe_dump(config), encoding="utf-8")
-        command = [toolchain.binary("prometheus"), f"--config.file={file}", f"--storage.tsdb.path={folder / 'data'}"]
+        command = [str(toolchain.binary("prometheus")), f"--config.file={file}"]
+        command += [f"--storage.tsdb.path={folder / 'data'}"]
         command += [f"--web.listen-address={self.url.removeprefix('http://')}", "--log.level=warn"]
         super().__init__("prometheus", command, folder / "prometheus.log", self._is_up, {"GOMAXPROCS": "2"})
 

@@ -89,7 +89,8 @@ def run(
     file = folder / "experiment.yaml"
     file.write_text(yaml.safe_dump(dict(experiment)), encoding="utf-8")
     bundle = folder / "bundle"
-    command = [Path(sys.executable).with_name("scalecurve"), "run", file, "--bundle", bundle, "--oversubscribe"]
+    scalecurve = str(Path(sys.executable).with_name("scalecurve"))
+    command = [scalecurve, "run", str(file), "--bundle", str(bundle), "--oversubscribe"]
     own = {METRICS_LINGER_ENV: f"{linger_s:g}", LOCKS_ENV: str(folder)}
     done = subprocess.run(
         [*command, "--quiet", "--metrics-port", str(first_port)],

@@ -20,6 +20,7 @@ REPOSITORY = (
     "tests/test_docs.py",
     "tests/test_documentation_site.py",
     "tests/test_evidence.py",
+    "tests/test_generated.py",
     "tests/test_imports.py",
     "tests/test_layout.py",
     "tests/test_leftovers.py",
@@ -33,6 +34,8 @@ REPOSITORY = (
     "tests/images/test_recipe.py",
 )
 """Tests that read the repository, and build or start nothing."""
+NOTES = ("due: ", "skipped: ")
+"""How lines begin that are shown of a check that passed, too."""
 PYTEST = [sys.executable, "-m", "pytest", "-n", "0", "--dist", "no", "-q", "-p", "no:cacheprovider", *REPOSITORY]
 
 
@@ -45,16 +48,18 @@ class RepositoryCheck:
     folder: Path = ROOT
 
 
-TYPES = [RepositoryCheck("types", [str(BIN / "mypy")])]
-TEXTS = [
+CHECKS = [  # the longest first: the others fit beside them
+    RepositoryCheck("types", [str(BIN / "mypy")]),
+    RepositoryCheck("pages, evidence, manifests", PYTEST),
     RepositoryCheck("format", [str(BIN / "ruff"), "format", "--check", "."]),
     RepositoryCheck("lint", [str(BIN / "ruff"), "check", "."]),
     RepositoryCheck("one-way imports", [str(BIN / "lint-imports")]),
     RepositoryCheck("structure", [sys.executable, "tools/lint/structure.py"]),
     RepositoryCheck("names", [sys.executable, "tools/lint/names.py"]),
-    RepositoryCheck("imports inside functions", [sys.executable, "tools/lint/late_imports.py"]),
     RepositoryCheck("length of lines on pages", [sys.executable, "tools/lint/pages.py"]),
-    RepositoryCheck("pages, generated files, evidence", PYTEST),
+    RepositoryCheck("generated files", [sys.executable, "-m", "tools.generated"]),
+    RepositoryCheck("flaky tests", [sys.executable, "-m", "tools.flaky"]),
+    RepositoryCheck("runs of the other suites", [sys.executable, "-m", "tools.suites"]),
 ]
 WORKFLOWS = RepositoryCheck("workflows", ["go", "tool", "actionlint"], ROOT / "tools/actionlint")
 
@@ -78,24 +83,22 @@ def run(check: RepositoryCheck) -> CheckResult:
     return CheckResult(check, done.returncode == 0, time.monotonic() - began, done.stdout + done.stderr)
 
 
-def run_lane(checks: Sequence[RepositoryCheck]) -> list[CheckResult]:
-    """Run checks one after the other."""
-    return [run(check) for check in checks]
-
-
 def main() -> int:
     """Exit with 1 if a check fails."""
-    texts = TEXTS
+    checks = list(CHECKS)
     if shutil.which("go"):
-        texts = [*TEXTS, WORKFLOWS]
+        checks.append(WORKFLOWS)
     else:
         print("skipped: workflows, whose check is built with Go (not on PATH)")
     began = time.monotonic()
-    with ThreadPoolExecutor(2) as lanes:
-        outcomes = [outcome for lane in lanes.map(run_lane, (TYPES, texts)) for outcome in lane]
+    with ThreadPoolExecutor(2) as pool:
+        outcomes = list(pool.map(run, checks))
     failed = [outcome for outcome in outcomes if not outcome.passed]
     for outcome in failed:
         print(f"== {outcome.check.name}\n{outcome.output}")
+    for outcome in outcomes:
+        if outcome.passed:
+            print("".join(line for line in outcome.output.splitlines(keepends=True) if line.startswith(NOTES)), end="")
     for outcome in outcomes:
         print(f"{outcome.seconds:6.1f} s  {outcome.check.name}{'' if outcome.passed else ': FAILED'}")
     print(f"{time.monotonic() - began:6.1f} s  in all")

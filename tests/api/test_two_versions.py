@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import json
-import os
 import zlib
-from pathlib import Path
-from types import UnionType
-from typing import Any, get_args
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 
-from scalecurve_api.model import Model, canonical_json, understood
+from scalecurve_api.model import canonical_json, understood
 from scalecurve_api.planning.plan import make_plan
-from scalecurve_api.programs.workload import PROGRAMS
 from scalecurve_api.record import envelope
 from scalecurve_api.record.assemble import assemble
 from scalecurve_api.record.envelope import EnvelopeError, seal, unseal, unseal_ranks
@@ -25,11 +21,11 @@ from scalecurve_api.record.termination import Termination, read, spell
 from scalecurve_api.record.trial_record import Summary
 from scalecurve_api.record.verdict import SAME_VERSION, judge
 from scalecurve_api.spec.trial import TrialPhase, TrialSpec
+from tests.api import trial_defaults
 from tests.api.example_experiments import experiment
 from tests.api.rank_records import GOOD, rank_record, trial
 
 TWO = trial()
-DEFAULTS = Path(__file__).with_name("trial_defaults.json")
 
 
 # What a worker is sent
@@ -81,44 +77,11 @@ def test_a_default_that_was_another_is_always_sent(strategy: str | None, field: 
 
 
 def test_no_default_changes_for_an_older_worker_takes_its_own() -> None:
-    """``SCALECURVE_GOLDEN=write`` adds new fields. Another default wants another name, or ``always_sent``."""
-    known, now = json.loads(DEFAULTS.read_text()), dict(defaults(TrialSpec))
-    for program in PROGRAMS.names():
-        of_program = dict(defaults(PROGRAMS.get(program), "workload."))
-        assert {path: now.get(path, value) for path, value in of_program.items()} == of_program
-        now |= of_program
-    if os.environ.get("SCALECURVE_GOLDEN") == "write":
-        known = {**now, **known}
-        DEFAULTS.write_text(json.dumps(known, indent=1, sort_keys=True) + "\n")
+    """``make fix`` adds new fields to the list. Another default wants another name, or ``always_sent``."""
+    known, now = json.loads(trial_defaults.PATH.read_text()), trial_defaults.defaults()
+    for part in trial_defaults.parts():
+        assert {path: now[path] for path in part} == part
     assert {path: now.get(path, "gone") for path in known} == known
-    assert set(now) == set(known), "not in the file yet"
-
-
-def defaults(kind: type[BaseModel], path: str = "") -> list[tuple[str, Any]]:
-    """Every field below a model that has a default, by its path on the wire."""
-    found: list[tuple[str, Any]] = []
-    for name, field in kind.model_fields.items():
-        where = f"{path}{field.alias or name}"
-        if not field.is_required():
-            value = field.get_default(call_default_factory=True)
-            own = (
-                value.model_dump(mode="json", by_alias=True, exclude_defaults=True)
-                if isinstance(value, Model)
-                else value
-            )
-            found.append((where, json.loads(json.dumps(own))))
-        for inner in models(field.annotation):
-            found += defaults(inner, f"{where}.")
-    return found
-
-
-def models(annotation: Any) -> list[type[BaseModel]]:
-    """Models that a field may hold."""
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        return [annotation]
-    if isinstance(annotation, UnionType) or get_args(annotation):
-        return [found for each in get_args(annotation) for found in models(each)]
-    return []
 
 
 # What a newer worker leaves

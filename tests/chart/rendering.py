@@ -1,11 +1,10 @@
-"""The chart as helm renders it; run as a command it writes the golden templates and the kustomize base anew.
-
-python -m tests.chart.rendering
-"""
+"""The chart as helm renders it."""
 
 from __future__ import annotations
 
 import subprocess
+from copy import deepcopy
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +38,12 @@ def lacking(*names: str) -> str | None:
 
 
 def objects(*arguments: str) -> list[dict[str, Any]]:
+    """A copy of what helm renders once for the same arguments."""
+    return deepcopy(_rendered(*arguments))
+
+
+@cache
+def _rendered(*arguments: str) -> list[dict[str, Any]]:
     return base.render(helm(), *arguments)
 
 
@@ -64,15 +69,5 @@ def golden(case: str) -> str:
     )
 
 
-def main() -> None:
-    for case in CASES:
-        (GOLDEN / f"{case}.yaml").write_text(golden(case), encoding="utf-8")
-    base.OUTPUT.write_text(base.text(helm()), encoding="utf-8")
-
-
 def load(path: Path) -> list[dict[str, Any]]:
     return list(yaml.safe_load_all(path.read_text(encoding="utf-8")))
-
-
-if __name__ == "__main__":
-    main()

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.chart.rendering import ROOT, base, helm, objects
+from tests.chart.rendering import ROOT, base, objects
 from tools.devcluster import toolchain
 
 pytestmark = pytest.mark.usefixtures("helm")
@@ -36,10 +36,6 @@ def test_the_base_equals_the_charts_default_output() -> None:
     namespace = json.loads(kustomized.pop(f"Namespace/{base.NAMESPACE}"))
     assert namespace["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] == "restricted"
     assert kustomized == chart, "run `make chart`"
-
-
-def test_the_file_is_what_make_chart_writes() -> None:
-    assert base.OUTPUT.read_text(encoding="utf-8") == base.text(helm()), "run `make chart`"
 
 
 def test_nothing_of_helm_is_left() -> None:

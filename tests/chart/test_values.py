@@ -106,11 +106,6 @@ def test_every_object_of_the_schema_is_closed() -> None:
     assert list(open_objects(SCHEMA, "")) == []
 
 
-def test_the_readme_is_current() -> None:
-    text = README.read_text(encoding="utf-8")
-    assert rendered(text, SOURCE) == text, "run `make chart`"
-
-
 def test_a_table_escapes_what_would_end_a_cell() -> None:
     assert '| `a` | `"x\\|y"` | One \\| two. |' in table('# -- One | two.\na: "x|y"\n')
 

@@ -1,6 +1,6 @@
 """Give the kustomize base in manifests/base from the chart's default output.
 
-`make chart` calls it. Helm's own labels and annotations are left out, and so are the CRDs: the base
+`tools.generated` writes it. Helm's own labels and annotations are left out, and so are the CRDs: the base
 refers to the chart's.
 """
 

@@ -1,4 +1,4 @@
-"""The operator's RBAC rules for the jobs of every runner: ``python -m tools.chart.job_rules`` writes them."""
+"""The operator's RBAC rules for the jobs of every runner, which `tools.generated` writes."""
 
 from pathlib import Path
 
@@ -18,7 +18,3 @@ def text() -> str:
         for group, plurals in groups.items()
     ]
     return "".join(rules)
-
-
-if __name__ == "__main__":
-    PATH.write_text(text(), encoding="utf-8")

@@ -1,6 +1,4 @@
-"""Write the table of values in the chart's README from the `# --` lines of its values.yaml.
-
-    python charts/readme.py
+"""The table of values in the chart's README, from the `# --` lines of its values.yaml; `tools.generated` writes it.
 
 Everything above the marker in the README is written by hand and stays.
 """
@@ -72,8 +70,3 @@ def rendered(readme: str, source: str) -> str:
     if not marker:
         raise ValueError(f"{README}: the line {MARKER.strip()!r} is missing")
     return f"{head}{marker}\n{table(source)}"
-
-
-if __name__ == "__main__":
-    source = (CHART / "values.yaml").read_text(encoding="utf-8")
-    README.write_text(rendered(README.read_text(encoding="utf-8"), source), encoding="utf-8")

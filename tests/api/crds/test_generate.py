@@ -20,7 +20,6 @@ from scalecurve_api.validation.validate import validate_text
 from tests.api.kube_schema import disagreements, unbounded, unstructural
 
 ROOT = Path(__file__).parents[3]
-COMMITTED = ROOT / "charts" / "scalecurve" / "files" / "crds"
 EXPERIMENTS = sorted((ROOT / "manifests" / "experiments").glob("*.yaml"))
 BOTH = pytest.mark.parametrize("crd", [experiment_crd(), trial_crd()], ids=["experiment", "trial"])
 
@@ -38,11 +37,6 @@ def at(schema: dict[str, Any], *names: str) -> dict[str, Any]:
 
 def rules(schema: dict[str, Any]) -> list[str]:
     return [rule["rule"] for rule in schema["x-kubernetes-validations"]]
-
-
-def test_the_committed_files_are_current() -> None:
-    committed = {path.name: path.read_text(encoding="utf-8") for path in COMMITTED.glob("scalecurve.dev_*")}
-    assert committed == files(), "run `make crds`"
 
 
 def test_the_command_writes_the_same_files_again(tmp_path: Path) -> None:
